@@ -1,0 +1,47 @@
+"""dpjax: a simulator of differentially private online learning and bandits in JAX."""
+
+from dpjax import (
+    bounds,
+    combinators,
+    core,
+    environments,
+    learners,
+    noise,
+    privacy,
+    statistics,
+)
+from dpjax.batches import every_round, simulate_batches
+from dpjax.core import (
+    Batch,
+    BatchLearner,
+    Environment,
+    Learner,
+    Outcome,
+    Privacy,
+    Result,
+)
+from dpjax.simulate import simulate
+from dpjax.sweep import sweep
+
+__all__ = [
+    "Batch",
+    "BatchLearner",
+    "Environment",
+    "Learner",
+    "Outcome",
+    "Privacy",
+    "Result",
+    "bounds",
+    "combinators",
+    "core",
+    "environments",
+    "every_round",
+    "learners",
+    "noise",
+    "privacy",
+    "simulate",
+    "simulate_batches",
+    "statistics",
+    "sweep",
+]
+__version__ = "0.1.0"

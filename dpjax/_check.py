@@ -1,0 +1,62 @@
+"""Named validators: the argument's name comes from the keyword, so messages cannot drift.
+
+Values that are being traced cannot be looked at and pass; :func:`dpjax.sweep` therefore
+calls a game once per point with plain numbers before it traces it.
+"""
+
+import operator
+
+import jax
+import numpy as np
+
+
+def _is_traced(value) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+
+
+def _require(condition, requirement: str, values: dict) -> None:
+    for name, value in values.items():
+        if value is None or _is_traced(value):
+            continue
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be {requirement}, got {value!r}") from None
+        if not np.all(condition(array)):
+            bad = array[~condition(array)].flat[0] if array.ndim else array[()]
+            raise ValueError(f"{name} must be {requirement}, got {bad:g}")
+
+
+def positive(**values) -> None:
+    """Greater than zero; infinity is allowed, NaN is not."""
+    _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
+
+
+def between(low: float, high: float, **values) -> None:
+    """In the closed interval from low to high."""
+    _require(lambda x: (x >= low) & (x <= high), f"in [{low:g}, {high:g}]", values)
+
+
+def inside(low: float, high: float, **values) -> None:
+    """In the open interval from low to high."""
+    _require(lambda x: (x > low) & (x < high), f"strictly between {low:g} and {high:g}", values)
+
+
+def size(minimum: int, **values) -> None:
+    """A Python integer, never traced (it decides shapes), of at least ``minimum``."""
+    for name, value in values.items():
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise TypeError(
+                f"{name} must be an integer of at least {minimum}, got {value!r}"
+            ) from None
+        if number < minimum or isinstance(value, bool):
+            raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+
+
+def one_of(*options: str, **values) -> None:
+    """One of the listed words."""
+    for name, value in values.items():
+        if value not in options:
+            raise ValueError(f"{name} must be one of {', '.join(options)}; got {value!r}")

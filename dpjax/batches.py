@@ -1,0 +1,160 @@
+"""Batch play: algorithms that play one action for many rounds and then read one sum."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Result, bandit
+
+
+def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
+    """The rounds at which a game records regret: evenly spaced, the last one the horizon.
+
+    Also refuses a game that cannot be played to the end.
+    """
+    _check.size(1, checkpoints=checkpoints)
+    horizon = learner.horizon
+    if environment.horizon is not None and environment.horizon < horizon:
+        raise ValueError(
+            f"horizon: the learner plays {horizon} rounds, "
+            f"but the environment has only {environment.horizon}"
+        )
+    count = min(checkpoints, horizon)
+    return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
+
+
+class EveryRoundState(NamedTuple):
+    learner: Any  # the batch learner's state
+    batch: Batch  # in play
+    played: Array  # () int32, rounds of it that were played
+    total: Any  # sum of what they revealed
+
+
+def every_round(batch_learner) -> Learner:
+    """The same algorithm as a Learner, which any environment can play round by round.
+
+    The batch learner steps with the key of the round at which its batch ends. What a round adds
+    to the cost of a batch step is a counter and a sum; under vmap with differing batch lengths
+    the batch step itself is computed in every round, so it has to be cheap.
+    """
+
+    def begin(state, batch):
+        zero = jax.tree.map(jnp.asarray, batch_learner.zero)
+        played = jnp.zeros((), jnp.int32)
+        return EveryRoundState(state, batch, played, zero), batch.action
+
+    def init(key):
+        return begin(*batch_learner.init(key))
+
+    def step(state, key, loss):
+        total = jax.tree.map(jnp.add, state.total, loss)
+        state = state._replace(played=state.played + 1, total=total)
+        return lax.cond(
+            state.played >= state.batch.rounds,
+            lambda: begin(*batch_learner.step(state.learner, key, total)),
+            lambda: (state, state.batch.action),
+        )
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=batch_learner.feedback,
+        horizon=batch_learner.horizon,
+        privacy=batch_learner.privacy,
+        report=lambda state: batch_learner.report(state.learner),
+    )
+
+
+def as_learner(learner) -> Learner:
+    """A Learner as it is, a BatchLearner played round by round."""
+    return every_round(learner) if isinstance(learner, BatchLearner) else learner
+
+
+class _Progress(NamedTuple):
+    learner: Any
+    batch: Batch
+    environment: Any
+    round: Array  # () int32, rounds played
+    tally: Any  # per checkpoint, (n, ...)
+
+
+def simulate_batches(learner, environment: Environment, key, *, checkpoints=100) -> Result:
+    """One trajectory, a whole batch of rounds at a time.
+
+    Needs an environment with i.i.d. rounds (one that has ``batch``): the sum of a batch is one
+    draw, exact in law at the ends of batches. Between them the tally grows in proportion, which
+    is exact where it is the gap of the arm (pseudo-regret). Time grows with the number of
+    batches, not with the horizon: 10^9 rounds are no more than a few dozen steps for an
+    algorithm with growing batches.
+
+    Keys are those of :func:`dpjax.simulate`; the trajectories are others, equal in law.
+
+    Args:
+      learner: a BatchLearner, with a horizon below 2^31.
+      environment: an Environment whose ``batch`` is not None.
+      key: PRNG key, consumed.
+      checkpoints: at how many evenly spaced rounds regret is recorded.
+
+    Returns:
+      A Result, with regret (n,).
+
+    Raises:
+      TypeError, ValueError: the learner does not play in batches, the environment's rounds are
+        not i.i.d., or the environment is shorter than the learner's horizon.
+    """
+    if not isinstance(learner, BatchLearner):
+        raise TypeError(
+            f"learner must be a BatchLearner to be played by batches, got {type(learner).__name__}"
+        )
+    if learner.feedback is not bandit:
+        raise ValueError("learner must have bandit feedback to be played by batches")
+    if environment.batch is None:
+        raise ValueError(
+            "environment has no batch play (its rounds are not i.i.d., or its regret is the "
+            'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
+        )
+    rounds = checkpoint_rounds(learner, environment, checkpoints)
+    marks = jnp.asarray(rounds)
+    nature, coins = jr.split(key)
+    learner_state, batch = learner.init(jr.fold_in(coins, 0))
+    environment_state = environment.init(jr.fold_in(nature, 0))
+
+    def one_batch(progress):
+        left = learner.horizon - progress.round
+        length = jnp.minimum(progress.batch.rounds, left)
+        end = progress.round + length
+        environment_state, total, tally_of_one = environment.batch(
+            progress.environment, jr.fold_in(nature, end), progress.batch.action, length
+        )
+        overlap = jnp.clip(marks - progress.round, 0, length).astype(jnp.float32)
+        tally = jax.tree.map(
+            lambda so_far, one: so_far + jnp.tensordot(overlap, one, axes=0),
+            progress.tally,
+            tally_of_one,
+        )
+        # What a batch cut short by the horizon would teach the learner plays no part: the
+        # loop ends with it.
+        learner_state, batch = learner.step(progress.learner, jr.fold_in(coins, end), total)
+        unfinished = length < progress.batch.rounds
+        learner_state = jax.tree.map(
+            lambda new, old: jnp.where(unfinished, old, new), learner_state, progress.learner
+        )
+        return _Progress(learner_state, batch, environment_state, end, tally)
+
+    one = jax.eval_shape(environment.batch, environment_state, nature, batch.action, batch.rounds)[
+        2
+    ]
+    zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
+    last = lax.while_loop(
+        lambda progress: progress.round < learner.horizon,
+        one_batch,
+        _Progress(learner_state, batch, environment_state, jnp.zeros((), jnp.int32), zero),
+    )
+    regret = jax.vmap(lambda tally: environment.regret(last.environment, tally))(last.tally)
+    tally = jax.tree.map(lambda x: x[-1], last.tally)
+    return Result(marks, regret, tally, learner.report(last.learner))

@@ -1,0 +1,162 @@
+"""Learners made from learners, environments from environments."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check, noise
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy
+
+
+class LaplaceFeedbackState(NamedTuple):
+    base: Any  # the base learner's state
+    rejected: Array  # () int32
+    clipped: Array  # () int32
+
+
+class LaplaceFeedbackReport(NamedTuple):
+    rejected: Array  # () int32, rounds whose noisy loss fell outside the accepted interval
+    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped before noise
+    base: Any  # the base learner's report
+
+
+def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
+    """Any bandit learner on losses with Laplace noise: DP-Lambda-Lap.
+
+    The observed loss l becomes l~ = l + Lap(1 / epsilon). Where l~ lies in [-b, 1 + b] the base
+    is fed (l~ + b) / (2b + 1), again in [0, 1]; elsewhere the round is rejected: the base is fed
+    ``null_loss`` and so draws its next action from the law that it had.
+
+    Args:
+      learner: a Learner with losses in [0, 1] that sees one number a round.
+      epsilon: privacy per round; inf adds no noise.
+      threshold: b >= 0. With b = ln T / epsilon a round is rejected with probability at most
+        1 / T.
+      null_loss: the loss that leaves the base's estimates unchanged: 1 for estimates of gains
+        (exp3), 0 for estimates of losses.
+
+    Returns:
+      A Learner. Its report counts rejected rounds and clipped losses.
+
+    Privacy: epsilon-DP, central and even local, for replacement of one round, released: actions
+    1..T, as printed. Every action depends on the losses through l~ alone, and given the past l~
+    is an epsilon-DP function of one round's losses whichever arm was chosen; from there on the
+    two worlds run the same kernel. (The paper cites parallel composition, which is stated for a
+    partition fixed in advance; this argument covers arms chosen adaptively.)
+
+    Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
+    2017, section on noise.
+    """
+    _check.positive(epsilon=epsilon)
+    _check.between(0.0, jnp.inf, threshold=threshold)
+    # The sensitivity of a loss in [0, 1] is 1; 1 / inf is 0, and so is then the noise.
+    scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
+    width = jnp.asarray(threshold, jnp.float32)
+
+    def init(key):
+        base, action = learner.init(key)
+        zero = jnp.zeros((), jnp.int32)
+        return LaplaceFeedbackState(base, zero, zero), action
+
+    def step(state, key, loss):
+        noise_key, base_key = jax.random.split(key)
+        clipped = jnp.clip(loss, 0.0, 1.0)
+        noisy = noise.laplace(noise_key, clipped, scale)
+        accepted = (noisy >= -width) & (noisy <= 1.0 + width)
+        fed = jnp.where(accepted, (noisy + width) / (2.0 * width + 1.0), null_loss)
+        base, action = learner.step(state.base, base_key, fed)
+        rejected = state.rejected + (~accepted).astype(jnp.int32)
+        count = state.clipped + (clipped != loss).astype(jnp.int32)
+        return LaplaceFeedbackState(base, rejected, count), action
+
+    declared = Privacy(
+        epsilon=epsilon,
+        delta=0.0,
+        rho=float("nan"),
+        neighbours="replace",
+        unit="round",
+        loss_range=(0.0, 1.0),
+        model="local",
+        released="actions 1..T",
+        calibration="derived",
+        accountant="Laplace mechanism on each observed loss",
+    )
+
+    def report(state):
+        return LaplaceFeedbackReport(state.rejected, state.clipped, learner.report(state.base))
+
+    return learner._replace(init=init, step=step, privacy=declared, report=report)
+
+
+def minibatch(learner, horizon, tau) -> BatchLearner:
+    """Plays each action of the base for tau rounds, and feeds the base their average loss.
+
+    Args:
+      learner: the base, a Learner that is fed once a batch, at most ceil(T / tau) - 1 times.
+      horizon: T, rounds.
+      tau: rounds in a batch, 1 <= tau; may be traced.
+
+    Returns:
+      A BatchLearner. The last batch may be cut short by the horizon; it is never reported.
+
+    Privacy: that of the base, whose losses are the averages. Callers whose base gains from the
+    smaller sensitivity 1 / tau of an average replace the declaration.
+
+    Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
+    from regret to policy regret", 2012, Algorithm 1.
+    """
+    _check.size(1, horizon=horizon)
+    _check.between(1.0, jnp.inf, tau=tau)
+    rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
+
+    def init(key):
+        state, action = learner.init(key)
+        return state, Batch(action, rounds)
+
+    def step(state, key, total):
+        average = jax.tree.map(lambda x: x / rounds.astype(x.dtype), total)
+        state, action = learner.step(state, key, average)
+        return state, Batch(action, rounds)
+
+    return BatchLearner(
+        init=init,
+        step=step,
+        feedback=learner.feedback,
+        zero=jnp.zeros((), jnp.float32),
+        horizon=horizon,
+        privacy=learner.privacy,
+        report=learner.report,
+    )
+
+
+class SwitchesState(NamedTuple):
+    environment: Any
+    previous: Array  # () int32, the arm of the last round, -1 before the first
+
+
+class SwitchesTally(NamedTuple):
+    tally: Any  # that of the environment
+    switches: Array  # () float32, 1 where the arm differs from that of the round before
+
+
+def count_switches(environment) -> Environment:
+    """The same environment over arms, whose tally also counts how often the arm changed.
+
+    ``Result.tally.switches`` is the number of switches. The game itself is the same, draw for
+    draw.
+    """
+
+    def init(key):
+        return SwitchesState(environment.init(key), jnp.full((), -1, jnp.int32))
+
+    def step(state, key, arm):
+        inner, outcome = environment.step(state.environment, key, arm)
+        switched = (state.previous >= 0) & (state.previous != arm)
+        tally = SwitchesTally(outcome.tally, switched.astype(jnp.float32))
+        return SwitchesState(inner, arm), outcome._replace(tally=tally)
+
+    def regret(state, tally):
+        return environment.regret(state.environment, tally.tally)
+
+    return environment._replace(init=init, step=step, regret=regret, batch=None)

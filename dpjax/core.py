@@ -1,0 +1,147 @@
+"""The few types that everything else is made of.
+
+A learner, an environment and a noise mechanism are the same thing, a pure stream
+transducer with two functions::
+
+    init: key -> (state, output)        step: (state, key, input) -> (state, output)
+
+The types below are NamedTuples of such functions. There is nothing to inherit from: a
+factory closes over its hyperparameters and returns one of them.
+
+In shapes, ``K`` is the number of arms, ``T`` the horizon and ``d`` a dimension. Rounds are
+counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is better.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+
+
+class Privacy(NamedTuple):
+    """What a calibration declares. A declaration, not a proof: audits and tables read it.
+
+    ``released`` as a whole is (epsilon, delta)-differentially private with respect to a
+    change of one ``unit`` of the loss sequence, as ``neighbours`` describes it.
+    """
+
+    epsilon: Any  # () inf where nothing is declared
+    delta: Any  # () 0 for pure differential privacy
+    rho: Any  # () parameter of zero-concentrated differential privacy, nan where none
+    neighbours: str  # "replace": one round's losses take other values; "zero_out": they become 0
+    unit: str  # "round" (the whole loss vector) or "entry" (one coordinate of it)
+    loss_range: tuple[float, float]  # losses outside it are clipped before noise
+    model: str  # "central", "local" (each observed loss is randomized), "joint"
+    released: str  # what the declaration covers, as in "actions 1..T"
+    calibration: str  # "derived", or "printed" as in the paper
+    accountant: str  # the theorem by which epsilon follows
+
+
+def no_privacy(released: str = "actions 1..T") -> Privacy:
+    """The declaration of a learner that promises nothing: epsilon is infinite."""
+    return Privacy(
+        epsilon=float("inf"),
+        delta=0.0,
+        rho=float("nan"),
+        neighbours="replace",
+        unit="round",
+        loss_range=(0.0, 1.0),
+        model="central",
+        released=released,
+        calibration="derived",
+        accountant="none",
+    )
+
+
+def empty_report(state) -> tuple:
+    """The report of a learner that has nothing to report."""
+    del state
+    return ()
+
+
+class Learner(NamedTuple):
+    """Turns what was revealed of the past rounds into actions."""
+
+    init: Callable  # key -> (state, action of round 1)
+    step: Callable  # (state, key, loss of round t) -> (state, action of round t + 1)
+    feedback: Callable  # (Outcome.loss, action) -> what this learner may see
+    horizon: int  # T, the rounds that the calibration covers; exactly these are played
+    privacy: Privacy
+    report: Callable = empty_report  # state -> NamedTuple of scalars worth knowing at the end
+
+
+class Batch(NamedTuple):
+    """An action, and how many rounds in a row to play it."""
+
+    action: Any
+    rounds: Array  # () int32, at least 1
+
+
+class BatchLearner(NamedTuple):
+    """A learner that reads nothing but the sum of the losses of each batch of rounds.
+
+    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`);
+    :func:`dpjax.simulate_batches` plays a batch at a time where rounds are i.i.d.
+    A batch that the horizon cuts short is played, and never reported.
+    """
+
+    init: Callable  # key -> (state, Batch)
+    step: Callable  # (state, key, sum over the batch of what was seen) -> (state, Batch)
+    feedback: Callable  # as in Learner, for one round
+    zero: Any  # the empty sum: a pytree of zeros shaped like one round's feedback
+    horizon: int  # T, in rounds
+    privacy: Privacy
+    report: Callable = empty_report
+
+
+class Outcome(NamedTuple):
+    """What one round reveals, and what it adds to the account."""
+
+    loss: Any  # everything the round could reveal, as a function of the action; (K,) for arms
+    tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
+
+
+class Environment(NamedTuple):
+    """Turns actions into losses.
+
+    ``Outcome.loss`` may depend on past actions, never on the current one: it is the
+    function that the current action is put into. ``regret`` is only called at checkpoints.
+    """
+
+    init: Callable  # key -> state
+    step: Callable  # (state, key, action) -> (state, Outcome)
+    regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
+    horizon: int | None = None  # rounds that it has; None where it never ends
+    batch: Callable | None = None  # (state, key, action, rounds) -> (state, sum over the rounds
+    # of the loss of the action, tally of one round); None where rounds are not i.i.d.
+
+
+class Result(NamedTuple):
+    """A trajectory. After a sweep each field but ``rounds`` has leading axes (points, seeds)."""
+
+    rounds: Any  # (n,) int32, the rounds at which regret was recorded
+    regret: Any  # (n,) float32
+    tally: Any  # the environment's account, summed over all rounds
+    report: Any  # the learner's report at the end
+
+
+def full(loss, action):
+    """Full information: the loss of every action is seen."""
+    del action
+    return loss
+
+
+def bandit(loss, action):
+    """Bandit feedback: of the (K,) losses only that of the played arm is seen, ()."""
+    return at(loss, action)
+
+
+def at(values, arm):
+    """``values[arm]`` for values (K,) and a traced arm, and 0 for an arm outside 0..K-1.
+
+    A masked sum: under vmap it fuses with its neighbours, where indexing becomes a gather.
+    """
+    return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == arm, values, 0), dtype=values.dtype)

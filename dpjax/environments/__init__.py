@@ -1,0 +1,18 @@
+"""One file per family of nature. ``__all__`` is the registry."""
+
+from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments.deterministic import deterministic
+from dpjax.environments.memory import memory
+from dpjax.environments.oblivious import fully_oblivious, oblivious
+from dpjax.environments.switching_cost import switching_cost
+from dpjax.environments.table import table
+
+__all__ = [
+    "bernoulli",
+    "deterministic",
+    "fully_oblivious",
+    "memory",
+    "oblivious",
+    "switching_cost",
+    "table",
+]

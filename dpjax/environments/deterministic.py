@@ -1,0 +1,35 @@
+"""The deterministic adversary."""
+
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.core import Environment, Outcome, at
+from dpjax.environments.arms import best_fixed_arm
+
+
+def deterministic(arms=4) -> Environment:
+    """A fixed sequence that lures a learner away from the best arm.
+
+    In gains, in round t: arm 1 gives 0.38; arm 2, the best with mean 1/2, gives 1 where t is
+    even and else 0; arm 3 gives 1 where t is a multiple of 3 and else 0; the others give 0.
+    (The text masks the number 0.38: reconstructed.)
+
+    Args:
+      arms: K, at least 3.
+
+    Returns:
+      An Environment; regret is against the best arm on the rounds so far.
+
+    Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
+    2017, deterministic adversary.
+    """
+    _check.size(3, arms=arms)
+
+    def step(t, key, arm):
+        del key
+        third = jnp.where(t % 3 == 0, 0.0, 1.0)
+        first_three = jnp.stack([jnp.float32(0.62), jnp.where(t % 2 == 0, 0.0, 1.0), third])
+        loss = jnp.concatenate([first_three, jnp.ones(arms - 3, jnp.float32)])
+        return t + 1, Outcome(loss, at(loss, arm) - loss)
+
+    return Environment(init=lambda key: jnp.ones((), jnp.int32), step=step, regret=best_fixed_arm)

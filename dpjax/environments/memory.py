@@ -1,0 +1,61 @@
+"""Adaptive adversaries with bounded memory, and their policy regret."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Array, Environment, Outcome, at
+from dpjax.environments.arms import best_fixed_arm
+
+
+class MemoryState(NamedTuple):
+    arm: Array  # () int32, of the last round, -1 before the first
+    streak: Array  # () int32, rounds in a row that it was played
+
+
+def memory(means, *, rounds) -> Environment:
+    """Bernoulli losses for an arm that was played throughout the last m rounds, 1 for others.
+
+    An adaptive adversary with memory m: an arm has to be warmed up for m rounds, and each switch
+    forfeits them. In the first m rounds the arm that is played from round 1 on counts as warm.
+    m = 1 is a switching cost.
+
+    Args:
+      means: (K,) mean losses in [0, 1] of a warm arm, K at least 2; may be traced.
+      rounds: m >= 0, the adversary's memory; may be traced.
+
+    Returns:
+      An Environment whose regret is policy regret: the comparator plays one arm from the start
+      and so never pays for a switch. The tally is the suffered loss minus the warm losses, (K,).
+
+    Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary: from
+    regret to policy regret", 2012; an instance of the m-memory bounded adaptive adversary of
+    Tossou & Dimitrakakis 2017.
+    """
+    means = jnp.asarray(means, jnp.float32)
+    if means.ndim != 1 or means.shape[0] < 2:
+        raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
+    _check.between(0.0, 1.0, means=means)
+    _check.between(0.0, 2.0**30, rounds=rounds)
+    needed = jnp.asarray(rounds, jnp.int32)
+    arms = jnp.arange(means.shape[0])
+
+    def init(key):
+        del key
+        return MemoryState(jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32))
+
+    def step(state, key, arm):
+        warm_loss = (jr.uniform(key, means.shape) < means).astype(jnp.float32)
+        first = state.arm < 0
+        warm = first | (needed <= 0) | ((arms == state.arm) & (state.streak >= needed))
+        loss = jnp.where(warm, warm_loss, 1.0)
+        same = first | (state.arm == arm)
+        # The arm of round 1 counts as played in all rounds before it.
+        begun = jnp.where(first, needed, 0)
+        streak = jnp.where(same, jnp.maximum(state.streak + 1, begun), 1)
+        streak = jnp.minimum(streak, jnp.maximum(needed, 1))
+        return MemoryState(arm, streak), Outcome(loss, at(loss, arm) - warm_loss)
+
+    return Environment(init=init, step=step, regret=best_fixed_arm)

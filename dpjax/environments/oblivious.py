@@ -1,0 +1,86 @@
+"""The fully oblivious adversary, and the one that holds its gains for a while."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Array, Environment, Outcome, at
+from dpjax.environments.arms import best_fixed_arm
+
+
+def _draw_losses(key, arms, half_width):
+    """One round: gain means p uniform, the first arm's in a higher interval; (K,) losses."""
+    means_key, gains_key = jr.split(key)
+    lowest = jnp.where(jnp.arange(arms) == 0, 0.5, 0.5 - half_width)
+    means = lowest + 2.0 * half_width * jr.uniform(means_key, (arms,))
+    return (jr.uniform(gains_key, (arms,)) >= means).astype(jnp.float32)
+
+
+def fully_oblivious(arms, *, half_width=0.05) -> Environment:
+    """Independent rounds whose means are drawn afresh: p ~ U[1/2, 1/2 + 2e] for the first arm's
+    gain and p ~ U[1/2 - e, 1/2 + e] for the others', each gain then Bernoulli(p).
+
+    A fresh p integrates out: the losses have the law of ``bernoulli([1/2 - e, 1/2, ...])``.
+
+    Args:
+      arms: K, at least 2.
+      half_width: e in [0, 1/4]; may be traced.
+
+    Returns:
+      An Environment; regret is against the best arm on the drawn losses.
+
+    Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
+    2017, fully oblivious adversary (intervals reconstructed).
+    """
+    _check.size(2, arms=arms)
+    _check.between(0.0, 0.25, half_width=half_width)
+
+    def step(state, key, arm):
+        loss = _draw_losses(key, arms, half_width)
+        return state, Outcome(loss, at(loss, arm) - loss)
+
+    return Environment(init=lambda key: (), step=step, regret=best_fixed_arm)
+
+
+class ObliviousState(NamedTuple):
+    round: Array  # () int32, the round to come
+    loss: Array  # (K,) held
+
+
+def oblivious(arms, period=200, *, half_width=0.05) -> Environment:
+    """As :func:`fully_oblivious`, but losses are redrawn only where t is a multiple of
+    ``period``, and repeated in between.
+
+    The rounds before the first multiple repeat one draw of their own (the paper is silent).
+    Fewer independent draws: the best arm on the losses often is not the arm with the best mean.
+
+    Args:
+      arms: K, at least 2.
+      period: rounds between draws, at least 1.
+      half_width: e in [0, 1/4]; may be traced.
+
+    Returns:
+      An Environment; regret is against the best arm on the drawn losses.
+
+    Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
+    2017, oblivious adversary.
+    """
+    _check.size(2, arms=arms)
+    _check.size(1, period=period)
+    _check.between(0.0, 0.25, half_width=half_width)
+
+    def init(key):
+        return ObliviousState(jnp.ones((), jnp.int32), _draw_losses(key, arms, half_width))
+
+    def step(state, key, arm):
+        loss = lax.cond(
+            state.round % period == 0,
+            lambda: _draw_losses(key, arms, half_width),
+            lambda: state.loss,
+        )
+        return ObliviousState(state.round + 1, loss), Outcome(loss, at(loss, arm) - loss)
+
+    return Environment(init=init, step=step, regret=best_fixed_arm)

@@ -1,0 +1,75 @@
+"""The switching-cost adversary: a random walk hides the best arm, and each switch is paid."""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Array, Environment, Outcome, at
+from dpjax.environments.arms import best_fixed_arm
+
+
+class SwitchingCostState(NamedTuple):
+    round: Array  # () int32, the round to come
+    walk: Array  # (levels,) W at (t >> i) << i for i = 0, 1, ..., t the last round
+    best: Array  # () int32
+    previous: Array  # () int32, arm of the last round, -1 before the first
+
+
+def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
+    """All arms share a random walk, one is better by a small gap, and a switch forfeits the gain.
+
+    With sigma = 1 / (9 log2 T), gap = K^(1/3) T^(-1/3) / (9 log2 T), best arm chi uniform and
+    xi_t ~ N(0, sigma^2),
+
+        W_t = W_rho(t) + xi_t, W_0 = 0,    L_t(i) = clip(W_t + 1/2 - gap 1{i = chi}, 0, 1).
+
+    The learner suffers L_t(a), or 1 where its arm differs from that of the round before. The
+    multi-scale walk has rho(t) = t minus its lowest set bit, so that W_t is a sum of as many
+    steps as t has bits set; the plain Gaussian walk has rho(t) = t - 1.
+
+    Args:
+      horizon: T, rounds; it sets sigma and gap.
+      arms: K, at least 2.
+      walk: "multiscale" or "gaussian".
+
+    Returns:
+      An Environment of T rounds whose regret is policy regret: the comparator plays one arm
+      throughout and pays for no switch. The tally is the suffered loss minus L_t, (K,).
+
+    Reference: Dekel, Ding, Koren & Peres, "Bandits with switching costs: T^(2/3) regret", 2014,
+    Figure 1; the switching costs adversary of Tossou & Dimitrakakis 2017.
+    """
+    _check.size(1, horizon=horizon)
+    _check.size(2, arms=arms)
+    _check.one_of("multiscale", "gaussian", walk=walk)
+    log_horizon = max(math.log2(horizon), 1.0)
+    sigma = 1.0 / (9.0 * log_horizon)
+    gap = (arms / horizon) ** (1 / 3) / (9.0 * log_horizon)
+    levels = jnp.arange(horizon.bit_length() + 1)
+
+    def init(key):
+        best = jr.randint(key, (), 0, arms)
+        zero = jnp.zeros(levels.shape, jnp.float32)
+        return SwitchingCostState(jnp.ones((), jnp.int32), zero, best, jnp.full((), -1, jnp.int32))
+
+    def step(state, key, arm):
+        t = state.round
+        # walk[i] holds W at t - 1 without its i lowest bits. Round t, whose lowest set bit is
+        # bit j, clears the bits below: its parent is kept at j + 1, and W_t goes to all i <= j.
+        lowest = t & -t
+        below = (1 << levels) <= lowest if walk == "multiscale" else levels == 0
+        parent = jnp.where((1 << levels) == 2 * lowest, state.walk, 0.0)
+        here = jnp.sum(parent) if walk == "multiscale" else state.walk[0]
+        here = here + sigma * jr.normal(key)
+        advantage = jnp.where(jnp.arange(arms) == state.best, gap, 0.0)
+        loss = jnp.clip(here + 0.5 - advantage, 0.0, 1.0)
+        stays = (state.previous < 0) | (jnp.arange(arms) == state.previous)
+        suffered = jnp.where(stays, loss, 1.0)
+        new_walk = jnp.where(below, here, state.walk)
+        new = SwitchingCostState(t + 1, new_walk, state.best, arm)
+        return new, Outcome(suffered, at(suffered, arm) - loss)
+
+    return Environment(init=init, step=step, regret=best_fixed_arm, horizon=horizon)

@@ -1,0 +1,70 @@
+"""One trajectory: a learner plugged into an environment, as a pure function of a key."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax.batches import as_learner, checkpoint_rounds
+from dpjax.core import Environment, Result
+
+
+def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Result:
+    """Plays ``learner.horizon`` rounds and records the regret.
+
+    The environment steps once a round, the learner after each; the learner's last action is
+    never played. Nature and the learner's coins are separate keys, folded with the round
+    (0 for init), so every learner and every hyperparameter faces the same nature under one key.
+
+    Pure, and not jitted: wrap it in ``jax.jit`` or ``jax.vmap``, or use :func:`dpjax.sweep`.
+
+    Args:
+      learner: a Learner or BatchLearner (which is then played round by round).
+      environment: an Environment at least as long as the learner's horizon.
+      key: PRNG key, consumed.
+      checkpoints: at how many evenly spaced rounds regret is recorded, at most one a round.
+
+    Returns:
+      A Result, with regret (n,). Tallies are summed per segment between checkpoints and then
+      across, which keeps float32 sums accurate over millions of rounds.
+
+    Raises:
+      ValueError: the environment has fewer rounds than the learner plays.
+    """
+    rounds = checkpoint_rounds(learner, environment, checkpoints)
+    learner = as_learner(learner)
+    nature, coins = jr.split(key)
+    learner_state, action = learner.init(jr.fold_in(coins, 0))
+    environment_state = environment.init(jr.fold_in(nature, 0))
+
+    def one_round(t, carry):
+        learner_state, action, environment_state, segment = carry
+        environment_state, outcome = environment.step(
+            environment_state, jr.fold_in(nature, t), action
+        )
+        loss = learner.feedback(outcome.loss, action)
+        learner_state, action = learner.step(learner_state, jr.fold_in(coins, t), loss)
+        segment = jax.tree.map(jnp.add, segment, outcome.tally)
+        return learner_state, action, environment_state, segment
+
+    outcome = jax.eval_shape(environment.step, environment_state, nature, action)[1]
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), outcome.tally)
+
+    def one_segment(carry, bounds):
+        learner_state, action, environment_state, total = carry
+        first, last = bounds
+        learner_state, action, environment_state, segment = lax.fori_loop(
+            first, last + 1, one_round, (learner_state, action, environment_state, zero)
+        )
+        total = jax.tree.map(jnp.add, total, segment)
+        regret = environment.regret(environment_state, total)
+        return (learner_state, action, environment_state, total), regret
+
+    firsts = jnp.asarray(np.concatenate([[1], rounds[:-1] + 1]), jnp.int32)
+    (learner_state, _, _, total), regret = lax.scan(
+        one_segment,
+        (learner_state, action, environment_state, zero),
+        (firsts, jnp.asarray(rounds)),
+    )
+    return Result(jnp.asarray(rounds), regret, total, learner.report(learner_state))
