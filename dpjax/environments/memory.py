@@ -16,9 +16,10 @@ class MemoryState(NamedTuple):
 
 
 def memory(means, *, rounds) -> Environment:
-    """Bernoulli losses for an arm that was played throughout the last m rounds, 1 for others.
+    """An adaptive adversary with memory m: an arm pays off after m rounds of warming up.
 
-    An adaptive adversary with memory m: an arm has to be warmed up for m rounds, and each switch
+    Bernoulli losses for an arm that was played throughout the last m rounds, and loss 1 for the
+    others: an arm has to be warmed up for m rounds, and each switch
     forfeits them. In the first m rounds the arm that is played from round 1 on counts as warm.
     m = 1 is a switching cost.
 

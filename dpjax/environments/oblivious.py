@@ -20,10 +20,11 @@ def _draw_losses(key, arms, half_width):
 
 
 def fully_oblivious(arms, *, half_width=0.05) -> Environment:
-    """Independent rounds whose means are drawn afresh: p ~ U[1/2, 1/2 + 2e] for the first arm's
-    gain and p ~ U[1/2 - e, 1/2 + e] for the others', each gain then Bernoulli(p).
+    """Independent rounds, each of which draws the arms' means afresh.
 
-    A fresh p integrates out: the losses have the law of ``bernoulli([1/2 - e, 1/2, ...])``.
+    The mean gain is p ~ U[1/2, 1/2 + 2e] for the first arm and p ~ U[1/2 - e, 1/2 + e] for the
+    others; each gain is then Bernoulli(p). A fresh p integrates out: the losses have the law of
+    ``bernoulli([1/2 - e, 1/2, ...])``.
 
     Args:
       arms: K, at least 2.
@@ -51,11 +52,11 @@ class ObliviousState(NamedTuple):
 
 
 def oblivious(arms, period=200, *, half_width=0.05) -> Environment:
-    """As :func:`fully_oblivious`, but losses are redrawn only where t is a multiple of
-    ``period``, and repeated in between.
+    """The fully oblivious adversary, holding each draw of losses for many rounds.
 
-    The rounds before the first multiple repeat one draw of their own (the paper is silent).
-    Fewer independent draws: the best arm on the losses often is not the arm with the best mean.
+    Losses are redrawn where t is a multiple of ``period``, and repeated in between. The rounds
+    before the first multiple repeat one draw of their own (the paper is silent). Fewer
+    independent draws: the best arm on the losses often is not the arm with the best mean.
 
     Args:
       arms: K, at least 2.

@@ -19,7 +19,7 @@ class SwitchingCostState(NamedTuple):
 
 
 def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
-    """All arms share a random walk, one is better by a small gap, and a switch forfeits the gain.
+    """A random walk shared by all arms hides the best one; a switch forfeits the gain.
 
     With sigma = 1 / (9 log2 T), gap = K^(1/3) T^(-1/3) / (9 log2 T), best arm chi uniform and
     xi_t ~ N(0, sigma^2),

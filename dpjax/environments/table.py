@@ -9,7 +9,7 @@ from dpjax.environments.arms import best_fixed_arm
 
 
 def table(losses) -> Environment:
-    """The losses of a table, one row a round: an oblivious environment without randomness.
+    """A user's own losses, one row a round; no randomness.
 
     Args:
       losses: (T, K) losses in [0, 1] with K at least 2.
@@ -37,10 +37,11 @@ def table(losses) -> Environment:
     )
 
 
-def check_losses(losses, where="losses", first_row=1, arms=None) -> None:
+def check_losses(losses, where="losses", rows=None, arms=None) -> None:
     """Refuses a loss table that is not (T, K) numbers in [0, 1], naming the first bad entry.
 
-    ``first_row`` is the number of the first row in the file it came from.
+    ``rows`` are the numbers that its rows have in the file ``where``, by default 1, 2, ...;
+    ``arms`` the names of its columns.
     """
     if isinstance(losses, jax.core.Tracer):
         return
@@ -61,6 +62,6 @@ def check_losses(losses, where="losses", first_row=1, arms=None) -> None:
         what = "is missing (not a number)" if np.isnan(value) else f"is {value:g}"
         name = f" ({arms[column]})" if arms else ""
         raise ValueError(
-            f"{where}: row {row + first_row}, column {column + 1}{name} {what}; "
+            f"{where}: row {rows[row] if rows else row + 1}, column {column + 1}{name} {what}; "
             "losses must lie in [0, 1]"
         )

@@ -9,10 +9,11 @@ from dpjax.learners.exp3 import exp3
 
 
 def dp_exp3_lap(horizon, arms, *, epsilon) -> Learner:
-    """DP-EXP3-Lap: :func:`exp3` under :func:`laplace_feedback` with b = ln T / epsilon.
+    """DP-EXP3-Lap: EXP3 on losses with Laplace noise; epsilon-DP, in the local model too.
 
-    Each observed gain g becomes y = g + Lap(1 / epsilon). Where y lies in [-b, b + 1], EXP3 is
-    fed (y + b) / (2b + 1); elsewhere the round is ignored, though its loss counts.
+    It is ``laplace_feedback`` over ``exp3`` with threshold b = ln T / epsilon: each observed gain
+    g becomes y = g + Lap(1 / epsilon). Where y lies in [-b, b + 1], EXP3 is fed
+    (y + b) / (2b + 1); elsewhere the round is ignored, though its loss counts.
 
     Args:
       horizon: T, rounds.

@@ -45,11 +45,12 @@ def derived_tau(horizon, epsilon, delta):
 def exp3_minibatch(
     horizon, arms, *, epsilon=None, tau=None, delta=None, calibration="derived"
 ) -> BatchLearner:
-    """EXP3_tau: each arm of EXP3 is played for tau rounds, and EXP3 is fed their average gain.
+    """EXP3_tau: EXP3 on the average gains of batches, private through its own sampling.
 
-    EXP3 runs with its exploration rate for ceil(T / tau) rounds, as its regret bound assumes
-    (the paper is silent). Nothing is added: a change of one round moves an average by at most
-    1 / tau, and the draws of EXP3 hide the rest.
+    Each arm of EXP3 is played for tau rounds, and EXP3 is fed the average of their gains. It runs
+    with its exploration rate for ceil(T / tau) rounds, as its regret bound assumes (the paper is
+    silent). Nothing is added: a change of one round moves an average by at most 1 / tau, and the
+    draws of EXP3 hide the rest.
 
     Args:
       horizon: T, rounds.

@@ -1,0 +1,108 @@
+"""The command line: ``dpjax list``, ``dpjax run`` and ``dpjax reproduce``."""
+
+import argparse
+import inspect
+import sys
+
+from dpjax import environments, experiments, learners
+from dpjax.experiments import losses
+
+
+def main(arguments=None) -> int:
+    """Runs a command; 0, or 2 after one sentence on stderr that says what is wrong."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except (ValueError, OSError) as error:
+        print(f"dpjax: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("dpjax: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message} ({self.prog} --help shows the usage)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dpjax", description="Simulates differentially private online learning and bandits."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="learners, environments and papers")
+    listing.set_defaults(command=_list)
+
+    run = commands.add_parser("run", help="play a learner on your own table of losses")
+    run.set_defaults(command=_run)
+    run.add_argument(
+        "--losses", required=True, metavar="FILE",
+        help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz",
+    )  # fmt: skip
+    run.add_argument("--learner", required=True, metavar="NAME", help="as dpjax list shows them")
+    run.add_argument(
+        "--epsilon", type=_epsilons, metavar="E,E,...",
+        help="privacy levels, inf for none (default 0.1,1,10,inf)",
+    )  # fmt: skip
+    run.add_argument("--seeds", type=int, default=100, metavar="N", help="default 100")
+    run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
+    run.add_argument("--seed", type=int, default=0, help="of the random key (default 0)")
+    run.add_argument("--out", default="results/run", metavar="DIR", help="default results/run")
+
+    reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
+    reproduce.set_defaults(command=_reproduce)
+    reproduce.add_argument("paper", choices=experiments.__all__)
+    reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
+    reproduce.add_argument("--out", metavar="DIR", help="default results/PAPER")
+    return parser
+
+
+def _epsilons(text) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be numbers separated by commas, got {text!r}"
+        ) from None
+
+
+def _first_line(thing) -> str:
+    return inspect.getdoc(thing).splitlines()[0]
+
+
+def _list(options) -> None:
+    del options
+    for title, package in [
+        ("learners", learners),
+        ("environments", environments),
+        ("papers", experiments),
+    ]:
+        print(f"{title}:")
+        for name in package.__all__:
+            print(f"  {name:18} {_first_line(getattr(package, name))}")
+
+
+def _run(options) -> None:
+    print(
+        losses.run(
+            options.losses,
+            options.learner,
+            options.out,
+            epsilons=options.epsilon,
+            seeds=options.seeds,
+            horizon=options.horizon,
+            seed=options.seed,
+        )
+    )
+    print(f"\nWritten to {options.out}.")
+
+
+def _reproduce(options) -> None:
+    paper = getattr(experiments, options.paper)
+    out = options.out or f"results/{options.paper}"
+    sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
+    print(paper.reproduce(out, **sizes))
+    print(f"\nWritten to {out}.")

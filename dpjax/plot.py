@@ -1,0 +1,73 @@
+"""Figures. The only module that imports matplotlib; nothing here touches global state."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+
+class Curve(NamedTuple):
+    """One line of a figure: a centre with a band or error bars around it."""
+
+    label: str
+    x: Any  # (n,)
+    centre: Any  # (n,)
+    low: Any  # (n,), or None for a bare line
+    high: Any  # (n,)
+    style: dict  # of matplotlib's Line2D
+
+
+def epsilon_color(epsilon):
+    """A colour for a privacy level: dark for strong privacy, light for weak, black for none."""
+    if not np.isfinite(epsilon):
+        return "black"
+    # Viridis from dark to light on a logarithmic axis of epsilon from 0.1 to 300.
+    from matplotlib import colormaps
+
+    position = (np.log10(np.clip(epsilon, 0.1, 300.0)) + 1.0) / 3.5
+    return colormaps["viridis"](0.9 * position)
+
+
+def draw_curves(axes, curves, *, bars=None) -> None:
+    """Draws curves with shaded bands, or with error bars at ``bars`` of their points."""
+    for curve in curves:
+        x, centre = np.asarray(curve.x), np.asarray(curve.centre)
+        (line,) = axes.plot(x, centre, label=curve.label, **curve.style)
+        if curve.low is None:
+            continue
+        low, high = np.asarray(curve.low), np.asarray(curve.high)
+        if bars is None:
+            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+        else:
+            at = np.linspace(0, len(x) - 1, bars + 1).astype(int)[1:]
+            height = np.maximum(0.0, np.stack([centre - low, high - centre]))[:, at]
+            axes.errorbar(
+                x[at], centre[at], yerr=height, fmt="none", ecolor=line.get_color(),
+                elinewidth=0.8, capsize=2,
+            )  # fmt: skip
+
+
+def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
+    """Title, labels and a light grid."""
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def regret_figure(curves, title, *, ylabel="regret") -> Figure:
+    """One panel of regret curves with their bands and a legend."""
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    draw_curves(axes, curves)
+    label_axes(axes, title, ylabel=ylabel)
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def save(figure, folder, name) -> None:
+    """Writes folder/name.png and folder/name.pdf."""
+    figure.savefig(folder / f"{name}.png", dpi=150)
+    # Without a date the same figure is the same file.
+    figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
