@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 
@@ -17,13 +18,17 @@ class Curve(NamedTuple):
     style: dict  # of matplotlib's Line2D
 
 
+def panels(rows, columns, size):
+    """A figure of size (width, height) in inches and its axes, row by row."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False).flatten()
+
+
 def epsilon_color(epsilon):
     """A colour for a privacy level: dark for strong privacy, light for weak, black for none."""
     if not np.isfinite(epsilon):
         return "black"
     # Viridis from dark to light on a logarithmic axis of epsilon from 0.1 to 300.
-    from matplotlib import colormaps
-
     position = (np.log10(np.clip(epsilon, 0.1, 300.0)) + 1.0) / 3.5
     return colormaps["viridis"](0.9 * position)
 
@@ -41,10 +46,8 @@ def draw_curves(axes, curves, *, bars=None) -> None:
         else:
             at = np.linspace(0, len(x) - 1, bars + 1).astype(int)[1:]
             height = np.maximum(0.0, np.stack([centre - low, high - centre]))[:, at]
-            axes.errorbar(
-                x[at], centre[at], yerr=height, fmt="none", ecolor=line.get_color(),
-                elinewidth=0.8, capsize=2,
-            )  # fmt: skip
+            look = {"fmt": "none", "ecolor": line.get_color(), "elinewidth": 0.8, "capsize": 2}
+            axes.errorbar(x[at], centre[at], yerr=height, **look)
 
 
 def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
@@ -58,8 +61,7 @@ def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
 
 def regret_figure(curves, title, *, ylabel="regret") -> Figure:
     """One panel of regret curves with their bands and a legend."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, size=(6.4, 4.2))
     draw_curves(axes, curves)
     label_axes(axes, title, ylabel=ylabel)
     axes.legend(fontsize=8, frameon=False)

@@ -9,6 +9,10 @@ from jax import random as jr
 from dpjax.batches import as_learner, checkpoint_rounds
 from dpjax.core import Environment, Result
 
+# A float32 sum of T like terms is off by up to T / 2^25 of itself: 1 % at 4 million. A sum of
+# sums over this many rounds is then off by 1e-4 of itself at most.
+_PIECE = 1024
+
 
 def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Result:
     """Plays ``learner.horizon`` rounds and records the regret.
@@ -26,8 +30,8 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
       checkpoints: at how many evenly spaced rounds regret is recorded, at most one a round.
 
     Returns:
-      A Result, with regret (n,). Tallies are summed per segment between checkpoints and then
-      across, which keeps float32 sums accurate over millions of rounds.
+      A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds and then across,
+      which keeps float32 sums accurate over millions of rounds.
 
     Raises:
       ValueError: the environment has fewer rounds than the learner plays.
@@ -39,32 +43,36 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
     environment_state = environment.init(jr.fold_in(nature, 0))
 
     def one_round(t, carry):
-        learner_state, action, environment_state, segment = carry
+        learner_state, action, environment_state, tally = carry
         environment_state, outcome = environment.step(
             environment_state, jr.fold_in(nature, t), action
         )
         loss = learner.feedback(outcome.loss, action)
         learner_state, action = learner.step(learner_state, jr.fold_in(coins, t), loss)
-        segment = jax.tree.map(jnp.add, segment, outcome.tally)
-        return learner_state, action, environment_state, segment
+        tally = jax.tree.map(jnp.add, tally, outcome.tally)
+        return learner_state, action, environment_state, tally
 
     outcome = jax.eval_shape(environment.step, environment_state, nature, action)[1]
     zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), outcome.tally)
 
     def one_segment(carry, bounds):
-        learner_state, action, environment_state, total = carry
-        first, last = bounds
-        learner_state, action, environment_state, segment = lax.fori_loop(
-            first, last + 1, one_round, (learner_state, action, environment_state, zero)
-        )
-        total = jax.tree.map(jnp.add, total, segment)
-        regret = environment.regret(environment_state, total)
-        return (learner_state, action, environment_state, total), regret
+        first, end = bounds
 
-    firsts = jnp.asarray(np.concatenate([[1], rounds[:-1] + 1]), jnp.int32)
-    (learner_state, _, _, total), regret = lax.scan(
-        one_segment,
-        (learner_state, action, environment_state, zero),
-        (firsts, jnp.asarray(rounds)),
-    )
+        def one_piece(i, carry):
+            *states, total = carry
+            start = first + i * _PIECE
+            stop = jnp.minimum(start + _PIECE, end)
+            *states, tally = lax.fori_loop(start, stop, one_round, (*states, zero))
+            return *states, jax.tree.map(jnp.add, total, tally)
+
+        pieces = (end - first + _PIECE - 1) // _PIECE
+        carry = lax.fori_loop(0, pieces, one_piece, carry)
+        _, _, environment_state, total = carry
+        return carry, environment.regret(environment_state, total)
+
+    ends = rounds + 1
+    firsts = np.concatenate([[1], ends[:-1]]).astype(np.int32)
+    carry = (learner_state, action, environment_state, zero)
+    carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
+    learner_state, _, _, total = carry
     return Result(jnp.asarray(rounds), regret, total, learner.report(learner_state))

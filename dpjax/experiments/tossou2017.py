@@ -15,7 +15,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jax import random as jr
-from matplotlib.figure import Figure
 
 from dpjax import bounds, environments, plot, statistics
 from dpjax.combinators import count_switches
@@ -222,10 +221,9 @@ def _curve(run) -> plot.Curve:
     return plot.Curve(_label(run), run.rounds, centre, low, high, style)
 
 
-def figure(runs, horizon) -> Figure:
+def figure(runs, horizon):
     """Five panels, one an adversary, and a sixth for the legend and what must be said."""
-    drawn = Figure(figsize=(13.0, 7.6), layout="constrained")
-    panels = drawn.subplots(2, 3).flatten()
+    drawn, panels = plot.panels(2, 3, size=(13.0, 7.6))
     for axes, letter, adversary in zip(panels[:5], "abcde", ADVERSARIES, strict=True):
         mine = [run for run in runs if run.adversary == adversary]
         plot.draw_curves(axes, [_curve(run) for run in mine], bars=8)
@@ -304,7 +302,7 @@ def memory_table(runs, horizon) -> list[dict]:
     ]
 
 
-def memory_figure(runs, horizon) -> Figure:
+def memory_figure(runs, horizon):
     """Policy regret against the adversary's memory, and the theorem's bound."""
     curves = []
     for run, color in zip(runs, ("black", "tab:blue"), strict=True):

@@ -1,0 +1,95 @@
+"""Who may import whom inside the package, read off the source."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dpjax
+
+ROOT = Path(dpjax.__file__).parent
+ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
+LEARNERS = {"core", "batches", "combinators", "privacy", "noise", "mechanisms", "domains", "_check"}
+
+# What each module, or each module of a folder, may import of dpjax. A folder may import itself.
+ALLOWED = {
+    "core": set(),
+    "noise": {"core", "_check"},
+    "privacy": {"core", "_check"},
+    "_check": {"core"},
+    "statistics": {"core", "_check"},
+    "bounds": {"core", "_check"},
+    "plot": {"core", "_check"},
+    "mechanisms": {"core", "noise", "_check"},
+    "batches": {"core", "noise", "_check"},
+    "combinators": {"core", "noise", "_check"},
+    "stopping": {"core", "noise", "privacy", "_check"},
+    "learners": LEARNERS,
+    "environments": {"core", "domains", "noise", "_check"},
+    "simulate": {"core", "batches", "_check"},
+    "sweep": {"core", "batches", "simulate", "_check"},
+    "audit": ALL - {"learners", "environments", "experiments", "cli", "plot"},
+    "experiments": ALL,
+    "cli": ALL,
+    "__init__": ALL,
+    "__main__": {"cli"},
+}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def owner(path):
+    """The module or folder of dpjax that a file belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    """Names of modules that a file imports: (of dpjax, first part), (others, first part)."""
+    inside, outside = set(), set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names = [node.module]
+            if node.module == "dpjax":
+                names = [f"dpjax.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "dpjax":
+                inside.add(parts[1])
+            else:
+                outside.add(parts[0])
+    return inside, outside
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_within_the_package(path):
+    inside, _ = imports(path)
+    extra = inside - ALLOWED[owner(path)] - {owner(path)}
+    assert not extra, f"{path.name} may not import {sorted(extra)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_plot_imports_matplotlib(path):
+    _, outside = imports(path)
+    assert "matplotlib" not in outside or owner(path) == "plot"
+
+
+def test_a_learner_imports_another_only_where_the_paper_combines_them():
+    combined = {"dp_exp3_lap": {"exp3"}, "exp3_minibatch": {"exp3"}}
+    for path in (ROOT / "learners").glob("*.py"):
+        if path.stem == "__init__":
+            continue
+        others = {
+            node.module.split(".")[2]
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("dpjax.learners.")
+        }
+        assert others <= combined.get(path.stem, set())
+
+
+def test_the_package_sets_no_jax_configuration():
+    for path in FILES:
+        assert "config.update" not in path.read_text(), path

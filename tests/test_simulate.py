@@ -1,0 +1,135 @@
+"""One trajectory: order of play, keys, checkpoints, accounts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import Environment, Learner, Outcome, environments, learners, simulate
+from dpjax.combinators import count_switches
+from dpjax.core import at, bandit, full, no_privacy
+
+
+def follow_the_loser(horizon):
+    """Plays arm 0 first, then the arm after the last one whenever that one's loss was 1."""
+
+    def step(arm, key, loss):
+        del key
+        arm = jnp.where(loss == 1.0, (arm + 1) % 3, arm)
+        return arm, arm
+
+    zero = jnp.zeros((), jnp.int32)
+    return Learner(lambda key: (zero, zero), step, bandit, horizon, no_privacy())
+
+
+def test_a_three_round_game_by_hand():
+    """Losses 1, 0.5, 1 are suffered on arms 0, 1, 1; the best arm, 2, would have lost 0.5."""
+    losses = [[1.0, 0.0, 0.0], [1.0, 0.5, 0.25], [0.0, 1.0, 0.25]]
+    result = simulate(follow_the_loser(3), environments.table(losses), jr.key(0))
+    np.testing.assert_array_equal(result.rounds, [1, 2, 3])
+    # Sums of losses by round: learner 1, 1.5, 2.5; arms (1, 2, 2), (0, .5, 1.5), (0, .25, .5).
+    np.testing.assert_array_equal(result.regret, [1.0, 1.25, 2.0])
+    np.testing.assert_array_equal(result.tally, [0.5, 1.0, 2.0])
+    assert result.report == ()
+
+
+def test_the_last_action_is_never_played_and_the_first_is():
+    """The environment steps T times, on the actions of rounds 1..T."""
+    losses = np.zeros((3, 3))
+    losses[2] = [1.0, 1.0, 1.0]
+    seen = simulate(
+        follow_the_loser(3), count_switches(environments.table(losses)), jr.key(0)
+    ).tally.switches
+    assert seen == 0.0  # the loss of round 3 moves the action of round 4, which is not played
+
+
+@pytest.mark.parametrize(
+    ("horizon", "checkpoints", "expected"),
+    [(10, 5, [2, 4, 6, 8, 10]), (7, 3, [2, 4, 7]), (3, 100, [1, 2, 3]), (1, 1, [1])],
+)
+def test_checkpoints_are_even_and_end_at_the_horizon(horizon, checkpoints, expected):
+    result = simulate(
+        learners.exp3(horizon, 3),
+        environments.table(np.full((horizon, 3), 0.5)),
+        jr.key(0),
+        checkpoints=checkpoints,
+    )
+    np.testing.assert_array_equal(result.rounds, expected)
+    assert result.regret.shape == (len(expected),)
+
+
+def test_regret_does_not_depend_on_the_number_of_checkpoints():
+    environment = environments.table(jr.uniform(jr.key(1), (40, 3)))
+    fine = simulate(learners.exp3(40, 3), environment, jr.key(0), checkpoints=40)
+    coarse = simulate(learners.exp3(40, 3), environment, jr.key(0), checkpoints=4)
+    # The sums are taken in another order, hence float32 rounding of 40 terms.
+    np.testing.assert_allclose(coarse.regret, fine.regret[9::10], atol=40 * 2**-22)
+
+
+def recorded_losses(learner, horizon, key):
+    """The losses (T, K) that nature drew, whatever was played."""
+    inner = environments.bernoulli([0.3, 0.5, 0.7])
+
+    def step(state, key, arm):
+        t, state = state
+        state, outcome = inner.step(state, key, arm)
+        row = jnp.arange(horizon)[:, None] == t
+        return (t + 1, state), outcome._replace(tally=jnp.where(row, outcome.loss[None], 0.0))
+
+    init = lambda key: (jnp.zeros((), jnp.int32), inner.init(key))  # noqa: E731
+    spy = Environment(init, step, lambda state, tally: jnp.float32(0))
+    return simulate(learner, spy, key, checkpoints=1).tally
+
+
+def test_every_learner_and_every_epsilon_faces_the_same_nature():
+    """Only another key changes nature."""
+    games = [
+        learners.exp3(32, 3),
+        learners.dp_exp3_lap(32, 3, epsilon=0.1),
+        learners.dp_exp3_lap(32, 3, epsilon=10.0),
+        learners.exp3_minibatch(32, 3, epsilon=1.0),
+    ]
+    first, *others = [recorded_losses(learner, 32, jr.key(5)) for learner in games]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+    assert (first != recorded_losses(games[0], 32, jr.key(6))).any()
+
+
+def test_full_and_bandit_feedback():
+    loss = jnp.array([0.25, 0.5, 0.75])
+    np.testing.assert_array_equal(full(loss, 1), loss)
+    assert bandit(loss, jnp.int32(1)) == 0.5
+    assert at(jnp.array([jnp.nan, 2.0]), jnp.int32(1)) == 2.0
+
+
+def test_a_learner_longer_than_the_environment_is_refused():
+    with pytest.raises(ValueError, match=r"horizon: the learner plays 4 rounds, but the .* only 3"):
+        simulate(learners.exp3(4, 2), environments.table(np.zeros((3, 2))), jr.key(0))
+
+
+def test_checkpoints_must_be_positive():
+    with pytest.raises(ValueError, match="checkpoints"):
+        simulate(
+            learners.exp3(4, 2), environments.table(np.zeros((4, 2))), jr.key(0), checkpoints=0
+        )
+
+
+def test_tallies_of_millions_of_rounds_stay_accurate():
+    """2^22 times 0.1 with one checkpoint: to 1e-4 of it, where a plain float32 sum loses 1 %."""
+    horizon = 2**22
+    zero = jnp.zeros((), jnp.int32)
+    constant = Environment(
+        lambda key: (),
+        lambda state, key, action: (state, Outcome(jnp.zeros(2), jnp.float32(0.1))),
+        lambda state, tally: tally,
+    )
+    idle = Learner(
+        lambda key: (zero, zero), lambda state, key, loss: (state, state), bandit, horizon,
+        no_privacy(),
+    )  # fmt: skip
+    play = jax.jit(lambda: simulate(idle, constant, jr.key(0), checkpoints=1).tally)
+    exact = horizon * float(np.float32(0.1))
+    naive = float(np.cumsum(np.full(horizon, 0.1, np.float32))[-1])
+    assert abs(float(play()) - exact) < 1e-4 * exact
+    assert abs(naive - exact) > 1e-2 * exact

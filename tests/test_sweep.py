@@ -1,0 +1,109 @@
+"""Points x seeds: shapes, arguments, interruption. Bits and compilations: test_conformance."""
+
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import environments, learners, sweep
+from dpjax.sweep import _block_size
+
+LOSSES = np.random.default_rng(0).random((8, 3))
+
+
+def game(point):
+    return (
+        learners.dp_exp3_lap(8, 3, epsilon=point["epsilon"]),
+        environments.bernoulli(point["means"]),
+    )
+
+
+POINTS = {
+    "epsilon": np.array([0.5, 1.0], np.float64),
+    "means": np.array([[0.1, 0.5, 0.5], [0.5, 0.1, 0.5]]),
+}
+
+
+def test_shapes_and_host_arrays():
+    """Points may be any pytree; results are NumPy arrays with axes (points, seeds, ...)."""
+    result = sweep(game, POINTS, 5, jr.key(0), checkpoints=4, progress=False)
+    np.testing.assert_array_equal(result.rounds, [2, 4, 6, 8])
+    assert result.regret.shape == (2, 5, 4)
+    assert result.tally.shape == (2, 5, 3)
+    assert result.report.rejected.shape == (2, 5)
+    assert all(isinstance(x, np.ndarray) for x in (result.rounds, result.regret, result.tally))
+
+
+def test_progress_goes_over_chunks(capsys):
+    sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2)
+    assert "chunk" in capsys.readouterr().err
+    sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (np.float32(1.0), "common leading axis"),
+        (np.zeros(0), "common leading axis"),
+        ({"epsilon": np.ones(2), "means": np.ones((3, 3))}, "common leading axis"),
+        ({**POINTS, "epsilon": np.array([1.0, np.nan])}, "NaN; point 1 does"),
+        ({**POINTS, "epsilon": np.array([1.0, 0.0])}, "epsilon must be greater than 0"),
+        ({**POINTS, "means": 2.0 * POINTS["means"] + 0.5}, "means must be in"),
+    ],
+)
+def test_bad_points_are_refused_before_anything_is_compiled(points, message):
+    with pytest.raises(ValueError, match=message):
+        sweep(game, points, 5, jr.key(0), progress=False)
+
+
+@pytest.mark.parametrize("arguments", [{"seeds": 0}, {"seeds": 2.5}, {"chunk": 0}])
+def test_bad_sizes_are_refused_by_name(arguments):
+    (name,) = arguments
+    with pytest.raises((ValueError, TypeError), match=name):
+        sweep(game, POINTS, **{"seeds": 5, "key": jr.key(0), "progress": False, **arguments})
+
+
+def test_an_error_within_a_chunk_is_raised(monkeypatch):
+    """And no chunk after it is waited for."""
+    done = []
+
+    class Failing:
+        def __call__(self, block, seeds, key):
+            done.append(seeds)
+            raise RuntimeError("out of memory")
+
+    module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
+    monkeypatch.setattr(module, "_program", lambda *arguments: Failing())
+    with pytest.raises(RuntimeError, match="out of memory"):
+        sweep(game, POINTS, 64, jr.key(0), chunk=2, progress=False)
+    assert len(done) < 64
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5, 64, 720])
+@pytest.mark.parametrize("limit", [1, 7, 100, 1000])
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_blocks_of_seeds_fit_the_limit_and_keep_workers_busy(seeds, limit, workers):
+    size = _block_size(seeds, limit, workers)
+    blocks = -(-seeds // size)
+    assert 1 <= size <= limit
+    assert blocks >= min(workers, seeds) or size == -(-seeds // min(workers, seeds))
+
+
+def test_seeds_are_those_of_fold_in():
+    """The first seeds of a larger sweep, and another key, to be sure that it matters."""
+    few = sweep(game, POINTS, 2, jr.key(3), progress=False).regret
+    many = sweep(game, POINTS, 4, jr.key(3), progress=False).regret
+    other = sweep(game, POINTS, 4, jr.key(4), progress=False).regret
+    np.testing.assert_array_equal(few, many[:, :2])
+    assert (other != many).any()
+
+
+def test_an_integer_point_is_cast_to_float32():
+    def by_tau(tau):
+        assert jnp.asarray(tau).dtype == jnp.float32
+        return learners.exp3_minibatch(8, 3, tau=tau), environments.table(LOSSES)
+
+    assert sweep(by_tau, np.array([1, 2]), 2, jr.key(0), progress=False).regret.shape[0] == 2
