@@ -48,13 +48,13 @@ def check_losses(losses, where="losses", rows=None, arms=None) -> None:
     try:
         array = np.asarray(losses, np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} must be a table of numbers") from None
+        raise ValueError(f"{where}: must be a table of numbers") from None
     if array.ndim != 2:
-        raise ValueError(f"{where} must have shape (T, K), got {array.shape}")
+        raise ValueError(f"{where}: must have shape (T, K), got {array.shape}")
     if array.shape[0] == 0:
-        raise ValueError(f"{where} has no rows")
+        raise ValueError(f"{where}: has no rows")
     if array.shape[1] < 2:
-        raise ValueError(f"{where} has {array.shape[1]} arm; at least 2 are needed")
+        raise ValueError(f"{where}: has {array.shape[1]} arm; at least 2 are needed")
     bad = np.argwhere(~((array >= 0.0) & (array <= 1.0)))
     if len(bad):
         row, column = bad[0]
