@@ -30,6 +30,10 @@ GROUPS = 24
 ARMS = 4
 EPSILONS = (10.0, 1.0, 0.1)
 SEED = 2017
+PRINTED = (
+    "adversary", "learner", "model", "epsilon", "printed_epsilon", "tau",
+    "regret", "gini_below", "gini_above", "switches", "bound",
+)  # fmt: skip
 
 ADVERSARIES: dict[str, Callable] = {
     "deterministic": lambda horizon: environments.deterministic(ARMS),
@@ -198,12 +202,12 @@ def corollary_sentence(rows) -> str:
 
 def _label(run) -> str:
     if run.learner == "EXP3":
-        return "EXP3, not private"
+        return "EXP3, no noise"
     level = f"$\\epsilon$ = {run.epsilon:.3g}"
     if run.learner == "DP-EXP3-Lap":
         note = {"paper": ", the paper's", "accounted": ", as EXP3$_\\tau$'s"}.get(run.level, "")
         return f"DP-EXP3-Lap (local), {level}{note}"
-    note = ", the paper's" if run.level == "paper" else ""
+    note = f", the paper's ({run.printed_epsilon:.0f} as printed)" if run.level == "paper" else ""
     return f"EXP3$_\\tau$ (central), $\\tau$ = {run.tau}, {level}{note}"
 
 
@@ -388,7 +392,8 @@ def reproduce(out="results/tossou2017", *, horizon=HORIZON, trials=TRIALS, progr
         write_json(folder / "parameters.json", parameters(horizon, trials))
         plot.save(figure(runs, horizon), folder, "tossou2017")
         plot.save(memory_figure(memory_runs, horizon), folder, "tossou2017_memory")
-    return "\n\n".join([format_table(rows), format_table(memory_rows), corollary_sentence(rows)])
+    shown = [{name: row[name] for name in PRINTED} for row in rows]
+    return "\n\n".join([format_table(shown), format_table(memory_rows), corollary_sentence(rows)])
 
 
 def _curve_rows(runs) -> list[dict]:
