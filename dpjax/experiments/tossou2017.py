@@ -9,7 +9,6 @@ are reconstructed; they agree with each other and with everything that the text 
 
 import platform
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -92,36 +91,28 @@ def play(adversary, *, horizon=HORIZON, trials=TRIALS, progress=True) -> list[Ru
     def environment():
         return count_switches(ADVERSARIES[adversary](horizon))
 
-    def play_exp3(point):
-        del point
-        return exp3(horizon, ARMS), environment()
+    def play_minibatch(tau):
+        return exp3_minibatch(horizon, ARMS, tau=tau), environment()
 
     def play_lap(epsilon):
         return dp_exp3_lap(horizon, ARMS, epsilon=epsilon), environment()
 
-    def play_minibatch(tau):
-        return exp3_minibatch(horizon, ARMS, tau=tau), environment()
-
-    lap_levels = [("paper", shown.paper), ("accounted", shown.accounted)]
-    lap_levels += [("", epsilon) for epsilon in EPSILONS]
-    tau_levels = [("paper", shown.tau), *(("", tau) for tau in shown.taus)]
-    games = [
-        ("EXP3", play_exp3, [("", 0.0)]),
-        ("DP-EXP3-Lap", play_lap, lap_levels),
-        ("EXP3_tau", play_minibatch, tau_levels),
+    # EXP3_tau with tau = 1 is EXP3, draw for draw: one compilation serves both.
+    taus = [("EXP3", "", 1), ("EXP3_tau", "paper", shown.tau)]
+    taus += [("EXP3_tau", "", tau) for tau in shown.taus]
+    epsilons = [
+        ("DP-EXP3-Lap", "paper", shown.paper),
+        ("DP-EXP3-Lap", "accounted", shown.accounted),
     ]
+    epsilons += [("DP-EXP3-Lap", "", epsilon) for epsilon in EPSILONS]
     runs = []
-    for name, game, points in games:
-        values = np.array([value for _, value in points], np.float32)
+    for game, points in [(play_minibatch, taus), (play_lap, epsilons)]:
+        values = np.array([value for _, _, value in points], np.float32)
         result = sweep(game, values, trials, jr.key(SEED), progress=progress)
-        for index, (level, value) in enumerate(points):
+        for index, (name, level, value) in enumerate(points):
             privacy = game(value)[0].privacy
-            tau = int(value) if name == "EXP3_tau" else None
             epsilon = float(privacy.epsilon)
-            as_printed = epsilon
-            if name != "DP-EXP3-Lap":
-                factory = exp3 if tau is None else partial(exp3_minibatch, tau=tau)
-                as_printed = float(factory(horizon, ARMS, calibration="printed").privacy.epsilon)
+            tau = value if name == "EXP3_tau" else None
             full, printed = _bounds(adversary, name, horizon, epsilon, tau)
             runs.append(
                 Run(
@@ -131,7 +122,7 @@ def play(adversary, *, horizon=HORIZON, trials=TRIALS, progress=True) -> list[Ru
                     model=privacy.model,
                     epsilon=epsilon,
                     delta=float(privacy.delta),
-                    printed_epsilon=as_printed,
+                    printed_epsilon=_as_printed(name, horizon, epsilon, tau),
                     tau=tau,
                     rounds=result.rounds,
                     regret=result.regret[index],
@@ -140,7 +131,15 @@ def play(adversary, *, horizon=HORIZON, trials=TRIALS, progress=True) -> list[Ru
                     printed_bound=printed,
                 )
             )
-    return runs
+    return sorted(runs, key=lambda run: ("EXP3", "DP-EXP3-Lap", "EXP3_tau").index(run.learner))
+
+
+def _as_printed(learner, horizon, epsilon, tau) -> float:
+    if learner == "DP-EXP3-Lap":
+        return epsilon
+    if learner == "EXP3":
+        return float(exp3(horizon, ARMS, calibration="printed").privacy.epsilon)
+    return float(printed_epsilon(horizon, tau, default_delta(horizon)))
 
 
 def _bounds(adversary, learner, horizon, epsilon, tau):
@@ -275,18 +274,19 @@ def play_memory(*, horizon=HORIZON, trials=QUICK_TRIALS, progress=True) -> list[
     memory = np.array([0] + [2**i for i in range(31) if 2**i < tau], np.float32)
     means = [0.45] + [0.5] * (ARMS - 1)
 
-    def play_exp3(m):
-        return exp3(horizon, ARMS), environments.memory(means, rounds=m)
+    taus = np.repeat(np.array([1, tau], np.float32), len(memory))
 
-    def play_minibatch(m):
-        learner = exp3_minibatch(horizon, ARMS, tau=float(tau))
-        return learner, environments.memory(means, rounds=m)
+    def game(point):
+        learner = exp3_minibatch(horizon, ARMS, tau=point["tau"])
+        return learner, environments.memory(means, rounds=point["memory"])
 
-    runs = []
-    for name, length, game in [("EXP3", 1, play_exp3), ("EXP3_tau", tau, play_minibatch)]:
-        result = sweep(game, memory, trials, jr.key(SEED), checkpoints=1, progress=progress)
-        runs.append(MemoryRun(name, length, memory, result.regret[..., -1]))
-    return runs
+    points = {"tau": taus, "memory": np.tile(memory, 2)}
+    regret = sweep(game, points, trials, jr.key(SEED), checkpoints=1, progress=progress).regret
+    by_learner = regret[..., -1].reshape(2, len(memory), trials)
+    return [
+        MemoryRun("EXP3", 1, memory, by_learner[0]),
+        MemoryRun("EXP3_tau", tau, memory, by_learner[1]),
+    ]
 
 
 def memory_table(runs, horizon) -> list[dict]:
