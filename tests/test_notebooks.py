@@ -16,9 +16,7 @@ def test_notebook_runs_and_draws(path, tmp_path):
     assert all(not cell.outputs and cell.execution_count is None for cell in code)
     resources = {"metadata": {"path": tmp_path}}
     NotebookClient(notebook, timeout=240, resources=resources).execute()
-    kinds = [
-        kind for cell in code for output in cell.outputs for kind in output.get("data", {})
-    ]
+    kinds = [kind for cell in code for output in cell.outputs for kind in output.get("data", {})]
     assert "image/png" in kinds
 
 
