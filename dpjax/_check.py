@@ -60,3 +60,14 @@ def one_of(*options: str, **values) -> None:
     for name, value in values.items():
         if value not in options:
             raise ValueError(f"{name} must be one of {', '.join(options)}; got {value!r}")
+
+
+def key(**values) -> None:
+    """A single typed PRNG key, as jax.random.key makes; not a seed, not an array of keys."""
+    for name, value in values.items():
+        typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
+            value.dtype, jax.dtypes.prng_key
+        )
+        if not typed or value.shape != ():
+            what = f"an array of shape {value.shape}" if hasattr(value, "shape") else repr(value)
+            raise TypeError(f"{name} must be one key as jax.random.key(0) makes, got {what}")

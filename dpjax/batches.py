@@ -9,7 +9,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Result, bandit
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Result
 
 
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
@@ -104,15 +104,13 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
       A Result, with regret (n,).
 
     Raises:
-      TypeError, ValueError: the learner does not play in batches, the environment's rounds are
-        not i.i.d., or the environment is shorter than the learner's horizon.
+      TypeError, ValueError: the learner does not play in batches or has more than bandit feedback,
+        the environment's rounds are not i.i.d., or it is shorter than the learner's horizon.
     """
     if not isinstance(learner, BatchLearner):
         raise TypeError(
             f"learner must be a BatchLearner to be played by batches, got {type(learner).__name__}"
         )
-    if learner.feedback is not bandit:
-        raise ValueError("learner must have bandit feedback to be played by batches")
     if environment.batch is None:
         raise ValueError(
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "

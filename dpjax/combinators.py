@@ -48,6 +48,8 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, section on noise.
     """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
     _check.positive(epsilon=epsilon)
     _check.between(0.0, jnp.inf, threshold=threshold)
     # The sensitivity of a loss in [0, 1] is 1; 1 / inf is 0, and so is then the noise.
@@ -106,6 +108,8 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.
     """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
     _check.size(1, horizon=horizon)
     _check.between(1.0, jnp.inf, tau=tau)
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)

@@ -139,6 +139,14 @@ def bandit(loss, action):
     return at(loss, action)
 
 
+def clipped_bandit(loss, action):
+    """Bandit feedback clipped to [0, 1], (): where sums over rounds carry a calibration.
+
+    A learner that sees a sum cannot clip its terms, nor count those that were out of range.
+    """
+    return jnp.clip(bandit(loss, action), 0.0, 1.0)
+
+
 def at(values, arm):
     """``values[arm]`` for values (K,) and a traced arm, and 0 for an arm outside 0..K-1.
 

@@ -3,7 +3,7 @@
 Each function takes a key, which it consumes, and returns the noisy release. Scales are
 arguments: how a scale follows from epsilon is the business of :mod:`dpjax.privacy`. A scale
 of 0 returns the value itself. Draws are float32 idealisations of the continuous laws; the
-Laplace draw, for instance, never exceeds 16 scales.
+Laplace draw, for instance, never exceeds 17 scales.
 """
 
 import jax.numpy as jnp

@@ -49,6 +49,7 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
         refuses one of them.
     """
     _check.size(1, seeds=seeds)
+    _check.key(key=key)
     accelerated = jax.default_backend() != "cpu"
     if chunk is None:
         chunk = _ACCELERATOR_CHUNK if accelerated else _CPU_CHUNK
@@ -70,7 +71,6 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
         jax.tree.structure(points),
         tuple((points_block, *leaf.shape[1:]) for leaf in jax.tree.leaves(points)),
         seeds_block,
-        key.shape,
         key.dtype,
     )
 
@@ -132,7 +132,7 @@ def _block_size(seeds, limit, workers) -> int:
 
 
 @lru_cache(maxsize=128)
-def _program(game, checkpoints, structure, shapes, seeds, key_shape, key_dtype):
+def _program(game, checkpoints, structure, shapes, seeds, key_dtype):
     """The compiled program of one block: (points, seeds (S,), key) -> arrays (S, P, ...).
 
     Points are the inner axis of the vmap: what does not depend on the point, such as nature's
@@ -150,6 +150,6 @@ def _program(game, checkpoints, structure, shapes, seeds, key_shape, key_dtype):
     arguments = (
         points,
         jax.ShapeDtypeStruct((seeds,), jnp.int32),
-        jax.ShapeDtypeStruct(key_shape, key_dtype),
+        jax.ShapeDtypeStruct((), key_dtype),
     )
     return jax.jit(over_seeds).lower(*arguments).compile()

@@ -137,7 +137,8 @@ def test_batch_play_is_refused_where_it_would_be_wrong():
     with pytest.raises(ValueError, match="no batch play"):
         simulate_batches(learner, environments.bernoulli([0.2, 0.6]), jr.key(0))
     with pytest.raises(ValueError, match="bandit feedback"):
-        simulate_batches(learner._replace(feedback=full), environment, jr.key(0))
+        whole = learner._replace(feedback=full, zero=jnp.zeros(2))
+        simulate_batches(whole, environment, jr.key(0))
 
 
 def test_every_round_hands_on_the_declaration():

@@ -1,6 +1,7 @@
 """Points x seeds: shapes, arguments, interruption. Bits and compilations: test_conformance."""
 
 import sys
+import time
 
 import jax.numpy as jnp
 import numpy as np
@@ -66,6 +67,12 @@ def test_bad_sizes_are_refused_by_name(arguments):
         sweep(game, POINTS, **{"seeds": 5, "key": jr.key(0), "progress": False, **arguments})
 
 
+@pytest.mark.parametrize("key", [0, jnp.zeros(2, jnp.uint32), jr.split(jr.key(0), 3)])
+def test_a_key_that_is_none_is_refused(key):
+    with pytest.raises(TypeError, match="key must be one key as jax.random.key"):
+        sweep(game, POINTS, 2, key, progress=False)
+
+
 def test_an_error_within_a_chunk_is_raised(monkeypatch):
     """And no chunk after it is waited for."""
     done = []
@@ -73,13 +80,14 @@ def test_an_error_within_a_chunk_is_raised(monkeypatch):
     class Failing:
         def __call__(self, block, seeds, key):
             done.append(seeds)
+            time.sleep(0.1)
             raise RuntimeError("out of memory")
 
     module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
     monkeypatch.setattr(module, "_program", lambda *arguments: Failing())
     with pytest.raises(RuntimeError, match="out of memory"):
         sweep(game, POINTS, 64, jr.key(0), chunk=2, progress=False)
-    assert len(done) < 64
+    assert len(done) < 32
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5, 64, 720])

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import BatchLearner
+from dpjax.core import BatchLearner, clipped_bandit
 from dpjax.learners.exp3 import default_delta, default_mixing, derived_privacy, exp3
 
 
@@ -61,7 +61,8 @@ def exp3_minibatch(
       calibration: "derived" or "printed", the accounting between tau and epsilon.
 
     Returns:
-      A BatchLearner with bandit feedback.
+      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are
+      averaged.
 
     Privacy: replacement of one round, released: actions 1..T. "printed", as reconstructed, is
     4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3). "derived" counts the ceil(T / tau) - 1 draws that
@@ -100,4 +101,5 @@ def exp3_minibatch(
             accountant="theorem of Tossou & Dimitrakakis 2017, reconstructed",
         )
     base = exp3(horizon, arms, mixing=mixing)
-    return minibatch(base, horizon, tau)._replace(privacy=declared)
+    batched = minibatch(base, horizon, tau)
+    return batched._replace(feedback=clipped_bandit, privacy=declared)
