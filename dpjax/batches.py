@@ -123,8 +123,7 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
     environment_state = environment.init(jr.fold_in(nature, 0))
 
     def one_batch(progress):
-        left = learner.horizon - progress.round
-        length = jnp.minimum(progress.batch.rounds, left)
+        length = jnp.clip(progress.batch.rounds, 1, learner.horizon - progress.round)
         end = progress.round + length
         environment_state, total, tally_of_one = environment.batch(
             progress.environment, jr.fold_in(nature, end), progress.batch.action, length
@@ -144,9 +143,11 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
         )
         return _Progress(learner_state, batch, environment_state, end, tally)
 
-    one = jax.eval_shape(environment.batch, environment_state, nature, batch.action, batch.rounds)[
-        2
-    ]
+    _, seen, one = jax.eval_shape(
+        environment.batch, environment_state, nature, batch.action, batch.rounds
+    )
+    if jax.tree.map(jnp.shape, seen) != jax.tree.map(jnp.shape, learner.zero):
+        raise ValueError("learner must have bandit feedback to be played by batches")
     zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
     last = lax.while_loop(
         lambda progress: progress.round < learner.horizon,
