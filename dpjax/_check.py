@@ -42,17 +42,20 @@ def inside(low: float, high: float, **values) -> None:
     _require(lambda x: (x > low) & (x < high), f"strictly between {low:g} and {high:g}", values)
 
 
-def size(minimum: int, **values) -> None:
-    """A Python integer, never traced (it decides shapes), of at least ``minimum``."""
-    for name, value in values.items():
-        try:
-            number = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"{name} must be an integer of at least {minimum}, got {value!r}"
-            ) from None
-        if number < minimum or isinstance(value, bool):
-            raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+def size(minimum: int, **value) -> int:
+    """The one value given, an integer of at least ``minimum``, as a Python int.
+
+    Sizes decide shapes and are never traced. NumPy's integers overflow where Python's do not.
+    """
+    ((name, given),) = value.items()
+    message = f"{name} must be an integer of at least {minimum}, got {given!r}"
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(message) from None
+    if number < minimum or isinstance(given, bool):
+        raise ValueError(message)
+    return number
 
 
 def one_of(*options: str, **values) -> None:

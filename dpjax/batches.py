@@ -17,7 +17,7 @@ def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
 
     Also refuses a game that cannot be played to the end.
     """
-    _check.size(1, checkpoints=checkpoints)
+    checkpoints = _check.size(1, checkpoints=checkpoints)
     horizon = learner.horizon
     if environment.horizon is not None and environment.horizon < horizon:
         raise ValueError(

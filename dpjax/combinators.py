@@ -110,7 +110,7 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
-    _check.size(1, horizon=horizon)
+    horizon = _check.size(1, horizon=horizon)
     _check.between(1.0, jnp.inf, tau=tau)
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
 

@@ -25,7 +25,8 @@ def choose(key, probabilities):
     """An index drawn with the given probabilities, (n,) -> () int32.
 
     By inversion, with one uniform number of 23 bits: an index whose probability is below
-    2^-23 is not drawn in proportion. An index of probability 0 is never drawn.
+    2^-23 is not drawn in proportion. An index of probability 0 is never drawn, where the
+    backend adds a running sum from left to right, as the CPU does.
     """
     cumulative = jnp.cumsum(probabilities)
     # Scaled by the computed total: the rounding of the sum then favours no index.

@@ -48,12 +48,12 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
       ValueError, TypeError: the points have no common leading axis or hold NaN, or the game
         refuses one of them.
     """
-    _check.size(1, seeds=seeds)
+    seeds = _check.size(1, seeds=seeds)
     _check.key(key=key)
     accelerated = jax.default_backend() != "cpu"
     if chunk is None:
         chunk = _ACCELERATOR_CHUNK if accelerated else _CPU_CHUNK
-    _check.size(1, chunk=chunk)
+    chunk = _check.size(1, chunk=chunk)
     points = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), points)
     count = _number_of_points(points)
     # The factories look at plain numbers and refuse bad ones; tracers pass unseen.

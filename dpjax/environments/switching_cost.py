@@ -42,13 +42,13 @@ def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
     Reference: Dekel, Ding, Koren & Peres, "Bandits with switching costs: T^(2/3) regret", 2014,
     Figure 1; the switching costs adversary of Tossou & Dimitrakakis 2017.
     """
-    _check.size(1, horizon=horizon)
-    _check.size(2, arms=arms)
+    horizon = _check.size(1, horizon=horizon)
+    arms = _check.size(2, arms=arms)
     _check.one_of("multiscale", "gaussian", walk=walk)
     log_horizon = max(math.log2(horizon), 1.0)
     sigma = 1.0 / (9.0 * log_horizon)
     gap = (arms / horizon) ** (1 / 3) / (9.0 * log_horizon)
-    levels = jnp.arange(horizon.bit_length() + 1)
+    levels = jnp.arange(horizon.bit_length())
 
     def init(key):
         best = jr.randint(key, (), 0, arms)
@@ -57,18 +57,16 @@ def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
 
     def step(state, key, arm):
         t = state.round
-        # walk[i] holds W at t - 1 without its i lowest bits. Round t, whose lowest set bit is
-        # bit j, clears the bits below: its parent is kept at j + 1, and W_t goes to all i <= j.
-        lowest = t & -t
-        below = (1 << levels) <= lowest if walk == "multiscale" else levels == 0
-        parent = jnp.where((1 << levels) == 2 * lowest, state.walk, 0.0)
-        here = jnp.sum(parent) if walk == "multiscale" else state.walk[0]
+        # walk[i] holds W at t - 1 without its i lowest bits. Let bit j be the lowest one set in t:
+        # t - 1 without j bits is the parent of t, and t itself without up to j bits is t.
+        lowest = t & -t if walk == "multiscale" else 1
+        here = jnp.sum(jnp.where((1 << levels) == lowest, state.walk, 0.0))
         here = here + sigma * jr.normal(key)
         advantage = jnp.where(jnp.arange(arms) == state.best, gap, 0.0)
         loss = jnp.clip(here + 0.5 - advantage, 0.0, 1.0)
         stays = (state.previous < 0) | (jnp.arange(arms) == state.previous)
         suffered = jnp.where(stays, loss, 1.0)
-        new_walk = jnp.where(below, here, state.walk)
+        new_walk = jnp.where((1 << levels) <= lowest, here, state.walk)
         new = SwitchingCostState(t + 1, new_walk, state.best, arm)
         return new, Outcome(suffered, at(suffered, arm) - loss)
 

@@ -34,7 +34,7 @@ def dp_exp3_lap(horizon, arms, *, epsilon) -> Learner:
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, Algorithm 1.
     """
-    _check.size(1, horizon=horizon)
+    horizon = _check.size(1, horizon=horizon)
     _check.positive(epsilon=epsilon)
     threshold = jnp.log(jnp.float32(horizon)) / epsilon
     return laplace_feedback(

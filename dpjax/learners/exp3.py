@@ -127,8 +127,8 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
     problem", 2002, Corollary 3.2; privacy: Tossou & Dimitrakakis, "Achieving privacy in the
     adversarial multi-armed bandit", 2017.
     """
-    _check.size(1, horizon=horizon)
-    _check.size(2, arms=arms)
+    horizon = _check.size(1, horizon=horizon)
+    arms = _check.size(2, arms=arms)
     _check.positive(mixing=mixing)
     _check.between(0.0, 1.0, mixing=mixing)
     _check.one_of("derived", "printed", calibration=calibration)

@@ -76,8 +76,8 @@ def exp3_minibatch(
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017; Arora, Dekel & Tewari 2012 for the batches.
     """
-    _check.size(1, horizon=horizon)
-    _check.size(2, arms=arms)
+    horizon = _check.size(1, horizon=horizon)
+    arms = _check.size(2, arms=arms)
     _check.one_of("derived", "printed", calibration=calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")

@@ -1,0 +1,115 @@
+"""The bounds as curves: numbers worked out by hand, and their range of validity."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpjax import bounds
+
+ARMS, HORIZON = 4, 2**18
+K_LN_K = ARMS * math.log(ARMS)
+
+# The mini-batch size that balances the bound of EXP3_tau against switching costs, and the
+# epsilon at delta = T^-2 that Tossou & Dimitrakakis 2017 give to it: 28 K ln K + sqrt(112 K ln K
+# ln T).
+TAU = (HORIZON / (7 * K_LN_K)) ** (1 / 3)
+EPSILON = 28 * K_LN_K + math.sqrt(112 * K_LN_K * math.log(HORIZON))
+
+
+def rounds_to(value, printed):
+    """Whether a value is the printed number, to half a unit of its last digit."""
+    decimals = len(printed.partition(".")[2])
+    return abs(float(value) - float(printed)) <= 0.5 * 10.0**-decimals * (1 + 1e-9)
+
+
+def test_parameters_of_the_first_papers_experiment():
+    """The two numbers at which the bounds below are evaluated."""
+    assert rounds_to(TAU, "18.9020")
+    assert rounds_to(EPSILON, "243.29193")
+
+
+def test_exp3():
+    """Auer et al. 2002, Corollary 3.2, by hand: 2 sqrt(e - 1) sqrt(T K ln K)."""
+    value = bounds.exp3(HORIZON, ARMS)
+    assert rounds_to(value, "3160.86")
+    # One term each, in double precision: a few roundings.
+    assert value == pytest.approx(2 * math.sqrt((math.e - 1) * HORIZON * K_LN_K), rel=1e-14)
+    assert bounds.exp3(100, 2) == pytest.approx(2 * math.sqrt(171.8281828459045 * math.log(4)))
+
+
+def lap_extras(epsilon):
+    """What DP-EXP3-Lap pays beside the regret of EXP3 on scaled losses: rejections and noise."""
+    return 2 * ARMS + math.sqrt(32 * HORIZON) / epsilon
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "scaled", "printed"), [(EPSILON, "3485.05", "344.10"), (1.0, "82034.7", "81778.1")]
+)
+def test_dp_exp3_lap(epsilon, scaled, printed):
+    """The scaled term (2b + 1) 3160.86 with b = ln T / epsilon, and the corollary as printed."""
+    whole = bounds.dp_exp3_lap(HORIZON, ARMS, epsilon)
+    assert rounds_to(whole - lap_extras(epsilon), scaled)
+    corollary = bounds.dp_exp3_lap_printed(HORIZON, ARMS, epsilon)
+    assert rounds_to(corollary, printed)
+    # They differ by the "+ 1" of the interval's length, which is the bound of EXP3 itself.
+    assert whole - corollary == pytest.approx(bounds.exp3(HORIZON, ARMS), rel=1e-11)
+
+
+def test_dp_exp3_lap_without_privacy_is_exp3():
+    """At epsilon = inf: the bound of EXP3 plus the 2K of rejections; printed, 2K alone."""
+    for horizon in (1, HORIZON):
+        assert bounds.dp_exp3_lap(horizon, ARMS, np.inf) == bounds.exp3(horizon, ARMS) + 8
+        assert bounds.dp_exp3_lap_printed(horizon, ARMS, np.inf) == 8
+
+
+def test_exp3_minibatch():
+    """Against a switching cost at the balancing tau, where the bound has a closed form."""
+    value = bounds.exp3_minibatch(HORIZON, ARMS, TAU, 1)
+    assert rounds_to(value, "27756.0")
+    closed = 2 * (7 * K_LN_K) ** (1 / 3) * HORIZON ** (2 / 3) + TAU
+    assert value == pytest.approx(closed, rel=1e-13)
+    # Without memory the term T m / tau is gone.
+    memoryless = bounds.exp3_minibatch(HORIZON, ARMS, TAU, 0)
+    assert value - memoryless == pytest.approx(HORIZON / TAU, rel=1e-10)
+
+
+def test_exp3_minibatch_is_nan_where_memory_reaches_the_batch():
+    """The theorem asks for m < tau."""
+    tau = np.array([1.0, 2.0, 3.0, 4.0])
+    for memory in range(5):
+        value = bounds.exp3_minibatch(1000, 3, tau, memory)
+        np.testing.assert_array_equal(np.isnan(value), memory >= tau)
+    assert np.isnan(bounds.exp3_minibatch(1000, 3, 2, 2)) and np.isnan(
+        bounds.exp3_minibatch(1000, 3, 2, np.inf)
+    )
+    np.testing.assert_array_equal(np.isnan(bounds.exp3_minibatch(1000, 3, np.nan, 0)), True)
+
+
+def test_switching_cost_lower():
+    """Dekel et al. 2014: K^(1/3) T^(2/3) / (50 log2 T), by hand 4^(1/3) 2^12 / 900."""
+    value = bounds.switching_cost_lower(HORIZON, ARMS)
+    assert rounds_to(value, "7.2244")
+    assert value == pytest.approx(4 ** (1 / 3) * 4096 / 900, rel=1e-14)
+    assert value < bounds.exp3_minibatch(HORIZON, ARMS, TAU, 1)
+
+
+def test_curves_broadcast_in_float64():
+    """Rounds along one axis, epsilons or batches along another; each entry as by itself."""
+    rounds = np.array([2, 1000, 10**9], np.int32)  # T m would overflow as an integer
+    epsilons = np.array([[0.1], [np.inf]], np.float32)
+    taus = np.array([[4], [7]], np.int32)
+    cases = [
+        (lambda t, _: bounds.exp3(t, ARMS), epsilons),
+        (lambda t, e: bounds.dp_exp3_lap(t, ARMS, e), epsilons),
+        (lambda t, e: bounds.dp_exp3_lap_printed(t, ARMS, e), epsilons),
+        (lambda t, tau: bounds.exp3_minibatch(t, ARMS, tau, 3), taus),
+        (lambda t, _: bounds.switching_cost_lower(t, ARMS), epsilons),
+    ]
+    for curve, column in cases:
+        values = np.broadcast_to(curve(rounds, column), (2, 3))
+        assert values.dtype == np.float64
+        assert np.isfinite(values).all()
+        for i, j in np.ndindex(2, 3):
+            alone = curve(float(rounds[j]), float(column[i, 0]))
+            assert values[i, j] == pytest.approx(float(alone), rel=1e-13)

@@ -1,0 +1,742 @@
+"""Environments: a contract that all of them keep, then each against its paper and its law.
+
+Games are played here with the keys of ``simulate``: init folds 0 into nature's key, round t
+folds t, so that what nature draws can be computed beside the environment.
+"""
+
+from functools import cache
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import environments
+
+ARMS, ROUNDS = 3, 24
+MEANS = [0.6, 0.3, 0.5]
+TABLE = np.random.default_rng(0).random((ROUNDS, ARMS)).astype(np.float32)
+
+# Examples of each factory, over three arms and of at least 24 rounds.
+EXAMPLES = {
+    "bernoulli": {
+        "realised": lambda: environments.bernoulli(MEANS),
+        "pseudo": lambda: environments.bernoulli(MEANS, regret="pseudo"),
+    },
+    "deterministic": {"": lambda: environments.deterministic(ARMS)},
+    "fully_oblivious": {"": lambda: environments.fully_oblivious(ARMS)},
+    "memory": {
+        "m=0": lambda: environments.memory(MEANS, rounds=0),
+        "m=2": lambda: environments.memory(MEANS, rounds=2),
+    },
+    "oblivious": {"": lambda: environments.oblivious(ARMS, 5)},
+    "switching_cost": {
+        "multiscale": lambda: environments.switching_cost(ROUNDS, ARMS),
+        "gaussian": lambda: environments.switching_cost(ROUNDS, ARMS, walk="gaussian"),
+    },
+    "table": {"": lambda: environments.table(TABLE)},
+}
+# Of which the losses depend on the arms of earlier rounds.
+ADAPTIVE = {("memory", "m=2"), ("switching_cost", "multiscale"), ("switching_cost", "gaussian")}
+
+CASES = [(name, example) for name in EXAMPLES for example in EXAMPLES[name]]
+every_environment = pytest.mark.parametrize(("name", "example"), CASES)
+
+
+def play(environment, arms, nature, probe=False):
+    """A fixed sequence of arms (T,): outcomes (T, ...), probes and regret after each round (T,).
+
+    Probes (T, arm, K) are the losses that each arm would have met in the same round. Regret is
+    read from cumulative sums of the tally.
+    """
+    start = environment.init(jr.fold_in(nature, 0))
+
+    def one_round(carry, t_and_arm):
+        state, total = carry
+        t, arm = t_and_arm
+        key = jr.fold_in(nature, t)
+        probes = ()
+        if probe:
+            met = lambda other: environment.step(state, key, other)[1].loss  # noqa: E731
+            probes = jax.vmap(met)(jnp.arange(ARMS))
+        state, outcome = environment.step(state, key, arm)
+        total = jax.tree.map(jnp.add, total, outcome.tally)
+        return (state, total), (outcome, probes, environment.regret(state, total))
+
+    tally = jax.eval_shape(environment.step, start, nature, arms[0])[1].tally
+    total = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tally)
+    rounds = jnp.arange(1, arms.shape[0] + 1)
+    return jax.lax.scan(one_round, (start, total), (rounds, arms))[1]
+
+
+CONSTANT = np.repeat(np.arange(ARMS), ROUNDS).reshape(ARMS, ROUNDS)
+VARIED = np.random.default_rng(1).integers(0, ARMS, (4, ROUNDS))
+VARIED[0] = np.repeat(np.arange(8) % ARMS, 3)  # long enough to warm up
+SEQUENCES = np.concatenate([CONSTANT, VARIED]).astype(np.int32)
+
+
+@cache
+def played_twice(name, example):
+    """All sequences under one key and under another: (outcomes, probes, regret) of (2, S, T)."""
+    environment = EXAMPLES[name][example]()
+
+    def game(nature, arms):
+        return play(environment, arms, nature, probe=True)
+
+    both = jax.jit(jax.vmap(jax.vmap(game, (None, 0)), (0, None)))
+    return jax.tree.map(np.asarray, both(jnp.stack([jr.key(1), jr.key(2)]), SEQUENCES))
+
+
+def played(name, example):
+    """All sequences under one key: losses (S, T, K), tallies, probes, regret (S, T)."""
+    outcomes, probes, regret = played_twice(name, example)
+    return outcomes.loss[0], outcomes.tally[0], probes[0], regret[0]
+
+
+def suffered(losses):
+    """Losses of the arms that were played, (S, T), of losses (S, T, K)."""
+    return np.take_along_axis(losses, SEQUENCES[:, :, None], axis=2)[:, :, 0]
+
+
+def test_the_examples_cover_the_registry():
+    """A new environment comes with an example here."""
+    assert set(EXAMPLES) == set(environments.__all__)
+
+
+@every_environment
+def test_init_and_step_agree_in_tree_shape_and_dtype(name, example):
+    """A state fits into scan, tallies are float32 and regret is a scalar."""
+    environment = EXAMPLES[name][example]()
+    first = jax.eval_shape(environment.init, jr.key(0))
+    arm = jax.ShapeDtypeStruct((), jnp.int32)
+    second, outcome = jax.eval_shape(environment.step, first, jr.key(0), arm)
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
+    assert outcome.loss.shape == (ARMS,) and outcome.loss.dtype == jnp.float32
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(outcome.tally))
+    regret = jax.eval_shape(environment.regret, first, outcome.tally)
+    assert regret.shape == () and regret.dtype == jnp.float32
+    assert environment.horizon in (None, ROUNDS)
+    if environment.batch is not None:
+        state, total, tally = jax.eval_shape(environment.batch, first, jr.key(0), arm, arm)
+        assert jax.tree.structure(state) == jax.tree.structure(first)
+        assert (total.shape, total.dtype) == ((), jnp.float32)
+        assert jax.tree.map(lambda x: x.shape, tally) == jax.tree.map(
+            lambda x: x.shape, outcome.tally
+        )
+
+
+@every_environment
+def test_the_loss_does_not_depend_on_the_current_arm(name, example):
+    """In every state reached, all arms meet the same loss vector, to the rounding of float32."""
+    losses, _, probes, _ = played(name, example)
+    expected = np.broadcast_to(losses[:, :, None, :], probes.shape)
+    np.testing.assert_allclose(probes, expected, rtol=0, atol=2**-23)
+
+
+@every_environment
+def test_losses_lie_in_the_unit_interval(name, example):
+    """Also where the arm has just been switched."""
+    losses = played(name, example)[0]
+    assert losses.min() >= 0.0 and losses.max() <= 1.0
+
+
+@every_environment
+def test_nature_is_the_same_whatever_the_arms(name, example):
+    """One key: oblivious losses agree bit for bit; adaptive ones in what a fixed arm suffers."""
+    losses, tally, _, _ = played(name, example)
+    if (name, example) not in ADAPTIVE:
+        np.testing.assert_array_equal(losses, np.broadcast_to(losses[:1], losses.shape))
+        return
+    assert (losses != losses[:1]).any()
+    # The tally is suffered - comparator, each rounded to 2^-24.
+    fixed = suffered(losses)[:, :, None] - tally
+    np.testing.assert_allclose(fixed, np.broadcast_to(fixed[:1], fixed.shape), rtol=0, atol=3e-7)
+
+
+@every_environment
+def test_another_key_is_another_nature(name, example):
+    """Unless there is nothing to draw."""
+    first, second = played_twice(name, example)[0].loss
+    assert (first == second).all() == (name in {"deterministic", "table"})
+
+
+@every_environment
+def test_regret_is_what_was_suffered_less_the_best_fixed_arm(name, example):
+    """After each round, against games in which one arm was played throughout, in NumPy.
+
+    Tallies are sums of at most 24 float32 terms of size 1: an error below 24 * 24 * 2^-24.
+    """
+    losses, tally, _, regret = played(name, example)
+    if example == "pseudo":
+        gaps = np.array(MEANS) - min(MEANS)
+        np.testing.assert_allclose(tally, gaps[SEQUENCES], atol=1e-7)
+        np.testing.assert_allclose(regret, np.cumsum(gaps[SEQUENCES], axis=1), atol=4e-5)
+        return
+    total = np.cumsum(suffered(losses).astype(np.float64), axis=1)
+    np.testing.assert_allclose(regret, total - total[:ARMS].min(axis=0), atol=4e-5)
+    # So always playing the arm that turns out best has none.
+    assert np.abs(regret[:ARMS, -1]).min() < 4e-5
+
+
+# --- bernoulli ---
+
+
+DRAWS = 200_000
+
+
+def sampled_outcomes(environment, key, arm=0):
+    """Many independent first rounds of an environment that keeps no state."""
+    step = jax.jit(jax.vmap(lambda key, arm: environment.step((), key, arm)[1], (0, None)))
+    return jax.tree.map(np.asarray, step(jr.split(key, DRAWS), jnp.int32(arm)))
+
+
+def joint_p(losses, means):
+    """Chi-square p-value of binary loss vectors against independent Bernoulli(means)."""
+    cells = losses @ 2 ** np.arange(len(means))
+    counts = np.bincount(cells.astype(int), minlength=2 ** len(means))
+    bits = np.array(list(product([0, 1], repeat=len(means))))[:, ::-1]
+    probabilities = np.where(bits == 1, means, 1 - np.array(means)).prod(axis=1)
+    return stats.chisquare(counts, probabilities * len(losses)).pvalue
+
+
+def test_realised_tallies_average_to_the_gaps():
+    """The mean of loss[a] - loss[j] against mean a - mean j; z for each pair, known variance."""
+    means = np.array(MEANS)
+    for arm in (0, 1):
+        losses, tally = sampled_outcomes(environments.bernoulli(MEANS), jr.key(3), arm)
+        np.testing.assert_array_equal(tally, losses[:, [arm]] - losses)
+        others = np.arange(ARMS) != arm
+        variance = means[arm] * (1 - means[arm]) + (means * (1 - means))[others]
+        error = tally.mean(axis=0, dtype=np.float64)[others] - (means[arm] - means)[others]
+        assert (np.abs(error) < 4 * np.sqrt(variance / DRAWS)).all()
+
+
+def test_pseudo_and_realised_regret_share_their_losses():
+    """The account differs, the game does not."""
+    realised, pseudo = played("bernoulli", "realised"), played("bernoulli", "pseudo")
+    np.testing.assert_array_equal(realised[0], pseudo[0])
+    assert environments.bernoulli(MEANS).batch is None
+
+
+def test_certain_losses_are_certain():
+    """Means 0 and 1 leave no chance."""
+    losses = sampled_outcomes(environments.bernoulli([0.0, 1.0]), jr.key(4)).loss
+    np.testing.assert_array_equal(losses, np.tile([0.0, 1.0], (DRAWS, 1)))
+
+
+def test_a_batch_of_bernoulli_rounds_sums_like_its_rounds():
+    """40 rounds at once are Binomial(40, mean) for each arm; the tally of one round is the gap."""
+    environment = environments.bernoulli(MEANS, regret="pseudo")
+    batch = jax.jit(jax.vmap(lambda key, arm: environment.batch((), key, arm, jnp.int32(40))[1:]))
+    keys, count = jr.split(jr.key(5), ARMS * 10_000), 10_000
+    totals, tally = batch(keys, jnp.repeat(jnp.arange(ARMS), count))
+    totals = np.asarray(totals).reshape(ARMS, count)
+    gaps = np.repeat(np.array(MEANS) - min(MEANS), count)
+    np.testing.assert_allclose(tally, gaps, atol=1e-7)
+
+    def p_value(draws, mean):
+        expected = stats.binom(40, mean).pmf(np.arange(41)) * count
+        tail = expected < 5
+        observed = np.bincount(draws.astype(int), minlength=41)
+        return stats.chisquare(
+            [*observed[~tail], observed[tail].sum()], [*expected[~tail], expected[tail].sum()]
+        ).pvalue
+
+    for arm, mean in enumerate(MEANS):
+        assert p_value(totals[arm], mean) > 1e-3
+        assert p_value(totals[arm], mean + 0.01) < 1e-6  # 13 standard errors of the mean
+
+
+# --- deterministic ---
+
+
+@pytest.mark.parametrize("arms", [3, 5])
+def test_deterministic_against_the_text(arms):
+    """Gains, rounds counted from 1: 0.38; 1 where t is even; 1 where 3 divides t; 0."""
+    environment = environments.deterministic(arms)
+    step = jax.jit(environment.step)
+    state = environment.init(jr.key(0))
+    for t in range(1, 14):
+        state, outcome = step(state, jr.key(t), jnp.int32(0))
+        gains = [0.38, float(t % 2 == 0), float(t % 3 == 0)] + [0.0] * (arms - 3)
+        np.testing.assert_allclose(1 - outcome.loss, gains, atol=1e-7)
+
+
+def test_arm_2_of_deterministic_is_best_in_the_long_run():
+    """Over 24 rounds the gains are 9.12, 12 and 8: arm 2 has no regret, arm 1 has 2.88."""
+    regret = played("deterministic", "")[3][:ARMS, -1]
+    np.testing.assert_allclose(regret, [2.88, 0.0, 4.0], atol=4e-5)
+
+
+# --- fully oblivious, oblivious ---
+
+
+def test_fully_oblivious_is_bernoulli_in_law():
+    """All 2^4 loss vectors over 2e5 rounds, by chi-square; half_width = .04 is rejected."""
+    law = [0.45, 0.5, 0.5, 0.5]
+    for environment in (environments.fully_oblivious(4), environments.bernoulli(law)):
+        assert joint_p(sampled_outcomes(environment, jr.key(6)).loss, law) > 1e-3
+    other = environments.fully_oblivious(4, half_width=0.04)
+    losses = sampled_outcomes(other, jr.key(6)).loss
+    assert joint_p(losses, law) < 1e-6
+    assert joint_p(losses, [0.46, 0.5, 0.5, 0.5]) > 1e-3
+
+
+def test_the_half_width_sets_the_first_arms_gain():
+    """e = 0: all arms alike. e = 1/4, means of the first arm from 1/2 to 1: loss mean 1/4."""
+    for half_width, first in [(0.0, 0.5), (0.25, 0.25)]:
+        environment = environments.fully_oblivious(3, half_width=half_width)
+        losses = sampled_outcomes(environment, jr.key(7)).loss
+        assert joint_p(losses, [first, 0.5, 0.5]) > 1e-3
+
+
+@cache
+def oblivious_losses(rounds, *period):
+    """Losses (rounds, 32) of the oblivious adversary: two draws agree once in 2^32."""
+    environment = environments.oblivious(32, *period)
+
+    def game(nature):
+        def one_round(state, t):
+            state, outcome = environment.step(state, jr.fold_in(nature, t), jnp.int32(0))
+            return state, outcome.loss
+
+        start = environment.init(jr.fold_in(nature, 0))
+        return jax.lax.scan(one_round, start, jnp.arange(1, rounds + 1))[1]
+
+    return np.asarray(jax.jit(game)(jr.key(8)))
+
+
+@pytest.mark.parametrize(("rounds", "period"), [(23, 5), (6, 1), (401, None)])
+def test_oblivious_redraws_at_multiples_of_its_period(rounds, period):
+    """There and nowhere else; rounds before the first multiple share a draw of their own.
+
+    The period is 200 unless given.
+    """
+    losses = oblivious_losses(rounds, *([period] if period else []))
+    changed = 2 + np.flatnonzero((losses[1:] != losses[:-1]).any(axis=1))
+    expected = [t for t in range(2, rounds + 1) if t % (period or 200) == 0]
+    np.testing.assert_array_equal(changed, expected)
+    draws = losses[[0, *(t - 1 for t in expected)]]
+    assert len(np.unique(draws, axis=0)) == len(draws)
+
+
+def test_an_oblivious_redraw_is_a_fully_oblivious_round():
+    """Under the same key they draw the same losses, so they have the same law."""
+    losses = oblivious_losses(23, 5)
+    step = environments.fully_oblivious(32).step
+    fresh = jax.jit(jax.vmap(lambda t: step((), jr.fold_in(jr.key(8), t), jnp.int32(0))[1].loss))
+    at_init, at_5, at_20 = fresh(jnp.array([0, 5, 20]))
+    np.testing.assert_array_equal(losses[0], at_init)
+    np.testing.assert_array_equal(losses[5 - 1], at_5)
+    np.testing.assert_array_equal(losses[20 - 1], at_20)
+
+
+# --- switching cost ---
+
+
+LONG = 2**18  # the horizon of Tossou & Dimitrakakis 2017, with four arms
+SIGMA, GAP = 1 / 162, 1.531058e-4  # 1 / (9 log2 T) and 4^(1/3) T^(-1/3) / (9 log2 T)
+WALKS = ["multiscale", "gaussian"]
+every_walk = pytest.mark.parametrize("walk", WALKS)
+SWITCHING = np.resize([0, 0, 1, 1, 0, 0, 3], 100)
+
+
+@pytest.fixture(scope="module")
+def long_games():
+    """First 100 rounds of 2^18 for each walk: outcomes of the four fixed arms and of SWITCHING.
+
+    And the normal draws xi_1, xi_2, ... under the same keys.
+    """
+    arms = np.concatenate([np.tile(np.arange(4)[:, None], 100), SWITCHING[None]]).astype(np.int32)
+
+    def games(nature):
+        played = []
+        for walk in WALKS:
+            environment = environments.switching_cost(LONG, 4, walk=walk)
+            played.append(jax.vmap(lambda a, e=environment: play(e, a, nature)[0])(arms))
+        normals = jax.vmap(lambda t: jr.normal(jr.fold_in(nature, t)))(jnp.arange(1, 101))
+        return dict(zip(WALKS, played, strict=True)), normals
+
+    return jax.tree.map(lambda x: np.asarray(x, np.float64), jax.jit(games)(jr.key(9)))
+
+
+def fixed_arm_losses(outcomes):
+    """Losses (100, 4) that each arm suffers if it is played throughout."""
+    return np.stack([outcomes.loss[arm, :, arm] for arm in range(4)], axis=1)
+
+
+def parent(t, walk):
+    return t & (t - 1) if walk == "multiscale" else t - 1
+
+
+@every_walk
+def test_the_walk_against_its_recursion(walk, long_games):
+    """W_t = W_rho(t) + sigma xi_t with xi drawn beside it; the other recursion is far away."""
+    games, normals = long_games
+    expected = {name: np.zeros(101) for name in WALKS}
+    for t in range(1, 101):
+        for name, w in expected.items():
+            w[t] = w[parent(t, name)] + SIGMA * normals[t - 1]
+    measured = fixed_arm_losses(games[walk]).max(axis=1) - 0.5  # any arm but the best
+    (other,) = set(WALKS) - {walk}
+    # At most 100 sums, each rounded to 2^-25 near 1/2 or less.
+    np.testing.assert_allclose(measured, expected[walk][1:], atol=100 * 2**-25)
+    assert np.abs(measured - expected[other][1:]).max() > 3 * SIGMA
+
+
+@every_walk
+def test_sigma_and_gap_of_the_first_papers_experiment(walk, long_games):
+    """sigma = 1/162 and gap = 1.531058e-4 at T = 2^18, K = 4, recovered from observed losses."""
+    games, normals = long_games
+    losses = fixed_arm_losses(games[walk])
+    w = np.concatenate([[0.5], losses.max(axis=1)])
+    steps = w[1:] - w[[parent(t, walk) for t in range(1, 101)]]
+    # Least squares; the rounding of 100 losses, 2^-25 each, over |xi| = 10.
+    assert steps @ normals / (normals @ normals) == pytest.approx(SIGMA, rel=1e-5)
+    # Losses near 1/2 are rounded to 2^-25: the mean of 100 differences has 4e-9, or 3e-5 of it.
+    assert (losses.max(axis=1) - losses.min(axis=1)).mean() == pytest.approx(GAP, rel=2e-4)
+    # All arms but the best, which is the same throughout, share the walk.
+    best = losses.argmin(axis=1)
+    assert (best == best[0]).all()
+    others = np.delete(losses, best[0], axis=1)
+    np.testing.assert_allclose(
+        others, np.broadcast_to(others[:, :1], others.shape), rtol=0, atol=2**-24
+    )
+
+
+@every_walk
+def test_a_switch_costs_the_whole_loss_and_the_comparator_pays_none(walk, long_games):
+    """Loss 1 in the round of a switch, the fixed arm's loss elsewhere; tallies against L_t."""
+    outcomes = long_games[0][walk]
+    fixed = fixed_arm_losses(outcomes)
+    losses, tally = outcomes.loss[4], outcomes.tally[4]
+    rounds = np.arange(100)
+    switched = np.append(False, SWITCHING[1:] != SWITCHING[:-1])
+    np.testing.assert_array_equal(switched[:9], [0, 0, 1, 0, 1, 0, 1, 1, 0])
+    paid = np.where(switched, 1.0, fixed[rounds, SWITCHING])
+    # Numbers in [0, 1] and their differences, rounded to 2^-24 or less in each operation.
+    np.testing.assert_allclose(losses[rounds, SWITCHING], paid, rtol=0, atol=2e-7)
+    np.testing.assert_allclose(tally, paid[:, None] - fixed, rtol=0, atol=2e-7)
+    # In round 1 no arm is a switch; later every arm is, but for that of the round before.
+    same = np.arange(4) == SWITCHING[:-1, None]
+    np.testing.assert_allclose(losses[0], fixed[0], rtol=0, atol=2e-7)
+    np.testing.assert_allclose(losses[1:], np.where(same, fixed[1:], 1.0), rtol=0, atol=2e-7)
+
+
+GAMES = 4000
+
+
+@pytest.fixture(scope="module")
+def many_walks():
+    """Losses L_t (games, 32, 3) of a horizon of 1024, for each walk, under many keys."""
+
+    def game(nature):
+        played = []
+        for walk in WALKS:
+            environment = environments.switching_cost(1024, ARMS, walk=walk)
+            outcomes = play(environment, jnp.zeros(32, jnp.int32), nature)[0]
+            # Arm 0 never switches; the others' losses are read from the comparators.
+            played.append(outcomes.loss[:, :1] - outcomes.tally)
+        return dict(zip(WALKS, played, strict=True))
+
+    losses = jax.jit(jax.vmap(game))(jr.split(jr.key(11), GAMES))
+    return jax.tree.map(lambda x: np.asarray(x, np.float64), losses)
+
+
+def test_the_best_arm_is_uniform(many_walks):
+    """Chi-square over 4000 keys, whichever the walk."""
+    best = {walk: many_walks[walk].argmin(axis=2) for walk in WALKS}
+    for found in best.values():
+        np.testing.assert_array_equal(found, np.broadcast_to(found[:, :1], found.shape))
+    np.testing.assert_array_equal(*best.values())
+    counts = np.bincount(best["gaussian"][:, 0], minlength=ARMS)
+    assert len(counts) == ARMS and stats.chisquare(counts).pvalue > 1e-3
+
+
+def variance_p(samples, variance):
+    """Two-sided p-value of the sum of squares of centred normal samples: chi-square."""
+    squares, n = (samples**2).sum() / variance, len(samples)
+    return 2 * min(stats.chi2.sf(squares, n), stats.chi2.cdf(squares, n))
+
+
+@every_walk
+def test_the_variance_of_the_walk(walk, many_walks):
+    """Var W_t is sigma^2 for each bit set in t, or for each round, over 4000 keys.
+
+    Twice sigma, a level less or more, and the other walk are rejected.
+    """
+    sigma = 1 / 90
+    # Any arm but the best; 1/2 is 8 standard deviations away from clipping.
+    samples = many_walks[walk].max(axis=2) - 0.5
+    for t in (1, 2, 3, 7, 8, 12, 15, 16, 31, 32):
+        levels = t.bit_count() if walk == "multiscale" else t
+        w = samples[:, t - 1]
+        assert variance_p(w, levels * sigma**2) > 1e-3
+        assert abs(w.mean()) < 4 * np.sqrt(levels / GAMES) * sigma
+        assert variance_p(w, 4 * levels * sigma**2) < 1e-6
+        wrong = {t, t.bit_count()} - {levels}
+        if levels <= 5:
+            # Five levels against six: 1/6 of the variance, where it has a standard error of
+            # sqrt(2 / 4000), or 7.5 of them.
+            wrong |= {levels - 1, levels + 1} - {0}
+        for other in wrong:
+            assert variance_p(w, other * sigma**2) < 1e-6
+
+
+def test_losses_are_clipped_where_the_walk_leaves_the_unit_interval():
+    """The plain walk over 2^12 rounds, 0.6 wide at the end: clip(W + 1/2 - gap 1{best}, 0, 1)."""
+    horizon = 2**12
+    environment = environments.switching_cost(horizon, ARMS, walk="gaussian")
+    sigma = 1 / (9 * 12)
+    gap = (ARMS / horizon) ** (1 / 3) * sigma
+
+    def game(nature):
+        outcomes = play(environment, jnp.zeros(horizon, jnp.int32), nature)[0]
+        normals = jax.vmap(lambda t: jr.normal(jr.fold_in(nature, t)))(jnp.arange(1, horizon + 1))
+        return outcomes.loss[:, :1] - outcomes.tally, normals
+
+    losses, normals = jax.jit(jax.vmap(game))(jr.split(jr.key(16), 8))
+    losses = np.asarray(losses)
+    walk = 0.5 + sigma * np.cumsum(np.asarray(normals, np.float64), axis=1)
+    assert walk.min() < -0.1 and walk.max() > 1.1
+    best = losses.mean(axis=1).argmin(axis=1)
+    advantage = np.where(np.arange(ARMS) == best[:, None], gap, 0.0)
+    expected = np.clip(walk[:, :, None] - advantage[:, None], 0.0, 1.0)
+    # 2^12 sums, rounded to 2^-25 (2^-24 beyond 1): a random walk of them stays below this.
+    np.testing.assert_allclose(losses, expected, rtol=0, atol=10 * np.sqrt(horizon) * 2**-24)
+
+
+def test_uniform_play_has_a_policy_regret_of_half_its_switches():
+    """Over 500 games of 256 rounds, within 4 standard errors.
+
+    A switch costs 1 - L = 1/2 - W + gap against the best arm, staying at another arm costs the
+    gap, and W is centred and independent of the arms: the mean of regret - switches / 2 -
+    gap (switches + rounds that stay elsewhere) is 0.
+    """
+    horizon, games = 256, 500
+    environment = environments.switching_cost(horizon, ARMS)
+    gap = (ARMS / horizon) ** (1 / 3) / (9 * 8)
+
+    def game(key):
+        nature, coins = jr.split(key)
+        arms = jr.randint(coins, (horizon,), 0, ARMS)
+        outcomes, _, regret = play(environment, arms, nature)
+        return arms, outcomes.tally.sum(axis=0).argmax(), regret[-1]
+
+    arms, best, regret = jax.tree.map(
+        np.asarray, jax.jit(jax.vmap(game))(jr.split(jr.key(14), games))
+    )
+    switched = np.diff(arms, axis=1, prepend=arms[:, :1]) != 0
+    elsewhere = (~switched & (arms != best[:, None])).sum(axis=1)
+    switches = switched.sum(axis=1)
+    rest = regret - switches / 2 - gap * (switches + elsewhere)
+    assert abs(rest.mean()) < 4 * rest.std(ddof=1) / np.sqrt(games)
+    # Nearly all of the regret is forfeited gains: a round adds 1/3 by its switches and at most a
+    # gap of 0.0031, 0.94 % of that.
+    assert regret.mean() / switches.mean() == pytest.approx(0.5, abs=0.01)
+
+
+# --- memory ---
+
+HAND_ARMS = "0011101111"
+HAND_COLD = {0: "0000000000", 1: "0010011000", 2: "0011011100", 3: "0011111110"}  # by m
+LENGTH = 40
+
+
+def digits(text):
+    return np.array([int(digit) for digit in text])
+
+
+@pytest.fixture(scope="module")
+def memory_games():
+    """Outcomes and regret over 40 rounds, m = 0..3 by row: warm losses 0, or Bernoulli.
+
+    Rows of arms: the sequence by hand, which then stays at arm 1, and random ones.
+    """
+    random = np.random.default_rng(2).integers(0, ARMS - 1, (20, LENGTH))
+    random[10:] = np.repeat(random[10:, ::4], 4, axis=1)  # long enough to warm up
+    by_hand = np.concatenate([digits(HAND_ARMS), np.ones(LENGTH - 10)])
+    arms = np.concatenate([by_hand[None], random]).astype(np.int32)
+
+    def game(means, m, arms):
+        outcomes, _, regret = play(environments.memory(means, rounds=m), arms, jr.key(1))
+        return outcomes.loss, outcomes.tally, regret
+
+    over_arms = jax.vmap(game, (None, None, 0))
+    over_both = jax.vmap(jax.vmap(over_arms, (None, 0, None)), (0, None, None))
+    means = jnp.array([[0.0] * ARMS, MEANS])
+    return arms, jax.tree.map(np.asarray, jax.jit(over_both)(means, jnp.arange(4), arms))
+
+
+def test_memory_by_hand(memory_games):
+    """Cold for m rounds after a switch, warm in the first rounds of the first arm."""
+    arms, (losses, tally, regret) = memory_games
+    rounds = np.arange(10)
+    for m, text in HAND_COLD.items():
+        # With warm losses of 0, what is suffered is the mask of cold rounds.
+        cold = digits(text)
+        np.testing.assert_array_equal(losses[0, m, 0, rounds, arms[0, :10]], cold)
+        # A fixed arm is warm throughout and suffers nothing.
+        np.testing.assert_array_equal(tally[0, m, 0, :10], np.tile(cold[:, None], (1, ARMS)))
+        np.testing.assert_array_equal(regret[0, m, 0, :10], np.cumsum(cold))
+        if m:  # arm 2 is never played: cold from round 2 on
+            np.testing.assert_array_equal(losses[0, m, 0, :10, 2], [0] + [1] * 9)
+
+
+def test_memory_looks_at_the_last_m_rounds_and_no_further(memory_games):
+    """Warm exactly where the arm was played in all of the last m rounds, by that definition.
+
+    Rounds before the first count as rounds of the first arm.
+    """
+    arms, (losses, _, _) = memory_games
+    for m, row, t in product(range(4), range(len(arms)), range(1, LENGTH)):
+        window = [arms[row, max(t - i, 0)] for i in range(1, m + 1)]
+        warm = np.array([all(a == arm for a in window) for arm in range(ARMS)])
+        np.testing.assert_array_equal(losses[0, m, row, t], np.where(warm, 0, 1))
+    assert (losses[0, :, :, 0] == 0).all()  # before the first round nothing was played
+
+
+def test_memory_1_is_a_switching_cost_and_memory_0_none_on_bernoulli_losses(memory_games):
+    """Under the same key: the losses of ``bernoulli``, and 1 where the arm changes."""
+    arms, (losses, _, _) = memory_games
+    free = played("bernoulli", "realised")[0][0]
+    for row in range(len(arms)):
+        np.testing.assert_array_equal(losses[1, 0, row, :ROUNDS], free)
+        switched = np.append(False, arms[row, 1:ROUNDS] != arms[row, : ROUNDS - 1])
+        played_arms = arms[row, :ROUNDS]
+        expected = np.where(switched, 1.0, free[np.arange(ROUNDS), played_arms])
+        suffered_losses = losses[1, 1, row, np.arange(ROUNDS), played_arms]
+        np.testing.assert_array_equal(suffered_losses, expected)
+        assert switched.any()
+
+
+# --- table ---
+
+
+def test_a_table_is_replayed_row_by_row():
+    """Integers and truth values as well; its horizon is its number of rows."""
+    np.testing.assert_array_equal(played("table", "")[0][0], TABLE)
+    for losses in ([[0, 1], [1, 0], [1, 1]], np.eye(3, 2, dtype=bool), jnp.eye(3, 2)):
+        environment = environments.table(losses)
+        assert environment.horizon == 3
+        state = environment.init(jr.key(0))
+        for row in np.asarray(losses):
+            state, outcome = environment.step(state, jr.key(0), jnp.int32(1))
+            np.testing.assert_array_equal(outcome.loss, row)
+            np.testing.assert_array_equal(outcome.tally, float(row[1]) - row)
+
+
+def spoiled(row, column, value):
+    losses = np.full((3, 4), 0.5)
+    losses[row, column] = value
+    return losses
+
+
+BAD_TABLES = {
+    "NaN": (spoiled(1, 3, np.nan), r"row 2, column 4 is missing \(not a number\); losses must"),
+    "infinite": (spoiled(0, 0, np.inf), r"row 1, column 1 is inf; losses must lie in \[0, 1\]"),
+    "minus infinite": (spoiled(2, 2, -np.inf), r"row 3, column 3 is -inf"),
+    "too large": (spoiled(2, 0, 1.5), r"row 3, column 1 is 1\.5; losses must lie in \[0, 1\]"),
+    "negative": (spoiled(0, 2, -0.25), r"row 1, column 3 is -0\.25"),
+    "the first of several": (spoiled([2, 1], [0, 1], 7.0), r"row 2, column 2 is 7"),
+    "one axis": (np.zeros(5), r"must have shape \(T, K\), got \(5,\)"),
+    "three axes": (np.zeros((2, 3, 4)), r"must have shape \(T, K\), got \(2, 3, 4\)"),
+    "a number": (0.5, r"must have shape \(T, K\), got \(\)"),
+    "no rows": (np.zeros((0, 3)), r"has no rows"),
+    "one arm": (np.zeros((5, 1)), r"has 1 arm; at least 2 are needed"),
+    "no arms": (np.zeros((5, 0)), r"has 0 arm"),
+    "None": ([[0.5, None]], r"row 1, column 2 is missing"),
+    "words": ([["low", "high"]], r"must be a table of numbers"),
+    "ragged": ([[0.5, 0.5], [0.5]], r"must be a table of numbers"),
+    "JAX": (jnp.array([[0.0, 1.0], [0.0, jnp.nan]]), r"row 2, column 2 is missing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_a_bad_table_is_refused_in_one_sentence(case):
+    """Rows and columns are counted from 1."""
+    losses, message = BAD_TABLES[case]
+    with pytest.raises(ValueError, match=f"^losses: {message}"):
+        environments.table(losses)
+
+
+# --- arguments ---
+
+BAD_ARGUMENTS = [
+    ("means", lambda: environments.bernoulli([0.5, np.nan])),
+    ("means", lambda: environments.bernoulli([0.5, 1.5])),
+    ("means", lambda: environments.bernoulli([-0.1, 0.5])),
+    ("means", lambda: environments.bernoulli([0.5])),
+    ("means", lambda: environments.bernoulli(0.5)),
+    ("means", lambda: environments.bernoulli([[0.5, 0.5]])),
+    ("regret", lambda: environments.bernoulli(MEANS, regret="expected")),
+    ("arms", lambda: environments.deterministic(2)),
+    ("arms", lambda: environments.deterministic(4.0)),
+    ("arms", lambda: environments.fully_oblivious(1)),
+    ("half_width", lambda: environments.fully_oblivious(3, half_width=0.3)),
+    ("half_width", lambda: environments.fully_oblivious(3, half_width=np.nan)),
+    ("arms", lambda: environments.oblivious(1)),
+    ("period", lambda: environments.oblivious(3, 0)),
+    ("period", lambda: environments.oblivious(3, 2.5)),
+    ("half_width", lambda: environments.oblivious(3, half_width=-0.01)),
+    ("horizon", lambda: environments.switching_cost(0, 3)),
+    ("horizon", lambda: environments.switching_cost(1e3, 3)),
+    ("arms", lambda: environments.switching_cost(8, 1)),
+    ("walk", lambda: environments.switching_cost(8, 3, walk="brownian")),
+    ("means", lambda: environments.memory([0.5], rounds=1)),
+    ("means", lambda: environments.memory([0.5, np.nan], rounds=1)),
+    ("rounds", lambda: environments.memory(MEANS, rounds=-1)),
+    ("rounds", lambda: environments.memory(MEANS, rounds=np.nan)),
+    ("rounds", lambda: environments.memory(MEANS, rounds=np.inf)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(BAD_ARGUMENTS)))
+def test_bad_arguments_are_refused_by_name(case):
+    """One sentence that names the argument."""
+    argument, factory = BAD_ARGUMENTS[case]
+    with pytest.raises((ValueError, TypeError), match=rf"^{argument}\b"):
+        factory()
+
+
+@pytest.mark.parametrize("integer", [np.int32, np.int64])
+def test_sizes_may_be_numpy_integers(integer):
+    """As they come out of array shapes and loops over arrays."""
+    n = integer(3)
+    for environment in (
+        environments.deterministic(n),
+        environments.fully_oblivious(n),
+        environments.oblivious(n, integer(5)),
+        environments.switching_cost(integer(8), n),
+    ):
+        state = environment.init(jr.key(0))
+        assert environment.step(state, jr.key(1), jnp.int32(0))[1].loss.shape == (3,)
+
+
+def test_floats_may_be_traced():
+    """Means, half widths and memories under vmap equal those given as plain numbers."""
+    rows = jnp.array([[0.1, 0.9, 0.5], [0.7, 0.2, 0.5]])
+
+    def first_losses(means, half_width, m):
+        made = (
+            environments.bernoulli(means, regret="pseudo"),
+            environments.fully_oblivious(ARMS, half_width=half_width),
+            environments.oblivious(ARMS, 2, half_width=half_width),
+            environments.memory(means, rounds=m),
+            environments.table(jnp.asarray(means)[None]),
+        )
+        states = [environment.init(jr.key(0)) for environment in made]
+        return [
+            environment.step(state, jr.key(1), jnp.int32(1))[1]
+            for environment, state in zip(made, states, strict=True)
+        ]
+
+    traced = jax.jit(jax.vmap(first_losses))(rows, jnp.array([0.0, 0.25]), jnp.array([0, 3]))
+    plain = jax.jit(lambda: first_losses([0.7, 0.2, 0.5], 0.25, 3))()
+    for a, b in zip(jax.tree.leaves(traced), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(a[1], b, atol=1e-7)

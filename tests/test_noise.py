@@ -1,0 +1,269 @@
+"""Laws of the noise and sampling primitives, by tests that are shown to have power."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import noise
+
+DRAWS = 100_000
+
+
+def chi_square_p(counts, probabilities):
+    """p-value of counts under given cell probabilities; cells of probability 0 are left out."""
+    counts, expected = np.asarray(counts), counts.sum() * np.asarray(probabilities)
+    cells = expected > 0
+    statistic = ((counts - expected)[cells] ** 2 / expected[cells]).sum()
+    return stats.chi2.sf(statistic, cells.sum() - 1)
+
+
+# --- laplace ---
+
+laplace = jax.jit(noise.laplace)
+
+
+@pytest.fixture(scope="module")
+def many_zeros():
+    return jnp.zeros(DRAWS, jnp.float32)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 250.0])
+def test_laplace_has_its_law(scale, many_zeros):
+    """Kolmogorov-Smirnov on 1e5 draws; scales that are off by 3/2, 2/3 or 1/2 are rejected."""
+    law = stats.laplace(scale=scale).cdf
+    draws = laplace(jr.key(0), many_zeros, scale)
+    assert draws.dtype == jnp.float32
+    assert stats.kstest(np.asarray(draws, np.float64), law).pvalue > 1e-3
+    for factor in (1 / 2, 2 / 3, 3 / 2):
+        wrong = laplace(jr.key(0), many_zeros, factor * scale)
+        assert stats.kstest(np.asarray(wrong, np.float64), law).pvalue < 1e-6
+
+
+def test_laplace_is_centred_at_the_value(many_zeros):
+    """Noise is added to the value, entry by entry."""
+    centred = laplace(jr.key(1), many_zeros + 5.0, 2.0)
+    assert stats.kstest(np.asarray(centred, np.float64), stats.laplace(5.0, 2.0).cdf).pvalue > 1e-3
+    # The same draw, to the rounding of numbers below 64.
+    np.testing.assert_allclose(centred - 5.0, laplace(jr.key(1), many_zeros, 2.0), atol=64 * 2**-23)
+
+
+def test_laplace_at_scale_0_returns_the_value_exactly():
+    """No noise at epsilon = inf, bit for bit, negative zero and large numbers included."""
+    for value in (jnp.float32(0.1), jnp.array([-0.0, 1e30, 1e-30], jnp.float32)):
+        for scale in (0.0, jnp.float32(0.0), 1.0 / jnp.float32(np.inf)):
+            np.testing.assert_array_equal(laplace(jr.key(2), value, scale), value)
+    assert noise.laplace(jr.key(2), 0.25, 0.0) == 0.25  # a plain number
+
+
+def test_laplace_keeps_shape_and_dtype():
+    """Shapes () and (3,), a scale for all or one for each entry."""
+    assert laplace(jr.key(0), jnp.float32(0.5), 1.0).shape == ()
+    vector = laplace(jr.key(0), jnp.zeros(3), jnp.array([0.0, 1.0, 100.0]))
+    assert vector.shape == (3,) and vector.dtype == jnp.float32
+    assert vector[0] == 0.0 and len(np.unique(vector)) == 3
+
+
+def test_laplace_entries_are_independent_and_scaled_each_by_itself():
+    """Correlations of the three entries over 3e4 keys: z below 4, standard error 1/sqrt(n)."""
+    keys = jr.split(jr.key(3), 30_000)
+    scales = jnp.array([1.0, 2.0, 0.5])
+    draws = jax.jit(jax.vmap(lambda key: noise.laplace(key, jnp.zeros(3), scales)))(keys)
+    draws = np.asarray(draws, np.float64)
+    for entry, scale in zip(draws.T, scales, strict=True):
+        assert stats.kstest(entry, stats.laplace(scale=float(scale)).cdf).pvalue > 1e-3
+    # Of the draws and, for dependence in size, of their absolute values.
+    for values in (draws, np.abs(draws)):
+        correlation = np.corrcoef(values.T)[np.triu_indices(3, 1)]
+        assert np.abs(correlation).max() < 4 / np.sqrt(len(keys))
+
+
+def test_laplace_under_different_keys_is_independent(many_zeros):
+    """Split and folded keys: uncorrelated draws and sizes; the same key draws the same."""
+    # (One key is split or folded, not both: fold_in(key, 1) and split(key)[1] are the same.)
+    keys = [*jr.split(jr.key(4)), jr.fold_in(jr.key(5), 1), jr.fold_in(jr.key(5), 2), jr.key(6)]
+    draws = np.array([laplace(key, many_zeros, 1.0) for key in keys], np.float64)
+    for values in (draws, np.abs(draws)):
+        correlation = np.corrcoef(values)[np.triu_indices(len(keys), 1)]
+        assert np.abs(correlation).max() < 4 / np.sqrt(DRAWS)
+    np.testing.assert_array_equal(laplace(jr.key(6), many_zeros, 1.0), draws[-1])
+
+
+# --- choose ---
+
+choose = jax.jit(jax.vmap(noise.choose, (0, None)))
+
+PROBABILITIES = {
+    "general": [0.1, 0.2, 0.4, 0.3],
+    "zero first": [0.0, 0.3, 0.5, 0.2],
+    "zero in the middle": [0.5, 0.0, 0.2, 0.3],
+    "zero last": [0.2, 0.3, 0.5, 0.0],
+    "one possible": [0.0, 0.0, 1.0, 0.0],
+    "rare": [1e-4, 0.9997, 1e-4, 1e-4],
+}
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_choose_draws_each_index_with_its_probability(name):
+    """Chi-square on 1e5 draws; an index of probability 0 is never drawn."""
+    probabilities = np.array(PROBABILITIES[name])
+    draws = choose(jr.split(jr.key(5), DRAWS), jnp.array(probabilities, jnp.float32))
+    assert draws.dtype == jnp.int32
+    counts = np.bincount(draws, minlength=4)
+    assert (counts[probabilities == 0] == 0).all()
+    assert counts.sum() == DRAWS and len(counts) == 4
+    if (probabilities > 0).sum() > 1:
+        assert chi_square_p(counts, probabilities) > 1e-3
+
+
+def test_the_chi_square_test_of_choose_has_power():
+    """Draws with a hundredth moved from one index to another are rejected."""
+    wrong = jnp.array([0.11, 0.2, 0.39, 0.3], jnp.float32)
+    counts = np.bincount(choose(jr.split(jr.key(5), DRAWS), wrong), minlength=4)
+    assert chi_square_p(counts, PROBABILITIES["general"]) < 1e-6
+
+
+def test_choose_is_the_inverse_of_the_cumulative_sums():
+    """The index is the number of cumulative sums that one uniform draw has reached."""
+    keys = jr.split(jr.key(6), DRAWS)
+    levels = np.asarray(jax.jit(jax.vmap(jr.uniform))(keys))
+    draws = choose(keys, jnp.array([0.25, 0.0, 0.5, 0.25]))  # sums without rounding
+    np.testing.assert_array_equal(draws, np.searchsorted([0.25, 0.25, 0.75], levels, side="right"))
+
+
+def test_choose_at_the_edges_of_every_cell(monkeypatch):
+    """Uniform draws at and next to every edge, the lowest and the highest: never probability 0.
+
+    The drawn cell contains the level up to float32 rounding of the sums, 2^-24 a term.
+    """
+    monkeypatch.setattr(jr, "uniform", lambda key, *_, **__: key)  # the level in place of the key
+    at_levels = jax.jit(jax.vmap(noise.choose, (0, None)))
+    rng = np.random.default_rng(0)
+    n = 40
+    for _ in range(20):
+        probabilities = rng.dirichlet(np.full(n, 0.3)).astype(np.float32)
+        probabilities[rng.random(n) < 0.4] = 0
+        edges = np.cumsum(probabilities, dtype=np.float64)
+        near = (edges / edges[-1]).astype(np.float32)
+        near = np.concatenate([near, np.nextafter(near, 2), np.nextafter(near, -1), [0.0]])
+        levels = np.clip(near, 0, 1 - 2.0**-23).astype(np.float32)
+        drawn = np.asarray(at_levels(levels, probabilities))
+        assert (probabilities[drawn] > 0).all()
+        slack = n * 2.0**-24
+        exact = levels.astype(np.float64) * edges[-1]
+        assert (exact <= edges[drawn] + slack).all()
+        assert (exact >= edges[drawn] - probabilities[drawn] - slack).all()
+
+
+def test_choose_of_one_key_is_a_scalar():
+    """() int32, also where there is one index only."""
+    for probabilities in ([1.0], [0.5, 0.5]):
+        index = noise.choose(jr.key(0), jnp.array(probabilities))
+        assert index.shape == () and index.dtype == jnp.int32
+
+
+# --- binomial ---
+
+binomial = jax.jit(jax.vmap(noise.binomial, (0, None, None)))
+LANES = 16_384
+
+
+def law_p_values(draws, count, probability):
+    """Two-sided p-values of mean and variance, for draws that are nearly normal.
+
+    The mean of n draws has variance v/n, their sum of squares around the true mean is v times
+    chi-square with n degrees of freedom, v = count p (1 - p); p as float32 has it.
+    """
+    p = float(np.float32(probability))
+    centred = np.asarray(draws, np.float64) - count * p
+    variance, n = count * p * (1 - p), len(centred)
+    squares = (centred**2).sum() / variance
+    return (
+        2 * stats.norm.sf(abs(centred.sum()) / np.sqrt(n * variance)),
+        2 * min(stats.chi2.sf(squares, n), stats.chi2.cdf(squares, n)),
+    )
+
+
+def binned_p(draws, count, probability):
+    """Chi-square p-value over about 40 bins at the quantiles of the binomial law."""
+    law = stats.binom(count, float(np.float32(probability)))
+    edges = np.unique(law.ppf(np.linspace(0.005, 0.995, 40)))
+    cells = np.searchsorted(edges, np.asarray(draws))  # edges[i - 1] < draw <= edges[i]
+    below = np.concatenate([[0.0], law.cdf(edges), [1.0]])
+    return chi_square_p(np.bincount(cells, minlength=len(edges) + 1), np.diff(below))
+
+
+@pytest.mark.parametrize(
+    ("count", "probability"),
+    [(1, 0.3), (10, 0.5), (25, 0.9), (1000, 0.01), (2**16, 0.2), (2**16 + 3, 1e-4), (200_000, 0.6)],
+)
+def test_binomial_has_its_law(count, probability):
+    """Chi-square on 16384 draws, one piece or several; a probability that is off is rejected."""
+    draws = binomial(jr.split(jr.key(7), LANES), count, probability)
+    assert draws.dtype == jnp.int32
+    assert int(draws.min()) >= 0 and int(draws.max()) <= count
+    assert binned_p(draws, count, probability) > 1e-3
+    # Twelve standard errors of the mean away.
+    shift = 12 * np.sqrt(probability * (1 - probability) / (count * LANES))
+    assert binned_p(draws, count, probability + shift) < 1e-6
+
+
+def test_binomial_is_exact_where_one_float32_draw_is_not():
+    """2^24 trials at 0.45: mean and variance pass, and those of jax.random.binomial do not."""
+    count, probability = 2**24, 0.45
+    draws = binomial(jr.split(jr.key(8), LANES), count, probability)
+    assert min(law_p_values(draws, count, probability)) > 1e-3
+    single = jr.binomial(jr.key(8), float(count), probability, shape=(LANES,))
+    assert min(law_p_values(single, count, probability)) < 1e-6
+
+
+@pytest.fixture(scope="module")
+def billion():
+    """256 draws of 1e9 trials, in one run: the first 240 at 0.3, then 8 at 0 and 8 at 1."""
+    probabilities = jnp.array([0.3] * 240 + [0.0] * 8 + [1.0] * 8, jnp.float32)
+    keys = jr.split(jr.key(9), 256)
+    return np.asarray(jax.jit(jax.vmap(noise.binomial, (0, None, 0)))(keys, 10**9, probabilities))
+
+
+def test_binomial_of_a_billion_trials(billion):
+    """Mean and variance of 240 draws; a probability that is off by 1e-5 is rejected.
+
+    That is 1e4 successes, 10.7 standard errors of 14 491 / sqrt(240).
+    """
+    assert billion.dtype == np.int32
+    assert min(law_p_values(billion[:240], 10**9, 0.3)) > 1e-3
+    assert law_p_values(billion[:240], 10**9, 0.30001)[0] < 1e-6
+    # Half or twice the variance: what too few distinct pieces or trials would give.
+    for factor in (0.5, 2.0):
+        centred = (billion[:240] - 10**9 * float(np.float32(0.3))) * np.sqrt(factor)
+        assert law_p_values(centred + 10**9 * float(np.float32(0.3)), 10**9, 0.3)[1] < 1e-6
+
+
+def test_binomial_with_probability_0_or_1_is_exact(billion):
+    """Never or always, in a billion trials and at the largest int32."""
+    np.testing.assert_array_equal(billion[240:248], 0)
+    np.testing.assert_array_equal(billion[248:], 10**9)
+    largest = jax.jit(noise.binomial)(jr.key(0), 2**31 - 1, 1.0)
+    assert largest.dtype == jnp.int32 and int(largest) == 2**31 - 1
+
+
+def test_binomial_of_no_trials_is_0():
+    """Whatever the probability."""
+    for probability in (0.0, 0.5, 1.0):
+        drawn = binomial(jr.split(jr.key(10), LANES), 0, probability)
+        np.testing.assert_array_equal(drawn, 0)
+
+
+def test_binomial_under_different_keys_is_independent():
+    """Neighbouring keys are uncorrelated; z with standard error 1 / sqrt(n)."""
+    draws = np.asarray(binomial(jr.split(jr.key(11), LANES), 200_000, 0.5), np.float64)
+    correlation = np.corrcoef(draws[0::2], draws[1::2])[0, 1]
+    assert abs(correlation) < 4 / np.sqrt(LANES / 2)
+
+
+def test_a_count_beyond_int32_is_refused():
+    """It would wrap around silently."""
+    with pytest.raises(OverflowError):
+        noise.binomial(jr.key(0), 2**31, 0.5)
