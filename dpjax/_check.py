@@ -32,6 +32,11 @@ def positive(**values) -> None:
     _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
 
 
+def non_negative(**values) -> None:
+    """At least zero, and finite."""
+    _require(lambda x: (x >= 0) & np.isfinite(x), "at least 0 and finite", values)
+
+
 def between(low: float, high: float, **values) -> None:
     """In the closed interval from low to high."""
     _require(lambda x: (x >= low) & (x <= high), f"in [{low:g}, {high:g}]", values)

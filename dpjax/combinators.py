@@ -51,7 +51,7 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
     _check.positive(epsilon=epsilon)
-    _check.between(0.0, jnp.inf, threshold=threshold)
+    _check.non_negative(threshold=threshold)
     # The sensitivity of a loss in [0, 1] is 1; 1 / inf is 0, and so is then the noise.
     scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
     width = jnp.asarray(threshold, jnp.float32)
@@ -95,7 +95,8 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
     """Plays each action of the base for tau rounds, and feeds the base their average loss.
 
     Args:
-      learner: the base, a Learner that is fed once a batch, at most ceil(T / tau) - 1 times.
+      learner: the base, a Learner that sees one number a round, with a horizon of at least
+        ceil(T / tau): it plays that many batches.
       horizon: T, rounds.
       tau: rounds in a batch, 1 <= tau; may be traced.
 
@@ -112,6 +113,7 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
     horizon = _check.size(1, horizon=horizon)
     _check.between(1.0, jnp.inf, tau=tau)
+    _check.between(1, learner.horizon, **{"horizon / tau": jnp.ceil(horizon / tau)})
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
 
     def init(key):

@@ -138,3 +138,11 @@ def test_several_arguments_are_checked_one_by_one():
             check(first=good, second=bad)
         with pytest.raises(ValueError, match="^first must be"):
             check(first=bad, second=good)
+
+
+def test_non_negative_refuses_infinity_by_name():
+    """Zero is allowed; negative numbers, infinity and NaN are not."""
+    assert _check.non_negative(threshold=0.0, other=np.array([1e30, 2.0])) is None
+    for value in (-1e-9, np.inf, NAN):
+        with pytest.raises(ValueError, match=r"^threshold must be at least 0 and finite, got"):
+            _check.non_negative(threshold=value)

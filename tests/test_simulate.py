@@ -108,6 +108,11 @@ def test_a_learner_longer_than_the_environment_is_refused():
         simulate(learners.exp3(4, 2), environments.table(np.zeros((3, 2))), jr.key(0))
 
 
+def test_a_horizon_beyond_int32_is_refused():
+    with pytest.raises(ValueError, match="horizon must be below 2"):
+        simulate(learners.exp3(2**31, 2), environments.bernoulli([0.2, 0.6]), jr.key(0))
+
+
 def test_checkpoints_must_be_positive():
     with pytest.raises(ValueError, match="checkpoints"):
         simulate(

@@ -1,0 +1,120 @@
+"""Writes the golden trajectories that tests/test_golden.py compares with.
+
+    python -m tests.golden.make              # every learner
+    python -m tests.golden.make exp3 ...     # these
+
+A golden file records what a learner did when a person last looked. Make it again only after a
+change that is meant to change trajectories, and say so in CHANGELOG.md.
+"""
+
+import inspect
+import json
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import environments, learners, simulate
+from dpjax.core import at
+
+FOLDER = Path(__file__).parent
+HORIZON, ARMS, EPSILON, SEED = 64, 3, 1.0, 2017
+KNOWN = {"horizon": HORIZON, "arms": ARMS, "epsilon": EPSILON}
+
+
+def build(name):
+    """The learner of that name, from the parameters that its factory has."""
+    sizes, keywords = [], {}
+    for parameter in inspect.signature(getattr(learners, name)).parameters.values():
+        if parameter.name in KNOWN:
+            value = KNOWN[parameter.name]
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                keywords[parameter.name] = value
+            else:
+                sizes.append(value)
+        elif parameter.default is parameter.empty:
+            raise ValueError(
+                f"tests/golden/make.py: {name} needs a value for {parameter.name}; add it to KNOWN"
+            )
+    return getattr(learners, name)(*sizes, **keywords)
+
+
+def natures():
+    """An oblivious adversary and two that remember the arms played."""
+    means = [0.2, 0.5, 0.6]
+    return {
+        "bernoulli": environments.bernoulli(means),
+        "memory": environments.memory(means, rounds=2),
+        "switching_cost": environments.switching_cost(HORIZON, ARMS),
+    }
+
+
+def recorded(environment):
+    """The same game, whose tally also holds the arm and the suffered loss of each round."""
+
+    def init(key):
+        return environment.init(key), jnp.zeros((), jnp.int32)
+
+    def step(state, key, arm):
+        inner, t = state
+        inner, outcome = environment.step(inner, key, arm)
+        now = jnp.arange(HORIZON) == t
+        arms, losses = jnp.where(now, arm, 0), jnp.where(now, at(outcome.loss, arm), 0.0)
+        return (inner, t + 1), outcome._replace(tally=(outcome.tally, arms, losses))
+
+    def regret(state, tally):
+        return environment.regret(state[0], tally[0])
+
+    return environment._replace(init=init, step=step, regret=regret, batch=None)
+
+
+def plain(value):
+    """A JSON number; nine digits tell every float32 apart."""
+    number = np.asarray(value).item()
+    return float(f"{number:.9g}") if isinstance(number, float) else number
+
+
+def trajectories(name):
+    """{environment: arms, losses, regret and report} of one game of each kind."""
+    learner = build(name)
+
+    @jax.jit
+    def play(key):
+        return {
+            nature: simulate(learner, recorded(environment), key, checkpoints=1)
+            for nature, environment in natures().items()
+        }
+
+    games = {}
+    for nature, result in play(jr.key(SEED)).items():
+        _, arms, losses = result.tally
+        leaves = jax.tree_util.tree_leaves_with_path(result.report)
+        games[nature] = {
+            "arms": np.asarray(arms).tolist(),
+            "losses": [plain(loss) for loss in losses],
+            "regret": plain(result.regret[-1]),
+            "report": {jax.tree_util.keystr(path): plain(leaf) for path, leaf in leaves},
+        }
+    return games
+
+
+def path(name):
+    return FOLDER / f"{name}.json"
+
+
+def write(name):
+    """A line for each quantity, so that a change reads well in a diff."""
+    games = []
+    for nature, game in trajectories(name).items():
+        lines = ",\n".join(f'    "{key}": {json.dumps(value)}' for key, value in game.items())
+        games.append(f'  "{nature}": {{\n{lines}\n  }}')
+    path(name).write_text("{\n" + ",\n".join(games) + "\n}\n")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or learners.__all__:
+        write(name)
+        print(f"wrote {path(name)}")

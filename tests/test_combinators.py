@@ -1,0 +1,239 @@
+"""Learners made from learners, and environments from environments."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import BatchLearner, environments, every_round, learners, noise, simulate
+from dpjax.combinators import count_switches, laplace_feedback, minibatch
+from dpjax.core import Learner, bandit, no_privacy
+
+ROUNDS = 12
+
+
+class Log(NamedTuple):
+    fed: Any  # (ROUNDS,) the losses that it was fed, nan after those
+    count: Any  # () int32
+
+
+def logging(horizon=ROUNDS):
+    """A learner that plays arms 0, 1, 0, 1, ... and logs what it is fed."""
+
+    def init(key):
+        del key
+        return Log(jnp.full(ROUNDS, jnp.nan), jnp.zeros((), jnp.int32)), jnp.zeros((), jnp.int32)
+
+    def step(state, key, loss):
+        del key
+        fed = jnp.where(jnp.arange(ROUNDS) == state.count, loss, state.fed)
+        return Log(fed, state.count + 1), (state.count + 1) % 2
+
+    return Learner(init, step, bandit, horizon, no_privacy(), lambda state: state.count)
+
+
+def feed(learner, losses):
+    """The state after the given losses, one a round."""
+    state, action = learner.init(jr.key(0))
+    actions = [int(action)]
+    for t, loss in enumerate(losses, start=1):
+        state, action = learner.step(state, jr.fold_in(jr.key(0), t), jnp.float32(loss))
+        actions.append(int(action))
+    return state, actions
+
+
+def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):
+    """Accepted in [-b, 1 + b], ends included, and fed (l~ + b) / (2b + 1); else null_loss."""
+    # With noise of exactly one scale, l~ = l + 2.
+    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
+    learner = laplace_feedback(logging(), epsilon=0.5, threshold=1.5, null_loss=0.75)
+    state, actions = feed(learner, [0.0, 0.5, 0.75, 1.0, 0.25])
+    np.testing.assert_allclose(state.base.fed[:5], [3.5 / 4, 1.0, 0.75, 0.75, 3.75 / 4])
+    assert actions == [0, 1, 0, 1, 0, 1]
+    report = learner.report(state)
+    assert (report.rejected, report.clipped, report.base) == (2, 0, 5)
+    # And below -b: l~ = l - 2.
+    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value - scale)
+    state, _ = feed(learner, [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(state.base.fed[:3], [0.75, 0.0, 0.125])
+    assert learner.report(state).rejected == 1
+
+
+def test_laplace_feedback_clips_before_noise_and_counts(monkeypatch):
+    """The noise is put on the clipped loss; -2, 3 and infinity count, 0 and 1 do not."""
+    seen = []
+
+    def record(key, value, scale):
+        seen.append(float(value))
+        return value
+
+    monkeypatch.setattr(noise, "laplace", record)
+    learner = laplace_feedback(logging(), epsilon=1.0, threshold=0.0, null_loss=0.0)
+    state, _ = feed(learner, [-2.0, 0.0, 3.0, 1.0, np.inf])
+    assert seen == [0.0, 0.0, 1.0, 1.0, 1.0]
+    np.testing.assert_array_equal(state.base.fed[:5], seen)
+    assert learner.report(state).clipped == 3
+
+
+def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
+    """A key of its own for each round's noise, split from the round's; the base gets the other."""
+
+    def keep_key(state, key, loss):
+        return (loss, jr.uniform(key)), jnp.zeros((), jnp.int32)
+
+    start = (jnp.zeros(()), jnp.zeros(()))
+    base = Learner(
+        lambda key: (start, jnp.zeros((), jnp.int32)), keep_key, bandit, ROUNDS, no_privacy()
+    )
+    learner = laplace_feedback(base, epsilon=1.0, threshold=50.0, null_loss=0.0)
+    draws = []
+    for t in (1, 2):
+        key = jr.fold_in(jr.key(3), t)
+        state, _ = learner.step(learner.init(key)[0], key, jnp.float32(0.5))
+        noise_key, base_key = jr.split(key)
+        fed, uniform = state.base
+        draws.append(float(jr.laplace(noise_key)))
+        assert uniform == jr.uniform(base_key)
+        # float32 at a threshold of 50: 2^-24 of 101, on the noise's scale.
+        assert float(fed) * 101.0 - 50.0 - 0.5 == pytest.approx(draws[-1], abs=2e-5)
+    assert draws[0] != draws[1]
+
+
+def test_laplace_feedback_declares_its_own_privacy():
+    """Pure and local, in place of the base's; horizon and feedback are the base's."""
+    learner = laplace_feedback(logging(7), epsilon=0.3, threshold=1.0, null_loss=0.0)
+    assert (learner.privacy.epsilon, learner.privacy.delta) == (0.3, 0.0)
+    assert learner.privacy.model == "local"
+    assert learner.horizon == 7
+    assert learner.feedback is bandit
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *[("epsilon", value) for value in (0.0, -1.0, float("nan"))],
+        *[("threshold", value) for value in (-0.1, float("nan"))],
+    ],
+)
+def test_laplace_feedback_names_bad_arguments(argument, value):
+    """The message names the argument that is wrong."""
+    arguments = {"epsilon": 1.0, "threshold": 1.0, argument: value}
+    with pytest.raises(ValueError, match=rf"\b{argument}\b"):
+        laplace_feedback(logging(), null_loss=0.0, **arguments)
+
+
+def test_minibatch_feeds_averages_of_whole_batches():
+    """11 rounds of batches of 3: three averages, and the two rounds left over go unreported."""
+    learner = minibatch(logging(), 11, 3)
+    assert isinstance(learner, BatchLearner)
+    assert learner.init(jr.key(0))[1].rounds == 3
+    losses = np.linspace(0.1, 1.1, 11)
+    state, actions = feed(every_round(learner), losses)
+    assert actions == [0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1]
+    assert learner.report(state.learner) == 3
+    averages = losses[:9].reshape(3, 3).mean(axis=1)
+    # float32: two sums and a quotient.
+    np.testing.assert_allclose(state.learner.fed[:3], averages, rtol=3e-7)
+    assert np.isnan(state.learner.fed[3:]).all()
+
+
+@pytest.mark.parametrize(("tau", "rounds"), [(1, 1), (3.9, 3), (8, 8), (20, 8), (1e12, 8)])
+def test_minibatch_plays_a_whole_number_of_rounds(tau, rounds):
+    """tau is cut to an integer and at the horizon, before it can overflow."""
+    batch = minibatch(logging(), 8, tau).init(jr.key(0))[1]
+    assert batch.rounds == rounds
+    assert batch.rounds.dtype == jnp.int32
+
+
+def test_minibatch_hands_on_what_is_the_bases():
+    """Feedback, privacy and report; the horizon is the one given."""
+    base = logging()
+    learner = minibatch(base, 8, 2)
+    assert learner.feedback is base.feedback
+    assert learner.privacy == base.privacy
+    assert learner.horizon == 8
+    assert learner.zero.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("horizon", "tau", "name"),
+    [(0, 1, "horizon"), (8, 0.5, "tau"), (8, 0, "tau"), (8, float("nan"), "tau")],
+)
+def test_minibatch_names_bad_arguments(horizon, tau, name):
+    """The message names the argument that is wrong."""
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        minibatch(logging(), horizon, tau)
+
+
+def test_batches_of_batches_are_refused():
+    """Neither wrapper takes a BatchLearner, whose losses are sums over many rounds."""
+    batches = minibatch(logging(), 8, 2)
+    with pytest.raises(TypeError, match="learner must be a Learner"):
+        minibatch(batches, 8, 2)
+    with pytest.raises(TypeError, match="learner must be a Learner"):
+        laplace_feedback(batches, epsilon=1.0, threshold=1.0, null_loss=0.0)
+
+
+SWITCHING = {
+    "bernoulli": lambda: environments.bernoulli([0.3, 0.5, 0.6]),
+    "switching_cost": lambda: environments.switching_cost(96, 3),
+    "memory": lambda: environments.memory([0.3, 0.5, 0.6], rounds=2),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHING)
+def test_count_switches_counts_and_leaves_the_game_as_it_is(name):
+    """Regret and tally bit for bit; the switches are those of the trajectory, stepped here."""
+    environment, learner = SWITCHING[name](), learners.exp3(96, 3)
+
+    def game(key):
+        plain = simulate(learner, environment, key, checkpoints=4)
+        counted = simulate(learner, count_switches(environment), key, checkpoints=4)
+        nature, coins = jr.split(key)
+        state, arm = learner.init(jr.fold_in(coins, 0))
+
+        def one_round(carry, t):
+            nature_state, state, arm = carry
+            nature_state, outcome = environment.step(nature_state, jr.fold_in(nature, t), arm)
+            loss = learner.feedback(outcome.loss, arm)
+            state, following = learner.step(state, jr.fold_in(coins, t), loss)
+            return (nature_state, state, following), arm
+
+        start = (environment.init(jr.fold_in(nature, 0)), state, arm)
+        return plain, counted, jax.lax.scan(one_round, start, jnp.arange(1, 97))[1]
+
+    plain, counted, arms = jax.jit(jax.vmap(game))(jr.split(jr.key(8), 5))
+    np.testing.assert_array_equal(counted.regret, plain.regret)
+    np.testing.assert_array_equal(counted.tally.tally, plain.tally)
+    np.testing.assert_array_equal(counted.rounds, plain.rounds)
+    switches = (np.diff(arms, axis=1) != 0).sum(axis=1)
+    np.testing.assert_array_equal(counted.tally.switches, switches)
+    assert switches.min() > 10
+
+
+def test_count_switches_of_a_learner_that_never_and_one_that_always_switches():
+    """No switch in one batch of all rounds; 11 in 12 rounds of alternation; none to begin with."""
+    environment = count_switches(environments.bernoulli([0.2, 0.6], regret="pseudo"))
+    assert environment.batch is None  # the batches of the inner environment count no switches
+    assert environment.horizon is None
+    never = simulate(minibatch(logging(), ROUNDS, ROUNDS), environment, jr.key(0), checkpoints=1)
+    always = simulate(logging(), environment, jr.key(0), checkpoints=1)
+    assert never.tally.switches == 0
+    assert always.tally.switches == ROUNDS - 1
+    assert count_switches(environments.switching_cost(16, 2)).horizon == 16
+
+
+def test_minibatch_refuses_a_base_too_short_for_its_batches():
+    """500 batches of a base that is calibrated for 64 draws."""
+    with pytest.raises(ValueError, match=r"horizon / tau must be in \[1, 64\], got 500"):
+        minibatch(learners.exp3(64, 3), 1000, 2)
+
+
+@pytest.mark.parametrize("threshold", [-1.0, float("inf"), float("nan")])
+def test_laplace_feedback_refuses_a_threshold_that_accepts_everything(threshold):
+    """With b infinite (l~ + b) / (2b + 1) would be no number."""
+    with pytest.raises(ValueError, match="threshold must be at least 0 and finite"):
+        laplace_feedback(learners.exp3(8, 3), epsilon=1.0, threshold=threshold, null_loss=1.0)
