@@ -97,7 +97,7 @@ def play(adversary, *, horizon=HORIZON, trials=TRIALS, progress=True) -> list[Ru
     def play_lap(epsilon):
         return dp_exp3_lap(horizon, ARMS, epsilon=epsilon), environment()
 
-    # EXP3_tau with tau = 1 is EXP3, draw for draw: one compilation serves both.
+    # EXP3_tau with tau = 1 is EXP3 (tests/learners/test_exp3_minibatch.py): one program for both.
     taus = [("EXP3", "", 1), ("EXP3_tau", "paper", shown.tau)]
     taus += [("EXP3_tau", "", tau) for tau in shown.taus]
     epsilons = [
