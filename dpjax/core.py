@@ -119,6 +119,21 @@ class Environment(NamedTuple):
     # of the loss of the action, tally of one round); None where rounds are not i.i.d.
 
 
+class Mechanism(NamedTuple):
+    """Noisy prefix sums of a stream of values, in any fixed shape.
+
+    The release is B (C x + z) for a factorization B C of the matrix of prefix sums and
+    independent noise z, whose scale the mechanism is given; epsilon is the learners' business.
+    """
+
+    init: Callable  # key -> (state, release of the empty prefix)
+    step: Callable  # (state, key, value) -> (state, release of x_1 + ... + x_t)
+    path: Callable  # key -> noise of the prefixes 0 .. horizon - 1 at once, (horizon, *shape)
+    horizon: int  # of the learner that it serves
+    sensitivity: tuple[float, float]  # (L1, L2) of C over the released prefixes, for unit values
+    matrices: Callable  # () -> (B, C) as NumPy arrays, for tests and audits
+
+
 class Result(NamedTuple):
     """A trajectory. After a sweep each field but ``rounds`` has leading axes (points, seeds)."""
 
@@ -139,6 +154,22 @@ def bandit(loss, action):
     return at(loss, action)
 
 
+def value(loss, action):
+    """Value feedback: what a loss function, a callable pytree, gives at the played point, ()."""
+    return loss(action)
+
+
+def contextual(loss, policy):
+    """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
+
+    ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable
+    pytree, maps features to an arm.
+    """
+    features, losses = loss
+    arm = policy(features)
+    return at(features, arm), at(losses, arm)
+
+
 def clipped_bandit(loss, action):
     """Bandit feedback clipped to [0, 1], (): where sums over rounds carry a calibration.
 
@@ -148,8 +179,10 @@ def clipped_bandit(loss, action):
 
 
 def at(values, arm):
-    """``values[arm]`` for values (K,) and a traced arm, and 0 for an arm outside 0..K-1.
+    """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0..K-1.
 
     A masked sum: under vmap it fuses with its neighbours, where indexing becomes a gather.
     """
-    return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == arm, values, 0), dtype=values.dtype)
+    chosen = jnp.arange(values.shape[0]) == arm
+    chosen = chosen.reshape(-1, *[1] * (values.ndim - 1))
+    return jnp.sum(jnp.where(chosen, values, 0), axis=0, dtype=values.dtype)

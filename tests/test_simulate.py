@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import Environment, Learner, Outcome, environments, learners, simulate
 from dpjax.combinators import count_switches
-from dpjax.core import at, bandit, full, no_privacy
+from dpjax.core import at, bandit, contextual, full, no_privacy, value
 
 
 def follow_the_loser(horizon):
@@ -101,6 +101,25 @@ def test_full_and_bandit_feedback():
     np.testing.assert_array_equal(full(loss, 1), loss)
     assert bandit(loss, jnp.int32(1)) == 0.5
     assert at(jnp.array([jnp.nan, 2.0]), jnp.int32(1)) == 2.0
+    np.testing.assert_array_equal(at(jnp.arange(6.0).reshape(3, 2), jnp.int32(2)), [4.0, 5.0])
+    np.testing.assert_array_equal(at(jnp.ones((3, 2)), jnp.int32(3)), [0.0, 0.0])
+
+
+def test_value_and_contextual_feedback_of_traced_functions():
+    """Loss functions and policies are pytrees: they pass through jit with their parameters."""
+
+    @jax.jit
+    def seen(loss, policy):
+        features, losses = jnp.array([[1.0, 0.0], [0.0, 1.0]]), jnp.array([0.25, 0.75])
+        return value(loss, jnp.array([1.0, 2.0])), contextual((features, losses), policy)
+
+    loss = jax.tree_util.Partial(lambda centre, x: jnp.sum((x - centre) ** 2), jnp.ones(2))
+    theta = jnp.array([[0.5, 2.0]])
+    policy = jax.tree_util.Partial(lambda theta, x: jnp.argmax(jnp.sum(x * theta, axis=1)), theta)
+    at_point, (features, lost) = seen(loss, policy)
+    assert at_point == 1.0
+    np.testing.assert_array_equal(features, [0.0, 1.0])
+    assert lost == 0.75
 
 
 def test_a_learner_longer_than_the_environment_is_refused():

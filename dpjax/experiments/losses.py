@@ -185,16 +185,17 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
 
 
 def table(summary) -> list[dict]:
-    """Final regret, one row a privacy level."""
+    """Final regret, one row a privacy level; ``epsilon`` is what the learner then declares."""
     rows = []
-    for privacy, regret, switches in zip(
-        summary.privacy, summary.regret, summary.switches, strict=True
+    for asked, privacy, regret, switches in zip(
+        summary.epsilons, summary.privacy, summary.regret, summary.switches, strict=True
     ):
         final = regret[:, -1].astype(np.float64)
         rows.append(
             {
                 "learner": summary.learner,
                 "model": privacy.model,
+                "asked_epsilon": float(asked),
                 "epsilon": float(privacy.epsilon),
                 "delta": float(privacy.delta),
                 "horizon": int(summary.rounds[-1]),

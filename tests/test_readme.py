@@ -1,0 +1,48 @@
+"""What README.md says is so."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from dpjax import environments, learners
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_python_example_runs():
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    names = {}
+    exec(example, names)
+    regret = names["result"].regret
+    assert regret.shape == (3, 1000, 100)
+    final = regret[:, :, -1].mean(axis=1)
+    assert (np.diff(final) < 0).all()  # more privacy, more regret
+
+
+def test_every_learner_and_environment_is_named():
+    for name in [*learners.__all__, *environments.__all__]:
+        assert f"`{name}`" in README, name
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    """The one line of README.md that .ci/run looks for, and it sets everything up by itself."""
+    (command,) = [line for line in README.splitlines() if "bin/pytest" in line and "&&" in line][:1]
+    assert command.startswith("python3 -m venv .venv && ")
+    assert README.index(command) == README.index("bin/pytest") - command.index("bin/pytest")
+    assert "grep -m 1 'bin/pytest' README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_numbers_of_the_table_are_those_of_the_measured_file():
+    """Each cell of the README's table stands in benchmarks/tossou2017/tossou2017.csv."""
+    measured = (ROOT / "benchmarks" / "tossou2017" / "tossou2017.csv").read_text().splitlines()
+    header = measured[0].split(",")
+    columns = [header.index(name) for name in ("regret", "gini_below", "gini_above")]
+    known = set()
+    for line in measured[1:]:
+        regret, below, above = (round(float(line.split(",")[column])) for column in columns)
+        known.add(f"{regret} -{below} +{above}")
+    cells = re.findall(r"\d+ -\d+ \+\d+", README)
+    assert len(cells) == 50
+    assert set(cells) == known
