@@ -62,7 +62,7 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
 
     # A chunk is a block of points times a block of seeds. All have one size: the last ones are
     # padded by repetition. XLA uses a core a chunk; threads keep all cores busy.
-    workers = 1 if accelerated else os.cpu_count() or 1
+    workers = 1 if accelerated else _cores()
     points_block = min(count, chunk)
     seeds_block = _block_size(seeds, max(1, chunk // points_block), workers)
     program = _program(
@@ -122,6 +122,13 @@ def _number_of_points(points) -> int:
                 f"points must not hold NaN; point {np.argwhere(np.isnan(leaf))[0][0]} does"
             )
     return lengths.pop()
+
+
+def _cores() -> int:
+    """The cores that this process may use; where the system cannot say, all that there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _block_size(seeds, limit, workers) -> int:
