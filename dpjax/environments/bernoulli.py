@@ -1,11 +1,10 @@
 """Stochastic environments: independent Bernoulli losses."""
 
 import jax.numpy as jnp
-from jax import random as jr
 
 from dpjax import _check, noise
 from dpjax.core import Environment, Outcome, at
-from dpjax.environments.arms import best_fixed_arm
+from dpjax.environments.arms import as_means, best_fixed_arm, draw_losses
 
 
 def bernoulli(means, *, regret="realised") -> Environment:
@@ -22,19 +21,13 @@ def bernoulli(means, *, regret="realised") -> Environment:
     Reference: the stochastic adversary of Tossou & Dimitrakakis 2017 has mean losses
     (0.45, 0.5, ..., 0.5).
     """
-    means = jnp.asarray(means, jnp.float32)
-    if means.ndim != 1 or means.shape[0] < 2:
-        raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.between(0.0, 1.0, means=means)
+    means = as_means(means)
     _check.one_of("realised", "pseudo", regret=regret)
-
-    def losses(key):
-        return (jr.uniform(key, means.shape) < means).astype(jnp.float32)
 
     if regret == "realised":
 
         def step(state, key, arm):
-            loss = losses(key)
+            loss = draw_losses(key, means)
             return state, Outcome(loss, at(loss, arm) - loss)
 
         return Environment(init=lambda key: (), step=step, regret=best_fixed_arm)
@@ -48,7 +41,7 @@ def bernoulli(means, *, regret="realised") -> Environment:
 
     return Environment(
         init=lambda key: (),
-        step=lambda state, key, arm: (state, Outcome(losses(key), gap(arm))),
+        step=lambda state, key, arm: (state, Outcome(draw_losses(key, means), gap(arm))),
         regret=lambda state, tally: tally,
         batch=batch,
     )

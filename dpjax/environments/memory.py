@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax import random as jr
 
 from dpjax import _check
 from dpjax.core import Array, Environment, Outcome, at
-from dpjax.environments.arms import best_fixed_arm
+from dpjax.environments.arms import as_means, best_fixed_arm, draw_losses
 
 
 class MemoryState(NamedTuple):
@@ -19,9 +18,8 @@ def memory(means, *, rounds) -> Environment:
     """An adaptive adversary with memory m: an arm pays off after m rounds of warming up.
 
     Bernoulli losses for an arm that was played throughout the last m rounds, and loss 1 for the
-    others: an arm has to be warmed up for m rounds, and each switch
-    forfeits them. In the first m rounds the arm that is played from round 1 on counts as warm.
-    m = 1 is a switching cost.
+    others: an arm has to be warmed up for m rounds, and each switch forfeits them. In the first m
+    rounds the arm that is played from round 1 on counts as warm. m = 1 is a switching cost.
 
     Args:
       means: (K,) mean losses in [0, 1] of a warm arm, K at least 2; may be traced.
@@ -35,10 +33,7 @@ def memory(means, *, rounds) -> Environment:
     regret to policy regret", 2012; an instance of the m-memory bounded adaptive adversary of
     Tossou & Dimitrakakis 2017.
     """
-    means = jnp.asarray(means, jnp.float32)
-    if means.ndim != 1 or means.shape[0] < 2:
-        raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.between(0.0, 1.0, means=means)
+    means = as_means(means)
     _check.between(0.0, 2.0**30, rounds=rounds)
     needed = jnp.asarray(rounds, jnp.int32)
     arms = jnp.arange(means.shape[0])
@@ -48,7 +43,7 @@ def memory(means, *, rounds) -> Environment:
         return MemoryState(jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32))
 
     def step(state, key, arm):
-        warm_loss = (jr.uniform(key, means.shape) < means).astype(jnp.float32)
+        warm_loss = draw_losses(key, means)
         first = state.arm < 0
         warm = first | (needed <= 0) | ((arms == state.arm) & (state.streak >= needed))
         loss = jnp.where(warm, warm_loss, 1.0)
