@@ -19,7 +19,7 @@ def bernoulli(means, *, regret="realised") -> Environment:
       An Environment; with pseudo-regret it can be played by batches.
 
     Reference: the stochastic adversary of Tossou & Dimitrakakis 2017 has mean losses
-    (0.45, 0.5, ..., 0.5).
+    (0.45, 0.5, ..., 0.5), as reconstructed.
     """
     means = as_means(means)
     _check.one_of("realised", "pseudo", regret=regret)
