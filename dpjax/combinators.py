@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise
+from dpjax import _check, noise, privacy
 from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy
 
 
@@ -52,8 +52,7 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
     _check.positive(epsilon=epsilon)
     _check.non_negative(threshold=threshold)
-    # The sensitivity of a loss in [0, 1] is 1; 1 / inf is 0, and so is then the noise.
-    scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
+    scale = privacy.laplace_scale(1.0, epsilon)  # one loss in [0, 1] replaced by another
     width = jnp.asarray(threshold, jnp.float32)
 
     def init(key):

@@ -40,7 +40,7 @@ class Privacy(NamedTuple):
     accountant: str  # the theorem by which epsilon follows
 
 
-def no_privacy(released: str = "actions 1..T") -> Privacy:
+def no_privacy() -> Privacy:
     """The declaration of a learner that promises nothing: epsilon is infinite."""
     return Privacy(
         epsilon=float("inf"),
@@ -50,7 +50,7 @@ def no_privacy(released: str = "actions 1..T") -> Privacy:
         unit="round",
         loss_range=(0.0, 1.0),
         model="central",
-        released=released,
+        released="actions 1..T",
         calibration="derived",
         accountant="none",
     )

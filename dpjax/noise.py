@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-# jax.random.binomial works in float32: on 4e6 draws a chi-square test rejects its law from 2^17
-# trials on, and at 2^22 its variance is visibly off.
+# jax.random.binomial works in float32. On 4e6 draws a chi-square test rejects its law from 2^17
+# trials on (python benchmarks/binomial.py).
 _LARGEST_PIECE = 2**16
 
 

@@ -14,7 +14,7 @@ def laplace_scale(sensitivity, epsilon):
     Dwork, McSherry, Nissim & Smith 2006, Proposition 1: scale = sensitivity / epsilon, with
     the L1 sensitivity. 0 at epsilon = inf.
     """
-    return jnp.asarray(sensitivity, jnp.float32) / epsilon
+    return jnp.asarray(sensitivity, jnp.float32) / jnp.asarray(epsilon, jnp.float32)
 
 
 def zcdp_epsilon(rho, delta):
@@ -44,7 +44,7 @@ def advanced_composition(count, epsilon, delta):
 
     count epsilon^2 + epsilon sqrt(2 count ln(1/delta)). Dwork, Rothblum & Vadhan 2010,
     Theorem III.3 prints count epsilon (e^epsilon - 1) for the first term; count epsilon^2 is
-    its small-epsilon form, and the one that Tossou & Dimitrakakis 2017 must have used.
+    its small-epsilon form, and the one that fits the corollary of Tossou & Dimitrakakis 2017.
     """
     count = jnp.asarray(count, jnp.float32)
     return count * epsilon**2 + epsilon * jnp.sqrt(2.0 * count * jnp.log(1.0 / delta))

@@ -18,6 +18,7 @@ from dpjax.simulate import simulate
 
 # Trajectories computed at once if the caller does not say. On a CPU core: enough to hide the
 # cost of a loop iteration, few enough that their state stays in cache.
+# No accelerator has been measured yet.
 _CPU_CHUNK = 1024
 _ACCELERATOR_CHUNK = 65536
 

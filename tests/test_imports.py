@@ -22,7 +22,7 @@ ALLOWED = {
     "plot": {"core", "_check"},
     "mechanisms": {"core", "noise", "_check"},
     "batches": {"core", "noise", "_check"},
-    "combinators": {"core", "noise", "_check"},
+    "combinators": {"core", "noise", "privacy", "_check"},
     "stopping": {"core", "noise", "privacy", "_check"},
     "learners": LEARNERS,
     "environments": {"core", "domains", "noise", "_check"},

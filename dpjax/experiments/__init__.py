@@ -1,4 +1,4 @@
-"""One file per paper. ``__all__`` is the list of papers that can be reproduced."""
+"""One file per paper, and ``losses`` for a user's own table. ``__all__`` lists the papers."""
 
 from dpjax.experiments import tossou2017
 

@@ -154,13 +154,18 @@ def _bounds(adversary, learner, horizon, epsilon, tau):
     return float(bounds.dp_exp3_lap(horizon, ARMS, epsilon)), printed
 
 
+def _estimate(trials):
+    """The paper's centre and spread of (trials, ...): median of means, Gini below and above."""
+    centre = statistics.median_of_means(trials, GROUPS)
+    return centre, statistics.gini_spread(trials, centre)
+
+
 def table(runs) -> list[dict]:
     """Final regret with its spread, switches and bounds, one row a run."""
     rows = []
     for run in runs:
         final = run.regret[:, -1]
-        centre = statistics.median_of_means(final, GROUPS)
-        spread = statistics.gini_spread(final, centre)
+        centre, spread = _estimate(final)
         rows.append(
             {
                 "adversary": run.adversary,
@@ -211,8 +216,7 @@ def _label(run) -> str:
 
 
 def _curve(run) -> plot.Curve:
-    centre = statistics.median_of_means(run.regret, GROUPS)
-    spread = statistics.gini_spread(run.regret, centre)
+    centre, spread = _estimate(run.regret)
     paper = run.level == "paper" or run.learner == "EXP3"
     style = {
         "color": plot.epsilon_color(np.inf if run.learner == "EXP3" else run.epsilon),
@@ -399,8 +403,7 @@ def reproduce(out="results/tossou2017", *, horizon=HORIZON, trials=TRIALS, progr
 def _curve_rows(runs) -> list[dict]:
     rows = []
     for run in runs:
-        centre = statistics.median_of_means(run.regret, GROUPS)
-        spread = statistics.gini_spread(run.regret, centre)
+        centre, spread = _estimate(run.regret)
         for t, value, below, above in zip(
             run.rounds, centre, spread.below, spread.above, strict=True
         ):

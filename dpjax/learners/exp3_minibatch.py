@@ -56,7 +56,8 @@ def exp3_minibatch(
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy to reach by the choice of tau; inf gives tau = 1, which is EXP3.
-      tau: or the rounds in a batch, at least 1; exactly one of the two. Both may be traced.
+      tau: or the rounds in a batch, at least 1 and rounded down; exactly one of the two. Both may
+        be traced.
       delta: at which epsilon is declared; default T^-2.
       calibration: "derived" or "printed", the accounting between tau and epsilon.
 
@@ -68,7 +69,8 @@ def exp3_minibatch(
     4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3). "derived" counts the ceil(T / tau) - 1 draws that
     depend on data, each of bounded range 1 / tau and so 1 / (8 tau^2)-zCDP: about nine times
     smaller at the paper's own tau. Both need the gain form of EXP3. tau is rounded up, so that
-    the declared epsilon is at most the one asked for.
+    the declared epsilon is at most the one asked for; a tau beyond T is cut to T, where no action
+    depends on data and "derived" declares 0.
 
     Regret: at most sqrt(7 T tau K ln K) + T m / tau + tau in expectation, against adaptive
     adversaries with memory m < tau (policy regret).

@@ -1,0 +1,48 @@
+"""Up to which count is jax.random.binomial, in float32, fit for noise.binomial's pieces?
+
+    python benchmarks/binomial.py
+
+Prints p-values of a chi-square test over 50 quantile bins, on 4 million draws a row, of one
+float32 draw and of dpjax.noise.binomial, which sums draws of at most 2^16 trials.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+from scipy import stats
+
+from dpjax import noise
+
+DRAWS = 4_000_000
+COUNTS = [2**14, 2**16, 2**17, 2**18, 2**20]
+PROBABILITIES = [0.001, 0.3]
+
+
+def p_value(draws, count, probability):
+    """Of binned draws against Binomial(count, probability)."""
+    law = stats.binom(count, float(np.float32(probability)))
+    edges = np.unique(law.ppf(np.linspace(0.0, 1.0, 51)[1:-1]))
+    cells = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]])) * DRAWS
+    return stats.chisquare(np.bincount(np.searchsorted(edges, draws), minlength=len(cells)), cells)[
+        1
+    ]
+
+
+def main():
+    """One line a count and probability."""
+    pieces = jax.jit(jax.vmap(noise.binomial, (0, None, None)))
+    keys = jr.split(jr.key(1), DRAWS)
+    print(f"{'count':>8} {'p':>6} {'one draw':>9} {'noise.binomial':>15}")
+    for count in COUNTS:
+        for probability in PROBABILITIES:
+            one = jr.binomial(jr.key(7), float(count), jnp.float32(probability), (DRAWS,))
+            values = [
+                p_value(np.asarray(x), count, probability)
+                for x in (one, pieces(keys, count, probability))
+            ]
+            print(f"{count:8d} {probability:6g} {values[0]:9.2g} {values[1]:15.2g}")
+
+
+if __name__ == "__main__":
+    main()
