@@ -131,7 +131,8 @@ class Mechanism(NamedTuple):
     path: Callable  # key -> noise of the prefixes 0 .. horizon - 1 at once, (horizon, *shape)
     horizon: int  # of the learner that it serves
     sensitivity: tuple[float, float]  # (L1, L2) of C over the released prefixes, for unit values
-    matrices: Callable  # () -> (B, C) as NumPy arrays, for tests and audits
+    variance: Callable  # () -> squared norms of the rows of B, (horizon,) NumPy
+    matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
 
 
 class Result(NamedTuple):

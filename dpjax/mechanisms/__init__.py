@@ -1,0 +1,22 @@
+"""Noisy prefix sums of a private stream. ``__all__`` is the registry.
+
+Each is a factory ``name(horizon, shape, *, scale, noise)`` of a :class:`dpjax.Mechanism`. The
+scale follows from what it declares: for a change of one value by at most Delta, pure epsilon-DP of
+all releases together with Laplace noise of scale sensitivity[0] Delta_1 / epsilon, and one Gaussian
+mechanism of sensitivity sensitivity[1] Delta_2 with Gaussian noise, no composition needed.
+
+That holds for values chosen adaptively, whatever the factorization: the shift z -> z + C e_t d
+that offsets a change d of value t leaves all releases as they are, and d depends on releases
+before t only, which the shift does not move. So it preserves volume, and densities change by the
+factor that the sensitivity bounds. (For Gaussian noise: Denisov, McMahan, Rush, Smith & Thakurta
+2022.)
+"""
+
+from dpjax.mechanisms.exact import exact
+from dpjax.mechanisms.hybrid import hybrid
+from dpjax.mechanisms.kary import kary
+from dpjax.mechanisms.smooth import smooth
+from dpjax.mechanisms.toeplitz import buffered, square_root
+from dpjax.mechanisms.tree import honaker, tree
+
+__all__ = ["buffered", "exact", "honaker", "hybrid", "kary", "smooth", "square_root", "tree"]

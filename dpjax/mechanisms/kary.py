@@ -1,0 +1,182 @@
+"""Trees of any odd branching with subtraction: the better tree for Laplace noise."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Array, Mechanism
+from dpjax.mechanisms.prefix import Factorization, check, draw, from_noise, read, write
+
+
+class KaryState(NamedTuple):
+    round: Array  # () int32, t
+    walk: Array  # (h, *shape) noise of t without the digits below i, i = 0 .. h - 1
+    ahead: Array  # (h - 1, m, *shape) the nodes before the next multiple, already subtracted
+
+
+def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
+    """Prefix sums by a k-ary tree, k odd, that may subtract nodes reaching into the future.
+
+    In balanced digits -m .. m, m = (k - 1) / 2, t = d_0 + d_1 k + ... A digit d_i > 0 adds d_i
+    nodes of length k^i, a digit below 0 subtracts -d_i: a prefix takes a quarter of k nodes a
+    level where digits 0 .. k - 1 would take half of k, and a wide tree has few levels.
+
+    Args:
+      horizon: T, rounds of the learner that it serves.
+      shape: of a value.
+      scale: of each node's noise, as in :func:`dpjax.mechanisms.tree`.
+      noise: "laplace" or "gaussian".
+      k: branching, odd and at least 3. By default the one with the least mean variance for this
+        horizon and law, by trying all; with k beyond 2T it is noise on each value.
+
+    Returns:
+      A Mechanism of h levels, h the least with (k^h - 1) / 2 >= T - 1: (L1, L2) sensitivity
+      (h, sqrt h). Noise of nodes that reach ahead is drawn when first subtracted: losses may be
+      chosen adaptively all the same, since a change of one value can be offset by a shift of the
+      draws that depends on the past alone.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+
+    Reference: Andersson, Pagh, Steiner & Torkamani 2025, "Count on your elders: Laplace vs
+    Gaussian noise" (FORC).
+    """
+    horizon, shape = check(horizon, shape, scale, noise)
+    count = horizon - 1
+    if k is None:
+        k = best_branching(count, noise)
+    k = _check.size(3, k=k)
+    if k % 2 == 0:
+        raise ValueError(f"k must be odd, got {k}")
+    half = (k - 1) // 2
+    height = _height(k, count)
+    powers = np.array([k**level for level in range(height)], np.int64)
+    lengths = jnp.asarray(powers, jnp.int32)
+
+    def init(key):
+        del key
+        walk = jnp.zeros((height, *shape), jnp.float32)
+        ahead = jnp.zeros((max(height - 1, 0), half if height > 1 else 0, *shape), jnp.float32)
+        state = KaryState(jnp.zeros((), jnp.int32), walk, ahead)
+        return state, jnp.zeros(shape, jnp.float32)
+
+    def step(state, key):
+        t = state.round + 1
+        if not height:
+            return state._replace(round=t), jnp.zeros(shape, jnp.float32)
+        # The digits below `level` have just wrapped from m to -m; that of `level` grows by 1.
+        wrapped = (t - (lengths + 1) // 2) % lengths == 0
+        level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
+        node = draw(noise, jr.fold_in(key, height), shape, scale)
+        if height > 1:
+            length = jnp.sum(jnp.where(jnp.arange(height) == level, lengths, 0))
+            digit = ((t + (length - 1) // 2) // length + half) % k - half
+            # Up to digit 0 the node was drawn when it was subtracted.
+            known = (digit <= 0) & (level < height - 1)
+            node = jnp.where(known, read(read(state.ahead, level), digit + half - 1), node)
+        walk = write(state.walk, level, read(state.walk, level) + node)
+
+        def subtract(i, carry):
+            walk, ahead = carry
+            below = level - 1 - i
+            nodes = draw(noise, jr.fold_in(key, below), (half, *shape), scale)
+            here = read(walk, below + 1) - jnp.sum(nodes, axis=0)
+            return write(walk, below, here), write(ahead, below, nodes)
+
+        walk, ahead = lax.fori_loop(0, level, subtract, (walk, state.ahead))
+        return KaryState(t, walk, ahead), walk[0]
+
+    def path(key):
+        ends = _ends(horizon, powers)
+        total = jnp.zeros((horizon, *shape), jnp.float32)
+        for level in range(height):
+            first, last = ends[level + 1] // powers[level], ends[level] // powers[level]
+            width = int(max(first.max(), last.max()))
+            nodes = draw(noise, jr.fold_in(key, level), (width, *shape), scale)
+            sums = jnp.cumsum(nodes, axis=0)
+            sums = jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), sums])
+            total = total + sums[last] - sums[first]
+        return total
+
+    def variance():
+        ends = _ends(horizon, powers)
+        return sum(
+            (np.abs(ends[level] - ends[level + 1]) // powers[level] for level in range(height)),
+            np.zeros(horizon),
+        )
+
+    def matrices():
+        ends = _ends(horizon, powers)
+        decoders, encoders = [np.zeros((horizon, 0))], [np.zeros((0, count))]
+        for level in range(height):
+            first, last = ends[level + 1] // powers[level], ends[level] // powers[level]
+            nodes = np.arange(1, max(first.max(), last.max()) + 1)
+            after = (nodes <= last[:, None]).astype(float)
+            decoders.append(after - (nodes <= first[:, None]))
+            rounds = np.arange(1, count + 1)
+            encoders.append(((rounds - 1) // powers[level] + 1 == nodes[:, None]).astype(float))
+        return np.concatenate(decoders, axis=1), np.concatenate(encoders)
+
+    return from_noise(
+        init, step, path, horizon, shape,
+        Factorization((float(height), float(np.sqrt(height))), variance, matrices),
+    )  # fmt: skip
+
+
+def _height(k, count) -> int:
+    """The least h with (k^h - 1) / 2 >= count."""
+    height = 0
+    while (k**height - 1) // 2 < count:
+        height += 1
+    return height
+
+
+def _ends(horizon, powers) -> np.ndarray:
+    """t without its digits below i: the nearest multiple of k^i, i = 0 .. h; (h + 1, T)."""
+    t = np.arange(horizon)
+    ends = [(t + (power - 1) // 2) // power * power for power in powers]
+    return np.stack([*ends, np.zeros(horizon, np.int64)])
+
+
+@lru_cache(maxsize=256)
+def best_branching(count, noise) -> int:
+    """The odd k of least mean variance over the prefixes 1 .. ``count``, at equal privacy.
+
+    h^2 (Laplace) or h (Gaussian) times the mean number of nodes, exactly, for every odd k from 3
+    to 2 ``count`` + 1, where a level suffices; the least such k of equal ones.
+    """
+    ks = np.arange(3, max(2 * count + 1, 3) + 1, 2, dtype=np.int64)
+    nodes, heights = np.zeros(len(ks)), np.zeros(len(ks), np.int64)
+    power, live = np.ones(len(ks), np.int64), np.ones(len(ks), bool)
+    while True:
+        live = live & ((power - 1) // 2 < count)
+        if not live.any():
+            break
+        nodes[live] += _digit_sum(count, ks[live], power[live])
+        heights[live] += 1
+        power[live] *= ks[live]
+    costs = nodes * (heights**2 if noise == "laplace" else heights)
+    return int(ks[np.argmin(costs)])
+
+
+def _digit_sum(count, k, power):
+    """The sum over t = 1 .. count of |d|, d the balanced digit of t at k^i = power; exact.
+
+    The digit is that of the multiple of k^i nearest to t. Those of the multiples 0, 1, 2, ... are
+    0 .. m, -m .. -1, 0 .. m, ..., and each is nearest for ``power`` rounds (the multiple 0 for
+    fewer, but its digit is 0).
+    """
+    half = (k - 1) // 2
+    last, rest = np.divmod(count + (power - 1) // 2, power)
+    periods, part = np.divmod(last, k)  # what the multiples 0 .. last - 1 make up
+    up = np.minimum(part, half + 1)
+    down = part - up
+    done = periods * half * (half + 1)
+    done = done + up * (up - 1) // 2 + down * half - down * (down - 1) // 2
+    digit = np.where(part <= half, part, k - part)
+    return done * power + digit * (rest + 1)

@@ -1,0 +1,117 @@
+"""What all mechanisms share: the running sum, the draws, and A = B C in NumPy.
+
+A mechanism for a horizon T releases the prefix sums 0 .. T - 1 of a stream: a learner over T
+rounds acts on nothing else, its action after round T is never played. So N = T - 1 values are
+ever released, and sensitivities count only these. With A (T, N), whose row t has t leading
+ones, and A = B C, the release of C x + z, decoded by B, is A x + B z.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import _check, noise
+from dpjax.core import Array, Mechanism
+
+
+class PrefixState(NamedTuple):
+    total: Array  # (*shape) sum of the values so far
+    error: Array  # (*shape) what rounding has added to it (Kahan)
+    noise: Any  # the state of the noise
+
+
+class Factorization(NamedTuple):
+    """What a mechanism declares of A = B C, in NumPy on the host."""
+
+    sensitivity: tuple[float, float]  # largest L1 and L2 norm of a column of C
+    variance: Callable  # () -> (T,) squared norms of the rows of B
+    matrices: Callable  # () -> B (T, m) and C (m, N)
+
+
+def check(horizon, shape, scale, law) -> tuple[int, tuple[int, ...]]:
+    """The horizon and the shape as Python integers; refuses bad arguments by name."""
+    horizon = _check.size(1, horizon=horizon)
+    shape = tuple(_check.size(0, shape=length) for length in shape)
+    _check.non_negative(scale=scale)
+    _check.one_of("laplace", "gaussian", noise=law)
+    return horizon, shape
+
+
+def draw(law, key, shape, scale):
+    """Noise of a law, "laplace" or "gaussian", by itself."""
+    sample = noise.laplace if law == "laplace" else noise.gaussian
+    return sample(key, jnp.zeros(shape, jnp.float32), scale)
+
+
+def draw_rounds(law, key, first, last, shape, scale):
+    """What each of the rounds first .. last draws under its own key, (last - first + 1, *shape)."""
+    rounds = jnp.arange(first, last + 1)
+    return jax.vmap(lambda t: draw(law, jr.fold_in(key, t), shape, scale))(rounds)
+
+
+def from_noise(init, step, path, horizon, shape, factorization) -> Mechanism:
+    """The mechanism that adds data-free noise to the prefix sums.
+
+    Args:
+      init: key -> (state, noise of the empty prefix).
+      step: (state, key) -> (state, noise of the next prefix).
+      path: key -> noise of the prefixes 0 .. horizon - 1, (horizon, *shape).
+      horizon: T.
+      shape: of a value.
+      factorization: a Factorization.
+    """
+
+    def begin(key):
+        state, first = init(key)
+        zero = jnp.zeros(shape, jnp.float32)
+        return PrefixState(zero, zero, state), first
+
+    def advance(state, key, value):
+        # Summed with Kahan's correction: over 2^20 rounds a plain float32 sum drifts by more than
+        # the noise of a weakly private release.
+        corrected = value - state.error
+        total = state.total + corrected
+        error = (total - state.total) - corrected
+        inner, now = step(state.noise, key)
+        return PrefixState(total, error, inner), total + now
+
+    return Mechanism(
+        init=begin,
+        step=advance,
+        path=path,
+        horizon=horizon,
+        sensitivity=factorization.sensitivity,
+        variance=factorization.variance,
+        matrices=factorization.matrices,
+    )
+
+
+def interleave(walk, steps):
+    """Rows a_0, b_0, a_1, b_1, ... of two arrays of the same shape."""
+    return jnp.stack([walk, steps], axis=1).reshape(-1, *walk.shape[1:])
+
+
+def read(buffer, index):
+    """``buffer[index]`` along the first axis, for a traced index that may be out of range (0)."""
+    levels = jnp.arange(buffer.shape[0]).reshape(-1, *[1] * (buffer.ndim - 1))
+    return jnp.sum(jnp.where(levels == index, buffer, 0.0), axis=0)
+
+
+def write(buffer, index, value):
+    """``buffer`` with ``value`` at ``index`` along the first axis."""
+    levels = jnp.arange(buffer.shape[0]).reshape(-1, *[1] * (buffer.ndim - 1))
+    return jnp.where(levels == index, value, buffer)
+
+
+def prefix_matrix(horizon) -> np.ndarray:
+    """A, (T, T - 1): row t sums the first t values."""
+    return np.tri(horizon, horizon - 1, -1)
+
+
+def trailing_zeros(t):
+    """The position of the lowest bit set, of a positive int32."""
+    return jax.lax.population_count((t & -t) - 1)

@@ -1,0 +1,215 @@
+"""Factorizations into Toeplitz matrices: the least error for Gaussian noise."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from scipy import linalg
+
+from dpjax.core import Array, Mechanism
+from dpjax.mechanisms.buffered_parameters import BUFFERED
+from dpjax.mechanisms.prefix import (
+    Factorization,
+    check,
+    draw,
+    draw_rounds,
+    from_noise,
+)
+
+
+class SquareRootState(NamedTuple):
+    round: Array  # () int32, t
+    noise: Array  # (T, *shape) of all prefixes
+
+
+def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
+    """Prefix sums by the square root of their matrix: B = C, A = B C.
+
+    C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1,
+    c_j = c_(j - 1) (2j - 1) / (2j). Among Toeplitz factorizations its largest error is the least,
+    up to lower-order terms. Every prefix needs all earlier draws: the noise of the whole horizon
+    is made at the start, by one Fourier transform, and is kept. Memory grows with the horizon.
+
+    Args:
+      horizon: T, rounds of the learner that it serves.
+      shape: of a value.
+      scale: of each draw, as in :func:`dpjax.mechanisms.tree`.
+      noise: "gaussian"; "laplace" is possible and poor, since the L1 sensitivity grows as sqrt T.
+
+    Returns:
+      A Mechanism with L2 sensitivity sqrt(c_0^2 + ... + c_(T-2)^2), about sqrt(ln T / pi + 1.07).
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+
+    Reference: Fichtenberger, Henzinger & Upadhyay 2023, "Constant matters"; Henzinger, Upadhyay &
+    Upadhyay 2023.
+    """
+    horizon, shape = check(horizon, shape, scale, noise)
+    count = horizon - 1
+    coefficients = _square_root_coefficients(count)
+
+    def path(key):
+        draws = draw(noise, key, (count, *shape), scale)
+        return _convolve(coefficients, draws, horizon)
+
+    def init(key):
+        rows = path(key)
+        return SquareRootState(jnp.zeros((), jnp.int32), rows), rows[0]
+
+    def step(state, key):
+        del key  # all is drawn
+        t = state.round + 1
+        row = lax.dynamic_index_in_dim(state.noise, t, axis=0, keepdims=False)
+        return state._replace(round=t), row
+
+    return from_noise(
+        init, step, path, horizon, shape,
+        Factorization(
+            sensitivity=_norms(coefficients),
+            variance=lambda: _row_norms(coefficients),
+            matrices=lambda: (
+                _below_empty_prefix(coefficients), linalg.toeplitz(coefficients, np.zeros(count))
+            ),
+        ),
+    )  # fmt: skip
+
+
+class BufferedState(NamedTuple):
+    buffers: Array  # (m, *shape) decaying sums of the noise of the values so far
+    noise: Array  # (*shape) of the prefix
+
+
+def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mechanism:
+    """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, in O(1).
+
+    C is the Toeplitz matrix of c_0 = 1, c_j = w_1 theta_1^(j - 1) + ... + w_m theta_m^(j - 1). The
+    noise of value t is z_t less what m buffers remember of the noise before it, and that of
+    prefix t their sum: B = A C^-1 without any history.
+
+    Args:
+      horizon: T, rounds of the learner that it serves; at most 2^20 + 1 without parameters.
+      shape: of a value.
+      scale: of each draw, as in :func:`dpjax.mechanisms.tree`.
+      noise: "gaussian", or "laplace" as in :func:`square_root`.
+      parameters: decays theta in (0, 1) and scales w > 0, two sequences of m numbers. By default
+        four of each, optimised for the least largest error over the next power of 2 of prefixes
+        (python benchmarks/buffered.py makes others).
+
+    Returns:
+      A Mechanism; its sensitivity is that of C over this horizon.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+
+    Reference: Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024, "Efficient and near-optimal
+    noise generation for streaming differential privacy"; McMahan, Xu & Zhang 2024.
+    """
+    horizon, shape = check(horizon, shape, scale, noise)
+    count = horizon - 1
+    decays, scales = _cached(count) if parameters is None else _as_parameters(parameters)
+    c = np.concatenate([[1.0], _series(decays, scales, count - 1)])[:count]
+    decay = jnp.asarray(decays, jnp.float32).reshape(-1, *[1] * len(shape))
+    weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
+
+    def advance(state, drawn):
+        fresh = drawn - jnp.sum(weight * state.buffers, axis=0)
+        total = state.noise + fresh
+        return BufferedState(decay * state.buffers + fresh[None], total), total
+
+    def start():
+        zero = jnp.zeros(shape, jnp.float32)
+        return BufferedState(jnp.zeros((len(decays), *shape), jnp.float32), zero)
+
+    def init(key):
+        del key
+        return start(), jnp.zeros(shape, jnp.float32)
+
+    def step(state, key):
+        return advance(state, draw(noise, key, shape, scale))
+
+    def path(key):
+        _, rows = lax.scan(advance, start(), draw_rounds(noise, key, 1, count, shape, scale))
+        return jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), rows])
+
+    def decoder():
+        """The first column of B: prefix sums of the series 1 / c."""
+        # buffers' = (diag(theta) - 1 w^T) buffers + z, so 1 / c has the powers of that matrix,
+        # whose eigenvalues are real: it is similar to a symmetric one.
+        root = np.sqrt(scales)
+        values, vectors = np.linalg.eigh(np.diag(decays) - np.outer(root, root))
+        amplitudes = -((vectors.T @ root) ** 2)
+        inverse = np.concatenate([[1.0], _series(values, amplitudes, count - 1)])[:count]
+        return np.cumsum(inverse)
+
+    return from_noise(
+        init, step, path, horizon, shape,
+        Factorization(
+            sensitivity=_norms(c),
+            variance=lambda: _row_norms(decoder()),
+            matrices=lambda: (
+                _below_empty_prefix(decoder()), linalg.toeplitz(c, np.zeros(count))
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _square_root_coefficients(count) -> np.ndarray:
+    j = np.arange(1.0, count)
+    return np.cumprod(np.concatenate([[1.0], (2 * j - 1) / (2 * j)]))[:count]
+
+
+def _series(ratios, amplitudes, count) -> np.ndarray:
+    """sum_i amplitude_i ratio_i^j for j = 0 .. count - 1."""
+    powers = np.arange(max(count, 0))
+    return sum(a * r**powers for a, r in zip(amplitudes, ratios, strict=True))
+
+
+def _norms(column) -> tuple[float, float]:
+    """(L1, L2) norms of the first column of a Toeplitz matrix, which are the largest."""
+    return float(np.abs(column).sum()), float(np.sqrt(np.sum(column**2)))
+
+
+def _row_norms(column) -> np.ndarray:
+    return np.concatenate([[0.0], np.cumsum(column**2)])
+
+
+def _below_empty_prefix(column) -> np.ndarray:
+    """B, (T, N): a row of zeros, then the lower triangular Toeplitz matrix of a column."""
+    count = len(column)
+    square = linalg.toeplitz(column, np.zeros(count))
+    return np.concatenate([np.zeros((1, count)), square])
+
+
+def _convolve(column, draws, horizon):
+    """Rows 0 .. T - 1 of the Toeplitz matrix below an empty row, times the draws (N, ...)."""
+    if horizon == 1:
+        return jnp.zeros((1, *draws.shape[1:]), jnp.float32)
+    length = 2 * horizon
+    column = jnp.asarray(column, jnp.float32).reshape(-1, *[1] * (draws.ndim - 1))
+    spectrum = jnp.fft.rfft(column, length, axis=0) * jnp.fft.rfft(draws, length, axis=0)
+    rows = jnp.fft.irfft(spectrum, length, axis=0)[: horizon - 1]
+    return jnp.concatenate([jnp.zeros((1, *draws.shape[1:]), jnp.float32), rows])
+
+
+def _cached(count):
+    for size in sorted(BUFFERED):
+        if count <= size:
+            return tuple(np.asarray(values, np.float64) for values in BUFFERED[size])
+    raise ValueError(
+        f"horizon: parameters are kept for up to {max(BUFFERED)} prefixes, got {count}; pass "
+        "parameters"
+    )
+
+
+def _as_parameters(parameters):
+    try:
+        decays, scales = (np.asarray(values, np.float64) for values in parameters)
+    except (TypeError, ValueError):
+        raise ValueError("parameters must be decays and scales, two sequences of numbers") from None
+    if decays.ndim != 1 or decays.shape != scales.shape or not len(decays):
+        raise ValueError("parameters must be as many decays as scales, one or more of each")
+    if not (np.all((decays > 0) & (decays < 1)) and np.all((scales > 0) & np.isfinite(scales))):
+        raise ValueError("parameters must be decays between 0 and 1 and scales greater than 0")
+    return decays, scales

@@ -1,0 +1,234 @@
+"""The binary tree, plain and with its variance reduced online."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax.core import Array, Mechanism
+from dpjax.mechanisms.prefix import (
+    Factorization,
+    check,
+    draw,
+    draw_rounds,
+    from_noise,
+    interleave,
+    read,
+    trailing_zeros,
+    write,
+)
+
+
+class TreeState(NamedTuple):
+    round: Array  # () int32, t
+    walk: Array  # (h, *shape) noise of the latest prefix whose lowest bit set is i, i = 0, 1, ...
+
+
+def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mechanism:
+    """Prefix sums by the binary tree: each node's sum is noised once.
+
+    Prefix t is the sum of one node for each bit set in t. The node of the lowest bit ends at t,
+    the others make up the prefix t - 2^i, i that lowest bit: the noise is a walk
+    Z_t = Z_(t - 2^i) + z_t of one fresh draw and one addition a round.
+
+    Args:
+      horizon: T, rounds of the learner that it serves; the prefixes 0 .. T - 1 are released.
+      shape: of a value.
+      scale: of each node's noise, at least 0: b of Laplace noise, the standard deviation of
+        Gaussian noise.
+      noise: "laplace" or "gaussian".
+      identical_law: adds h - popcount(t) fresh draws to prefix t, so that all prefixes are equally
+        noisy, the empty one too. It costs twice the mean variance, and serves a proof: expected
+        regret is then that of noise drawn once.
+
+    Returns:
+      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h).
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+
+    Reference: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. identical_law:
+    Agarwal & Singh 2017, Algorithm 2.
+    """
+    horizon, shape = check(horizon, shape, scale, noise)
+    height = (horizon - 1).bit_length()
+
+    def complete(key, t, walk):
+        """Fresh draws up to h in all."""
+        missing = height - lax.population_count(t)
+        if noise == "gaussian":
+            extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(noise, key, shape, scale)
+            return walk + extra
+        # One by one: the sum of r Laplace draws is the difference of two gamma draws, which cost
+        # more than h / 2 draws do.
+        return lax.fori_loop(
+            0, missing, lambda i, sum: sum + draw(noise, jr.fold_in(key, i), shape, scale), walk
+        )
+
+    def release(key, t, here):
+        return complete(jr.fold_in(key, 1), t, here) if identical_law else here
+
+    def node_key(key):
+        return jr.fold_in(key, 0) if identical_law else key
+
+    def init(key):
+        zero = jnp.zeros((), jnp.int32)
+        walk = jnp.zeros((height, *shape), jnp.float32)
+        return TreeState(zero, walk), release(key, zero, jnp.zeros(shape, jnp.float32))
+
+    def step(state, key):
+        t = state.round + 1
+        parent = t & (t - 1)
+        # The parent is still there: the next prefix with its lowest bit lies beyond t. The empty
+        # prefix (32 trailing zeros) is not, and reads as 0.
+        here = read(state.walk, trailing_zeros(parent)) + draw(noise, node_key(key), shape, scale)
+        return TreeState(t, write(state.walk, trailing_zeros(t), here)), release(key, t, here)
+
+    def path(key):
+        rounds = jnp.arange(horizon)
+        if identical_law:
+            keys = jax.vmap(lambda t: node_key(jr.fold_in(key, t)))(rounds)
+            steps = jax.vmap(lambda key: draw(noise, key, shape, scale))(keys)
+        else:
+            steps = draw_rounds(noise, key, 0, horizon - 1, shape, scale)
+        steps = jnp.pad(steps, [(0, 2**height - horizon)] + [(0, 0)] * len(shape))
+        walk = jnp.zeros((1, *shape), jnp.float32)
+        for level in reversed(range(height)):
+            walk = interleave(walk, walk + steps[2**level :: 2 ** (level + 1)])
+        walk = walk[:horizon]
+        if identical_law:
+            walk = jax.vmap(lambda t, here: release(jr.fold_in(key, t), t, here))(rounds, walk)
+        return walk
+
+    def variance():
+        bits = np.bitwise_count(np.arange(horizon)).astype(np.float64)
+        return np.full(horizon, float(height)) if identical_law else bits
+
+    def matrices():
+        return _matrices(horizon, height, np.ones(height), identical_law)
+
+    return from_noise(
+        init, step, path, horizon, shape,
+        Factorization((float(height), float(np.sqrt(height))), variance, matrices),
+    )  # fmt: skip
+
+
+class HonakerState(NamedTuple):
+    round: Array  # () int32, t
+    walk: Array  # (h, *shape) as in TreeState
+    left: Array  # (h, *shape) noise of the estimate of the latest left child at level i
+
+
+def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
+    """The binary tree, with each node's sum estimated from all noisy sums below it.
+
+    When a node of level l is complete, its estimate is w of its own noisy sum and 1 - w of the sum
+    of its children's estimates, w = 2^l / (2^(l + 1) - 1), which is also the estimate's variance
+    in units of one draw. It uses what has been released by then, and nothing else, so the privacy
+    is that of the tree.
+
+    Args:
+      horizon: T, rounds of the learner that it serves.
+      shape: of a value.
+      scale: of each node's noise, as in :func:`tree`.
+      noise: "laplace" or "gaussian".
+
+    Returns:
+      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h).
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+
+    Reference: Honaker 2015, "Efficient use of differentially private binary trees", the estimate
+    from below.
+    """
+    horizon, shape = check(horizon, shape, scale, noise)
+    height = (horizon - 1).bit_length()
+    weights = 2.0 ** np.arange(height) / (2.0 ** (np.arange(height) + 1) - 1)
+    weight = jnp.asarray(weights, jnp.float32)
+
+    def init(key):
+        del key
+        zeros = jnp.zeros((height, *shape), jnp.float32)
+        return HonakerState(jnp.zeros((), jnp.int32), zeros, zeros), jnp.zeros(shape, jnp.float32)
+
+    def step(state, key):
+        t = state.round + 1
+        lowest = trailing_zeros(t)
+
+        def close(level, estimate):
+            own = draw(noise, jr.fold_in(key, level), shape, scale)
+            children = read(state.left, level - 1) + estimate
+            return weight[level] * own + (1.0 - weight[level]) * children
+
+        # Two draws a round on average: the loop ends with the highest node that ends at t.
+        leaf = draw(noise, jr.fold_in(key, 0), shape, scale)
+        estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
+        here = read(state.walk, trailing_zeros(t & (t - 1))) + estimate
+        # Of the nodes that end at t only the highest is a left child.
+        walk, left = write(state.walk, lowest, here), write(state.left, lowest, estimate)
+        return HonakerState(t, walk, left), here
+
+    def path(key):
+        estimates = []
+        for level in range(height):
+            ends = jnp.arange(2**level, 2**height + 1, 2**level)
+            own = jax.vmap(
+                lambda t, level=level: draw(
+                    noise, jr.fold_in(jr.fold_in(key, t), level), shape, scale
+                )
+            )(ends)
+            if level:
+                children = estimates[-1][0::2] + estimates[-1][1::2]
+                own = weight[level] * own + (1.0 - weight[level]) * children
+            estimates.append(own)
+        walk = jnp.zeros((1, *shape), jnp.float32)
+        for level in reversed(range(height)):
+            walk = interleave(walk, walk + estimates[level][0::2])
+        return walk[:horizon]
+
+    def variance():
+        bits = np.arange(horizon)[:, None] >> np.arange(height) & 1
+        return bits @ weights
+
+    def matrices():
+        return _matrices(horizon, height, weights, False)
+
+    return from_noise(
+        init, step, path, horizon, shape,
+        Factorization((float(height), float(np.sqrt(height))), variance, matrices),
+    )  # fmt: skip
+
+
+def _matrices(horizon, height, weights, identical_law):
+    """B (T, m) and C (m, N) of a tree whose estimates give a node's own noisy sum these weights."""
+    count = horizon - 1
+    ends = [(level, end) for level in range(height) for end in range(2**level, count + 1, 2**level)]
+    column = {node: index for index, node in enumerate(ends)}
+    encoder = np.zeros((len(ends), count))
+    estimates = np.zeros((len(ends), len(ends)))
+    for node, index in column.items():
+        level, end = node
+        encoder[index, end - 2**level : end] = 1.0
+        estimates[index, index] = weights[level] if level else 1.0
+        if level:
+            children = (level - 1, end - 2 ** (level - 1)), (level - 1, end)
+            for child in children:
+                estimates[index] += (1.0 - weights[level]) * estimates[column[child]]
+    decoder = np.zeros((horizon, len(ends)))
+    for t in range(horizon):
+        for level in range(height):
+            if t >> level & 1:
+                decoder[t] += estimates[column[level, t >> level << level]]
+    # A node that no released prefix reads is not part of the release.
+    used = np.any(decoder != 0.0, axis=0)
+    decoder, encoder = decoder[:, used], encoder[used]
+    if identical_law:
+        missing = height - np.bitwise_count(np.arange(horizon)).astype(int)
+        fresh = np.repeat(np.eye(horizon), missing, axis=1)
+        decoder = np.concatenate([decoder, fresh], axis=1)
+        encoder = np.concatenate([encoder, np.zeros((fresh.shape[1], count))])
+    return decoder, encoder
