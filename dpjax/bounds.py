@@ -54,3 +54,80 @@ def switching_cost_lower(horizon, arms):
     """K^(1/3) T^(2/3) / (50 log2 T): Dekel, Ding, Koren & Peres 2014, any learner."""
     horizon, arms = _float64(horizon, arms)
     return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * np.log2(horizon))
+
+
+def ftrl(horizon, dim, epsilon, *, domain):
+    """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
+
+    The theorem of Agarwal & Singh 2017 for their losses (of norm at most 1: largest entry, length,
+    sum of absolute values) and replaced rounds, with our constants. With N = ``dim``,
+    D = ceil(log2 T) and nodes of scale 2 N D / epsilon, 2 sqrt(N) D / epsilon, 2 D / epsilon:
+
+        simplex   sqrt(2 T ln N) + (8 N D^1.5 sqrt(ln N) + 4 N D ln N) / epsilon
+        ball      sqrt(T) + 4 sqrt(2) N D^1.5 / epsilon
+        cube      sqrt(N T) + 4 sqrt(2) N D^1.5 / epsilon
+
+    The first term is 2 sqrt(D_R S T) by strong convexity, the second bounds E[max <Z, x> -
+    min <Z, x>].
+    """
+    horizon, dim, epsilon = _float64(horizon, dim, epsilon)
+    nodes = np.ceil(np.log2(horizon))
+    log_dim = np.log(dim)
+    if domain == "simplex":
+        noise = 8.0 * dim * nodes**1.5 * np.sqrt(log_dim) + 4.0 * dim * nodes * log_dim
+        return np.sqrt(2.0 * horizon * log_dim) + noise / epsilon
+    if domain not in ("ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    plain = np.sqrt(horizon if domain == "ball" else dim * horizon)
+    return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
+
+
+def before_ftrl(horizon, dim, epsilon, *, domain):
+    """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
+
+    What Agarwal & Singh 2017 print as the best regret known before (Table 1), up to logarithms and
+    with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
+    """
+    horizon, dim, epsilon = _float64(horizon, dim, epsilon)
+    if domain not in ("simplex", "ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    return np.sqrt(horizon * (np.log(dim) if domain == "simplex" else dim)) / epsilon
+
+
+def ftpl(horizon, dim):
+    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, as long as privacy is free.
+
+    (8 / pi)^(1/4) N^(1/4) |X|_2 |Y|_2 sqrt(T) with unit norms: Abernethy et al. 2014, in Agarwal &
+    Singh 2017, Theorem 3.5.
+    """
+    horizon, dim = _float64(horizon, dim)
+    return (8.0 / np.pi * dim) ** 0.25 * np.sqrt(horizon)
+
+
+def hedge(horizon, arms, rate):
+    """ln K / eta + eta T / 8, losses in [0, 1]: Cesa-Bianchi & Lugosi 2006, Theorem 2.2."""
+    horizon, arms, rate = _float64(horizon, arms, rate)
+    return np.log(arms) / rate + rate * horizon / 8.0
+
+
+def shrinking_dartboard(horizon, arms, rate, restart):
+    """eta T + ln K / eta + 2 T exp(-T p / 3) for eta <= p, nan elsewhere.
+
+    Asi, Feldman, Koren & Talwar 2023, as recalled; oblivious losses in [0, 1]. Without a budget
+    of switches, as at epsilon = inf, the last term drops.
+    """
+    horizon, arms, rate, restart = _float64(horizon, arms, rate, restart)
+    ran_out = 2.0 * horizon * np.exp(-horizon * restart / 3.0)
+    value = rate * horizon + np.log(arms) / rate + ran_out
+    return np.where(rate <= restart, value, np.nan)
+
+
+def limited_updates(horizon, arms, epsilon):
+    """1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon: i.i.d. losses, pseudo-regret.
+
+    Our constants, for limited updates by the exponential mechanism (Asi et al. 2023, Algorithm 2);
+    3.42 is sqrt(2) / (sqrt(2) - 1), rounded up.
+    """
+    horizon, arms, epsilon = _float64(horizon, arms, epsilon)
+    noise = 4.0 * np.log(arms) * np.log2(horizon) / epsilon
+    return 1.0 + 3.42 * np.sqrt(horizon * np.log(arms)) + noise

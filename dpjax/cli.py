@@ -4,7 +4,7 @@ import argparse
 import inspect
 import sys
 
-from dpjax import environments, experiments, learners
+from dpjax import environments, experiments, learners, mechanisms
 from dpjax.experiments import losses
 
 
@@ -77,12 +77,14 @@ def _list(options) -> None:
     del options
     for title, package in [
         ("learners", learners),
+        ("mechanisms", mechanisms),
         ("environments", environments),
         ("papers", experiments),
     ]:
         print(f"{title}:")
+        width = max(map(len, package.__all__))
         for name in package.__all__:
-            print(f"  {name:18} {_first_line(getattr(package, name))}")
+            print(f"  {name:{width}}  {_first_line(getattr(package, name))}")
 
 
 def _run(options) -> None:

@@ -135,6 +135,41 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
     )
 
 
+def sample_arms(learner) -> Learner:
+    """Plays an arm drawn from the probability vector that a learner on the simplex plays.
+
+    For environments over arms. The expected regret is the same, and so is the privacy: a draw from
+    what is released anyway is post-processing.
+
+    Args:
+      learner: a Learner with full information whose action is a probability vector, (K,).
+    """
+
+    def draw(key, state, point):
+        return state, noise.choose(key, point)
+
+    def init(key):
+        base_key, arm_key = jax.random.split(key)
+        return draw(arm_key, *learner.init(base_key))
+
+    def step(state, key, loss):
+        base_key, arm_key = jax.random.split(key)
+        return draw(arm_key, *learner.step(state, base_key, loss))
+
+    return learner._replace(init=init, step=step)
+
+
+def arms_as_points(environment, arms) -> Environment:
+    """An environment over points of the simplex, played by arms: arm i is the i-th unit vector."""
+    arms = _check.size(2, arms=arms)
+
+    def step(state, key, arm):
+        point = (jnp.arange(arms) == arm).astype(jnp.float32)
+        return environment.step(state, key, point)
+
+    return environment._replace(step=step, batch=None)
+
+
 class SwitchesState(NamedTuple):
     environment: Any
     previous: Array  # () int32, the arm of the last round, -1 before the first

@@ -18,7 +18,13 @@ _LARGEST_PIECE = 2**16
 def laplace(key, value, scale):
     """``value`` plus independent Laplace noise of density exp(-|x| / scale) / (2 scale)."""
     value = jnp.asarray(value)
-    return value + scale * jr.laplace(key, value.shape, value.dtype)
+    return value + jnp.asarray(scale, value.dtype) * jr.laplace(key, value.shape, value.dtype)
+
+
+def gaussian(key, value, scale):
+    """``value`` plus independent Gaussian noise of standard deviation ``scale``."""
+    value = jnp.asarray(value)
+    return value + jnp.asarray(scale, value.dtype) * jr.normal(key, value.shape, value.dtype)
 
 
 def choose(key, probabilities):

@@ -33,6 +33,11 @@ def epsilon_color(epsilon):
     return colormaps["viridis"](0.9 * position)
 
 
+def categorical(count):
+    """As many colours as there are kinds, easy to tell apart up to ten."""
+    return [colormaps["tab10"](i % 10) for i in range(count)]
+
+
 def draw_curves(axes, curves, *, bars=None) -> None:
     """Draws curves with shaded bands, or with error bars at ``bars`` of their points."""
     for curve in curves:

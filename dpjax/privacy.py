@@ -2,10 +2,25 @@
 
 Pure functions of traced numbers: epsilon and delta may be tracers, and epsilon = inf means no
 privacy and no noise. ``rho`` is the parameter of zero-concentrated differential privacy
-(zCDP; Bun & Steinke 2016). Sensitivities are L1 for Laplace noise.
+(zCDP; Bun & Steinke 2016), ``mu`` that of Gaussian differential privacy (GDP; Dong, Roth & Su
+2022): the ratio of sensitivity to standard deviation of one Gaussian mechanism. Sensitivities are
+L1 for Laplace noise, L2 for Gaussian noise.
+
+Computed in jax's default float: float32, or float64 where the caller has enabled it.
 """
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import log_ndtr
+
+_LOG_ROOT_2_PI = float(np.log(2.0 * np.pi) / 2.0)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+
+
+def _real(value):
+    return jnp.asarray(value, jnp.result_type(float))
 
 
 def laplace_scale(sensitivity, epsilon):
@@ -14,7 +29,7 @@ def laplace_scale(sensitivity, epsilon):
     Dwork, McSherry, Nissim & Smith 2006, Proposition 1: scale = sensitivity / epsilon, with
     the L1 sensitivity. 0 at epsilon = inf.
     """
-    return jnp.asarray(sensitivity, jnp.float32) / jnp.asarray(epsilon, jnp.float32)
+    return _real(sensitivity) / _real(epsilon)
 
 
 def zcdp_epsilon(rho, delta):
@@ -22,7 +37,7 @@ def zcdp_epsilon(rho, delta):
 
     Bun & Steinke 2016, Proposition 1.3.
     """
-    rho = jnp.asarray(rho, jnp.float32)
+    rho = _real(rho)
     return rho + 2.0 * jnp.sqrt(rho * jnp.log(1.0 / delta))
 
 
@@ -33,10 +48,96 @@ def zcdp_inverse_root(epsilon, delta):
     where epsilon is small; this is its reciprocal with the difference rationalized,
     (sqrt(L + epsilon) + sqrt(L)) / epsilon. 0 at epsilon = inf.
     """
-    inverse = 1.0 / jnp.asarray(epsilon, jnp.float32)
-    log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
+    inverse = 1.0 / _real(epsilon)
+    log_term = jnp.log(1.0 / _real(delta))
     root = jnp.sqrt(log_term) * inverse
     return jnp.sqrt(root * root + inverse) + root
+
+
+def zcdp_scale(sensitivity, epsilon, delta):
+    """Standard deviation of the Gaussian noise whose :func:`zcdp_epsilon` at delta is epsilon.
+
+    sensitivity / sqrt(2 rho), Bun & Steinke 2016, Proposition 1.6. :func:`gaussian_scale` needs
+    less.
+    """
+    return _real(sensitivity) * zcdp_inverse_root(epsilon, delta) * 2.0**-0.5
+
+
+def _log_mills(x):
+    """ln R(x), R(x) = Phi(-x) / phi(x) the Mills ratio of the standard normal law."""
+    return log_ndtr(-x) + 0.5 * x * x + _LOG_ROOT_2_PI
+
+
+def _log_mills_decrease(x, length):
+    """ln(R(x) - R(x + length)), to full relative accuracy for short lengths too.
+
+    R' = x R - 1, so the difference is the integral of 1 - x R(x), which is positive. (It is used
+    for x > -1 only, where R does not overflow.)
+    """
+    short = jnp.minimum(length, 1.0)
+    points = jnp.maximum(x, -1.0)[..., None] + short[..., None] * _real(0.5 + 0.5 * _NODES)
+    # 1 - x R(x) > 1 / (x^2 + 3), which is what remains of it far out, where it cancels.
+    slopes = jnp.maximum(1.0 - points * jnp.exp(_log_mills(points)), 1.0 / (points**2 + 3.0))
+    # Added in a fixed order: that of jnp.sum depends on how many values are computed side by side.
+    integral = 0.5 * short * sum(w * slopes[..., i] for i, w in enumerate(_WEIGHTS.tolist()))
+    larger, smaller = _log_mills(x), _log_mills(x + jnp.maximum(length, 1.0))
+    difference = larger + jnp.log1p(-jnp.exp(smaller - larger))
+    return jnp.where(length < 1.0, jnp.log(integral), difference)
+
+
+def _log_delta(mu, epsilon):
+    """ln delta of a mu-GDP release at epsilon, and its derivative by ln mu.
+
+    With a = epsilon / mu - mu / 2 and b = a + mu, e^epsilon phi(b) = phi(a), hence
+    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)); its derivative by mu is phi(a).
+    """
+    a = epsilon / mu - 0.5 * mu
+    decrease = _log_mills_decrease(a, mu)
+    return decrease - 0.5 * a * a - _LOG_ROOT_2_PI, mu * jnp.exp(-decrease)
+
+
+def gaussian_delta(mu, epsilon):
+    """The delta at epsilon of a mu-GDP release, such as one Gaussian mechanism.
+
+    Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
+    Theorem 8. For mu > 0 and finite epsilon.
+    """
+    mu, epsilon = jnp.broadcast_arrays(_real(mu), _real(epsilon))
+    return jnp.exp(jnp.minimum(_log_delta(mu, epsilon)[0], 0.0))
+
+
+def gaussian_inverse_mu(epsilon, delta):
+    """1 / mu for the largest mu whose :func:`gaussian_delta` at epsilon is delta in (0, 1).
+
+    0 at epsilon = inf. By Newton's method in ln mu on ln delta, which is concave, from the left:
+    mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta are both too small.
+    """
+    return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
+
+
+# Jitted, since factories are also called eagerly, where a bare loop would be compiled at every
+# call. One by one under vmap: the last bit then does not depend on what is solved beside it.
+@jax.jit
+@jax.custom_batching.sequential_vmap
+def _solve_inverse_mu(epsilon, delta):
+    private = jnp.isfinite(epsilon)
+    finite = jnp.where(private, epsilon, 1.0)
+    start = jnp.maximum(2.0**0.5 / zcdp_inverse_root(finite, delta), (2.0 * np.pi) ** 0.5 * delta)
+
+    def newton(_, log_mu):
+        value, slope = _log_delta(jnp.exp(log_mu), finite)
+        return log_mu + (jnp.log(delta) - value) / slope
+
+    log_mu = lax.fori_loop(0, 14, newton, jnp.log(start))
+    return jnp.where(private, jnp.exp(-log_mu), 0.0)
+
+
+def gaussian_scale(sensitivity, epsilon, delta):
+    """Standard deviation of the Gaussian noise that makes a release (epsilon, delta)-DP, exactly.
+
+    The least there is (Balle & Wang 2018), for the L2 sensitivity. 0 at epsilon = inf.
+    """
+    return _real(sensitivity) * gaussian_inverse_mu(epsilon, delta)
 
 
 def advanced_composition(count, epsilon, delta):
@@ -46,7 +147,7 @@ def advanced_composition(count, epsilon, delta):
     Theorem III.3 prints count epsilon (e^epsilon - 1) for the first term; count epsilon^2 is
     its small-epsilon form, and the one that fits the corollary of Tossou & Dimitrakakis 2017.
     """
-    count = jnp.asarray(count, jnp.float32)
+    count = _real(count)
     return count * epsilon**2 + epsilon * jnp.sqrt(2.0 * count * jnp.log(1.0 / delta))
 
 
@@ -57,4 +158,4 @@ def bounded_range_rho(width, count=1.0):
     adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). The exponential mechanism whose
     exponents change by u has width max(u) - min(u).
     """
-    return jnp.asarray(count, jnp.float32) * jnp.square(jnp.asarray(width, jnp.float32)) / 8.0
+    return _real(count) * jnp.square(_real(width)) / 8.0

@@ -39,7 +39,8 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
       key: PRNG key, consumed.
       checkpoints: at how many evenly spaced rounds regret is recorded.
       chunk: upper limit on the trajectories that one core (or device) computes at once, which
-        bounds the memory in use; by default 1024 on CPU and 65536 elsewhere.
+        bounds the memory in use; by default 1024 on CPU and 65536 elsewhere. Two where there are
+        several points, if 1 is asked for.
       progress: whether to show a progress bar over the chunks.
 
     Returns:
@@ -64,7 +65,9 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
     # A chunk is a block of points times a block of seeds. All have one size: the last ones are
     # padded by repetition. XLA uses a core a chunk; threads keep all cores busy.
     workers = 1 if accelerated else _cores()
-    points_block = min(count, chunk)
+    # Of an axis of length 1 the compiler makes another program, whose last bits may differ: of
+    # several points at least two are in a block.
+    points_block = min(count, max(chunk, 2))
     seeds_block = _block_size(seeds, max(1, chunk // points_block), workers)
     program = _program(
         game,

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import Privacy, core, environments, learners, noise, simulate, sweep
+from dpjax import Privacy, core, domains, environments, learners, noise, simulate, sweep
 from dpjax.batches import as_learner
 from dpjax.core import Outcome
 
 ARMS = 3
-ARGUMENTS = {"arms": ARMS}
+# A simplex has as many losses as arms: the same tables serve learners of arms and of points.
+ARGUMENTS = {"arms": ARMS, "domain": domains.simplex(ARMS), "epsilon": 1.0, "delta": 1e-6}
 HORIZON = 16
 EPSILONS = np.array([1e-9, 1e-6, 0.1, 1.0, 10.0, 1e6, np.inf], np.float32)
 
@@ -31,22 +32,32 @@ def parameters(name):
 
 def make(name, horizon=HORIZON, **changes):
     """The learner of that name; ``epsilon`` is passed on to those that take one."""
-    arguments = {}
+    sizes, keywords = [], {}
     for parameter in list(parameters(name).values())[1:]:
         if parameter.name in changes:
-            arguments[parameter.name] = changes[parameter.name]
-        elif parameter.name == "epsilon":
-            arguments["epsilon"] = 1.0
-        elif parameter.default is inspect.Parameter.empty:
-            arguments[parameter.name] = ARGUMENTS[parameter.name]
-    sizes = [arguments.pop(p) for p in list(arguments) if p in ARGUMENTS]
-    return getattr(learners, name)(horizon, *sizes, **arguments)
+            value = changes[parameter.name]
+        elif parameter.name == "epsilon" or parameter.default is inspect.Parameter.empty:
+            value = ARGUMENTS[parameter.name]
+        else:
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            keywords[parameter.name] = value
+        else:
+            sizes.append(value)
+    return getattr(learners, name)(horizon, *sizes, **keywords)
 
 
 @cache
 def table(horizon=HORIZON):
     """Real-valued losses, so that a difference of one bit would show."""
     return jr.uniform(jr.key(7), (horizon, ARMS))
+
+
+def on_table(name, losses):
+    """The environment that replays these losses, for the actions that the learner takes."""
+    if "domain" in parameters(name):
+        return environments.linear_losses(ARGUMENTS["domain"], losses)
+    return environments.table(losses)
 
 
 def trajectory(learner, losses, key):
@@ -81,7 +92,10 @@ def test_signature_is_sizes_then_keywords(name):
     first, second, *rest = parameters(name).values()
     assert first.name == "horizon"
     assert second.name in {"arms", "domain", "dim", "actions"}
-    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in rest)
+    positional = {
+        parameter.name for parameter in rest if parameter.kind is not parameter.KEYWORD_ONLY
+    }
+    assert positional <= {"optimizer"}
 
 
 @every_learner
@@ -133,7 +147,7 @@ def test_eager_jit_vmap_and_scan_agree_to_rounding(name):
     coins = jr.split(key)[1]
     state, action = learner.init(jr.fold_in(coins, 0))
     for t in range(1, 5):
-        assert int(action) == int(scanned[0][t - 1])
+        assert_close(action, scanned[0][t - 1])
         loss = learner.feedback(losses[t - 1], action)
         state, action = learner.step(state, jr.fold_in(coins, t), loss)
 
@@ -145,7 +159,7 @@ def test_one_trace_and_one_compilation_for_a_whole_grid(name):
 
     def game(epsilon):
         traced.append(isinstance(epsilon, jax.core.Tracer))
-        return make(name, epsilon=epsilon), environments.table(table())
+        return make(name, epsilon=epsilon), on_table(name, table())
 
     def listen(event, *_, **__):
         if event == "/jax/core/compile/backend_compile_duration":
@@ -167,7 +181,7 @@ def test_one_trace_and_one_compilation_for_a_whole_grid(name):
 @every_learner
 def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name):
     def game(epsilon):
-        return make(name, epsilon=epsilon), environments.table(table())
+        return make(name, epsilon=epsilon), on_table(name, table())
 
     whole = sweep(game, EPSILONS, 13, jr.key(1), checkpoints=4, progress=False)
     for seeds, chunk in [(13, 1), (13, 5), (13, 31), (6, None)]:
@@ -180,7 +194,7 @@ def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name):
 @every_learner
 def test_a_cell_of_a_sweep_is_simulate_under_the_folded_key(name):
     def game(epsilon):
-        return make(name, epsilon=epsilon), environments.table(table())
+        return make(name, epsilon=epsilon), on_table(name, table())
 
     swept = sweep(game, EPSILONS, 3, jr.key(2), checkpoints=4, progress=False)
     for p, s in [(2, 0), (3, 2)]:
@@ -204,6 +218,7 @@ def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
         return value + scale * (1.0 + jr.uniform(key, jnp.shape(value)))
 
     monkeypatch.setattr(noise, "laplace", wild)
+    monkeypatch.setattr(noise, "gaussian", wild)
     assert_same_bits(play(jnp.inf), plain)
     other = play(1.0)
     if called:
@@ -214,7 +229,7 @@ def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
 @every_learner
 @pytest.mark.parametrize("horizon", [1, 2, 3, 15, 16, 17])
 def test_finite_at_extreme_epsilons_and_awkward_horizons(name, horizon):
-    environment = environments.table(table(horizon))
+    environment = on_table(name, table(horizon))
 
     def final(epsilon):
         return simulate(make(name, horizon, epsilon=epsilon), environment, jr.key(0))
@@ -226,10 +241,15 @@ def test_finite_at_extreme_epsilons_and_awkward_horizons(name, horizon):
 
 
 @every_learner
-def test_actions_are_arms(name):
+def test_actions_are_arms_or_points_of_the_domain(name):
     actions, _ = trajectory(make(name), table(), jr.key(0))
-    assert actions.dtype == jnp.int32
-    assert set(np.asarray(actions).tolist()) <= set(range(ARMS))
+    if "domain" in parameters(name):
+        project = ARGUMENTS["domain"].project
+        assert actions.dtype == jnp.float32
+        np.testing.assert_allclose(jax.vmap(project)(actions), actions, atol=1e-6)
+    else:
+        assert actions.dtype == jnp.int32
+        assert set(np.asarray(actions).tolist()) <= set(range(ARMS))
 
 
 @every_learner
@@ -261,9 +281,13 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
 def test_learns_an_easy_instance(name):
     """Mean regret over 64 trials is below half of uniform play's, by 4 standard errors."""
     means, horizon = [0.1, 0.9, 0.9], 4096
+    losses = (jr.uniform(jr.key(8), (horizon, ARMS)) < jnp.array(means)[None]).astype(jnp.float32)
 
     def game(epsilon):
-        return make(name, horizon, epsilon=epsilon), environments.bernoulli(means)
+        learner = make(name, horizon, epsilon=epsilon)
+        if "domain" in parameters(name):
+            return learner, on_table(name, losses)
+        return learner, environments.bernoulli(means)
 
     final = sweep(game, np.array([10.0]), 64, jr.key(0), checkpoints=1, progress=False).regret
     uniform = horizon * (np.mean(means) - min(means))
@@ -279,6 +303,7 @@ def test_report_is_of_finite_scalars(name):
 
 BAD = {
     "horizon": [0, -1, 1.5],
+    "domain": [3, None, domains.simplex],
     "arms": [1, 0, 2.5],
     "epsilon": [0.0, -1.0, float("nan")],
     "delta": [0.0, 1.0, float("nan")],
@@ -292,11 +317,4 @@ def test_bad_arguments_are_refused_by_name(name):
             continue
         for value in values:
             with pytest.raises((ValueError, TypeError), match=rf"\b{argument}\b"):
-                if argument == "arms":
-                    getattr(learners, name)(HORIZON, value, **_only_epsilon(name))
-                else:
-                    make(name, **{argument: value})
-
-
-def _only_epsilon(name):
-    return {"epsilon": 1.0} if "epsilon" in parameters(name) else {}
+                make(name, **{argument: value})

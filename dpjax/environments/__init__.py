@@ -2,6 +2,7 @@
 
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.deterministic import deterministic
+from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.memory import memory
 from dpjax.environments.oblivious import fully_oblivious, oblivious
 from dpjax.environments.switching_cost import switching_cost
@@ -11,6 +12,7 @@ __all__ = [
     "bernoulli",
     "deterministic",
     "fully_oblivious",
+    "linear_losses",
     "memory",
     "oblivious",
     "switching_cost",

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax import environments, learners, plot, statistics
-from dpjax.combinators import count_switches
+from dpjax import domains, environments, learners, plot, statistics
+from dpjax.combinators import count_switches, sample_arms
 from dpjax.environments.table import check_losses
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
 from dpjax.sweep import sweep
@@ -144,6 +144,9 @@ class Summary(NamedTuple):
 def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, progress=True):
     """Plays a learner on a (T, K) table of losses, at several privacy levels.
 
+    A learner of points plays on the simplex, and an arm is drawn from each of its points. A delta
+    that a learner must be given is T^-2.
+
     Args:
       losses: (T, K) losses in [0, 1].
       learner: name of a factory in ``dpjax.learners``.
@@ -173,9 +176,18 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
         horizon = environment.horizon
     arms = np.shape(losses)[1]
 
+    fixed = {}
+    if "delta" in parameters and parameters["delta"].default is inspect.Parameter.empty:
+        fixed["delta"] = 1.0 / max(horizon, 2) ** 2
+
     def game(epsilon):
-        level = {"epsilon": epsilon} if takes_epsilon else {}
-        return factory(horizon, arms, **level), environment
+        level = {"epsilon": epsilon, **fixed} if takes_epsilon else fixed
+        if "domain" in parameters:
+            # It plays a probability vector; an arm is drawn from that.
+            learner = sample_arms(factory(horizon, domains.simplex(arms), **level))
+        else:
+            learner = factory(horizon, arms, **level)
+        return learner, environment
 
     declared = [game(epsilon)[0].privacy for epsilon in epsilons]
     result = sweep(game, np.array(epsilons), seeds, jr.key(seed), progress=progress)

@@ -17,19 +17,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import environments, learners, simulate
+from dpjax import domains, environments, learners, simulate
 from dpjax.core import at
 
 FOLDER = Path(__file__).parent
 HORIZON, ARMS, EPSILON, SEED = 64, 3, 1.0, 2017
-KNOWN = {"horizon": HORIZON, "arms": ARMS, "epsilon": EPSILON}
+DOMAIN = domains.simplex(ARMS)
+KNOWN = {
+    "horizon": HORIZON, "arms": ARMS, "domain": DOMAIN, "epsilon": EPSILON, "delta": 1e-6,
+}  # fmt: skip
 
 
 def build(name):
     """The learner of that name, from the parameters that its factory has."""
     sizes, keywords = [], {}
     for parameter in inspect.signature(getattr(learners, name)).parameters.values():
-        if parameter.name in KNOWN:
+        optional = parameter.name == "delta" and parameter.default is None
+        if parameter.name in KNOWN and not optional:
             value = KNOWN[parameter.name]
             if parameter.kind is parameter.KEYWORD_ONLY:
                 keywords[parameter.name] = value
@@ -42,8 +46,16 @@ def build(name):
     return getattr(learners, name)(*sizes, **keywords)
 
 
-def natures():
-    """An oblivious adversary and two that remember the arms played."""
+def takes_points(name):
+    """Whether the learner plays points of a domain, not arms."""
+    return "domain" in inspect.signature(getattr(learners, name)).parameters
+
+
+def natures(name):
+    """An oblivious adversary and some that remember what was played."""
+    if takes_points(name):
+        kinds = ("switching", "adaptive")
+        return {kind: environments.linear_losses(DOMAIN, kind, period=16) for kind in kinds}
     means = [0.2, 0.5, 0.6]
     return {
         "bernoulli": environments.bernoulli(means),
@@ -53,17 +65,20 @@ def natures():
 
 
 def recorded(environment):
-    """The same game, whose tally also holds the arm and the suffered loss of each round."""
+    """The same game, whose tally also holds the action and the suffered loss of each round."""
 
     def init(key):
         return environment.init(key), jnp.zeros((), jnp.int32)
 
-    def step(state, key, arm):
+    def step(state, key, action):
         inner, t = state
-        inner, outcome = environment.step(inner, key, arm)
+        inner, outcome = environment.step(inner, key, action)
+        points = action.ndim == 1
+        suffered = jnp.sum(outcome.loss * action) if points else at(outcome.loss, action)
         now = jnp.arange(HORIZON) == t
-        arms, losses = jnp.where(now, arm, 0), jnp.where(now, at(outcome.loss, arm), 0.0)
-        return (inner, t + 1), outcome._replace(tally=(outcome.tally, arms, losses))
+        losses = jnp.where(now, suffered, 0.0)
+        actions = jnp.where(now[:, None] if points else now, action[None] if points else action, 0)
+        return (inner, t + 1), outcome._replace(tally=(outcome.tally, actions, losses))
 
     def regret(state, tally):
         return environment.regret(state[0], tally[0])
@@ -78,27 +93,33 @@ def plain(value):
 
 
 def trajectories(name):
-    """{environment: arms, losses, regret and report} of one game of each kind."""
+    """{environment: arms or points, losses, regret and report} of one game of each kind."""
     learner = build(name)
 
     @jax.jit
     def play(key):
         return {
             nature: simulate(learner, recorded(environment), key, checkpoints=1)
-            for nature, environment in natures().items()
+            for nature, environment in natures(name).items()
         }
 
     games = {}
     for nature, result in play(jr.key(SEED)).items():
-        _, arms, losses = result.tally
+        _, actions, losses = result.tally
         leaves = jax.tree_util.tree_leaves_with_path(result.report)
         games[nature] = {
-            "arms": np.asarray(arms).tolist(),
+            **recorded_actions(name, actions),
             "losses": [plain(loss) for loss in losses],
             "regret": plain(result.regret[-1]),
             "report": {jax.tree_util.keystr(path): plain(leaf) for path, leaf in leaves},
         }
     return games
+
+
+def recorded_actions(name, actions):
+    if takes_points(name):
+        return {"points": [[plain(entry) for entry in point] for point in actions]}
+    return {"arms": np.asarray(actions).tolist()}
 
 
 def path(name):

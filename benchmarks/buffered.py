@@ -1,0 +1,88 @@
+"""Parameters of dpjax.mechanisms.buffered, by jax_privacy's optimiser of Toeplitz matrices.
+
+    python benchmarks/buffered.py                    # dpjax/mechanisms/buffered_parameters.py
+    python benchmarks/buffered.py 3000 --buffers 5   # one pair, to pass as parameters=
+
+Needs the extra: pip install 'dpjax[mf]'. A few seconds for each number of prefixes.
+"""
+
+import argparse
+import sys
+from importlib.metadata import version
+
+import jax
+
+SIZES = [2**i for i in range(6, 21)]
+BUFFERS = 4
+
+HEADER = '''\
+"""Parameters of buffered linear Toeplitz matrices, optimised once. Made, not written by hand.
+
+Four buffers each, of least largest error over N prefixes at equal L2 sensitivity, by jax_privacy
+{version} (buffered_toeplitz.optimize with error="max"): python benchmarks/buffered.py prints this \
+file.
+"""
+
+# N: (decays theta, scales w)
+BUFFERED = {{'''
+
+
+def optimiser():
+    """jax_privacy's, or one sentence on where to get it."""
+    try:
+        from jax_privacy.matrix_factorization.buffered_toeplitz import optimize
+    except ModuleNotFoundError as error:
+        sys.exit(f"benchmarks/buffered.py needs jax_privacy: pip install 'dpjax[mf]' ({error})")
+    # The decays of long streams are closer to 1 than float32 can tell.
+    jax.config.update("jax_enable_x64", True)
+    return optimize
+
+
+def numbers(values) -> str:
+    """A tuple of ten digits each, as source."""
+    digits = [f"{float(value):.10g}" for value in values]
+    return f"({', '.join(digits)}{',' if len(digits) == 1 else ''})"
+
+
+def parameters(optimize, prefixes, buffers) -> tuple[str, str]:
+    """Decays and scales, as source."""
+    found = optimize(n=prefixes, min_buffers=buffers, max_buffers=buffers, error="max")
+    return numbers(found.buf_decay), numbers(found.output_scale)
+
+
+def at_least(minimum):
+    """An argparse type: an integer of at least ``minimum``."""
+
+    def number(text):
+        value = int(text)
+        if value < minimum:
+            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {value}")
+        return value
+
+    return number
+
+
+def main():
+    """The whole table, or one pair."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("prefixes", nargs="?", type=at_least(2), help="N; without it, the table")
+    parser.add_argument("--buffers", type=at_least(1), help=f"of one pair, {BUFFERS} by default")
+    arguments = parser.parse_args()
+    if arguments.prefixes is None and arguments.buffers is not None:
+        parser.error("--buffers goes with a number of prefixes: the table has four")
+    optimize = optimiser()
+    if arguments.prefixes is not None:
+        decays, scales = parameters(optimize, arguments.prefixes, arguments.buffers or BUFFERS)
+        print(f"({decays},\n {scales})")
+        return
+    print(HEADER.format(version=version("jax_privacy")))
+    for size in SIZES:
+        decays, scales = parameters(optimize, size, BUFFERS)
+        print(f"    {size}: (\n        {decays},\n        {scales},\n    ),", flush=True)
+    print("}")
+
+
+if __name__ == "__main__":
+    main()

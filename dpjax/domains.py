@@ -1,0 +1,373 @@
+"""Decision sets, the loss vectors that go with them, and the regularizers on them.
+
+A learner plays points x of a :class:`Domain` in R^d against loss vectors l of a :class:`LossSet`
+and suffers <l, x>. Sets are described by what algorithms do with them: minimize a linear
+function, project, minimize a regularized linear function.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from optax import projections
+
+from dpjax import _check
+from dpjax.core import Array
+
+
+class LossSet(NamedTuple):
+    """The loss vectors that a round may bring. Its sizes are what calibrations read."""
+
+    dim: int  # d
+    clip: Callable  # (d,) -> the nearest vector of the set
+    maximizer: Callable  # g (d,) -> a vector l of the set with the largest <g, l>
+    centre: Any  # (d,) NumPy
+    norms: tuple[float, float]  # largest L1 and L2 norm of a vector
+    diameters: tuple[float, float]  # largest L1 and L2 distance of two vectors
+    spread: float  # largest difference between two entries of one vector
+    entry: tuple[float, float]  # the range of an entry, low and high
+
+
+class Regularizer(NamedTuple):
+    """A strongly convex function R on a domain, by what follow-the-regularized-leader needs."""
+
+    argmin: Callable  # (s (d,), rate=1) -> argmin over the domain of rate <s, x> + R(x)
+    range: float  # D_R, the largest less the least R on the domain
+    stability: Callable  # LossSet -> S: with rate eta the regret is at most D_R / eta + eta S T
+
+
+class Domain(NamedTuple):
+    """A compact convex set of decisions in R^d."""
+
+    dim: int  # d
+    minimizer: (
+        Callable  # g (d,) -> a point x of the set with the least <g, x>; lowest index on ties
+    )
+    project: Callable  # (d,) -> the nearest point of the set
+    centre: Any  # (d,) NumPy
+    radius: float  # largest L2 distance of a point from the centre
+    diameter: float  # largest L2 distance of two points
+    regularizer: Regularizer  # the one that the set is usually played with
+    losses: LossSet  # the one that it is usually played against
+
+
+def support_function(domain, direction):
+    """The largest <g, x> over the domain, for g (d,); the least is that of -g, negated."""
+    return jnp.vdot(direction, domain.minimizer(-direction))
+
+
+# Loss sets ------------------------------------------------------------------------------------
+
+
+def box_losses(dim, low=-1.0, high=1.0) -> LossSet:
+    """Losses with each entry in [low, high]."""
+    dim = _check.size(1, dim=dim)
+    low, high = _interval(low, high)
+    largest, width = max(abs(low), abs(high)), high - low
+    return LossSet(
+        dim=dim,
+        clip=lambda loss: jnp.clip(loss, low, high),
+        maximizer=lambda g: jnp.where(g > 0, jnp.float32(high), jnp.float32(low)),
+        centre=np.full(dim, (low + high) / 2),
+        norms=(dim * largest, dim**0.5 * largest),
+        diameters=(dim * width, dim**0.5 * width),
+        spread=width if dim > 1 else 0.0,
+        entry=(low, high),
+    )
+
+
+def ball_losses(dim, radius=1.0) -> LossSet:
+    """Losses of Euclidean norm at most ``radius``."""
+    dim, radius = _check.size(1, dim=dim), _radius(radius)
+    return LossSet(
+        dim=dim,
+        clip=lambda loss: _into_ball(loss, radius),
+        maximizer=lambda g: radius * _unit(g),
+        centre=np.zeros(dim),
+        norms=(dim**0.5 * radius, radius),
+        diameters=(2 * dim**0.5 * radius, 2 * radius),
+        spread=2**0.5 * radius if dim > 1 else 0.0,
+        entry=(-radius, radius),
+    )
+
+
+def l1_losses(dim, radius=1.0) -> LossSet:
+    """Losses whose absolute values sum to at most ``radius``."""
+    dim, radius = _check.size(1, dim=dim), _radius(radius)
+
+    def maximizer(g):
+        largest = jnp.argmax(jnp.abs(g))
+        sign = jnp.where(g >= 0, 1.0, -1.0)
+        return radius * jnp.where(jnp.arange(dim) == largest, sign, 0.0)
+
+    return LossSet(
+        dim=dim,
+        clip=lambda loss: _optax(projections.projection_l1_ball, loss, radius),
+        maximizer=maximizer,
+        centre=np.zeros(dim),
+        norms=(radius, radius),
+        diameters=(2 * radius, 2 * radius),
+        spread=radius if dim > 1 else 0.0,
+        entry=(-radius, radius),
+    )
+
+
+def sensitivity(losses, neighbours, unit) -> tuple[float, float]:
+    """The largest (L1, L2) change of one round's loss vector between neighbours.
+
+    Args:
+      losses: a LossSet.
+      neighbours: "replace", by another vector of the set, or "zero_out", by 0.
+      unit: "round", the whole vector, or "entry", one of its entries (Dwork, Naor, Pitassi &
+        Rothblum 2010).
+    """
+    _check.one_of("replace", "zero_out", neighbours=neighbours)
+    _check.one_of("round", "entry", unit=unit)
+    if unit == "entry":
+        low, high = losses.entry
+        change = high - low if neighbours == "replace" else max(abs(low), abs(high))
+        return change, change
+    return losses.diameters if neighbours == "replace" else losses.norms
+
+
+# Regularizers ---------------------------------------------------------------------------------
+
+
+def negative_entropy(dim) -> Regularizer:
+    """R(x) = sum_i x_i ln x_i on the simplex: exponential weights.
+
+    D_R = ln d. With losses of spread w in a round, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi &
+    Lugosi 2006, Theorem 2.2): the analysis by local norms has 4 times that for losses in [-1, 1].
+    """
+
+    def argmin(s, rate=1.0):
+        # Shifted before it is scaled. Of rate * s - min(rate * s) a compiler may round the two
+        # products differently (one within a fused multiply-add); at s = 1e10 the least exponent is
+        # then not 0 but some hundreds, and exp overflows.
+        weights = jnp.exp(-rate * (s - jnp.min(s)))
+        return weights / jnp.sum(weights)
+
+    return Regularizer(
+        argmin=argmin,
+        range=float(np.log(dim)),
+        stability=lambda losses: losses.spread**2 / 8,
+    )
+
+
+def squared_norm(project, centre, radius) -> Regularizer:
+    """R(x) = |x - centre|^2 on a set with that projection, within ``radius`` of the centre.
+
+    The argmin is the projection of centre - rate s / 2. D_R is at most radius^2; R is 2-strongly
+    convex, so S = |l|^2 / 4.
+    """
+    centre = jnp.asarray(centre, jnp.float32)
+    return Regularizer(
+        argmin=lambda s, rate=1.0: project(centre - 0.5 * rate * s),
+        range=float(radius) ** 2,
+        stability=lambda losses: losses.norms[1] ** 2 / 4,
+    )
+
+
+def numerical_regularizer(
+    domain, function, *, range, strong_convexity, smoothness, steps=100
+) -> Regularizer:
+    """A user's own strongly convex function, minimized by projected gradients.
+
+    Each argmin runs a fixed number of steps of Nesterov's method from the domain's centre; the
+    error of x shrinks as (1 - sqrt(sigma / L))^(steps / 2).
+
+    Args:
+      domain: a Domain.
+      function: R, a differentiable function of x (d,).
+      range: D_R, the largest less the least R on the domain.
+      strong_convexity: sigma > 0, of R in the Euclidean norm.
+      smoothness: L >= sigma, the Lipschitz constant of R's gradient on the domain.
+      steps: gradient steps an argmin.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+    """
+    _check.positive(range=range, strong_convexity=strong_convexity)
+    _check.between(strong_convexity, np.inf, smoothness=smoothness)
+    steps = _check.size(1, steps=steps)
+    ratio = (strong_convexity / smoothness) ** 0.5
+    momentum = (1 - ratio) / (1 + ratio)
+    centre = jnp.asarray(domain.centre, jnp.float32)
+
+    def argmin(s, rate=1.0):
+        def one_step(_, points):
+            x, ahead = points
+            new = domain.project(ahead - (rate * s + jax.grad(function)(ahead)) / smoothness)
+            return new, new + momentum * (new - x)
+
+        return lax.fori_loop(0, steps, one_step, (centre, centre))[0]
+
+    return Regularizer(
+        argmin, float(range), lambda losses: losses.norms[1] ** 2 / (2 * strong_convexity)
+    )
+
+
+# Domains --------------------------------------------------------------------------------------
+
+
+def simplex(dim) -> Domain:
+    """Probability vectors: prediction with expert advice. Losses in [0, 1], negative entropy."""
+    dim = _check.size(2, dim=dim)
+
+    def minimizer(g):
+        return (jnp.arange(dim) == jnp.argmin(g)).astype(jnp.float32)
+
+    return Domain(
+        dim=dim,
+        minimizer=minimizer,
+        project=lambda x: _optax(projections.projection_simplex, x),
+        centre=np.full(dim, 1 / dim),
+        radius=(1 - 1 / dim) ** 0.5,
+        diameter=2**0.5,
+        regularizer=negative_entropy(dim),
+        losses=box_losses(dim, 0.0, 1.0),
+    )
+
+
+def ball(dim, radius=1.0) -> Domain:
+    """Points of Euclidean norm at most ``radius``. Losses in the unit ball, squared norm."""
+    dim, radius = _check.size(1, dim=dim), _radius(radius)
+    centre = np.zeros(dim)
+
+    def project(x):
+        return _into_ball(x, radius)
+
+    return Domain(
+        dim=dim,
+        minimizer=lambda g: -radius * _unit(g),
+        project=project,
+        centre=centre,
+        radius=radius,
+        diameter=2 * radius,
+        regularizer=squared_norm(project, centre, radius),
+        losses=ball_losses(dim),
+    )
+
+
+def cube(dim, radius=1.0) -> Domain:
+    """[-radius, radius]^d. Losses whose absolute values sum to at most 1, squared norm."""
+    dim, radius = _check.size(1, dim=dim), _radius(radius)
+    centre = np.zeros(dim)
+
+    def project(x):
+        return jnp.clip(x, -radius, radius)
+
+    return Domain(
+        dim=dim,
+        minimizer=lambda g: jnp.where(g > 0, jnp.float32(-radius), jnp.float32(radius)),
+        project=project,
+        centre=centre,
+        radius=dim**0.5 * radius,
+        diameter=2 * dim**0.5 * radius,
+        regularizer=squared_norm(project, centre, dim**0.5 * radius),
+        losses=l1_losses(dim),
+    )
+
+
+def from_minimizer(dim, minimizer, *, centre, diameter, losses, steps=100) -> Domain:
+    """Any compact convex set whose linear minimizer is known.
+
+    Projections are found by a fixed number of Frank-Wolfe steps with exact line search; the
+    distance to the true one is then at most 2 diameter / sqrt(steps + 2) (Jaggi 2013, Theorem 1),
+    and far less near vertices.
+
+    Args:
+      dim: d.
+      minimizer: g (d,) -> a point x of the set with the least <g, x>.
+      centre: a point of the set, (d,).
+      diameter: largest Euclidean distance of two points of the set.
+      losses: a LossSet of the same dimension.
+      steps: Frank-Wolfe steps a projection.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+    """
+    dim, steps = _check.size(1, dim=dim), _check.size(1, steps=steps)
+    _check.positive(diameter=diameter)
+    centre = np.asarray(centre, np.float64)
+    if centre.shape != (dim,):
+        raise ValueError(f"centre must have shape ({dim},), got {centre.shape}")
+    if losses.dim != dim:
+        raise ValueError(f"losses must have the dimension of the domain, {dim}, got {losses.dim}")
+    shape = jax.eval_shape(minimizer, jax.ShapeDtypeStruct((dim,), jnp.float32)).shape
+    if shape != (dim,):
+        raise ValueError(f"minimizer must return shape ({dim},), got {shape}")
+
+    def project(y):
+        def one_step(_, x):
+            toward = minimizer(x - y) - x
+            length = jnp.vdot(toward, toward)
+            step = jnp.vdot(y - x, toward) / jnp.maximum(length, 1e-30)
+            return x + jnp.clip(step, 0.0, 1.0) * toward
+
+        return lax.fori_loop(0, steps, one_step, jnp.asarray(centre, jnp.float32))
+
+    return Domain(
+        dim=dim,
+        minimizer=minimizer,
+        project=project,
+        centre=centre,
+        radius=float(diameter),
+        diameter=float(diameter),
+        regularizer=squared_norm(project, centre, diameter),
+        losses=losses,
+    )
+
+
+def fitting(domain, losses) -> LossSet:
+    """The loss set to play against: ``losses``, or the domain's own; refused if it does not fit."""
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
+    if losses is None:
+        return domain.losses
+    if not isinstance(losses, LossSet):
+        raise TypeError(f"losses must be a LossSet, as domains.box_losses makes, got {losses!r}")
+    if losses.dim != domain.dim:
+        raise ValueError(
+            f"losses must have the dimension of the domain, {domain.dim}, got {losses.dim}"
+        )
+    return losses
+
+
+def _optax(projection, *arguments) -> Array:
+    """A projection of optax, which mixes integers and floats; callers may have forbidden that."""
+    with jax.numpy_dtype_promotion("standard"):
+        return projection(*arguments)
+
+
+def _norm(x) -> Array:
+    return jnp.sqrt(jnp.sum(x * x))
+
+
+def _unit(g) -> Array:
+    """g / |g|; 0 for 0. Scaled first, so that squares neither overflow nor vanish."""
+    largest = jnp.max(jnp.abs(g))
+    scaled = g / jnp.where(largest > 0, largest, 1.0)
+    return scaled / jnp.maximum(_norm(scaled), 1e-30)
+
+
+def _into_ball(x, radius) -> Array:
+    """The nearest point of norm at most radius."""
+    largest = jnp.maximum(jnp.max(jnp.abs(x)), radius)
+    norm = largest * _norm(x / largest)
+    return x * (radius / jnp.maximum(radius, norm))
+
+
+def _radius(radius) -> float:
+    _check.positive(radius=radius)
+    _check.non_negative(radius=radius)  # finite
+    return float(radius)
+
+
+def _interval(low, high) -> tuple[float, float]:
+    if not -np.inf < low < high < np.inf:
+        raise ValueError(f"low must be below high, both finite, got {low:g} and {high:g}")
+    return float(low), float(high)

@@ -1,0 +1,136 @@
+"""Loss vectors for the points of a convex set."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Array, Environment, Outcome
+from dpjax.domains import fitting, support_function
+
+KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
+
+
+class LinearLossesState(NamedTuple):
+    round: Array  # () int32, rounds played
+    directions: Array  # (2, d) where losses point; the second one is where they drift to
+    action: Array  # (d,) of the last round
+
+
+class LinearTally(NamedTuple):
+    suffered: Array  # () <l, x>
+    loss: Array  # (d,) l
+
+
+def linear_losses(domain, losses, *, loss_set=None, bias=0.2, period=200) -> Environment:
+    """Linear losses <l_t, x> on a convex set: i.i.d., drifting, adaptive, or a user's own.
+
+    ``losses`` is an array (T, d), or one of these words. Where not said otherwise, l_t is the
+    vector of the loss set that goes farthest in the direction bias u + a standard normal draw:
+    on a box each entry is at one of its ends, on a ball l_t lies on the sphere.
+
+      "iid"          u is drawn once, from the standard normal law
+      "drifting"     u turns with the given period, in a plane that is drawn once
+      "switching"    u is drawn anew every ``period`` rounds
+      "alternating"  the first entry goes up and down, the others rest in the middle; the first loss
+                     is a half one, so that the leader changes every round and is always wrong
+      "adaptive"     u points from the centre to the last action: what was played gets expensive
+
+    Args:
+      domain: a Domain.
+      losses: (T, d) array within the loss set, or a word.
+      loss_set: a LossSet of the domain's dimension; by default the domain's own.
+      bias: how far the direction stands out of the noise, at least 0.
+      period: rounds, for "drifting" and "switching".
+
+    Returns:
+      An Environment whose actions are points (d,) of the domain, and regret is against the best
+      fixed point, by the support function. "adaptive" is not oblivious: regret is then that of the
+      losses as they were.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; for an array row and column, counted from 1.
+    """
+    loss_set = fitting(domain, loss_set)
+    _check.non_negative(bias=bias)
+    period = _check.size(1, period=period)
+    centre = jnp.asarray(domain.centre, jnp.float32)
+    horizon, rows = None, None
+    if not isinstance(losses, str):
+        rows = _as_rows(losses, loss_set)
+        horizon = len(rows)
+    elif losses not in KINDS:
+        raise ValueError(f"losses must be an array (T, d) or one of {', '.join(KINDS)}")
+    dim = loss_set.dim
+
+    def toward(key, direction):
+        return loss_set.maximizer(bias * direction + jr.normal(key, (dim,)))
+
+    def alternate(t):
+        low, high = loss_set.entry
+        sign = jnp.where(t % 2 == 0, 1.0, -1.0) * jnp.where(t == 0, 0.5, 1.0)
+        first = jnp.arange(dim) == 0
+        middle = jnp.asarray(loss_set.centre, jnp.float32)
+        return middle + jnp.where(first, sign * (high - low) / 2, 0.0)
+
+    def draw(state, key):
+        """The loss vector of round t + 1, and the directions from then on."""
+        t, directions = state.round, state.directions
+        if rows is not None:
+            return rows[t], directions
+        if losses == "alternating":
+            return alternate(t), directions
+        if losses == "adaptive":
+            # A direction of length about sqrt(d), as the drawn ones have.
+            return toward(key, dim**0.5 * (state.action - centre) / domain.radius), directions
+        if losses == "drifting":
+            angle = 2 * jnp.pi * t.astype(jnp.float32) / period
+            turned = jnp.cos(angle) * directions[0] + jnp.sin(angle) * directions[1]
+            return toward(key, turned), directions
+        if losses == "switching":
+            draw_key, key = jr.split(key)
+            fresh = jr.normal(draw_key, directions.shape)
+            directions = jnp.where((t > 0) & (t % period == 0), fresh, directions)
+        return toward(key, directions[0]), directions
+
+    def init(key):
+        directions = jr.normal(key, (2, dim))
+        return LinearLossesState(jnp.zeros((), jnp.int32), directions, centre)
+
+    def step(state, key, action):
+        loss, directions = draw(state, key)
+        new = LinearLossesState(state.round + 1, directions, action)
+        return new, Outcome(loss, LinearTally(jnp.sum(loss * action), loss))
+
+    def regret(state, tally):
+        del state
+        return tally.suffered + support_function(domain, -tally.loss)
+
+    return Environment(init=init, step=step, regret=regret, horizon=horizon)
+
+
+def _as_rows(losses, loss_set) -> Any:
+    if isinstance(losses, jax.core.Tracer):
+        return losses
+    try:
+        array = np.asarray(losses, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("losses: must be a table of numbers") from None
+    if array.ndim != 2 or array.shape[1] != loss_set.dim or not len(array):
+        raise ValueError(f"losses: must have shape (T, {loss_set.dim}), got {array.shape}")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        row, column = bad[0] + 1
+        raise ValueError(f"losses: row {row}, column {column} is missing or infinite")
+    # A game is traced; the rows are there to be looked at all the same.
+    with jax.ensure_compile_time_eval():
+        rows = jnp.asarray(array, jnp.float32)
+        moved = np.max(np.abs(np.asarray(jax.vmap(loss_set.clip)(rows) - rows)), axis=1)
+    tolerance = 1e-5 * max(abs(bound) for bound in loss_set.entry)
+    if np.any(moved > tolerance):
+        row = int(np.argmax(moved > tolerance)) + 1
+        raise ValueError(f"losses: row {row} lies outside the loss set")
+    return rows

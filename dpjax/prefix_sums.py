@@ -1,0 +1,141 @@
+"""Private prefix sums of loss vectors: where a loss set, a mechanism and epsilon meet.
+
+Full-information learners are post-processing of what is released here.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax import _check, mechanisms, privacy
+from dpjax.core import Array, Privacy
+from dpjax.domains import sensitivity
+
+
+class PrefixSumsState(NamedTuple):
+    mechanism: Any
+    clipped: Array  # () int32
+
+
+class PrefixSumsReport(NamedTuple):
+    clipped: Array  # () int32, loss vectors that lay outside the declared set and were clipped
+
+
+class PrefixSums(NamedTuple):
+    """A calibrated mechanism that clips what it sums."""
+
+    init: Callable  # key -> (state, release of the empty prefix, (d,))
+    step: Callable  # (state, key, loss (d,)) -> (state, release of the losses so far, (d,))
+    report: Callable  # state -> PrefixSumsReport
+    scale: Any  # () of each draw
+    variance: Callable  # () -> squared noise per coordinate over scale^2, (T,) NumPy
+    privacy: Privacy
+
+
+def prefix_sums(
+    horizon,
+    losses,
+    *,
+    epsilon,
+    delta,
+    mechanism,
+    noise,
+    neighbours="replace",
+    unit="round",
+    printed_scale=None,
+) -> PrefixSums:
+    """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.
+
+    With C of the mechanism's factorization and Delta the change of one loss vector, Laplace noise
+    of scale |C|_1 Delta_1 / epsilon makes all releases together epsilon-DP, and Gaussian noise of
+    standard deviation |C|_2 Delta_2 / mu makes them one Gaussian mechanism, mu the exact solution
+    for (epsilon, delta): for losses chosen adaptively too (see :mod:`dpjax.mechanisms`).
+
+    Args:
+      horizon: T, rounds.
+      losses: a LossSet. Losses outside it are moved to its nearest vector and counted.
+      epsilon: privacy; inf adds no noise.
+      delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
+      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them.
+      noise: "laplace" or "gaussian".
+      neighbours: "replace" or "zero_out".
+      unit: "round" or "entry".
+      printed_scale: a paper's scale of each draw, in place of the derived one; for the tree.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
+    """
+    horizon = _check.size(1, horizon=horizon)
+    _check.positive(epsilon=epsilon)
+    _check.one_of("laplace", "gaussian", noise=noise)
+    if noise == "gaussian" and delta is None:
+        raise ValueError("delta must be given where noise is gaussian, which is never pure DP")
+    if noise == "laplace" and delta is not None:
+        raise ValueError("delta must be left out where noise is laplace, which is pure DP")
+    _check.inside(0.0, 1.0, delta=delta)
+    plain = mechanism.func if isinstance(mechanism, partial) else mechanism
+    if printed_scale is not None and plain is not mechanisms.tree:
+        raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
+    change = sensitivity(losses, neighbours, unit)
+    shape = (losses.dim,)
+
+    def build(scale):
+        built = mechanism(horizon, shape, scale=scale, noise=noise)
+        if built.horizon < horizon:
+            raise ValueError(
+                f"mechanism covers {built.horizon} rounds, fewer than the horizon, {horizon}"
+            )
+        return built
+
+    encoder = build(0.0).sensitivity
+    noiseless = encoder[0] == float("inf")  # the exact sums: no scale has a meaning
+    epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
+    if noiseless:
+        encoder = (0.0, 0.0)
+    if noise == "laplace":
+        scale = privacy.laplace_scale(encoder[0] * change[0], epsilon)
+        rho, accountant = float("nan"), "Laplace mechanism on the encoded stream"
+    else:
+        scale = privacy.gaussian_scale(encoder[1] * change[1], epsilon, delta)
+        inverse_mu = privacy.gaussian_inverse_mu(epsilon, delta)
+        rho, accountant = 0.5 / inverse_mu**2, "one Gaussian mechanism on the encoded stream, exact"
+    calibration = "derived"
+    if printed_scale is not None:
+        scale, calibration, accountant, rho = printed_scale, "printed", "the paper's", float("nan")
+    calibrated = build(jnp.asarray(scale, jnp.float32))
+
+    def init(key):
+        state, release = calibrated.init(key)
+        return PrefixSumsState(state, jnp.zeros((), jnp.int32)), release
+
+    # A vector on the border of the set moves by rounding when it is clipped.
+    tolerance = 1e-5 * max(abs(bound) for bound in losses.entry)
+
+    def step(state, key, loss):
+        inside = losses.clip(loss)
+        outside = jnp.max(jnp.abs(inside - loss)) > tolerance
+        inner, release = calibrated.step(state.mechanism, key, inside)
+        return PrefixSumsState(inner, state.clipped + outside.astype(jnp.int32)), release
+
+    declared = Privacy(
+        epsilon=epsilon,
+        delta=0.0 if delta is None else delta,
+        rho=rho,
+        neighbours=neighbours,
+        unit=unit,
+        loss_range=losses.entry,
+        model="central",
+        released="actions 1..T",
+        calibration=calibration,
+        accountant=accountant,
+    )
+    return PrefixSums(
+        init=init,
+        step=step,
+        report=lambda state: PrefixSumsReport(state.clipped),
+        scale=scale,
+        variance=calibrated.variance,
+        privacy=declared,
+    )

@@ -1,0 +1,541 @@
+"""The private shrinking dartboard: its law, and all that its arms reveal, by enumeration."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+from scipy import stats
+
+from dpjax import environments, privacy, sweep
+from dpjax.learners.shrinking_dartboard import (
+    Setting,
+    derived_epsilon,
+    derived_setting,
+    printed_epsilon,
+    printed_setting,
+    probabilities,
+    pure_epsilon,
+    rho,
+    shrinking_dartboard,
+    switch_budget,
+)
+
+EPSILONS = [1e-9, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, np.inf]
+
+
+def setting_at(rate, restart, budget):
+    return Setting(jnp.float32(rate), jnp.float32(restart), jnp.int32(budget))
+
+
+def play(learner, losses, keys):
+    """Arms (n, T + 1), and the last states, in NumPy."""
+
+    def game(key):
+        def one_round(carry, inputs):
+            t, row = inputs
+            state, arm = carry
+            carry = learner.step(state, jr.fold_in(key, t), learner.feedback(row, arm))
+            return carry, carry[1]
+
+        first = learner.init(jr.fold_in(key, 0))
+        rounds = jnp.arange(1, len(losses) + 1)
+        (state, _), arms = lax.scan(one_round, first, (rounds, jnp.asarray(losses)))
+        return jnp.concatenate([first[1][None], arms]), state
+
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(game))(keys))
+
+
+def table(horizon, arms):
+    return np.array(jr.uniform(jr.key(1), (horizon, arms)))
+
+
+# The law of the algorithm, in float64 and apart from the learner.
+
+
+def game_law(losses, rate, restart, budget):
+    """Paths of arms and draws, and their probabilities on tables (n, T - 1, K): exactly.
+
+    Returns the arms of each path, (m, T), and probabilities, (n, m). A path also says in which
+    rounds an arm was drawn, the same one perhaps.
+    """
+    count, rounds, arms = losses.shape
+    paths = [((x,), 1, np.full(count, 1 / arms)) for x in range(arms)]
+    total = np.zeros((count, arms))
+    for t in range(rounds):
+        total += losses[:, t]
+        weights = (1 - rate) ** total
+        p = weights / weights.sum(1, keepdims=True)
+        longer = []
+        for played, drawn, probability in paths:
+            x = played[-1]
+            if drawn == budget:
+                longer.append(((*played, x), drawn, probability))
+                continue
+            keep = (1 - restart) * (1 - rate) ** losses[:, t, x]
+            longer.append(((*played, x), drawn, probability * keep))
+            for i in range(arms):
+                longer.append(((*played, i), drawn + 1, probability * (1 - keep) * p[:, i]))
+        paths = longer
+    return np.array([path[0] for path in paths]), np.stack([path[2] for path in paths], 1)
+
+
+def of_arms(played, law):
+    """The law of the arms alone: paths with the same arms added up."""
+    names, index = np.unique(played, axis=0, return_inverse=True)
+    merged = np.zeros((len(names), len(law)))
+    np.add.at(merged, index.ravel(), law.T)
+    return merged.T
+
+
+def all_tables(rounds, arms):
+    """All (rounds, arms) tables of losses 0 and 1, the last row varying fastest."""
+    rows = np.array(list(itertools.product([0.0, 1.0], repeat=arms)))
+    return rows[np.array(list(itertools.product(range(len(rows)), repeat=rounds)))]
+
+
+def worst_log_ratio(law, rounds, arms):
+    """The largest log-ratio of an outcome over all pairs of tables that differ in one row."""
+    logs = np.log(law).reshape(*[2**arms] * rounds, -1)
+    return max((logs.max(axis) - logs.min(axis)).max() for axis in range(rounds))
+
+
+SMALL = [(2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (4, 3)]
+PARAMETERS = [(0.5, 0.5), (0.45, 0.45), (0.3, 0.3), (0.3, 0.05), (0.05, 0.2), (0.001, 0.002)]
+
+
+@pytest.mark.parametrize(("horizon", "arms"), SMALL)
+def test_log_ratios_of_all_small_games(horizon, arms):
+    """Over all tables, replaced rounds and budgets: arms and draws are within pure_epsilon.
+
+    Arms alone reveal less, and yet more than 99 % of the claim for one of the parameters.
+    """
+    tables, tightest = all_tables(horizon - 1, arms), 0.0
+    for rate, restart in PARAMETERS:
+        for budget in range(1, horizon + 1):
+            declared = float(pure_epsilon(setting_at(rate, restart, budget)))
+            played, law = game_law(tables, rate, restart, budget)
+            paths = worst_log_ratio(law, horizon - 1, arms)
+            shown = worst_log_ratio(of_arms(played, law), horizon - 1, arms)
+            assert shown <= paths + 1e-9
+            assert paths <= declared * (1 + 1e-5)
+            if budget > 1:
+                tightest = max(tightest, shown / declared)
+    assert tightest > 0.99
+
+
+def test_the_coin_counts_both_ways():
+    """Near p = eta = 1/2 a kept arm tells more than a drawn one: without that it is exceeded.
+
+    On five rounds by paths, whose last round may draw, after a coin that kept the arm.
+    """
+    rate, restart = 0.5, 0.5
+    leave, keep = np.log1p((1 - restart) * rate / restart), -np.log1p(-rate)
+    assert leave < keep
+    for budget in (2, 3):
+        _, law = game_law(all_tables(4, 3), rate, restart, budget)
+        paths = worst_log_ratio(law, 4, 3)
+        without = leave + 2 * (budget - 1) * keep
+        declared = float(pure_epsilon(setting_at(rate, restart, budget)))
+        assert without < paths <= declared
+        assert declared == pytest.approx(keep + 2 * (budget - 1) * keep, rel=1e-6)
+
+
+def log_law_of(played, losses, rate, restart, budget):
+    """ln of the exact probability of one sequence of arms, over all ways to draw it."""
+    arms, total = losses.shape[1], np.zeros(losses.shape[1])
+    drawn = np.zeros(budget + 1)  # probability by the number of arms drawn, scaled
+    drawn[1], log_law = 1.0, -np.log(arms)
+    for t in range(1, len(played)):
+        x, y = played[t - 1], played[t]
+        total += losses[t - 1]
+        weights = (1 - rate) ** (total - total.min())
+        keep = (1 - restart) * (1 - rate) ** losses[t - 1, x]
+        kept = drawn * (keep if x == y else 0.0)
+        kept[budget] = drawn[budget] * (x == y)
+        kept[1:] += np.append(drawn[:-1], 0.0)[:-1] * (1 - keep) * weights[y] / weights.sum()
+        log_law, drawn = log_law + np.log(kept.sum()), kept / kept.sum()
+    return log_law
+
+
+@pytest.mark.parametrize("budget", [2, 6, 10])
+def test_the_sum_of_log_ratios_is_tight(budget):
+    """The arms alone come within 1e-4 of the claim: the coin and each of the B - 1 draws count.
+
+    Arm 0 is far ahead; in one round arm 0 loses, or the others do; then arms 1 and 2 in turn.
+    """
+    rate, restart, before = 0.2, 0.05, 60
+    rounds = before + budget + 1
+    ours = np.where(np.arange(3) == 0, 0.0, 1.0) * np.ones((rounds, 1))
+    theirs = ours.copy()
+    ours[before - 1] = [1.0, 0.0, 0.0]
+    played = [0] * before + [1 + i % 2 for i in range(budget - 1)]
+    played += [played[-1]] * (rounds - len(played))
+    exact = log_law_of(played, ours, rate, restart, budget) - log_law_of(
+        played, theirs, rate, restart, budget
+    )
+    declared = float(pure_epsilon(setting_at(rate, restart, budget)))
+    assert 0.9999 * declared < exact <= declared * (1 + 1e-6)
+    # What each part is for.
+    draws = 2 * (budget - 1) * -np.log1p(-rate)
+    assert exact > draws
+    assert exact > declared + np.log1p(-rate)
+
+
+def renyi(ours, theirs, order):
+    return np.log((ours**order * theirs ** (1 - order)).sum(-1)) / (order - 1)
+
+
+@pytest.mark.parametrize(("rate", "restart"), [(0.3, 0.3), (0.1, 0.1), (0.3, 0.05), (0.02, 0.2)])
+def test_zcdp_of_all_small_games(rate, restart):
+    """Renyi divergences of arms and draws, over all neighbours, are at most rho times the order.
+
+    Half of rho is too little somewhere, and so it is for the (epsilon, delta) that follow.
+    """
+    horizon, arms = 4, 2
+    tightest = 0.0
+    for budget in (2, 3, 4):
+        setting = setting_at(rate, restart, budget)
+        claimed = float(rho(setting))
+        law = game_law(all_tables(horizon - 1, arms), rate, restart, budget)[1]
+        law = law.reshape(*[4] * (horizon - 1), -1)
+        pairs = [(law, np.roll(law, shift, axis)) for axis in range(3) for shift in (1, 2, 3)]
+        for order in (1.01, 1.5, 2.0, 4.0, 16.0):
+            worst = max(renyi(ours, theirs, order).max() for ours, theirs in pairs)
+            assert worst <= claimed * order * (1 + 1e-5)
+            tightest = max(tightest, worst / (claimed * order))
+        for delta in (1e-2, 1e-4):
+            epsilon = float(derived_epsilon(setting, delta))
+            assert epsilon <= float(pure_epsilon(setting))
+            shown = max(
+                np.maximum(ours - np.exp(epsilon) * theirs, 0.0).sum(-1).max()
+                for ours, theirs in pairs
+            )
+            assert shown <= delta
+    assert tightest > 0.5
+
+
+def pure_by_hand(budget, rate, restart):
+    leave, keep = np.log1p((1 - restart) * rate / restart), -np.log1p(-rate)
+    return max(leave, keep) + 2 * (budget - 1) * keep if budget > 1 else 0.0
+
+
+def derived_by_hand(setting, delta):
+    rate, restart, budget = (float(x) for x in setting)
+    pure = pure_by_hand(budget, rate, restart)
+    if delta is None:
+        return pure
+    leave, keep = np.log1p((1 - restart) * rate / restart), -np.log1p(-rate)
+    total = ((leave + keep) ** 2 + (budget - 1) * (2 * keep) ** 2) / 8 if budget > 1 else 0.0
+    return min(pure, total + 2 * np.sqrt(total * np.log(1 / delta)))
+
+
+@pytest.mark.parametrize("delta", [None, 1e-30, 1e-6, 0.1])
+@pytest.mark.parametrize("horizon", [1, 2, 16, 1000, 2**20])
+def test_derived_setting(horizon, delta):
+    """The largest eta whose epsilon, in float64, is within the one asked for; p and B follow it."""
+    arms = 6
+    cap = min(np.sqrt(np.log(arms) / horizon), 0.5)
+    least = 1 / np.sqrt(8 * horizon) if delta is None else horizon ** (-1 / 3) / 2
+    rates = []
+    for epsilon in EPSILONS:
+        setting = derived_setting(horizon, arms, jnp.float32(epsilon), delta)
+        rate, restart, budget = (float(x) for x in setting)
+        rates.append(rate)
+        assert restart == pytest.approx(max(rate, least), rel=1e-6)
+        assert 0 < rate <= restart <= 0.5
+        wanted = np.clip(np.floor(4 * horizon * np.float32(restart)), 1, horizon)
+        assert budget == (horizon if np.isinf(epsilon) else wanted)
+        exact = derived_by_hand(setting, delta)
+        declared = shrinking_dartboard(horizon, arms, epsilon=epsilon, delta=delta).privacy
+        assert float(declared.epsilon) == pytest.approx(exact, rel=2e-6, abs=1e-30)
+        assert float(declared.epsilon) <= epsilon * (1 + 1e-6)
+        assert declared.delta == (delta or 0.0)
+        if rate < 0.999 * cap:
+            # A larger eta is too much, or buys a larger budget, which is.
+            more = 1.0001 * rate
+            larger = max(more, least)
+            budget = np.clip(np.floor(4 * horizon * larger), 1, horizon)
+            assert derived_by_hand((more, larger, budget), delta) > epsilon
+        else:
+            assert rate == pytest.approx(cap, rel=1e-6)
+    assert (np.diff(rates) >= 0).all()
+    assert rates[-1] == pytest.approx(cap, rel=1e-6)
+
+
+def test_restart_probabilities_are_the_best_for_small_epsilon():
+    """At T = 10^6 and epsilon = 0.01: no other p allows a larger eta, by more than 1 %."""
+    horizon, arms = 10**6, 5
+    for delta in (None, 1e-6):
+        rate, restart, _ = (
+            float(x) for x in derived_setting(horizon, arms, jnp.float32(0.01), delta)
+        )
+        for factor in (0.5, 0.8, 1.25, 2.0):
+            other = factor * restart
+            setting = (1.01 * rate, other, np.floor(4 * horizon * other))
+            assert derived_by_hand(setting, delta) > 0.01
+
+
+@pytest.mark.parametrize("horizon", [16, 1000, 2**20])
+def test_printed_setting(horizon):
+    """eta and p of the corollaries for epsilon <= 1, by hand; epsilon is at most the one asked."""
+    for epsilon, delta in itertools.product([1e-3, 0.3, 1.0], [None, 1e-6, 1e-3]):
+        setting = printed_setting(horizon, 4, jnp.float32(epsilon), delta)
+        rate, restart, budget = (float(x) for x in setting)
+        if delta is None:
+            p, base = horizon**-0.5, epsilon
+            declared = base / 20 + 16 * horizon * p**2 * base / 20
+        else:
+            log_term = np.log(1 / delta)
+            p = (horizon * log_term) ** (-1 / 3)
+            base = min(epsilon / 2, np.cbrt(log_term) * horizon ** (-1 / 6) * np.sqrt(np.log(4)))
+            eta = p * base / 20
+            declared = 5 * eta / p + 100 * horizon * p * eta**2
+            declared += 20 * eta * np.sqrt(horizon * p * log_term)
+        assert restart == pytest.approx(p, rel=1e-5)
+        assert rate == pytest.approx(p * base / 20, rel=1e-5)
+        assert budget == min(horizon, np.floor(4 * horizon * np.float32(restart)))
+        learner = shrinking_dartboard(
+            horizon, 4, epsilon=epsilon, delta=delta, calibration="printed"
+        )
+        assert float(learner.privacy.epsilon) == pytest.approx(declared, rel=1e-5)
+        assert float(learner.privacy.epsilon) <= epsilon
+        assert learner.privacy.calibration == "printed" and np.isnan(learner.privacy.rho)
+        # The exact account of the same parameters is smaller: the theorem has room.
+        assert derived_by_hand(setting, delta) < float(printed_epsilon(horizon, setting, delta))
+        assert rate < float(derived_setting(horizon, 4, jnp.float32(epsilon), delta).rate) / 2
+
+
+def test_printed_plays_its_setting_and_at_infinity_that_of_hedge():
+    """The rate in play, from how often an arm that always loses is left."""
+    losses, keys = np.ones((64, 3), np.float32), jr.split(jr.key(9), 4000)
+    for epsilon, setting in [
+        (1.0, printed_setting(64, 3, jnp.float32(1.0), None)),
+        (np.inf, derived_setting(64, 3, jnp.float32(np.inf), None)),
+    ]:
+        learner = shrinking_dartboard(64, 3, epsilon=epsilon, calibration="printed")
+        _, state = play(learner, losses, keys)
+        rate, restart, _ = (float(x) for x in setting)
+        leave = 1 - (1 - restart) * (1 - rate)
+        asked = (state.draws - 1 + state.refused).mean()
+        assert asked == pytest.approx(64 * leave, abs=4 * np.sqrt(64 * leave / 4000))
+    assert np.isinf(learner.privacy.epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [3.0, np.inf])
+def test_games_by_hand(epsilon):
+    """200 games of 150 rounds equal a float64 loop with the same coins, arms and counts.
+
+    Calibrated for 17 rounds, so that the budget runs out.
+    """
+    horizon, arms, rounds = 17, 3, 150
+    losses, keys = table(rounds, arms), jr.split(jr.key(2), 200)
+    played, state = play(shrinking_dartboard(horizon, arms, epsilon=epsilon), losses, keys)
+    setting = derived_setting(horizon, arms, jnp.float32(epsilon), None)
+    rate, restart, budget = (float(x) for x in setting)
+
+    def uniforms(key):
+        def of_round(t):
+            coin_key, arm_key = jr.split(jr.fold_in(key, t))
+            return jr.uniform(coin_key), jr.uniform(arm_key)
+
+        return jax.vmap(of_round)(jnp.arange(1, rounds + 1)), jr.uniform(jr.fold_in(key, 0))
+
+    (coins, levels), firsts = jax.tree.map(np.asarray, jax.jit(jax.vmap(uniforms))(keys))
+    arm = np.floor(3 * firsts).astype(int)
+    drawn, refused, total = np.ones(200), np.zeros(200), np.zeros(arms)
+    for t in range(rounds):
+        np.testing.assert_array_equal(played[:, t], arm)
+        row = losses[t].astype(np.float64)
+        total += row
+        weights = (1 - rate) ** (total - total.min())
+        asked = coins[:, t] >= (1 - restart) * (1 - rate) ** row[arm]
+        granted = asked & (drawn < budget)
+        new = np.searchsorted(np.cumsum(weights / weights.sum())[:-1], levels[:, t], "right")
+        arm = np.where(granted, new, arm)
+        drawn, refused = drawn + granted, refused + (asked & ~granted)
+    np.testing.assert_array_equal(state.draws, drawn)
+    np.testing.assert_array_equal(state.refused, refused)
+    np.testing.assert_allclose((state.whole + state.part.astype(float))[0], total, rtol=1e-6)
+    assert state.draws.max() <= budget
+    report = shrinking_dartboard(horizon, arms, epsilon=epsilon).report(state)
+    np.testing.assert_array_equal(report.resampled, drawn - 1)
+    assert (state.refused.max() > 0) and (budget < horizon) == np.isfinite(epsilon)
+
+
+LAW_HORIZON, LAW_SEEDS = 200, 40_000
+
+
+@pytest.fixture(scope="module", params=[(10.0, None), (4.0, 1e-3), (np.inf, None)])
+def law_games(request):
+    """Losses, setting, arms and states of 40 000 games in which arm 2 falls behind, then leads."""
+    epsilon, delta = request.param
+    losses = 0.5 * table(LAW_HORIZON, 3)
+    losses[:100, 2] += 0.5
+    losses[100:, :2] += 0.5
+    learner = shrinking_dartboard(LAW_HORIZON, 3, epsilon=epsilon, delta=delta)
+    setting = derived_setting(LAW_HORIZON, 3, jnp.float32(epsilon), delta)
+    played, state = play(learner, losses, jr.split(jr.key(3), LAW_SEEDS))
+    return losses, setting, played, state
+
+
+def test_each_arm_has_the_law_of_hedge(law_games):
+    """As long as the budget lasts; chi-square at five rounds, which a rate 10 % off does not pass.
+
+    The budget runs out in so few games that it does not show.
+    """
+    losses, setting, played, state = law_games
+    assert (state.refused > 0).mean() < 1e-3
+
+    def pvalues(rate):
+        values = []
+        for t in (2, 50, 100, 150, LAW_HORIZON):
+            weights = (1 - rate) ** losses[: t - 1].astype(np.float64).sum(0)
+            expected = LAW_SEEDS * weights / weights.sum()
+            values.append(
+                stats.chisquare(np.bincount(played[:, t - 1], minlength=3), expected).pvalue
+            )
+        return values
+
+    rate = float(setting.rate)
+    assert min(pvalues(rate)) > 1e-3
+    assert min(pvalues(1.1 * rate)) < 1e-6
+    assert min(pvalues(0.9 * rate)) < 1e-6
+
+
+@pytest.mark.parametrize("loss", [0.0, 1.0])
+def test_how_many_arms_are_drawn(loss):
+    """Binomial(T, 1 - (1 - p) (1 - eta)^l) where all losses are l; chi-square over 20 000 games.
+
+    The same test rejects twice the p.
+    """
+    horizon, seeds = 64, 20_000
+    learner = shrinking_dartboard(horizon, 4, epsilon=np.inf)
+    losses = np.full((horizon, 4), loss, np.float32)
+    _, state = play(learner, losses, jr.split(jr.key(4), seeds))
+    assert state.refused.max() == 0
+    rate, restart, _ = (float(x) for x in derived_setting(horizon, 4, jnp.float32(np.inf), None))
+
+    def pvalue(restart):
+        leave = 1 - (1 - restart) * (1 - rate) ** loss
+        few, many = stats.binom.ppf([0.001, 0.999], horizon, leave).astype(int)
+        pmf = stats.binom.pmf(np.arange(horizon + 1), horizon, leave)
+        expected = np.concatenate([[pmf[: few + 1].sum()], pmf[few + 1 : many], [pmf[many:].sum()]])
+        counts = np.bincount(np.clip(state.draws - 1, few, many) - few, minlength=len(expected))
+        return stats.chisquare(counts, seeds * expected).pvalue
+
+    assert pvalue(restart) > 1e-3
+    assert pvalue(2 * restart) < 1e-6
+
+
+def test_the_budget_is_kept():
+    """No more than B arms are ever drawn, and later rounds keep the last."""
+    learner = shrinking_dartboard(20, 3, epsilon=0.5)
+    setting = derived_setting(20, 3, jnp.float32(0.5), None)
+    rounds = 400
+    played, state = play(learner, table(rounds, 3), jr.split(jr.key(5), 300))
+    assert (state.draws == setting.budget).mean() > 0.99
+    assert (np.diff(played, axis=1) != 0).sum(1).max() <= int(setting.budget) - 1
+    assert (state.refused > 0).all()
+    assert int(switch_budget(20, setting.restart)) == int(setting.budget) == 6
+
+
+def test_regret_is_within_its_bound():
+    """Mean over 400 games against the leaders losing, for four epsilons with and without delta."""
+    horizon, arms, trials = 1024, 4, 400
+    losses, total = np.zeros((horizon, arms), np.float32), np.zeros(arms)
+    for t in range(horizon):
+        losses[t, np.argsort(total + 1e-6 * np.arange(arms))[: arms // 2]] = 1.0
+        total += losses[t]
+    losses[horizon // 2 :, 1:] = np.maximum(losses[horizon // 2 :, 1:], 0.5)
+    epsilons = np.array([1.0, 10.0, 100.0, np.inf])
+    for delta in (None, 1e-4):
+
+        def game(epsilon, delta=delta):
+            learner = shrinking_dartboard(horizon, arms, epsilon=epsilon, delta=delta)
+            return learner, environments.table(losses)
+
+        result = sweep(game, epsilons, trials, jr.key(6), checkpoints=1, progress=False)
+        regret = result.regret[:, :, -1]
+        error = regret.std(1) / np.sqrt(trials)
+        settings = [derived_setting(horizon, arms, jnp.float32(e), delta) for e in epsilons]
+        rate, restart, _ = np.array(settings, np.float64).T
+        ran_out = 2 * horizon * np.exp(-horizon * restart / 3) * np.isfinite(epsilons)
+        bound = rate * horizon + np.log(arms) / rate + ran_out
+        assert (regret.mean(1) + 4 * error <= bound).all()
+        assert (np.diff(regret.mean(1)) < 4 * error[1:]).all()
+
+
+def test_traced_arguments_give_the_same_declaration():
+    """Under jit and vmap, epsilon and delta traced, in both calibrations."""
+    epsilons, deltas = np.float32(EPSILONS), np.geomspace(1e-8, 0.1, 8).astype(np.float32)
+    for calibration in ("derived", "printed"):
+
+        def declared(epsilon, delta, calibration=calibration):
+            learner = shrinking_dartboard(
+                100, 3, epsilon=epsilon, delta=delta, calibration=calibration
+            )
+            return learner.privacy.epsilon
+
+        traced = jax.jit(jax.vmap(declared))(epsilons, deltas)
+        by_one = [declared(float(e), float(d)) for e, d in zip(epsilons, deltas, strict=True)]
+        np.testing.assert_allclose(traced, by_one, rtol=2e-6)
+
+
+def test_zcdp_is_declared_where_it_is_smaller():
+    """Many draws add up to more than their zCDP, at a moderate delta."""
+    setting = derived_setting(2**16, 4, jnp.float32(1.0), 1e-6)
+    by_zcdp = float(privacy.zcdp_epsilon(rho(setting), 1e-6))
+    assert by_zcdp == pytest.approx(1.0, rel=1e-5) and float(pure_epsilon(setting)) > 5.0
+    setting = derived_setting(16, 4, jnp.float32(1.0), 1e-30)
+    assert float(pure_epsilon(setting)) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_probabilities_of_large_sums():
+    """(1 - eta)^L for sums of 2^30 that differ by little, against float64."""
+    whole = np.array([2**30, 2**30 + 1, 2**30 + 700], np.int32)
+    part = np.array([0.75, 0.0, 0.5], np.float32)
+    exact = 0.99 ** (whole.astype(np.float64) + part - 2**30)
+    p = probabilities(jnp.asarray(whole), jnp.asarray(part), jnp.float32(0.01))
+    np.testing.assert_allclose(p, exact / exact.sum(), rtol=1e-5)
+
+
+def test_losses_outside_the_range_are_clipped_and_counted():
+    """-3 acts as 0 and 7 as 1; the report counts the entries, and no other."""
+    wild = jnp.array([[-3.0, 0.5, 7.0], [0.0, 1.0, 1.5], [0.2, 0.3, 0.4]])
+    learner = shrinking_dartboard(4, 3, epsilon=1.0)
+    first, _ = learner.init(jr.key(0))
+    step = jax.jit(learner.step)
+
+    def feed(losses):
+        state = first
+        for t, row in enumerate(losses, start=1):
+            state, _ = step(state, jr.key(t), row)
+        return state
+
+    state, tame = feed(wild), feed(jnp.clip(wild, 0.0, 1.0))
+    for name in ("whole", "part", "arm", "draws"):
+        np.testing.assert_array_equal(getattr(state, name), getattr(tame, name))
+    assert learner.report(state).clipped == 3
+    assert learner.report(tame).clipped == 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *[("horizon", value) for value in (0, -1, 2.5)],
+        *[("arms", value) for value in (1, 0, 2.5)],
+        *[("epsilon", value) for value in (0.0, -1.0, float("nan"))],
+        *[("delta", value) for value in (0.0, 1.0, -1.0, float("nan"))],
+        *[("calibration", value) for value in ("tight", None)],
+    ],
+)
+def test_bad_arguments_are_named(argument, value):
+    """The message names the argument that is wrong."""
+    arguments = {"horizon": 8, "arms": 3, "epsilon": 1.0, argument: value}
+    horizon, arms = arguments.pop("horizon"), arguments.pop("arms")
+    with pytest.raises((ValueError, TypeError), match=rf"\b{argument}\b"):
+        shrinking_dartboard(horizon, arms, **arguments)

@@ -1,0 +1,575 @@
+"""Mechanisms: theorems and exact matrices first, then laws by tests that are shown to have power.
+
+Whatever is in ``mechanisms.__all__`` is tested by all of it, and so are the variants below.
+``exact`` alone is an exception where noise is looked at: it has none.
+"""
+
+import inspect
+from collections import Counter
+from functools import lru_cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+from scipy import stats
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from dpjax import mechanisms, noise
+from dpjax.mechanisms.buffered_parameters import BUFFERED
+from dpjax.mechanisms.kary import best_branching
+
+ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
+    "tree, one law": partial(mechanisms.tree, identical_law=True),
+    "tree, one law, gaussian": partial(mechanisms.tree, identical_law=True, noise="gaussian"),
+    "kary, k = 3": partial(mechanisms.kary, k=3),
+    "kary, gaussian": partial(mechanisms.kary, noise="gaussian"),
+    "hybrid, gaussian": partial(mechanisms.hybrid, noise="gaussian"),
+    "buffered, two": partial(mechanisms.buffered, parameters=((0.9, 0.5), (0.3, 0.4))),
+}
+NOISY = [name for name in ALL if name != "exact"]
+# Their path draws everything at once; that of the others draws round t under fold_in(key, t).
+AT_ONCE = [name for name in NOISY if name.split(",")[0] in ("kary", "smooth", "square_root")]
+FOLDED = [name for name in NOISY if name not in AT_ONCE]
+
+every = pytest.mark.parametrize("name", ALL)
+every_noisy = pytest.mark.parametrize("name", NOISY)
+
+ULP = 2.0**-23
+
+
+def law(name):
+    """Of a variant's noise, as its signature has it."""
+    return inspect.signature(ALL[name]).parameters["noise"].default
+
+
+def play(factory, horizon, key, scale, values):
+    """Releases of the prefixes 0 .. n of values (n, ...), under the keys that ``path`` folds."""
+    mechanism = factory(horizon, values.shape[1:], scale=scale)
+    state, first = mechanism.init(jr.fold_in(key, 0))
+    rounds = jnp.arange(1, len(values) + 1)
+    _, rest = lax.scan(
+        lambda state, at: mechanism.step(state, jr.fold_in(key, at[0]), at[1]),
+        state,
+        (rounds, values),
+    )
+    return jnp.concatenate([first[None], rest])
+
+
+# One compiled program a variant serves most tests: both back-ends, in many lanes.
+HORIZON, SHAPE, LANES = 21, (2,), 2000
+ZEROS = np.zeros((LANES, HORIZON, *SHAPE), np.float32)
+traces = Counter()
+
+
+@lru_cache
+def lanes(name):
+    """(keys, scales, values (T, *SHAPE)) a lane -> releases 0 .. T, one more than serves; path."""
+
+    def lane(key, scale, values):
+        traces[name] += 1
+        path = ALL[name](HORIZON, SHAPE, scale=scale).path(key)
+        return play(ALL[name], HORIZON, key, scale, values), path
+
+    return jax.jit(jax.vmap(lane))
+
+
+def keys(seed):
+    return jr.split(jr.key(seed), LANES)
+
+
+def scales(scale):
+    return jnp.full(LANES, scale, jnp.float32)
+
+
+# --- the factorization ---
+
+
+def check_factorization(mechanism, horizon):
+    """A = B C, and what is declared of B and C is what they are, with equality."""
+    decoder, encoder = mechanism.matrices()
+    prefixes, count = np.tri(horizon, horizon - 1, -1), horizon - 1
+    assert decoder.shape == (horizon, len(encoder)) and encoder.shape == (len(encoder), count)
+    # Of the long ones three projections, which differ with probability 1 if the products do.
+    probes = np.eye(count) if count <= 300 else np.random.default_rng(0).normal(size=(count, 3))
+    np.testing.assert_allclose(decoder @ (encoder @ probes), prefixes @ probes, rtol=0, atol=1e-9)
+    if np.isinf(mechanism.sensitivity[0]):
+        # No noise: B z is 0 for B = A and z = 0, and C = I is hidden by nothing.
+        assert mechanism.sensitivity == (np.inf, np.inf)
+        np.testing.assert_array_equal(decoder, prefixes)
+        np.testing.assert_array_equal(mechanism.variance(), np.zeros(horizon))
+        return
+    columns = np.abs(encoder).sum(0), np.sqrt((encoder**2).sum(0))
+    norms = [column.max(initial=0.0) for column in columns]
+    np.testing.assert_allclose(mechanism.sensitivity, norms, rtol=1e-12)
+    assert mechanism.variance().shape == (horizon,)
+    np.testing.assert_allclose(mechanism.variance(), (decoder**2).sum(1), rtol=1e-9, atol=1e-9)
+
+
+@every
+def test_the_factorization_of_every_size(name):
+    """N = 0 .. 300, and around powers of 2 and of 10."""
+    for count in [*range(301), 511, 512, 513, 1000, 1023, 1024, 1025]:
+        mechanism = ALL[name](count + 1, (), scale=1.0)
+        assert mechanism.horizon == count + 1
+        check_factorization(mechanism, count + 1)
+
+
+def test_the_factorization_test_has_power():
+    """A sensitivity of one level fewer, of half the scale, a variance or a matrix that is off."""
+    tree = mechanisms.tree(64, (), scale=1.0)
+    decoder, encoder = tree.matrices()
+    fewer = mechanisms.tree(32, (), scale=1.0).sensitivity
+    longest = encoder.sum(1) < 32  # without the highest level
+    wrong = [
+        {"sensitivity": fewer},
+        {"sensitivity": (tree.sensitivity[0] / 2, tree.sensitivity[1] / 2)},
+        {"sensitivity": (tree.sensitivity[0], fewer[1])},
+        {"sensitivity": (tree.sensitivity[0] + 1, tree.sensitivity[1])},  # safe, and not tight
+        {"variance": lambda: mechanisms.honaker(64, (), scale=1.0).variance()},
+        {"matrices": lambda: (decoder[:, longest], encoder[longest])},
+        {"matrices": lambda: (decoder[::-1], encoder)},
+    ]
+    check_factorization(tree, 64)
+    for replaced in wrong:
+        with pytest.raises(AssertionError):
+            check_factorization(tree._replace(**replaced), 64)
+
+
+@every_noisy
+def test_the_sensitivity_is_the_privacy_loss_for_adaptive_values(name):
+    """A change of one value, shifted noise: the same releases; its price is the declared one.
+
+    The values, and the change itself, follow from the releases before them.
+    """
+    horizon = 14
+    mechanism = ALL[name](horizon, (), scale=1.0)
+    decoder, encoder = mechanism.matrices()
+    rng = np.random.default_rng(1)
+
+    def releases(draws, changed=None):
+        total, seen = 0.0, []
+        for t in range(horizon):
+            seen.append(decoder[t] @ draws + total)
+            total += np.cos(sum(seen)) + (change(seen) if t + 1 == changed else 0.0)
+        return seen
+
+    def change(seen):
+        return 1.0 + np.sin(sum(seen)) / 2
+
+    worst = np.zeros(2)
+    for value in range(1, horizon):
+        column = encoder[:, value - 1]
+        # What offsets a change does not move what came before, so that the change may depend on it.
+        np.testing.assert_allclose(decoder[:value] @ column, 0, atol=1e-12)
+        draws = rng.laplace(size=len(encoder))
+        before = releases(draws)
+        shifted = draws - change(before[:value]) * column
+        np.testing.assert_allclose(releases(shifted, value), before, atol=1e-9)
+        # Log-ratio of Laplace densities, largest where all draws have the signs of the shift.
+        loss = np.abs(draws + column).sum() - np.abs(draws).sum()
+        assert loss <= mechanism.sensitivity[0] + 1e-9
+        draws = np.abs(draws) * np.sign(column)
+        loss = np.abs(draws + column).sum() - np.abs(draws).sum()
+        worst = np.maximum(worst, [loss, np.sqrt((column**2).sum())])
+    np.testing.assert_allclose(worst, mechanism.sensitivity, rtol=1e-9)
+
+
+# --- both back-ends, exactly ---
+
+
+def as_rows_of_draws(monkeypatch, width):
+    """Every scalar draw becomes a new unit vector: noise then is its own matrix."""
+    drawn = [0]
+
+    def unit_vectors(key, value, scale):
+        del key
+        rows = np.zeros((value.size // width, width), np.float32)
+        rows[np.arange(len(rows)), drawn[0] + np.arange(len(rows))] = 1.0
+        drawn[0] += len(rows)
+        return value + scale * jnp.asarray(rows.reshape(value.shape))
+
+    monkeypatch.setattr(noise, "laplace", unit_vectors)
+    monkeypatch.setattr(noise, "gaussian", unit_vectors)
+
+
+def check_rows(rows, decoder, one_by_one):
+    """The matrix of the noise is B up to a rotation of the draws, or one by one up to sign."""
+    largest = max(1.0, (decoder**2).sum(1).max())
+    rows = np.asarray(rows, np.float64)
+    np.testing.assert_allclose(rows @ rows.T, decoder @ decoder.T, rtol=0, atol=4 * ULP * largest)
+    if one_by_one:
+        found, expected = (signed_columns(matrix) for matrix in (rows, decoder))
+        assert found.shape == expected.shape
+        apart = cdist(found, expected, "chebyshev")
+        assert apart[linear_sum_assignment(apart)].max(initial=0.0) < 4 * ULP * largest
+
+
+def signed_columns(matrix):
+    """The columns that are not 0, the first entry of each made positive."""
+    columns = matrix.T[np.abs(matrix.T).max(axis=1, initial=0.0) > 1e-6]
+    first = np.argmax(np.abs(columns) > 1e-6, axis=1)
+    return columns * np.sign(columns[np.arange(len(columns)), first])[:, None]
+
+
+@every_noisy
+@pytest.mark.parametrize("horizon", [1, 2, 3, 17, 41])
+def test_noise_is_b_times_independent_draws(name, horizon, monkeypatch):
+    """Stream and path (where it draws all at once) make each release of the draws in its row of B.
+
+    Gaussian draws may be rotated. Of Laplace draws each has to stand by itself.
+    """
+    width = 8 * horizon + 8
+    decoder, _ = ALL[name](horizon, (), scale=1.0).matrices()
+    with jax.disable_jit():
+        as_rows_of_draws(monkeypatch, width)
+        values = jnp.zeros((horizon, width), jnp.float32)
+        # One step more than is released: of no use, but it has to run.
+        rows = play(ALL[name], horizon, jr.key(0), 1.0, values)
+        assert rows.shape == (horizon + 1, width) and np.isfinite(rows).all()
+        check_rows(rows[:horizon], decoder, law(name) == "laplace")
+        if name in AT_ONCE:
+            as_rows_of_draws(monkeypatch, width)
+            path = ALL[name](horizon, (width,), scale=1.0).path(jr.key(0))
+            check_rows(path, decoder, law(name) == "laplace")
+
+
+def test_the_test_of_rows_has_power():
+    """A draw missing, twice the draw for two of them, a wrong sign, half the scale."""
+    decoder, _ = mechanisms.kary(41, (), scale=1.0, k=3).matrices()
+    check_rows(-decoder[:, ::-1], decoder, True)
+    alone, merged = np.eye(3)[:, :1], np.array([[1.0, 1.0, 0.0], [0, 0, 0], [0, 0, 0]])
+    check_rows(np.sqrt(2) * alone, merged, False)
+    fewer, negative = decoder.copy(), decoder.copy()
+    fewer[40, np.argmax(decoder[40] != 0)] = 0
+    row, column = np.argwhere(decoder < 0)[0]
+    negative[row, column] *= -1
+    wrong = [(np.sqrt(2) * alone, merged), (fewer, decoder), (negative, decoder)]
+    for rows, expected in [*wrong, (decoder / 2, decoder), (np.roll(decoder, 1, 0), decoder)]:
+        with pytest.raises(AssertionError):
+            check_rows(rows, expected, True)
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_path_draws_what_the_stream_draws(name):
+    """Row t of path(key) is what step(fold_in(key, t)) adds, to a few units in the last place."""
+    released, path = lanes(name)(keys(1), scales(1.0), ZEROS)
+    largest = np.abs(path).max()
+    np.testing.assert_allclose(released[:, :HORIZON], path, rtol=0, atol=4 * ULP * largest)
+    assert largest > 1
+    with jax.disable_jit():
+        for horizon in (1, 2, 3):
+            path = ALL[name](horizon, SHAPE, scale=1.0).path(jr.key(2))
+            stream = play(ALL[name], horizon, jr.key(2), 1.0, ZEROS[0, : horizon - 1])
+            np.testing.assert_allclose(stream, path, atol=1e-5)
+
+
+# --- the law of the noise, by sampling ---
+
+SCALE = 0.7
+
+
+@lru_cache
+def samples(name):
+    """Noise of 20 000 streams and of as many paths, (20000, T, 2) each."""
+    runs = [lanes(name)(keys(seed), scales(SCALE), ZEROS) for seed in range(10, 20)]
+    streams, paths = (np.concatenate(drawn).astype(np.float64) for drawn in zip(*runs, strict=True))
+    return {"stream": streams[:, :HORIZON], "path": paths}
+
+
+def check_covariance(draws, expected):
+    """Every entry of the second moments within 5.5 of its standard errors; no mean but 0."""
+    n = len(draws)
+    draws = draws.reshape(n, -1)
+    moments = draws.T @ draws / n
+    error = np.sqrt(((draws**2).T @ draws**2 / n - moments**2) / n)
+    assert (np.abs(moments - expected) <= 5.5 * error + 1e-12).all()
+    assert (np.abs(draws.mean(0)) <= 5.5 * np.sqrt(np.diag(moments) / n) + 1e-12).all()
+
+
+def covariance(name):
+    """Of the noise in units of the scale, over prefixes and coordinates; these are independent."""
+    decoder, _ = ALL[name](HORIZON, SHAPE, scale=1.0).matrices()
+    rows = decoder @ decoder.T if name != "exact" else np.zeros((HORIZON, HORIZON))
+    return (2 if law(name) == "laplace" else 1) * np.kron(rows, np.eye(2))
+
+
+@every
+@pytest.mark.parametrize("backend", ["stream", "path"])
+def test_covariance_of_the_noise(name, backend):
+    """scale^2 B B^T (Laplace: twice it), on 20 000 draws; off by a tenth is rejected."""
+    draws, expected = samples(name)[backend], SCALE**2 * covariance(name)
+    check_covariance(draws, expected)
+    if name != "exact":
+        for factor in (0.5, 0.9, 1.1):
+            with pytest.raises(AssertionError):
+                check_covariance(factor * draws, expected)
+
+
+@pytest.mark.parametrize("backend", ["stream", "path"])
+@pytest.mark.parametrize(("name", "draws"), [("tree, one law", 5), ("smooth", 4)])
+def test_one_law_for_all_prefixes(name, draws, backend):
+    """Kolmogorov-Smirnov on 40 000 numbers: 5 (of 8 bits: 4) Laplace draws, at t = 0 as later.
+
+    A draw more, a draw fewer and one wide draw in place of all are told apart.
+    """
+    by_time = samples(name)[backend].transpose(1, 0, 2).reshape(HORIZON, -1)
+    fresh = SCALE * np.random.default_rng(2).laplace(size=(6, by_time.shape[1]))
+    for t in (0, 1, 2, 15, 16, 20):
+        assert stats.ks_2samp(by_time[t], fresh[:draws].sum(0)).pvalue > 1e-3
+        # 16 is not among the rows that would be compared with themselves.
+        assert stats.ks_2samp(by_time[t], by_time[7]).pvalue > 1e-3
+    wrong = fresh[: draws - 1].sum(0), fresh[: draws + 1].sum(0), np.sqrt(draws) * fresh[0]
+    for sums in wrong:
+        assert stats.ks_2samp(by_time[0], sums).pvalue < 1e-6
+
+
+def test_without_completion_laws_differ():
+    """The plain tree: as many draws as bits set, one at t = 1 and four at t = 15."""
+    for backend in ("stream", "path"):
+        by_time = samples("tree")[backend].transpose(1, 0, 2).reshape(HORIZON, -1)
+        assert (by_time[0] == 0).all()
+        assert stats.ks_2samp(by_time[1], by_time[15]).pvalue < 1e-6
+        assert stats.ks_2samp(by_time[1], by_time[16]).pvalue > 1e-3
+    bits = [t.bit_count() for t in range(HORIZON)]
+    np.testing.assert_array_equal(mechanisms.tree(HORIZON, (), scale=1.0).variance(), bits)
+
+
+# --- how large the noise is ---
+
+# N, factory, its arguments, and mean and largest variance over the prefixes 1 .. N, as printed:
+# times the squared L2 sensitivity for Gaussian noise (2 rho = 1), twice it times the squared L1
+# sensitivity for Laplace noise (epsilon = 1).
+GAUSSIAN = [
+    (1023, "tree", {}, "50.05", "100"),
+    (1023, "tree", {"identical_law": True}, "100", "100"),
+    (1023, "honaker", {}, "29.0", "58.0"),
+    (1023, "smooth", {}, "42", "42"),
+    (1023, "kary", {"k": 3}, "32.2", "49"),
+    (1023, "kary", {"k": 7}, "26.6", "48"),
+    (1023, "kary", {"noise": "gaussian"}, "26.6", "48"),
+    (1023, "square_root", {}, "9.67", "10.71"),
+    (1024, "buffered", {}, "9.673", "10.712"),
+    (4096, "square_root", {}, "12.61", "13.79"),
+    (4096, "buffered", {}, "12.62", "13.81"),
+    (64, "tree", {}, "21.1", "42"),
+    (64, "honaker", {}, "13.3", "26.6"),
+    (64, "square_root", {}, "4.97", "5.71"),
+]
+LAPLACE = [
+    (1023, "tree", {}, "1001", "2000"),
+    (1023, "tree", {"identical_law": True}, "2000", "2000"),
+    (1023, "honaker", {}, "581", "1161"),
+    (1023, "smooth", {}, "504", "504"),
+    (1023, "kary", {"k": 3}, "451", "686"),
+    (1023, "kary", {"k": 7}, "213", "384"),
+    (1023, "kary", {"k": 13}, "171", "324"),
+    (1023, "kary", {}, "171", "324"),
+    (1023, "square_root", {}, "7696", "8522"),
+]
+
+
+@pytest.mark.parametrize("table", ["gaussian", "laplace"])
+def test_variance_at_equal_privacy(table):
+    """To the digits that are printed."""
+    for count, name, arguments, mean, largest in GAUSSIAN if table == "gaussian" else LAPLACE:
+        mechanism = getattr(mechanisms, name)(count + 1, (), scale=1.0, **arguments)
+        l1, l2 = mechanism.sensitivity
+        variance = mechanism.variance()[1:] * (l2**2 if table == "gaussian" else 2 * l1**2)
+        for value, printed in ((variance.mean(), mean), (variance.max(), largest)):
+            assert f"{value:.{len(printed.partition('.')[2])}f}" == printed, (name, arguments)
+
+
+def test_the_best_branching_is_the_best():
+    """Against all odd k, N = 1 .. 60, both laws; of equal ones the least."""
+    for count in range(1, 61):
+        costs = {"laplace": {}, "gaussian": {}}
+        for k in range(3, max(2 * count + 1, 3) + 1, 2):
+            mechanism = mechanisms.kary(count + 1, (), scale=1.0, k=k)
+            for name, norm in zip(costs, mechanism.sensitivity, strict=True):
+                costs[name][k] = round(mechanism.variance().sum() * round(norm**2))
+        for name, cost in costs.items():
+            assert best_branching(count, name) == min(cost, key=lambda k: (cost[k], k))
+
+
+def test_the_best_branching_of_longer_streams():
+    """Mean variance of Laplace noise at epsilon = 1, as printed."""
+    best = {63: (13, 46), 127: (17, 64), 255: (23, 90), 511: (33, 128), 1023: (13, 170.5)}
+    for count, (k, printed) in (best | {4095: (21, 270.9), 16383: (33, 431.7)}).items():
+        assert best_branching(count, "laplace") == k
+        mechanism = mechanisms.kary(count + 1, (), scale=1.0)
+        mean = 2 * mechanism.sensitivity[0] ** 2 * mechanism.variance()[1:].mean()
+        assert round(mean, 1 if isinstance(printed, float) else None) == printed
+
+
+@pytest.mark.parametrize("count", [1, 2, 30, 1000])
+def test_the_widest_tree_is_noise_on_each_value(count):
+    """k = 2N + 1: sensitivity 1, and prefix t carries t draws."""
+    mechanism = mechanisms.kary(count + 1, (), scale=1.0, k=2 * count + 1)
+    assert mechanism.sensitivity == (1.0, 1.0)
+    np.testing.assert_array_equal(mechanism.variance(), np.arange(count + 1))
+    assert mechanism.variance()[1:].mean() == (count + 1) / 2
+
+
+@pytest.mark.parametrize("count", BUFFERED)
+def test_the_kept_parameters_are_nearly_the_square_root(count):
+    """Four buffers, at equal L2 sensitivity: the largest standard deviation is within 0.5 % of the
+    square root's up to 2^16 prefixes, and within 1.6 % up to 2^20.
+    """
+    pair = (
+        mechanisms.buffered(count + 1, (), scale=1.0),
+        mechanisms.square_root(count + 1, (), scale=1.0),
+    )
+    buffered, root = (np.sqrt(m.variance().max()) * m.sensitivity[1] for m in pair)
+    assert 1.0 < buffered / root < (1.005 if count <= 2**16 else 1.016)
+
+
+# --- structure ---
+
+
+def test_prefix_sums_stay_accurate():
+    """2^20 rounds of 0.1 in float32: within 1e-6 all along, where a plain sum is off by 1e-3."""
+    rounds = 2**20
+    tree = mechanisms.tree(rounds + 1, (), scale=0.0)
+
+    def both(carry, t):
+        state, plain = carry
+        state, release = tree.step(state, jr.fold_in(jr.key(0), t), jnp.float32(0.1))
+        return (state, plain + jnp.float32(0.1)), (release, plain + jnp.float32(0.1))
+
+    state, _ = tree.init(jr.key(0))
+    start = (state, jnp.zeros((), jnp.float32))
+    _, (releases, plain) = jax.jit(lambda: lax.scan(both, start, jnp.arange(1, rounds + 1)))()
+    exact = np.arange(1, rounds + 1) * np.float64(np.float32(0.1))
+    assert np.abs(releases / exact - 1).max() < 1e-6
+    assert np.abs(plain / exact - 1).max() > 1e-3
+
+
+@pytest.fixture(scope="module")
+def values():
+    return np.random.default_rng(3).normal(size=ZEROS.shape).astype(np.float32)
+
+
+@every
+def test_scale_0_adds_nothing(name, values):
+    """Bit for bit what the exact mechanism releases, which is within float32 of the sums."""
+    releases, path = lanes(name)(keys(3), scales(0.0), values)
+    np.testing.assert_array_equal(releases, lanes("exact")(keys(4), scales(1.0), values)[0])
+    np.testing.assert_array_equal(path, 0)
+    np.testing.assert_array_equal(releases[:, 0], 0)
+    sums = np.cumsum(values, axis=1, dtype=np.float64)
+    np.testing.assert_allclose(releases[:, 1:], sums, rtol=0, atol=ULP * np.abs(sums).max())
+
+
+@every
+def test_a_release_depends_on_earlier_values_only(name, values):
+    """Value t, changed under the same keys, moves the releases from t on, each by the change."""
+    changed, times = values.copy(), 1 + np.arange(LANES) % HORIZON
+    change = np.random.default_rng(4).normal(size=(LANES, *SHAPE)).astype(np.float32)
+    changed[np.arange(LANES), times - 1] += change
+    before, _ = lanes(name)(keys(5), scales(1.0), values)
+    after, _ = lanes(name)(keys(5), scales(1.0), changed)
+    earlier = np.arange(HORIZON + 1) < times[:, None]
+    np.testing.assert_array_equal(np.asarray(after)[earlier], np.asarray(before)[earlier])
+    moved = np.where(earlier[..., None], 0, change[:, None])
+    difference = np.asarray(after, np.float64) - np.asarray(before, np.float64)
+    np.testing.assert_allclose(difference, moved, rtol=0, atol=2 * ULP * np.abs(before).max())
+
+
+@every
+def test_a_grid_of_scales_is_one_program(name, values):
+    """The scale may be traced; the noise is proportional to it, exactly so for powers of 2."""
+    grid = 2.0 ** (np.arange(LANES) % 40 - 20)
+    same = jnp.broadcast_to(jr.key(6), (LANES,))
+    for drawn in lanes(name)(same, jnp.asarray(grid, jnp.float32), ZEROS):
+        drawn = np.asarray(drawn, np.float64)
+        np.testing.assert_array_equal(drawn / grid[:, None, None], drawn[[20] * LANES])
+    lanes(name)(keys(7), scales(3.0), values)
+    assert traces[name] == 1
+
+
+@every
+def test_compiled_is_what_runs_step_by_step(name, values):
+    """jit, vmap and scan release what plain calls in a loop do, up to rounding."""
+    compiled, _ = lanes(name)(keys(8), scales(1.0), values)
+    with jax.disable_jit():
+        plain = play(ALL[name], HORIZON, keys(8)[5], 1.0, values[5, :9])
+    largest = max(1.0, np.abs(plain).max())
+    np.testing.assert_allclose(compiled[5, :10], plain, rtol=0, atol=8 * ULP * largest)
+
+
+@every
+@pytest.mark.parametrize(
+    ("horizon", "shape"), [(1, ()), (2, (3,)), (3, (2, 3)), (1, (2, 3)), (30, ()), (30, (0,))]
+)
+def test_shapes_and_types_are_kept(name, horizon, shape):
+    """The state and the release that step returns are like those of init; path has all rounds."""
+    mechanism = ALL[name](horizon, shape, scale=1.0)
+    value = jax.ShapeDtypeStruct(shape, jnp.float32)
+    first = jax.eval_shape(mechanism.init, jr.key(0))
+    second = jax.eval_shape(mechanism.step, first[0], jr.key(0), value)
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        assert one.weak_type == other.weak_type
+    path = jax.eval_shape(mechanism.path, jr.key(0))
+    assert (first[1].shape, first[1].dtype) == (shape, jnp.float32)
+    assert (path.shape, path.dtype) == ((horizon, *shape), jnp.float32)
+
+
+# --- bad arguments ---
+
+
+@every
+@pytest.mark.parametrize(
+    ("argument", "bad"),
+    [
+        *[("horizon", bad) for bad in (0, -1, 1.5, "8", True, None)],
+        *[("shape", bad) for bad in (3, (2.5,), (-1,), "ab", None)],
+        *[("scale", bad) for bad in (-1.0, np.nan, np.inf, "big")],
+        *[("noise", bad) for bad in ("uniform", None)],
+    ],
+)
+def test_a_bad_argument_is_named(name, argument, bad):
+    arguments = {"horizon": 8, "shape": (), "scale": 1.0} | {argument: bad}
+    with pytest.raises((ValueError, TypeError), match=f"^{argument} must be "):
+        ALL[name](**arguments)
+
+
+@pytest.mark.parametrize("k", [1, -3, 4, 2.0])
+def test_a_bad_branching_is_named(k):
+    with pytest.raises((ValueError, TypeError), match="^k must be "):
+        mechanisms.kary(8, (), scale=1.0, k=k)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        5,
+        (),
+        ((), ()),
+        (0.9, 0.1),
+        ((0.9,), (0.1,), (0.1,)),
+        ((0.9, 0.5), (0.1,)),
+        (((0.9,),), ((0.1,),)),
+        (("a",), ("b",)),
+        *[((decay,), (0.1,)) for decay in (0.0, 1.0, -0.5, np.nan)],
+        *[((0.9,), (scale,)) for scale in (0.0, -0.1, np.nan, np.inf)],
+    ],
+)
+def test_bad_parameters_are_named(parameters):
+    with pytest.raises(ValueError, match="^parameters must be "):
+        mechanisms.buffered(8, (), scale=1.0, parameters=parameters)
+
+
+def test_a_horizon_beyond_the_kept_parameters_is_named():
+    """2^20 + 1 is the last; with parameters of one's own there is no last."""
+    longest = max(BUFFERED) + 1
+    assert mechanisms.buffered(longest, (), scale=1.0).horizon == longest
+    with pytest.raises(ValueError, match="^horizon: .* pass parameters$"):
+        mechanisms.buffered(longest + 1, (), scale=1.0)
+    own = mechanisms.buffered(longest + 1, (), scale=1.0, parameters=((0.9,), (0.1,)))
+    assert own.horizon == longest + 1
