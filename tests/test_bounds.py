@@ -113,3 +113,58 @@ def test_curves_broadcast_in_float64():
         for i, j in np.ndindex(2, 3):
             alone = curve(float(rounds[j]), float(column[i, 0]))
             assert values[i, j] == pytest.approx(float(alone), rel=1e-13)
+
+
+def test_ftrl_by_hand():
+    """T = 1024 and so 10 levels, N = 4, epsilon = 2, term by term; without privacy at inf."""
+    log_dim = math.log(4)
+    noise = (8 * 4 * 10**1.5 * math.sqrt(log_dim) + 4 * 4 * 10 * log_dim) / 2
+    simplex = bounds.ftrl(1024, 4, 2.0, domain="simplex")
+    assert simplex == pytest.approx(math.sqrt(2 * 1024 * log_dim) + noise, rel=1e-14)
+    noise = 4 * math.sqrt(2) * 4 * 10**1.5 / 2
+    assert bounds.ftrl(1024, 4, 2.0, domain="ball") == pytest.approx(32 + noise, rel=1e-14)
+    assert bounds.ftrl(1024, 4, 2.0, domain="cube") == pytest.approx(64 + noise, rel=1e-14)
+    assert bounds.ftrl(1025, 4, 2.0, domain="ball") > 32 + noise + 10  # an eleventh level
+    assert bounds.ftrl(1024, 4, np.inf, domain="ball") == 32
+    with pytest.raises(ValueError, match="domain"):
+        bounds.ftrl(1024, 4, 2.0, domain="sphere")
+
+
+def test_the_noise_term_of_ftrl_bounds_the_range_of_the_noise():
+    """E[max <Z, x> - min <Z, x>] over 20 000 sums of 10 Laplace draws, and not by half of it."""
+    draws = np.random.default_rng(0).laplace(size=(20_000, 10, 4)).sum(axis=1)
+    scale = {"simplex": 2 * 4 * 10, "ball": 2 * 4**0.5 * 10, "cube": 2 * 10}  # epsilon = 1
+    spread = {
+        "simplex": np.ptp(draws, axis=1),
+        "ball": 2 * np.linalg.norm(draws, axis=1),
+        "cube": 2 * np.abs(draws).sum(axis=1),
+    }
+    for domain in scale:
+        plain = bounds.ftrl(1024, 4, np.inf, domain=domain)
+        term = bounds.ftrl(1024, 4, 1.0, domain=domain) - plain
+        mean = scale[domain] * spread[domain].mean()
+        assert mean < term
+        assert mean > term / 4
+
+
+def test_before_ftrl_and_ftpl_by_hand():
+    assert bounds.before_ftrl(100, 9, 0.5, domain="cube") == pytest.approx(60.0)
+    assert bounds.before_ftrl(100, 9, 0.5, domain="ball") == pytest.approx(60.0)
+    value = bounds.before_ftrl(100, 9, 0.5, domain="simplex")
+    assert value == pytest.approx(20 * math.sqrt(math.log(9)))
+    assert rounds_to(bounds.ftpl(1, 1), "1.263")
+    assert bounds.ftpl(100, 16) == pytest.approx(20 * bounds.ftpl(1, 1))
+    with pytest.raises(ValueError, match="domain"):
+        bounds.before_ftrl(100, 9, 0.5, domain="sphere")
+
+
+def test_experts_by_hand():
+    """Hedge at its best rate; the dartboard where eta <= p only; limited updates."""
+    rate = math.sqrt(8 * math.log(5) / 200)
+    assert bounds.hedge(200, 5, rate) == pytest.approx(math.sqrt(200 * math.log(5) / 2))
+    dartboard = bounds.shrinking_dartboard(300, 4, 0.01, 0.05)
+    assert dartboard == pytest.approx(3 + 100 * math.log(4) + 600 * math.exp(-5))
+    assert np.isnan(bounds.shrinking_dartboard(300, 4, 0.06, 0.05))
+    updates = bounds.limited_updates(256, 4, 2.0)
+    assert updates == pytest.approx(1 + 3.42 * 16 * math.sqrt(math.log(4)) + 16 * math.log(4))
+    assert math.sqrt(2) / (math.sqrt(2) - 1) < 3.42

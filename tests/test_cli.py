@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpjax import environments, experiments, learners
+from dpjax import environments, experiments, learners, mechanisms
 from dpjax.cli import main
 
 DIAGNOSES = str(Path(__file__).parent / "data" / "diagnoses.csv")
@@ -25,7 +25,7 @@ def call(capsys, *arguments):
 def test_list_shows_everything_with_one_line_each(capsys):
     code, out, _ = call(capsys, "list")
     assert code == 0
-    for package in (learners, environments, experiments):
+    for package in (learners, mechanisms, environments, experiments):
         for name in package.__all__:
             (line,) = [line for line in out.splitlines() if line.split()[:1] == [name]]
             assert len(line) <= 110 and line.endswith(".")

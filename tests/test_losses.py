@@ -152,6 +152,19 @@ def test_regret_on_the_real_table_is_regret_against_the_best_rule():
     assert abs(noisy.mean() - uniform) < 4 * error
 
 
+def test_learners_of_points_play_arms_drawn_from_them():
+    """FTRL and FTPL on a table: arms, regret against the best column, and delta = T^-2."""
+    table = losses.read_losses(DIAGNOSES).losses[:64]
+    for name, delta in [("ftrl", 0.0), ("ftpl", 64.0**-2)]:
+        summary = losses.play(table, name, epsilons=[1.0, np.inf], seeds=40, progress=False)
+        assert summary.regret.shape[:2] == (2, 40)
+        assert float(summary.privacy[0].delta) == pytest.approx(delta)
+        final = summary.regret[:, :, -1]
+        # 0/1 losses: a whole number of them, up to rounding.
+        np.testing.assert_allclose(final, np.round(final), atol=1e-4)
+        assert summary.switches.max() < 64
+
+
 def test_play_refuses_what_the_learner_does_not_take():
     table = np.full((8, 2), 0.5)
     with pytest.raises(ValueError, match="learner: there is no 'exp4'; known are .*exp3"):

@@ -100,6 +100,10 @@ ARM_LEARNERS: dict[str, Callable] = {
 }
 
 
+# Followed over the horizon: the paper's algorithm and the one that it improves on.
+HORIZON_LEARNERS = ("FTRL", "private FTAL")
+
+
 class Run(NamedTuple):
     """One learner on one instance, at all privacy levels."""
 
@@ -175,13 +179,15 @@ def _resampled(trials, statistic):
     """A statistic of seeds (an index array) and its 95 % interval over resampled seeds."""
     generator = np.random.default_rng(SEED)
     draws = [statistic(generator.integers(trials, size=trials)) for _ in range(RESAMPLES)]
-    return statistic(np.arange(trials)), *np.nanquantile(draws, [0.025, 0.975])
+    # Of the draws themselves: between a number and infinity there is nothing to interpolate.
+    low, high = np.quantile(draws, [0.025, 0.975], method="nearest")
+    return statistic(np.arange(trials)), float(low), float(high)
 
 
 def free_epsilon(epsilons, regret) -> float:
     """The smallest epsilon from which on mean regret is within 10 % of that without privacy.
 
-    Interpolated on the logarithm of epsilon; nan beyond the largest one, 0 below the smallest.
+    Interpolated on the logarithm of epsilon; inf beyond the largest one, 0 below the smallest.
 
     Args:
       epsilons: (P,), increasing, the last one inf.
@@ -193,7 +199,7 @@ def free_epsilon(epsilons, regret) -> float:
         return 0.0
     last = above[-1]
     if last == len(epsilons) - 2:
-        return float("nan")
+        return float("inf")
     share = (ratio[last] - 1.1) / (ratio[last] - ratio[last + 1])
     logs = np.log(epsilons[[last, last + 1]])
     return float(np.exp(logs[0] + share * (logs[1] - logs[0])))
@@ -214,8 +220,8 @@ def free_table(runs) -> list[dict]:
                 "delta": float(run.privacy[0].delta),
                 "without_privacy": float(run.regret[-1].mean()),
                 "epsilon": point,
-                "low": float(low),
-                "high": float(high),
+                "low": low,
+                "high": high,
                 "trials": run.regret.shape[1],
             }
         )
@@ -261,11 +267,11 @@ def slopes(runs, by_horizon, by_dim) -> list[dict]:
                 "learner": learner,
                 "variable": variable,
                 "slope": float(point),
-                "low": float(low),
-                "high": float(high),
+                "low": low,
+                "high": high,
                 "points": int(usable.sum()),
-                "from": float(np.min(np.asarray(x)[usable], initial=np.inf)),
-                "to": float(np.max(np.asarray(x)[usable], initial=-np.inf)),
+                "from": float(np.min(np.asarray(x, float)[usable], initial=np.inf)),
+                "to": float(np.max(np.asarray(x, float)[usable], initial=-np.inf)),
                 "printed": printed[variable] if learner.startswith("FTRL") else "",
             }
         )
@@ -385,7 +391,7 @@ def figure(runs, by_horizon, horizon):
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_ylim(plain / 2, 4 * mine[0].nothing.mean())
-        _draw_horizons(panels[4 + column], instance, by_horizon)
+        _drawhorizons(panels[4 + column], instance, by_horizon)
     for legend, source, note in [
         (panels[3], panels[0], _free_note(runs)),
         (panels[7], panels[4], "Above: final regret against i.i.d. losses, mean with 95 %\nbands. "
@@ -412,15 +418,13 @@ def _line(label, x, value, color, linestyle):
     return plot.Curve(label, x, np.full(len(x), value), None, None, style)
 
 
-def _draw_horizons(axes, instance, by_horizon):
+def _drawhorizons(axes, instance, by_horizon):
     curves = []
-    for learner, linestyle in [("FTRL", "-"), ("private FTAL", "--")]:
+    for learner, linestyle in zip(HORIZON_LEARNERS, ("-", "--"), strict=False):
         group = by_horizon[instance, learner]
         horizons = [run.horizon for run in group]
         for epsilon in (1.0, 10.0, 100.0, np.inf):
-            index = int(np.argmin(np.abs(group[0].epsilons.astype(np.float64) - epsilon)))
-            if np.isinf(epsilon):
-                index = len(group[0].epsilons) - 1
+            index = int(np.argmin(np.abs(1 / group[0].epsilons - 1 / epsilon)))
             bands = [statistics.mean_band(run.regret[index]) for run in group]
             mean, low, high = (np.array([band[i] for band in bands]) for i in range(3))
             level = "no privacy" if np.isinf(epsilon) else f"$\\epsilon$ = {epsilon:g}"
@@ -442,7 +446,7 @@ def _free_note(runs):
         for name in ("FTRL", "FTRL, Gaussian, buffered"):
             (run,) = [run for run in runs if (run.instance, run.learner) == (instance, name)]
             value = free_epsilon(run.epsilons, run.regret)
-            text = "beyond 1000" if np.isnan(value) else f"{value:.3g}"
+            text = "beyond 1000" if np.isinf(value) else f"{value:.3g}"
             shown.append(f"{text} ({'Laplace tree' if name == 'FTRL' else 'Gaussian, buffered'})")
         lines.append(f"  {instance}: " + ", ".join(shown))
     return "\n".join(lines)
@@ -480,9 +484,9 @@ def map_figure(by_horizon):
         plot.Curve("the same with our constants", horizons, ours, None, None,
                    {"color": "tab:blue", "linestyle": ":"}),
     ]  # fmt: skip
-    for learner, color in [("FTRL", "tab:blue"), ("private FTAL", "tab:red")]:
+    for learner in HORIZON_LEARNERS:
         group = by_horizon["cube", learner]
-        style = {"color": color, "linestyle": "none", "marker": "o", "markersize": 4}
+        style = {**STYLES[learner], "linestyle": "none", "marker": "o", "markersize": 4}
         label = f"{learner}: measured regret = half of the centre's"
         x = [run.horizon for run in group]
         curves.append(plot.Curve(label, x, frontier(group), None, None, style))
@@ -571,7 +575,8 @@ def parameters(horizon, trials) -> dict:
     }
 
 
-def _horizons(horizon):
+def horizons(horizon) -> list[int]:
+    """The horizons at which regret is followed: 2^8, 2^10, ... up to 4 T."""
     return [2**i for i in range(8, 31, 2) if 2**i <= 4 * horizon]
 
 
@@ -606,10 +611,10 @@ def reproduce(out="results/agarwal2017", *, horizon=HORIZON, trials=TRIALS, prog
             names = [*LEARNERS, *(ARM_LEARNERS if instance == "experts" else [])]
             for name in names:
                 runs.append(play(instance, name, horizon, trials, progress=progress))
-            for name in ("FTRL", "private FTAL"):
+            for name in HORIZON_LEARNERS:
                 by_horizon[instance, name] = [
                     play(instance, name, length, fewer, progress=progress)
-                    for length in _horizons(horizon)
+                    for length in horizons(horizon)
                 ]
             by_dim[instance, "FTRL"] = [
                 play(instance, "FTRL", horizon, fewer, dim=dim, progress=progress) for dim in dims

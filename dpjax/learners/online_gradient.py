@@ -40,7 +40,7 @@ def online_gradient(
     neighbours="replace",
     unit="round",
 ) -> Learner:
-    """Projected online gradient steps by any optax optimizer, on privately released gradients.
+    """Projected steps of any optax optimizer on privately released gradients.
 
     The gradient of a linear loss is its loss vector. What the optimizer sees of round t is
     g~_t = L~_t - L~_(t-1), the difference of two noisy prefix sums: their noise cancels in the sum

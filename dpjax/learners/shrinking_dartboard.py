@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, at, full
+from dpjax.core import Array, Learner, Privacy, add_losses, at, full
 
 
 class ShrinkingDartboardState(NamedTuple):
@@ -23,9 +23,7 @@ class ShrinkingDartboardState(NamedTuple):
 
 
 class ShrinkingDartboardReport(NamedTuple):
-    resampled: (
-        Array  # () int32, draws after the first, that of the never played round T + 1 included
-    )
+    resampled: Array  # () int32, draws after the first, a never played last one included
     refused: Array  # () int32, draws that the coins asked for after the budget had run out
     clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
 
@@ -165,13 +163,6 @@ def printed_epsilon(horizon, setting, delta):
     return 5.0 * rate / restart + square + 20.0 * rate * root
 
 
-def add(whole, part, loss):
-    """L + loss, for losses in [0, 1]: the whole part is counted in integers, and so exact."""
-    part = part + loss
-    carry = jnp.floor(part)
-    return whole + carry.astype(jnp.int32), part - carry
-
-
 def probabilities(whole, part, rate):
     """P = w / sum w with weights w = (1 - eta)^L."""
     losses = (whole - jnp.min(whole)).astype(jnp.float32) + part
@@ -267,7 +258,7 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
         coin_key, arm_key = jr.split(key)
         inside = jnp.clip(loss, 0.0, 1.0)
         clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
-        whole, part = add(state.whole, state.part, inside)
+        whole, part = add_losses(state.whole, state.part, inside)
         keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * at(inside, state.arm))
         asked = jr.uniform(coin_key) >= keep
         granted = asked & (state.draws < budget)

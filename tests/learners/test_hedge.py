@@ -11,7 +11,8 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, sweep
-from dpjax.learners.hedge import add, declared_epsilon, hedge, probabilities
+from dpjax.core import add_losses
+from dpjax.learners.hedge import declared_epsilon, hedge, probabilities
 
 EPSILONS = [1e-9, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, np.inf]
 
@@ -202,7 +203,7 @@ def test_sums_over_a_million_rounds():
 
     def one_round(_, carry):
         whole, part, plain = carry
-        return *add(whole, part, losses), plain + losses
+        return *add_losses(whole, part, losses), plain + losses
 
     zero = jnp.zeros(5, jnp.float32)
     sums = jax.jit(lambda: lax.fori_loop(0, rounds, one_round, (zero.astype(int), zero, zero)))
