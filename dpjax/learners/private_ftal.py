@@ -31,7 +31,7 @@ def private_ftal(
     unit="round",
     strong_convexity=None,
 ) -> Learner:
-    """Private follow the approximate leader: each loss gets a quadratic around its own action.
+    """Private follow the approximate leader: losses get quadratics around their actions.
 
     With L~_t the noisy sum of the gradients, which for linear losses are the loss vectors,
 
