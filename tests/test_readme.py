@@ -5,24 +5,39 @@ from pathlib import Path
 
 import numpy as np
 
-from dpjax import environments, learners
+from dpjax import environments, learners, mechanisms
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_example_runs():
-    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+def test_the_python_examples_run():
+    first, second = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names = {}
-    exec(example, names)
-    regret = names["result"].regret
-    assert regret.shape == (3, 1000, 100)
-    final = regret[:, :, -1].mean(axis=1)
-    assert (np.diff(final) < 0).all()  # more privacy, more regret
+    exec(first, names)
+    assert names["result"].regret.shape == (3, 1000, 100)
+    exec(second, names)
+    assert names["private_result"].regret.shape == (3, 200, 100)
+    for name in ("result", "private_result"):
+        final = names[name].regret[:, :, -1].mean(axis=1)
+        assert (np.diff(final) < 0).all()  # more privacy, more regret
 
 
-def test_every_learner_and_environment_is_named():
-    for name in [*learners.__all__, *environments.__all__]:
+def test_the_errors_of_the_mechanisms_are_theirs():
+    """The README's table, to its printed digits, from the factorizations."""
+    rows = re.findall(r"^\| `(\w+)`.* \| ([\d.]+) \| ([\d.]+) \|$", README, flags=re.MULTILINE)
+    assert {name for name, *_ in rows} == set(mechanisms.__all__) - {"exact"}
+    for name, *printed in rows:
+        for noise, error in zip(("laplace", "gaussian"), printed, strict=True):
+            mechanism = getattr(mechanisms, name)(1024, (), scale=1.0, noise=noise)
+            draw = 2.0 if noise == "laplace" else 1.0
+            sensitivity = mechanism.sensitivity[noise == "gaussian"]
+            exact = sensitivity * np.sqrt(draw * mechanism.variance()[1:].mean())
+            assert f"{exact:.3g}" == f"{float(error):.3g}", (name, noise)
+
+
+def test_every_learner_mechanism_and_environment_is_named():
+    for name in [*learners.__all__, *mechanisms.__all__, *environments.__all__]:
         assert f"`{name}`" in README, name
 
 
