@@ -35,6 +35,8 @@ class Factorization(NamedTuple):
 def check(horizon, shape, scale, law) -> tuple[int, tuple[int, ...]]:
     """The horizon and the shape as Python integers; refuses bad arguments by name."""
     horizon = _check.size(1, horizon=horizon)
+    if not isinstance(shape, tuple | list):
+        raise TypeError(f"shape must be a tuple of integers, got {shape!r}")
     shape = tuple(_check.size(0, shape=length) for length in shape)
     _check.non_negative(scale=scale)
     _check.one_of("laplace", "gaussian", noise=law)
