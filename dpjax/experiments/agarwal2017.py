@@ -390,7 +390,8 @@ def figure(runs, by_horizon, horizon):
         plot.label_axes(axes, f"{instance}, T = {horizon}, N = {DIM}", xlabel="epsilon")
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_ylim(plain / 2, 4 * mine[0].nothing.mean())
+        least = min(run.regret.mean(axis=1).min() for run in mine)
+        axes.set_ylim(0.7 * least, 2 * mine[0].nothing.mean())
         _drawhorizons(panels[4 + column], instance, by_horizon)
     for legend, source, note in [
         (panels[3], panels[0], _free_note(runs)),
@@ -498,7 +499,7 @@ def map_figure(by_horizon):
     plot.label_axes(
         axes,
         f"Above its line a bound says something; cube, N = {DIM}, constants 1\n"
-        f"Shaded: only the paper's does, from T = 2^{int(np.log2(crossing))} on",
+        f"Shaded: only the paper's does, from $T = 2^{{{int(np.log2(crossing))}}}$ on",
         xlabel="horizon T",
         ylabel="epsilon",
     )
