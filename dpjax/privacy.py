@@ -74,12 +74,16 @@ def _log_mills_decrease(x, length):
     R' = x R - 1, so the difference is the integral of 1 - x R(x), which is positive. (It is used
     for x > -1 only, where R does not overflow.)
     """
-    short = jnp.minimum(length, 1.0)
-    points = jnp.maximum(x, -1.0)[..., None] + short[..., None] * _real(0.5 + 0.5 * _NODES)
-    # 1 - x R(x) > 1 / (x^2 + 3), which is what remains of it far out, where it cancels.
-    slopes = jnp.maximum(1.0 - points * jnp.exp(_log_mills(points)), 1.0 / (points**2 + 3.0))
+    short, start = jnp.minimum(length, 1.0), jnp.maximum(x, -1.0)
+
+    def slope(point):
+        # 1 - x R(x) > 1 / (x^2 + 3), which is what remains of it far out, where it cancels.
+        return jnp.maximum(1.0 - point * jnp.exp(_log_mills(point)), 1.0 / (point * point + 3.0))
+
     # Added in a fixed order: that of jnp.sum depends on how many values are computed side by side.
-    integral = 0.5 * short * sum(w * slopes[..., i] for i, w in enumerate(_WEIGHTS.tolist()))
+    integral = 0.0
+    for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
+        integral = integral + 0.5 * weight * short * slope(start + short * (0.5 + 0.5 * node))
     larger, smaller = _log_mills(x), _log_mills(x + jnp.maximum(length, 1.0))
     difference = larger + jnp.log1p(-jnp.exp(smaller - larger))
     return jnp.where(length < 1.0, jnp.log(integral), difference)
