@@ -61,7 +61,7 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
     def init(key):
         del key
         walk = jnp.zeros((height, *shape), jnp.float32)
-        ahead = jnp.zeros((max(height - 1, 0), half if height > 1 else 0, *shape), jnp.float32)
+        ahead = jnp.zeros((max(height - 1, 0), half, *shape), jnp.float32)
         state = KaryState(jnp.zeros((), jnp.int32), walk, ahead)
         return state, jnp.zeros(shape, jnp.float32)
 

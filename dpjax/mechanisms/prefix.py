@@ -94,7 +94,7 @@ def from_noise(init, step, path, horizon, shape, factorization) -> Mechanism:
 
 def interleave(walk, steps):
     """Rows a_0, b_0, a_1, b_1, ... of two arrays of the same shape."""
-    return jnp.stack([walk, steps], axis=1).reshape(-1, *walk.shape[1:])
+    return jnp.stack([walk, steps], axis=1).reshape(2 * len(walk), *walk.shape[1:])
 
 
 def read(buffer, index):
@@ -106,7 +106,7 @@ def read(buffer, index):
 def write(buffer, index, value):
     """``buffer`` with ``value`` at ``index`` along the first axis."""
     levels = jnp.arange(buffer.shape[0]).reshape(-1, *[1] * (buffer.ndim - 1))
-    return jnp.where(levels == index, value, buffer)
+    return jnp.where(levels == index, value[None], buffer)
 
 
 def prefix_matrix(horizon) -> np.ndarray:

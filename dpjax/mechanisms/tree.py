@@ -58,7 +58,8 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
 
     def complete(key, t, walk):
         """Fresh draws up to h in all."""
-        missing = height - lax.population_count(t)
+        # Beyond the horizon, where nothing is released, there may be more than h bits.
+        missing = jnp.maximum(height - lax.population_count(t), 0)
         if noise == "gaussian":
             extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(noise, key, shape, scale)
             return walk + extra
@@ -76,7 +77,7 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
 
     def init(key):
         zero = jnp.zeros((), jnp.int32)
-        walk = jnp.zeros((height, *shape), jnp.float32)
+        walk = jnp.zeros((max(height, 1), *shape), jnp.float32)
         return TreeState(zero, walk), release(key, zero, jnp.zeros(shape, jnp.float32))
 
     def step(state, key):
@@ -147,12 +148,13 @@ def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     """
     horizon, shape = check(horizon, shape, scale, noise)
     height = (horizon - 1).bit_length()
-    weights = 2.0 ** np.arange(height) / (2.0 ** (np.arange(height) + 1) - 1)
+    levels = np.arange(max(height, 1))
+    weights = 2.0**levels / (2.0 ** (levels + 1) - 1)
     weight = jnp.asarray(weights, jnp.float32)
 
     def init(key):
         del key
-        zeros = jnp.zeros((height, *shape), jnp.float32)
+        zeros = jnp.zeros((len(levels), *shape), jnp.float32)
         return HonakerState(jnp.zeros((), jnp.int32), zeros, zeros), jnp.zeros(shape, jnp.float32)
 
     def step(state, key):
@@ -191,7 +193,7 @@ def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
         return walk[:horizon]
 
     def variance():
-        bits = np.arange(horizon)[:, None] >> np.arange(height) & 1
+        bits = np.arange(horizon)[:, None] >> levels & 1
         return bits @ weights
 
     def matrices():
