@@ -1,0 +1,109 @@
+"""FTPL: the law of its perturbation, what privacy adds, and the printed scale."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import bounds, domains, environments, learners, mechanisms, sweep
+from dpjax.learners.ftpl import default_perturbation, printed_scale
+
+HORIZON, DIM = 64, 3
+# A domain whose linear minimizer shows what it was given.
+WINDOW = domains.ball(DIM)._replace(minimizer=lambda g: g)
+
+
+def perturbations(learner, seeds=4000):
+    """L~_t - L_t on losses that are 0, as the minimizer sees it: (seeds, T, d)."""
+
+    def one(key):
+        state, first = learner.init(jr.fold_in(key, 0))
+
+        def one_round(state, t):
+            state, seen = learner.step(state, jr.fold_in(key, t), jnp.zeros(DIM))
+            return state, seen
+
+        _, rest = jax.lax.scan(one_round, state, jnp.arange(1, HORIZON))
+        return jnp.concatenate([first[None], rest])
+
+    return np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(1), seeds)))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1000.0, np.inf])
+def test_each_prefix_is_perturbed_by_the_larger_of_what_privacy_and_a_leader_need(epsilon):
+    """KS of 4000 draws at several t, the first included; half of it is rejected."""
+    seen = perturbations(learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6))
+    needed = default_perturbation(HORIZON, WINDOW.losses)
+    assert needed == pytest.approx(8 / (2 * np.pi * 3) ** 0.25)
+    private = 0.0
+    if np.isfinite(epsilon):
+        from dp_accounting import get_sigma_gaussian
+
+        private = get_sigma_gaussian(epsilon, 1e-6) * 2.0 * 6  # Delta_2 sqrt(D), D nodes a prefix
+    expected = max(needed, private)
+    assert (private > needed) == (epsilon == 0.5)
+    for t in (0, 1, 7, 32, 63):
+        assert stats.kstest(seen[:, t, 0] / expected, "norm").pvalue > 1e-3
+        assert stats.kstest(seen[:, t, 1] / (expected / 2), "norm").pvalue < 1e-9
+
+
+def test_without_privacy_any_mechanism_leaves_the_leaders_own_perturbation():
+    """The same draws: only the mechanism's are gone."""
+    plays = [
+        perturbations(
+            learners.ftpl(HORIZON, WINDOW, epsilon=np.inf, delta=1e-6, mechanism=mechanism), 10
+        )
+        for mechanism in (mechanisms.tree, mechanisms.buffered, mechanisms.exact)
+    ]
+    np.testing.assert_array_equal(plays[0], plays[1])
+    np.testing.assert_array_equal(plays[0], plays[2])
+    silent = learners.ftpl(HORIZON, WINDOW, epsilon=np.inf, delta=1e-6, perturbation=0.0)
+    np.testing.assert_array_equal(perturbations(silent, 3), 0.0)
+
+
+def test_regret_bound_on_the_ball():
+    """1.263 d^(1/4) sqrt(T) while privacy is free: 200 trials against three adversaries."""
+    domain = domains.ball(DIM)
+    for kind in ("iid", "switching", "alternating"):
+
+        def game(epsilon, kind=kind):
+            learner = learners.ftpl(256, domain, epsilon=epsilon, delta=1e-6)
+            return learner, environments.linear_losses(domain, kind, period=32)
+
+        regret = sweep(game, np.array([np.inf]), 200, jr.key(0), checkpoints=1, progress=False)
+        final = regret.regret[0, :, -1]
+        assert final.mean() + 4 * stats.sem(final) < bounds.ftpl(256, DIM)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_the_printed_scale_is_private_and_at_least_three_times_ours(epsilon):
+    """On the paper's instances at T = 128 and 2^14, of the share that privacy asks for."""
+    for horizon in (128, 2**14):
+        nodes, delta = np.log2(horizon), 1e-6
+        for losses in (domains.box_losses(10), domains.ball_losses(10), domains.l1_losses(10)):
+            printed = float(printed_scale(horizon, losses, epsilon, delta))
+            first = losses.norms[1] * np.sqrt(horizon / (10**0.5 * nodes))
+            second = 10**0.5 / epsilon * nodes * np.log(nodes / delta)
+            assert printed == pytest.approx(max(first, second), rel=1e-5)
+            from dp_accounting import get_sigma_gaussian
+
+            ours = get_sigma_gaussian(epsilon, delta) * losses.diameters[1] * nodes**0.5
+            assert printed > 3 * ours
+    learner = learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6, calibration="printed")
+    scale = float(printed_scale(HORIZON, WINDOW.losses, epsilon, 1e-6)) * 6**0.5
+    assert perturbations(learner, 1000).std() == pytest.approx(scale, rel=0.05)
+
+
+def test_bad_arguments_are_named():
+    for changes, message in [
+        ({"delta": 0.0}, "delta must be strictly between 0 and 1"),
+        ({"perturbation": -1.0}, "perturbation must be at least 0"),
+        ({"mechanism": mechanisms.kary, "calibration": "printed"}, "calibration"),
+        ({"calibration": "paper"}, "calibration must be one of"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            learners.ftpl(8, WINDOW, **{"epsilon": 1.0, "delta": 1e-6, **changes})
+    with pytest.raises(TypeError, match="delta"):
+        learners.ftpl(8, WINDOW, epsilon=1.0)

@@ -1,0 +1,264 @@
+"""FTRL: the paper's key lemma, its bound, plain FTRL without noise, and what noise does."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import bounds, domains, environments, learners, mechanisms, simulate, sweep
+
+HORIZON = 64
+TREE = partial(mechanisms.tree, identical_law=True)
+DOMAINS = {"simplex": domains.simplex(3), "ball": domains.ball(3), "cube": domains.cube(3)}
+
+
+def numpy_ftrl(domain, losses, rate):
+    """The points x_1 .. x_T in float64, from the equations."""
+    sums = np.concatenate([np.zeros((1, losses.shape[1])), np.cumsum(losses, axis=0)])[:-1]
+    if domain == "simplex":
+        weights = np.exp(-rate * (sums - sums.min(axis=1, keepdims=True)))
+        return weights / weights.sum(axis=1, keepdims=True)
+    points = -rate * sums / 2
+    if domain == "cube":
+        return np.clip(points, -1, 1)
+    return points / np.maximum(1, np.linalg.norm(points, axis=1, keepdims=True))
+
+
+def play(learner, losses, key):
+    """The points of a learner on a table of losses, (T, d)."""
+    state, point = learner.init(jr.fold_in(key, 0))
+
+    def one_round(carry, t):
+        state, point = carry
+        return learner.step(state, jr.fold_in(key, t), losses[t - 1]), point
+
+    return jax.lax.scan(one_round, (state, point), jnp.arange(1, len(losses) + 1))[1]
+
+
+@cache
+def table(name):
+    """Losses of a domain's own set in which one direction stands out."""
+    losses = DOMAINS[name].losses
+    directions = jr.normal(jr.key(3), (HORIZON, 3)) + jnp.array([0.5, 0.0, -0.5])[None]
+    return jax.vmap(losses.maximizer)(directions)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_without_privacy_it_is_ftrl(name):
+    """Exponential weights, and lazy projections, in float64; the default rate is explicit."""
+    rate = {"simplex": np.sqrt(8 * np.log(3) / 64), "ball": 2 / 8, "cube": np.sqrt(4 * 3 / 64)}
+    learner = learners.ftrl(HORIZON, DOMAINS[name], epsilon=np.inf)
+    expected = numpy_ftrl(name, np.asarray(table(name), np.float64), rate[name])
+    np.testing.assert_allclose(play(learner, table(name), jr.key(0)), expected, atol=2e-6)
+    wrong = numpy_ftrl(name, np.asarray(table(name), np.float64), 2 * rate[name])
+    assert np.abs(wrong - expected).max() > 0.01
+
+
+@pytest.mark.parametrize("mechanism", mechanisms.__all__)
+def test_any_mechanism_without_noise_is_exact(mechanism):
+    learner = learners.ftrl(
+        HORIZON, DOMAINS["ball"], epsilon=np.inf, mechanism=getattr(mechanisms, mechanism)
+    )
+    plain = learners.ftrl(HORIZON, DOMAINS["ball"], epsilon=1.0, mechanism=mechanisms.exact)
+    points = play(learner, table("ball"), jr.key(0))
+    np.testing.assert_allclose(points, play(plain, table("ball"), jr.key(1)), atol=1e-6)
+    assert learner.privacy.epsilon == plain.privacy.epsilon == np.inf
+
+
+def one_shot_regrets(name, scale, levels, trials):
+    """Regrets of the algorithm that draws Z, a sum of Laplace draws, once: argmin with L + Z."""
+    losses = np.asarray(table(name), np.float64)
+    rate = float(np.sqrt(DOMAINS[name].regularizer.range / HORIZON))
+    rate /= np.sqrt(DOMAINS[name].regularizer.stability(DOMAINS[name].losses))
+    sums = jnp.concatenate([jnp.zeros((1, 3)), jnp.cumsum(table(name), axis=0)])[:-1]
+
+    def one(key):
+        noise = scale * jr.laplace(key, (levels, 3)).sum(axis=0)
+        points = jax.vmap(lambda s: DOMAINS[name].regularizer.argmin(s + noise, rate))(sums)
+        return jnp.sum(points * losses.astype(np.float32))
+
+    suffered = jax.jit(jax.vmap(one))(jr.split(jr.key(11), trials))
+    total = jnp.asarray(losses.sum(axis=0), jnp.float32)
+    return np.asarray(suffered) - float(total @ DOMAINS[name].minimizer(total))
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_expected_regret_is_that_of_noise_drawn_once(name):
+    """The paper's key lemma, with one law over the rounds: two means of 20 000 trials each.
+
+    Half the draws give another mean.
+    """
+    domain, trials, epsilon = DOMAINS[name], 20_000, 8.0
+    learner = learners.ftrl(HORIZON, domain, epsilon=epsilon, mechanism=TREE)
+    environment = environments.linear_losses(domain, table(name))
+
+    def regret(key):
+        return simulate(learner, environment, key, checkpoints=1).regret[-1]
+
+    ours = np.asarray(jax.jit(jax.vmap(regret))(jr.split(jr.key(5), trials)))
+    scale = 6 * domain.losses.diameters[0] / epsilon
+    once = one_shot_regrets(name, scale, 6, trials)
+    error = np.hypot(stats.sem(ours), stats.sem(once))
+    assert abs(ours.mean() - once.mean()) < 4 * error
+    fewer = one_shot_regrets(name, scale, 3, trials)
+    assert abs(ours.mean() - fewer.mean()) > 6 * error
+
+
+def swept(kind, name, epsilon, **options):
+    """Final regrets of 400 trials."""
+
+    def game(epsilon):
+        learner = learners.ftrl(HORIZON, DOMAINS[name], epsilon=epsilon, mechanism=TREE, **options)
+        return learner, environments.linear_losses(DOMAINS[name], kind, period=16)
+
+    points = np.array(epsilon, np.float32)
+    return sweep(game, points, 400, jr.key(2), checkpoints=1, progress=False).regret[..., -1]
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_the_regret_bound_holds_against_oblivious_losses(name):
+    """2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>], for the mean of 400 trials."""
+    epsilons = [0.5, 4.0, np.inf]
+    for kind in ("iid", "drifting", "switching", "alternating"):
+        regret = swept(kind, name, epsilons)
+        losses = DOMAINS[name].losses
+        plain = 2 * np.sqrt(
+            DOMAINS[name].regularizer.range * DOMAINS[name].regularizer.stability(losses) * HORIZON
+        )
+        draws = np.random.default_rng(0).laplace(size=(4000, 6, 3)).sum(axis=1)
+        spread = {
+            "simplex": np.ptp(draws, axis=1),
+            "ball": 2 * np.linalg.norm(draws, axis=1),
+            "cube": 2 * np.abs(draws).sum(axis=1),
+        }[name].mean()
+        scale = 6 * losses.diameters[0] / np.array(epsilons)
+        means, errors = regret.mean(axis=1), stats.sem(regret, axis=1)
+        assert (means + 4 * errors < plain + scale * spread).all()
+
+
+def test_half_the_noise_shows():
+    """In the mean regret and in the law of x_T: KS rejects at 2000 trials; the same law passes."""
+    domain = DOMAINS["ball"]
+
+    def last(epsilon, key):
+        learner = learners.ftrl(HORIZON, domain, epsilon=epsilon)
+        return play(learner, table("ball"), key)[-1, 0]
+
+    draw = jax.jit(jax.vmap(last, (None, 0)))
+    keys = jr.split(jr.key(1), 4000)
+    law = np.asarray(draw(8.0, keys[:2000]))
+    again, half = np.asarray(draw(8.0, keys[2000:])), np.asarray(draw(16.0, keys[2000:]))
+    assert stats.ks_2samp(law, again).pvalue > 1e-3
+    assert stats.ks_2samp(law, half).pvalue < 1e-6
+    regret = swept("iid", "ball", [8.0, 16.0])
+    difference = regret[0] - regret[1]
+    assert difference.mean() > 4 * stats.sem(difference)
+
+
+def test_regret_on_losses_and_on_noisy_losses_agree_in_expectation():
+    """Lemma 4.3: fed l_t + n_t, independent and of mean 0, its regret on l is that on l + n.
+
+    20 000 trials along the same runs; noise of another mean does not leave it so.
+    """
+    domain = DOMAINS["ball"]
+    learner = learners.ftrl(HORIZON, domain, epsilon=np.inf, losses=domains.ball_losses(3, 10.0))
+    losses = table("ball")
+    best = -jnp.ones(3) / 3**0.5  # a fixed point
+
+    def difference(key, shift):
+        noise = jr.laplace(key, losses.shape) + shift * jnp.linspace(0, 1, HORIZON)[:, None]
+        noisy = losses + noise
+        points = play(learner, noisy, key)
+        return jnp.sum((points - best[None]) * losses) - jnp.sum((points - best[None]) * noisy)
+
+    keys = jr.split(jr.key(9), 20_000)
+    centred = np.asarray(jax.jit(jax.vmap(lambda k: difference(k, 0.0)))(keys))
+    assert abs(centred.mean()) < 4 * stats.sem(centred)
+    shifted = np.asarray(jax.jit(jax.vmap(lambda k: difference(k, 0.5)))(keys))
+    assert abs(shifted.mean()) > 6 * stats.sem(shifted)
+
+
+def test_ones_own_regularizer_and_domain_play():
+    """A quadratic with two curvatures, and a ball known by its linear minimizer only."""
+    ball = domains.ball(3)
+    curvature = jnp.array([1.0, 2.0, 4.0])
+    own = domains.numerical_regularizer(
+        ball, lambda x: jnp.sum(curvature * x * x) / 2, range=2.0, strong_convexity=1.0,
+        smoothness=4.0,
+    )  # fmt: skip
+    by_minimizer = domains.from_minimizer(
+        3, ball.minimizer, centre=np.zeros(3), diameter=2.0, losses=ball.losses, steps=30
+    )
+    total = jnp.sum(table("ball"), axis=0)
+    best = float(total @ ball.minimizer(total))
+    for domain, regularizer in [(ball, own), (by_minimizer, None)]:
+        learner = learners.ftrl(HORIZON, domain, epsilon=1000.0, regularizer=regularizer)
+        points = play(learner, table("ball"), jr.key(0))
+        used = domain.regularizer if regularizer is None else regularizer
+        bound = 2 * np.sqrt(used.range * used.stability(domain.losses) * HORIZON)
+        assert float(jnp.sum(points * table("ball"))) - best < bound
+        assert np.linalg.norm(points[-1]) > 0.3
+    # x = -(s / curvature) inside the ball.
+    s = jnp.array([0.2, -0.4, 0.8])
+    np.testing.assert_allclose(own.argmin(s), -s / curvature, atol=1e-5)
+
+
+def test_printed_scale_and_where_it_is_refused():
+    """|Y|_1 log2 T / epsilon: half of ours for symmetric losses at T = 64, ours for [0, 1]."""
+    losses = domains.box_losses(3)
+    point = {"epsilon": 1.0, "losses": losses}
+    printed = learners.ftrl(64, domains.simplex(3), calibration="printed", **point)
+    assert printed.privacy.calibration == "printed"
+
+    def spread(learner):
+        keys = jr.split(jr.key(0), 2000)
+        step = jax.jit(
+            jax.vmap(lambda key: learner.step(learner.init(key)[0], key, jnp.zeros(3))[0])
+        )
+        return np.asarray(step(keys).sums.mechanism.noise.walk).std()
+
+    derived = learners.ftrl(64, domains.simplex(3), **point)
+    assert spread(derived) / spread(printed) == pytest.approx(2.0, rel=0.05)
+    with pytest.raises(ValueError, match="calibration"):
+        learners.ftrl(
+            64, domains.simplex(3), calibration="printed", noise="gaussian", delta=1e-6, **point
+        )
+    with pytest.raises(ValueError, match="calibration"):
+        learners.ftrl(
+            64, domains.simplex(3), calibration="printed", mechanism=mechanisms.kary, **point
+        )
+
+
+def test_the_bound_as_a_curve_is_the_one_of_these_rates():
+    """bounds.ftrl without noise is 2 sqrt(D_R S T) of the paper's instances."""
+    instances = {
+        "simplex": (domains.simplex(5), domains.box_losses(5)),
+        "ball": (domains.ball(5), domains.ball_losses(5)),
+        "cube": (domains.cube(5), domains.l1_losses(5)),
+    }
+    for name, (domain, losses) in instances.items():
+        regularizer = domain.regularizer
+        value = 2 * np.sqrt(regularizer.range * regularizer.stability(losses) * 200)
+        assert bounds.ftrl(200, 5, np.inf, domain=name) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"losses": domains.box_losses(4)},
+            "losses must have the dimension of the domain, 3, got 4",
+        ),
+        ({"losses": "box"}, "losses must be a LossSet"),
+        ({"rate": 0.0}, "rate must be greater than 0"),
+        ({"calibration": "paper"}, "calibration must be one of"),
+        ({"noise": "gaussian"}, "delta must be given"),
+    ],
+)
+def test_bad_arguments_are_named(changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        learners.ftrl(8, domains.simplex(3), **{"epsilon": 1.0, **changes})

@@ -1,0 +1,51 @@
+"""Private follow the approximate leader: it minimizes what it says."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+from scipy import optimize
+
+from dpjax import domains, learners
+
+HORIZON, CURVATURE = 12, 0.3
+
+
+def test_each_point_minimizes_the_noisy_sum_plus_quadratics_around_its_own_past():
+    """On the ball, against scipy.optimize at the released sums, with noise and without."""
+    domain = domains.ball(3)
+    losses = np.array(jr.normal(jr.key(0), (HORIZON, 3)))
+    losses /= np.linalg.norm(losses, axis=1, keepdims=True)
+    for epsilon in (5.0, np.inf):
+        learner = learners.private_ftal(
+            HORIZON, domain, epsilon=epsilon, strong_convexity=CURVATURE
+        )
+        state, point = learner.init(jr.key(1))
+        played = [np.asarray(point, np.float64)]
+        for t in range(1, HORIZON):
+            # What is released: the sum kept by the mechanism, and its noise.
+            state, point = learner.step(state, jr.fold_in(jr.key(1), t), jnp.asarray(losses[t - 1]))
+            inner = state.sums.mechanism
+            level = (t & -t).bit_length() - 1
+            release = np.asarray(inner.total + inner.noise.walk[level], np.float64)
+
+            def objective(w, release=release, past=tuple(played)):
+                return release @ w + CURVATURE / 2 * sum(np.sum((w - v) ** 2) for v in past)
+
+            found = optimize.minimize(
+                objective, np.zeros(3), method="SLSQP", options={"ftol": 1e-12, "maxiter": 300},
+                constraints={"type": "ineq", "fun": lambda w: 1 - w @ w},
+            )  # fmt: skip
+            assert objective(np.asarray(point, np.float64)) <= found.fun + 1e-4 * (
+                1 + abs(found.fun)
+            )
+            assert np.linalg.norm(point) <= 1 + 1e-6
+            played.append(np.asarray(point, np.float64))
+
+
+def test_default_curvature_is_the_least_of_its_bound():
+    """H = sqrt(2 A / (D^2 T)), A = (G^2 / 2)(1 + ln T): the step after a small loss shows it."""
+    domain, loss = domains.ball(3, 100.0), jnp.array([0.001, 0.0, 0.0])
+    learner = learners.private_ftal(100, domain, epsilon=np.inf)
+    _, point = learner.step(learner.init(jr.key(0))[0], jr.key(0), loss)
+    curvature = np.sqrt((1 + np.log(100)) / (200.0**2 * 100))
+    np.testing.assert_allclose(point, [-0.001 / curvature, 0, 0], rtol=1e-4)
