@@ -102,8 +102,8 @@ def suffered(losses):
 
 
 def test_the_examples_cover_the_registry():
-    """A new environment comes with an example here."""
-    assert set(EXAMPLES) == set(environments.__all__)
+    """A new environment over arms comes with an example here; linear_losses has its own file."""
+    assert set(EXAMPLES) == set(environments.__all__) - {"linear_losses"}
 
 
 @every_environment
