@@ -1,5 +1,6 @@
 """What README.md says is so."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -61,3 +62,19 @@ def test_numbers_of_the_table_are_those_of_the_measured_file():
     cells = re.findall(r"\d+ -\d+ \+\d+", README)
     assert len(cells) == 50
     assert set(cells) == known
+
+
+def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
+    """Each row of the README's second table stands in agarwal2017_free.csv, to three digits."""
+    path = ROOT / "benchmarks" / "agarwal2017" / "agarwal2017_free.csv"
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name in dict.fromkeys(row["learner"] for row in rows):
+        cells = []
+        for instance in ("experts", "sphere", "cube"):
+            mine = [row for row in rows if (row["instance"], row["learner"]) == (instance, name)]
+            values = [float(mine[0][key]) for key in ("epsilon", "low", "high")] if mine else []
+            text = "{:.3g} ({:.3g} to {:.3g})".format(*values) if mine else ""
+            cells.append("beyond 1000" if "inf (" in text else text)
+        (line,) = [line for line in README.splitlines() if line.startswith(f"| {name} |")]
+        assert [cell.strip() for cell in line.split("|")[3:6]] == cells
