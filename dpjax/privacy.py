@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import log_ndtr
+from jax.scipy.special import log_ndtr, ndtr
 
+_ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 _LOG_ROOT_2_PI = float(np.log(2.0 * np.pi) / 2.0)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
@@ -64,8 +65,14 @@ def zcdp_scale(sensitivity, epsilon, delta):
 
 
 def _log_mills(x):
-    """ln R(x), R(x) = Phi(-x) / phi(x) the Mills ratio of the standard normal law."""
-    return log_ndtr(-x) + 0.5 * x * x + _LOG_ROOT_2_PI
+    """ln R(x), R(x) = Phi(-x) / phi(x) the Mills ratio of the standard normal law.
+
+    The sum rounds to multiples of x^2 2^-24 in float32, so from 200 on R(x) is a convergent of its
+    continued fraction, (x^2 + 2) / (x^3 + 3 x), within 6 / x^6.
+    """
+    near, far = jnp.minimum(x, 200.0), jnp.maximum(x, 200.0)
+    sum_ = log_ndtr(-near) + 0.5 * near * near + _LOG_ROOT_2_PI
+    return jnp.where(x < 200.0, sum_, jnp.log1p(-1.0 / (far * far + 3.0)) - jnp.log(far))
 
 
 def _log_mills_decrease(x, length):
@@ -93,28 +100,53 @@ def _log_delta(mu, epsilon):
     """ln delta of a mu-GDP release at epsilon, and its derivative by ln mu.
 
     With a = epsilon / mu - mu / 2 and b = a + mu, e^epsilon phi(b) = phi(a), hence
-    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)); its derivative by mu is phi(a).
+    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)); its derivative by mu is phi(a), and
+    by epsilon -phi(a) R(b).
     """
-    a = epsilon / mu - 0.5 * mu
-    decrease = _log_mills_decrease(a, mu)
-    return decrease - 0.5 * a * a - _LOG_ROOT_2_PI, mu * jnp.exp(-decrease)
+    # Beyond 1000 standard deviations delta is 0 or 1; the square is still a float32.
+    a = jnp.clip(jnp.where(epsilon == 0.0, 0.0, epsilon / mu) - 0.5 * mu, -1e3, 1e3)
+    log_density = -0.5 * a * a - _LOG_ROOT_2_PI
+    right = log_density + _log_mills_decrease(a, mu)
+    # R(a) is huge left of 0, and there Phi(-a) does not cancel (b > -a > 1).
+    left = jnp.log(ndtr(-a) - jnp.exp(log_density + _log_mills(a + mu)))
+    value = jnp.where(a < -1.0, left, right)
+    return value, mu * jnp.exp(log_density - value)
+
+
+def _largest(value):
+    """Where epsilon / mu - mu / 2 still means something: from here on zCDP is as exact.
+
+    Both terms are sqrt(epsilon / 2) there, a tenth of the inverse of the rounding unit.
+    """
+    return 0.01 / jnp.finfo(value.dtype).eps ** 2
 
 
 def gaussian_delta(mu, epsilon):
     """The delta at epsilon of a mu-GDP release, such as one Gaussian mechanism.
 
     Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
-    Theorem 8. For mu > 0 and finite epsilon.
+    Theorem 8. For epsilon >= 0; 0 at mu = 0 and at epsilon = inf, else 1 at mu = inf.
     """
     mu, epsilon = jnp.broadcast_arrays(_real(mu), _real(epsilon))
-    return jnp.exp(jnp.minimum(_log_delta(mu, epsilon)[0], 0.0))
+    delta = jnp.exp(jnp.minimum(_log_delta(mu, epsilon)[0], 0.0))
+    return jnp.where(jnp.isinf(epsilon), 0.0, delta)
+
+
+def gaussian_epsilon(mu, delta):
+    """The epsilon at delta of a mu-GDP release: :func:`gaussian_delta` there is delta in (0, 1).
+
+    0 where it is at most delta at epsilon = 0 already, inf at mu = inf. By Newton's method on
+    ln delta, which is concave in epsilon, from the right: the epsilon of zCDP is too large.
+    """
+    return _solve_epsilon(*jnp.broadcast_arrays(_real(mu), _real(delta)))
 
 
 def gaussian_inverse_mu(epsilon, delta):
     """1 / mu for the largest mu whose :func:`gaussian_delta` at epsilon is delta in (0, 1).
 
-    0 at epsilon = inf. By Newton's method in ln mu on ln delta, which is concave, from the left:
-    mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta are both too small.
+    0 at epsilon = inf, else inf at delta = 0, which no Gaussian noise reaches. By Newton's method
+    in ln mu on ln delta, which is concave, from the left: mu = sqrt(2 rho) of zCDP and
+    mu = sqrt(2 pi) delta are both too small.
     """
     return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
 
@@ -124,16 +156,36 @@ def gaussian_inverse_mu(epsilon, delta):
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_inverse_mu(epsilon, delta):
-    private = jnp.isfinite(epsilon)
-    finite = jnp.where(private, epsilon, 1.0)
-    start = jnp.maximum(2.0**0.5 / zcdp_inverse_root(finite, delta), (2.0 * np.pi) ** 0.5 * delta)
+    by_zcdp = zcdp_inverse_root(epsilon, delta) * 2.0**-0.5
+    solvable = (epsilon < _largest(epsilon)) & (delta > 0.0)
+    epsilon_, delta_ = jnp.where(solvable, epsilon, 1.0), jnp.where(solvable, delta, 0.5)
+    start = jnp.maximum(2.0**0.5 / zcdp_inverse_root(epsilon_, delta_), _ROOT_2_PI * delta_)
 
     def newton(_, log_mu):
-        value, slope = _log_delta(jnp.exp(log_mu), finite)
-        return log_mu + (jnp.log(delta) - value) / slope
+        value, slope = _log_delta(jnp.exp(log_mu), epsilon_)
+        return log_mu + (jnp.log(delta_) - value) / slope
 
     log_mu = lax.fori_loop(0, 14, newton, jnp.log(start))
-    return jnp.where(private, jnp.exp(-log_mu), 0.0)
+    return jnp.where(jnp.isinf(epsilon), 0.0, jnp.where(solvable, jnp.exp(-log_mu), by_zcdp))
+
+
+@jax.jit
+@jax.custom_batching.sequential_vmap
+def _solve_epsilon(mu, delta):
+    by_zcdp = zcdp_epsilon(0.5 * mu * mu, delta)
+    # gaussian_delta is at most mu / sqrt(2 pi).
+    positive = mu > _ROOT_2_PI * delta
+    solvable = positive & (by_zcdp < _largest(mu)) & (delta > 0.0)
+    mu_, delta_ = jnp.where(solvable, mu, 1.0), jnp.where(solvable, delta, 0.5)
+
+    def newton(_, epsilon):
+        value, slope = _log_delta(mu_, epsilon)
+        # phi(a) R(b) / delta; the slope is mu phi(a) / delta.
+        fall = slope / mu_ * jnp.exp(_log_mills(epsilon / mu_ + 0.5 * mu_))
+        return jnp.maximum(epsilon + (value - jnp.log(delta_)) / fall, 0.0)
+
+    epsilon = lax.fori_loop(0, 14, newton, zcdp_epsilon(0.5 * mu_ * mu_, delta_))
+    return jnp.where(positive, jnp.where(solvable, epsilon, by_zcdp), 0.0)
 
 
 def gaussian_scale(sensitivity, epsilon, delta):

@@ -91,6 +91,69 @@ def test_laplace_under_different_keys_is_independent(many_zeros):
     np.testing.assert_array_equal(laplace(jr.key(6), many_zeros, 1.0), draws[-1])
 
 
+# --- gaussian ---
+
+gaussian = jax.jit(noise.gaussian)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 250.0])
+def test_gaussian_has_its_law(scale, many_zeros):
+    """Kolmogorov-Smirnov on 1e5 draws; scales that are off by 3/2, 2/3 or 1/2 are rejected."""
+    law = stats.norm(scale=scale).cdf
+    draws = gaussian(jr.key(0), many_zeros, scale)
+    assert draws.dtype == jnp.float32
+    assert stats.kstest(np.asarray(draws, np.float64), law).pvalue > 1e-3
+    for factor in (1 / 2, 2 / 3, 3 / 2):
+        wrong = gaussian(jr.key(0), many_zeros, factor * scale)
+        assert stats.kstest(np.asarray(wrong, np.float64), law).pvalue < 1e-6
+    # Nor is it Laplace noise of the same variance.
+    laplacian = laplace(jr.key(0), many_zeros, scale / np.sqrt(2))
+    assert stats.kstest(np.asarray(laplacian, np.float64), law).pvalue < 1e-6
+
+
+def test_gaussian_is_centred_at_the_value(many_zeros):
+    """Noise is added to the value, entry by entry."""
+    centred = gaussian(jr.key(1), many_zeros + 5.0, 2.0)
+    assert stats.kstest(np.asarray(centred, np.float64), stats.norm(5.0, 2.0).cdf).pvalue > 1e-3
+    # The same draw, to the rounding of numbers below 64.
+    expected = gaussian(jr.key(1), many_zeros, 2.0)
+    np.testing.assert_allclose(centred - 5.0, expected, atol=64 * 2**-23)
+
+
+def test_gaussian_at_scale_0_returns_the_value_exactly():
+    """No noise at epsilon = inf, bit for bit, negative zero and large numbers included."""
+    for value in (jnp.float32(0.1), jnp.array([-0.0, 1e30, 1e-30], jnp.float32)):
+        for scale in (0.0, jnp.float32(0.0), 1.0 / jnp.float32(np.inf)):
+            np.testing.assert_array_equal(gaussian(jr.key(2), value, scale), value)
+    assert noise.gaussian(jr.key(2), 0.25, 0.0) == 0.25  # a plain number
+
+
+def test_gaussian_entries_are_independent_and_scaled_each_by_itself():
+    """Correlations of the three entries over 3e4 keys: z below 4, standard error 1/sqrt(n)."""
+    keys = jr.split(jr.key(3), 30_000)
+    scales = jnp.array([1.0, 2.0, 0.5])
+    draws = jax.jit(jax.vmap(lambda key: noise.gaussian(key, jnp.zeros(3), scales)))(keys)
+    draws = np.asarray(draws, np.float64)
+    for entry, scale in zip(draws.T, scales, strict=True):
+        assert stats.kstest(entry, stats.norm(scale=float(scale)).cdf).pvalue > 1e-3
+    # Of the draws and, for dependence in size, of their absolute values.
+    for values in (draws, np.abs(draws)):
+        correlation = np.corrcoef(values.T)[np.triu_indices(3, 1)]
+        assert np.abs(correlation).max() < 4 / np.sqrt(len(keys))
+
+
+@pytest.mark.parametrize("sample", [noise.laplace, noise.gaussian])
+def test_noise_has_the_dtype_and_the_shape_of_the_value(sample):
+    """A float32 value stays float32 under a float64 scale, and a float64 value float64."""
+    assert sample(jr.key(0), jnp.float32(0.5), 1.0).shape == ()
+    with jax.enable_x64(True):
+        scale = jnp.array([0.0, 1.0, 100.0], jnp.float64)
+        for dtype in (jnp.float32, jnp.float64):
+            vector = sample(jr.key(0), jnp.zeros(3, dtype), scale)
+            assert vector.shape == (3,) and vector.dtype == dtype
+            assert vector[0] == 0.0 and len(np.unique(vector)) == 3
+
+
 # --- choose ---
 
 choose = jax.jit(jax.vmap(noise.choose, (0, None)))

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 from scipy.special import logsumexp
 
 from dpjax import privacy
@@ -85,6 +86,75 @@ def test_zcdp_inverse_root_without_privacy_is_0():
     for delta in (1e-18, 0.1):
         assert privacy.zcdp_inverse_root(INF, delta) == 0.0
         assert privacy.zcdp_inverse_root(jnp.float32(INF), jnp.float32(delta)) == 0.0
+
+
+MUS = (1e-4, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 40.0)
+GAUSSIAN_DELTAS = (1e-10, 1e-6, 1e-3, 0.1, 0.5)
+
+
+@pytest.mark.parametrize(("wide", "tolerance"), [(False, 2e-4), (True, 1e-9)])
+def test_gaussian_epsilon_is_that_of_dp_accounting(wide, tolerance):
+    """40 pairs at once under jit. The oracle is itself within 3e-10 of 60-digit arithmetic."""
+    dtype = np.float64 if wide else np.float32
+    mu, delta = (grid.astype(dtype) for grid in np.meshgrid(MUS, GAUSSIAN_DELTAS))
+    with jax.enable_x64(wide):
+        epsilon = np.asarray(jax.jit(privacy.gaussian_epsilon)(mu, delta))
+    assert epsilon.dtype == dtype
+    oracle = np.vectorize(lambda m, d: get_epsilon_gaussian(1 / float(m), float(d)))(mu, delta)
+    np.testing.assert_allclose(epsilon, oracle, rtol=tolerance)
+    assert (oracle == 0).any() and (oracle > 100).any()
+
+
+def test_gaussian_epsilon_inverts_gaussian_inverse_mu():
+    """Epsilon to mu and back, in float64 within 1e-9; with half of mu it is not epsilon."""
+    epsilon, delta = np.meshgrid(10.0 ** np.arange(-6, 4), GAUSSIAN_DELTAS)
+    with jax.enable_x64(True):
+        mu = 1.0 / privacy.gaussian_inverse_mu(epsilon, delta)
+        back = np.asarray(privacy.gaussian_epsilon(mu, delta))
+        half = np.asarray(privacy.gaussian_epsilon(mu / 2, delta))
+    # Where delta hardly falls with epsilon, d ln epsilon / d ln delta is large.
+    condition = 1.0 + delta / epsilon
+    assert (np.abs(back / epsilon - 1) < 1e-9 * condition).all()
+    assert (half < 0.6 * epsilon).all()
+
+
+def test_gaussian_epsilon_at_the_edges():
+    """0 where delta covers everything, inf without noise, never more than zCDP gives."""
+    assert privacy.gaussian_epsilon(0.0, 1e-6) == 0.0
+    assert privacy.gaussian_epsilon(1.0, 0.5) == 0.0  # 2 Phi(1/2) - 1 = 0.383
+    assert privacy.gaussian_epsilon(1.0, 0.38) > 0.0
+    assert privacy.gaussian_epsilon(INF, 1e-6) == INF
+    assert privacy.gaussian_epsilon(1.0, 0.0) == INF
+    mu, delta = (grid.astype(np.float32) for grid in np.meshgrid(MUS, GAUSSIAN_DELTAS))
+    epsilon = np.asarray(privacy.gaussian_epsilon(mu, delta))
+    assert (epsilon < privacy.zcdp_epsilon(0.5 * mu * mu, delta)).all()
+    assert (np.diff(epsilon, axis=1) >= 0).all() and (np.diff(epsilon, axis=0) <= 0).all()
+
+
+def test_gaussian_functions_are_not_nan_at_extremes():
+    """mu and epsilon of 0, of inf, and where float32 squares overflow or terms cancel."""
+    mu = np.array([0.0, 0.0, 1e-30, 1.0, 1e4, 1e20, INF, INF], np.float32)
+    epsilon = np.array([0.0, 1.0, 1e30, INF, 0.0, 1.0, 1.0, INF], np.float32)
+    delta = privacy.gaussian_delta(mu, epsilon)
+    np.testing.assert_array_equal(delta, np.array([0, 0, 0, 0, 1, 1, 1, 0], np.float32))
+    epsilon = np.logspace(9, 37, 500, dtype=np.float32)
+    inverse = np.asarray(privacy.gaussian_inverse_mu(epsilon, 1e-6))
+    # mu = sqrt(2 epsilon) where epsilon is large: the next term is 4.75 / sqrt(2 epsilon).
+    np.testing.assert_allclose(inverse * np.sqrt(2.0) * np.sqrt(epsilon), 1.0, rtol=2e-4)
+    mu = np.logspace(5, 18, 500, dtype=np.float32)
+    np.testing.assert_allclose(privacy.gaussian_epsilon(mu, 1e-6) / (0.5 * mu * mu), 1.0, rtol=2e-4)
+    assert privacy.gaussian_inverse_mu(1.0, 0.0) == INF
+    assert privacy.gaussian_inverse_mu(INF, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.9, 0.99, 0.999])
+def test_large_deltas_in_float32(delta):
+    """Where epsilon / mu - mu / 2 is far left of 0; 1e-4 of ln delta there is 1e-7 of delta."""
+    for epsilon in (1e-3, 1.0, 30.0):
+        expected = 1.0 / get_sigma_gaussian(epsilon, float(np.float32(delta)))
+        mu = 1.0 / float(privacy.gaussian_inverse_mu(epsilon, delta))
+        assert mu == pytest.approx(expected, rel=2e-5)
+        assert float(privacy.gaussian_delta(expected, epsilon)) == pytest.approx(delta, rel=1e-6)
 
 
 def test_advanced_composition():
@@ -167,6 +237,11 @@ def test_bounded_range_rho():
         (privacy.laplace_scale, ([1.0, 2.0, 1.0], [0.1, 1.0, INF])),
         (privacy.zcdp_epsilon, ([0.0, 0.5, 100.0], [1e-9, 1e-5, 0.1])),
         (privacy.zcdp_inverse_root, ([1e-6, 1.0, INF], [1e-9, 1e-5, 0.1])),
+        (privacy.zcdp_scale, ([1.0, 2.0, 3.0], [1e-6, 1.0, INF], [1e-9, 1e-5, 0.1])),
+        (privacy.gaussian_delta, ([1e-3, 1.0, 10.0], [1e-3, 0.1, 20.0])),
+        (privacy.gaussian_epsilon, ([0.0, 1.0, INF], [1e-9, 1e-5, 0.1])),
+        (privacy.gaussian_inverse_mu, ([1e-6, 1.0, INF], [1e-9, 1e-5, 0.1])),
+        (privacy.gaussian_scale, ([1.0, 2.0, 3.0], [1e-6, 1.0, INF], [1e-9, 1e-5, 0.1])),
         (privacy.advanced_composition, ([1.0, 10.0, 1e6], [0.0, 0.1, 2.0], [1e-9, 1e-5, 0.1])),
         (privacy.bounded_range_rho, ([0.0, 0.1, 2.0], [1.0, 10.0, 1e6])),
     ],
