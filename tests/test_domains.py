@@ -1,145 +1,304 @@
-"""Decision sets and loss sets: minimizers, projections, sizes, regularized leaders on them."""
+"""Domains, loss sets and regularizers, each against the same set written down in NumPy."""
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax import random as jr
+from scipy import special
 
 from dpjax import domains
 
+# --- the sets in NumPy ---
 
-def l1_ball(dim):
-    """An l1 ball of radius 2 that is known by its linear minimizer only."""
 
-    def minimizer(g):
-        largest = jnp.arange(dim) == jnp.argmax(jnp.abs(g))
-        return jnp.where(largest, jnp.where(g > 0, -2.0, 2.0), 0.0)
+class Known(NamedTuple):
+    """A convex set by its definition, in float64."""
 
-    return domains.from_minimizer(
-        dim,
-        minimizer,
-        centre=np.zeros(dim),
-        diameter=4.0,
-        losses=domains.box_losses(dim),
-        steps=400,
+    excess: Callable  # x (..., d) -> by how much x breaks the worst of its constraints
+    least: Callable  # g (..., d) -> the least <g, x>
+    points: np.ndarray  # extreme points, among them all at which a size is attained, then 1000
+
+
+def known_simplex(dim):
+    return Known(
+        lambda x: np.maximum(np.abs(x.sum(axis=-1) - 1), -x.min(axis=-1)),
+        lambda g: g.min(axis=-1),
+        np.concatenate([np.eye(dim), np.random.default_rng(0).dirichlet(np.ones(dim), 1000)]),
     )
 
 
+def known_box(dim, low, high):
+    inside = np.random.default_rng(1).uniform(low, high, (1000, dim))
+    return Known(
+        lambda x: np.maximum(x - high, low - x).max(axis=-1),
+        lambda g: np.where(g > 0, low * g, high * g).sum(axis=-1),
+        np.concatenate([list(product([low, high], repeat=dim)), inside]),
+    )
+
+
+def special_directions(dim):
+    """All with entries -1, 0, 1: axes, diagonals, differences of two axes."""
+    grid = np.array(list(product([-1.0, 0.0, 1.0], repeat=dim)))
+    return grid[np.abs(grid).sum(axis=1) > 0]
+
+
+def known_ball(dim, radius):
+    rng = np.random.default_rng(2)
+    directions = np.concatenate([special_directions(dim), rng.normal(size=(1000, dim))])
+    sphere = radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    inside = rng.uniform(size=(1000, 1)) * sphere[-1000:]
+    return Known(
+        lambda x: np.linalg.norm(x, axis=-1) - radius,
+        lambda g: -radius * np.linalg.norm(g, axis=-1),
+        np.concatenate([sphere, inside]),
+    )
+
+
+def known_l1(dim, radius):
+    rng = np.random.default_rng(3)
+    inside = rng.dirichlet(np.ones(dim + 1), 1000)[:, :dim] * rng.choice([-1.0, 1.0], (1000, dim))
+    return Known(
+        lambda x: np.abs(x).sum(axis=-1) - radius,
+        lambda g: -radius * np.abs(g).max(axis=-1),
+        radius * np.concatenate([np.eye(dim), -np.eye(dim), inside]),
+    )
+
+
+def own_l1_ball(steps=100):
+    """Radius 2, dimension 4, known to the library by its linear minimizer only."""
+
+    def minimizer(g):
+        largest = jnp.arange(4) == jnp.argmax(jnp.abs(g))
+        return jnp.where(largest, jnp.where(g > 0, -2.0, 2.0), 0.0)
+
+    return domains.from_minimizer(
+        4, minimizer, centre=np.zeros(4), diameter=4, losses=domains.box_losses(4), steps=steps
+    )
+
+
+def own_ball(steps=100):
+    """Radius 1.5, dimension 3, likewise; projections start away from its middle."""
+    return domains.from_minimizer(
+        3, domains.ball(3, 1.5).minimizer, centre=[0.5, 0.0, -1.0], diameter=3.0,
+        losses=domains.ball_losses(3), steps=steps,
+    )  # fmt: skip
+
+
 DOMAINS = {
-    "simplex": domains.simplex(4),
-    "simplex of two": domains.simplex(2),
-    "ball": domains.ball(4),
-    "large ball": domains.ball(3, 5.0),
-    "interval": domains.ball(1),
-    "cube": domains.cube(4),
-    "small cube": domains.cube(3, 0.1),
-    "l1 ball": l1_ball(4),
+    "simplex, 2": (domains.simplex(2), known_simplex(2)),
+    "simplex, 5": (domains.simplex(5), known_simplex(5)),
+    "ball, 1": (domains.ball(1, 2.0), known_ball(1, 2.0)),
+    "ball, 4": (domains.ball(4), known_ball(4, 1.0)),
+    "small ball, 3": (domains.ball(3, 0.1), known_ball(3, 0.1)),
+    "cube, 1": (domains.cube(1), known_box(1, -1.0, 1.0)),
+    "cube, 4": (domains.cube(4), known_box(4, -1.0, 1.0)),
+    "large cube, 3": (domains.cube(3, 5.0), known_box(3, -5.0, 5.0)),
+    "own l1 ball": (own_l1_ball(), known_l1(4, 2.0)),
+    "own ball": (own_ball(), known_ball(3, 1.5)),
 }
-CLOSED = [name for name in DOMAINS if name != "l1 ball"]
+CLOSED = [name for name in DOMAINS if not name.startswith("own")]
 LOSSES = {
-    "box": domains.box_losses(3),
-    "unit box": domains.box_losses(3, 0.0, 1.0),
-    "ball": domains.ball_losses(3, 2.0),
-    "l1 ball": domains.l1_losses(3, 0.5),
+    "box, 3": (domains.box_losses(3), known_box(3, -1.0, 1.0)),
+    "unit box, 4": (domains.box_losses(4, 0.0, 1.0), known_box(4, 0.0, 1.0)),
+    "lopsided box, 2": (domains.box_losses(2, -2.0, 0.5), known_box(2, -2.0, 0.5)),
+    "interval": (domains.box_losses(1), known_box(1, -1.0, 1.0)),
+    "ball, 3": (domains.ball_losses(3, 2.0), known_ball(3, 2.0)),
+    "ball, 1": (domains.ball_losses(1), known_ball(1, 1.0)),
+    "l1 ball, 4": (domains.l1_losses(4, 0.5), known_l1(4, 0.5)),
+    "l1 ball, 1": (domains.l1_losses(1), known_l1(1, 1.0)),
 }
 every_domain = pytest.mark.parametrize("name", DOMAINS)
+every_closed_form = pytest.mark.parametrize("name", CLOSED)
 every_loss_set = pytest.mark.parametrize("name", LOSSES)
 
-
-def points(domain, count=1000):
-    """Points of a domain: vertices where its minimizer finds them, and mixtures of those."""
-    vertices = jax.vmap(domain.minimizer)(jr.normal(jr.key(0), (count, domain.dim)))
-    others = jnp.roll(vertices, 1, axis=0)
-    share = jr.uniform(jr.key(1), (count, 1))
-    return np.asarray(jnp.concatenate([vertices, share * vertices + (1 - share) * others]))
+RANDOM, RATE = 40, 0.7
 
 
-def directions(dim, count=50):
-    return jr.normal(jr.key(2), (count, dim))
+def inputs(known):
+    """Vectors to put into every function, float32: 0, sizes from 0.5 to 1e30, points of the set."""
+    dim = known.points.shape[1]
+    random = np.random.default_rng(4).normal(size=(RANDOM, dim))
+    scaled = [size * random for size in (3.0, 0.5, 1e10, 1e30)]
+    rows = [*scaled, np.zeros((1, dim)), np.ones((1, dim)), np.eye(dim), known.points[:300]]
+    return np.concatenate(rows).astype(np.float32)
 
 
-@every_domain
-def test_minimizer_and_support_function_are_the_least_and_the_largest(name):
-    domain = DOMAINS[name]
-    known = points(domain)
-    g = directions(domain.dim)
-    least = jnp.sum(g * jax.vmap(domain.minimizer)(g), axis=1)
-    assert (np.asarray(least)[:, None] <= np.asarray(g) @ known.T + 1e-5).all()
-    largest = jax.vmap(lambda g: domains.support_function(domain, g))(g)
-    assert (np.asarray(largest)[:, None] >= np.asarray(g) @ known.T - 1e-5).all()
-    np.testing.assert_allclose(largest, (np.asarray(g) @ known.T).max(axis=1), rtol=0.2, atol=1e-3)
+def unit(g):
+    return g / np.maximum(np.linalg.norm(g, axis=-1, keepdims=True), 1.0)
 
 
-def test_support_functions_in_closed_form():
-    g = directions(4)
-    for name, expected in {
-        "simplex": jnp.max(g, axis=1),
-        "ball": jnp.sqrt(jnp.sum(g**2, axis=1)),
-        "cube": jnp.sum(jnp.abs(g), axis=1),
-        "l1 ball": 2 * jnp.max(jnp.abs(g), axis=1),
-    }.items():
-        value = jax.vmap(lambda g, d=DOMAINS[name]: domains.support_function(d, g))(g)
-        np.testing.assert_allclose(value, expected, rtol=1e-5)
+@cache
+def values(name):
+    """Every function of a domain at its inputs: compiled once."""
+    domain, known = DOMAINS[name]
+
+    def every(g):
+        nearest = domain.project(g)
+        return {
+            "minimizer": domain.minimizer(g),
+            "support": domains.support_function(domain, g),
+            "gradient": jax.grad(lambda g: domains.support_function(domain, g))(g),
+            "nearest": nearest,
+            "again": domain.project(nearest),
+            "argmin": domain.regularizer.argmin(g, RATE),
+        }
+
+    g = inputs(known)
+    found = jax.jit(jax.vmap(every))(g)
+    return g.astype(np.float64), {key: np.asarray(v, np.float64) for key, v in found.items()}
 
 
-def test_ties_go_to_the_first_and_the_zero_direction_is_legal():
-    np.testing.assert_array_equal(domains.simplex(3).minimizer(jnp.array([1.0, 0, 0])), [0, 1, 0])
-    for domain in DOMAINS.values():
-        assert np.isfinite(domain.minimizer(jnp.zeros(domain.dim))).all()
+# --- domains ---
 
 
 @every_domain
+def test_minimizer_is_a_point_of_the_set_and_none_is_better(name):
+    """Against the least of the set in closed form and at 1000 points; also for g = 0."""
+    _, known = DOMAINS[name]
+    g, found = values(name)
+    x = found["minimizer"]
+    assert known.excess(x).max() <= 1e-6 * np.abs(known.points).max()
+    g = unit(g)
+    attained = np.sum(g * x, axis=1)
+    np.testing.assert_allclose(attained, known.least(g), rtol=1e-6, atol=1e-7)
+    assert (attained[:, None] <= g @ known.points.T + 1e-6).all()
+
+
+def test_ties_on_the_simplex_go_to_the_lowest_index():
+    """Of two, of all, and where all are 0."""
+    minimizer = jax.jit(domains.simplex(4).minimizer)
+    for g, index in [([1, 0, 2, 0], 1), ([3, 3, 3, 3], 0), ([0, 0, 0, 0], 0), ([5, 5, -1, -1], 2)]:
+        np.testing.assert_array_equal(minimizer(jnp.array(g, jnp.float32)), np.eye(4)[index])
+
+
+@every_domain
+def test_support_function_is_the_largest_and_its_gradient_the_maximizer(name):
+    """In closed form; the gradient by differences in float64 and by differentiation."""
+    _, known = DOMAINS[name]
+    g, found = values(name)
+    size = np.maximum(np.linalg.norm(g, axis=1), 1.0)
+    np.testing.assert_allclose(found["support"] / size, -known.least(-g / size[:, None]), atol=5e-6)
+    g, gradient = g[:RANDOM], found["gradient"][:RANDOM]
+    step = 1e-6 * np.eye(g.shape[1])
+    differences = (known.least(step - g[:, None]) - known.least(-step - g[:, None])) / 2e-6
+    np.testing.assert_allclose(gradient, differences, atol=1e-5)
+
+
+def test_support_functions_by_hand():
+    """The largest entry; |g|_2 r; r |g|_1; r max |g|."""
+    g = jnp.array([3.0, -4.0, 0.0, 0.0])
+    for domain, largest in [
+        (domains.simplex(4), 3.0),
+        (domains.ball(4, 2.0), 10.0),
+        (domains.cube(4, 2.0), 14.0),
+        (own_l1_ball(), 8.0),
+    ]:
+        assert domains.support_function(domain, g) == pytest.approx(largest, rel=1e-6)
+
+
+@every_closed_form
 def test_projection_is_the_nearest_point(name):
-    """By the variational inequality <y - x, w - x> <= 0; points stay; huge y are no trouble."""
-    domain = DOMAINS[name]
-    known = points(domain)
-    tolerance = 0.05 if name == "l1 ball" else 1e-4
-    for size in (0.5, 3.0):
-        y = size * np.asarray(directions(domain.dim)) + np.asarray(domain.centre)
-        x = np.asarray(jax.vmap(domain.project)(jnp.asarray(y, jnp.float32)))
-        inner = (y - x) @ known.T - np.sum((y - x) * x, axis=1)[:, None]
-        assert inner.max() < tolerance
-    if name in CLOSED:
-        np.testing.assert_allclose(jax.vmap(domain.project)(jnp.asarray(known)), known, atol=1e-6)
-        for size in (1e10, 1e30):
-            far = jax.vmap(domain.project)(jnp.float32(size) * directions(domain.dim))
-            assert np.isfinite(far).all()
+    """<y - x, w - x> <= 0 for 1000 points w, however far y is; and a second time it rests."""
+    _, known = DOMAINS[name]
+    y, found = values(name)
+    x = found["nearest"]
+    largest = np.abs(known.points).max()
+    assert known.excess(x).max() <= 1e-6 * largest
+    away = unit(y - x)
+    assert (away @ known.points.T - np.sum(away * x, axis=1)[:, None]).max() <= 2e-6 * largest
+    np.testing.assert_allclose(found["again"], x, atol=1e-6 * largest)
+    # Points of the set stay where they are.
+    count = len(known.points[:300])
+    np.testing.assert_allclose(x[-count:], known.points[:300], atol=1e-6 * largest)
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "exact"),
+    [
+        ("own l1 ball", own_l1_ball, domains.l1_losses(4, 2.0).clip),
+        ("own ball", own_ball, domains.ball(3, 1.5).project),
+    ],
+)
+def test_projection_by_linear_minimization_is_within_its_error(name, make, exact):
+    """2 diameter / sqrt(steps + 2) after 1, 10 and 100 steps; closer with more; never outside."""
+    domain, known = DOMAINS[name]
+    steps = np.array([1, 10, 100])
+    made = [make(count) for count in steps]
+    y = inputs(known)
+    found = jax.jit(jax.vmap(lambda y: [domain.project(y) for domain in made]))(y)
+    found, nearest = np.asarray(found, np.float64), np.asarray(jax.jit(jax.vmap(exact))(y))
+    assert known.excess(found).max() <= 2e-6
+    errors = np.linalg.norm(found - nearest, axis=-1).max(axis=1)
+    assert (errors <= 2 * domain.diameter / np.sqrt(steps + 2)).all()
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+    assert errors[2] < 0.1
+    # Far away, where one vertex is the nearest point, there is no error at all; 100 is the default.
+    far = slice(2 * RANDOM, 4 * RANDOM)
+    np.testing.assert_allclose(values(name)[1]["nearest"][far], nearest[far], atol=1e-5)
 
 
 @every_domain
-def test_radius_and_diameter_are_the_largest_distances(name):
-    domain = DOMAINS[name]
-    known = points(domain)
-    apart = np.linalg.norm(known[:, None] - known[None, :300], axis=-1).max()
-    away = np.linalg.norm(known - domain.centre, axis=1).max()
-    assert apart <= domain.diameter * (1 + 1e-5)
-    assert apart >= 0.9 * domain.diameter
-    if name in CLOSED:  # of a set that is known by its minimizer the diameter stands for both
-        assert away == pytest.approx(domain.radius, rel=1e-4)
+def test_centre_radius_and_diameter(name):
+    """Distances that are attained and never exceeded; the diameter bounds both for one's own."""
+    domain, known = DOMAINS[name]
+    assert domain.dim == known.points.shape[1] and domain.centre.shape == (domain.dim,)
+    assert known.excess(domain.centre) <= 1e-12
+    away = np.linalg.norm(known.points - domain.centre, axis=1).max()
+    apart = np.linalg.norm(known.points[:, None] - known.points[None, :100], axis=-1).max()
+    assert apart == pytest.approx(domain.diameter, rel=1e-9)
+    assert away <= domain.radius * (1 + 1e-9)
+    if name in CLOSED:
+        assert away == pytest.approx(domain.radius, rel=1e-9)
 
 
-REGULARIZED = {
-    "simplex": lambda x: np.sum(x * np.log(np.maximum(x, 1e-30)), axis=-1),
-    "ball": lambda x: np.sum(x * x, axis=-1),
-    "cube": lambda x: np.sum(x * x, axis=-1),
-}
+# --- regularizers ---
 
 
-@pytest.mark.parametrize("name", REGULARIZED)
-def test_regularized_argmin_is_the_least_and_the_range_is_exact(name):
-    """Against 2000 points, at two rates; D_R from the vertices and the centre."""
-    domain, function = DOMAINS[name], REGULARIZED[name]
-    known = points(domain).astype(np.float64)
-    s = directions(4)
-    for rate in (1.0, 3.0):
-        x = np.asarray(jax.vmap(lambda s, r=rate: domain.regularizer.argmin(s, r))(s), np.float64)
-        value = rate * np.sum(np.asarray(s) * x, axis=1) + function(x)
-        others = rate * np.asarray(s) @ known.T + function(known)
-        assert (value[:, None] <= others + 1e-4).all()
-        assert (value <= others.min(axis=1) + 1e-4).all()
-    spread = function(known).max() - function(np.asarray(domain.centre, np.float64))
-    assert domain.regularizer.range == pytest.approx(spread, rel=1e-5)
+def regularizer_in_numpy(name):
+    """R by definition."""
+    centre = DOMAINS[name][0].centre
+    if name.startswith("simplex"):
+        return lambda x: special.xlogy(x, x).sum(axis=-1)
+    return lambda x: ((x - centre) ** 2).sum(axis=-1)
+
+
+@every_closed_form
+def test_regularized_minimizer_against_the_closed_form_and_against_points(name):
+    """softmax(-s), clip(-s / 2), -s / 2 scaled into the ball; no point has less <s, x> + R(x)."""
+    domain, known = DOMAINS[name]
+    s, found = values(name)
+    x, s = found["argmin"], RATE * s
+    if name.startswith("simplex"):
+        expected = special.softmax(-s, axis=1)
+    elif "cube" in name:
+        expected = np.clip(-s / 2, known.points.min(), known.points.max())
+    else:
+        length = np.linalg.norm(s / 2, axis=1, keepdims=True) / known.points.max()
+        expected = -s / 2 / np.maximum(1.0, length)
+    np.testing.assert_allclose(x, expected, rtol=2e-6, atol=1e-6 * domain.radius)
+    function = regularizer_in_numpy(name)
+    usual = np.linalg.norm(s, axis=1) < 1e3
+    x, s = x[usual], s[usual]
+    value = np.sum(s * x, axis=1) + function(x)
+    others = s @ known.points.T + function(known.points)
+    assert (value[:, None] <= others + 1e-5).all()
+
+
+@every_closed_form
+def test_range_is_the_largest_less_the_least(name):
+    """Of R: at vertices and at the centre."""
+    domain, known = DOMAINS[name]
+    function = regularizer_in_numpy(name)
+    found = function(known.points).max() - function(domain.centre)
+    assert domain.regularizer.range == pytest.approx(found, rel=1e-9)
+    assert (function(known.points) >= function(domain.centre) - 1e-12).all()
 
 
 def test_exponential_weights_stay_finite_where_the_noise_is_huge():
@@ -152,99 +311,210 @@ def test_exponential_weights_stay_finite_where_the_noise_is_huge():
         np.testing.assert_array_equal(jnp.argmax(x, axis=1), jnp.argmin(s, axis=1))
 
 
-@pytest.mark.parametrize("name", REGULARIZED)
-def test_regret_of_the_regularized_leader_is_within_its_bound_and_near_it_somewhere(name):
-    """D_R / eta + eta S T for 200 sequences, random, alternating and constant, three rates.
+ROUNDS, RATES = 48, (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
-    With S / 8 in place of S some sequence is beyond it.
+
+def regrets(domain, losses, known_losses, regularizer=None):
+    """Regret of x_t = argmin(rate L_(t-1)), (sequences, rates), and its two terms, (rates,).
+
+    Sequences: constant; swinging between a vector and its mirror image; blocks of four vectors;
+    random; and one that maximizes the loss of the current x.
     """
-    domain = DOMAINS[name]
-    regularizer, losses, rounds = domain.regularizer, domain.losses, 50
-    random = jax.vmap(jax.vmap(losses.maximizer))(jr.normal(jr.key(3), (150, rounds, 4)))
-    signs = jnp.where(jnp.arange(rounds) % 2 == 0, 1.0, -1.0)[None, :, None]
-    steady = jr.normal(jr.key(4), (25, 1, 4))
-    swinging = jax.vmap(jax.vmap(losses.maximizer))(signs * steady)
-    constant = jax.vmap(jax.vmap(losses.maximizer))(jnp.repeat(steady, rounds, axis=1))
-    sequences = jnp.concatenate([random, swinging, constant])
-    stability = regularizer.stability(losses)
-    best_rate = (regularizer.range / (stability * rounds)) ** 0.5
+    regularizer = regularizer or domain.regularizer
+    rng = np.random.default_rng(5)
+    extreme = known_losses.points[:-1000]
+    constant = np.repeat(extreme[:, None], ROUNDS, axis=1)
+    centred = extreme[:, None] - losses.centre
+    swinging = losses.centre + centred * (-1.0) ** np.arange(ROUNDS)[:, None]
+    random = extreme[rng.integers(len(extreme), size=(100, ROUNDS))]
+    blocks = np.repeat(np.concatenate([random[:, :4], extreme[None, :4]]), ROUNDS // 4, axis=1)
+    sequences = np.concatenate([constant, swinging, blocks, random, random[:1]])
+    greedy = np.arange(len(sequences)) == len(sequences) - 1
+    centre = jnp.asarray(domain.centre, jnp.float32)
 
-    def regret(sequence, rate):
-        sums = jnp.concatenate([jnp.zeros((1, 4)), jnp.cumsum(sequence, axis=0)])
-        x = jax.vmap(lambda s: regularizer.argmin(s, rate))(sums[:-1])
-        return jnp.sum(x * sequence) + domains.support_function(domain, -sums[-1])
+    def game(sequence, greedy, rate):
+        def one_round(total, row):
+            x = regularizer.argmin(total, rate)
+            loss = jnp.where(greedy, losses.maximizer(x - centre + 1e-3 * row), row)
+            return total + loss, jnp.vdot(loss, x)
 
-    exceeded = False
-    for factor in (0.2, 1.0, 20.0):
-        rate = factor * best_rate
-        values = np.asarray(jax.jit(jax.vmap(lambda s, r=rate: regret(s, r)))(sequences))
-        assert (values <= regularizer.range / rate + rate * stability * rounds + 1e-3).all()
-        exceeded |= (values > regularizer.range / (8 * rate) + rate * stability * rounds / 8).any()
-    assert exceeded
+        total, suffered = lax.scan(one_round, jnp.zeros(domain.dim), sequence)
+        return jnp.sum(suffered) + domains.support_function(domain, -total)
+
+    over_rates = jax.vmap(game, (None, None, 0))
+    over_both = jax.jit(jax.vmap(over_rates, (0, 0, None)))
+    found = over_both(sequences.astype(np.float32), greedy, jnp.array(RATES))
+    rates, size = np.array(RATES), regularizer.stability(losses)
+    return np.asarray(found), regularizer.range / rates, rates * size * ROUNDS
 
 
-def test_numerical_regularizer_finds_the_closed_form_and_any_other_optimum():
-    """|x|^2, whose argmin is known; x^T A x / 2 by the gap of Frank-Wolfe; more steps, less gap."""
-    for name in ("ball", "cube", "simplex"):
-        domain = DOMAINS[name]
-        s = directions(4, 20)
-        own = domains.numerical_regularizer(
-            domain, lambda x: jnp.sum(x * x), range=1.0, strong_convexity=2.0, smoothness=2.0
-        )
-        closed = domains.squared_norm(domain.project, np.zeros(4), 1.0)
-        np.testing.assert_allclose(jax.vmap(own.argmin)(s), jax.vmap(closed.argmin)(s), atol=1e-5)
-        a = jnp.diag(jnp.array([1.0, 2.0, 5.0, 20.0])) + 0.1
+@pytest.mark.parametrize(
+    ("name", "losses", "known"),
+    [
+        ("simplex, 5", domains.simplex(5).losses, known_box(5, 0.0, 1.0)),
+        ("simplex, 5", domains.box_losses(5, -1.0, 1.0), known_box(5, -1.0, 1.0)),
+        ("ball, 4", domains.ball(4).losses, known_ball(4, 1.0)),
+        ("cube, 4", domains.cube(4).losses, known_l1(4, 1.0)),
+        ("cube, 4", domains.box_losses(4, -0.5, 0.5), known_box(4, -0.5, 0.5)),
+    ],
+)
+def test_regret_of_the_regularized_leader_is_within_its_bound_and_of_no_smaller_one(
+    name, losses, known
+):
+    """D_R / eta + eta S T holds for all sequences and rates; with D_R / 2 or S / 2 it fails."""
+    regret, range_term, stability_term = regrets(DOMAINS[name][0], losses, known)
+    assert (regret <= range_term + stability_term + 1e-3).all()
+    assert (regret > range_term / 2 + stability_term).any()
+    assert (regret > range_term + stability_term / 2).any()
 
-        def gap(steps, domain=domain, s=s, a=a):
-            regularizer = domains.numerical_regularizer(
-                domain, lambda x: x @ a @ x / 2, range=1.0, strong_convexity=0.9, smoothness=21.0,
-                steps=steps,
-            )  # fmt: skip
 
-            def one(s):
-                x = regularizer.argmin(s)
-                gradient = s + a @ x
-                return jnp.sum(gradient * x) + domains.support_function(domain, -gradient)
+# Eigenvalues 1 and 16, in directions that are no axes.
+BASIS = np.linalg.qr(np.random.default_rng(6).normal(size=(4, 4)))[0]
+MATRIX = ((BASIS * [1.0, 3.0, 9.0, 16.0]) @ BASIS.T).astype(np.float32)
+STEPS = (4, 12, 200)
 
-            return float(jnp.max(jax.jit(jax.vmap(one))(s)))
 
-        assert gap(200) < 1e-4
-        assert gap(3) > 10 * gap(200)
-    assert own.stability(domains.ball_losses(4, 3.0)) == pytest.approx(9 / 4)
+def quadratic(domain, steps=100):
+    """R = x^T A x / 2."""
+    return domains.numerical_regularizer(
+        domain, lambda x: x @ MATRIX @ x / 2, range=8.0, strong_convexity=1.0, smoothness=16.0,
+        steps=steps,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["simplex, 4", "ball, 4", "cube, 4"])
+def test_numerical_regularizer_is_optimal_to_first_order(name):
+    """For x^T A x / 2 the largest <gradient, x - w> is below 1e-4 after 200 steps, and shrinks.
+
+    The error of x is at most sqrt(17) of the first one times (1 - 1/4)^(steps / 2). And |x - c|^2,
+    whose strong convexity and smoothness are both 2, takes one step.
+    """
+    known = known_simplex(4) if name == "simplex, 4" else DOMAINS[name][1]
+    domain = domains.simplex(4) if name == "simplex, 4" else DOMAINS[name][0]
+    centre = jnp.asarray(domain.centre, jnp.float32)
+    in_one = domains.numerical_regularizer(
+        domain, lambda x: jnp.sum((x - centre) ** 2), range=1.0, strong_convexity=2.0,
+        smoothness=2.0, steps=1,
+    )  # fmt: skip
+    closed = domains.squared_norm(domain.project, domain.centre, domain.radius)
+    made = [*(quadratic(domain, steps) for steps in STEPS), in_one, closed]
+
+    s = 5 * np.random.default_rng(7).normal(size=(50, 4)).astype(np.float32)
+    rate = np.float32(RATE)
+    found = jax.jit(jax.vmap(lambda s: [regularizer.argmin(s, rate) for regularizer in made]))(s)
+    *found, in_one, closed = (np.asarray(x, np.float64) for x in found)
+    gaps = []
+    for x in found:
+        assert known.excess(x).max() < 1e-5
+        gradient = rate * s + x @ MATRIX
+        gaps.append((np.sum(gradient * x, axis=1) - known.least(gradient)).max())
+    assert gaps[2] < 1e-4
+    assert gaps[0] > 3 * gaps[1] > 9 * gaps[2]
+    first = np.linalg.norm(domain.centre - found[2], axis=1)
+    for x, steps in zip(found[:2], STEPS[:2], strict=True):
+        bound = 17**0.5 * first * 0.75 ** (steps / 2)
+        assert (np.linalg.norm(x - found[2], axis=1) <= bound + 1e-5).all()
+    np.testing.assert_allclose(in_one, closed, atol=1e-6)
+
+
+def test_numerical_regularizer_declares_what_its_arguments_imply():
+    """D_R as given and S = |l|^2 / (2 sigma), within which the regret on the ball is."""
+    domain = domains.ball(4)
+    regularizer = quadratic(domain)
+    assert regularizer.range == 8.0
+    assert regularizer.stability(domains.ball_losses(4, 3.0)) == pytest.approx(9 / 2)
+    regret, *terms = regrets(domain, domain.losses, known_ball(4, 1.0), quadratic(domain, 40))
+    assert (regret <= sum(terms) + 1e-3).all()
+
+
+# --- loss sets ---
+
+
+@cache
+def loss_values(name):
+    """Every function of a loss set at its inputs: compiled once."""
+    losses, known = LOSSES[name]
+
+    def every(g):
+        clipped = losses.clip(g)
+        return clipped, losses.clip(clipped), losses.maximizer(g)
+
+    g = inputs(known)
+    return g.astype(np.float64), [np.asarray(v, np.float64) for v in jax.jit(jax.vmap(every))(g)]
 
 
 @every_loss_set
-def test_loss_sets_clip_to_the_nearest_vector(name):
-    losses = LOSSES[name]
-    vertices = jax.vmap(losses.maximizer)(directions(3, 1000))
-    share = jr.uniform(jr.key(5), (1000, 1))
-    known = np.asarray(share * vertices + (1 - share) * jnp.roll(vertices, 7, axis=0))
-    y = np.asarray(2.0 * directions(3))
-    x = np.asarray(jax.vmap(losses.clip)(jnp.asarray(y)))
-    inner = (y - x) @ known.T - np.sum((y - x) * x, axis=1)[:, None]
-    assert inner.max() < 1e-4
-    np.testing.assert_allclose(jax.vmap(losses.clip)(jnp.asarray(known)), known, atol=1e-5)
+def test_clipping_gives_the_nearest_vector(name):
+    """<y - l, w - l> <= 0 for 1000 vectors w of the set; what lies in it stays."""
+    known = LOSSES[name][1]
+    y, (clipped, again, _) = loss_values(name)
+    assert known.excess(clipped).max() <= 1e-6
+    away = unit(y - clipped)
+    assert (away @ known.points.T - np.sum(away * clipped, axis=1)[:, None]).max() <= 5e-6
+    np.testing.assert_allclose(again, clipped, atol=1e-6)
+    inside = known.points[:300]
+    np.testing.assert_allclose(clipped[-len(inside) :], inside, atol=1e-6)
 
 
 @every_loss_set
-def test_sizes_of_loss_sets_are_attained_and_never_exceeded(name):
-    losses = LOSSES[name]
-    corners = jnp.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)], jnp.float32)
-    pairs = jnp.array([[1.0, -1, 0], [0, 1, -1], [1, 0, 0], [-1, 0, 0], [1, 1, 1]])
-    g = jnp.concatenate([directions(3, 1000), corners, pairs])
-    known = np.asarray(jax.vmap(losses.maximizer)(g), np.float64)
-    for order, norm, diameter in zip((1, 2), losses.norms, losses.diameters, strict=True):
-        assert np.linalg.norm(known, order, axis=1).max() == pytest.approx(norm, rel=1e-4)
-        apart = np.linalg.norm(known[:, None] - known[None], order, axis=-1).max()
-        assert apart == pytest.approx(diameter, rel=1e-4)
-    assert np.ptp(known, axis=1).max() == pytest.approx(losses.spread, rel=1e-4)
-    assert (known.min(), known.max()) == pytest.approx(losses.entry, rel=1e-4)
-    values = np.asarray(g, np.float64) @ known.T
-    assert (np.diag(values) >= values.max(axis=1) - 1e-4).all()
+def test_maximizer_attains_the_largest_product(name):
+    """In closed form, and against 1000 vectors; g = 0 gives a vector of the set."""
+    known = LOSSES[name][1]
+    g, (_, _, found) = loss_values(name)
+    assert known.excess(found).max() <= 1e-6
+    g = unit(g)
+    attained = np.sum(g * found, axis=1)
+    np.testing.assert_allclose(attained, -known.least(-g), rtol=1e-6, atol=1e-6)
+    assert (attained[:, None] >= g @ known.points.T - 1e-5).all()
 
 
-def test_known_sensitivities():
-    """The paper's instances, N = 9: replaced and zeroed out, whole vectors and entries."""
+@every_loss_set
+def test_sizes_of_a_loss_set_are_attained_and_never_exceeded(name):
+    """Norms, distances, spread, range of an entry: over extreme and 1000 more vectors."""
+    losses, known = LOSSES[name]
+    points = known.points
+    assert losses.dim == points.shape[1] and losses.centre.shape == (losses.dim,)
+    np.testing.assert_allclose(losses.centre, (points.max(axis=0) + points.min(axis=0)) / 2)
+    for order in (1, 2):
+        norm = np.linalg.norm(points, order, axis=1).max()
+        apart = np.linalg.norm(points[:, None] - points[None, :100], order, axis=-1).max()
+        assert losses.norms[order - 1] == pytest.approx(norm, rel=1e-9)
+        assert losses.diameters[order - 1] == pytest.approx(apart, rel=1e-9)
+    assert losses.spread == pytest.approx(np.ptp(points, axis=1).max(), rel=1e-9)
+    assert losses.entry == pytest.approx((points.min(), points.max()), rel=1e-9)
+
+
+def changes(known, neighbours, unit):
+    """Changes of one vector between neighbours, by search: (n, d)."""
+    points = known.points[:400]
+    if unit == "round":
+        if neighbours == "zero_out":
+            return points
+        return (points[:, None] - points[None]).reshape(-1, points.shape[1])
+    # The first entry takes every value on a grid for which the vector stays in the set.
+    vectors = np.concatenate([points[:100], 0 * points[:1]])
+    if neighbours == "zero_out":
+        return vectors * (np.arange(points.shape[1]) == 0)
+    grid = np.linspace(points.min(), points.max(), 41)
+    others = np.repeat(vectors[:, None], len(grid), axis=1)
+    others[..., 0] = grid
+    difference = others - vectors[:, None]
+    return difference[(known.excess(others) < 1e-9) & (known.excess(vectors) < 1e-9)[:, None]]
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "zero_out"])
+@pytest.mark.parametrize("unit", ["round", "entry"])
+@every_loss_set
+def test_sensitivity_is_the_largest_change_between_neighbours(name, unit, neighbours):
+    """L1 and L2, by search over extreme vectors and the entries that may follow."""
+    losses, known = LOSSES[name]
+    found = changes(known, neighbours, unit)
+    expected = [np.linalg.norm(found, order, axis=1).max() for order in (1, 2)]
+    assert domains.sensitivity(losses, neighbours, unit) == pytest.approx(expected, rel=1e-9)
+
+
+def test_sensitivities_by_hand():
+    """N = 9: experts in [-1, 1] and in [0, 1], the unit ball, losses of L1 norm 1."""
     for losses, replace, zero_out, entry in [
         (domains.box_losses(9), (18, 6), (9, 3), (2, 1)),
         (domains.box_losses(9, 0.0, 1.0), (9, 3), (9, 3), (1, 1)),
@@ -257,34 +527,123 @@ def test_known_sensitivities():
         assert domains.sensitivity(losses, "zero_out", "entry") == pytest.approx((entry[1],) * 2)
 
 
-BAD = {
-    "dim": lambda: domains.simplex(1),
-    "radius": lambda: domains.ball(3, -1.0),
-    "low": lambda: domains.box_losses(3, 1.0, 1.0),
-    "centre": lambda: domains.from_minimizer(
-        3, lambda g: g, centre=np.zeros(2), diameter=1.0, losses=domains.box_losses(3)
-    ),
-    "diameter": lambda: domains.from_minimizer(
-        3, lambda g: g, centre=np.zeros(3), diameter=0.0, losses=domains.box_losses(3)
-    ),
-    "minimizer": lambda: domains.from_minimizer(
-        3, lambda g: g[:2], centre=np.zeros(3), diameter=1.0, losses=domains.box_losses(3)
-    ),
-    "losses": lambda: domains.from_minimizer(
-        3, lambda g: g, centre=np.zeros(3), diameter=1.0, losses=domains.box_losses(2)
-    ),
-    "smoothness": lambda: domains.numerical_regularizer(
-        domains.ball(3), jnp.sum, range=1.0, strong_convexity=2.0, smoothness=1.0
-    ),
-    "steps": lambda: domains.numerical_regularizer(
-        domains.ball(3), jnp.sum, range=1.0, strong_convexity=1.0, smoothness=1.0, steps=0
-    ),
-    "domain": lambda: domains.fitting("simplex", None),
-    "neighbours": lambda: domains.sensitivity(domains.box_losses(2), "add", "round"),
-}
+def test_domains_come_with_the_losses_that_they_are_usually_played_against():
+    """Experts' losses in [0, 1], the unit ball, and the dual of the unit cube."""
+    for domain, losses in [
+        (domains.simplex(3), domains.box_losses(3, 0.0, 1.0)),
+        (domains.ball(3, 5.0), domains.ball_losses(3, 1.0)),
+        (domains.cube(3, 5.0), domains.l1_losses(3, 1.0)),
+    ]:
+        assert domains.fitting(domain, None) is domain.losses
+        for field in ("dim", "norms", "diameters", "spread", "entry"):
+            assert getattr(domain.losses, field) == getattr(losses, field)
+        assert domains.fitting(domain, losses) is losses
 
 
-@pytest.mark.parametrize("argument", BAD)
-def test_bad_arguments_are_refused_by_name(argument):
-    with pytest.raises((ValueError, TypeError), match=rf"\b{argument}\b"):
-        BAD[argument]()
+# --- compiled or not, one or many ---
+
+
+@pytest.mark.parametrize("name", ["simplex", "ball", "cube", "own"])
+def test_compiled_and_batched_values_equal_plain_ones(name):
+    """Row by row without jit, and all rows at once with it."""
+    domain = {
+        "simplex": domains.simplex(3),
+        "ball": domains.ball(3),
+        "cube": domains.cube(3),
+        "own": own_ball(steps=20),
+    }[name]
+    numerical = domains.numerical_regularizer(
+        domain, lambda x: jnp.sum(x * x), range=1.0, strong_convexity=1.0, smoothness=3.0, steps=5
+    )
+
+    def every(g):
+        return [
+            domain.minimizer(g),
+            domain.project(g),
+            domains.support_function(domain, g),
+            domain.regularizer.argmin(g),
+            domain.regularizer.argmin(g, 0.5),
+            numerical.argmin(g, 0.5),
+            domain.losses.clip(g),
+            domain.losses.maximizer(g),
+        ]
+
+    rows = jnp.array([[0.3, -2.0, 0.4], [0.0, 0.0, 0.0]])
+    batched, single = jax.jit(jax.vmap(every))(rows), jax.jit(every)
+    for i, row in enumerate(rows):
+        for together, plain, compiled in zip(batched, every(row), single(row), strict=True):
+            assert together.dtype == plain.dtype == compiled.dtype == jnp.float32
+            np.testing.assert_allclose(together[i], plain, atol=2e-6)
+            np.testing.assert_allclose(compiled, plain, atol=2e-6)
+
+
+# --- arguments ---
+
+
+def own(**changes):
+    arguments = {
+        "dim": 3,
+        "minimizer": domains.ball(3).minimizer,
+        "centre": np.zeros(3),
+        "diameter": 2.0,
+        "losses": domains.box_losses(3),
+    }
+    return domains.from_minimizer(**(arguments | changes))
+
+
+def numerical(**changes):
+    arguments = {"range": 1.0, "strong_convexity": 2.0, "smoothness": 2.0}
+    function = lambda x: jnp.sum(x * x)  # noqa: E731
+    return domains.numerical_regularizer(domains.ball(3), function, **(arguments | changes))
+
+
+BAD_ARGUMENTS = [
+    ("dim", ValueError, lambda: domains.simplex(1)),
+    ("dim", ValueError, lambda: domains.ball(0)),
+    ("dim", ValueError, lambda: domains.cube(-1)),
+    ("dim", TypeError, lambda: domains.ball(2.0)),
+    ("dim", ValueError, lambda: domains.box_losses(0)),
+    ("dim", TypeError, lambda: domains.ball_losses("3")),
+    ("dim", ValueError, lambda: domains.l1_losses(True)),
+    ("dim", ValueError, lambda: own(dim=0)),
+    ("radius", ValueError, lambda: domains.ball(3, 0.0)),
+    ("radius", ValueError, lambda: domains.ball(3, np.inf)),
+    ("radius", ValueError, lambda: domains.cube(3, np.nan)),
+    ("radius", ValueError, lambda: domains.cube(3, -1.0)),
+    ("radius", ValueError, lambda: domains.ball_losses(3, -1.0)),
+    ("radius", TypeError, lambda: domains.l1_losses(3, "one")),
+    ("low", ValueError, lambda: domains.box_losses(3, 1.0, 1.0)),
+    ("low", ValueError, lambda: domains.box_losses(3, 1.0, -1.0)),
+    ("low", ValueError, lambda: domains.box_losses(3, -np.inf, 1.0)),
+    ("low", ValueError, lambda: domains.box_losses(3, 0.0, np.inf)),
+    ("low", ValueError, lambda: domains.box_losses(3, np.nan, 1.0)),
+    ("centre", ValueError, lambda: own(centre=np.zeros(2))),
+    ("centre", ValueError, lambda: own(centre=0.0)),
+    ("diameter", ValueError, lambda: own(diameter=0.0)),
+    ("diameter", ValueError, lambda: own(diameter=np.nan)),
+    ("minimizer", ValueError, lambda: own(minimizer=lambda g: g[:2])),
+    ("minimizer", ValueError, lambda: own(minimizer=jnp.sum)),
+    ("losses", ValueError, lambda: own(losses=domains.box_losses(2))),
+    ("steps", ValueError, lambda: own(steps=0)),
+    ("steps", TypeError, lambda: own(steps=10.0)),
+    ("range", ValueError, lambda: numerical(range=0.0)),
+    ("range", ValueError, lambda: numerical(range=np.nan)),
+    ("strong_convexity", ValueError, lambda: numerical(strong_convexity=0.0)),
+    ("smoothness", ValueError, lambda: numerical(smoothness=1.0)),
+    ("smoothness", ValueError, lambda: numerical(strong_convexity=3.0)),
+    ("steps", ValueError, lambda: numerical(steps=0)),
+    ("domain", TypeError, lambda: domains.fitting("simplex", None)),
+    ("losses", TypeError, lambda: domains.fitting(domains.ball(3), "box")),
+    ("losses", TypeError, lambda: domains.fitting(domains.ball(3), domains.ball(3))),
+    ("losses", ValueError, lambda: domains.fitting(domains.ball(3), domains.box_losses(4))),
+    ("neighbours", ValueError, lambda: domains.sensitivity(domains.box_losses(2), "add", "round")),
+    ("unit", ValueError, lambda: domains.sensitivity(domains.box_losses(2), "replace", "user")),
+]
+
+
+@pytest.mark.parametrize("case", range(len(BAD_ARGUMENTS)))
+def test_bad_arguments_are_refused_by_name(case):
+    """One sentence that begins with the argument."""
+    argument, error, factory = BAD_ARGUMENTS[case]
+    with pytest.raises(error, match=rf"^{argument} must [^\n]+$"):
+        factory()
