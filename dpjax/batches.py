@@ -9,7 +9,15 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Result
+from dpjax.core import (
+    Array,
+    Batch,
+    BatchLearner,
+    Environment,
+    Learner,
+    Result,
+    add_compensated,
+)
 
 
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
@@ -35,6 +43,7 @@ class EveryRoundState(NamedTuple):
     batch: Batch  # in play
     played: Array  # () int32, rounds of it that were played
     total: Any  # sum of what they revealed
+    error: Any  # what rounding has added to it
 
 
 def every_round(batch_learner) -> Learner:
@@ -48,14 +57,18 @@ def every_round(batch_learner) -> Learner:
     def begin(state, batch):
         zero = jax.tree.map(jnp.asarray, batch_learner.zero)
         played = jnp.zeros((), jnp.int32)
-        return EveryRoundState(state, batch, played, zero), batch.action
+        return EveryRoundState(state, batch, played, zero, zero), batch.action
 
     def init(key):
         return begin(*batch_learner.init(key))
 
     def step(state, key, loss):
-        total = jax.tree.map(jnp.add, state.total, loss)
-        state = state._replace(played=state.played + 1, total=total)
+        # A batch may be longer than 2^24 rounds, where a plain sum of ones stops growing.
+        total, error = (
+            jax.tree.map(lambda *sum, i=i: add_compensated(*sum)[i], state.total, state.error, loss)
+            for i in (0, 1)
+        )
+        state = state._replace(played=state.played + 1, total=total, error=error)
         return lax.cond(
             state.played >= state.batch.rounds,
             lambda: begin(*batch_learner.step(state.learner, key, total)),
@@ -127,8 +140,14 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
     def one_batch(progress):
         length = jnp.clip(progress.batch.rounds, 1, learner.horizon - progress.round)
         end = progress.round + length
+        # A batch that the horizon cuts short teaches the learner nothing: its losses are not drawn.
+        unfinished = length < progress.batch.rounds
         environment_state, total, tally_of_one = environment.batch(
-            progress.environment, jr.fold_in(nature, end), progress.batch.action, length
+            progress.environment,
+            jr.fold_in(nature, end),
+            progress.batch.action,
+            jnp.where(unfinished, 0, length),
+            learner.feedback,
         )
         overlap = jnp.clip(marks - progress.round, 0, length).astype(jnp.float32)
         tally = jax.tree.map(
@@ -136,20 +155,19 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
             progress.tally,
             tally_of_one,
         )
-        # What a batch cut short by the horizon would teach the learner plays no part: the
-        # loop ends with it.
         learner_state, batch = learner.step(progress.learner, jr.fold_in(coins, end), total)
-        unfinished = length < progress.batch.rounds
         learner_state = jax.tree.map(
             lambda new, old: jnp.where(unfinished, old, new), learner_state, progress.learner
         )
         return _Progress(learner_state, batch, environment_state, end, tally)
 
-    _, seen, one = jax.eval_shape(
-        environment.batch, environment_state, nature, batch.action, batch.rounds
-    )
-    if jax.tree.map(jnp.shape, seen) != jax.tree.map(jnp.shape, learner.zero):
+    if any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero)):
         raise ValueError("learner must have bandit feedback to be played by batches")
+    one = jax.eval_shape(
+        lambda: environment.batch(
+            environment_state, nature, batch.action, batch.rounds, learner.feedback
+        )
+    )[2]
     zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
     last = lax.while_loop(
         lambda progress: progress.round < learner.horizon,

@@ -90,6 +90,40 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
     return learner._replace(init=init, step=step, privacy=declared, report=report)
 
 
+def rescale_losses(learner, low, high):
+    """A learner over arms of losses in [0, 1], for losses in any stated range.
+
+    It meets (loss - low) / (high - low), clipped to [0, 1]: for rewards r in [a, b] play the
+    losses -r with low = -b and high = -a. Its calibration then holds for losses in [low, high], and
+    whatever lies outside, as Gaussian losses do, is clipped before it carries any weight. What was
+    clipped is not counted. Regret stays in the units of the environment.
+
+    Args:
+      learner: a Learner or BatchLearner over arms.
+      low: the smallest loss, a Python float.
+      high: the largest.
+
+    Returns:
+      A learner of the same kind. Its declaration is the same, with this range of losses.
+
+    Raises:
+      ValueError: the range is empty or not finite, or the learner's own is not [0, 1].
+    """
+    if not isinstance(learner, Learner | BatchLearner):
+        raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
+    _check.between(-1e30, 1e30, low=low, high=high)
+    if not low < high:
+        raise ValueError(f"low must be below high, got {low:g} and {high:g}")
+    if tuple(learner.privacy.loss_range) != (0.0, 1.0):
+        raise ValueError(f"learner must be for losses in [0, 1], not {learner.privacy.loss_range}")
+
+    def feedback(loss, action):
+        return learner.feedback(jnp.clip((loss - low) / (high - low), 0.0, 1.0), action)
+
+    declared = learner.privacy._replace(loss_range=(float(low), float(high)))
+    return learner._replace(feedback=feedback, privacy=declared)
+
+
 def minibatch(learner, horizon, tau) -> BatchLearner:
     """Plays each action of the base for tau rounds, and feeds the base their average loss.
 

@@ -115,8 +115,8 @@ class Environment(NamedTuple):
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
     horizon: int | None = None  # rounds that it has; None where it never ends
-    batch: Callable | None = None  # (state, key, action, rounds) -> (state, sum over the rounds
-    # of the loss of the action, tally of one round); None where rounds are not i.i.d.
+    batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, sum over
+    # the rounds of feedback(loss, action), tally of one round); None where rounds are not i.i.d.
 
 
 class Mechanism(NamedTuple):
@@ -187,6 +187,29 @@ def at(values, arm):
     chosen = jnp.arange(values.shape[0]) == arm
     chosen = chosen.reshape(-1, *[1] * (values.ndim - 1))
     return jnp.sum(jnp.where(chosen, values, 0), axis=0, dtype=values.dtype)
+
+
+def smallest(key, values):
+    """The index of the smallest of values (n,), one of them at random where several are; () int32.
+
+    A fixed order among ties would favour some arms in every trial.
+    """
+    ties = values == jnp.min(values)
+    count = jnp.sum(ties, dtype=jnp.int32)
+    rank = jnp.floor(jax.random.uniform(key) * count.astype(jnp.float32)).astype(jnp.int32)
+    rank = jnp.minimum(rank, count - 1)  # the product may round up
+    chosen = ties & (jnp.cumsum(ties, dtype=jnp.int32) == rank + 1)
+    return jnp.sum(jnp.where(chosen, jnp.arange(values.shape[0]), 0), dtype=jnp.int32)
+
+
+def add_compensated(total, error, value):
+    """total + value and what its rounding adds, by Kahan: as good as a sum with twice the digits.
+
+    Start at zeros. A plain float32 sum of ones stops growing at 2^24.
+    """
+    corrected = value - error
+    new = total + corrected
+    return new, (new - total) - corrected
 
 
 def add_losses(whole, part, loss):

@@ -23,10 +23,12 @@ _CPU_CHUNK = 1024
 _ACCELERATOR_CHUNK = 65536
 
 
-def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=True) -> Result:
+def sweep(
+    game, points, seeds, key, *, play=simulate, checkpoints=100, chunk=None, progress=True
+) -> Result:
     """Plays a game at every point with every seed; compiles once for all of them.
 
-    Cell (point, seed) is ``simulate(*game(point), fold_in(key, seed))``. All points of a seed
+    Cell (point, seed) is ``play(*game(point), fold_in(key, seed))``. All points of a seed
     share nature's key: every learner and every hyperparameter faces the same losses, and they
     are drawn once for all points. The values of a cell depend neither on ``chunk`` nor on how
     many seeds are computed beside it.
@@ -37,6 +39,8 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
       points: pytree of float arrays with a common leading axis (P,); cast to float32.
       seeds: number of seeds, S.
       key: PRNG key, consumed.
+      play: how a game is played: :func:`dpjax.simulate`, round by round, or
+        :func:`dpjax.simulate_batches`, a batch at a time.
       checkpoints: at how many evenly spaced rounds regret is recorded.
       chunk: upper limit on the trajectories that one core (or device) computes at once, which
         bounds the memory in use; by default 1024 on CPU and 65536 elsewhere. Two where there are
@@ -71,6 +75,7 @@ def sweep(game, points, seeds, key, *, checkpoints=100, chunk=None, progress=Tru
     seeds_block = _block_size(seeds, max(1, chunk // points_block), workers)
     program = _program(
         game,
+        play,
         checkpoints,
         jax.tree.structure(points),
         tuple((points_block, *leaf.shape[1:]) for leaf in jax.tree.leaves(points)),
@@ -143,7 +148,7 @@ def _block_size(seeds, limit, workers) -> int:
 
 
 @lru_cache(maxsize=128)
-def _program(game, checkpoints, structure, shapes, seeds, key_dtype):
+def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype):
     """The compiled program of one block: (points, seeds (S,), key) -> arrays (S, P, ...).
 
     Points are the inner axis of the vmap: what does not depend on the point, such as nature's
@@ -151,8 +156,7 @@ def _program(game, checkpoints, structure, shapes, seeds, key_dtype):
     """
 
     def cell(point, seed, key):
-        learner, environment = game(point)
-        result = simulate(learner, environment, jr.fold_in(key, seed), checkpoints=checkpoints)
+        result = play(*game(point), jr.fold_in(key, seed), checkpoints=checkpoints)
         return result.regret, result.tally, result.report
 
     over_points = jax.vmap(cell, in_axes=(0, None, None))

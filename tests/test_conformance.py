@@ -280,7 +280,7 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
 @every_learner
 def test_learns_an_easy_instance(name):
     """Mean regret over 64 trials is below half of uniform play's, by 4 standard errors."""
-    means, horizon = [0.1, 0.9, 0.9], 4096
+    means, horizon = [0.1, 0.9, 0.9], 2**14
     losses = (jr.uniform(jr.key(8), (horizon, ARMS)) < jnp.array(means)[None]).astype(jnp.float32)
 
     def game(epsilon):

@@ -11,7 +11,7 @@ ROOT = Path(dpjax.__file__).parent
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
 LEARNERS = {
     "core", "batches", "combinators", "privacy", "noise", "mechanisms", "domains", "prefix_sums",
-    "_check",
+    "divergences", "arm_sums", "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
@@ -24,6 +24,8 @@ ALLOWED = {
     "bounds": {"core", "_check"},
     "plot": {"core", "_check"},
     "mechanisms": {"core", "noise", "_check"},
+    "arm_sums": {"core", "_check"},
+    "divergences": {"core", "_check"},
     "domains": {"core", "_check"},
     "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},
     "batches": {"core", "noise", "_check"},

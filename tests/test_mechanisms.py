@@ -28,6 +28,8 @@ ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
     "kary, k = 3": partial(mechanisms.kary, k=3),
     "kary, gaussian": partial(mechanisms.kary, noise="gaussian"),
     "hybrid, gaussian": partial(mechanisms.hybrid, noise="gaussian"),
+    "hybrid, totals": partial(mechanisms.hybrid, totals="separate"),
+    "hybrid, totals, gaussian": partial(mechanisms.hybrid, totals="separate", noise="gaussian"),
     "buffered, two": partial(mechanisms.buffered, parameters=((0.9, 0.5), (0.3, 0.4))),
 }
 NOISY = [name for name in ALL if name != "exact"]

@@ -2,6 +2,7 @@
 
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.deterministic import deterministic
+from dpjax.environments.gaussian import gaussian
 from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.memory import memory
 from dpjax.environments.oblivious import fully_oblivious, oblivious
@@ -12,6 +13,7 @@ __all__ = [
     "bernoulli",
     "deterministic",
     "fully_oblivious",
+    "gaussian",
     "linear_losses",
     "memory",
     "oblivious",

@@ -1,5 +1,6 @@
 """Stochastic environments: independent Bernoulli losses."""
 
+import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise
@@ -35,9 +36,16 @@ def bernoulli(means, *, regret="realised") -> Environment:
     def gap(arm):
         return at(means, arm) - jnp.min(means)
 
-    def batch(state, key, arm, rounds):
-        total = noise.binomial(key, rounds, at(means, arm))
-        return state, total.astype(jnp.float32), gap(arm)
+    def batch(state, key, arm, rounds, feedback):
+        ones = noise.binomial(key, rounds, at(means, arm))
+        zeros = rounds - ones
+
+        def total(of_one, of_zero):
+            return ones.astype(jnp.float32) * of_one + zeros.astype(jnp.float32) * of_zero
+
+        # What the learner sees in a round is one of two values.
+        seen = [feedback(jnp.full(means.shape, loss, jnp.float32), arm) for loss in (1.0, 0.0)]
+        return state, jax.tree.map(total, *seen), gap(arm)
 
     return Environment(
         init=lambda key: (),

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
     Factorization,
@@ -26,7 +27,7 @@ class HybridState(NamedTuple):
     walk: Array  # (h, *shape) as in TreeState, within this epoch
 
 
-def hybrid(horizon, shape, *, scale, noise="laplace") -> Mechanism:
+def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mechanism:
     """Prefix sums of a stream whose length need not be known: a binary tree an epoch.
 
     Epoch k holds the rounds 2^k .. 2^(k + 1) - 1. Its tree has k + 1 levels, so its nodes get
@@ -34,11 +35,17 @@ def hybrid(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     the horizon. The root, complete with the epoch, is carried along in all later prefixes: no
     budget is set aside for totals.
 
+    With ``totals="separate"`` half of the budget is: the sums of the rounds 2^(k - 1) + 1 .. 2^k
+    are released on their own, with twice the scale (Gaussian: the root of 2), and a tree of k
+    levels, of 2k times the scale, serves the rounds 2^k + 1 .. 2^(k + 1) - 1. The prefixes 2^k are
+    then the best ones, and the others are worse.
+
     Args:
       horizon: T, rounds of the learner that it serves; only the depth of its state depends on it.
       shape: of a value.
       scale: of the noise of epoch 0's node, as in :func:`dpjax.mechanisms.tree`.
       noise: "laplace" or "gaussian".
+      totals: "carried" or "separate".
 
     Returns:
       A Mechanism. The weights of C make the sensitivity of its own law 1 in every epoch.
@@ -47,15 +54,21 @@ def hybrid(horizon, shape, *, scale, noise="laplace") -> Mechanism:
       ValueError, TypeError: bad arguments, by name.
 
     Reference: Chan, Shi & Song 2011, "Private and continual release of statistics", the hybrid
-    mechanism; here the epoch's root serves as its total, where they halve the budget.
+    mechanism, which has separate totals.
     """
     horizon, shape = check(horizon, shape, scale, noise)
     count = horizon - 1
     epochs = count.bit_length()
 
+    _check.one_of("carried", "separate", totals=totals)
+    separate = totals == "separate"
+
     def factor(epoch):
-        """How much the noise of an epoch exceeds that of epoch 0."""
-        return epoch + 1.0 if noise == "laplace" else (epoch + 1.0) ** 0.5
+        """The scale of an epoch's nodes, in units of ``scale``."""
+        nodes = 2.0 * epoch if separate else epoch + 1.0
+        return nodes if noise == "laplace" else nodes**0.5
+
+    of_total = 2.0 if noise == "laplace" else 2.0**0.5
 
     def init(key):
         del key
@@ -66,33 +79,46 @@ def hybrid(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     def step(state, key):
         t = state.round + 1
         epoch = 31 - lax.clz(t)
-        local = t - (1 << epoch) + 1  # 1 .. 2^k
+        # 1 .. 2^k; with separate totals 0 .. 2^k - 1, where 0 is the total.
+        local = t - (1 << epoch) + (0 if separate else 1)
         parent = local & (local - 1)
         parent_noise = read(state.walk, trailing_zeros(parent))
         base = jnp.where(parent == 0, state.before, parent_noise)
-        grown = scale * factor(epoch.astype(jnp.float32))
-        here = base + draw(noise, key, shape, grown)
-        before = jnp.where(local == 1 << epoch, here, state.before)
+        grown = jnp.where(local == 0, of_total, factor(epoch.astype(jnp.float32)))
+        here = base + draw(noise, key, shape, scale * grown)
+        before = jnp.where(local == (0 if separate else 1 << epoch), here, state.before)
         return HybridState(t, before, write(state.walk, trailing_zeros(local), here)), here
 
     def path(key):
-        rows = [jnp.zeros((1, *shape), jnp.float32)]
+        # Noise of the prefix before the epoch's tree, and of all prefixes up to it.
+        start = jnp.zeros((1, *shape), jnp.float32)
+        rows = [start]
         for epoch in range(epochs):
             first, last = 2**epoch, 2 ** (epoch + 1) - 1
-            steps = draw_rounds(noise, key, first, last, shape, scale * factor(epoch))
+            if separate:
+                start = start + draw_rounds(noise, key, first, first, shape, scale * of_total)
+                first = first + 1
             # steps[u - 1] belongs to the local round u.
-            walk = rows[-1][-1:]
+            steps = draw_rounds(noise, key, first, last, shape, scale * factor(epoch))
+            walk = start
             for level in reversed(range(epoch)):
                 walk = interleave(walk, walk + steps[2**level - 1 :: 2 ** (level + 1)])
-            rows.append(jnp.concatenate([walk[1:], walk[:1] + steps[-1:]]))
+            if separate:
+                rows.append(walk)
+            else:
+                start = start + steps[-1:]
+                rows += [walk[1:], start]
         return jnp.concatenate(rows)[:horizon]
 
     def variance():
         t = np.arange(1, horizon)
         epoch = np.floor(np.log2(t)).astype(int)
-        local = t - 2**epoch + 1
+        local = t - 2**epoch + (0 if separate else 1)
         factors = np.array([factor(k) ** 2 for k in range(epochs)])
-        before = np.concatenate([[0.0], np.cumsum(factors)])
+        if separate:
+            before = of_total**2 * np.arange(1.0, epochs + 1)
+        else:
+            before = np.concatenate([[0.0], np.cumsum(factors)])
         rows = before[epoch] + np.take(factors, epoch) * np.bitwise_count(local)
         return np.concatenate([[0.0], rows])
 
@@ -100,24 +126,38 @@ def hybrid(horizon, shape, *, scale, noise="laplace") -> Mechanism:
         decoder, encoder = np.zeros((horizon, count)), np.zeros((count, count))
         for t in range(1, horizon):
             epoch = t.bit_length() - 1
-            local = t - 2**epoch + 1
-            length = local & -local
-            # Column and row t - 1: the node that ends at t.
-            encoder[t - 1, t - length : t] = 1.0 / factor(epoch)
-            # The prefix before that node: earlier in this epoch, or the end of the last one.
+            local = t - 2**epoch + (0 if separate else 1)
+            # Column and row t - 1: the node, or the total, that ends at t.
+            length, size = (local & -local, factor(epoch)) if local else (t - t // 2, of_total)
+            encoder[t - 1, t - length : t] = 1.0 / size
+            # The prefix before it: earlier in this epoch, or the end of the last one.
             decoder[t] = decoder[t - length]
-            decoder[t, t - 1] = factor(epoch)
+            decoder[t, t - 1] = size
         return decoder, encoder
 
-    # Nodes around an epoch's first value: all its levels, or those begun in the last epoch.
-    levels = np.arange(epochs) + 1
-    if epochs:
-        levels[-1] = (count - 2 ** (epochs - 1) + 1).bit_length()
-    weights = np.array([1.0 / factor(epoch) for epoch in range(epochs)])
-    sensitivity = (
-        float(np.max(levels * weights, initial=0.0)),
-        float(np.max(np.sqrt(levels) * weights, initial=0.0)),
-    )
     return from_noise(
-        init, step, path, horizon, shape, Factorization(sensitivity, variance, matrices)
-    )
+        init, step, path, horizon, shape,
+        Factorization(_sensitivity(count, separate, factor, of_total), variance, matrices),
+    )  # fmt: skip
+
+
+def _sensitivity(count, separate, factor, of_total) -> tuple[float, float]:
+    """Largest L1 and L2 norm of a column of C: in how many totals and nodes a value may be."""
+    if not count:
+        return 0.0, 0.0
+    last = count.bit_length() - 1
+    # (totals, levels, epoch) of the value of each epoch that is in most nodes. In the last epoch
+    # only the levels that have begun are released, and no total.
+    if separate:
+        values = [(1, 0, 1)] + [(1, k, k) for k in range(1, last)]
+        values += [(0, (count - 2**last).bit_length(), max(last, 1))]
+    else:
+        values = [(0, k + 1, k) for k in range(last)]
+        values += [(0, (count - 2**last + 1).bit_length(), last)]
+
+    def norm(p):
+        return max(
+            totals / of_total**p + levels / factor(epoch) ** p for totals, levels, epoch in values
+        )
+
+    return float(norm(1)), float(norm(2)) ** 0.5

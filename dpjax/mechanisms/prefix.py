@@ -15,7 +15,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check, noise
-from dpjax.core import Array, Mechanism
+from dpjax.core import Array, Mechanism, add_compensated
 
 
 class PrefixState(NamedTuple):
@@ -73,11 +73,9 @@ def from_noise(init, step, path, horizon, shape, factorization) -> Mechanism:
         return PrefixState(zero, zero, state), first
 
     def advance(state, key, value):
-        # Summed with Kahan's correction: over 2^20 rounds a plain float32 sum drifts by more than
-        # the noise of a weakly private release.
-        corrected = value - state.error
-        total = state.total + corrected
-        error = (total - state.total) - corrected
+        # Over 2^20 rounds a plain float32 sum drifts by more than the noise of a weakly private
+        # release.
+        total, error = add_compensated(state.total, state.error, value)
         inner, now = step(state.noise, key)
         return PrefixState(total, error, inner), total + now
 

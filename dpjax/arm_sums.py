@@ -1,0 +1,85 @@
+"""What learners over stochastic arms share: sums of each arm's losses, and a declaration."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.core import Array, Privacy, add_losses
+
+
+class ArmSums(NamedTuple):
+    """Pulls and sums of losses of each arm: exact counts, and sums good to 2^-24 a pull."""
+
+    pulls: Array  # (K,) int32
+    whole: Array  # (K,) int32
+    part: Array  # (K,) float32 in [0, 1)
+
+
+class ClippedReport(NamedTuple):
+    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
+
+
+def no_losses(arms) -> ArmSums:
+    """Before the first round."""
+    zero = jnp.zeros(arms, jnp.int32)
+    return ArmSums(zero, zero, jnp.zeros(arms, jnp.float32))
+
+
+def record(sums, arm, loss) -> ArmSums:
+    """One more loss in [0, 1] of an arm."""
+    played = jnp.arange(sums.pulls.shape[0]) == arm
+    whole, part = add_losses(sums.whole, sums.part, jnp.where(played, loss, 0.0))
+    return ArmSums(sums.pulls + played.astype(jnp.int32), whole, part)
+
+
+def totals(sums):
+    """Sums of the losses, (K,) float32."""
+    return sums.whole.astype(jnp.float32) + sums.part
+
+
+def means(sums):
+    """Mean losses, (K,) float32; 0 for an arm that was not pulled."""
+    return totals(sums) / jnp.maximum(sums.pulls, 1).astype(jnp.float32)
+
+
+def clip_loss(loss, clipped):
+    """The loss clipped to [0, 1], and the count of losses that were."""
+    inside = jnp.clip(loss, 0.0, 1.0)
+    return inside, clipped + (inside != loss).astype(jnp.int32)
+
+
+def posterior_draws(key, losses, gains):
+    """ln(theta / (1 - theta)) for theta ~ Beta(losses + 1, gains + 1), (K,).
+
+    A Beta variable is a Gamma variable over the sum of two; one call for both is cheaper, and the
+    logarithm keeps what lies close to 0 or 1 apart.
+    """
+    one, other = jax.random.loggamma(key, jnp.stack([losses, gains]) + 1.0)
+    return one - other
+
+
+def check_arms(horizon, arms) -> tuple[int, int]:
+    """Horizon and number of arms as Python integers."""
+    return _check.size(1, horizon=horizon), _check.size(2, arms=arms)
+
+
+def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:
+    """The declaration where each loss is in exactly one release, which is epsilon-DP.
+
+    Fix the releases so far: they decide which batch a round belongs to, in both worlds alike. A
+    replaced loss then changes one released sum, by at most 1.
+    """
+    return Privacy(
+        epsilon=epsilon,
+        delta=0.0,
+        rho=float("nan"),
+        neighbours="replace",
+        unit="round",
+        loss_range=(0.0, 1.0),
+        model="central",
+        released="actions 1..T",
+        calibration="derived",
+        accountant=accountant,
+    )

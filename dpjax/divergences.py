@@ -1,0 +1,92 @@
+"""Divergences of Bernoulli laws, and the confidence bounds that they give.
+
+All arguments are means in [0, 1], broadcast, float32; ``x`` is an empirical mean of losses.
+"""
+
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.special import xlog1py, xlogy
+
+# e^-epsilon is 0 from 104 on, and 0 times this is still 0.
+_INFINITE = 1e6
+
+
+def kl(x, y):
+    """kl(x, y) = x ln(x / y) + (1 - x) ln((1 - x) / (1 - y)) of Bernoulli laws; inf is possible."""
+    entropy = xlogy(x, x) + xlog1py(1.0 - x, -x)
+    return jnp.maximum(entropy - xlogy(x, y) - xlog1py(1.0 - x, -y), 0.0)
+
+
+def _log_gap(ratio, quotient):
+    """r - ln(q) >= 0 for q = 1 + r > 0, to full relative accuracy for small r and small q too."""
+    # From |r| = 0.1 on the difference keeps five digits; below, seven terms of its series.
+    series = 0.0
+    for n in range(9, 1, -1):
+        series = (-1) ** n / n + ratio * series
+    return jnp.where(jnp.abs(ratio) < 0.1, series * ratio * ratio, ratio - jnp.log(quotient))
+
+
+def kl_lower(x, radius):
+    """The smallest y in [0, x] with kl(x, y) <= radius, for radius >= 0.
+
+    With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r): a sum
+    of positive terms, which does not cancel. It is solved for u = ln y, in which kl is convex, by
+    Newton's method from the left: from the larger of two bounds below the root, Pinsker's
+    x - sqrt(radius / 2) and exp(-(radius + h) / x), h the entropy of x, which is what is left of
+    the equation when y goes to 0. (Garivier & Cappe 2011 use its mirror image, an upper bound of
+    gains; near 0 float32 has more digits than near 1.)
+    """
+    x, radius = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(radius, jnp.float32))
+    inside = (x > 0.0) & (radius > 0.0)
+    # Values that are computed and not used stay finite.
+    x_ = jnp.where(inside, x, 0.5)
+    rest = jnp.maximum(1.0 - x_, 1e-30)
+    entropy = -xlogy(x_, x_) - xlog1py(1.0 - x_, -x_)
+    tail = jnp.exp(-(radius + entropy) / x_)
+    start = jnp.clip(jnp.maximum(x_ - jnp.sqrt(0.5 * radius), tail), 1e-37, x_)
+
+    def newton(_, y):
+        d = x_ - y
+        excess = x_ * _log_gap(-d / x_, y / x_) + rest * _log_gap(d / rest, (1.0 - y) / rest)
+        slope = jnp.maximum(d, 1e-37) / (1.0 - y)  # of kl, as ln y falls
+        # Never beyond x, where rounding could throw it.
+        return jnp.minimum(y * jnp.exp(jnp.minimum((excess - radius) / slope, 80.0)), x_)
+
+    y = lax.fori_loop(0, 8, newton, start)
+    return jnp.where(inside, y, jnp.where(x > 0.0, x, 0.0))
+
+
+def d_epsilon(x, y, epsilon):
+    """inf over z in [y, x] of epsilon (x - z) + kl(z, y), for y <= x: what privacy leaves of kl.
+
+    With z0 = y e^epsilon / (1 - y + y e^epsilon), where the slope of kl(., y) is epsilon: kl(x, y)
+    where z0 >= x, else epsilon x - ln(1 - y + y e^epsilon). At most kl and epsilon (x - y). Azize
+    et al. 2025, from a secondary text; the closed form is ours. x, y may be losses or gains: for
+    y > x pass 1 - x and 1 - y.
+    """
+    x, y = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
+    epsilon = jnp.minimum(epsilon, _INFINITE)
+    # ln(1 - y + y e^epsilon) = epsilon + ln(y + (1 - y) e^-epsilon), which does not overflow.
+    linear = -epsilon * (1.0 - x) - jnp.log(y + (1.0 - y) * jnp.exp(-epsilon))
+    plain = kl(x, y)
+    return jnp.where(_slope_is_below(x, y, epsilon), plain, jnp.maximum(linear, 0.0))
+
+
+def _slope_is_below(x, y, epsilon):
+    """Whether the slope of kl(., y) at x is at most epsilon: x (1 - y) <= y (1 - x) e^epsilon."""
+    return x * (1.0 - y) * jnp.exp(-epsilon) <= y * (1.0 - x)
+
+
+def d_epsilon_lower(x, radius, epsilon):
+    """The smallest y in [0, x] with d_epsilon(x, y) <= radius, for radius >= 0; inf is kl_lower.
+
+    From epsilon x - ln(1 - y + y e^epsilon) = radius, where the slope of kl there is above
+    epsilon, else :func:`kl_lower`.
+    """
+    x, radius = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(radius, jnp.float32))
+    epsilon = jnp.minimum(epsilon, _INFINITE)
+    # (e^(epsilon x - radius) - 1) / (e^epsilon - 1), without overflow.
+    budget = epsilon * x - radius
+    linear = jnp.exp(-epsilon * (1.0 - x) - radius) * jnp.expm1(-budget) / jnp.expm1(-epsilon)
+    linear = jnp.where(budget > 0.0, linear, 0.0)
+    return jnp.where(_slope_is_below(x, linear, epsilon), kl_lower(x, radius), linear)

@@ -1,0 +1,36 @@
+"""Stochastic environments: independent Gaussian losses, outside every range now and then."""
+
+import jax.numpy as jnp
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Environment, Outcome, at
+
+
+def gaussian(means, *, deviation) -> Environment:
+    """I.i.d. losses, loss of arm i ~ N(means[i], deviation^2), arms independent of each other.
+
+    No calibration covers unbounded losses: play it through
+    :func:`dpjax.combinators.rescale_losses`, which clips them to a stated range first. Clipping
+    shifts the means that a learner sees, by less the wider the range; regret is pseudo-regret, the
+    gaps of ``means`` before clipping.
+
+    Args:
+      means: (K,) mean losses, finite, K at least 2; may be traced.
+      deviation: standard deviation, at least 0; may be traced.
+
+    Returns:
+      An Environment. It is not played by batches: a sum of clipped Gaussians has no simple law.
+    """
+    means = jnp.asarray(means, jnp.float32)
+    if means.ndim != 1 or means.shape[0] < 2:
+        raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
+    _check.between(-1e30, 1e30, means=means)
+    _check.non_negative(deviation=deviation)
+    spread = jnp.asarray(deviation, jnp.float32)
+
+    def step(state, key, arm):
+        loss = means + spread * jr.normal(key, means.shape)
+        return state, Outcome(loss, at(means, arm) - jnp.min(means))
+
+    return Environment(init=lambda key: (), step=step, regret=lambda state, tally: tally)

@@ -1,0 +1,140 @@
+"""Anytime-Lazy-UCB and Lazy-DP-TS: an arm's mean is renewed when its losses have doubled."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check, noise, privacy
+from dpjax.arm_sums import (
+    ArmSums,
+    ClippedReport,
+    check_arms,
+    clip_loss,
+    no_losses,
+    one_release,
+    posterior_draws,
+    record,
+    totals,
+)
+from dpjax.core import Array, Learner, at, bandit, smallest
+
+
+class LazyState(NamedTuple):
+    round: Array  # () int32, t
+    samples: Array  # (K,) int32, O: losses in each arm's mean
+    means: Array  # (K,) float32, noisy
+    buffer: ArmSums  # losses that were seen since
+    arm: Array  # () int32, the arm in play
+    clipped: Array  # () int32
+
+
+def lazy_ucb(horizon, arms, *, epsilon, log_base=2.0) -> Learner:
+    """Anytime-Lazy-UCB: UCB on private means that are renewed at doubling times, and forget.
+
+    The losses of an arm gather in a buffer. When it holds twice as many as the arm's mean has,
+    O_a, it becomes the mean, with Laplace noise, and O_a doubles; the old mean is forgotten. Each
+    round plays the arm with the smallest
+
+        mean_a - sqrt(3 log t / O_a) - 3 log t / (epsilon O_a).
+
+    Args:
+      horizon: T, rounds; nothing but the end of the game depends on it.
+      arms: K, at least 2. Each plays once at first.
+      epsilon: privacy; inf adds no noise.
+      log_base: of log t, above 1. With base 2 the printed figures of Hu & Hegde 2022 come out.
+
+    Returns:
+      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+
+    Privacy: epsilon-DP for replacement of one round, released: actions 1..T: each loss is in one
+    released mean. The arm is chosen anew each round, from means that stay.
+
+    Regret: O(sum ln T / min(epsilon, Delta_a)).
+
+    Reference: Hu, Huang & Mehta, "Near-optimal algorithms for private online learning in a
+    stochastic environment", 2021, as recalled.
+    """
+
+    def choose(key, means, samples, log_t):
+        bonus = 3.0 * log_t / epsilon / samples
+        return smallest(key, means - jnp.sqrt(3.0 * log_t / samples) - bonus)
+
+    return _lazy(horizon, arms, epsilon, log_base, choose)
+
+
+def lazy_thompson(horizon, arms, *, epsilon, log_base=2.0) -> Learner:
+    """Lazy-DP-TS: Thompson sampling on private means that are renewed at doubling times.
+
+    Means as in :func:`lazy_ucb`. Each round draws for each arm, with
+    m_a = mean_a - 3 log t / (epsilon O_a) clipped to [0, 1],
+
+        theta_a ~ Beta(m_a O_a + 1, (1 - m_a) O_a + 1)
+
+    and plays the smallest.
+
+    Args:
+      horizon: T, rounds; nothing but the end of the game depends on it.
+      arms: K, at least 2. Each plays once at first.
+      epsilon: privacy; inf adds no noise. The posterior draws stay.
+      log_base: of log t, above 1. The paper's text has base 2; its figures come out with e.
+
+    Returns:
+      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+
+    Privacy: epsilon-DP, as :func:`lazy_ucb`: the same means are released.
+
+    Regret: O(sum ln T / min(epsilon, Delta_a)).
+
+    Reference: Hu & Hegde, "Near-optimal Thompson sampling-based algorithms for differentially
+    private stochastic bandits", 2022.
+    """
+
+    def choose(key, means, samples, log_t):
+        optimistic = jnp.clip(means - 3.0 * log_t / epsilon / samples, 0.0, 1.0)
+        draws = posterior_draws(key, optimistic * samples, (1.0 - optimistic) * samples)
+        return jnp.argmin(draws).astype(jnp.int32)
+
+    return _lazy(horizon, arms, epsilon, log_base, choose)
+
+
+def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
+    """Lazily renewed private means, for choose: (key, means, samples, log t) -> arm."""
+    horizon, arms = check_arms(horizon, arms)
+    _check.positive(epsilon=epsilon, **{"log_base - 1": log_base - 1.0})
+    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
+
+    def init(key):
+        del key
+        zero = jnp.zeros((), jnp.int32)
+        buffer = no_losses(arms)
+        means = jnp.zeros(arms, jnp.float32)
+        return LazyState(zero, buffer.pulls, means, buffer, zero, zero), zero
+
+    def step(state, key, loss):
+        noise_key, choice_key = jax.random.split(key)
+        inside, clipped = clip_loss(loss, state.clipped)
+        buffer = record(state.buffer, state.arm, inside)
+        mine = jnp.arange(arms) == state.arm
+        size = jnp.maximum(2 * at(state.samples, state.arm), 1)
+        full = mine & (buffer.pulls == size)
+        # A noise a round, and at most one in use.
+        noisy = noise.laplace(noise_key, at(totals(buffer), state.arm), scale)
+        means = jnp.where(full, noisy / size.astype(jnp.float32), state.means)
+        samples = jnp.where(full, size, state.samples)
+        buffer = jax.tree.map(lambda x: jnp.where(full, 0, x).astype(x.dtype), buffer)
+
+        t = state.round + 1
+        log_t = jnp.log(t.astype(jnp.float32) + 1.0) / jnp.log(log_base)  # of the next round
+        chosen = choose(choice_key, means, jnp.maximum(samples, 1).astype(jnp.float32), log_t)
+        arm = jnp.where(t < arms, t, chosen)
+        return LazyState(t, samples, means, buffer, arm, clipped), arm
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=bandit,
+        horizon=horizon,
+        privacy=one_release(epsilon),
+        report=lambda state: ClippedReport(state.clipped),
+    )

@@ -1,0 +1,68 @@
+"""Thompson sampling with Beta posteriors, without privacy."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax.arm_sums import ClippedReport, check_arms, clip_loss, posterior_draws
+from dpjax.core import Array, Learner, bandit, no_privacy
+
+
+class ThompsonState(NamedTuple):
+    ones: Array  # (K,) int32, losses of 1
+    zeros: Array  # (K,) int32, losses of 0
+    arm: Array  # () int32, the arm in play
+    clipped: Array  # () int32
+
+
+def thompson(horizon, arms) -> Learner:
+    """Thompson sampling: draws each arm's mean loss from its posterior, and plays the smallest.
+
+    The prior is uniform; after losses of 1 and 0 the posterior is
+    Beta(1 + number of ones, 1 + number of zeros). A loss strictly between counts as 1 with that
+    probability.
+
+    Args:
+      horizon: T, rounds; nothing but the end of the game depends on it.
+      arms: K, at least 2.
+
+    Returns:
+      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+
+    Privacy: none is declared.
+
+    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*) for Bernoulli losses (Kaufmann et al.
+    2012).
+
+    Reference: Thompson 1933; Agrawal & Goyal, "Analysis of Thompson sampling for the multi-armed
+    bandit problem", 2012, Algorithm 2 for losses in [0, 1].
+    """
+    horizon, arms = check_arms(horizon, arms)
+
+    def choose(key, ones, zeros, clipped):
+        draws = posterior_draws(key, ones.astype(jnp.float32), zeros.astype(jnp.float32))
+        arm = jnp.argmin(draws).astype(jnp.int32)
+        return ThompsonState(ones, zeros, arm, clipped), arm
+
+    def init(key):
+        zeros = jnp.zeros(arms, jnp.int32)
+        return choose(key, zeros, zeros, jnp.zeros((), jnp.int32))
+
+    def step(state, key, loss):
+        round_key, choice_key = jax.random.split(key)
+        inside, clipped = clip_loss(loss, state.clipped)
+        one = jax.random.uniform(round_key) < inside
+        mine = jnp.arange(arms) == state.arm
+        ones = state.ones + (mine & one).astype(jnp.int32)
+        zeros = state.zeros + (mine & ~one).astype(jnp.int32)
+        return choose(choice_key, ones, zeros, clipped)
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=bandit,
+        horizon=horizon,
+        privacy=no_privacy(),
+        report=lambda state: ClippedReport(state.clipped),
+    )

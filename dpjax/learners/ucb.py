@@ -1,0 +1,104 @@
+"""UCB1 and KL-UCB: optimism without privacy."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax import divergences
+from dpjax.arm_sums import (
+    ArmSums,
+    ClippedReport,
+    check_arms,
+    clip_loss,
+    means,
+    no_losses,
+    record,
+)
+from dpjax.core import Array, Learner, bandit, no_privacy, smallest
+
+
+class UcbState(NamedTuple):
+    round: Array  # () int32, t
+    sums: ArmSums
+    arm: Array  # () int32, the arm in play
+    clipped: Array  # () int32
+
+
+def ucb1(horizon, arms) -> Learner:
+    """UCB1: the arm with the smallest mean_a - sqrt(2 ln t / n_a), t - 1 rounds having been played.
+
+    Args:
+      horizon: T, rounds; nothing but the end of the game depends on it.
+      arms: K, at least 2. Each plays once at first, in random order.
+
+    Returns:
+      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+
+    Privacy: none.
+
+    Regret: at most 8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a.
+
+    Reference: Auer, Cesa-Bianchi & Fischer, "Finite-time analysis of the multiarmed bandit
+    problem", 2002, Theorem 1; their t is the rounds that were played.
+    """
+
+    def bound(mean, pulls, played):
+        return mean - jnp.sqrt(2.0 * jnp.log(played) / pulls)
+
+    return _optimism(horizon, arms, bound)
+
+
+def kl_ucb(horizon, arms) -> Learner:
+    """KL-UCB: the arm with the smallest q such that kl(mean_a, q) <= ln t / n_a.
+
+    Args:
+      horizon: T, rounds; nothing but the end of the game depends on it.
+      arms: K, at least 2. Each plays once at first, in random order.
+
+    Returns:
+      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+
+    Privacy: none.
+
+    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*), which no learner can beat
+    (:func:`dpjax.bounds.lai_robbins`).
+
+    Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
+    2011, with the constant c = 0 that they recommend for use.
+    """
+
+    def bound(mean, pulls, played):
+        return divergences.kl_lower(mean, jnp.log(played) / pulls)
+
+    return _optimism(horizon, arms, bound)
+
+
+def _optimism(horizon, arms, bound) -> Learner:
+    """Plays the smallest bound (means, pulls, rounds played) -> (K,), ties at random."""
+    horizon, arms = check_arms(horizon, arms)
+
+    def choose(key, t, sums, clipped):
+        bounds = bound(
+            means(sums),
+            jnp.maximum(sums.pulls, 1).astype(jnp.float32),
+            jnp.maximum(t, 1).astype(jnp.float32),
+        )
+        arm = smallest(key, jnp.where(sums.pulls == 0, -jnp.inf, bounds))
+        return UcbState(t, sums, arm, clipped), arm
+
+    def init(key):
+        zero = jnp.zeros((), jnp.int32)
+        return choose(key, zero, no_losses(arms), zero)
+
+    def step(state, key, loss):
+        inside, clipped = clip_loss(loss, state.clipped)
+        return choose(key, state.round + 1, record(state.sums, state.arm, inside), clipped)
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=bandit,
+        horizon=horizon,
+        privacy=no_privacy(),
+        report=lambda state: ClippedReport(state.clipped),
+    )
