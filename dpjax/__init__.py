@@ -13,6 +13,7 @@ from dpjax import (
     prefix_sums,
     privacy,
     statistics,
+    stopping,
 )
 from dpjax.batches import every_round, simulate_batches
 from dpjax.core import (
@@ -52,6 +53,7 @@ __all__ = [
     "simulate",
     "simulate_batches",
     "statistics",
+    "stopping",
     "sweep",
 ]
 __version__ = "0.1.0"

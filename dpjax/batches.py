@@ -21,11 +21,10 @@ from dpjax.core import (
 
 
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
-    """The rounds at which a game records regret: evenly spaced, the last one the horizon.
+    """The rounds at which a game records regret: as given, or that many, evenly spaced.
 
-    Also refuses a game that cannot be played to the end.
+    The last one is the horizon. Also refuses a game that cannot be played to the end.
     """
-    checkpoints = _check.size(1, checkpoints=checkpoints)
     horizon = learner.horizon
     if horizon >= 2**31:
         raise ValueError(f"horizon must be below 2^31, since rounds are int32; got {horizon}")
@@ -34,8 +33,18 @@ def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
             f"horizon: the learner plays {horizon} rounds, "
             f"but the environment has only {environment.horizon}"
         )
-    count = min(checkpoints, horizon)
-    return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
+    if np.ndim(checkpoints) == 0:
+        count = min(_check.size(1, checkpoints=checkpoints), horizon)
+        return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
+    rounds = np.asarray(checkpoints)
+    if rounds.dtype.kind not in "iu" or rounds.ndim != 1:
+        raise TypeError("checkpoints must be a number, or a sequence of rounds (integers)")
+    if not (rounds[:1] >= 1).all() or not (np.diff(rounds) > 0).all() or rounds[-1:] != [horizon]:
+        raise ValueError(
+            f"checkpoints must increase from at least 1 to the horizon, {horizon}, "
+            f"got {rounds.tolist()}"
+        )
+    return rounds.astype(np.int32)
 
 
 class EveryRoundState(NamedTuple):
@@ -113,7 +122,8 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
       learner: a BatchLearner, with a horizon below 2^31.
       environment: an Environment whose ``batch`` is not None.
       key: PRNG key, consumed.
-      checkpoints: at how many evenly spaced rounds regret is recorded.
+      checkpoints: at how many evenly spaced rounds regret is recorded, or these rounds themselves,
+        the last one the horizon.
 
     Returns:
       A Result, with regret (n,).

@@ -10,10 +10,6 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-# jax.random.binomial works in float32. On 4e6 draws a chi-square test rejects its law from 2^17
-# trials on (python benchmarks/binomial.py).
-_LARGEST_PIECE = 2**16
-
 
 def laplace(key, value, scale):
     """``value`` plus independent Laplace noise of density exp(-|x| / scale) / (2 scale)."""
@@ -41,19 +37,111 @@ def choose(key, probabilities):
 
 
 def binomial(key, count, probability):
-    """Exact Binomial(count, probability) for int32 counts up to 2^31 - 1; () int32.
+    """Binomial(count, probability) for int32 counts up to 2^31 - 1; () int32.
 
-    Drawn as a sum of independent pieces of at most 2^16 trials, small enough for float32.
-    Not a privacy noise: environments draw the losses of a whole batch with it.
+    Not a privacy noise: environments draw the losses of a whole batch with it. jax.random.binomial
+    forms the mean and the log-likelihoods in float32, where they lose their digits from 2^17
+    trials on. Here the mean is exact, and everything else is a distance from it, which float32
+    holds: the law is right up to the 23 bits of a uniform number.
+
+    Rejection from a transformed uniform law, Hormann 1993 (BTRS), where the mean is at least 10;
+    below, the number of geometric waiting times that fit into count.
     """
-    count = jnp.asarray(count, jnp.int32)
+    count, probability = jnp.asarray(count, jnp.int32), jnp.asarray(probability, jnp.float32)
+    few_key, many_key = jr.split(key)
+    p = jnp.minimum(probability, 1.0 - probability)
+    few = count.astype(jnp.float32) * p < 10.0
+    successes = jnp.where(
+        few,
+        _few_successes(few_key, count, p, few),
+        _many_successes(many_key, count, p, few),
+    )
+    return jnp.where(probability > 0.5, count - successes, successes)
 
-    def piece(carry):
-        index, left, successes = carry
-        trials = jnp.minimum(left, _LARGEST_PIECE)
-        # float32 holds integers of this size exactly.
-        drawn = jr.binomial(jr.fold_in(key, index), trials.astype(jnp.float32), probability)
-        return index + 1, left - trials, successes + drawn.astype(jnp.int32)
 
-    zero = jnp.zeros((), jnp.int32)
-    return lax.while_loop(lambda carry: carry[1] > 0, piece, (zero, count, zero))[2]
+def _few_successes(key, count, p, wanted):
+    """How many geometric waiting times fit into count trials; 0 at once unless wanted."""
+    rate = jnp.log1p(-p)
+    trials = count.astype(jnp.float32)
+
+    def wait(carry):
+        index, position = carry
+        # In (0, 1], so that the logarithm is finite.
+        level = 1.0 - jr.uniform(jr.fold_in(key, index))
+        return index + 1, position + jnp.maximum(jnp.ceil(jnp.log(level) / rate), 1.0)
+
+    # After a success at a position beyond count the last one does not fit.
+    start = (jnp.zeros((), jnp.int32), jnp.where(wanted, 0.0, jnp.inf))
+    index, _ = lax.while_loop(lambda carry: carry[1] <= trials, wait, start)
+    return jnp.maximum(index - 1, 0)
+
+
+def _many_successes(key, count, p, unwanted):
+    """BTRS around the mode m, in distances d = k - m; anything where unwanted."""
+    q = 1.0 - p
+    whole, part = _exact_product(count, p)
+    mode = whole + jnp.floor(part + p).astype(jnp.int32)  # floor((count + 1) p)
+    above = mode.astype(jnp.float32) + 1.0
+    below = (count - mode).astype(jnp.float32) + 1.0
+    offset = (whole - mode).astype(jnp.float32)
+    # ln of p (count - mode + 1) / (q (mode + 1)).
+    drift = jnp.log1p((offset + part - 1.0 + 2.0 * p) / (above * q))
+    spread = jnp.sqrt(count.astype(jnp.float32) * p * q)
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    height = (2.83 + 5.1 / b) * spread
+
+    def log_ratio(d):
+        """ln of the probability of mode + d over that of the mode, terms that cancel left out."""
+        up, down = d / above, -d / below
+        bend = (above + d - 0.5) * _log1p_bend(up) + (below - d - 0.5) * _log1p_bend(down)
+        linear = d * drift - up * (d - 0.5) + down * (d + 0.5)
+        tails = _stirling(above) + _stirling(below) - _stirling(above + d) - _stirling(below - d)
+        return linear - bend + tails
+
+    def propose(carry):
+        index, _, _ = carry
+        u, v = jr.uniform(jr.fold_in(key, index), (2,))
+        u = u - 0.5
+        us = 0.5 - jnp.abs(u)
+        d = jnp.floor((2.0 * a / us + b) * u + part + 0.5) + offset
+        possible = (d > -above) & (d < below)
+        d = jnp.where(possible, d, 0.0)
+        inner = (us >= 0.07) & (v <= 0.92 - 4.2 / b)
+        outer = jnp.log(v * height / (a / (us * us) + b)) <= log_ratio(d)
+        return index + 1, d, possible & (inner | outer)
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32), unwanted)
+    _, d, _ = lax.while_loop(lambda carry: ~carry[2], propose, start)
+    return mode + d.astype(jnp.int32)
+
+
+def _exact_product(count, p):
+    """count p as an int32 and a float32 in [0, 1). 12 by 12 bits multiply exactly."""
+    high = lax.bitcast_convert_type(
+        lax.bitcast_convert_type(p, jnp.int32) & jnp.int32(-4096), jnp.float32
+    )
+    whole, part = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    for shift in (0, 11, 22):
+        digits = ((count >> shift) & 2047).astype(jnp.float32) * 2.0**shift
+        for factor in (high, p - high):
+            product = digits * factor
+            floor = jnp.floor(product)
+            whole, part = whole + floor.astype(jnp.int32), part + (product - floor)
+    carry = jnp.floor(part)
+    return whole + carry.astype(jnp.int32), part - carry
+
+
+def _log1p_bend(x):
+    """ln(1 + x) - x, to full relative accuracy for small x too."""
+    series = 0.0
+    for n in range(9, 1, -1):
+        series = -((-1) ** n) / n + x * series
+    return jnp.where(jnp.abs(x) < 0.1, series * x * x, jnp.log1p(x) - x)
+
+
+def _stirling(x):
+    """ln Gamma(x) - (x - 1/2) ln x + x - ln(2 pi) / 2, within 3e-4 at x = 1 and 2e-8 from 6 on."""
+    inverse = 1.0 / x
+    square = inverse * inverse
+    return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse

@@ -27,7 +27,8 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
       key: PRNG key, consumed.
-      checkpoints: at how many evenly spaced rounds regret is recorded, at most one a round.
+      checkpoints: at how many evenly spaced rounds regret is recorded, at most one a round; or
+        these rounds themselves, the last one the horizon.
 
     Returns:
       A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds and then across,

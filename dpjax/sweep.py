@@ -41,7 +41,8 @@ def sweep(
       key: PRNG key, consumed.
       play: how a game is played: :func:`dpjax.simulate`, round by round, or
         :func:`dpjax.simulate_batches`, a batch at a time.
-      checkpoints: at how many evenly spaced rounds regret is recorded.
+      checkpoints: at how many evenly spaced rounds regret is recorded, or these rounds themselves,
+        the last one the horizon.
       chunk: upper limit on the trajectories that one core (or device) computes at once, which
         bounds the memory in use; by default 1024 on CPU and 65536 elsewhere. Two where there are
         several points, if 1 is asked for.
@@ -76,7 +77,7 @@ def sweep(
     program = _program(
         game,
         play,
-        checkpoints,
+        tuple(rounds.tolist()),
         jax.tree.structure(points),
         tuple((points_block, *leaf.shape[1:]) for leaf in jax.tree.leaves(points)),
         seeds_block,

@@ -20,7 +20,7 @@ class DpKlucbReport(NamedTuple):
     pulls: Array  # () int32, rounds in complete batches
 
 
-def dp_klucb(horizon, arms, *, epsilon, ratio=1.1) -> BatchLearner:
+def dp_klucb(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
     """DP-KLUCB: confidence bounds of the divergence d_epsilon on sums of private batches.
 
     A batch of arm a takes its pulls n_a to ceil(ratio n_a) and releases the sum of its losses with
@@ -35,7 +35,10 @@ def dp_klucb(horizon, arms, *, epsilon, ratio=1.1) -> BatchLearner:
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise, and gives kl_ucb in batches.
-      ratio: growth of an arm's pulls from batch to batch, above 1.
+      ratio: growth of an arm's pulls from batch to batch, above 1. The analysis wants it near 1, but
+        then the noise of many small batches piles up, and some runs lose the best arm for good: of
+        1000 at T = 5e7 and epsilon = 0.1 (Sajed & Sheffet's second instance), 5 % at 1.1 and none
+        at 2.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
@@ -60,7 +63,7 @@ def dp_klucb(horizon, arms, *, epsilon, ratio=1.1) -> BatchLearner:
     return _batches(horizon, arms, epsilon, ratio, index)
 
 
-def dp_imed(horizon, arms, *, epsilon, ratio=1.1) -> BatchLearner:
+def dp_imed(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
     """DP-IMED: the arm plays whose private means make it least unlikely to be the best.
 
     Batches and means as in :func:`dp_klucb`; the next batch goes to the arm with the smallest
@@ -71,7 +74,8 @@ def dp_imed(horizon, arms, *, epsilon, ratio=1.1) -> BatchLearner:
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise, and gives IMED in batches.
-      ratio: growth of an arm's pulls from batch to batch, above 1.
+      ratio: as in :func:`dp_klucb`; of the same 1000 runs 14 % were lost at 1.1, 0.6 % at 2 and
+        0.1 % at 3.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
