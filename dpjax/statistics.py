@@ -100,3 +100,43 @@ def standard_error(trials) -> np.ndarray:
 def paired_difference(trials, others, confidence=0.95) -> Band:
     """Mean of trials - others with its band, trial by trial: both faced the same nature."""
     return mean_band(np.asarray(trials, np.float64) - np.asarray(others, np.float64), confidence)
+
+
+def resampled(trials, statistic, *, draws=400, seed=2017):
+    """A statistic and its 95 % interval over resampled trials (bootstrap percentiles).
+
+    Args:
+      trials: their number.
+      statistic: function of an array of indices of trials.
+      draws: how many resamples.
+      seed: of the resampling.
+
+    Returns:
+      (value, low, high), floats; infinite where the statistic is.
+    """
+    generator = np.random.default_rng(seed)
+    values = [statistic(generator.integers(trials, size=trials)) for _ in range(draws)]
+    # Of the draws themselves: between a number and infinity there is nothing to interpolate.
+    low, high = np.quantile(values, [0.025, 0.975], method="nearest")
+    return statistic(np.arange(trials)), float(low), float(high)
+
+
+def free_epsilon(epsilons, regret) -> float:
+    """The smallest epsilon from which on mean regret is within 10 % of that without privacy.
+
+    Interpolated on the logarithm of epsilon; inf beyond the largest one, 0 below the smallest.
+
+    Args:
+      epsilons: (P,), increasing, the last one inf.
+      regret: (P, n).
+    """
+    ratio = regret.mean(axis=1) / regret[-1].mean()
+    above = np.flatnonzero(ratio[:-1] > 1.1)
+    if not len(above):
+        return 0.0
+    last = above[-1]
+    if last == len(epsilons) - 2:
+        return float("inf")
+    share = (ratio[last] - 1.1) / (ratio[last] - ratio[last + 1])
+    logs = np.log(epsilons[[last, last + 1]])
+    return float(np.exp(logs[0] + share * (logs[1] - logs[0])))

@@ -26,7 +26,6 @@ EPSILONS = tuple(10.0 ** np.arange(-1.0, 3.01, 0.25))
 BIAS = 0.2
 SEED = 2017
 MECHANISM_EPSILONS = (1.0, 10.0, 100.0)
-RESAMPLES = 400
 
 
 class Instance(NamedTuple):
@@ -175,43 +174,13 @@ def levels(run) -> list[dict]:
     return rows
 
 
-def _resampled(trials, statistic):
-    """A statistic of seeds (an index array) and its 95 % interval over resampled seeds."""
-    generator = np.random.default_rng(SEED)
-    draws = [statistic(generator.integers(trials, size=trials)) for _ in range(RESAMPLES)]
-    # Of the draws themselves: between a number and infinity there is nothing to interpolate.
-    low, high = np.quantile(draws, [0.025, 0.975], method="nearest")
-    return statistic(np.arange(trials)), float(low), float(high)
-
-
-def free_epsilon(epsilons, regret) -> float:
-    """The smallest epsilon from which on mean regret is within 10 % of that without privacy.
-
-    Interpolated on the logarithm of epsilon; inf beyond the largest one, 0 below the smallest.
-
-    Args:
-      epsilons: (P,), increasing, the last one inf.
-      regret: (P, n).
-    """
-    ratio = regret.mean(axis=1) / regret[-1].mean()
-    above = np.flatnonzero(ratio[:-1] > 1.1)
-    if not len(above):
-        return 0.0
-    last = above[-1]
-    if last == len(epsilons) - 2:
-        return float("inf")
-    share = (ratio[last] - 1.1) / (ratio[last] - ratio[last + 1])
-    logs = np.log(epsilons[[last, last + 1]])
-    return float(np.exp(logs[0] + share * (logs[1] - logs[0])))
-
-
 def free_table(runs) -> list[dict]:
     """For which epsilon is privacy free? One row a learner and instance."""
     rows = []
     for run in runs:
-        point, low, high = _resampled(
+        point, low, high = statistics.resampled(
             run.regret.shape[1],
-            lambda seeds, run=run: free_epsilon(run.epsilons, run.regret[:, seeds]),
+            lambda seeds, run=run: statistics.free_epsilon(run.epsilons, run.regret[:, seeds]),
         )
         rows.append(
             {
@@ -244,7 +213,7 @@ def slope(x, cost, usable):
         means = np.maximum(cost[usable][:, seeds].mean(axis=1), 1e-12)
         return np.polyfit(logs, np.log(means), 1)[0]
 
-    return _resampled(cost.shape[1], fit)
+    return statistics.resampled(cost.shape[1], fit)
 
 
 def _usable(cost, nothing):
@@ -446,7 +415,7 @@ def _free_note(runs):
         shown = []
         for name in ("FTRL", "FTRL, Gaussian, buffered"):
             (run,) = [run for run in runs if (run.instance, run.learner) == (instance, name)]
-            value = free_epsilon(run.epsilons, run.regret)
+            value = statistics.free_epsilon(run.epsilons, run.regret)
             text = "beyond 1000" if np.isinf(value) else f"{value:.3g}"
             shown.append(f"{text} ({'Laplace tree' if name == 'FTRL' else 'Gaussian, buffered'})")
         lines.append(f"  {instance}: " + ", ".join(shown))
@@ -569,7 +538,7 @@ def parameters(horizon, trials) -> dict:
         "delta": default_delta(horizon),
         "bias": BIAS,
         "key": f"jax.random.key({SEED})",
-        "resamples": RESAMPLES,
+        "resamples": 400,
         "neighbours": "replace",
         "versions": {"jax": jax.__version__, "python": platform.python_version()},
         "backend": jax.default_backend(),

@@ -35,10 +35,10 @@ def dp_klucb(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise, and gives kl_ucb in batches.
-      ratio: growth of an arm's pulls from batch to batch, above 1. The analysis wants it near 1, but
-        then the noise of many small batches piles up, and some runs lose the best arm for good: of
-        1000 at T = 5e7 and epsilon = 0.1 (Sajed & Sheffet's second instance), 5 % at 1.1 and none
-        at 2.
+      ratio: growth of an arm's pulls from batch to batch, above 1. The analysis wants it near 1,
+        but then the noise of many small batches piles up, and some runs lose the best arm for
+        good: of 1000 at T = 5e7 and epsilon = 0.1 (Sajed & Sheffet's second instance), 5 % at 1.1
+        and none at 2.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.

@@ -42,7 +42,7 @@ def dp_ucb_int(
 ) -> Learner:
     """DP-UCB-Int: an arm's mean is released when its pulls are a multiple of f.
 
-    The first K f rounds play the arms in turn, f rounds each. When n_a reaches a multiple of f, arm
+    The first K f rounds play the arms in turn. When n_a reaches a multiple of f, arm
     a gets the bound
 
         mean_a + Lap(n_a^-(1 - v / 2)) - sqrt(2 ln t / n_a),
@@ -113,8 +113,8 @@ def dp_ucb_int(
         bound = noise.laplace(noise_key, at(means(sums), state.arm), scale) - width
         renewed = (jnp.arange(arms) == state.arm) & (pulls % every == 0)
         bounds = jnp.where(renewed, bound, state.bounds)
-        # The arms in turn, f rounds each, before any bound counts.
-        arm = jnp.where(t // every < arms, t // every, smallest(tie_key, bounds))
+        # The arms in turn, K f rounds, before any bound counts.
+        arm = jnp.where(t // arms < every, t % arms, smallest(tie_key, bounds))
         return DpUcbIntState(t, sums, bounds, arm, clipped), arm
 
     declared = Privacy(

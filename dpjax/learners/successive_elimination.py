@@ -7,12 +7,13 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.arm_sums import check_arms, one_release
-from dpjax.core import Array, Batch, BatchLearner, clipped_bandit
+from dpjax.core import Array, Batch, BatchLearner, clipped_bandit, smallest
 
 
 class SuccessiveEliminationState(NamedTuple):
     epoch: Array  # () int32, e
     active: Array  # (K,) bool, S
+    waiting: Array  # (K,) bool, arms that have yet to play in this epoch, after the one in play
     means: Array  # (K,) float32, noisy mean losses, each of its arm's latest batch
     arm: Array  # () int32, the arm in play
     length: Array  # () int32, rounds of each arm in this epoch
@@ -62,8 +63,9 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
     smallest one by more than 2 (h_e + c_e) (:func:`epoch_length`, :func:`epoch_radius`); the last
     one left plays on.
 
-    The arms of an epoch play one after the other. An epoch that does not fit is never evaluated:
-    the rounds that are left are shared among its arms, equally to one round.
+    The arms of an epoch play one after the other, in random order, so that no curve depends on
+    their numbers. An epoch that does not fit is never evaluated: the rounds that are left are
+    shared among its arms, equally to one round.
 
     Args:
       horizon: T, rounds.
@@ -96,7 +98,7 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
     epsilon_ = jnp.asarray(epsilon, jnp.float32)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
-    def begin(epoch, active, means, left):
+    def begin(key, epoch, active, means, left):
         """An epoch with ``left`` rounds to go; its first batch."""
         count = jnp.sum(active, dtype=jnp.int32)
         fair = left // count
@@ -105,39 +107,42 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
         cut = (count == 1) | (wanted > fair.astype(jnp.float32))
         length = jnp.where(cut, fair, jnp.minimum(wanted, horizon).astype(jnp.int32))
         extra = jnp.where(cut, left - count * fair, 0)
-        arm = jnp.argmax(active).astype(jnp.int32)
-        return batch(
-            SuccessiveEliminationState(epoch, active, means, arm, length, extra, cut, left)
+        nobody = jnp.zeros((), jnp.int32)
+        state = SuccessiveEliminationState(
+            epoch, active, active, means, nobody, length, extra, cut, left
         )
+        return next_arm(key, state)
 
-    def batch(state):
-        return state, Batch(state.arm, jnp.maximum(rounds(state), 1))
+    def next_arm(key, state):
+        arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
+        waiting = state.waiting & (jnp.arange(arms) != arm)
+        state = state._replace(arm=arm, waiting=waiting)
+        return state, Batch(arm, jnp.maximum(rounds(state), 1))
 
     def rounds(state):
-        earlier = jnp.sum(state.active & (jnp.arange(arms) < state.arm), dtype=jnp.int32)
-        return state.length + (earlier < state.extra).astype(jnp.int32)
+        place = jnp.sum(state.active & ~state.waiting, dtype=jnp.int32)  # 1 for the first arm
+        return state.length + (place <= state.extra).astype(jnp.int32)
 
     def init(key):
-        del key
         none = jnp.zeros(arms, jnp.float32)
-        return begin(jnp.int32(1), jnp.ones(arms, bool), none, jnp.int32(horizon))
+        return begin(key, jnp.int32(1), jnp.ones(arms, bool), none, jnp.int32(horizon))
 
     def step(state, key, total):
-        played = rounds(state).astype(jnp.float32)
-        mean = noise.laplace(key, total, scale) / jnp.maximum(played, 1.0)
+        noise_key, order_key = jax.random.split(key)
+        played = jnp.maximum(rounds(state), 1).astype(jnp.float32)
+        mean = noise.laplace(noise_key, total, scale) / played
         means = jnp.where(jnp.arange(arms) == state.arm, mean, state.means)
-        later = state.active & (jnp.arange(arms) > state.arm)
-        same = state._replace(means=means, arm=jnp.argmax(later).astype(jnp.int32))
 
         count = jnp.sum(state.active, dtype=jnp.int32)
         best = jnp.min(jnp.where(state.active, means, jnp.inf))
         threshold = 2.0 * epoch_radius(state.epoch, count, epsilon_, failure)
         keep = state.active & (state.cut | (means - best <= threshold))
-        spent = count * state.length + state.extra
         epoch = state.epoch + (~state.cut).astype(jnp.int32)
-        following = begin(epoch, keep, means, state.left - spent)
-        more = jnp.any(later)
-        return jax.tree.map(lambda a, b: jnp.where(more, a, b), batch(same), following)
+        spent = count * state.length + state.extra
+        following = begin(order_key, epoch, keep, means, state.left - spent)
+        same = next_arm(order_key, state._replace(means=means))
+        more = jnp.any(state.waiting)
+        return jax.tree.map(lambda a, b: jnp.where(more, a, b), same, following)
 
     return BatchLearner(
         init=init,
