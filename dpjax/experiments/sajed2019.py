@@ -26,6 +26,7 @@ MORE_EPSILONS = tuple(10.0 ** np.arange(-3.0, 2.01, 0.25))
 MORE_ROUND_EPSILONS = (0.03, 3.0, 10.0, 30.0)
 SEED = 2019
 ARMS = 5
+ARM_COUNTS = (2, 5, 10)  # of the comparison with the rule on each pair
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 HORIZONS = tuple(10**k for k in range(4, 10))
 HORIZON_INSTANCE = "C2"
@@ -244,8 +245,26 @@ def play_pairwise(horizon, trials, *, gap=0.25, progress=True) -> list[PairwiseR
     powers of two, tells its sign of the difference to the best arm; DP-SE's pulls are its regret
     over the gaps. Both fail with probability 1 / T.
     """
+    better, worse = stopping.two_valued(0.75, 0.0), stopping.two_valued(0.75 - gap, 0.0)
+
+    def difference(key, start, count):
+        one, other = jr.split(key)
+        return better(one, start, count) - worse(other, start, count)
+
+    def pair(key, epsilon, failure):
+        return stopping.private_mean(
+            key, difference, horizon,
+            epsilon=epsilon, accuracy=1.0, failure=failure, queries="powers_of_two",
+        ).rounds  # fmt: skip
+
+    cases = [(arms, epsilon) for arms in ARM_COUNTS for epsilon in EPSILONS]
+    epsilons = np.array([epsilon / arms for arms, epsilon in cases], np.float32)
+    failures = np.array([2.0 / (horizon * k * (k - 1)) for k, _ in cases], np.float32)
+    each = jax.jit(jax.vmap(jax.vmap(pair, (0, None, None)), (None, 0, 0)))
+    rounds = np.asarray(each(jr.split(jr.key(SEED), trials), epsilons, failures))
+
     rows = []
-    for arms in (2, 5, 10):
+    for arms in ARM_COUNTS:
         values = np.full(arms, 0.25 + gap, np.float32)
         values[0] = 0.25
 
@@ -257,24 +276,9 @@ def play_pairwise(horizon, trials, *, gap=0.25, progress=True) -> list[PairwiseR
             game, np.array(EPSILONS, np.float32), trials, jr.key(SEED),
             play=simulate_batches, checkpoints=1, progress=progress,
         ).regret[..., -1]  # fmt: skip
-
-        def pair(key, epsilon, arms=arms):
-            better, worse = stopping.two_valued(0.75, 0.0), stopping.two_valued(0.75 - gap, 0.0)
-
-            def difference(key, start, count):
-                one, other = jr.split(key)
-                return better(one, start, count) - worse(other, start, count)
-
-            return stopping.private_mean(
-                key, difference, horizon, epsilon=epsilon / arms, accuracy=1.0,
-                failure=2.0 / (horizon * arms * (arms - 1)), queries="powers_of_two",
-            ).rounds  # fmt: skip
-
-        both = jax.jit(jax.vmap(jax.vmap(pair, (0, None)), (None, 0)))
-        rounds = both(jr.split(jr.key(SEED), trials), np.array(EPSILONS, np.float32))
-        for index, epsilon in enumerate(EPSILONS):
-            pulls = final[index] / (gap * (arms - 1))
-            rows.append(PairwiseRow(arms, epsilon, np.asarray(rounds[index]), pulls))
+        for epsilon, regret in zip(EPSILONS, final, strict=True):
+            pulls = regret / (gap * (arms - 1))
+            rows.append(PairwiseRow(arms, epsilon, rounds[cases.index((arms, epsilon))], pulls))
     return rows
 
 
@@ -476,8 +480,8 @@ def curves_figure(by_batches, by_rounds):
 
 def _style(learner) -> dict:
     if learner in NOT_PRIVATE:
-        dashes = dict(zip(NOT_PRIVATE, ("-", "--", ":"), strict=True))
-        return {"color": "0.5", "linestyle": dashes[learner], "linewidth": 1.0, "label": learner}
+        line = ("-", "--", ":")[list(NOT_PRIVATE).index(learner)]
+        return {"color": "0.5", "linestyle": line, "linewidth": 1.0, "label": learner}
     line = "-" if learner in BY_BATCHES else "--"
     return {"color": COLORS[learner], "linestyle": line, "linewidth": 1.4, "label": learner}
 
@@ -587,8 +591,8 @@ def stopping_figure(stopping_runs, pairwise_runs):
     """Left: queries every round or at powers of two. Right: pairs of arms or epochs."""
     figure, axes = plot.panels(1, 2, size=(12.0, 4.6))
     left, right = axes
-    colors = plot.categorical(3)
-    for color, epsilon in zip(colors, sorted({r.epsilon for r in stopping_runs}), strict=True):
+    epsilons = sorted({row.epsilon for row in stopping_runs})
+    for color, epsilon in zip(plot.categorical(len(epsilons)), epsilons, strict=True):
         mine = [row for row in stopping_runs if row.epsilon == epsilon]
         x = [row.mean for row in mine]
         label = "without privacy" if np.isinf(epsilon) else f"$\\epsilon$ = {epsilon:g}"
@@ -602,7 +606,7 @@ def stopping_figure(stopping_runs, pairwise_runs):
     left.set_yscale("log")
     plot.label_axes(left, "DP-NAS, relative error 1/2", xlabel="mean", ylabel="mean stopping time")
     left.legend(fontsize=7, frameon=False)
-    for color, arms in zip(colors, sorted({r.arms for r in pairwise_runs}), strict=True):
+    for color, arms in zip(plot.categorical(len(ARM_COUNTS)), ARM_COUNTS, strict=True):
         mine = [row for row in pairwise_runs if row.arms == arms]
         x = [row.epsilon for row in mine]
         for kind, line, name in (("pairwise", "--", "every pair"), ("epochs", "-", "DP-SE")):

@@ -1,0 +1,178 @@
+"""DP-NAS: when it stops, how well it knows the mean, and what each release may reveal."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import noise, stopping
+
+TRIALS, HORIZON = 2000, 2**16
+KEYS = jr.split(jr.key(3), TRIALS)
+
+
+def stop_times(mean, *, queries="powers_of_two", keys=KEYS, accuracy=0.5, failure=0.05, **epsilon):
+    """Stopped of each key, on values of -1 and 1."""
+
+    def one(key, mean, epsilon):
+        stream = stopping.two_valued((1.0 + mean) / 2.0)
+        return stopping.private_mean(
+            key, stream, HORIZON,
+            epsilon=epsilon, accuracy=accuracy, failure=failure, queries=queries,
+        )  # fmt: skip
+
+    run = jax.jit(jax.vmap(one, (0, None, None)))
+    return jax.tree.map(np.asarray, run(keys, jnp.float32(mean), jnp.float32(epsilon["epsilon"])))
+
+
+def limit(t, query, accuracy, failure, epsilon, bound=1.0):
+    """The noiseless part of the threshold, in NumPy from the paper's formulas."""
+    union = 4.0 if np.isinf(epsilon) else 16.0
+    h = bound * np.sqrt(2.0 * t * np.log(union * query**2 / failure))
+    sigma, third = 12.0 * bound / epsilon, 4.0 * bound / epsilon
+    c = sigma * np.log(4.0 / failure) + sigma * np.log(8.0 * query**2 / failure)
+    return h * (1.0 + 1.0 / accuracy) + c + third / accuracy * np.log(4.0 / failure)
+
+
+@pytest.mark.parametrize("queries", ["every_round", "powers_of_two"])
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, monkeypatch):
+    """Without the noise, on a recorded stream: the first query whose sum is large enough."""
+    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: jnp.asarray(value))
+    values = np.random.default_rng(0).choice([-1.0, 1.0], p=[0.25, 0.75], size=4096)
+    stopped = stopping.private_mean(
+        jr.key(0), stopping.recorded(values), 4096,
+        epsilon=epsilon, accuracy=0.5, failure=0.1, queries=queries,
+    )  # fmt: skip
+    times = np.arange(1, 4097) if queries == "every_round" else 2 ** np.arange(13)
+    number = np.arange(1, len(times) + 1)
+    large = np.abs(np.cumsum(values))[times - 1] >= limit(times, number, 0.5, 0.1, epsilon)
+    first = times[np.argmax(large)]
+    assert large.any() and stopped.stopped and int(stopped.rounds) == first
+    assert float(stopped.mean) == pytest.approx(values[:first].mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, np.inf])
+def test_the_mean_is_known_to_the_asked_accuracy(epsilon):
+    """Failure 0.05 is asked for; the union bound is far from tight, so that none fails."""
+    stopped = stop_times(0.2, epsilon=epsilon)
+    assert stopped.stopped.all()
+    assert (np.abs(stopped.mean - 0.2) > 0.5 * 0.2).mean() < 0.05
+    # Where far less accuracy is asked for, far more than 5 % of the trials are off by as much.
+    loose = stop_times(0.2, epsilon=epsilon, accuracy=50.0, failure=0.999)
+    assert (np.abs(loose.mean - 0.2) > 0.5 * 0.2).mean() > 0.05
+
+
+def test_a_stream_of_mean_0_is_hardly_ever_stopped():
+    assert stop_times(0.0, epsilon=1.0).stopped.mean() < 0.05
+
+
+def test_asking_at_powers_of_two_does_not_cost_a_factor_of_two():
+    """At most the next power of two, and a smaller union bound: 64 trials each."""
+    rare = stop_times(0.3, epsilon=1.0, keys=KEYS[:64]).rounds
+    often = stop_times(0.3, epsilon=1.0, keys=KEYS[:64], queries="every_round").rounds
+    assert rare.mean() < 2.0 * often.mean()
+    assert set(rare.tolist()) <= {2**k for k in range(17)}
+    assert len(set(often.tolist())) > 32
+
+
+def test_noise_scales_against_the_sensitivities(monkeypatch):
+    """Sparse vector technique: 2R / s + 2 (2R) / s, and 2R for the mean: epsilon in all."""
+    drawn = []
+
+    def recording(key, value, scale):
+        drawn.append(float(scale))
+        return jnp.asarray(value) + 0.0 * jnp.float32(scale)
+
+    monkeypatch.setattr(noise, "laplace", recording)
+    bound, epsilon = 3.0, 0.7
+    with jax.disable_jit():
+        stopping.private_mean(
+            jr.key(0), stopping.recorded(np.full(4, 3.0), bound), 4,
+            epsilon=epsilon, accuracy=0.5, failure=0.1, bound=bound,
+        )  # fmt: skip
+    threshold, *queries, mean = drawn
+    sensitivity = 2.0 * bound
+    assert len(queries) == 4 and len(set(queries)) == 1
+    spent = sensitivity / threshold + 2.0 * sensitivity / queries[0] + sensitivity / mean
+    assert spent == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_log_ratio_of_stopping_at_once_on_the_worst_pair():
+    """One value of 1 or -1 after others that sum to s: the probability to stop at query two.
+
+    |sum| moves by 2 where the value is replaced. The stop at t = 2 given no stop at t = 1 has a
+    log-ratio of at most epsilon / 2 over 4e5 trials a world; with an eighth of the noise it is
+    well above.
+    """
+    keys = jr.split(jr.key(11), 400_000)
+
+    def share(values, epsilon):
+        def one(key):
+            stopped = stopping.private_mean(
+                key, stopping.recorded(values), 2, epsilon=epsilon, accuracy=50.0, failure=0.999
+            )
+            return stopped.stopped & (stopped.rounds == 2)
+
+        return float(jnp.mean(jax.jit(jax.vmap(one))(keys)))
+
+    def log_ratio(epsilon):
+        large, small = share([1.0, 1.0], epsilon), share([1.0, -1.0], epsilon)
+        error = np.sqrt((1 - large) / large + (1 - small) / small) / np.sqrt(len(keys))
+        return np.log(large / small), error
+
+    ratio, error = log_ratio(2.0)
+    assert ratio > 5 * error  # it does depend on the value
+    assert ratio <= 1.0 + 4 * error
+    ratio, error = log_ratio(16.0)  # an eighth of the noise
+    assert ratio - 4 * error > 1.0
+
+
+def test_sums_of_a_billion_values_are_31_queries():
+    """The pull of 2^30 values keeps its digits: mean 3e-4, standard error 3e-5."""
+    stream = stopping.two_valued(0.5 + 1.5e-4)
+
+    @jax.jit
+    @jax.vmap
+    def run(key):
+        return stopping.private_mean(
+            key, stream, 2**30,
+            epsilon=1.0, accuracy=0.5, failure=0.05, queries="powers_of_two",
+        )  # fmt: skip
+
+    stopped = run(KEYS[:64])
+    assert int(stopped.rounds.max()) == 2**30
+    error = float(jnp.mean(stopped.mean)) - 3e-4
+    assert abs(error) < 4 * 2.0**-15 / 8
+
+
+def test_recorded_values_are_clipped():
+    stream = stopping.recorded([5.0, -7.0, 0.25], bound=2.0)
+    assert float(stream(None, 0, 3)) == 0.25
+    assert float(stream(None, 1, 1)) == -2.0
+
+
+BAD = {
+    "horizon": [0, 1.5],
+    "epsilon": [0.0, -1.0, float("nan")],
+    "accuracy": [0.0, -1.0],
+    "failure": [0.0, 1.0],
+    "bound": [0.0],
+    "queries": ["often"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in BAD.items() for v in vs])
+def test_bad_arguments_are_refused_by_name(name, value):
+    good = {"horizon": 4, "epsilon": 1.0, "accuracy": 0.5, "failure": 0.1} | {name: value}
+    horizon = good.pop("horizon")
+    with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b"):
+        stopping.private_mean(jr.key(0), stopping.recorded([1.0] * 4), horizon, **good)
+
+
+def test_bad_streams_are_refused():
+    with pytest.raises(ValueError, match="values"):
+        stopping.recorded(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="probability"):
+        stopping.two_valued(1.5)
