@@ -84,7 +84,7 @@ static int choose(Game *g, Learner learner, int t, int horizon, float epsilon, i
   const int K = g->arms;
   const float log_t = logf((float)t), log2_t = log_t * 1.442695f;
   float *index = g->index;
-  if (learner == DP_UCB_INT) return (t - 1) / K < interval ? (t - 1) % K : smallest(index, K);
+  if (learner == DP_UCB_INT && (t - 1) / K < interval) return (t - 1) % K;
   if (learner != THOMPSON && t <= K) return t - 1;
   const float log_T = logf((float)horizon);
   const float bonus = log_T * log_T * logf(K * (float)horizon * log_T / 0.1f) / epsilon;
@@ -117,6 +117,7 @@ static int choose(Game *g, Learner learner, int t, int horizon, float epsilon, i
         index[i] = (g->mean[i] - nu) / n - sqrtf(2.0f * log_t / n);
         break;
       }
+      case DP_UCB_INT: index[i] = g->mean[i] - sqrtf(2.0f * log_t / g->samples[i]); break;
       default: break;
     }
   }
@@ -161,8 +162,8 @@ static void observe(Game *g, Learner learner, int t, int height, int arm, float 
       g->mean[arm] = g->sum[arm] + here;
     }
   } else if (learner == DP_UCB_INT && n % interval == 0) {
-    g->index[arm] = g->sum[arm] / n + laplace(powf(n, 0.5f * 1.1f - 1.0f)) -
-                    sqrtf(2.0f * logf((float)t) / n);
+    g->mean[arm] = g->sum[arm] / n + laplace(powf(n, 0.5f * 1.1f - 1.0f));
+    g->samples[arm] = n;
   }
 }
 

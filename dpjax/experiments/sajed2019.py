@@ -74,7 +74,7 @@ def round_horizon(horizon) -> int:
 
 def round_trials(trials) -> int:
     """Their trials."""
-    return max(trials // 16, 8)
+    return max(trials // 32, 8)
 
 
 class Run(NamedTuple):
@@ -551,12 +551,15 @@ def _against_epsilon(panel, runs, epsilons) -> None:
     x = np.array(epsilons)[finite]
     style = _style(runs[0].learner)
     panel.plot(x, band.mean[finite], **style)
-    panel.fill_between(
-        x, np.maximum(band.low[finite], 1.0), band.high[finite],
-        color=style["color"], alpha=0.2, linewidth=0,
-    )  # fmt: skip
+    _draw_band(panel, x, band.mean[finite], band.low[finite], band.high[finite], style["color"])
     panel.set_xscale("log")
     panel.set_yscale("log")
+
+
+def _draw_band(panel, x, mean, low, high, color) -> None:
+    """A band on a logarithmic axis, where what lies below a third of the mean is not drawn."""
+    low = np.maximum(low, mean / 3.0)
+    panel.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
 
 
 def horizon_figure(runs):
@@ -569,10 +572,7 @@ def horizon_figure(runs):
                 band = statistics.mean_band(run.regret)
                 style = _style(run.learner) | {"marker": "o", "markersize": 3}
                 panel.plot(run.horizons, band.mean, **style)
-                panel.fill_between(
-                    run.horizons, np.maximum(band.low, 1.0), band.high,
-                    color=style["color"], alpha=0.2, linewidth=0,
-                )  # fmt: skip
+                _draw_band(panel, run.horizons, band.mean, band.low, band.high, style["color"])
         lengths = runs[0].horizons.astype(np.float64)
         bound = [lower_bound(x, HORIZON_INSTANCE, epsilon) for x in lengths]
         label = "lower bound, $d_\\epsilon$"
@@ -605,7 +605,7 @@ def stopping_figure(stopping_runs, pairwise_runs):
     left.set_xscale("log")
     left.set_yscale("log")
     plot.label_axes(left, "DP-NAS, relative error 1/2", xlabel="mean", ylabel="mean stopping time")
-    left.legend(fontsize=7, frameon=False)
+    left.legend(fontsize=7, frameon=False, handlelength=4)
     for color, arms in zip(plot.categorical(len(ARM_COUNTS)), ARM_COUNTS, strict=True):
         mine = [row for row in pairwise_runs if row.arms == arms]
         x = [row.epsilon for row in mine]
@@ -619,7 +619,7 @@ def stopping_figure(stopping_runs, pairwise_runs):
     plot.label_axes(
         right, "Until an arm of gap 1/4 is given up", xlabel="$\\epsilon$", ylabel="mean pulls"
     )
-    right.legend(fontsize=7, frameon=False)
+    right.legend(fontsize=7, frameon=False, handlelength=4)
     return figure
 
 
@@ -659,7 +659,7 @@ def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progre
     Args:
       out: folder, created if missing.
       horizon: T of what plays in batches, at least 10^4; the others play a 400th.
-      trials: of what plays in batches, at least 8; the others have a 16th, and at least 8.
+      trials: of what plays in batches, at least 8; the others have a 32nd, and at least 8.
       progress: whether to show progress bars.
 
     Returns:

@@ -22,7 +22,8 @@ from dpjax.core import Array, Learner, Privacy, at, bandit, smallest
 class DpUcbIntState(NamedTuple):
     round: Array  # () int32, t
     sums: ArmSums
-    bounds: Array  # (K,) float32, each as of its latest release
+    means: Array  # (K,) float32, noisy, each as of its latest release
+    samples: Array  # (K,) int32, losses in them
     arm: Array  # () int32, the arm in play
     clipped: Array  # () int32
 
@@ -42,13 +43,14 @@ def dp_ucb_int(
 ) -> Learner:
     """DP-UCB-Int: an arm's mean is released when its pulls are a multiple of f.
 
-    The first K f rounds play the arms in turn. When n_a reaches a multiple of f, arm
-    a gets the bound
+    The first K f rounds play the arms in turn. When n_a reaches a multiple of f, the mean of arm a
+    is released with noise Lap(n_a^-(1 - v / 2)), and kept until the next multiple. Each round plays
+    the smallest
 
-        mean_a + Lap(n_a^-(1 - v / 2)) - sqrt(2 ln t / n_a),
+        mean~_a - sqrt(2 ln t / m_a),    m_a the losses in that mean.
 
-    which it keeps until the next multiple; each round plays the smallest. The noise does not depend
-    on epsilon, f does.
+    The noise does not depend on epsilon, f does. The exploration term moves with t, as we read it:
+    if it were kept with the mean, an unlucky arm would never be played again.
 
     Args:
       horizon: T, rounds.
@@ -98,8 +100,8 @@ def dp_ucb_int(
     def init(key):
         del key
         zero = jnp.zeros((), jnp.int32)
-        bounds = jnp.zeros(arms, jnp.float32)
-        return DpUcbIntState(zero, no_losses(arms), bounds, zero, zero), zero
+        sums = no_losses(arms)
+        return DpUcbIntState(zero, sums, jnp.zeros(arms, jnp.float32), sums.pulls, zero, zero), zero
 
     def step(state, key, loss):
         noise_key, tie_key = jax.random.split(key)
@@ -107,15 +109,16 @@ def dp_ucb_int(
         sums = record(state.sums, state.arm, inside)
         t = state.round + 1
         pulls = at(sums.pulls, state.arm)
-        n = pulls.astype(jnp.float32)
-        scale = jnp.where(noiseless, 0.0, n ** (0.5 * exponent - 1.0))
-        width = jnp.sqrt(2.0 * jnp.log(t.astype(jnp.float32)) / n)
-        bound = noise.laplace(noise_key, at(means(sums), state.arm), scale) - width
-        renewed = (jnp.arange(arms) == state.arm) & (pulls % every == 0)
-        bounds = jnp.where(renewed, bound, state.bounds)
+        scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent - 1.0))
+        noisy = noise.laplace(noise_key, at(means(sums), state.arm), scale)
+        released = (jnp.arange(arms) == state.arm) & (pulls % every == 0)
+        noisy_means = jnp.where(released, noisy, state.means)
+        samples = jnp.where(released, pulls, state.samples)
+        real = jnp.maximum(samples, 1).astype(jnp.float32)
+        bounds = noisy_means - jnp.sqrt(2.0 * jnp.log(t.astype(jnp.float32)) / real)
         # The arms in turn, K f rounds, before any bound counts.
         arm = jnp.where(t // arms < every, t % arms, smallest(tie_key, bounds))
-        return DpUcbIntState(t, sums, bounds, arm, clipped), arm
+        return DpUcbIntState(t, sums, noisy_means, samples, arm, clipped), arm
 
     declared = Privacy(
         epsilon=privacy.zcdp_epsilon(rho, delta),
