@@ -37,12 +37,12 @@ def non_negative(**values) -> None:
     _require(lambda x: (x >= 0) & np.isfinite(x), "at least 0 and finite", values)
 
 
-def between(low: float, high: float, **values) -> None:
+def between(low: float, high: float, /, **values) -> None:
     """In the closed interval from low to high."""
     _require(lambda x: (x >= low) & (x <= high), f"in [{low:g}, {high:g}]", values)
 
 
-def inside(low: float, high: float, **values) -> None:
+def inside(low: float, high: float, /, **values) -> None:
     """In the open interval from low to high."""
     _require(lambda x: (x > low) & (x < high), f"strictly between {low:g} and {high:g}", values)
 

@@ -66,10 +66,15 @@ def d_epsilon(x, y, epsilon):
     """
     x, y = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
     epsilon = jnp.minimum(epsilon, _INFINITE)
-    # ln(1 - y + y e^epsilon) = epsilon + ln(y + (1 - y) e^-epsilon), which does not overflow.
-    linear = -epsilon * (1.0 - x) - jnp.log(y + (1.0 - y) * jnp.exp(-epsilon))
-    plain = kl(x, y)
-    return jnp.where(_slope_is_below(x, y, epsilon), plain, jnp.maximum(linear, 0.0))
+    # ln(1 - y + y e^epsilon) = epsilon + ln(y + (1 - y) e^-epsilon), which does not overflow; where
+    # epsilon is small it is of the order of y epsilon, and the second form does not cancel.
+    shrunk = jnp.exp(-epsilon)
+    large = -epsilon * (1.0 - x) - jnp.log(y + (1.0 - y) * shrunk)
+    small = epsilon * x - jnp.log1p(y * jnp.expm1(jnp.minimum(epsilon, 1.0)))
+    linear = jnp.where(epsilon < 1.0, small, jnp.where(y > 0.0, large, epsilon * x))
+    # At y = 0 the slope is infinite, whatever e^-epsilon is rounded to.
+    below = _slope_is_below(x, y, epsilon) & ((y > 0.0) | (epsilon == _INFINITE))
+    return jnp.where(below, kl(x, y), jnp.maximum(linear, 0.0))
 
 
 def _slope_is_below(x, y, epsilon):

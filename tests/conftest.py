@@ -1,6 +1,26 @@
-"""Strict JAX for every test: implicit rank and dtype promotion raise."""
+"""Strict JAX for every test: implicit rank and dtype promotion raise. Who runs what in parallel."""
 
 import jax
+import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """One worker runs a whole file, so that what its tests share is compiled and played once.
+
+    Of the conformance tests, by far the longest file, one worker runs all those of one learner.
+    Marks of ``xdist_group`` would say the same; pytest-xdist 3.8 loses them under pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFileOrLearner(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file, _, test = nodeid.partition("::")
+            if not file.endswith("test_conformance.py"):
+                return file
+            return test.rstrip("]").replace("-", "[").split("[")[-1]
+
+    return ByFileOrLearner(config, log)

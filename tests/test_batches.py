@@ -16,8 +16,10 @@ from dpjax import (
     learners,
     simulate,
     simulate_batches,
+    sweep,
 )
-from dpjax.core import Outcome, bandit, full, no_privacy
+from dpjax.combinators import rescale_losses
+from dpjax.core import Outcome, add_compensated, bandit, clipped_bandit, full, no_privacy
 
 
 def doubling(horizon, first=1):
@@ -146,3 +148,172 @@ def test_every_round_hands_on_the_declaration():
     learner = every_round(batch_learner)
     assert learner.privacy == batch_learner.privacy
     assert learner.horizon == 8
+
+
+# --- other feedback than the plain loss ---
+
+
+def telling(horizon, lengths, feedback=bandit):
+    """Plays arms 0, 1, 0, ... in batches of the given lengths; reports what it was told."""
+    lengths = jnp.array([*lengths, horizon])
+
+    def init(key):
+        del key
+        told = jnp.full(lengths.shape, -1.0)
+        return (jnp.zeros((), jnp.int32), told), Batch(jnp.zeros((), jnp.int32), lengths[0])
+
+    def step(state, key, total):
+        del key
+        count, told = state
+        told = jnp.where(jnp.arange(lengths.shape[0]) == count, total, told)
+        count = count + 1
+        following = jnp.sum(jnp.where(jnp.arange(lengths.shape[0]) == count, lengths, 0))
+        return (count, told), Batch(count % 2, jnp.maximum(following, 1))
+
+    zero = jnp.zeros((), jnp.float32)
+    report = lambda state: state[1]  # noqa: E731
+    return BatchLearner(init, step, feedback, zero, horizon, no_privacy(), report)
+
+
+FEEDBACK = {
+    "clipped": lambda: telling(30, [10, 15], clipped_bandit),
+    "rescaled": lambda: rescale_losses(telling(30, [10, 15]), -1.0, 3.0),
+    # Above 1/2 losses are clipped: 0 and 1 are met as 1/3 and 1.
+    "rescaled and clipped": lambda: rescale_losses(telling(30, [10, 15]), -0.25, 0.5),
+    "squared": lambda: telling(30, [10, 15], lambda loss, arm: (0.5 + bandit(loss, arm)) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", FEEDBACK)
+def test_any_feedback_sums_alike_by_batch_and_by_round(name):
+    """Sums of two batches: means and laws (Kolmogorov-Smirnov) of 4000 games each."""
+    means = np.array([0.3, 0.6])
+    environment = environments.bernoulli(means, regret="pseudo")
+    learner = FEEDBACK[name]()
+
+    def told(engine, seed):
+        one = lambda key: engine(learner, environment, key, checkpoints=1).report  # noqa: E731
+        return np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(seed), 4000)), np.float64)
+
+    by_batch, by_round = told(simulate_batches, 1), told(simulate, 2)
+    seen = np.array([[learner.feedback(jnp.full(2, v), arm) for arm in (0, 1)] for v in (0.0, 1.0)])
+    for batch, (length, mean) in enumerate(zip((10, 15), means, strict=True)):
+        zero, one = seen[:, batch].astype(np.float64)
+        expected = length * (zero + mean * (one - zero))
+        error = abs(one - zero) * np.sqrt(length * mean * (1 - mean) / 4000)
+        for sums in (by_batch, by_round):
+            assert abs(sums[:, batch].mean() - expected) < 4 * error
+        # Laws on a lattice, whose points are rounded in two ways.
+        columns = [np.round(sums[:, batch], 3) for sums in (by_batch, by_round)]
+        assert stats.ks_2samp(*columns).pvalue > 1e-3
+        assert stats.ks_2samp(columns[0], columns[1] + abs(one - zero)).pvalue < 1e-6
+
+
+def test_a_batch_cut_by_the_horizon_draws_and_tells_nothing():
+    """The last 5 of 30 rounds: no loss is drawn, and the third batch reports nothing."""
+    drawn = []
+    plain = environments.bernoulli([0.3, 0.6], regret="pseudo")
+
+    def batch(state, key, arm, rounds, feedback):
+        jax.debug.callback(lambda rounds: drawn.append(int(rounds)), rounds)
+        return plain.batch(state, key, arm, rounds, feedback)
+
+    result = simulate_batches(telling(30, [10, 15]), plain._replace(batch=batch), jr.key(0))
+    jax.effects_barrier()
+    assert drawn == [10, 15, 0]
+    assert (result.report[:2] >= 0).all() and result.report[2] == -1
+    # The regret of its rounds counts: 15 rounds of arm 1, and none of arm 0.
+    assert float(result.regret[-1]) == pytest.approx(15 * 0.3, rel=1e-6)
+    by_round = simulate(telling(30, [10, 15]), plain, jr.key(0))
+    assert by_round.report[2] == -1
+
+
+def sweeping(point):
+    learner = learners.adap_ucb(5000, 3, epsilon=point)
+    return learner, environments.bernoulli([0.2, 0.5, 0.7], regret="pseudo")
+
+
+def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
+    """And bit-identical in any chunk and with fewer seeds."""
+    points = np.array([0.5, 2.0, np.inf], np.float32)
+    arguments = {"play": simulate_batches, "checkpoints": 5, "progress": False}
+    whole = sweep(sweeping, points, 7, jr.key(1), **arguments)
+
+    def cell(point, seed):
+        key = jr.fold_in(jr.key(1), seed)
+        return simulate_batches(*sweeping(point), key, checkpoints=5)
+
+    by_hand = jax.jit(jax.vmap(jax.vmap(cell, (None, 0)), (0, None)))(points, jnp.arange(7))
+    # Another program: tallies may be fused differently.
+    np.testing.assert_allclose(whole.regret, by_hand.regret, rtol=1e-5)
+    np.testing.assert_array_equal(whole.report.episodes, by_hand.report.episodes)
+    np.testing.assert_array_equal(whole.rounds, by_hand.rounds[0, 0])
+    for seeds, chunk in [(7, 4), (4, None)]:
+        part = sweep(sweeping, points, seeds, jr.key(1), chunk=chunk, **arguments)
+        for a, b in zip(jax.tree.leaves(part[1:]), jax.tree.leaves(whole[1:]), strict=True):
+            np.testing.assert_array_equal(a, b[:, :seeds])
+
+
+def test_batch_play_is_refused_before_a_sweep():
+    """By the name of what is wrong: realised regret, Gaussian losses, no batches."""
+    realised, pseudo = (
+        environments.bernoulli([0.2, 0.6], regret=r) for r in ("realised", "pseudo")
+    )
+    gaussian = environments.gaussian([0.2, 0.6], deviation=1.0)
+    for learner, environment, error, message in [
+        (learners.adap_ucb(8, 2, epsilon=1.0), realised, ValueError, "^environment has no batch"),
+        (learners.adap_ucb(8, 2, epsilon=1.0), gaussian, ValueError, "^environment has no batch"),
+        (learners.ucb1(8, 2), pseudo, TypeError, "^learner must be a BatchLearner"),
+    ]:
+
+        def game(point, learner=learner, environment=environment):
+            return learner, environment
+
+        with pytest.raises(error, match=message):
+            sweep(game, np.ones(2), 2, jr.key(0), play=simulate_batches, progress=False)
+
+
+# --- compensated sums ---
+
+
+def test_add_compensated_goes_on_where_float32_stops():
+    """2000 ones on top of 2^24, and 10^5 tenths: against float64."""
+    big = jnp.float32(2**24)
+    ones = jnp.ones(2000)
+
+    def add(carry, value):
+        return add_compensated(*carry, value), ()
+
+    scan = jax.jit(lambda start, values: jax.lax.scan(add, (start, jnp.zeros(())), values)[0])
+    total, _ = scan(big, ones)
+    assert float(total) == 2**24 + 2000
+    assert float(big + ones[0]) == 2**24
+    total, error = scan(jnp.zeros(()), jnp.full(10**5, 0.1))
+    exact = 10**5 * float(np.float32(0.1))
+    assert float(total) == pytest.approx(exact, rel=1.2e-7)
+    assert float(total) - float(error) == pytest.approx(exact, rel=1e-9)
+
+
+def test_every_round_sums_exactly_beyond_2_to_the_24():
+    """A batch that has been told 2^24 ones goes on counting; a plain sum would not."""
+    learner = every_round(doubling(2**26, first=2**25))
+    state, _ = learner.init(jr.key(0))
+    state = state._replace(total=jnp.float32(2**24), played=jnp.int32(2**25 - 101))
+
+    def one_round(state, _):
+        return learner.step(state, jr.key(0), jnp.float32(1.0))[0], ()
+
+    state, _ = jax.jit(lambda state: jax.lax.scan(one_round, state, length=101))(state)
+    count, told = state.learner
+    assert count == 1
+    # 2^24 + 101 rounds to 2^24 + 100 or 102.
+    assert abs(float(told) - (2**24 + 101)) <= 1
+
+
+@pytest.mark.slow
+def test_a_batch_of_more_than_2_to_the_24_rounds():
+    """Round by round, each with a loss of 1: the sum is the number of rounds."""
+    rounds = 2**24 + 1000
+    ones = environments.bernoulli([1.0, 1.0], regret="pseudo")
+    result = jax.jit(lambda: simulate(telling(rounds + 1, [rounds]), ones, jr.key(0)))()
+    assert float(result.report[0]) == rounds

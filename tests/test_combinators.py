@@ -15,6 +15,7 @@ from dpjax.combinators import (
     count_switches,
     laplace_feedback,
     minibatch,
+    rescale_losses,
     sample_arms,
 )
 from dpjax.core import Learner, bandit, no_privacy
@@ -285,3 +286,105 @@ def test_arms_as_points_is_the_game_on_unit_vectors():
     np.testing.assert_allclose(
         by_arms.tally.loss, losses[: logging().horizon].sum(axis=0), atol=1e-5
     )
+
+
+# --- rescale_losses ---
+
+
+@pytest.mark.parametrize("name", ["ucb1", "lazy_ucb", "adap_ucb", "exp3"])
+def test_a_learner_on_scaled_losses_plays_as_on_its_own(name):
+    """Losses 2 l - 1 in [-1, 1]: the same arms, and twice the regret, under the same key.
+
+    The losses are multiples of 1/4, so that scaling there and back is exact.
+    """
+    losses = jr.randint(jr.key(0), (120, 3), 0, 5).astype(jnp.float32) / 4.0
+    arguments = {"epsilon": 2.0} if name in ("lazy_ucb", "adap_ucb") else {}
+    learner = getattr(learners, name)(120, 3, **arguments)
+    scaled = rescale_losses(learner, -1.0, 1.0)
+    table = environments.table(losses)
+
+    def step(state, key, arm):
+        state, outcome = table.step(state, key, arm)
+        return state, outcome._replace(loss=2.0 * outcome.loss - 1.0, tally=2.0 * outcome.tally)
+
+    plain = simulate(learner, table, jr.key(1), checkpoints=30)
+    other = simulate(scaled, table._replace(step=step), jr.key(1), checkpoints=30)
+    np.testing.assert_array_equal(other.regret, 2.0 * plain.regret)
+    assert float(np.abs(plain.regret).max()) > 1.0
+    assert type(scaled) is type(learner)
+
+
+def test_rescaled_losses_are_clipped_to_their_range():
+    """-7 and 2 at the ends of [-1, 1], as an infinite loss; what is fed lies in [0, 1]."""
+    learner = rescale_losses(logging(), -1.0, 1.0)
+    seen = [-7.0, -1.0, -0.5, 0.0, 1.0, 2.0, np.inf, -np.inf]
+    fed = [float(learner.feedback(jnp.full(2, loss), 1)) for loss in seen]
+    assert fed == [0.0, 0.0, 0.25, 0.5, 1.0, 1.0, 1.0, 0.0]
+    # Rewards r in [2, 6] as losses -r.
+    rewards = rescale_losses(logging(), -6.0, -2.0)
+    assert float(rewards.feedback(jnp.full(2, -6.0), 0)) == 0.0
+    assert float(rewards.feedback(jnp.full(2, -3.0), 0)) == 0.75
+
+
+def test_gaussian_losses_reach_a_learner_clipped():
+    """No loss that is fed leaves [0, 1], and its mean is that of the clipped law."""
+    horizon, low, high, deviation = 20_000, -0.5, 1.5, 1.0
+
+    class Extremes(NamedTuple):
+        least: Any
+        most: Any
+        total: Any
+
+    def init(key):
+        del key
+        return Extremes(jnp.float32(2), jnp.float32(-1), jnp.float32(0)), jnp.zeros((), jnp.int32)
+
+    def step(state, key, loss):
+        del key
+        least, most = jnp.minimum(state.least, loss), jnp.maximum(state.most, loss)
+        return Extremes(least, most, state.total + loss), jnp.zeros((), jnp.int32)
+
+    base = Learner(init, step, bandit, horizon, no_privacy(), lambda state: state)
+    environment = environments.gaussian([0.2, 0.6], deviation=deviation)
+    learner = rescale_losses(base, low, high)
+    report = jax.jit(lambda: simulate(learner, environment, jr.key(0)).report)()
+    assert (report.least, report.most) == (0.0, 1.0)
+    draws = np.clip(stats.norm(0.2, deviation).ppf((np.arange(10**5) + 0.5) / 10**5), low, high)
+    scaled = (draws - low) / (high - low)
+    error = scaled.std() / np.sqrt(horizon)
+    assert abs(float(report.total) / horizon - scaled.mean()) < 4 * error
+
+
+def test_a_rescaled_learner_declares_its_range():
+    """Nothing else of the declaration changes; noise follows from losses in [0, 1]."""
+    learner = learners.adap_ucb(64, 3, epsilon=0.5)
+    declared = rescale_losses(learner, -2, 3).privacy
+    assert declared.loss_range == (-2.0, 3.0)
+    assert declared._replace(loss_range=(0.0, 1.0)) == learner.privacy
+    assert rescale_losses(learner, -2, 3).horizon == 64
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        (1.0, 1.0, "^low must be below high"),
+        (2.0, 1.0, "^low must be below high"),
+        (np.nan, 1.0, "^low must be"),
+        (0.0, np.nan, "^high must be"),
+        (-np.inf, 1.0, "^low must be"),
+        (0.0, np.inf, "^high must be"),
+    ],
+)
+def test_rescale_losses_refuses_bad_ranges(low, high, message):
+    """Empty, or not finite."""
+    with pytest.raises(ValueError, match=message):
+        rescale_losses(logging(), low, high)
+
+
+def test_rescale_losses_refuses_what_has_another_range():
+    """Twice rescaled, or no learner at all."""
+    once = rescale_losses(logging(), -1.0, 1.0)
+    with pytest.raises(ValueError, match=r"^learner must be for losses in \[0, 1\]"):
+        rescale_losses(once, 0.0, 2.0)
+    with pytest.raises(TypeError, match="^learner must be a learner, got Environment"):
+        rescale_losses(environments.bernoulli([0.1, 0.2]), 0.0, 1.0)

@@ -2,10 +2,16 @@
 
 A learner that is added as one file and its import line is tested by all of this. Factories are
 called by the names of their parameters; ARGUMENTS gives a value to each name in use.
+
+Nearly all of the time goes into compilation. Most tests therefore look at one sweep, ``grid``,
+which reports the actions and the final state beside the rest.
 """
 
 import inspect
+from collections.abc import Callable
+from contextlib import contextmanager
 from functools import cache
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +19,17 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import Privacy, core, domains, environments, learners, noise, simulate, sweep
+from dpjax import Privacy, domains, environments, learners, noise, simulate, sweep
 from dpjax.batches import as_learner
-from dpjax.core import Outcome
+from dpjax.core import Environment, Outcome, Result
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.
 ARGUMENTS = {"arms": ARMS, "domain": domains.simplex(ARMS), "epsilon": 1.0, "delta": 1e-6}
-HORIZON = 16
+HORIZON = 17  # no power of 2, nor a multiple of the checkpoints
 EPSILONS = np.array([1e-9, 1e-6, 0.1, 1.0, 10.0, 1e6, np.inf], np.float32)
 
+# tests/conftest.py gives all tests of one learner, the last word of their names, to one worker.
 every_learner = pytest.mark.parametrize("name", learners.__all__)
 
 
@@ -60,20 +67,86 @@ def on_table(name, losses):
     return environments.table(losses)
 
 
-def trajectory(learner, losses, key):
-    """Actions (T,) and the final state of a learner on a table, with the keys of simulate."""
+def recorded(learner, environment):
+    """The same game, with actions beside the tally and the final state beside the report."""
     learner = as_learner(learner)
-    coins = jr.split(key)[1]
-    state, action = learner.init(jr.fold_in(coins, 0))
 
-    def one_round(carry, t):
-        state, action = carry
-        loss = learner.feedback(losses[t - 1], action)
-        return learner.step(state, jr.fold_in(coins, t), loss), action
+    def step(state, key, action):
+        inner, t = state
+        inner, outcome = environment.step(inner, key, action)
+        now = jnp.arange(learner.horizon) == t
+        actions = jnp.where(jnp.expand_dims(now, range(1, 1 + action.ndim)), action[None], 0)
+        return (inner, t + 1), outcome._replace(tally=(outcome.tally, actions))
 
-    rounds = jnp.arange(1, len(losses) + 1)
-    (state, _), actions = jax.lax.scan(one_round, (state, action), rounds)
-    return actions, state
+    return learner._replace(report=lambda state: (learner.report(state), state)), Environment(
+        init=lambda key: (environment.init(key), jnp.zeros((), jnp.int32)),
+        step=step,
+        regret=lambda state, tally: environment.regret(state[0], tally[0]),
+        horizon=environment.horizon,
+    )
+
+
+@contextmanager
+def compilations():
+    """A list that grows with each compilation within the block."""
+    seen = []
+
+    def listen(event, *_, **__):
+        if event == "/jax/core/compile/backend_compile_duration":
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield seen
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+class Grid(NamedTuple):
+    """A sweep over all of EPSILONS and SEEDS, on the table, and what it took."""
+
+    game: Callable
+    traced: list  # for each call of the game, whether it was traced
+    compiled: list  # an entry for each compilation
+    result: Result  # as of the plain game
+    actions: np.ndarray  # (epsilons, seeds, T, ...)
+    state: Any
+
+
+SEEDS = 13
+
+
+def play(game, epsilons=EPSILONS, seeds=SEEDS, key=1, chunk=None):
+    """(Result, actions, states) of a recorded game."""
+    swept = sweep(game, epsilons, seeds, jr.key(key), checkpoints=4, chunk=chunk, progress=False)
+    return unpack(swept)
+
+
+def unpack(result):
+    (tally, actions), (report, state) = result.tally, result.report
+    return result._replace(tally=tally, report=report), actions, state
+
+
+@cache
+def grid(name):
+    traced = []
+
+    def game(epsilon):
+        traced.append(isinstance(epsilon, jax.core.Tracer))
+        return recorded(make(name, epsilon=epsilon), on_table(name, table()))
+
+    with compilations() as compiled:
+        played = play(game)
+    return Grid(game, traced.copy(), compiled, *played)
+
+
+def cell(tree, *index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def values(result):
+    """Of a Result, all but the rounds, which have no axes of points and seeds."""
+    return result[1:]
 
 
 def assert_close(a, b):
@@ -135,152 +208,153 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name):
 
 
 @every_learner
-def test_eager_jit_vmap_and_scan_agree_to_rounding(name):
-    losses, key = table(), jr.key(3)
-    scanned = trajectory(make(name), losses, key)
-    assert_close(jax.jit(lambda: trajectory(make(name), losses, key))(), scanned)
-    keys = jnp.stack([jr.key(5), key])
-    batched = jax.vmap(lambda key: trajectory(make(name), losses, key))(keys)
-    assert_close(jax.tree.map(lambda leaf: leaf[1], batched), scanned)
-    # One operation at a time, the first rounds only: that is slow.
-    learner = as_learner(make(name))
-    coins = jr.split(key)[1]
-    state, action = learner.init(jr.fold_in(coins, 0))
-    for t in range(1, 5):
-        assert_close(action, scanned[0][t - 1])
-        loss = learner.feedback(losses[t - 1], action)
-        state, action = learner.step(state, jr.fold_in(coins, t), loss)
+def test_one_operation_at_a_time_agrees_with_a_sweep_to_rounding(name):
+    """Plain calls, uncompiled, of the first rounds only: that is slow."""
+    point, seed = 3, 2
+    actions = grid(name).actions[point, seed]
+    learner = as_learner(make(name, epsilon=EPSILONS[point]))
+    coins = jr.split(jr.fold_in(jr.key(1), seed))[1]
+    with jax.disable_jit():
+        state, action = learner.init(jr.fold_in(coins, 0))
+        for t in range(1, 5):
+            assert_close(action, actions[t - 1])
+            loss = learner.feedback(table()[t - 1], action)
+            state, action = learner.step(state, jr.fold_in(coins, t), loss)
 
 
 @every_learner
 def test_one_trace_and_one_compilation_for_a_whole_grid(name):
     """New epsilons, another key and a second call compile nothing."""
-    traced, compiled = [], []
-
-    def game(epsilon):
-        traced.append(isinstance(epsilon, jax.core.Tracer))
-        return make(name, epsilon=epsilon), on_table(name, table())
-
-    def listen(event, *_, **__):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        sweep(game, EPSILONS, 8, jr.key(0), progress=False)
-        assert sum(traced) == 1
-        assert compiled
-        compiled.clear()
-        sweep(game, 2.0 * EPSILONS, 8, jr.key(1), progress=False)
-        assert sum(traced) == 1
-        assert not compiled
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+    first = grid(name)
+    assert sum(first.traced) == 1
+    assert first.compiled
+    with compilations() as compiled:
+        play(first.game, 2.0 * EPSILONS, key=0)
+    assert not compiled
 
 
 @every_learner
 def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name):
-    def game(epsilon):
-        return make(name, epsilon=epsilon), on_table(name, table())
+    """One by one, and fewer points and seeds in blocks of another shape.
 
-    whole = sweep(game, EPSILONS, 13, jr.key(1), checkpoints=4, progress=False)
-    for seeds, chunk in [(13, 1), (13, 5), (13, 31), (6, None)]:
-        part = sweep(game, EPSILONS, seeds, jr.key(1), checkpoints=4, chunk=chunk, progress=False)
-        assert_same_bits(part[1:], jax.tree.map(lambda leaf, s=seeds: leaf[:, :s], whole[1:]))
-    fewer = sweep(game, EPSILONS[2:5], 13, jr.key(1), checkpoints=4, progress=False)
-    assert_same_bits(fewer[1:], jax.tree.map(lambda leaf: leaf[2:5], whole[1:]))
+    What a cell shows is the same to the bit; the state, which it does not show, to rounding.
+    """
+    whole = grid(name)
+    for part, index in [
+        (play(whole.game, chunk=1), ()),
+        (play(whole.game, EPSILONS[2:], 6, chunk=17), (slice(2, None), slice(6))),
+    ]:
+        result, actions, state = part
+        assert_same_bits(values(result), cell(values(whole.result), *index))
+        assert_same_bits(actions, whole.actions[index])
+        assert_close(state, cell(whole.state, *index))
 
 
 @every_learner
 def test_a_cell_of_a_sweep_is_simulate_under_the_folded_key(name):
-    def game(epsilon):
-        return make(name, epsilon=epsilon), on_table(name, table())
+    """And jit without vmap agrees to rounding, the final state included."""
+    whole = grid(name)
 
-    swept = sweep(game, EPSILONS, 3, jr.key(2), checkpoints=4, progress=False)
-    for p, s in [(2, 0), (3, 2)]:
-        cell = simulate(*game(EPSILONS[p]), jr.fold_in(jr.key(2), s), checkpoints=4)
-        assert_close(cell[1:], jax.tree.map(lambda leaf, p=p, s=s: leaf[p, s], swept[1:]))
+    @jax.jit
+    def one(epsilon, key):
+        return unpack(simulate(*whole.game(epsilon), key, checkpoints=4))
+
+    for p, s in [(2, 0), (3, 2), (6, 12)]:
+        result, *rest = one(EPSILONS[p], jr.fold_in(jr.key(1), s))
+        assert_close(values(result), cell(values(whole.result), p, s))
+        assert_close(rest, cell([whole.actions, whole.state], p, s))
 
 
 @every_learner
 def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
-    """Wildly wrong noise changes nothing at epsilon = inf, and does at epsilon = 1."""
-    losses, key = table(), jr.key(4)
-
-    def play(epsilon):
-        return trajectory(make(name, epsilon=epsilon), losses, key)
-
-    plain, private = play(jnp.inf), play(1.0)
+    """Wildly wrong noise changes nothing at epsilon = inf, and does at epsilon = 10."""
     called = []
 
     def wild(key, value, scale):
         called.append(scale)
         return value + scale * (1.0 + jr.uniform(key, jnp.shape(value)))
 
+    whole = grid(name)
     monkeypatch.setattr(noise, "laplace", wild)
     monkeypatch.setattr(noise, "gaussian", wild)
-    assert_same_bits(play(jnp.inf), plain)
-    other = play(1.0)
+    # Of the same shape as the grid, and not its function, whose program is kept.
+    result, *rest = play(lambda epsilon: whole.game(epsilon))
+    changed = jax.tree.leaves([values(result), rest])
+    usual = jax.tree.leaves([values(whole.result), [whole.actions, whole.state]])
+    private, plain = EPSILONS == 10.0, np.isinf(EPSILONS)
+    assert_same_bits(cell(changed, plain), cell(usual, plain))
     if called:
-        pairs = zip(jax.tree.leaves(other), jax.tree.leaves(private), strict=True)
-        assert any((np.asarray(a) != np.asarray(b)).any() for a, b in pairs)
+        pairs = zip(cell(changed, private), cell(usual, private), strict=True)
+        assert any((a != b).any() for a, b in pairs)
 
 
-@every_learner
-@pytest.mark.parametrize("horizon", [1, 2, 3, 15, 16, 17])
-def test_finite_at_extreme_epsilons_and_awkward_horizons(name, horizon):
-    environment = on_table(name, table(horizon))
-
-    def final(epsilon):
-        return simulate(make(name, horizon, epsilon=epsilon), environment, jr.key(0))
-
-    result = jax.jit(jax.vmap(final))(EPSILONS)
+def check_finite(result, horizon):
     for leaf in jax.tree.leaves(result):
         assert np.isfinite(leaf).all()
     assert np.abs(result.regret).max() <= horizon
 
 
 @every_learner
+def test_finite_at_extreme_epsilons(name):
+    check_finite(grid(name).result, HORIZON)
+
+
+@every_learner
+@pytest.mark.parametrize("horizon", [1, 2])
+def test_finite_at_extreme_epsilons_and_awkward_horizons(name, horizon):
+    environment = on_table(name, table(horizon))
+
+    def final(epsilon):
+        return simulate(make(name, horizon, epsilon=epsilon), environment, jr.key(0))
+
+    check_finite(jax.jit(jax.vmap(final))(EPSILONS), horizon)
+
+
+@every_learner
 def test_actions_are_arms_or_points_of_the_domain(name):
-    actions, _ = trajectory(make(name), table(), jr.key(0))
+    actions = grid(name).actions
     if "domain" in parameters(name):
-        project = ARGUMENTS["domain"].project
         assert actions.dtype == jnp.float32
-        np.testing.assert_allclose(jax.vmap(project)(actions), actions, atol=1e-6)
+        points = actions.reshape(-1, ARMS)
+        projected = jax.vmap(ARGUMENTS["domain"].project)(points)
+        np.testing.assert_allclose(projected, points, atol=1e-6)
     else:
         assert actions.dtype == jnp.int32
-        assert set(np.asarray(actions).tolist()) <= set(range(ARMS))
+        assert set(actions.ravel().tolist()) <= set(range(ARMS))
 
 
 @every_learner
 def test_a_bandit_learner_does_not_see_unplayed_losses(name):
-    """Its actions are the same when every loss that it does not play is another one."""
+    """Actions and state are the same when every loss that it does not play is another one."""
     losses = table()
     if jnp.shape(make(name).feedback(losses[0], jnp.int32(0))) != ():
         pytest.skip("has more than bandit feedback")
 
-    def recording(others):
-        """Losses of the table; unplayed arms have ``others`` of them. Tallies the arms."""
+    def spoiled(other):
+        """The table; where ``other``, what is not played loses something else."""
 
         def step(t, key, arm):
             del key
-            played = jnp.arange(ARMS) == arm
-            loss = jnp.where(played, losses[t], others(losses[t]))
-            return t + 1, Outcome(loss, jnp.where(jnp.arange(HORIZON) == t, arm, 0))
+            unplayed = jnp.arange(ARMS) != arm
+            loss = jnp.where(other & unplayed, 1.0 - losses[t], losses[t])
+            return t + 1, Outcome(loss, ())
 
         zero = jnp.zeros((), jnp.int32)
-        return core.Environment(lambda key: zero, step, lambda state, tally: jnp.float32(0))
+        return Environment(lambda key: zero, step, lambda state, tally: jnp.float32(0))
 
-    def arms(others):
-        return simulate(make(name), recording(others), jr.key(6)).tally
+    @jax.jit
+    @jax.vmap
+    def played(other):
+        return simulate(*recorded(make(name), spoiled(other)), jr.key(6), checkpoints=1)[1:]
 
-    np.testing.assert_array_equal(arms(lambda loss: loss), arms(lambda loss: 1.0 - loss))
+    both = played(jnp.array([False, True]))
+    assert_same_bits(cell(both, 0), cell(both, 1))
 
 
 @every_learner
 def test_learns_an_easy_instance(name):
-    """Mean regret over 64 trials is below half of uniform play's, by 4 standard errors."""
-    means, horizon = [0.1, 0.9, 0.9], 2**14
+    """Mean regret over 32 trials is below half of uniform play's, by 4 standard errors."""
+    means, horizon, trials = [0.1, 0.9, 0.9], 2**14, 32
     losses = (jr.uniform(jr.key(8), (horizon, ARMS)) < jnp.array(means)[None]).astype(jnp.float32)
 
     def game(epsilon):
@@ -289,14 +363,14 @@ def test_learns_an_easy_instance(name):
             return learner, on_table(name, losses)
         return learner, environments.bernoulli(means)
 
-    final = sweep(game, np.array([10.0]), 64, jr.key(0), checkpoints=1, progress=False).regret
+    final = sweep(game, np.array([10.0]), trials, jr.key(0), checkpoints=1, progress=False).regret
     uniform = horizon * (np.mean(means) - min(means))
-    assert final.mean() + 4 * final.std() / 8 < 0.5 * uniform
+    assert final.mean() + 4 * final.std() / trials**0.5 < 0.5 * uniform
 
 
 @every_learner
 def test_report_is_of_finite_scalars(name):
-    _, state = trajectory(make(name), table(), jr.key(0))
+    state = cell(grid(name).state, 3, 0)
     for leaf in jax.tree.leaves(as_learner(make(name)).report(state)):
         assert leaf.shape == () and np.isfinite(leaf)
 

@@ -15,6 +15,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments
+from dpjax.core import bandit
 
 ARMS, ROUNDS = 3, 24
 MEANS = [0.6, 0.3, 0.5]
@@ -28,6 +29,7 @@ EXAMPLES = {
     },
     "deterministic": {"": lambda: environments.deterministic(ARMS)},
     "fully_oblivious": {"": lambda: environments.fully_oblivious(ARMS)},
+    "gaussian": {"pseudo": lambda: environments.gaussian(MEANS, deviation=0.5)},
     "memory": {
         "m=0": lambda: environments.memory(MEANS, rounds=0),
         "m=2": lambda: environments.memory(MEANS, rounds=2),
@@ -41,6 +43,9 @@ EXAMPLES = {
 }
 # Of which the losses depend on the arms of earlier rounds.
 ADAPTIVE = {("memory", "m=2"), ("switching_cost", "multiscale"), ("switching_cost", "gaussian")}
+
+# Of which the losses have no bounds: learners meet them clipped.
+UNBOUNDED = {"gaussian"}
 
 CASES = [(name, example) for name in EXAMPLES for example in EXAMPLES[name]]
 every_environment = pytest.mark.parametrize(("name", "example"), CASES)
@@ -122,7 +127,9 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name, example):
     assert regret.shape == () and regret.dtype == jnp.float32
     assert environment.horizon in (None, ROUNDS)
     if environment.batch is not None:
-        state, total, tally = jax.eval_shape(environment.batch, first, jr.key(0), arm, arm)
+        state, total, tally = jax.eval_shape(
+            lambda *arguments: environment.batch(*arguments, bandit), first, jr.key(0), arm, arm
+        )
         assert jax.tree.structure(state) == jax.tree.structure(first)
         assert (total.shape, total.dtype) == ((), jnp.float32)
         assert jax.tree.map(lambda x: x.shape, tally) == jax.tree.map(
@@ -140,9 +147,9 @@ def test_the_loss_does_not_depend_on_the_current_arm(name, example):
 
 @every_environment
 def test_losses_lie_in_the_unit_interval(name, example):
-    """Also where the arm has just been switched."""
+    """Also where the arm has just been switched; unless they are unbounded, and say so."""
     losses = played(name, example)[0]
-    assert losses.min() >= 0.0 and losses.max() <= 1.0
+    assert (losses.min() >= 0.0 and losses.max() <= 1.0) != (name in UNBOUNDED)
 
 
 @every_environment
@@ -232,7 +239,9 @@ def test_certain_losses_are_certain():
 def test_a_batch_of_bernoulli_rounds_sums_like_its_rounds():
     """40 rounds at once are Binomial(40, mean) for each arm; the tally of one round is the gap."""
     environment = environments.bernoulli(MEANS, regret="pseudo")
-    batch = jax.jit(jax.vmap(lambda key, arm: environment.batch((), key, arm, jnp.int32(40))[1:]))
+    batch = jax.jit(
+        jax.vmap(lambda key, arm: environment.batch((), key, arm, jnp.int32(40), bandit)[1:])
+    )
     keys, count = jr.split(jr.key(5), ARMS * 10_000), 10_000
     totals, tally = batch(keys, jnp.repeat(jnp.arange(ARMS), count))
     totals = np.asarray(totals).reshape(ARMS, count)
@@ -250,6 +259,30 @@ def test_a_batch_of_bernoulli_rounds_sums_like_its_rounds():
     for arm, mean in enumerate(MEANS):
         assert p_value(totals[arm], mean) > 1e-3
         assert p_value(totals[arm], mean + 0.01) < 1e-6  # 13 standard errors of the mean
+
+
+# --- gaussian ---
+
+
+def test_gaussian_losses_have_their_law():
+    """Kolmogorov-Smirnov on each arm; the arms are independent. Another deviation is rejected."""
+    losses, tally = sampled_outcomes(
+        environments.gaussian([-1.0, 0.5, 3.0], deviation=0.25), jr.key(20), 2
+    )
+    for column, mean in zip(losses.T, (-1.0, 0.5, 3.0), strict=True):
+        assert stats.kstest(column, stats.norm(mean, 0.25).cdf).pvalue > 1e-3
+        assert stats.kstest(column, stats.norm(mean, 0.26).cdf).pvalue < 1e-6
+    correlation = np.corrcoef(losses.T)[np.triu_indices(3, 1)]
+    assert np.abs(correlation).max() < 4 / np.sqrt(DRAWS)
+    # Pseudo-regret: the gap of the arm, whatever was drawn.
+    np.testing.assert_array_equal(tally, 4.0)
+
+
+def test_gaussian_losses_without_spread_are_their_means():
+    environment = environments.gaussian(MEANS, deviation=0.0)
+    losses = sampled_outcomes(environment, jr.key(21)).loss
+    np.testing.assert_array_equal(losses, np.tile(np.float32(MEANS), (DRAWS, 1)))
+    assert environment.batch is None and environment.horizon is None
 
 
 # --- deterministic ---
@@ -675,6 +708,13 @@ BAD_ARGUMENTS = [
     ("means", lambda: environments.bernoulli(0.5)),
     ("means", lambda: environments.bernoulli([[0.5, 0.5]])),
     ("regret", lambda: environments.bernoulli(MEANS, regret="expected")),
+    ("means", lambda: environments.gaussian([0.5], deviation=1.0)),
+    ("means", lambda: environments.gaussian([0.5, np.nan], deviation=1.0)),
+    ("means", lambda: environments.gaussian([0.5, np.inf], deviation=1.0)),
+    ("means", lambda: environments.gaussian([[0.5, 0.5]], deviation=1.0)),
+    ("deviation", lambda: environments.gaussian(MEANS, deviation=-0.1)),
+    ("deviation", lambda: environments.gaussian(MEANS, deviation=np.nan)),
+    ("deviation", lambda: environments.gaussian(MEANS, deviation=np.inf)),
     ("arms", lambda: environments.deterministic(2)),
     ("arms", lambda: environments.deterministic(4.0)),
     ("arms", lambda: environments.fully_oblivious(1)),
@@ -725,6 +765,7 @@ def test_floats_may_be_traced():
     def first_losses(means, half_width, m):
         made = (
             environments.bernoulli(means, regret="pseudo"),
+            environments.gaussian(means, deviation=half_width),
             environments.fully_oblivious(ARMS, half_width=half_width),
             environments.oblivious(ARMS, 2, half_width=half_width),
             environments.memory(means, rounds=m),

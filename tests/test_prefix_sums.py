@@ -146,14 +146,23 @@ def test_balanced_pairs_on_the_simplex_show_what_a_common_shift_hides():
     assert np.abs(argmin(total + balanced) - argmin(total)).max() > 0.1
 
 
-def releases(sums, losses, key):
-    """What is released on a sequence of losses (T, d), the empty prefix first; (T, d)."""
-    state, first = sums.init(jr.fold_in(key, 0))
-    rows = [first]
-    for t, loss in enumerate(losses[:-1], start=1):
-        state, release = sums.step(state, jr.fold_in(key, t), loss)
-        rows.append(release)
-    return np.stack(rows), state
+def replay(sums, key):
+    """The function of losses (T, d) that returns what is released, the empty prefix first, (T, d),
+    and the last state. One program, for all the sequences that a test compares.
+    """
+
+    @jax.jit
+    def releases(losses):
+        def one_round(state, round_and_loss):
+            t, loss = round_and_loss
+            return sums.step(state, jr.fold_in(key, t), loss)
+
+        state, first = sums.init(jr.fold_in(key, 0))
+        rounds = jnp.arange(1, len(losses))
+        state, rest = jax.lax.scan(one_round, state, (rounds, losses[:-1]))
+        return jnp.concatenate([first[None], rest]), state
+
+    return releases
 
 
 @pytest.mark.parametrize("name", FACTORIES)
@@ -163,13 +172,14 @@ def test_a_changed_round_moves_later_releases_by_itself_and_earlier_ones_not(nam
     sums = build(12, losses, epsilon=1.0, mechanism=getattr(mechanisms, name))
     sequence = np.asarray(jr.uniform(jr.key(1), (12, 2), minval=-1, maxval=1))
     _, encoder = getattr(mechanisms, name)(12, (), scale=1.0, noise="laplace").matrices()
-    before, _ = releases(sums, sequence, jr.key(2))
+    releases = replay(sums, jr.key(2))
+    before, _ = releases(sequence)
     shifts = []
     for t in (1, 4, 8, 11):
         changed = sequence.copy()
         changed[t - 1] = np.where(sequence[t - 1] > 0, -1.0, 1.0)
         difference = changed[t - 1] - sequence[t - 1]
-        after, _ = releases(sums, changed, jr.key(2))
+        after, _ = releases(changed)
         expected = (np.arange(12) >= t)[:, None] * difference
         np.testing.assert_allclose(after - before, expected, atol=1e-4)
         shifts.append(np.abs(encoder[:, t - 1]).sum() * 4.0)  # by the extreme change, L1 norm 4
@@ -181,10 +191,11 @@ def test_losses_are_clipped_and_counted_and_those_on_the_border_are_not():
     sums = build(8, domains.ball_losses(3), epsilon=np.inf)
     directions = np.asarray(jr.normal(jr.key(0), (8, 3)))
     border = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    rows, state = releases(sums, border.astype(np.float32), jr.key(0))
+    releases = replay(sums, jr.key(0))
+    rows, state = releases(border.astype(np.float32))
     assert sums.report(state).clipped == 0
     np.testing.assert_allclose(rows[1:], np.cumsum(border, axis=0)[:-1], atol=1e-5)
-    rows, state = releases(sums, 3.0 * border.astype(np.float32), jr.key(0))
+    rows, state = releases(3.0 * border.astype(np.float32))
     assert sums.report(state).clipped == 7
     np.testing.assert_allclose(rows[1:], np.cumsum(border, axis=0)[:-1], atol=1e-5)
 

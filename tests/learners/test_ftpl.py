@@ -1,5 +1,7 @@
 """FTPL: the law of its perturbation, what privacy adds, and the printed scale."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,10 +17,12 @@ HORIZON, DIM = 64, 3
 WINDOW = domains.ball(DIM)._replace(minimizer=lambda g: g)
 
 
-def perturbations(learner, seeds=4000):
-    """L~_t - L_t on losses that are 0, as the minimizer sees it: (seeds, T, d)."""
+@cache
+def program(**options):
+    """(epsilon, keys (n,)) -> (n, T, d), for every epsilon."""
 
-    def one(key):
+    def one(epsilon, key):
+        learner = learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6, **options)
         state, first = learner.init(jr.fold_in(key, 0))
 
         def one_round(state, t):
@@ -28,13 +32,18 @@ def perturbations(learner, seeds=4000):
         _, rest = jax.lax.scan(one_round, state, jnp.arange(1, HORIZON))
         return jnp.concatenate([first[None], rest])
 
-    return np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(1), seeds)))
+    return jax.jit(jax.vmap(one, (None, 0)))
+
+
+def perturbations(epsilon, seeds=4000, **options):
+    """L~_t - L_t on losses that are 0, as the minimizer sees it: (seeds, T, d)."""
+    return np.asarray(program(**options)(jnp.float32(epsilon), jr.split(jr.key(1), seeds)))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1000.0, np.inf])
 def test_each_prefix_is_perturbed_by_the_larger_of_what_privacy_and_a_leader_need(epsilon):
     """KS of 4000 draws at several t, the first included; half of it is rejected."""
-    seen = perturbations(learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6))
+    seen = perturbations(epsilon)
     needed = default_perturbation(HORIZON, WINDOW.losses)
     assert needed == pytest.approx(8 / (2 * np.pi * 3) ** 0.25)
     private = 0.0
@@ -52,15 +61,12 @@ def test_each_prefix_is_perturbed_by_the_larger_of_what_privacy_and_a_leader_nee
 def test_without_privacy_any_mechanism_leaves_the_leaders_own_perturbation():
     """The same draws: only the mechanism's are gone."""
     plays = [
-        perturbations(
-            learners.ftpl(HORIZON, WINDOW, epsilon=np.inf, delta=1e-6, mechanism=mechanism), 10
-        )
+        perturbations(np.inf, 10, mechanism=mechanism)
         for mechanism in (mechanisms.tree, mechanisms.buffered, mechanisms.exact)
     ]
     np.testing.assert_array_equal(plays[0], plays[1])
     np.testing.assert_array_equal(plays[0], plays[2])
-    silent = learners.ftpl(HORIZON, WINDOW, epsilon=np.inf, delta=1e-6, perturbation=0.0)
-    np.testing.assert_array_equal(perturbations(silent, 3), 0.0)
+    np.testing.assert_array_equal(perturbations(np.inf, 3, perturbation=0.0), 0.0)
 
 
 def test_regret_bound_on_the_ball():
@@ -91,9 +97,10 @@ def test_the_printed_scale_is_private_and_at_least_three_times_ours(epsilon):
 
             ours = get_sigma_gaussian(epsilon, delta) * losses.diameters[1] * nodes**0.5
             assert printed > 3 * ours
-    learner = learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6, calibration="printed")
     scale = float(printed_scale(HORIZON, WINDOW.losses, epsilon, 1e-6)) * 6**0.5
-    assert perturbations(learner, 1000).std() == pytest.approx(scale, rel=0.05)
+    assert perturbations(epsilon, 1000, calibration="printed").std() == pytest.approx(
+        scale, rel=0.05
+    )
 
 
 def test_bad_arguments_are_named():

@@ -1,6 +1,7 @@
 """The private shrinking dartboard: its law, and all that its arms reveal, by enumeration."""
 
 import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -325,6 +326,20 @@ def test_printed_plays_its_setting_and_at_infinity_that_of_hedge():
     assert np.isinf(learner.privacy.epsilon)
 
 
+@partial(jax.jit, static_argnums=0)
+def uniforms(rounds, keys):
+    """The coin and the number that draws an arm, of each round, and that of the first arm."""
+
+    def of_game(key):
+        def of_round(t):
+            coin_key, arm_key = jr.split(jr.fold_in(key, t))
+            return jr.uniform(coin_key), jr.uniform(arm_key)
+
+        return jax.vmap(of_round)(jnp.arange(1, rounds + 1)), jr.uniform(jr.fold_in(key, 0))
+
+    return jax.vmap(of_game)(keys)
+
+
 @pytest.mark.parametrize("epsilon", [3.0, np.inf])
 def test_games_by_hand(epsilon):
     """200 games of 150 rounds equal a float64 loop with the same coins, arms and counts.
@@ -337,14 +352,7 @@ def test_games_by_hand(epsilon):
     setting = derived_setting(horizon, arms, jnp.float32(epsilon), None)
     rate, restart, budget = (float(x) for x in setting)
 
-    def uniforms(key):
-        def of_round(t):
-            coin_key, arm_key = jr.split(jr.fold_in(key, t))
-            return jr.uniform(coin_key), jr.uniform(arm_key)
-
-        return jax.vmap(of_round)(jnp.arange(1, rounds + 1)), jr.uniform(jr.fold_in(key, 0))
-
-    (coins, levels), firsts = jax.tree.map(np.asarray, jax.jit(jax.vmap(uniforms))(keys))
+    (coins, levels), firsts = jax.tree.map(np.asarray, uniforms(rounds, keys))
     arm = np.floor(3 * firsts).astype(int)
     drawn, refused, total = np.ones(200), np.zeros(200), np.zeros(arms)
     for t in range(rounds):

@@ -1,0 +1,120 @@
+"""Games on a table of losses with the Laplace noise given: what is released, and when."""
+
+from typing import Any, NamedTuple
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax import noise
+from dpjax.batches import as_learner
+
+
+class Log(NamedTuple):
+    count: Any  # () int32, steps of the learner so far; each asks for one release
+    value: Any  # () float32, what the last step released, before its noise
+    scale: Any  # () float32, of the noise that was asked for
+
+
+class Logged(NamedTuple):
+    inner: Any  # the learner's own state
+    log: Log
+
+
+def with_releases(learner, released):
+    """The learner with ``released(i, value, scale)`` in place of its i-th draw of Laplace noise.
+
+    For learners that draw once a step, which is checked.
+    """
+
+    def init(key):
+        state, first = learner.init(key)
+        zero = jnp.zeros((), jnp.float32)
+        return Logged(state, Log(jnp.zeros((), jnp.int32), zero, zero)), first
+
+    def step(state, key, seen):
+        asked = []
+
+        def laplace(key, value, scale):
+            del key
+            asked.append((value, jnp.asarray(scale, jnp.float32)))
+            return released(state.log.count, value, scale)
+
+        with mock.patch.object(noise, "laplace", laplace):
+            inner, following = learner.step(state.inner, key, seen)
+        ((value, scale),) = asked
+        return Logged(inner, Log(state.log.count + 1, value, scale)), following
+
+    return learner._replace(init=init, step=step, report=lambda state: ())
+
+
+def play(learner, losses, key):
+    """Arms (T,), and the learner's state after each round, on a table (T, K); keys of simulate.
+
+    Of a BatchLearner the state is that of ``every_round``.
+    """
+    learner = as_learner(learner)
+    state, arm = learner.init(jr.fold_in(key, 0))
+
+    def one_round(carry, t_and_row):
+        state, arm = carry
+        t, row = t_and_row
+        after = learner.step(state, jr.fold_in(key, t), learner.feedback(row, arm))
+        return after, (arm, after[0])
+
+    rounds = jnp.arange(1, losses.shape[0] + 1)
+    return lax.scan(one_round, (state, arm), (rounds, losses))[1]
+
+
+def from_draws(draws):
+    """Noise of these standard draws, (n,), one a step."""
+    return lambda i, value, scale: value + scale * draws[i]
+
+
+def without_noise(i, value, scale):
+    """Every release as it is."""
+    del i, scale
+    return value
+
+
+def losses_of_games(seed, games, horizon, means):
+    """Bernoulli losses (games, T, K)."""
+    uniform = np.asarray(jr.uniform(jr.key(seed), (games, horizon, len(means))))
+    return jnp.asarray(uniform < np.asarray(means), jnp.float32)
+
+
+def laplace_draws(seed, games, count):
+    """Standard Laplace draws (games, n)."""
+    return jr.laplace(jr.key(seed), (games, count))
+
+
+def many_games(make, seed, losses, draws):
+    """``play`` on many tables, each with its own draws; arrays of NumPy."""
+
+    def game(losses, draws, key):
+        return play(with_releases(make(), from_draws(draws)), losses, key)
+
+    keys = jr.split(jr.key(seed), losses.shape[0])
+    return jax.device_get(jax.jit(jax.vmap(game))(losses, draws, keys))
+
+
+def perturbed_values(make, losses, released, key):
+    """What each step would release, (T, T, ...), had the losses of one round been replaced.
+
+    The releases themselves are given, (n,), so that all worlds have the same batches. Losses l
+    become 1 - l in round i of world i. Returns the values of the world as it is, too.
+    """
+
+    def world(losses):
+        learner = with_releases(make(), lambda i, value, scale: released[i])
+        return play(learner, losses, key)
+
+    def change(i):
+        here = jnp.arange(losses.shape[0]) == i
+        return jnp.where(here[:, None], 1.0 - losses, losses)
+
+    others = jax.jit(jax.vmap(lambda i: world(change(i))))(jnp.arange(losses.shape[0]))
+    return jax.device_get((jax.jit(world)(losses), others))

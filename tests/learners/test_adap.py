@@ -1,0 +1,285 @@
+"""AdaP-UCB and AdaP-KLUCB: doubling episodes, their indices by hand, and one release a loss."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import optimize, stats
+
+from dpjax import bounds, environments, simulate, simulate_batches, sweep
+from dpjax.core import BatchLearner, smallest
+from dpjax.learners import adap_klucb, adap_ucb
+from tests.learners.given_noise import (
+    laplace_draws,
+    losses_of_games,
+    many_games,
+    perturbed_values,
+)
+
+LEARNERS = {"ucb": adap_ucb, "klucb": adap_klucb}
+C2 = np.array([0.25, 0.375, 0.5, 0.625, 0.75])
+HORIZON, ARMS, GAMES = 600, 3, 12
+every_learner = pytest.mark.parametrize("name", LEARNERS)
+
+
+def kl(p, q):
+    """In float64, for q in (0, 1)."""
+    terms = [a * np.log(a / b) if a > 0 else 0.0 for a, b in ((p, q), (1 - p, 1 - q))]
+    return sum(terms)
+
+
+def bound_by_hand(name, mean, samples, t, epsilon, alpha):
+    """The index of an arm at an episode that starts in round t."""
+    bonus = alpha * np.log(t) / (epsilon * samples)
+    if name == "ucb":
+        return mean - np.sqrt(alpha * np.log(t) / (2 * samples)) - bonus
+    p, radius = np.clip(mean - bonus, 0.0, 1.0), alpha * np.log(t) / samples
+    if p == 0.0 or radius == 0.0:
+        return p
+    tiny = 1e-300
+    if kl(p, tiny) <= radius:
+        return 0.0
+    return optimize.brentq(lambda q: kl(p, q) - radius, tiny, p, xtol=1e-14)
+
+
+@every_learner
+@pytest.mark.parametrize("epsilon", [0.5, 20.0, np.inf])
+def test_games_by_hand(name, epsilon):
+    """Each episode goes to an arm of the smallest index, and its mean is of that episode alone."""
+    losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
+    draws = laplace_draws(2, GAMES, HORIZON)
+    alpha = 2.0
+
+    def make():
+        return LEARNERS[name](HORIZON, ARMS, epsilon=epsilon, confidence=alpha)
+
+    all_arms, states = many_games(make, 3, losses, draws)
+    for game in range(GAMES):
+        arms, means = all_arms[game], states.learner.inner.means[game]
+        t, pulls, latest = 0, np.zeros(ARMS, int), np.zeros(ARMS)
+        episode = 0
+        while t < HORIZON:
+            arm = arms[t]
+            if (pulls == 0).any():
+                assert pulls[arm] == 0
+            else:
+                index = [
+                    bound_by_hand(name, latest[a], max(pulls[a] // 2, 1), t + 1, epsilon, alpha)
+                    for a in range(ARMS)
+                ]
+                # What float32 leaves open is a tie.
+                assert index[arm] <= min(index) + 1e-5
+            rounds = max(pulls[arm], 1)
+            assert (arms[t : t + rounds] == arm).all()
+            seen = np.asarray(losses[game, t : t + rounds, arm], np.float64)
+            t += rounds
+            if t > HORIZON:
+                break
+            latest[arm] = seen.mean() + float(draws[game, episode]) / (epsilon * rounds)
+            pulls[arm] += rounds
+            episode += 1
+            np.testing.assert_allclose(means[t - 1], latest, rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(states.learner.inner.pulls[game, t - 1], pulls)
+
+
+def released_twice(learner):
+    """A mutant: it adds the previous sum, so that a loss is released twice."""
+
+    def init(key):
+        state, batch = learner.init(key)
+        return (state, jnp.zeros(())), batch
+
+    def step(state, key, total):
+        inner, batch = learner.step(state[0], key, total + state[1])
+        return (inner, total), batch
+
+    return learner._replace(init=init, step=step, report=lambda state: ())
+
+
+@every_learner
+@pytest.mark.parametrize("wrap", [lambda learner: learner, released_twice])
+def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
+    """Each round's loss is replaced in turn, releases being fixed: one sum changes, by 1.
+
+    No loss of the episode that the horizon cuts short is released.
+    """
+    horizon, epsilon = 70, 0.5
+    losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
+    released = jr.uniform(jr.key(6), (horizon,)) * 8.0
+
+    def make():
+        return wrap(LEARNERS[name](horizon, ARMS, epsilon=epsilon))
+
+    (arms, base), (all_arms, others) = perturbed_values(make, losses, released, jr.key(5))
+    np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
+    log, other = base.learner.log, others.learner.log
+    ends = np.flatnonzero(np.diff(log.count, prepend=0))
+    np.testing.assert_array_equal(log.scale[ends], 1 / epsilon)
+    change = np.abs(other.value[:, ends] - log.value[ends])
+    uses = (change > 0).sum(axis=1)
+    if wrap is released_twice:
+        assert uses.max() == 2
+        return
+    last = ends[-1] + 1
+    assert 20 < last <= horizon and len(ends) > 6
+    np.testing.assert_array_equal(uses, (np.arange(horizon) < last).astype(int))
+    np.testing.assert_array_equal(change.max(axis=1)[:last], 1.0)
+
+
+@every_learner
+def test_scaled_indices(name):
+    """epsilon, alpha and ln t where they belong: at t = 4 with one loss an arm, by hand."""
+    learner = LEARNERS[name](100, ARMS, epsilon=np.inf, confidence=0.1)
+    state, batch = learner.init(jr.key(0))
+    told = {0: 1.0, 1: 0.0, 2: 1.0}
+    seen = []
+    for i in range(3):
+        seen.append(int(batch.action))
+        state, batch = learner.step(state, jr.key(i), jnp.float32(told[seen[-1]]))
+    assert sorted(seen) == [0, 1, 2]
+    assert (int(batch.action), int(batch.rounds)) == (1, 1)
+    state, batch = learner.step(state, jr.key(9), jnp.float32(0.0))
+    assert (int(batch.action), int(batch.rounds)) == (1, 2)
+    state, batch = learner.step(state, jr.key(9), jnp.float32(0.0))
+    assert (int(batch.action), int(batch.rounds)) == (1, 4)
+    assert learner.report(state).episodes == 5
+
+
+@every_learner
+def test_ties_are_broken_evenly(name):
+    """Second and third of the first episodes, and the fourth among equal indices: chi-square."""
+    learner = LEARNERS[name](1000, 4, epsilon=np.inf)
+
+    def arms(key):
+        state, batch = learner.init(key)
+        played = [batch.action]
+        for i in range(4):
+            state, batch = learner.step(state, jr.fold_in(key, i), jnp.float32(1.0))
+            played.append(batch.action)
+        return jnp.stack(played)
+
+    played = np.asarray(jax.jit(jax.vmap(arms))(jr.split(jr.key(7), 6000)))
+    # The very first episode is arm 0's: each arm plays once, so that costs nothing.
+    assert (np.sort(played[:, :4], axis=1) == np.arange(4)).all()
+    assert (played[:, 0] == 0).all()
+    for column, options in [(1, 3), (2, 3), (4, 4)]:
+        counts = np.bincount(played[:, column], minlength=4)[4 - options :]
+        assert stats.chisquare(counts).pvalue > 1e-3
+        assert counts.sum() == 6000
+
+
+def test_klucb_ties_at_zero_do_not_leak_the_order():
+    """With a tiny epsilon all optimistic means are 0: the best arm's place does not matter."""
+
+    def regret(means):
+        def one(key):
+            environment = environments.bernoulli(means, regret="pseudo")
+            learner = adap_klucb(1000, 3, epsilon=1e-3)
+            return simulate_batches(learner, environment, key, checkpoints=1).regret[0]
+
+        return jax.vmap(one)(jr.split(jr.key(8), 1500))
+
+    table = jnp.array([[0.2, 0.6, 0.6], [0.6, 0.2, 0.6], [0.6, 0.6, 0.2]])
+    results = np.asarray(jax.jit(lambda: jax.lax.map(regret, table))())
+    mean, error = results.mean(axis=1), results.std(axis=1) / np.sqrt(1500)
+    for a, b in [(0, 1), (1, 2), (0, 2)]:
+        assert abs(mean[a] - mean[b]) < 4 * np.hypot(error[a], error[b])
+
+
+def test_smallest_is_uniform_among_the_ties():
+    """Of 2 to 5 ties among 6, by chi-square; never another index, at infinities either."""
+    cases = jnp.array(
+        [
+            [1.0, 0.0, 0.0, 2.0, 3.0, 0.5],
+            [-jnp.inf, 0.0, -jnp.inf, 2.0, -jnp.inf, 0.5],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+            [jnp.inf] * 6,
+            [5.0, 4.0, 3.0, 2.0, 1.0, 0.0],
+        ]
+    )
+    keys = jr.split(jr.key(9), 20_000)
+    drawn = jax.jit(jax.vmap(lambda row: jax.vmap(lambda key: smallest(key, row))(keys)))(cases)
+    assert drawn.dtype == jnp.int32
+    for row, arms in zip(np.asarray(cases), np.asarray(drawn), strict=True):
+        tied = np.flatnonzero(row == row.min())
+        counts = np.bincount(arms, minlength=6)
+        assert counts[tied].sum() == 20_000
+        if len(tied) > 1:
+            assert stats.chisquare(counts[tied]).pvalue > 1e-3
+
+
+# --- regret ---
+
+
+def test_round_by_round_and_by_batches_agree_in_law():
+    """Kolmogorov-Smirnov on the final regret; another epsilon is told apart."""
+
+    def game(epsilon):
+        learner = adap_klucb(500, 3, epsilon=epsilon)
+        return learner, environments.bernoulli([0.2, 0.5, 0.7], regret="pseudo")
+
+    def final(play, epsilons, seed):
+        result = sweep(
+            game, np.float32(epsilons), 600, jr.key(seed), play=play, checkpoints=1, progress=False
+        )
+        return np.round(result.regret[:, :, 0] * 100)
+
+    by_batch, other = final(simulate_batches, [2.0, 0.2], 1)
+    (by_round,) = final(simulate, [2.0], 2)
+    assert stats.ks_2samp(by_round, by_batch).pvalue > 1e-3
+    assert stats.ks_2samp(by_round, other).pvalue < 1e-6
+
+
+def test_regret_is_within_its_bound_and_klucb_is_better():
+    """On C2 with T = 1e5: AdaP-KLUCB below AdaP-UCB by many standard errors, both within the
+    printed bound, and more privacy costs more."""
+    epsilons = np.array([0.1, 1.0, np.inf], np.float32)
+    environment = environments.bernoulli(C2, regret="pseudo")
+    regret = {}
+    for name, learner in LEARNERS.items():
+
+        def game(epsilon, learner=learner):
+            return learner(10**5, 5, epsilon=epsilon), environment
+
+        result = sweep(
+            game, epsilons, 100, jr.key(3), play=simulate_batches, checkpoints=1, progress=False
+        )
+        regret[name] = result.regret[:, :, 0].astype(np.float64)
+    for i, epsilon in enumerate(epsilons):
+        ucb, klucb = regret["ucb"][i], regret["klucb"][i]
+        for values in (ucb, klucb):
+            assert values.mean() < bounds.adap_ucb(10**5, C2, epsilon)
+        error = np.hypot(ucb.std(), klucb.std()) / np.sqrt(100)
+        # At epsilon 0.1 the private bonus outweighs what the divergence gains.
+        assert ucb.mean() - klucb.mean() > (4 * error if epsilon >= 1 else 0.0)
+    for values in regret.values():
+        assert (np.diff(values.mean(axis=1)) < 0).all()
+
+
+# --- arguments ---
+
+
+@every_learner
+def test_it_plays_batches(name):
+    learner = LEARNERS[name](8, 2, epsilon=1.0)
+    assert isinstance(learner, BatchLearner)
+    assert float(learner.feedback(jnp.array([7.0, -3.0]), 0)) == 1.0
+    assert float(learner.feedback(jnp.array([7.0, -3.0]), 1)) == 0.0
+
+
+@every_learner
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
+        *[({"confidence": value}, "confidence") for value in (0.0, -1.0, np.nan)],
+        ({"horizon": 0}, "horizon"),
+        ({"arms": 1}, "arms"),
+    ],
+)
+def test_bad_arguments_are_named(name, arguments, argument):
+    """One sentence that names the argument."""
+    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
+    with pytest.raises(ValueError, match=rf"^{argument} must be"):
+        LEARNERS[name](arguments.pop("horizon"), arguments.pop("arms"), **arguments)

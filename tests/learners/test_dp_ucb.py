@@ -1,0 +1,133 @@
+"""Private UCB on trees: levels and scale of its nodes, its bonus, and its index by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import noise
+from dpjax.learners import dp_ucb
+from tests.learners.given_noise import losses_of_games, play
+
+HORIZON, ARMS, GAMES = 200, 3, 8
+
+
+@pytest.fixture
+def unit_noise(monkeypatch):
+    """Every Laplace draw is one scale: prefix t of a tree then has popcount(t) of them."""
+    scales = []
+
+    def laplace(key, value, scale):
+        del key
+        scales.append(scale)
+        return value + scale
+
+    monkeypatch.setattr(noise, "laplace", laplace)
+    return scales
+
+
+@pytest.mark.parametrize("split", ["parallel", "paper"])
+@pytest.mark.parametrize("epsilon", [2.0, 400.0, np.inf])
+def test_games_by_hand(split, epsilon, unit_noise):
+    """L~ / n - sqrt(2 ln t / n) - Gamma / n in round t, the smallest plays.
+
+    Nodes have scale ceil(log2 T) / e, with e = epsilon or, for the paper's split, epsilon / K.
+    """
+    failure = 0.2
+    losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
+    learner = dp_ucb(HORIZON, ARMS, epsilon=epsilon, failure=failure, split=split)
+    run = jax.jit(jax.vmap(lambda table, key: play(learner, table, key)))
+    all_arms, states = jax.device_get(run(losses, jr.split(jr.key(3), GAMES)))
+    share = epsilon / (ARMS if split == "paper" else 1)
+    scale = 8 / share  # 2^7 < 200 <= 2^8
+    np.testing.assert_allclose(np.array(unit_noise, float), scale, rtol=1e-6)
+    log_t = np.log(HORIZON)
+    gamma = log_t**2 * np.log(ARMS * HORIZON * log_t / failure) / share
+    for game, arms in enumerate(all_arms):
+        pulls, sums = np.zeros(ARMS, int), np.zeros(ARMS)
+        for t, arm in enumerate(arms, start=1):
+            if t <= ARMS:
+                assert pulls[arm] == 0
+            else:
+                released = sums + scale * (t - 1).bit_count()
+                index = (released - gamma) / pulls - np.sqrt(2 * np.log(t) / pulls)
+                # What float32 leaves open is a tie.
+                assert index[arm] <= index.min() + 1e-5 * (1 + np.abs(index).max())
+            pulls[arm] += 1
+            sums[arm] += float(losses[game, t - 1, arm])
+        np.testing.assert_array_equal(states.pulls[game, -1], pulls)
+
+
+def test_the_bonus_enters_with_its_sign_and_size():
+    """Gamma / n decides where losses are equal: arms are pulled nearly in turn."""
+    losses = jnp.full((60, 3), 0.5)
+    arms, _ = play(dp_ucb(60, 3, epsilon=1.0), losses, jr.key(0))
+    assert np.ptp(np.bincount(arms)) <= 4
+
+
+def test_what_each_split_declares():
+    """epsilon both: in parallel each tree has all of it, in the paper a K-th."""
+    parallel = dp_ucb(64, 4, epsilon=0.5).privacy
+    paper = dp_ucb(64, 4, epsilon=0.5, split="paper").privacy
+    for declared in (parallel, paper):
+        assert float(declared.epsilon) == 0.5
+        assert declared.delta == 0.0
+        assert declared.unit == "round"
+        assert tuple(declared.loss_range) == (0.0, 1.0)
+    assert (parallel.calibration, paper.calibration) == ("derived", "printed")
+
+
+def test_a_round_changes_one_tree_by_its_loss():
+    """The other trees get 0: the exact sums after a round differ in the arm that was played."""
+    losses = losses_of_games(2, 1, 50, [0.4, 0.5, 0.6])[0] * 0.75
+    arms, states = play(dp_ucb(50, 3, epsilon=np.inf), losses, jr.key(1))
+    totals = np.asarray(states.sums.mechanism.total)
+    steps = np.diff(totals, axis=0, prepend=0)
+    expected = np.where(np.arange(3) == np.asarray(arms)[:, None], np.asarray(losses), 0.0)
+    np.testing.assert_allclose(steps, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("horizon", "levels"), [(2, 1), (3, 2), (64, 6), (65, 7), (1000, 10)])
+def test_levels(horizon, levels, unit_noise):
+    """T - 1 prefixes are released: ceil(log2 T) levels, not ln T."""
+    learner = dp_ucb(horizon, 2, epsilon=0.5)
+    state, _ = learner.init(jr.key(0))
+    learner.step(state, jr.key(1), jnp.float32(0.5))
+    np.testing.assert_allclose(np.array(unit_noise, float), levels / 0.5, rtol=1e-6)
+
+
+def test_first_arms_in_random_order():
+    """Each of three arms once, in each order equally often."""
+    learner, losses = dp_ucb(8, 3, epsilon=1.0), jnp.full((3, 3), 0.5)
+    run = jax.jit(jax.vmap(lambda key: play(learner, losses, key)[0]))
+    arms = np.asarray(run(jr.split(jr.key(7), 6000)))
+    assert (np.sort(arms, axis=1) == np.arange(3)).all()
+    assert stats.chisquare(np.unique(arms @ [9, 3, 1], return_counts=True)[1]).pvalue > 1e-3
+
+
+def test_losses_outside_the_range_are_clipped_and_counted():
+    learner = dp_ucb(10, 2, epsilon=np.inf)
+    state, _ = learner.init(jr.key(0))
+    for t, loss in enumerate([-3.0, 7.0, 0.5]):
+        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    assert learner.report(state).clipped == 2
+    assert float(state.sums.mechanism.total.sum()) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
+        *[({"failure": value}, "failure") for value in (0.0, 1.0, np.nan)],
+        ({"split": "serial"}, "split"),
+        ({"horizon": 0}, "horizon"),
+        ({"arms": 1}, "arms"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, argument):
+    """One sentence that names the argument."""
+    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
+    with pytest.raises(ValueError, match=rf"^{argument} must be"):
+        dp_ucb(arguments.pop("horizon"), arguments.pop("arms"), **arguments)

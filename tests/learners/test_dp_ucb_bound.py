@@ -1,0 +1,141 @@
+"""DP-UCB-Bound: hybrid counters on the arms' own clocks, and the bound on their noise by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import mechanisms, noise
+from dpjax.learners import dp_ucb_bound
+from tests.learners.given_noise import losses_of_games, play
+
+HORIZON, ARMS, GAMES = 250, 3, 8
+
+
+@pytest.fixture
+def unit_noise(monkeypatch):
+    """Every Laplace draw is one scale."""
+    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
+
+
+def noise_by_hand(n, epsilon):
+    """Of a counter with unit draws after n losses.
+
+    A total at 1, 2, 4, ..., each at epsilon / 2; after the total at 2^k a tree of k levels, each at
+    epsilon / (2 k), whose prefix of u losses is the sum of popcount(u) nodes.
+    """
+    if n == 0:
+        return 0.0
+    k = n.bit_length() - 1
+    return 2 / epsilon * (k + 1) + (n - 2**k).bit_count() * 2 * k / epsilon
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 100.0, np.inf])
+def test_games_by_hand(epsilon, unit_noise):
+    """L~ / n - sqrt(2 ln t / n) - nu / n in round t, with nu by hand; the smallest plays."""
+    losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
+    learner = dp_ucb_bound(HORIZON, ARMS, epsilon=epsilon)
+    run = jax.jit(jax.vmap(lambda table, key: play(learner, table, key)))
+    all_arms, states = jax.device_get(run(losses, jr.split(jr.key(3), GAMES)))
+    for game, arms in enumerate(all_arms):
+        pulls, sums = np.zeros(ARMS, int), np.zeros(ARMS)
+        for t, arm in enumerate(arms, start=1):
+            if t <= ARMS:
+                assert pulls[arm] == 0
+            else:
+                released = sums + [noise_by_hand(int(n), epsilon) for n in pulls]
+                power = (pulls & (pulls - 1)) == 0
+                nu = np.sqrt(8) / epsilon * np.log(4.0 * t**4)
+                nu = nu * np.where(power, 1.0, np.log(pulls) + 1)
+                index = (released - nu) / pulls - np.sqrt(2 * np.log(t) / pulls)
+                # What float32 leaves open is a tie.
+                assert index[arm] <= index.min() + 1e-5 * (1 + np.abs(index).max())
+            pulls[arm] += 1
+            sums[arm] += float(losses[game, t - 1, arm])
+            released = sums + [noise_by_hand(int(n), epsilon) for n in pulls]
+            np.testing.assert_allclose(states.sums[game, t - 1], released, rtol=1e-5, atol=1e-4)
+        np.testing.assert_array_equal(states.pulls[game, -1], pulls)
+    assert len(np.unique(all_arms)) == ARMS
+
+
+def test_the_noise_of_a_counter_has_its_variance():
+    """Sums less exact sums over 4000 games against twice the squared scales; z-test.
+
+    Half the scale is rejected.
+    """
+    games, epsilon, rounds = 4000, 0.5, 24
+    learner = dp_ucb_bound(64, 2, epsilon=epsilon)
+    losses = jnp.zeros((rounds, 2))
+    run = jax.jit(jax.vmap(lambda key: play(learner, losses, key)[1]))
+    states = jax.device_get(run(jr.split(jr.key(4), games)))
+
+    def variance(n):
+        k = n.bit_length() - 1
+        return 8 / epsilon**2 * (k + 1 + (n - 2**k).bit_count() * k**2)
+
+    # Later pulls depend on the noise; after two rounds each arm has one loss whatever it is.
+    second = states.sums[:, 1].ravel().astype(np.float64)
+    assert (states.pulls[:, 1] == 1).all()
+    square = second**2
+    error = square.std() / np.sqrt(len(square))
+    assert abs(square.mean() - variance(1)) < 4 * error
+    assert abs(square.mean() - variance(1) / 4) > 10 * error
+    # The law of later sums, from the mechanism alone.
+    counter = mechanisms.hybrid(64, (), scale=1 / epsilon, totals="separate")
+    declared = 2 * counter.variance() / epsilon**2
+    np.testing.assert_allclose(declared[1:], [variance(n) for n in range(1, 64)], rtol=1e-6)
+
+
+def test_the_counter_spends_epsilon():
+    """With scale 1 / epsilon the largest sum of |C| over a loss is 1: half total, half tree."""
+    for horizon in (8, 64, 1000):
+        assert mechanisms.hybrid(horizon, (), scale=1.0, totals="separate").sensitivity[0] == 1.0
+    learner = dp_ucb_bound(64, 2, epsilon=0.3)
+    assert learner.privacy.epsilon == 0.3 and learner.privacy.delta == 0.0
+
+
+def test_a_loss_enters_the_counter_of_its_arm_alone():
+    """Exact sums after a round differ in the arm that was played, on that arm's own clock."""
+    losses = losses_of_games(2, 1, 50, [0.4, 0.5, 0.6])[0] * 0.75
+    arms, states = play(dp_ucb_bound(50, 3, epsilon=1.0), losses, jr.key(1))
+    totals = np.asarray(states.counters.total)
+    expected = np.where(np.arange(3) == np.asarray(arms)[:, None], np.asarray(losses), 0.0)
+    np.testing.assert_allclose(np.diff(totals, axis=0, prepend=0), expected, atol=1e-5)
+    np.testing.assert_array_equal(states.counters.noise.round, states.pulls)
+
+
+def test_counters_have_noises_of_their_own():
+    """Two arms after one loss each: no correlation, over 4000 games."""
+    learner, losses = dp_ucb_bound(8, 2, epsilon=1.0), jnp.zeros((2, 2))
+    run = jax.jit(jax.vmap(lambda key: play(learner, losses, key)))
+    arms, states = jax.device_get(run(jr.split(jr.key(7), 4000)))
+    first, second = states.sums[:, 1].T
+    assert abs(stats.spearmanr(first, second).statistic) < 4 / np.sqrt(4000)
+    # The first arm is either, equally often.
+    assert stats.binomtest(int((arms[:, 0] == 0).sum()), 4000).pvalue > 1e-3
+
+
+def test_losses_outside_the_range_are_clipped_and_counted():
+    learner = dp_ucb_bound(10, 2, epsilon=np.inf)
+    state, _ = learner.init(jr.key(0))
+    for t, loss in enumerate([-3.0, 7.0, 0.5]):
+        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    assert learner.report(state).clipped == 2
+    assert float(state.sums.sum()) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
+        ({"horizon": 0}, "horizon"),
+        ({"arms": 1}, "arms"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, argument):
+    """One sentence that names the argument."""
+    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
+    with pytest.raises(ValueError, match=rf"^{argument} must be"):
+        dp_ucb_bound(arguments.pop("horizon"), arguments.pop("arms"), **arguments)

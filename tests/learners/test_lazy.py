@@ -1,0 +1,224 @@
+"""Anytime-Lazy-UCB and Lazy-DP-TS: buffers that double, indices and posteriors by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import environments, sweep
+from dpjax.arm_sums import no_losses
+from dpjax.learners import lazy_thompson, lazy_ucb
+from dpjax.learners.lazy import LazyState
+from tests.learners.given_noise import (
+    from_draws,
+    laplace_draws,
+    losses_of_games,
+    many_games,
+    perturbed_values,
+    play,
+    with_releases,
+)
+
+LEARNERS = {"ucb": lazy_ucb, "thompson": lazy_thompson}
+HORIZON, ARMS, GAMES = 300, 3, 12
+every_learner = pytest.mark.parametrize("name", LEARNERS)
+
+
+def statistics_by_hand(losses, arms, draws, epsilon):
+    """Samples O and noisy means (T, K) after each round of one game, and the rounds of releases.
+
+    Round t brings draw t, which is used where a buffer is full: at 1, 2, 4, ... losses.
+    """
+    samples, means = np.zeros(ARMS, int), np.zeros(ARMS)
+    buffers = [[] for _ in range(ARMS)]
+    all_samples, all_means, renewed = [], [], []
+    for t, arm in enumerate(arms):
+        buffers[arm].append(losses[t, arm])
+        if len(buffers[arm]) == max(1, 2 * samples[arm]):
+            samples[arm] = len(buffers[arm])
+            means[arm] = (sum(buffers[arm]) + draws[t] / epsilon) / samples[arm]
+            buffers[arm] = []
+            renewed.append(t)
+        all_samples.append(samples.copy())
+        all_means.append(means.copy())
+    return np.array(all_samples), np.array(all_means), renewed
+
+
+def log_of(t, base):
+    return np.log(t) / np.log(base)
+
+
+@every_learner
+@pytest.mark.parametrize("epsilon", [0.5, 5.0, np.inf])
+def test_buffers_and_means_by_hand(name, epsilon):
+    """Means are of the latest full buffer alone, with the noise of its last round."""
+    losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
+    draws = laplace_draws(2, GAMES, HORIZON)
+
+    def make():
+        return LEARNERS[name](HORIZON, ARMS, epsilon=epsilon)
+
+    arms, states = many_games(make, 3, losses, draws)
+    # Each arm once, at first.
+    np.testing.assert_array_equal(arms[:, :ARMS], np.tile(np.arange(ARMS), (GAMES, 1)))
+    for game in range(GAMES):
+        samples, means, renewed = statistics_by_hand(
+            np.asarray(losses[game], np.float64), arms[game], np.asarray(draws[game]), epsilon
+        )
+        np.testing.assert_array_equal(states.inner.samples[game], samples)
+        np.testing.assert_allclose(states.inner.means[game], means, rtol=1e-5, atol=1e-6)
+        assert len(renewed) > 9
+
+
+@pytest.mark.parametrize(("epsilon", "base"), [(0.5, 2.0), (3.0, np.e), (np.inf, 10.0)])
+def test_lazy_ucb_plays_the_smallest_index(epsilon, base):
+    """mean - sqrt(3 log t / O) - 3 log t / (epsilon O) in round t, to that base."""
+    losses = losses_of_games(1, GAMES, HORIZON, [0.1, 0.5, 0.9])
+    draws = laplace_draws(2, GAMES, HORIZON)
+
+    def make():
+        return lazy_ucb(HORIZON, ARMS, epsilon=epsilon, log_base=base)
+
+    arms, _ = many_games(make, 3, losses, draws)
+    for game in range(GAMES):
+        samples, means, _ = statistics_by_hand(
+            np.asarray(losses[game], np.float64), arms[game], np.asarray(draws[game]), epsilon
+        )
+        t = np.arange(1, HORIZON + 1)[ARMS:, None]
+        before = slice(ARMS - 1, HORIZON - 1)
+        log_t, o = log_of(t, base), samples[before]
+        index = means[before] - np.sqrt(3 * log_t / o) - 3 * log_t / (epsilon * o)
+        chosen = np.take_along_axis(index, arms[game, ARMS:, None].astype(int), axis=1)[:, 0]
+        # What float32 leaves open is a tie.
+        slack = 1e-6 * (1 + np.abs(index).max(axis=1))
+        assert (chosen <= index.min(axis=1) + slack).all()
+    assert len(np.unique(arms)) == ARMS
+
+
+SAMPLES, MEANS = np.array([4, 16, 8]), np.array([0.8, 0.5, 0.6])
+
+
+@jax.jit
+def arms_of_round_11(epsilon, base, key):
+    """Arms of many games with these statistics after nine rounds, which the tenth leaves."""
+    zero, samples = jnp.zeros((), jnp.int32), jnp.asarray(SAMPLES, jnp.int32)
+    means = jnp.asarray(MEANS, jnp.float32)
+    state = LazyState(jnp.int32(9), samples, means, no_losses(ARMS), zero, zero)
+    learner = lazy_thompson(16, ARMS, epsilon=epsilon, log_base=base)
+    step = jax.vmap(lambda key: learner.step(state, key, jnp.float32(0.5))[1])
+    return step(jr.split(key, 20_000))
+
+
+@pytest.mark.parametrize("base", [2.0, np.e])
+@pytest.mark.parametrize("epsilon", [5.0, np.inf])
+def test_lazy_thompson_draws_from_its_posteriors(epsilon, base):
+    """The arm of round 11 is the smallest of three Beta draws: chi-square against scipy's.
+
+    The other base of the logarithm is told apart, and so is the other sign of the bonus.
+    """
+    arms = arms_of_round_11(jnp.float32(epsilon), jnp.float32(base), jr.key(1))
+    counts = np.bincount(arms, minlength=ARMS)
+
+    def p_value(base, sign=1):
+        m = np.clip(MEANS - sign * 3 * log_of(11, base) / (epsilon * SAMPLES), 0, 1)
+        draws = np.random.default_rng(0).beta(m * SAMPLES + 1, (1 - m) * SAMPLES + 1, (10**6, 3))
+        law = np.bincount(draws.argmin(axis=1), minlength=ARMS) / 10**6
+        return stats.chisquare(counts, law * len(arms)).pvalue
+
+    assert p_value(base) > 1e-3
+    if np.isfinite(epsilon):
+        assert p_value({2.0: np.e, np.e: 2.0}[base]) < 1e-6
+        assert p_value(base, sign=-1) < 1e-6
+
+
+def released_values(states):
+    """(rounds at which a mean was renewed, values before noise of every round)."""
+    samples = states.inner.samples
+    renewed = (np.diff(samples, axis=-2, prepend=0) != 0).any(axis=-1)
+    return renewed, states.log.value
+
+
+@every_learner
+def test_each_loss_enters_one_release_with_sensitivity_one(name):
+    """Each round's loss is replaced in turn, releases being fixed: one sum changes, by 1."""
+    horizon, epsilon = 60, 0.25
+    losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
+    released = jr.uniform(jr.key(6), (horizon,)) * 2.0
+
+    def make():
+        return LEARNERS[name](horizon, ARMS, epsilon=epsilon)
+
+    (arms, base), (all_arms, others) = perturbed_values(make, losses, released, jr.key(5))
+    np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
+    renewed, values = released_values(base)
+    np.testing.assert_array_equal(base.log.scale, np.float32(1 / epsilon))
+    change = np.abs(others.log.value - values)[:, renewed]
+    uses = (change > 0).sum(axis=1)
+    assert uses.max() == 1
+    np.testing.assert_allclose(change.max(axis=1), uses, rtol=1e-6)
+    # Losses of the buffers that were never full are not released.
+    assert uses.sum() == base.inner.samples[-1].sum() * 2 - ARMS
+
+
+@every_learner
+def test_the_scale_of_a_mean_is_that_of_a_sum_over_its_size(name):
+    """With draws of 1: the mean of n losses is off by 1 / (epsilon n)."""
+    horizon, epsilon = 40, 0.5
+    losses = jnp.zeros((horizon, ARMS))
+    learner = with_releases(
+        LEARNERS[name](horizon, ARMS, epsilon=epsilon), from_draws(jnp.ones(horizon))
+    )
+    state = jax.device_get(play(learner, losses, jr.key(0))[1].inner)
+    np.testing.assert_allclose(state.means[-1], 1 / (epsilon * state.samples[-1]), rtol=1e-6)
+    assert state.samples[-1].max() >= 8
+
+
+def test_ties_of_lazy_ucb_are_broken_evenly():
+    """Equal means of four arms: the arm of round 5 by chi-square."""
+    learner = lazy_ucb(10, 4, epsilon=np.inf)
+    losses = jnp.full((6, 4), 0.5)
+    arms = jax.jit(jax.vmap(lambda key: play(learner, losses, key)[0]))(jr.split(jr.key(7), 8000))
+    assert stats.chisquare(np.bincount(np.asarray(arms)[:, 4], minlength=4)).pvalue > 1e-3
+
+
+def test_losses_outside_the_range_are_clipped_and_counted():
+    learner = lazy_ucb(10, 2, epsilon=np.inf)
+    state, _ = learner.init(jr.key(0))
+    for t, loss in enumerate([-3.0, 7.0, 0.5]):
+        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    assert learner.report(state).clipped == 2
+    np.testing.assert_array_equal(state.means, [0.0, 1.0])
+
+
+def test_regret_falls_with_epsilon_and_grows_with_the_logarithm():
+    """On C2 at T = 1000, by many standard errors: natural logarithms explore less."""
+    environment = environments.bernoulli([0.25, 0.375, 0.5, 0.625, 0.75], regret="pseudo")
+    points = np.array([[0.5, 2.0], [5.0, 2.0], [5.0, np.e]], np.float32)
+    for learner in LEARNERS.values():
+
+        def game(point, learner=learner):
+            return learner(1000, 5, epsilon=point[0], log_base=point[1]), environment
+
+        final = sweep(game, points, 150, jr.key(3), checkpoints=1, progress=False).regret[:, :, 0]
+        mean, error = final.mean(axis=1), final.std(axis=1) / np.sqrt(150)
+        assert mean[0] - mean[1] > 4 * np.hypot(error[0], error[1])
+        assert mean[1] - mean[2] > 4 * np.hypot(error[1], error[2])
+
+
+@every_learner
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
+        *[({"log_base": value}, "log_base - 1") for value in (1.0, 0.5, np.nan)],
+        ({"horizon": 0}, "horizon"),
+        ({"arms": 1}, "arms"),
+    ],
+)
+def test_bad_arguments_are_named(name, arguments, argument):
+    """One sentence that names the argument."""
+    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
+    with pytest.raises(ValueError, match=rf"^{argument} must be"):
+        LEARNERS[name](arguments.pop("horizon"), arguments.pop("arms"), **arguments)

@@ -1,0 +1,102 @@
+"""Thompson sampling: its counts by hand, and the law of its posterior draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import special, stats
+
+from dpjax.arm_sums import posterior_draws
+from dpjax.learners import thompson
+from dpjax.learners.thompson import ThompsonState
+from tests.learners.given_noise import losses_of_games, play
+
+DRAWS = 20_000
+
+
+@pytest.mark.parametrize(
+    ("losses", "gains"), [(0.0, 0.0), (3.0, 1.0), (0.5, 7.25), (0.0, 40.0), (2000.0, 1000.0)]
+)
+def test_posterior_draws_are_beta(losses, gains):
+    """Kolmogorov-Smirnov of the draws' logistic against Beta; another parameter is rejected."""
+    draw = jax.jit(jax.vmap(posterior_draws, (0, None, None)))
+    parameters = [jnp.full(2, value, jnp.float32) for value in (losses, gains)]
+    draws = np.asarray(draw(jr.split(jr.key(0), DRAWS), *parameters), np.float64)
+    theta = special.expit(draws)
+    for column in theta.T:
+        assert stats.kstest(column, stats.beta(losses + 1, gains + 1).cdf).pvalue > 1e-3
+    # The arms' draws are independent.
+    assert abs(stats.spearmanr(theta[:, 0], theta[:, 1]).statistic) < 4 / np.sqrt(DRAWS)
+    width = 0.1 * (losses + 1)
+    assert stats.kstest(theta[:, 0], stats.beta(losses + 1 + width, gains + 1).cdf).pvalue < 1e-6
+
+
+def test_draws_near_0_and_1_stay_apart():
+    """Where float32 rounds theta to 1, ln(theta / (1 - theta)) still orders the arms."""
+    draws = posterior_draws(jr.key(0), jnp.full(1000, 1e8), jnp.zeros(1000))
+    assert np.isfinite(draws).all()
+    assert len(np.unique(draws)) > 900
+    low = posterior_draws(jr.key(0), jnp.zeros(1000), jnp.full(1000, 1e8))
+    assert len(np.unique(low)) > 900
+    assert float(draws.min()) > float(low.max())
+
+
+def test_counts_by_hand():
+    """Ones and zeros of each arm over 300 rounds of 0 and 1; the arm is that of the table."""
+    horizon, games = 200, 4
+    losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
+    run = jax.jit(jax.vmap(lambda table, key: play(thompson(horizon, 3), table, key)))
+    arms, states = jax.device_get(run(losses, jr.split(jr.key(2), games)))
+    for game in range(games):
+        seen = np.asarray(losses)[game, np.arange(horizon), arms[game]]
+        one_hot = arms[game][:, None] == np.arange(3)
+        np.testing.assert_array_equal(states.ones[game], np.cumsum(one_hot * seen[:, None], axis=0))
+        zeros = np.cumsum(one_hot * (1 - seen[:, None]), axis=0)
+        np.testing.assert_array_equal(states.zeros[game], zeros)
+    assert len(np.unique(arms)) == 3
+
+
+@jax.jit
+def steps_from(ones, zeros, loss, key):
+    """States after one more round of arm 0, many times."""
+    start = ThompsonState(ones, zeros, jnp.int32(0), jnp.int32(0))
+    step = jax.vmap(thompson(10, 3).step, (None, 0, None))
+    return step(start, jr.split(key, DRAWS), loss)
+
+
+def step_from(ones, zeros, loss, seed):
+    """In NumPy."""
+    counts = [jnp.array(count, jnp.int32) for count in (ones, zeros)]
+    return jax.device_get(steps_from(*counts, jnp.float32(loss), jr.key(seed)))
+
+
+def test_the_arm_has_the_smallest_of_three_beta_draws():
+    """Chi-square against 10^6 draws of scipy's; arms ordered the other way are rejected."""
+    ones, zeros = [3, 1, 4], [4, 3, 2]
+    _, arms = step_from(ones, zeros, 1.0, 3)
+    draws = np.random.default_rng(0).beta(
+        np.array(ones) + 1 + [1, 0, 0], np.array(zeros) + 1, (10**6, 3)
+    )
+    counts = np.bincount(arms, minlength=3)
+    law = np.bincount(draws.argmin(axis=1), minlength=3) / 10**6
+    assert stats.chisquare(counts, law * DRAWS).pvalue > 1e-3
+    other = np.bincount(draws.argmax(axis=1), minlength=3) / 10**6
+    assert stats.chisquare(counts, other * DRAWS).pvalue < 1e-6
+
+
+def test_a_fractional_loss_counts_as_one_with_that_probability():
+    """A binomial test at 0.3; 0 and 1 are certain, and what lies outside is clipped and counted."""
+    states, _ = step_from([0, 0, 0], [0, 0, 0], 0.3, 4)
+    ones = int(states.ones[:, 0].sum())
+    assert stats.binomtest(ones, DRAWS, 0.3).pvalue > 1e-3
+    np.testing.assert_array_equal(states.ones[:, 0] + states.zeros[:, 0], 1)
+    for loss, expected, clipped in [(0.0, 0, 0), (1.0, 1, 0), (-2.0, 0, 1), (7.0, 1, 1)]:
+        states, _ = step_from([0, 0, 0], [0, 0, 0], loss, 5)
+        assert (states.ones[:, 0] == expected).all()
+        assert (states.clipped == clipped).all()
+
+
+def test_the_first_arm_is_uniform():
+    arms = jax.jit(jax.vmap(lambda key: thompson(10, 4).init(key)[1]))(jr.split(jr.key(6), 8000))
+    assert stats.chisquare(np.bincount(arms, minlength=4)).pvalue > 1e-3
