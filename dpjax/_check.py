@@ -63,6 +63,19 @@ def size(minimum: int, **value) -> int:
     return number
 
 
+def interval(**value) -> tuple:
+    """The one value given, a pair (low, high) with low < high, both finite."""
+    ((name, given),) = value.items()
+    message = f"{name} must be a pair (low, high) with low < high, both finite; got {given!r}"
+    try:
+        low, high = given
+    except (TypeError, ValueError):
+        raise TypeError(message) from None
+    if not _is_traced(given) and not -np.inf < low < high < np.inf:
+        raise ValueError(message)
+    return low, high
+
+
 def one_of(*options: str, **values) -> None:
     """One of the listed words."""
     for name, value in values.items():

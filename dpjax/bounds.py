@@ -256,3 +256,83 @@ def ucb1(horizon, means):
     (horizon,) = _float64(horizon)
     _, gaps, _ = _gaps(means)
     return 8.0 * np.log(horizon) * np.sum(1.0 / gaps) + (1.0 + np.pi**2 / 3.0) * np.sum(gaps)
+
+
+def exp2(horizon, arms, epsilon):
+    """sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, losses in [0, 1].
+
+    Agarwal & Singh 2017, Theorem 4.1, with corrected parameters and our constants; noise of scale
+    1 / epsilon. With losses in [-1, 1], noise of scale 2 / epsilon and the same epsilon it is twice
+    that.
+    """
+    horizon, arms, epsilon = _float64(horizon, arms, epsilon)
+    noise = 8.0 / epsilon**2 + 8.0 * np.log(horizon) / epsilon
+    return np.sqrt(horizon * arms * np.log(arms) * (3.0 + noise)) + 1.0
+
+
+def exp2_rate(horizon, arms, epsilon):
+    """sqrt(N T ln T ln N) / epsilon: Agarwal & Singh 2017, Theorem 4.1, with constant 1.
+
+    Printed up to constants, for epsilon <= 1; Table 2 leaves out the logarithm of T.
+    """
+    horizon, arms, epsilon = _float64(horizon, arms, epsilon)
+    return np.sqrt(arms * horizon * np.log(horizon) * np.log(arms)) / epsilon
+
+
+def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
+    """2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M: "simplex", "ball" or "cube", with their own losses.
+
+    Losses in [0, 1] on the simplex, of length at most 1 on the ball, with absolute values that sum
+    to at most 1 on the cube; <l, x> is then within M = 1/2, 1, 1 of its middle. The noise has the
+    variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
+    ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof; for rates with
+    eta n |f| <= 1/4, as from T of some hundreds on.
+    """
+    horizon, dim, epsilon = _float64(horizon, dim, epsilon)
+    if domain not in ("simplex", "ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    if noise not in ("scalar", "vector"):
+        raise ValueError(f"noise must be scalar or vector, got {noise!r}")
+    # n, nu, M, |X|_2, |Y|_1
+    n, parameter, bound, farthest, norm = {
+        "simplex": (dim - 1.0, dim, 0.5, 1.0, dim),
+        "ball": (dim, 1.0, 1.0, 1.0, np.sqrt(dim)),
+        "cube": (dim, dim, 1.0, np.sqrt(dim), 1.0),
+    }[domain]
+    size = bound if noise == "scalar" else farthest * norm
+    moment = bound**2 + 8.0 * size**2 / epsilon**2
+    return 2.0 * n * np.sqrt(2.0 * parameter * horizon * np.log(horizon) * moment) + 2.0 * bound
+
+
+def before_bandits(horizon, epsilon, *, arms=None):
+    """N T^(2/3) / epsilon over arms, T^(2/3) / epsilon over convex sets, with constant 1.
+
+    Smith & Thakurta 2013, in Table 2 of Agarwal & Singh 2017: the best regret known before.
+    """
+    horizon, epsilon = _float64(horizon, epsilon)
+    dim = 1.0 if arms is None else np.asarray(arms, np.float64)
+    return dim * np.cbrt(horizon) ** 2 / epsilon
+
+
+def tsallis_inf(horizon, arms):
+    """4 sqrt(K T) + 1: Zimmert & Seldin 2021, Theorem 1; losses in [0, 1]."""
+    horizon, arms = _float64(horizon, arms)
+    return 4.0 * np.sqrt(arms * horizon) + 1.0
+
+
+def batched_bandit(horizon, arms, epsilon, *, base="htinf"):
+    """tau R(T / tau) + tau, tau = ceil(1 / epsilon): Asi, Raman & Talwar 2025.
+
+    R bounds the base on losses with noise of scale lambda = 1 / (epsilon tau):
+    30 sigma sqrt(K (T / tau + 1)) for HTINF with sigma^2 = 1 + 2 lambda^2 (constant as recalled,
+    Huang, Dai & Huang 2022), or that of :func:`exp2` at 1 / lambda.
+    """
+    horizon, arms, epsilon = _float64(horizon, arms, epsilon)
+    if base not in ("htinf", "exp2"):
+        raise ValueError(f"base must be htinf or exp2, got {base!r}")
+    tau = np.clip(np.ceil(1.0 / epsilon), 1.0, horizon)
+    batches = np.floor(horizon / tau)
+    if base == "exp2":
+        return tau * exp2(batches, arms, epsilon * tau) + tau
+    sigma = np.sqrt(1.0 + 2.0 / (epsilon * tau) ** 2)
+    return tau * 30.0 * sigma * np.sqrt(arms * (batches + 1.0)) + tau

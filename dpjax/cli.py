@@ -54,7 +54,8 @@ def _parser() -> argparse.ArgumentParser:
 
     reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
     reproduce.set_defaults(command=_reproduce)
-    reproduce.add_argument("paper", choices=experiments.__all__)
+    papers = [name.replace("_", "-") for name in experiments.__all__]
+    reproduce.add_argument("paper", choices=papers)
     reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
     reproduce.add_argument("--out", metavar="DIR", help="default results/PAPER")
     return parser
@@ -84,7 +85,9 @@ def _list(options) -> None:
         print(f"{title}:")
         width = max(map(len, package.__all__))
         for name in package.__all__:
-            print(f"  {name:{width}}  {_first_line(getattr(package, name))}")
+            # A paper's name as the command line takes it.
+            shown = name.replace("_", "-") if package is experiments else name
+            print(f"  {shown:{width}}  {_first_line(getattr(package, name))}")
 
 
 def _run(options) -> None:
@@ -103,7 +106,7 @@ def _run(options) -> None:
 
 
 def _reproduce(options) -> None:
-    paper = getattr(experiments, options.paper)
+    paper = getattr(experiments, options.paper.replace("-", "_"))
     out = options.out or f"results/{options.paper}"
     sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
     print(paper.reproduce(out, **sizes))

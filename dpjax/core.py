@@ -160,6 +160,11 @@ def value(loss, action):
     return loss(action)
 
 
+def linear(loss, point):
+    """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ()."""
+    return jnp.sum(loss * point)
+
+
 def contextual(loss, policy):
     """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
 

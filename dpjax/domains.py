@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from optax import projections
 
-from dpjax import _check
+from dpjax import _check, barriers
 from dpjax.core import Array
 
 
@@ -52,6 +52,7 @@ class Domain(NamedTuple):
     diameter: float  # largest L2 distance of two points
     regularizer: Regularizer  # the one that the set is usually played with
     losses: LossSet  # the one that it is usually played against
+    barrier: barriers.Barrier | None = None  # a self-concordant one, where a closed form is known
 
 
 def support_function(domain, direction):
@@ -229,6 +230,7 @@ def simplex(dim) -> Domain:
         diameter=2**0.5,
         regularizer=negative_entropy(dim),
         losses=box_losses(dim, 0.0, 1.0),
+        barrier=barriers.simplex(dim),
     )
 
 
@@ -249,6 +251,7 @@ def ball(dim, radius=1.0) -> Domain:
         diameter=2 * radius,
         regularizer=squared_norm(project, centre, radius),
         losses=ball_losses(dim),
+        barrier=barriers.ball(dim, radius),
     )
 
 
@@ -269,6 +272,7 @@ def cube(dim, radius=1.0) -> Domain:
         diameter=2 * dim**0.5 * radius,
         regularizer=squared_norm(project, centre, dim**0.5 * radius),
         losses=l1_losses(dim),
+        barrier=barriers.cube(dim, radius),
     )
 
 

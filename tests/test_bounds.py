@@ -168,3 +168,55 @@ def test_experts_by_hand():
     updates = bounds.limited_updates(256, 4, 2.0)
     assert updates == pytest.approx(1 + 3.42 * 16 * math.sqrt(math.log(4)) + 16 * math.log(4))
     assert math.sqrt(2) / (math.sqrt(2) - 1) < 3.42
+
+
+def test_bandits_by_hand():
+    """EXP2, SCRiBLE and the batches, term by term; at epsilon = inf the noise is gone."""
+    log = math.log(100)
+    value = bounds.exp2(100, 4, 2.0)
+    assert value == pytest.approx(math.sqrt(100 * 4 * math.log(4) * (3 + 2 + 4 * log)) + 1)
+    assert bounds.exp2(100, 4, np.inf) == pytest.approx(math.sqrt(1200 * math.log(4)) + 1)
+    assert bounds.exp2_rate(100, 4, 0.5) == pytest.approx(2 * math.sqrt(400 * log * math.log(4)))
+    cases = [
+        # 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M at N = 4, epsilon = 2.
+        ("simplex", "scalar", 6 * math.sqrt(8 * 100 * log * (0.25 + 2 * 0.25)) + 1),
+        ("simplex", "vector", 6 * math.sqrt(8 * 100 * log * (0.25 + 2 * 16)) + 1),
+        ("ball", "scalar", 8 * math.sqrt(2 * 100 * log * 3) + 2),
+        ("ball", "vector", 8 * math.sqrt(2 * 100 * log * (1 + 2 * 4)) + 2),
+        ("cube", "scalar", 8 * math.sqrt(8 * 100 * log * 3) + 2),
+        ("cube", "vector", 8 * math.sqrt(8 * 100 * log * (1 + 2 * 4)) + 2),
+    ]
+    for domain, noise, expected in cases:
+        got = bounds.scrible(100, 4, 2.0, domain=domain, noise=noise)
+        assert got == pytest.approx(expected, rel=1e-13)
+    with pytest.raises(ValueError, match="domain"):
+        bounds.scrible(100, 4, 1.0, domain="sphere")
+    with pytest.raises(ValueError, match="noise"):
+        bounds.scrible(100, 4, 1.0, domain="ball", noise="gaussian")
+    assert bounds.before_bandits(1000, 0.5) == pytest.approx(200)
+    assert bounds.before_bandits(1000, 0.5, arms=3) == pytest.approx(600)
+    assert bounds.tsallis_inf(100, 4) == pytest.approx(81)
+
+
+def test_batched_bandit_by_hand():
+    """epsilon = 0.3: batches of 4, noise of scale 1 / 1.2, 25 of them and a rest."""
+    sigma = math.sqrt(1 + 2 / 1.44)
+    value = bounds.batched_bandit(103, 4, 0.3)
+    assert value == pytest.approx(4 * 30 * sigma * math.sqrt(4 * 26) + 4)
+    over_exp2 = bounds.batched_bandit(103, 4, 0.3, base="exp2")
+    assert over_exp2 == pytest.approx(4 * bounds.exp2(25, 4, 1.2) + 4)
+    assert bounds.batched_bandit(100, 4, np.inf) == pytest.approx(30 * math.sqrt(404) + 1)
+    with pytest.raises(ValueError, match="base"):
+        bounds.batched_bandit(100, 4, 1.0, base="exp3")
+
+
+def test_batches_beat_noise_on_each_loss_where_epsilon_is_small():
+    """Table 2's T^(1/2) passes its T^(2/3); batches are sublinear below epsilon = T^(-1/2)."""
+    rounds = 10.0 ** np.arange(4, 13)
+    ratio = bounds.before_bandits(rounds, 0.1, arms=4) / bounds.exp2_rate(rounds, 4, 0.1)
+    assert (np.diff(ratio) > 0).all() and ratio[-1] > 10
+    epsilon = 10.0 * rounds**-0.75
+    batched = bounds.batched_bandit(rounds, 2, epsilon, base="exp2") / rounds
+    local = bounds.exp2(rounds, 2, epsilon) / rounds
+    assert (np.diff(batched) < 0).all()
+    assert local[-1] > 1

@@ -146,3 +146,15 @@ def test_non_negative_refuses_infinity_by_name():
     for value in (-1e-9, np.inf, NAN):
         with pytest.raises(ValueError, match=r"^threshold must be at least 0 and finite, got"):
             _check.non_negative(threshold=value)
+
+
+def test_interval_passes_pairs_on_and_names_the_rest():
+    """(low, high) comes back as it is, traced too; other things are refused."""
+    assert _check.interval(loss_range=(-1.0, 2)) == (-1.0, 2)
+    assert jax.jit(lambda high: jnp.asarray(_check.interval(rate=(0.0, high))))(3.0)[1] == 3.0
+    for value in [(1.0, 1.0), (2.0, 1.0), (0.0, INF), (NAN, 1.0)]:
+        with pytest.raises(ValueError, match=r"^loss_range must be a pair"):
+            _check.interval(loss_range=value)
+    for value in [3.0, (1.0,), (1.0, 2.0, 3.0), None]:
+        with pytest.raises((TypeError, ValueError), match=r"^loss_range must be a pair"):
+            _check.interval(loss_range=value)

@@ -27,7 +27,8 @@ def test_list_shows_everything_with_one_line_each(capsys):
     assert code == 0
     for package in (learners, mechanisms, environments, experiments):
         for name in package.__all__:
-            (line,) = [line for line in out.splitlines() if line.split()[:1] == [name]]
+            shown = name.replace("_", "-") if package is experiments else name
+            (line,) = [line for line in out.splitlines() if line.split()[:1] == [shown]]
             assert len(line) <= 110 and line.endswith(".")
 
 

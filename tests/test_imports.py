@@ -10,8 +10,8 @@ import dpjax
 ROOT = Path(dpjax.__file__).parent
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
 LEARNERS = {
-    "core", "batches", "combinators", "privacy", "noise", "mechanisms", "domains", "prefix_sums",
-    "divergences", "arm_sums", "_check",
+    "core", "arm_sums", "barriers", "batches", "combinators", "divergences", "privacy", "noise",
+    "mechanisms", "domains", "prefix_sums", "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
@@ -25,8 +25,9 @@ ALLOWED = {
     "plot": {"core", "_check"},
     "mechanisms": {"core", "noise", "_check"},
     "arm_sums": {"core", "_check"},
+    "barriers": {"core", "_check"},
     "divergences": {"core", "_check"},
-    "domains": {"core", "_check"},
+    "domains": {"barriers", "core", "_check"},
     "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},
     "batches": {"core", "noise", "_check"},
     "combinators": {"core", "noise", "privacy", "_check"},
@@ -85,7 +86,11 @@ def test_only_plot_imports_matplotlib(path):
 
 
 def test_a_learner_imports_another_only_where_the_paper_combines_them():
-    combined = {"dp_exp3_lap": {"exp3"}, "exp3_minibatch": {"exp3"}}
+    combined = {
+        "dp_exp3_lap": {"exp3"},
+        "exp3_minibatch": {"exp3"},
+        "batched_bandit": {"exp2", "tsallis_inf"},
+    }
     for path in (ROOT / "learners").glob("*.py"):
         if path.stem == "__init__":
             continue

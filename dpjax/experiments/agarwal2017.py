@@ -1,4 +1,4 @@
-"""Agarwal & Singh 2017, "The price of differential privacy for online learning", sections 1-3.
+"""Agarwal & Singh 2017, sections 1-3: when privacy is free with full information.
 
 The paper has no experiment. This one asks what its title asks: for which epsilon is privacy free?
 Experts, sphere and cube, with the paper's calibration and ours, its baselines and later learners.

@@ -2,11 +2,13 @@
 command line go by it."""
 
 from dpjax.learners.adap import adap_klucb, adap_ucb
+from dpjax.learners.batched_bandit import batched_bandit
 from dpjax.learners.dp_exp3_lap import dp_exp3_lap
 from dpjax.learners.dp_klucb import dp_imed, dp_klucb
 from dpjax.learners.dp_ucb import dp_ucb
 from dpjax.learners.dp_ucb_bound import dp_ucb_bound
 from dpjax.learners.dp_ucb_int import dp_ucb_int
+from dpjax.learners.exp2 import exp2
 from dpjax.learners.exp3 import exp3
 from dpjax.learners.exp3_minibatch import exp3_minibatch
 from dpjax.learners.ftpl import ftpl
@@ -17,20 +19,24 @@ from dpjax.learners.limited_updates import limited_updates
 from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
+from dpjax.learners.scrible import scrible
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.successive_elimination import successive_elimination
 from dpjax.learners.thompson import thompson
+from dpjax.learners.tsallis_inf import tsallis_inf
 from dpjax.learners.ucb import kl_ucb, ucb1
 
 __all__ = [
     "adap_klucb",
     "adap_ucb",
+    "batched_bandit",
     "dp_exp3_lap",
     "dp_imed",
     "dp_klucb",
     "dp_ucb",
     "dp_ucb_bound",
     "dp_ucb_int",
+    "exp2",
     "exp3",
     "exp3_minibatch",
     "ftpl",
@@ -43,8 +49,10 @@ __all__ = [
     "online_gradient",
     "private_ftal",
     "private_giga",
+    "scrible",
     "shrinking_dartboard",
     "successive_elimination",
     "thompson",
+    "tsallis_inf",
     "ucb1",
 ]

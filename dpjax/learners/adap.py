@@ -21,7 +21,7 @@ class AdapReport(NamedTuple):
 
 
 def adap_ucb(horizon, arms, *, epsilon, confidence=3.1) -> BatchLearner:
-    """AdaP-UCB: the arm of the best private confidence bound plays until its pulls have doubled.
+    """AdaP-UCB: the arm of the best private bound plays until its pulls have doubled.
 
     The means forget: that of arm a is of the n_a losses of its latest episode only, with Laplace
     noise. An episode that starts in round t is given to the arm with the smallest

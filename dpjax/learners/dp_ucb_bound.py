@@ -20,7 +20,7 @@ class DpUcbBoundState(NamedTuple):
 
 
 def dp_ucb_bound(horizon, arms, *, epsilon) -> Learner:
-    """DP-UCB-Bound: confidence bounds on hybrid counters, widened by what their noise can be.
+    """DP-UCB-Bound: UCB on hybrid counters, widened by what their noise can be.
 
     The losses of arm a go into a hybrid mechanism of its own, with half of the budget for the
     totals at n_a = 1, 2, 4, ... and half for the trees between them. Round t plays the smallest

@@ -30,7 +30,7 @@ class LazyState(NamedTuple):
 
 
 def lazy_ucb(horizon, arms, *, epsilon, log_base=2.0) -> Learner:
-    """Anytime-Lazy-UCB: UCB on private means that are renewed at doubling times, and forget.
+    """Anytime-Lazy-UCB: UCB on private means, renewed at doubling times, that forget.
 
     The losses of an arm gather in a buffer. When it holds twice as many as the arm's mean has,
     O_a, it becomes the mean, with Laplace noise, and O_a doubles; the old mean is forgotten. Each

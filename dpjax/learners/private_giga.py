@@ -28,7 +28,7 @@ def private_giga(
     unit="round",
     strong_convexity=None,
 ) -> Learner:
-    """Noisy output of a gradient method: a hidden descent, and a noisy copy of it each round.
+    """Noisy output of a gradient method: a hidden descent, a noisy copy of it each round.
 
     Each linear loss is given the quadratic (alpha / 2) |x - c|^2, c the centre of the domain, and
     followed by gradient steps of length 1 / (alpha t):

@@ -56,7 +56,7 @@ def _logarithms(epoch, active, failure):
 
 
 def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLearner:
-    """DP-SE: all arms that are left play equally long, the worse ones leave, and all is forgotten.
+    """DP-SE: arms that are left play equally long, the worse leave, and all is forgotten.
 
     Epoch e aims at the gap Delta_e = 2^-e. Each active arm plays ceil(R_e) rounds, and the mean of
     these losses alone is released with Laplace noise. An arm leaves whose noisy mean exceeds the

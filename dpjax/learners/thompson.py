@@ -17,7 +17,7 @@ class ThompsonState(NamedTuple):
 
 
 def thompson(horizon, arms) -> Learner:
-    """Thompson sampling: draws each arm's mean loss from its posterior, and plays the smallest.
+    """Thompson sampling: draws each arm's mean from its posterior, plays the smallest.
 
     The prior is uniform; after losses of 1 and 0 the posterior is
     Beta(1 + number of ones, 1 + number of zeros). A loss strictly between counts as 1 with that

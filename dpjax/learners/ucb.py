@@ -25,7 +25,7 @@ class UcbState(NamedTuple):
 
 
 def ucb1(horizon, arms) -> Learner:
-    """UCB1: the arm with the smallest mean_a - sqrt(2 ln t / n_a), t - 1 rounds having been played.
+    """UCB1: the arm with the smallest mean_a - sqrt(2 ln t / n_a), after t - 1 rounds.
 
     Args:
       horizon: T, rounds; nothing but the end of the game depends on it.

@@ -1,0 +1,135 @@
+"""Private bandits by batches: any base that tolerates noise, on noisy averages of batches."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax import _check, noise, privacy
+from dpjax.combinators import minibatch, private_reduction
+from dpjax.core import Array, BatchLearner, Learner, at, bandit, clipped_bandit, no_privacy
+from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
+from dpjax.learners.tsallis_inf import add, probabilities
+
+# Theta at alpha = 2: min(1 - 2^(-1/3), e^(-1/2)).
+_THRESHOLD = 1.0 - 2.0 ** (-1.0 / 3.0)
+
+
+class HtinfState(NamedTuple):
+    estimates: Array  # (K,) sums of estimated losses, shifted so that the least is 0
+    arm: Array  # () int32, the arm in play
+    probability: Array  # () float32, with which it was drawn
+    round: Array  # () int32, that is being played, from 1
+    skipped: Array  # () int32
+
+
+class HtinfReport(NamedTuple):
+    skipped: Array  # () int32, losses beyond the threshold, which were not used
+
+
+def htinf(horizon, arms, deviation) -> Learner:
+    """HTINF at alpha = 2: Tsallis-INF for losses with E[l^2] <= sigma^2, which may be negative.
+
+    With eta_t = 1 / (sigma sqrt(t)) it draws from p = argmin <L, p> - (2 / eta_t) sum_i sqrt(p_i)
+    and skips losses beyond 0.206 sqrt(p_a) / eta_t, as if they were 0; the clock goes on. A skipped
+    loss is missed, not the arm's fault: the expected loss beyond any threshold must not be
+    negative, as holds for losses >= 0 plus symmetric noise. So losses are not centred here.
+
+    Args:
+      horizon: T, rounds; the algorithm does not use it.
+      arms: K, at least 2.
+      deviation: sigma; may be traced.
+
+    Reference: Huang, Dai & Huang, "Adaptive best-of-both-worlds algorithm for heavy-tailed
+    multi-armed bandits", 2022, Algorithm 1, as recalled.
+    """
+
+    def inverse_rate(t):
+        return deviation * jnp.sqrt(t.astype(jnp.float32))
+
+    def draw(key, estimates, t, skipped):
+        p = probabilities(estimates, 1.0 / inverse_rate(t))
+        arm = noise.choose(key, p)
+        return HtinfState(estimates, arm, at(p, arm), t, skipped), arm
+
+    def init(key):
+        zero = jnp.zeros((), jnp.int32)
+        return draw(key, jnp.zeros(arms, jnp.float32), zero + 1, zero)
+
+    def step(state, key, loss):
+        threshold = _THRESHOLD * jnp.sqrt(state.probability) * inverse_rate(state.round)
+        used = jnp.abs(loss) <= threshold
+        estimate = jnp.where(used, loss / state.probability, 0.0)
+        estimates = add(state.estimates, state.arm, estimate)
+        skipped = state.skipped + (~used).astype(jnp.int32)
+        return draw(key, estimates, state.round + 1, skipped)
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=bandit,
+        horizon=horizon,
+        privacy=no_privacy(),
+        report=lambda state: HtinfReport(state.skipped),
+    )
+
+
+def batch_rounds(horizon, epsilon):
+    """tau = ceil(1 / epsilon) between 1 and T, as a float: at 1e-9 it is no int32."""
+    return jnp.clip(jnp.ceil(1.0 / jnp.asarray(epsilon, jnp.float32)), 1.0, horizon)
+
+
+def batched_bandit(horizon, arms, *, epsilon, base="htinf") -> BatchLearner:
+    """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the average of each.
+
+    Each arm of the base is played for tau = ceil(1 / epsilon) rounds, and the base is fed their
+    average loss plus Lap(1 / (epsilon tau)). A batch of 1 / epsilon rounds needs no more noise than
+    its average is worth: the noise has a scale of at most 1, however small epsilon is.
+
+    Args:
+      horizon: T, rounds.
+      arms: K, at least 2.
+      epsilon: privacy; inf gives batches of one round without noise.
+      base: "htinf", or "exp2", with the rates of :func:`exp2` for T / tau rounds of such losses.
+
+    Returns:
+      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are
+      averaged. What the base has to report is reported.
+
+    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. One loss in [0, 1] is
+    in one average, which it moves by at most 1 / tau; given the past, the noisy average is an
+    epsilon-DP function of that loss, and all later actions depend on it through that average alone.
+    The last batch, if the horizon cuts it short, is never read. The noise is put on averages, so
+    the model is central (from epsilon = 1 on the batches are single rounds, and it is local too).
+
+    Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF, sigma^2 = 1 + 2 / (epsilon
+    tau)^2, in expectation (oblivious losses; the constant is as recalled): O(sqrt(K T / epsilon) +
+    1 / epsilon) for epsilon <= 1, sublinear for epsilon >> 1 / T, where noise on each loss needs
+    epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which bounds ours from above.
+
+    Reference: Asi, Raman & Talwar, "Faster rates for private adversarial bandits", 2025.
+    """
+    horizon = _check.size(1, horizon=horizon)
+    arms = _check.size(2, arms=arms)
+    _check.positive(epsilon=epsilon)
+    _check.one_of("htinf", "exp2", base=base)
+    tau = batch_rounds(horizon, epsilon)
+    scale = privacy.laplace_scale(1.0 / tau, epsilon)
+    if base == "htinf":
+        plain = htinf(horizon, arms, jnp.sqrt(1.0 + 2.0 * scale * scale))
+    else:
+        actions, batches = arms_as_actions(arms), jnp.floor(horizon / tau)
+        rates = derived_rates(batches, actions, (0.0, 1.0), scale, 0.5)
+        plain = exponential_weights(horizon, actions, rates, 0.5)
+    # The average of a batch is epsilon tau-DP as a function of itself, epsilon-DP of one loss.
+    noisy = private_reduction(plain, epsilon=epsilon * tau, loss_range=(0.0, 1.0))
+    batched = minibatch(noisy, horizon, tau)
+    return batched._replace(
+        feedback=clipped_bandit,
+        privacy=noisy.privacy._replace(
+            epsilon=epsilon,
+            model="central",
+            accountant="Laplace mechanism on the average of each batch",
+        ),
+        # The averages are in range by then: the reduction has clipped none.
+        report=lambda state: plain.report(state.base),
+    )

@@ -1,0 +1,167 @@
+"""Batched bandits: how long a batch is, what its noise hides, and the bases."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import bounds, environments, every_round, noise, simulate_batches, sweep
+from dpjax.learners import batched_bandit, exp2
+from dpjax.learners.batched_bandit import batch_rounds, htinf
+from tests.learners.test_tsallis_inf import by_bisection
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rounds"),
+    [(1e-9, 1000), (1e-3, 1000), (0.1, 10), (0.3, 4), (1.0, 1), (7.0, 1), (np.inf, 1)],
+)
+def test_rounds_of_a_batch(epsilon, rounds):
+    """ceil(1 / epsilon) between 1 and T, before the cast."""
+    assert batch_rounds(1000, epsilon) == rounds
+    batch = batched_bandit(1000, 3, epsilon=epsilon).init(jr.key(0))[1]
+    assert batch.rounds == rounds and batch.rounds.dtype == jnp.int32
+
+
+@pytest.mark.parametrize("base", ["htinf", "exp2"])
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 5.0])
+def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
+    """The change of the value that is released over the noise's scale, for one replaced loss."""
+    asked = []
+    monkeypatch.setattr(
+        noise, "laplace", lambda key, v, scale: asked.append((float(v), float(scale))) or v
+    )
+    learner = batched_bandit(1000, 3, epsilon=epsilon, base=base)
+    state, batch = learner.init(jr.key(0))
+    rounds = int(batch.rounds)
+    for last in (0.0, 1.0):
+        learner.step(state, jr.key(1), jnp.float32(0.5 * (rounds - 1) + last))
+    (low, scale), (high, _) = asked
+    # float32: a sum and a quotient.
+    assert (high - low) / scale == pytest.approx(epsilon, rel=1e-4)
+    assert scale <= 1.0 + 1e-6
+
+
+def test_losses_are_clipped_before_they_are_averaged():
+    """A loss of 9 counts as 1: otherwise it would move the average by more than 1 / tau."""
+    learner = batched_bandit(100, 2, epsilon=0.2)
+    assert learner.feedback(jnp.array([9.0, -3.0]), jnp.int32(0)) == 1.0
+    assert learner.feedback(jnp.array([9.0, -3.0]), jnp.int32(1)) == 0.0
+
+
+def test_unfinished_batches_teach_nothing():
+    """7 rounds in batches of 5: one noisy average."""
+    learner = every_round(batched_bandit(7, 2, epsilon=0.2))
+    state, _ = learner.init(jr.key(0))
+    for t in range(7):
+        state, _ = learner.step(state, jr.key(t), jnp.float32(0.5))
+    assert state.learner.base.round == 2
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 6.0, np.inf])
+def test_batches_of_one_round_over_exp2_are_exp2(epsilon):
+    """The same arms under the same key."""
+    batched = every_round(batched_bandit(60, 3, epsilon=epsilon, base="exp2"))
+    plain = exp2(60, 3, epsilon=epsilon)
+    arms = []
+    for learner in (batched, plain):
+        state, arm = learner.init(jr.key(5))
+        arms.append([int(arm)])
+        step = jax.jit(learner.step)
+        for t in range(1, 30):
+            state, arm = step(state, jr.fold_in(jr.key(5), t), jnp.float32(0.3 * (int(arm) + 1)))
+            arms[-1].append(int(arm))
+    assert arms[0] == arms[1]
+    assert len(set(arms[0])) > 1
+
+
+def test_htinf_by_hand():
+    """Three rounds of 100 games in float64; large losses are skipped while the clock goes on."""
+    learner = htinf(8, 3, jnp.float32(1.5))
+    table = np.array([[0.1, 0.9, -0.3], [2.5, 0.2, -2.0], [0.3, -0.1, 0.7]])
+
+    def game(key):
+        state, arm = learner.init(jr.fold_in(key, 0))
+        out = [(arm, state)]
+        for t in range(1, 4):
+            loss = jnp.asarray(table, jnp.float32)[t - 1, arm]
+            state, arm = learner.step(state, jr.fold_in(key, t), loss)
+            out.append((arm, state))
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *out)
+
+    arms, states = jax.jit(jax.vmap(game))(jr.split(jr.key(2), 100))
+    for i in range(100):
+        sums, skipped = np.zeros(3), 0
+        for t in range(1, 5):
+            p = by_bisection(sums, 1 / (1.5 * t**0.5))
+            arm = int(arms[i, t - 1])
+            np.testing.assert_allclose(states.probability[i, t - 1], p[arm], rtol=1e-5)
+            np.testing.assert_allclose(states.estimates[i, t - 1], sums - sums.min(), atol=1e-5)
+            assert states.skipped[i, t - 1] == skipped
+            if t < 4:
+                loss = table[t - 1, arm]
+                if abs(loss) <= (1 - 2 ** (-1 / 3)) * p[arm] ** 0.5 * 1.5 * t**0.5:
+                    sums[arm] += loss / p[arm]
+                else:
+                    skipped += 1
+    assert 0 < states.skipped[:, -1].mean() < 3
+
+
+def test_symmetric_noise_beyond_a_threshold_has_no_negative_mean():
+    """E[(l + Z) 1{|l + Z| > r}] >= 0 for l >= 0, which HTINF needs; it fails for centred losses."""
+    draws = np.random.default_rng(0).laplace(size=400_000)
+    for loss in (0.0, 0.4, 1.0):
+        for r in (0.1, 0.5, 2.0):
+            value = loss + draws
+            beyond = np.where(np.abs(value) > r, value, 0.0)
+            assert beyond.mean() > -4 * beyond.std() / 400_000**0.5
+    value = -0.5 + draws
+    assert np.where(np.abs(value) > 0.5, value, 0.0).mean() < -0.1
+
+
+EPSILONS = np.array([0.03, 0.3, np.inf], np.float32)
+
+
+@pytest.mark.parametrize("base", ["htinf", "exp2"])
+def test_regret_is_below_the_bound(base):
+    """48 seeds of 16 384 rounds: below the bound, and far below uniform play for larger epsilon."""
+
+    def game(epsilon):
+        learner = batched_bandit(16_384, 3, epsilon=epsilon, base=base)
+        return learner, environments.bernoulli([0.2, 0.6, 0.6])
+
+    final = sweep(game, EPSILONS, 48, jr.key(0), checkpoints=1, progress=False).regret[..., 0]
+    upper = final.mean(axis=1) + 4 * final.std(axis=1) / 48**0.5
+    assert (upper < bounds.batched_bandit(16_384, 3, EPSILONS, base=base)).all()
+    uniform = 0.4 * 2 / 3 * 16_384
+    assert (upper < np.array([1.05, 0.9 if base == "exp2" else 0.35, 0.35]) * uniform).all()
+
+
+def test_small_epsilon_over_many_rounds():
+    """10^8 rounds at epsilon = 1e-5, below T^(-1/2) / 10: a third of uniform play's regret."""
+    learner = batched_bandit(10**8, 2, epsilon=1e-5)
+    environment = environments.bernoulli([0.1, 0.9], regret="pseudo")
+
+    def play(key):
+        return simulate_batches(learner, environment, key, checkpoints=1).regret[-1]
+
+    regret = jax.jit(jax.vmap(play))(jr.split(jr.key(0), 8))
+    assert regret.mean() < 0.33 * 0.4 * 10**8
+
+
+def test_declaration():
+    """Pure and central; the epsilon that was asked for, not that of an average."""
+    for epsilon in (0.01, 1.0, np.inf):
+        privacy = batched_bandit(100, 3, epsilon=epsilon).privacy
+        assert (privacy.epsilon, privacy.delta) == (epsilon, 0.0)
+        assert (privacy.model, privacy.neighbours, privacy.unit) == ("central", "replace", "round")
+        assert privacy.loss_range == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("epsilon", {"epsilon": 0.0}), ("arms", {"arms": 1}), ("base", {"base": "exp3"})],
+)
+def test_bad_arguments_are_named(name, arguments):
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        batched_bandit(10, **{"arms": 3, "epsilon": 1.0, **arguments})

@@ -1,0 +1,254 @@
+"""EXP2: its estimates, its rates and the condition behind them, its design over vectors."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import bounds, domains, environments, learners, noise, sweep
+from dpjax.learners import exp2
+from dpjax.learners.exp2 import (
+    arms_as_actions,
+    derived_rates,
+    exponential_weights,
+    g_optimal_design,
+    printed_rates,
+    vectors_as_actions,
+)
+
+VECTORS = np.array([[1.0, 0.2], [-0.3, 1.0], [0.0, -1.0], [0.8, 0.7], [-1.0, 0.1]])
+# In R^3, but in a plane; and two of them are the same.
+FLAT = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 0.0]])
+STATES = [np.zeros(5), np.array([0, -1, -2, -0.3, -4.0]), np.array([-9, 0, -9, -9, -0.1])]
+
+
+def mixed(exponents, mixing, exploration):
+    weights = np.exp(exponents)
+    return (1 - mixing) * weights / weights.sum() + mixing * exploration
+
+
+@pytest.mark.parametrize("exponents", STATES)
+@pytest.mark.parametrize(
+    ("actions", "features"),
+    [
+        (arms_as_actions(5), np.eye(5)),
+        (vectors_as_actions(VECTORS), VECTORS),
+        (vectors_as_actions(FLAT), FLAT),
+    ],
+    ids=["arms", "vectors", "flat"],
+)
+def test_estimates_are_unbiased(actions, features, exponents):
+    """sum_j p_j <l, a_j> <a_i, P^+ a_j> = <l, a_i>, exactly: every draw is enumerated."""
+    count = len(features)
+    p = mixed(exponents[:count], 0.1, actions.exploration)
+    loss = np.linspace(-1, 0.7, features.shape[1])
+    seen = features @ loss
+    scores = np.stack([actions.scores(jnp.asarray(p, jnp.float32), j) for j in range(count)])
+    np.testing.assert_allclose((p * seen) @ scores, seen, atol=2e-5)
+    # And <a_i, P^+ a_j> itself.
+    matrix = features.T @ (p[:, None] * features)
+    np.testing.assert_allclose(
+        scores, features @ np.linalg.pinv(matrix, 1e-10) @ features.T, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_the_arm_is_drawn_from_p():
+    """Chi-square over 20 000 keys; the weights without mixing are told apart."""
+    rates = (jnp.float32(0.1), jnp.float32(0.3), False)
+    learner = exponential_weights(8, arms_as_actions(5), rates, 0.5)
+    state, _ = learner.init(jr.key(0))
+    state = state._replace(exponents=jnp.asarray(STATES[1], jnp.float32), scores=jnp.zeros(5))
+    keys = jr.split(jr.key(1), 20_000)
+    arms = jax.jit(jax.vmap(lambda key: learner.step(state, key, jnp.float32(0.0))[1]))(keys)
+    counts = np.bincount(arms, minlength=5)
+    p = mixed(STATES[1], 0.3, np.full(5, 0.2))
+    assert stats.chisquare(counts, 20_000 * p).pvalue > 1e-3
+    assert stats.chisquare(counts, 20_000 * mixed(STATES[1], 0.15, 0.2)).pvalue < 1e-6
+
+
+def test_three_rounds_by_hand(monkeypatch):
+    """One game, noise of exactly one scale: exponents -eta (f - 1/2) / p, in float64."""
+    horizon, epsilon, arms = 100, 2.0, 3
+    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
+    learner = exp2(horizon, arms, epsilon=epsilon)
+    scale = 1 / epsilon
+    reach = arms * (0.5 + 2 * scale * np.log(horizon))
+    price = arms * (0.25 + 2 * scale**2) + reach
+    eta = np.sqrt(np.log(arms) / (horizon * price))
+    exponents = np.zeros(arms)
+    state, arm = learner.init(jr.key(0))
+    for t, loss in enumerate([0.2, 0.9, 0.4]):
+        p = mixed(exponents, eta * reach, 1 / arms)
+        exponents[arm] -= eta * (loss + scale - 0.5) / p[arm]
+        state, arm = learner.step(state, jr.key(t), jnp.float32(loss))
+        np.testing.assert_allclose(state.base.exponents, exponents - exponents.max(), atol=1e-6)
+
+
+GRID = [
+    (horizon, arms, epsilon)
+    for horizon in (10, 1000, 10**6)
+    for arms in (2, 10, 100)
+    for epsilon in (0.01, 0.3, 1.0, 10.0, np.inf)
+]
+
+
+def test_derived_rates_keep_the_condition_and_printed_ones_do_not():
+    """gamma >= eta N (M + 2 lambda ln T) for ours; the printed proof asks for
+    gamma >= eta N (1 + 4 lambda ln NT), which its own gamma never meets with noise."""
+    failures = 0
+    for horizon, arms, epsilon in GRID:
+        actions, scale = arms_as_actions(arms), jnp.float32(2 / epsilon)
+        eta, gamma, capped = derived_rates(horizon, actions, (-1.0, 1.0), scale, 0.0)
+        reach = arms * (1 + 2 * float(scale) * np.log(horizon))
+        assert float(gamma) * (1 + 1e-5) >= float(eta) * reach
+        assert bool(capped) == (float(gamma) == 0.5)
+        eta, gamma, _ = printed_rates(horizon, actions, (-1.0, 1.0), scale)
+        asked = float(eta) * arms * (1 + 4 * float(scale) * np.log(arms * horizon))
+        failures += float(gamma) < asked * (1 - 1e-5)
+        assert (float(gamma) < asked * (1 - 1e-5)) == (epsilon < np.inf) or asked > 1
+    assert failures >= 36
+
+
+def test_printed_rates_by_hand():
+    """N = 4, T = 1000, lambda = 2, and the same scaled to losses in [-3, 3]."""
+    inflation = 1 + 8 * np.log(4000)
+    eta = np.sqrt(np.log(4) / (8000 * inflation))
+    got = printed_rates(1000, arms_as_actions(4), (-1.0, 1.0), jnp.float32(2.0))
+    np.testing.assert_allclose(got[:2], [eta, eta * 4 * np.sqrt(inflation)], rtol=1e-5)
+    got = printed_rates(1000, arms_as_actions(4), (-3.0, 3.0), jnp.float32(6.0))
+    np.testing.assert_allclose(got[:2], [eta / 3, eta * 4 * np.sqrt(inflation)], rtol=1e-5)
+
+
+def test_derived_rates_give_the_bound():
+    """ln K / eta + eta T (r (M^2 + 2 lambda^2) + w g (M + B)) + w is bounds.exp2, its minimum."""
+    for horizon, arms, epsilon in [(10**6, 4, 1.0), (10**5, 10, np.inf), (10**6, 3, 5.0)]:
+        scale = 1 / epsilon
+        eta, _, capped = derived_rates(
+            horizon, arms_as_actions(arms), (0.0, 1.0), jnp.float32(scale), 0.5
+        )
+        assert not capped
+
+        def sum_of_terms(eta, horizon=horizon, arms=arms, scale=scale):
+            reach = arms * (0.5 + 2 * scale * np.log(horizon))
+            price = arms * (0.25 + 2 * scale**2) + reach
+            return np.log(arms) / eta + eta * horizon * price + 1
+
+        best = bounds.exp2(horizon, arms, epsilon)
+        assert sum_of_terms(float(eta)) == pytest.approx(best, rel=1e-5)
+        assert min(sum_of_terms(0.9 * float(eta)), sum_of_terms(1.1 * float(eta))) > best
+
+
+def test_violations_and_the_cap_are_reported(monkeypatch):
+    """A draw of -50 scales breaks eta l~ >= -1, and one of 50 scales does not; T = 4 is capped."""
+    for draw, broken in ((-50.0, 1), (50.0, 0), (-1.0, 0)):
+        monkeypatch.setattr(noise, "laplace", lambda key, v, scale, draw=draw: v + draw * scale)
+        learner = exp2(1000, 3, epsilon=0.1)
+        state, _ = learner.init(jr.key(0))
+        report = learner.report(learner.step(state, jr.key(1), jnp.float32(0.5))[0])
+        assert (report.base.violations, report.base.capped) == (broken, 0)
+    learner = exp2(4, 3, epsilon=0.1)
+    assert learner.report(learner.init(jr.key(0))[0]).base.capped == 1
+
+
+def test_losses_out_of_range_are_counted():
+    learner = exp2(10, 3, epsilon=jnp.inf, loss_range=(-1.0, 2.0))
+    state, _ = learner.init(jr.key(0))
+    for t, loss in enumerate([-1.0, 2.0, 2.5, -9.0]):
+        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    assert learner.report(state).clipped == 2
+    assert learner.privacy.loss_range == (-1.0, 2.0)
+
+
+def test_g_optimal_design():
+    """Known designs, a random set and a flat one: the spread is the rank, to 1 %."""
+    cross = np.concatenate([np.eye(3), -np.eye(3)])
+    mu, spread, white = g_optimal_design(cross)
+    np.testing.assert_allclose(mu, 1 / 6)
+    assert spread == pytest.approx(3.0)
+    for vectors, rank in [(np.random.default_rng(0).normal(size=(200, 6)), 6), (FLAT, 2)]:
+        mu, spread, white = g_optimal_design(vectors)
+        assert mu.min() >= 0 and mu.sum() == pytest.approx(1.0)
+        assert rank <= spread <= 1.01 * rank * (1 + 1e-12)
+        assert white.shape == (len(vectors), rank)
+        leverage = np.sum(vectors @ np.linalg.pinv(vectors.T * mu @ vectors, 1e-10) * vectors, 1)
+        assert leverage.max() == pytest.approx(spread)
+    # Uniform exploration is worse there.
+    uniform = np.full(200, 1 / 200)
+    vectors = np.random.default_rng(0).normal(size=(200, 6))
+    inverse = np.linalg.inv(vectors.T * uniform @ vectors)
+    assert np.max(np.sum(vectors @ inverse * vectors, axis=1)) > 1.5 * 6
+
+
+EPSILONS = np.array([0.3, 1.0, np.inf], np.float32)
+
+
+def test_regret_over_arms_is_below_the_bound():
+    """48 seeds at each epsilon, and without privacy below half of uniform play."""
+
+    def game(epsilon):
+        return exp2(8192, 3, epsilon=epsilon), environments.bernoulli([0.2, 0.6, 0.6])
+
+    final = sweep(game, EPSILONS, 48, jr.key(0), checkpoints=1, progress=False).regret[..., 0]
+    upper = final.mean(axis=1) + 4 * final.std(axis=1) / 48**0.5
+    assert (upper < bounds.exp2(8192, 3, EPSILONS)).all()
+    assert upper[-1] < 0.5 * 0.4 * 2 / 3 * 8192
+
+
+def test_corners_of_a_square_against_moving_losses():
+    """Points from value feedback alone, on each kind of adversary; i.i.d. ones are learnt."""
+    corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
+    square = domains.cube(2)
+
+    def game(epsilon):
+        learner = exp2(4096, corners, epsilon=epsilon)
+        return learner, environments.linear_losses(square, "iid", bias=1.0)
+
+    result = sweep(game, EPSILONS[1:], 32, jr.key(0), checkpoints=1, progress=False)
+    best = -np.abs(np.asarray(result.tally.loss)).sum(axis=-1)
+    uniform = -best.mean(axis=1)
+    assert (result.regret[..., 0].mean(axis=1) < [0.9, 0.5] * uniform).all()
+    for kind in ("drifting", "switching", "alternating", "adaptive"):
+        environment = environments.linear_losses(square, kind)
+        regret = sweep(
+            lambda epsilon, environment=environment: (
+                exp2(64, corners, epsilon=epsilon), environment
+            ),
+            EPSILONS, 2, jr.key(0), checkpoints=1, progress=False,
+        ).regret  # fmt: skip
+        assert np.isfinite(regret).all()
+
+
+def test_at_infinite_epsilon_it_is_plain_exp2():
+    """The weights with their own rates, step by step under the same inner key."""
+    private = exp2(50, 3, epsilon=jnp.inf)
+    rates = derived_rates(50, arms_as_actions(3), (0.0, 1.0), jnp.float32(0.0), 0.5)
+    plain = exponential_weights(50, arms_as_actions(3), rates, 0.5)
+    np.testing.assert_allclose(rates[0], np.sqrt(np.log(3) / (50 * 3 * 0.75)), rtol=1e-6)
+    state, other = private.init(jr.key(0))[0], plain.init(jr.key(0))[0]
+    for t in range(1, 6):
+        key, loss = jr.key(t), jnp.float32(0.15 * t)
+        state, arm = private.step(state, key, loss)
+        other, same = plain.step(other, jr.split(key)[1], loss)
+        assert arm == same
+        np.testing.assert_array_equal(state.base.exponents, other.exponents)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("epsilon", {"epsilon": 0.0}),
+        ("arms", {"arms": 1}),
+        ("arms", {"arms": np.zeros((3, 2))}),
+        ("arms", {"arms": np.ones((1, 2))}),
+        ("arms", {"arms": np.full((3, 2), np.nan)}),
+        ("loss_range", {"loss_range": (1.0, 0.0)}),
+        ("calibration", {"calibration": "tight"}),
+        ("calibration", {"calibration": "printed", "arms": VECTORS}),
+    ],
+)
+def test_bad_arguments_are_named(name, arguments):
+    arguments = {"arms": 3, "epsilon": 1.0, **arguments}
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        learners.exp2(10, **arguments)

@@ -1,0 +1,254 @@
+"""SCRiBLE: its estimates, the points that it plays, and the noise that epsilon asks for."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import bounds, domains, environments, noise, sweep
+from dpjax.learners import scrible
+from dpjax.learners.scrible import ScribleState, ellipsoid_play, step_size
+
+DOMAINS = {
+    "simplex": domains.simplex(4),
+    "ball": domains.ball(3, 2.0),
+    "cube": domains.cube(3),
+}
+LOSSES = {"simplex": [0.9, 0.1, 0.6, 0.3], "ball": [0.5, -0.7, 0.2], "cube": [0.3, -0.4, 0.2]}
+SUMS = {"start": 0.0, "inside": 1.0, "outside": 12.0}
+
+
+@cache
+def sampler(name, sampling):
+    """(keys, L~ (d,)) -> an estimate of the loss for each key, (draws, d)."""
+    domain, loss = DOMAINS[name], jnp.asarray(LOSSES[name], jnp.float32)
+    # A centre other than 0 must not matter.
+    learner = ellipsoid_play(8, domain, jnp.float32(1.0), 0.3, sampling)
+
+    def one(key, sums):
+        start = ScribleState(sums, jnp.zeros(domain.dim), jnp.zeros((), jnp.int32))
+        draw_key, next_key = jr.split(key)
+        state, point = learner.step(start, draw_key, jnp.float32(0.0))
+        after, _ = learner.step(state, next_key, learner.feedback(loss, point))
+        return after.sums - state.sums
+
+    return jax.jit(jax.vmap(one, (0, None)))
+
+
+def estimates(name, sampling, size, draws=100_000):
+    """Estimates of the loss from ``draws`` rounds at one state, (draws, d)."""
+    sums = size * jnp.array([1.0, -0.4, 0.3, 2.0])[: DOMAINS[name].dim]
+    return np.asarray(sampler(name, sampling)(jr.split(jr.key(1), draws), sums), np.float64)
+
+
+def worst_z(name, sample):
+    """The largest z of the mean against the loss; on the simplex both modulo constants."""
+    loss = np.array(LOSSES[name])
+    if name == "simplex":
+        sample, loss = sample[:, 1:] - sample[:, :1], loss[1:] - loss[0]
+    error = sample.std(axis=0) / len(sample) ** 0.5
+    return np.abs((sample.mean(axis=0) - loss) / error).max()
+
+
+@pytest.mark.parametrize("size", SUMS)
+@pytest.mark.parametrize("sampling", ["sphere", "axes"])
+@pytest.mark.parametrize("name", DOMAINS)
+def test_estimates_are_unbiased(name, sampling, size):
+    """At the start, inside and near the boundary, up to the scatter of 100 000 draws.
+
+    A missing factor n, and a ball in place of the sphere (which shrinks the mean by n / (n + 2)),
+    are told apart where the scatter is small enough.
+    """
+    sample = estimates(name, sampling, SUMS[size])
+    assert worst_z(name, sample) < 4.5
+    if size == "start":
+        n = DOMAINS[name].barrier.dim
+        assert worst_z(name, sample / n) > 10
+        assert worst_z(name, sample * n / (n + 2)) > 10
+
+
+def tallying_distance(environment, domain):
+    """The same game, whose tally is how many points were further than 1e-6 outside the domain."""
+
+    def step(state, key, point):
+        state, outcome = environment.step(state, key, point)
+        away = jnp.max(jnp.abs(domain.project(point) - point))
+        return state, outcome._replace(tally=(away > 1e-6).astype(jnp.float32))
+
+    return environment._replace(step=step, regret=lambda state, tally: tally)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_every_point_is_feasible(name):
+    """10^6 rounds of constant losses, which drive the learner to the boundary."""
+    domain, loss = DOMAINS[name], np.array([LOSSES[name]] * 2**14)
+
+    def game(epsilon):
+        environment = environments.linear_losses(domain, loss)
+        return scrible(2**14, domain, epsilon=epsilon), tallying_distance(environment, domain)
+
+    epsilons = np.array([1e-9, 1.0, np.inf])
+    result = sweep(game, epsilons, 21, jr.key(0), checkpoints=1, progress=False)
+    assert 2**14 * result.regret.size > 10**6
+    assert (result.regret == 0).all()
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_regret_is_below_the_bound(name):
+    """48 seeds, i.i.d. losses; at epsilon = inf below half of what the centre would suffer."""
+    # The bound is for the unit ball.
+    domain = {**DOMAINS, "ball": domains.ball(3)}[name]
+
+    def game(epsilon):
+        learner = scrible(8192, domain, epsilon=epsilon)
+        return learner, environments.linear_losses(domain, "iid", bias=1.0)
+
+    epsilons = np.array([1.0, 3.0, np.inf], np.float32)
+    result = sweep(game, epsilons, 48, jr.key(0), checkpoints=1, progress=False)
+    final = np.asarray(result.regret[..., 0])
+    upper = final.mean(axis=1) + 4 * final.std(axis=1) / 48**0.5
+    assert (upper < bounds.scrible(8192, domain.dim, epsilons, domain=name)).all()
+    total = np.asarray(result.tally.loss, np.float64)
+    best = np.vectorize(
+        lambda loss: float(np.vdot(domain.minimizer(jnp.asarray(loss, jnp.float32)), loss)),
+        signature="(d)->()",
+    )(total)
+    still = total @ domain.centre - best
+    assert upper[-1] < 0.5 * still[-1].mean()
+    assert (result.report.clipped == 0).all()
+    assert (result.report.base.violations[-1] == 0).all()
+
+
+def asked(monkeypatch, **arguments):
+    """Scale of the noise, and the value before it, in the first round; loss l at the point."""
+    scales = []
+    with monkeypatch.context() as patch:
+        patch.setattr(noise, "laplace", lambda key, v, scale: scales.append(float(scale)) or v)
+        learner = scrible(100, **arguments)
+        learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(0.1))
+    return scales[0]
+
+
+def test_scales(monkeypatch):
+    """Scalar 2M / epsilon; vector 2 |Y|_1 / epsilon, printed half of that."""
+    cases = [
+        (domains.simplex(4), 1.0, 8.0),
+        (domains.ball(4), 2.0, 4.0),
+        (domains.ball(4, 3.0), 6.0, 4.0),
+        (domains.cube(4), 2.0, 2.0),
+    ]
+    for domain, scalar, vector in cases:
+        for epsilon in (0.5, 4.0):
+            given = {"domain": domain, "epsilon": epsilon}
+            assert asked(monkeypatch, **given) == pytest.approx(scalar / epsilon)
+            given["noise"] = "vector"
+            assert asked(monkeypatch, **given) == pytest.approx(vector / epsilon)
+            printed = asked(monkeypatch, calibration="printed", **given)
+            assert printed == pytest.approx(vector / 2 / epsilon)
+
+
+def test_step_size_by_hand():
+    """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))): the minimum of the bound, and its value."""
+    barrier = domains.simplex(4).barrier
+    eta = float(step_size(1000, barrier, 0.5, 8 * 0.25 / 4))
+    spread = 2 * 9 * 1000 * (0.25 + 0.5)
+    assert eta == pytest.approx(np.sqrt(4 * np.log(1000) / spread))
+    bound = 4 * np.log(1000) / eta + eta * spread + 1
+    assert bound == pytest.approx(bounds.scrible(1000, 4, 2.0, domain="simplex"))
+    # An estimate of one round shows the rate: eta L~ is what the point is around.
+    learner = scrible(1000, domains.cube(2), epsilon=jnp.inf)
+    state, _ = learner.init(jr.key(0))
+    state = state._replace(base=state.base._replace(sums=jnp.array([300.0, -80.0])))
+    points = [
+        np.asarray(learner.step(state._replace(base=state.base._replace(dual=jnp.zeros(2))),
+                                jr.key(i), jnp.float32(0.0))[1])
+        for i in range(64)
+    ]  # fmt: skip
+    scaled = np.sqrt(2 * np.log(1000) / (2 * 4 * 1000)) * np.array([300.0, -80.0])
+    x = -scaled / (1 + np.sqrt(1 + scaled**2))
+    axes = np.sqrt(((1 - x**2) ** 2) / (2 * (1 + x**2)))
+    # (y - x) / axes has length 1 for every point of the ellipsoid.
+    np.testing.assert_allclose(np.linalg.norm((points - x) / axes, axis=1), 1.0, rtol=1e-4)
+
+
+def test_violations_are_reported(monkeypatch):
+    """eta n |f| > 1/4 is counted and played: draws of 30 scales, and not of a tenth."""
+    for draw, broken in ((30.0, 1), (-30.0, 1), (0.1, 0)):
+        monkeypatch.setattr(noise, "laplace", lambda key, v, scale, draw=draw: v + draw * scale)
+        learner = scrible(1000, domains.cube(2), epsilon=1e-3)
+        state, _ = learner.init(jr.key(0))
+        state, point = learner.step(state, jr.key(1), jnp.float32(0.5))
+        assert learner.report(state).base.violations == broken
+        assert np.abs(point).max() <= 1.0
+
+
+def test_small_epsilon_breaks_the_condition_of_the_proof():
+    """At T = 64 it fails in more than a round a trial, and the report says so."""
+
+    def game(epsilon):
+        domain = domains.ball(3)
+        return scrible(64, domain, epsilon=epsilon), environments.linear_losses(domain, "iid")
+
+    report = sweep(game, np.array([1e-6]), 32, jr.key(0), checkpoints=1, progress=False).report
+    assert report.base.violations.sum() > 32
+
+
+def test_losses_out_of_range_are_clipped_and_counted():
+    learner = scrible(100, domains.ball(3), epsilon=jnp.inf)
+    state, _ = learner.init(jr.key(0))
+    for t, loss in enumerate([1.0, -1.0, 1.5, -np.inf]):
+        state, point = learner.step(state, jr.key(t), jnp.float32(loss))
+        assert np.isfinite(point).all()
+    assert learner.report(state).clipped == 2
+
+
+def test_at_infinite_epsilon_it_is_plain_scrible():
+    """The base with its own rate, under the second half of each key; scalar and vector alike."""
+    domain = domains.simplex(3)
+    plain = ellipsoid_play(50, domain, step_size(50, domain.barrier, 0.5, 0.0), 0.5, "sphere")
+    for kind in ("scalar", "vector"):
+        private = scrible(50, domain, epsilon=jnp.inf, noise=kind)
+        state, other = private.init(jr.key(0))[0], plain.init(jr.key(0))[0]
+        for t in range(1, 5):
+            key, loss = jr.key(t), jnp.float32(0.2 * t)
+            state, point = private.step(state, key, loss)
+            other, same = plain.step(other, jr.split(key)[1], loss)
+            np.testing.assert_array_equal(point, same)
+
+
+def test_declaration():
+    privacy = scrible(10, domains.simplex(3), epsilon=0.4).privacy
+    assert privacy[:2] == (0.4, 0.0)
+    assert (privacy.model, privacy.loss_range) == ("local", (0.0, 1.0))
+
+
+def test_a_domain_without_a_barrier_is_refused():
+    """In one sentence, by name."""
+    octahedron = domains.from_minimizer(
+        2,
+        lambda g: jnp.where(jnp.arange(2) == jnp.argmax(jnp.abs(g)), -jnp.sign(g), 0.0),
+        centre=np.zeros(2),
+        diameter=2.0,
+        losses=domains.box_losses(2),
+    )
+    message = "domain must have a self-concordant barrier, as simplex, ball and cube have"
+    with pytest.raises(ValueError, match=message):
+        scrible(10, octahedron, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("epsilon", {"epsilon": 0.0}),
+        ("noise", {"noise": "gaussian"}),
+        ("sampling", {"sampling": "ball"}),
+        ("calibration", {"calibration": "printed"}),
+        ("losses", {"losses": domains.ball_losses(7)}),
+    ],
+)
+def test_bad_arguments_are_named(name, arguments):
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        scrible(10, domains.simplex(3), **{"epsilon": 1.0, **arguments})

@@ -1,0 +1,89 @@
+"""Tsallis-INF: its probabilities, its estimates, its rates."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import bounds, environments, sweep
+from dpjax.learners import tsallis_inf
+from dpjax.learners.tsallis_inf import probabilities
+
+
+def by_bisection(estimates, rate):
+    """(rate L_i + m)^-2 with sum 1, in float64."""
+    scaled = rate * (estimates - estimates.min())
+    low, high = 1.0, len(estimates) ** 0.5
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.sum((scaled + middle) ** -2.0) > 1 else (low, middle)
+    return (scaled + low) ** -2.0
+
+
+@pytest.mark.parametrize("arms", [2, 3, 50, 10_000])
+def test_probabilities(arms):
+    """Against bisection, for estimates near together, far apart and in two groups."""
+    generator = np.random.default_rng(0)
+    cases = [
+        np.zeros(arms),
+        generator.exponential(size=arms),
+        10 ** generator.uniform(-3, 7, arms),
+        np.where(np.arange(arms) == 1, 0.0, 2.0 * arms**0.5),
+    ]
+    for estimates in cases:
+        estimates = (estimates - estimates.min()).astype(np.float32)
+        p = probabilities(jnp.asarray(estimates), jnp.float32(0.5))
+        np.testing.assert_allclose(p, by_bisection(estimates.astype(float), 0.5), rtol=1e-5)
+
+
+def test_three_rounds_by_hand():
+    """100 games equal a float64 loop: eta_t = 2 / sqrt(t), and l / p for the arm played."""
+    learner = tsallis_inf(3, 3)
+    table = np.asarray(jr.uniform(jr.key(1), (3, 3)), np.float64)
+
+    def game(key):
+        state, arm = learner.init(jr.fold_in(key, 0))
+        out = [(arm, state.estimates, state.probability)]
+        for t in range(1, 4):
+            loss = jnp.asarray(table, jnp.float32)[t - 1, arm]
+            state, arm = learner.step(state, jr.fold_in(key, t), loss)
+            out.append((arm, state.estimates, state.probability))
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *out)
+
+    games = jax.jit(jax.vmap(game))(jr.split(jr.key(2), 100))
+    for arms, estimates, chances in zip(*map(np.asarray, games), strict=True):
+        sums = np.zeros(3)
+        for t in range(1, 5):
+            # 4 (eta (L - z))^-2 with eta = 2 / sqrt(t).
+            p = by_bisection(sums, (2 / t**0.5) / 2)
+            np.testing.assert_allclose(chances[t - 1], p[arms[t - 1]], rtol=1e-5)
+            np.testing.assert_allclose(estimates[t - 1], sums - sums.min(), atol=1e-5)
+            if t < 4:
+                sums[arms[t - 1]] += table[t - 1, arms[t - 1]] / p[arms[t - 1]]
+
+
+def test_regret_is_below_the_bound_and_has_its_rate():
+    """64 seeds, gap 1 / sqrt(T): at most 4 sqrt(K T) + 1, and at most a third of uniform play."""
+
+    def game(point):
+        return tsallis_inf(4096, 4), environments.bernoulli([0.3, 0.5, 0.5, 0.5])
+
+    final = sweep(game, np.zeros(1), 64, jr.key(0), checkpoints=1, progress=False).regret
+    assert final.mean() + 4 * final.std() / 8 < bounds.tsallis_inf(4096, 4)
+    assert final.mean() + 4 * final.std() / 8 < 0.15 * 0.75 * 4096 / 3
+
+
+def test_clips_and_counts():
+    learner = tsallis_inf(8, 2)
+    state, _ = learner.init(jr.key(0))
+    for t, loss in enumerate([0.0, 1.0, -2.0, 1.5, 0.5]):
+        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    assert learner.report(state).clipped == 2
+    assert np.isinf(learner.privacy.epsilon)
+
+
+@pytest.mark.parametrize(("horizon", "arms", "name"), [(0, 3, "horizon"), (8, 1, "arms")])
+def test_bad_sizes_are_named(horizon, arms, name):
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        tsallis_inf(horizon, arms)
