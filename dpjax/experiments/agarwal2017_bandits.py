@@ -1,4 +1,4 @@
-"""Agarwal & Singh 2017, section 4: bandits, and the faster rates of Asi, Raman & Talwar 2025.
+"""Agarwal & Singh 2017, section 4: bandits; with the rates of Asi, Raman & Talwar 2025.
 
 The papers have no experiment. This one measures the regret of the private reduction and of noisy
 batches against T, N and epsilon, over arms and over the ball.
