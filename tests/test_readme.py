@@ -64,6 +64,23 @@ def test_numbers_of_the_table_are_those_of_the_measured_file():
     assert set(cells) == known
 
 
+def test_regrets_of_the_stochastic_table_are_those_of_the_measured_file():
+    """Each row stands in benchmarks/sajed2019/sajed2019.csv, to whole numbers."""
+    with open(ROOT / "benchmarks" / "sajed2019" / "sajed2019.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    cells = {
+        (row["learner"], row["asked"], row["instance"]): "{:.0f} ± {:.0f}".format(
+            float(row["mean"]), float(row["standard_error"])
+        )
+        for row in rows
+    }
+    table = [line for line in README.splitlines() if line.count(" ± ") == 4]
+    assert len(table) == 15
+    for line in table:
+        learner, epsilon, *shown = (cell.strip() for cell in line.strip("|").split("|"))
+        assert shown == [cells[learner, epsilon, instance] for instance in ("C1", "C2", "C3", "C4")]
+
+
 def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
     """Each row of the README's second table stands in agarwal2017_free.csv, to three digits."""
     path = ROOT / "benchmarks" / "agarwal2017" / "agarwal2017_free.csv"
