@@ -70,9 +70,9 @@ def dp_ucb_int(
     is their sum (:func:`interval_rho`). At v = 1.1 and T = 10^5 the printed f = 1 has rho = 3.7,
     epsilon = 16.8 at delta = 10^-5, where epsilon = 1 was asked for.
 
-    Regret: logarithmic in T, with an additive term K f, by the paper. Measured with its constants, some
-    runs stay on a worse arm for good: on arms 0.75, 0.625, 0.5, 0.375, 0.25 about one in eight where
-    epsilon = 10 is asked, for the counters' noise is then not covered by the exploration term.
+    Regret: logarithmic in T, with an additive term K f, by the paper. Measured with its constants,
+    some runs stay on a worse arm for good: about one in eight on arms .75, .625, .5, .375, .25
+    where epsilon = 10 is asked.
 
     Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
     2016, by way of two public implementations.
