@@ -6,6 +6,7 @@ batches against T, N and epsilon, over arms and over the ball.
 
 import platform
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -175,7 +176,7 @@ def slope(x, regrets, ceilings):
     """Slope of the log of the worst mean regret over log x with its 95 % interval.
 
     Only where it is below half of what doing nothing loses in the worst case; nan where fewer than
-    two points are.
+    two points are. The last value is the number of points.
 
     Args:
       x: (n,).
@@ -226,11 +227,13 @@ def slope_table(by_epsilon, by_horizon, by_size) -> list[dict]:
                     add(instance, name, epsilon, variable, x, runs,
                         lambda run, e=epsilon: run.epsilons.index(e))  # fmt: skip
             whole = by_epsilon[instance, name]
-            private = [epsilon for epsilon in whole.epsilons if epsilon <= 1.0]
-            if private:
-                inverse = [1.0 / epsilon for epsilon in private]
-                places = iter(range(len(private)))
-                add(instance, name, None, "1/epsilon", inverse, [whole] * len(private),
+            # Where the noise costs something: the regret is half as much again as without.
+            regrets = worst(whole.regret)
+            costly = [i for i in range(len(regrets) - 1) if regrets[i] > 1.5 * regrets[-1]]
+            if costly:
+                inverse = [1.0 / whole.epsilons[i] for i in costly]
+                places = iter(costly)
+                add(instance, name, None, "1/epsilon", inverse, [whole] * len(costly),
                     lambda run, places=places: next(places))  # fmt: skip
     return rows
 
@@ -239,13 +242,15 @@ def crossing(epsilons, batched, local):
     """The largest epsilon below which noisy batches have less regret than noise on each loss.
 
     Of the worst mean regrets (P,), interpolated on the logarithm of epsilon where their ratio
-    crosses 1; nan where it does not.
+    crosses 1; inf where they have less at the largest epsilon, 0 where they never have.
     """
     ratio = np.log(np.asarray(batched) / np.asarray(local))
     wins = np.flatnonzero(ratio < 0.0)
-    if not len(wins) or wins[-1] + 1 >= len(epsilons):
-        return float("nan")
+    if not len(wins):
+        return 0.0
     last = wins[-1]
+    if last + 1 == len(epsilons):
+        return float("inf")
     share = ratio[last] / (ratio[last] - ratio[last + 1])
     logs = np.log(np.asarray(epsilons)[[last, last + 1]])
     return float(np.exp(logs[0] + share * (logs[1] - logs[0])))
@@ -286,7 +291,7 @@ def play_adversaries(horizon, dim, trials, *, progress=True) -> list[dict]:
     epsilons = (1.0, 10.0, np.inf)
     rows = []
     for kind in KINDS:
-        for name in ("SCRiBLE, scalar noise", "SCRiBLE, vector noise"):
+        for name in CONTENDERS["ball"]:
 
             def game(epsilon, kind=kind, name=name):
                 ball = domains.ball(dim)
@@ -426,6 +431,11 @@ def reproduce(
         raise ValueError(f"trials must be at least 4, got {trials}")
     fewer = max(4, trials // 2)
     with output_folder(out) as folder:
+        # The middle of the curves against T and N is the same run.
+        @cache
+        def few(instance, name, length, size):
+            return play(instance, name, length, size, FEW_EPSILONS, fewer, progress=progress)
+
         by_epsilon, by_horizon, by_size = {}, {}, {}
         for instance, contenders in CONTENDERS.items():
             for name in contenders:
@@ -433,17 +443,12 @@ def reproduce(
                 by_epsilon[key] = play(
                     instance, name, horizon, SIZE, EPSILONS, trials, progress=progress
                 )
-                by_horizon[key] = [
-                    play(instance, name, length, SIZE, FEW_EPSILONS, fewer, progress=progress)
-                    for length in horizons(horizon)
-                ]
-                by_size[key] = [
-                    play(instance, name, horizon, size, FEW_EPSILONS, fewer, progress=progress)
-                    for size in SIZES
-                ]
+                by_horizon[key] = [few(*key, length, SIZE) for length in horizons(horizon)]
+                by_size[key] = [few(*key, horizon, size) for size in SIZES]
         adversaries = play_adversaries(horizon, SIZE, fewer, progress=progress)
         runs = [*by_epsilon.values()]
-        runs += [run for group in (*by_horizon.values(), *by_size.values()) for run in group]
+        runs += [run for group in by_horizon.values() for run in group]
+        runs += [run for group in by_size.values() for run in group if run.size != SIZE]
         slopes, crossings = slope_table(by_epsilon, by_horizon, by_size), crossing_table(by_epsilon)
         write_csv(folder / "agarwal2017_bandits.csv", [row for run in runs for row in rows_of(run)])
         write_csv(folder / "agarwal2017_bandits_slopes.csv", slopes)
