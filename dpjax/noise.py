@@ -4,25 +4,32 @@ Each function takes a key, which it consumes, and returns the noisy release. Sca
 arguments: how a scale follows from epsilon is the business of :mod:`dpjax.privacy`. A scale
 of 0 returns the value itself. Draws are float32 idealisations of the continuous laws; the
 Laplace draw, for instance, never exceeds 17 scales.
+
+What is released is marked: the functions of SITES appear by their names in the jaxpr of a learner's
+step, where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline them.
 """
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
 
+@jax.jit
 def laplace(key, value, scale):
     """``value`` plus independent Laplace noise of density exp(-|x| / scale) / (2 scale)."""
     value = jnp.asarray(value)
     return value + jnp.asarray(scale, value.dtype) * jr.laplace(key, value.shape, value.dtype)
 
 
+@jax.jit
 def gaussian(key, value, scale):
     """``value`` plus independent Gaussian noise of standard deviation ``scale``."""
     value = jnp.asarray(value)
     return value + jnp.asarray(scale, value.dtype) * jr.normal(key, value.shape, value.dtype)
 
 
+@jax.jit
 def choose(key, probabilities):
     """An index drawn with the given probabilities, (n,) -> () int32.
 
@@ -34,6 +41,37 @@ def choose(key, probabilities):
     # Scaled by the computed total: the rounding of the sum then favours no index.
     level = jr.uniform(key, dtype=cumulative.dtype) * cumulative[-1]
     return jnp.sum(level >= cumulative[:-1], dtype=jnp.int32)
+
+
+@jax.jit
+def coin(key, probability):
+    """True with the given probability, () bool."""
+    return jr.uniform(key) < probability
+
+
+@jax.jit
+def laplace_prefix(release, key, value, scale, sensitivity):
+    """``release``: the prefix sum with Laplace noise after ``value`` has been added to it.
+
+    Args:
+      release: noisy sum of all values so far.
+      key: from which the noise was drawn.
+      value: the latest one.
+      scale: of each draw.
+      sensitivity: largest L1 norm of a column of the encoder.
+    """
+    del key, value, scale, sensitivity
+    return release
+
+
+@jax.jit
+def gaussian_prefix(release, key, value, scale, sensitivity):
+    """``release``, as :func:`laplace_prefix`, with Gaussian noise and largest L2 norm."""
+    del key, value, scale, sensitivity
+    return release
+
+
+SITES = ("laplace", "gaussian", "choose", "coin", "laplace_prefix", "gaussian_prefix")
 
 
 def binomial(key, count, probability):

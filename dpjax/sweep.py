@@ -69,7 +69,7 @@ def sweep(
 
     # A chunk is a block of points times a block of seeds. All have one size: the last ones are
     # padded by repetition. XLA uses a core a chunk; threads keep all cores busy.
-    workers = 1 if accelerated else _cores()
+    workers = 1 if accelerated else cores()
     # Of an axis of length 1 the compiler makes another program, whose last bits may differ: of
     # several points at least two are in a block.
     points_block = min(count, max(chunk, 2))
@@ -134,7 +134,7 @@ def _number_of_points(points) -> int:
     return lengths.pop()
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores that this process may use; where the system cannot say, all that there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

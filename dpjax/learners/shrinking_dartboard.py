@@ -260,7 +260,7 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
         clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
         whole, part = add_losses(state.whole, state.part, inside)
         keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * at(inside, state.arm))
-        asked = jr.uniform(coin_key) >= keep
+        asked = ~noise.coin(coin_key, keep)
         granted = asked & (state.draws < budget)
         arm = noise.choose(arm_key, probabilities(whole, part, eta))
         arm = jnp.where(granted, arm, state.arm)

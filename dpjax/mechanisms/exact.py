@@ -28,6 +28,8 @@ def exact(horizon, shape, *, scale=0.0, noise="laplace") -> Mechanism:
         path=lambda key: jnp.zeros((horizon, *shape), jnp.float32),
         horizon=horizon,
         shape=shape,
+        scale=0.0,
+        law=noise,
         factorization=Factorization(
             sensitivity=(float("inf"), float("inf")),
             variance=lambda: np.zeros(horizon),

@@ -136,7 +136,7 @@ def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mecha
         return decoder, encoder
 
     return from_noise(
-        init, step, path, horizon, shape,
+        init, step, path, horizon, shape, scale, noise,
         Factorization(_sensitivity(count, separate, factor, of_total), variance, matrices),
     )  # fmt: skip
 

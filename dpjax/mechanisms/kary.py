@@ -123,7 +123,7 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
     return from_noise(
-        init, step, path, horizon, shape,
+        init, step, path, horizon, shape, scale, noise,
         Factorization((float(height), float(np.sqrt(height))), variance, matrices),
     )  # fmt: skip
 

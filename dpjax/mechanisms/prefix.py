@@ -55,7 +55,7 @@ def draw_rounds(law, key, first, last, shape, scale):
     return jax.vmap(lambda t: draw(law, jr.fold_in(key, t), shape, scale))(rounds)
 
 
-def from_noise(init, step, path, horizon, shape, factorization) -> Mechanism:
+def from_noise(init, step, path, horizon, shape, scale, law, factorization) -> Mechanism:
     """The mechanism that adds data-free noise to the prefix sums.
 
     Args:
@@ -64,8 +64,13 @@ def from_noise(init, step, path, horizon, shape, factorization) -> Mechanism:
       path: key -> noise of the prefixes 0 .. horizon - 1, (horizon, *shape).
       horizon: T.
       shape: of a value.
+      scale: of each draw.
+      law: "laplace" or "gaussian".
       factorization: a Factorization.
     """
+
+    site = noise.laplace_prefix if law == "laplace" else noise.gaussian_prefix
+    sensitivity = factorization.sensitivity[0 if law == "laplace" else 1]
 
     def begin(key):
         state, first = init(key)
@@ -77,7 +82,8 @@ def from_noise(init, step, path, horizon, shape, factorization) -> Mechanism:
         # release.
         total, error = add_compensated(state.total, state.error, value)
         inner, now = step(state.noise, key)
-        return PrefixState(total, error, inner), total + now
+        release = site(total + now, key, value, scale, sensitivity)
+        return PrefixState(total, error, inner), release
 
     return Mechanism(
         init=begin,

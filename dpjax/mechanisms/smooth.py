@@ -110,7 +110,7 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
         return decoder, encoder
 
     return from_noise(
-        init, step, path, horizon, shape,
+        init, step, path, horizon, shape, scale, noise,
         Factorization(
             sensitivity=(float(used), float(np.sqrt(used))),
             variance=lambda: np.full(horizon, float(ones)),

@@ -65,7 +65,7 @@ def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
         return state._replace(round=t), row
 
     return from_noise(
-        init, step, path, horizon, shape,
+        init, step, path, horizon, shape, scale, noise,
         Factorization(
             sensitivity=_norms(coefficients),
             variance=lambda: _row_norms(coefficients),
@@ -144,7 +144,7 @@ def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mec
         return np.cumsum(inverse)
 
     return from_noise(
-        init, step, path, horizon, shape,
+        init, step, path, horizon, shape, scale, noise,
         Factorization(
             sensitivity=_norms(c),
             variance=lambda: _row_norms(decoder()),

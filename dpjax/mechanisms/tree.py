@@ -112,7 +112,7 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
         return _matrices(horizon, height, np.ones(height), identical_law)
 
     return from_noise(
-        init, step, path, horizon, shape,
+        init, step, path, horizon, shape, scale, noise,
         Factorization((float(height), float(np.sqrt(height))), variance, matrices),
     )  # fmt: skip
 
@@ -200,7 +200,7 @@ def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
         return _matrices(horizon, height, weights, False)
 
     return from_noise(
-        init, step, path, horizon, shape,
+        init, step, path, horizon, shape, scale, noise,
         Factorization((float(height), float(np.sqrt(height))), variance, matrices),
     )  # fmt: skip
 

@@ -1,0 +1,321 @@
+"""Empirical lower bounds on epsilon: what an observer of the actions can tell apart."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+from scipy import stats
+from tqdm import tqdm
+
+from dpjax import _check
+from dpjax.audit.pairs import check_neighbours
+from dpjax.batches import as_learner
+from dpjax.sweep import cores
+
+# Runs of each sequence that find the statistic, and those that find the event.
+TRAINING, SELECTION = 2**14, 2**16
+THRESHOLDS = 512
+
+
+class Bound(NamedTuple):
+    """An empirical lower bound. No violation is found above it; that is all it says."""
+
+    epsilon: float  # at ``delta``; 0 where nothing was found
+    delta: float
+    confidence: float  # of the bound, for this pair and this statistic
+    runs: int  # counted, of each sequence
+    hits: int  # of the event, among the runs of the sequence that it is more likely under
+    misses: int  # among those of the other one
+    event: str  # in words
+
+
+def play(learner, losses, key):
+    """The actions of rounds 1 .. T on a sequence of losses: a pytree with T rounds in front."""
+    learner = as_learner(learner)
+
+    def one_round(carry, inputs):
+        state, action = carry
+        t, loss = inputs
+        seen = learner.feedback(loss, action)
+        return learner.step(state, jr.fold_in(key, t), seen), action
+
+    rounds = jax.tree.leaves(losses)[0].shape[0]
+    # The action after the last loss is not released.
+    inputs = jax.tree.map(lambda leaf: leaf[:-1], losses)
+    (_, last), actions = lax.scan(
+        one_round, learner.init(jr.fold_in(key, 0)), (jnp.arange(1, rounds), inputs)
+    )
+    return jax.tree.map(
+        lambda leaf, end: jnp.concatenate([leaf, jnp.asarray(end)[None]]), actions, last
+    )
+
+
+def clopper_pearson(hits, runs, error):
+    """Lower and upper bound on a probability, each missed with probability at most ``error``.
+
+    Clopper & Pearson 1934. Arrays of NumPy broadcast.
+    """
+    hits = np.asarray(hits, np.float64)
+    low = np.where(hits > 0, stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
+    high = np.where(hits < runs, stats.beta.ppf(1.0 - error, hits + 1.0, runs - hits), 1.0)
+    return low, high
+
+
+def bound_from_counts(hits, misses, runs, *, delta=0.0, confidence=0.95):
+    """The epsilon at delta below which an event's counts under both sequences cannot be explained.
+
+    (epsilon, delta)-privacy says P(event) <= e^epsilon P'(event) + delta. With the probability
+    ``confidence`` ln((p - delta) / p') is no more than epsilon, for the lower bound p and the upper
+    bound p' of Clopper and Pearson, each missed by half of the rest. 0 where that is negative.
+
+    Args:
+      hits: runs with the event, under the sequence where it is more likely.
+      misses: the same under the other sequence.
+      runs: of each.
+      delta: in [0, 1).
+      confidence: in (0, 1), for an event chosen beforehand.
+    """
+    error = (1.0 - confidence) / 2.0
+    low, _ = clopper_pearson(hits, runs, error)
+    _, high = clopper_pearson(misses, runs, error)
+    with np.errstate(divide="ignore"):
+        ratio = np.log(np.maximum(low - delta, 0.0)) - np.log(high)
+    return np.maximum(ratio, 0.0)
+
+
+def gaussian_from_counts(hits, misses, runs, *, confidence=0.95):
+    """The mu of Gaussian differential privacy that an event's counts show; for Gaussian noise only.
+
+    Under mu-GDP the probabilities p and p' of an event have Phi^-1(p) - Phi^-1(p') <= mu (Dong,
+    Roth & Su 2022). Arguments as of :func:`bound_from_counts`.
+    """
+    error = (1.0 - confidence) / 2.0
+    low, _ = clopper_pearson(hits, runs, error)
+    _, high = clopper_pearson(misses, runs, error)
+    return np.maximum(stats.norm.ppf(low) - stats.norm.ppf(high), 0.0)
+
+
+def _vector(actions, arms):
+    """A run's actions as one vector: arms as one-hot vectors, real numbers as they are."""
+    columns = []
+    for leaf in jax.tree.leaves(actions):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            continue
+        whole = jnp.issubdtype(leaf.dtype, jnp.integer)
+        values = jax.nn.one_hot(leaf, arms) if whole else leaf.astype(jnp.float32)
+        columns.append(values.reshape(-1))
+    return jnp.concatenate(columns)
+
+
+def _hinges(x):
+    """(d,) in standard units -> (4 d,): a log-likelihood ratio need not be linear in them."""
+    return jnp.concatenate([x, *(jnp.maximum(x - knot, 0.0) for knot in (-1.0, 0.0, 1.0))])
+
+
+@partial(jax.jit, static_argnames="steps")
+def _logistic(x, y, steps=25):
+    """Weights of a ridge logistic regression, by Newton's method; x (n, d), y (n,) in {0, 1}."""
+    n, d = x.shape
+
+    def newton(_, w):
+        p = jax.nn.sigmoid(x @ w)
+        gradient = x.T @ (p - y) / n + 1e-4 * w
+        curvature = (x * (p * (1.0 - p))[:, None]).T @ x / n + 1e-4 * jnp.eye(d)
+        return w - jnp.linalg.solve(curvature, gradient)
+
+    return lax.fori_loop(0, steps, newton, jnp.zeros(d))
+
+
+def epsilon(
+    learner,
+    pair,
+    key,
+    *,
+    runs=2**20,
+    delta=0.0,
+    confidence=0.95,
+    statistic: Callable | None = None,
+    chunk=2**13,
+    progress=True,
+) -> Bound:
+    """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.
+
+    The runs on both sequences are split in three: some train a statistic (a logistic regression on
+    the actions), some choose the event (that it exceeds a threshold, or does not, on one or the
+    other sequence), and the rest is counted. The bound on the counts is Clopper's and Pearson's.
+
+    It is about this pair, this statistic and this event: a small bound shows nothing. What shows
+    in events of mass 2^-h only, as much of what a tree of height h pays, needs many more
+    than 2^h runs. Draws are float32, whose tails end at 17 scales of Laplace noise and 5.4 standard
+    deviations of Gaussian noise.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      pair: a :class:`dpjax.audit.Pair` of T rounds, at most the learner's horizon.
+      key: PRNG key.
+      runs: counted runs of each sequence.
+      delta: at which epsilon is bounded.
+      confidence: of the bound.
+      statistic: actions of a run -> (), large where the run looks like one on ``pair.losses``; None
+        to train one.
+      chunk: runs computed side by side.
+      progress: whether to show a bar over chunks.
+
+    Returns:
+      A Bound.
+
+    Raises:
+      ValueError: not neighbours, longer than the horizon, a number out of range, or a delta for a
+        learner that declares pure differential privacy.
+    """
+    learner = as_learner(learner)
+    rounds = check_neighbours(pair)
+    if rounds > learner.horizon:
+        raise ValueError(f"pair: {rounds} rounds are more than the horizon, {learner.horizon}")
+    runs, chunk = _check.size(1, runs=runs), _check.size(1, chunk=chunk)
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    if delta > 0.0 and float(learner.privacy.delta) == 0.0:
+        raise ValueError("delta must be 0: the learner declares pure differential privacy")
+    _check.inside(0.0, 1.0, confidence=confidence)
+    train_key, select_key, count_key = jr.split(key, 3)
+
+    scored = statistic
+    if scored is None:
+        scored = _trained(learner, pair, train_key, chunk)
+
+    def scores(losses, key):
+        return scored(play(learner, losses, key))
+
+    selection = [
+        _map_runs(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
+        for i, side in enumerate(pair)
+    ]
+    threshold, above, swapped = _choose_event(*selection, delta, confidence, runs)
+
+    def is_hit(losses, key):
+        score = scores(losses, key)
+        return (score >= threshold) if above else (score < threshold)
+
+    counts = [
+        _count_runs(is_hit, side, jr.fold_in(count_key, i), runs, chunk, progress)
+        for i, side in enumerate(pair)
+    ]
+    hits, misses = counts[::-1] if swapped else counts
+    bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
+    sequence = "others" if swapped else "losses"
+    comparison = "at least" if above else "below"
+    return Bound(
+        epsilon=float(bound),
+        delta=delta,
+        confidence=confidence,
+        runs=runs,
+        hits=hits,
+        misses=misses,
+        event=f"statistic {comparison} {threshold:.6g}, likelier on {sequence}",
+    )
+
+
+def _choose_event(ours, theirs, delta, confidence, runs):
+    """The threshold, its side and whether the second sequence is the likelier one."""
+    both = np.concatenate([ours, theirs])
+    quantiles = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS))
+    # A statistic with an atom spreads it over a few float32 numbers, by rounding that tells the
+    # sequences apart; no ideal mechanism does. So no threshold goes through an atom.
+    margin = 1e-3 * both.std()
+    levels = np.unique(np.concatenate([quantiles - margin, quantiles + margin]))
+    best = (-1.0, float(levels[0]), True, False)
+    scale = runs / len(ours)
+    sorted_sides = np.sort(ours), np.sort(theirs)
+    below = [np.searchsorted(side, levels, side="left") for side in sorted_sides]
+    for above in (True, False):
+        counts = [len(ours) - low if above else low for low in below]
+        for swapped in (False, True):
+            hits, misses = counts[::-1] if swapped else counts
+            bounds = bound_from_counts(
+                hits * scale, misses * scale, runs, delta=delta, confidence=confidence
+            )
+            # Events that are hardly ever seen look better than they are.
+            bounds = np.where(hits >= 50, bounds, -1.0)
+            index = int(np.argmax(bounds))
+            if bounds[index] > best[0]:
+                best = float(bounds[index]), float(levels[index]), above, swapped
+    return best[1:]
+
+
+def _trained(learner, pair, key, chunk):
+    """A statistic: the log-odds of a logistic regression on what is seen of a run."""
+
+    def run(losses, key):
+        return play(learner, losses, key)
+
+    sides = [
+        _map_runs(run, side, jr.fold_in(key, i), TRAINING, chunk) for i, side in enumerate(pair)
+    ]
+    indices = [
+        leaf
+        for leaf in jax.tree.leaves(sides)
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        and jnp.issubdtype(leaf.dtype, jnp.integer)
+    ]
+    arms = 1 + max((int(leaf.max()) for leaf in indices), default=0)
+    x = np.concatenate([jax.vmap(lambda run: _vector(run, arms))(side) for side in sides])
+    mean, spread = x.mean(axis=0), x.std(axis=0)
+    # A constant column tells nothing apart.
+    spread = np.where(spread > 1e-6 * (1.0 + np.abs(mean)), spread, np.inf).astype(np.float32)
+
+    def inputs(actions):
+        units = (_vector(actions, arms) - mean) / spread
+        return jnp.append(units if indices else _hinges(units), 1.0)
+
+    rows = jnp.concatenate([jax.vmap(inputs)(side) for side in sides])
+    weights = _logistic(rows, jnp.repeat(jnp.array([1.0, 0.0], jnp.float32), TRAINING))
+    return lambda actions: jnp.sum(inputs(actions) * weights)
+
+
+def _blocks(program, key, runs, chunk, progress=False):
+    """Yields program(keys) of blocks of runs, computed by as many threads as there are cores."""
+    blocks = -(-runs // chunk)
+    with ThreadPoolExecutor(cores()) as pool:
+        futures = [
+            pool.submit(lambda i: jax.tree.map(np.asarray, program(jr.fold_in(key, i))), i)
+            for i in range(blocks)
+        ]
+        try:
+            for future in tqdm(futures, unit="chunk", disable=not progress):
+                yield future.result()
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def _map_runs(function, losses, key, runs, chunk):
+    """function(losses, key) of each run, on the host: a pytree with runs in front."""
+
+    @jax.jit
+    def program(key):
+        return jax.vmap(lambda key: function(losses, key))(jr.split(key, min(chunk, runs)))
+
+    parts = list(_blocks(program, key, runs, min(chunk, runs)))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:runs], *parts)
+
+
+def _count_runs(is_hit, losses, key, runs, chunk, progress) -> int:
+    """In how many runs the event happens."""
+
+    @jax.jit
+    def program(key):
+        return jax.vmap(lambda key: is_hit(losses, key))(jr.split(key, chunk))
+
+    total, left = 0, runs
+    for hits in _blocks(program, key, runs, chunk, progress):
+        total += int(hits[:left].sum())
+        left -= min(left, chunk)
+    return total

@@ -1,0 +1,97 @@
+"""Mechanisms of prefix sums by themselves."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core import Learner, empty_report, full, no_privacy
+
+
+class Sensitivity(NamedTuple):
+    """Norms of the columns of C, of all releases together, and how far B C is from A."""
+
+    l1: float
+    l2: float
+    error: float
+
+
+def sensitivity(mechanism) -> Sensitivity:
+    """The exact sensitivity of a mechanism to one value, from its matrices in NumPy.
+
+    The releases are post-processing of C x + z. The largest L1 and L2 norm of a column of C are
+    what ``mechanism.sensitivity`` has to declare at least, provided that B C is A, the matrix of
+    prefix sums; ``error`` is the largest entry of |B C - A|.
+
+    Args:
+      mechanism: a Mechanism of a horizon of a few thousand at most: the matrices are dense.
+    """
+    decoder, encoder = mechanism.matrices()
+    norms = [np.linalg.norm(encoder, ord=p, axis=0).max(initial=0.0) for p in (1, 2)]
+    prefix = np.tri(mechanism.horizon, mechanism.horizon - 1, -1)
+    error = np.abs(decoder @ encoder - prefix).max(initial=0.0)
+    return Sensitivity(float(norms[0]), float(norms[1]), float(error))
+
+
+def releases(mechanism, privacy=None) -> Learner:
+    """The mechanism as a learner: what it is shown are values, its actions the released sums.
+
+    For audits of a mechanism by itself. The empty prefix is the first action.
+
+    Args:
+      mechanism: a Mechanism of values of any one shape.
+      privacy: what it is to be audited against; nothing by default.
+    """
+    return Learner(
+        init=mechanism.init,
+        step=mechanism.step,
+        feedback=full,
+        horizon=mechanism.horizon,
+        privacy=no_privacy() if privacy is None else privacy,
+        report=empty_report,
+    )
+
+
+def prefix_statistic(mechanism, noise, scale, change, *, round=1):
+    """The log-likelihood ratio of a mechanism's releases, where value ``round`` changes.
+
+    Gaussian noise: exact, linear with the weights (A e)^T (B B^T)^-1, which is all that there is to
+    know. Laplace noise on :func:`dpjax.mechanisms.tree`, and ``round`` 1: of the nodes of the first
+    value, which the prefixes 1, 2, 4, ... show one by one, sum of (|y - d| - |y|) / b with the
+    other values 0. Large where the changed value is in it.
+
+    Args:
+      mechanism: a Mechanism; its horizon at most a few thousand.
+      noise: "laplace" or "gaussian".
+      scale: of each draw.
+      change: d, what value ``round`` is on ``pair.losses`` more than on ``pair.others``; of the
+        shape of a value. All other values are 0.
+      round: 1 .. T - 1.
+
+    Returns:
+      A function of the releases, (T, *shape) -> ().
+    """
+    change = np.asarray(change, np.float64)
+    if noise == "laplace":
+        if round != 1:
+            raise ValueError(f"round must be 1 where noise is laplace, got {round}")
+        powers = 2 ** np.arange((mechanism.horizon - 1).bit_length())
+
+        def of_nodes(actions):
+            nodes = actions[powers]
+            moved = jnp.asarray(change, jnp.float32)
+            differences = jnp.abs(nodes) - jnp.abs(nodes - moved[None])
+            return jnp.sum(differences) / scale
+
+        return of_nodes
+    decoder, _ = mechanism.matrices()
+    shows = (np.arange(mechanism.horizon) >= round).astype(np.float64)
+    # The empty prefix is released without noise, and says nothing.
+    weights = np.linalg.pinv(decoder @ decoder.T) @ shows
+
+    def linear(actions):
+        flat = actions.reshape(mechanism.horizon, -1)
+        values = flat @ jnp.asarray(change.reshape(-1), jnp.float32)
+        return jnp.sum(values * jnp.asarray(weights, jnp.float32)) / scale**2
+
+    return linear

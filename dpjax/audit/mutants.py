@@ -1,0 +1,147 @@
+"""Learners with a mistake in their privacy, to see which check finds it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+from jax.extend.core import Literal
+
+from dpjax import interpret, noise
+from dpjax.batches import as_learner
+from dpjax.core import Learner
+
+SHARPER = 16
+
+
+def mutants(learner, losses) -> dict[str, Learner]:
+    """Copies of a learner, each with one mistake at its releases, by the name of the mistake.
+
+    - ``noise halved``: half the scale, as of a radius in place of a diameter.
+    - ``level missing``: the scale of an encoder of one level less (prefix sums of two or more).
+    - ``natural logarithm``: the scale times ln 2, as where levels are counted by ln T (the same).
+    - ``scale from data``: the scale grows with the value that it hides.
+    - ``noise reused``: one key for all rounds.
+    - ``noise forgotten``: what is to be hidden is released as it is (other than prefix sums).
+    - ``draws sharper``: probabilities to the power 16, for privacy that is the learner's own draws.
+
+    The first three change numbers only. A replay at the worst losses sees that to any precision,
+    an empirical audit from a factor of about 2 on.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      losses: as of a :class:`Pair`, for their shapes.
+
+    Returns:
+      Learners that declare what the original declares; none for a learner without releases.
+    """
+    learner = as_learner(learner)
+    sensitivities, kinds = [], set()
+    _survey(_traced_step(learner, losses), sensitivities, kinds)
+    found = {}
+    if kinds & {"laplace", "gaussian"}:
+        height = max(sensitivities, default=1.0)
+        found["noise halved"] = _scaled(0.5)
+        if height > 1.0:
+            # Of Laplace noise; Gaussian noise has the root of the levels.
+            levels = height if "laplace_prefix" in kinds else height * height
+            missing = (levels - 1.0) / levels
+            laplace = "laplace_prefix" in kinds
+            found["level missing"] = _scaled(missing if laplace else missing**0.5)
+            found["natural logarithm"] = _scaled(np.log(2.0) ** (1.0 if laplace else 0.5))
+        found["scale from data"] = _from_data
+    elif kinds:
+        found["draws sharper"] = _sharper
+    if kinds:
+        found["noise reused"] = _reused
+    if kinds and not sensitivities:
+        found["noise forgotten"] = _forgotten
+    return {name: _rewritten(learner, rewrite) for name, rewrite in found.items()}
+
+
+def _traced_step(learner, losses):
+    state, action = jax.eval_shape(learner.init, jr.key(0))
+    first = jax.eval_shape(lambda losses: jax.tree.map(lambda leaf: leaf[0], losses), losses)
+    seen = jax.eval_shape(learner.feedback, first, action)
+    return jax.make_jaxpr(learner.step)(state, jr.key(0), seen)
+
+
+def _survey(closed, sensitivities, kinds) -> None:
+    """The sensitivities of a program's mechanisms, and the names of its sites."""
+    for eqn in closed.jaxpr.eqns:
+        name = interpret.site(eqn)
+        if name is None:
+            for inner in interpret.programs(eqn):
+                _survey(inner, sensitivities, kinds)
+            continue
+        kinds.add(name)
+        if name.endswith("_prefix") and isinstance(eqn.invars[-1], Literal):
+            sensitivities.append(float(eqn.invars[-1].val))
+
+
+def _rewritten(learner, rewrite) -> Learner:
+    """The learner with (name, inputs) -> release in place of its releases."""
+
+    def changed(function):
+        def run(*arguments):
+            program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+
+            def visit(index, name, function, inputs):
+                del index, function
+                return [rewrite(name, inputs)], ()
+
+            outputs, _ = interpret.run(program, jax.tree.leaves(arguments), visit, loops=True)
+            return jax.tree.unflatten(jax.tree.structure(shape), outputs)
+
+        return run
+
+    return learner._replace(init=changed(learner.init), step=changed(learner.step))
+
+
+def _scaled(factor):
+    def rewrite(name, inputs):
+        if name.endswith("_prefix"):
+            release, key, value, scale, sensitivity = inputs
+            inputs = release, key, value, scale * jnp.float32(factor), sensitivity
+        elif name in ("laplace", "gaussian"):
+            key, value, scale = inputs
+            inputs = key, value, scale * jnp.float32(factor)
+        return getattr(noise, name)(*inputs)
+
+    return rewrite
+
+
+def _from_data(name, inputs):
+    if name.endswith("_prefix"):
+        release, key, value, scale, sensitivity = inputs
+        inputs = release, key, value, scale * (1.0 + jnp.max(jnp.abs(value))), sensitivity
+    elif name in ("laplace", "gaussian"):
+        key, value, scale = inputs
+        inputs = key, value, scale * (1.0 + jnp.max(jnp.abs(value)))
+    return getattr(noise, name)(*inputs)
+
+
+def _reused(name, inputs):
+    position = 1 if name.endswith("_prefix") else 0
+    key = inputs[position]
+    same = jr.wrap_key_data(jnp.zeros_like(jr.key_data(key)), impl=jr.key_impl(key))
+    return getattr(noise, name)(*inputs[:position], same, *inputs[position + 1 :])
+
+
+def _sharper(name, inputs):
+    key, probability = inputs
+    if name == "coin":
+        return noise.coin(key, probability)
+    powers = (probability / jnp.max(probability)) ** SHARPER
+    return noise.choose(key, powers / jnp.sum(powers))
+
+
+def _forgotten(name, inputs):
+    if name == "coin":
+        return inputs[1] >= 0.5
+    if name == "choose":
+        return jnp.argmax(inputs[1]).astype(jnp.int32)
+    if name.endswith("_prefix"):
+        return inputs[0]
+    value = jnp.asarray(inputs[1])
+    # As it comes out of a mechanism's draws: no noise.
+    return value

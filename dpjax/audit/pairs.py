@@ -1,0 +1,92 @@
+"""Neighbouring sequences of linear losses, random and extreme."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import _check
+
+
+class Pair(NamedTuple):
+    """Two neighbouring sequences: pytrees with a leading axis of T rounds, of which one differs."""
+
+    losses: Any
+    others: Any
+
+
+def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") -> Pair:
+    """Pairs of sequences of loss vectors from a set, at its extremes and within.
+
+    A quarter of the sequences is drawn within the set, the others from its extreme vectors. In
+    every second pair round 1 differs, which most releases can depend on; in the others any of the
+    rounds 1 .. T - 1 (the losses of round T act on nothing). The two vectors are those farthest
+    apart in a direction: all ones, one entry, two entries against each other (a common shift is
+    invisible on the simplex), or at random.
+
+    Args:
+      key: PRNG key.
+      horizon: T, at least 2.
+      losses: a :class:`dpjax.domains.LossSet`.
+      count: how many.
+      neighbours: "replace", or "zero_out": the other vector is 0.
+      unit: "round", or "entry": one entry of the vector differs.
+
+    Returns:
+      A Pair with leading axes (count, T).
+    """
+    horizon, count = _check.size(2, horizon=horizon), _check.size(1, count=count)
+    _check.one_of("replace", "zero_out", neighbours=neighbours)
+    _check.one_of("round", "entry", unit=unit)
+    dim = losses.dim
+
+    def one(key, index):
+        base_key, inner_key, direction_key, round_key, entry_key = jr.split(key, 5)
+        extreme = jax.vmap(losses.maximizer)(jr.normal(base_key, (horizon, dim)))
+        centre = jnp.asarray(losses.centre, jnp.float32)
+        mixed = jr.uniform(inner_key, (horizon, 1))
+        within = jax.vmap(losses.clip)(centre + mixed * (extreme - centre))
+        base = jnp.where(index % 4 == 3, within, extreme)
+        entry = jr.randint(entry_key, (), 0, dim)
+        one_hot = (jnp.arange(dim) == entry).astype(jnp.float32)
+        against = one_hot - jnp.roll(one_hot, 1)
+        # One dimension has no entry against which another could go.
+        against = one_hot if dim == 1 else against
+        random = jr.normal(direction_key, (dim,))
+        kinds = jnp.stack([jnp.ones(dim, jnp.float32), one_hot, against, random])
+        direction = kinds[(index // 2) % 4]
+        changed = losses.maximizer(direction)
+        other = losses.maximizer(-direction)
+        if neighbours == "zero_out":
+            other = jnp.zeros_like(changed)
+        if unit == "entry":
+            other = jnp.where(jnp.arange(dim) == entry, other, changed)
+        at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
+        here = (jnp.arange(horizon) == at)[:, None]
+        return Pair(jnp.where(here, changed[None], base), jnp.where(here, other[None], base))
+
+    return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
+
+
+def check_neighbours(pair) -> int:
+    """The number of rounds of a Pair; refuses what are no neighbours, unless traced."""
+    sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
+    shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
+    if shapes[0] != shapes[1] or not shapes[0] or not all(shape for shape, _ in shapes[0]):
+        raise ValueError(
+            "pair: losses and others must be alike in shape and dtype, with an axis of rounds"
+        )
+    rounds = {shape[0] for shape, _ in shapes[0]}
+    if len(rounds) != 1:
+        raise ValueError(f"pair: the axes of rounds differ in length, {sorted(rounds)}")
+    (rounds,) = rounds
+    if not any(isinstance(leaf, jax.core.Tracer) for side in sides for leaf in side):
+        differ = np.zeros(rounds, bool)
+        for ours, theirs in zip(*sides, strict=True):
+            unequal = np.asarray(ours) != np.asarray(theirs)
+            differ |= unequal.reshape(rounds, -1).any(axis=1)
+        if differ.sum() != 1:
+            raise ValueError(f"pair: neighbours differ in one round, these in {differ.sum()}")
+    return rounds
