@@ -1,11 +1,11 @@
-"""The command line: ``dpjax list``, ``dpjax run`` and ``dpjax reproduce``."""
+"""The command line: ``dpjax list``, ``run``, ``reproduce`` and ``audit``."""
 
 import argparse
 import inspect
 import sys
 
 from dpjax import environments, experiments, learners, mechanisms
-from dpjax.experiments import losses
+from dpjax.experiments import audits, losses
 
 
 def main(arguments=None) -> int:
@@ -58,6 +58,19 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument("paper", choices=papers)
     reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
     reproduce.add_argument("--out", metavar="DIR", help="default results/PAPER")
+
+    audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
+    audit.set_defaults(command=_audit)
+    audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
+    audit.add_argument("--all", action="store_true", help="every learner")
+    audit.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="default 1")
+    audit.add_argument(
+        "--runs", type=int, default=audits.RUNS, metavar="N",
+        help=f"counted runs of each sequence (default {audits.RUNS})",
+    )  # fmt: skip
+    audit.add_argument(
+        "--out", default="results/audit", metavar="DIR", help="default results/audit"
+    )
     return parser
 
 
@@ -102,6 +115,14 @@ def _run(options) -> None:
             seed=options.seed,
         )
     )
+    print(f"\nWritten to {options.out}.")
+
+
+def _audit(options) -> None:
+    if bool(options.learner) == options.all:
+        raise ValueError("audit: name learners, or say --all")
+    names = None if options.all else options.learner
+    print(audits.run(names, options.out, epsilon=options.epsilon, runs=options.runs))
     print(f"\nWritten to {options.out}.")
 
 

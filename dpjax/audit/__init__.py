@@ -13,11 +13,14 @@ from a reproducible generator.
 """
 
 from dpjax.audit.epsilon import (
+    SELECTION,
+    TRAINING,
     Bound,
     bound_from_counts,
     clopper_pearson,
     epsilon,
     gaussian_from_counts,
+    most_visible,
     play,
 )
 from dpjax.audit.mechanisms import Sensitivity, prefix_statistic, releases, sensitivity
@@ -26,6 +29,8 @@ from dpjax.audit.pairs import Pair, pairs
 from dpjax.audit.replay import Replay, replay, spent
 
 __all__ = [
+    "SELECTION",
+    "TRAINING",
     "Bound",
     "Pair",
     "Replay",
@@ -34,6 +39,7 @@ __all__ = [
     "clopper_pearson",
     "epsilon",
     "gaussian_from_counts",
+    "most_visible",
     "mutants",
     "pairs",
     "play",

@@ -56,6 +56,50 @@ def play(learner, losses, key):
     )
 
 
+def most_visible(learner, pairs, key, *, runs=1024) -> int:
+    """The index of the pair whose two sequences the mean actions tell apart best.
+
+    By the sum of squared z-scores over everything that is seen of a run. For choosing a pair to
+    attack; choose it with another key than the attack's.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      pairs: a :class:`dpjax.audit.Pair` with leading axes (count, T).
+      key: PRNG key.
+      runs: of each sequence.
+    """
+    keys = jr.split(key, runs)
+
+    def moments(losses):
+        columns = jax.vmap(lambda key: _columns(play(learner, losses, key)))(keys)
+        return jnp.mean(columns, axis=0), jnp.var(columns, axis=0)
+
+    @jax.jit
+    @jax.vmap
+    def distance(pair):
+        (ours, our_variance), (theirs, their_variance) = map(moments, pair)
+        variance = our_variance + their_variance
+        return jnp.sum(jnp.where(variance > 0.0, jnp.square(ours - theirs) / variance, 0.0))
+
+    return int(np.argmax(distance(pairs)))
+
+
+def _columns(actions):
+    """Everything that is seen of a run as one vector, arms as their index and its square."""
+    columns = []
+    for leaf in _seen(actions):
+        columns.append(leaf.astype(jnp.float32).reshape(-1))
+        if jnp.issubdtype(leaf.dtype, jnp.integer):
+            columns.append(jnp.square(columns[-1]))
+    return jnp.concatenate(columns)
+
+
+def _seen(actions) -> list:
+    """The arrays of a run's actions; the key of a randomized policy tells nothing."""
+    leaves = jax.tree.leaves(actions)
+    return [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
+
+
 def clopper_pearson(hits, runs, error):
     """Lower and upper bound on a probability, each missed with probability at most ``error``.
 
@@ -104,9 +148,7 @@ def gaussian_from_counts(hits, misses, runs, *, confidence=0.95):
 def _vector(actions, arms):
     """A run's actions as one vector: arms as one-hot vectors, real numbers as they are."""
     columns = []
-    for leaf in jax.tree.leaves(actions):
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            continue
+    for leaf in _seen(actions):
         whole = jnp.issubdtype(leaf.dtype, jnp.integer)
         values = jax.nn.one_hot(leaf, arms) if whole else leaf.astype(jnp.float32)
         columns.append(values.reshape(-1))
@@ -258,12 +300,7 @@ def _trained(learner, pair, key, chunk):
     sides = [
         _map_runs(run, side, jr.fold_in(key, i), TRAINING, chunk) for i, side in enumerate(pair)
     ]
-    indices = [
-        leaf
-        for leaf in jax.tree.leaves(sides)
-        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        and jnp.issubdtype(leaf.dtype, jnp.integer)
-    ]
+    indices = [leaf for leaf in _seen(sides) if jnp.issubdtype(leaf.dtype, jnp.integer)]
     arms = 1 + max((int(leaf.max()) for leaf in indices), default=0)
     x = np.concatenate([jax.vmap(lambda run: _vector(run, arms))(side) for side in sides])
     mean, spread = x.mean(axis=0), x.std(axis=0)

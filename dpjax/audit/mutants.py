@@ -113,10 +113,10 @@ def _scaled(factor):
 def _from_data(name, inputs):
     if name.endswith("_prefix"):
         release, key, value, scale, sensitivity = inputs
-        inputs = release, key, value, scale * (1.0 + jnp.max(jnp.abs(value))), sensitivity
+        inputs = release, key, value, scale * jnp.exp(jnp.mean(value)), sensitivity
     elif name in ("laplace", "gaussian"):
         key, value, scale = inputs
-        inputs = key, value, scale * (1.0 + jnp.max(jnp.abs(value)))
+        inputs = key, value, scale * jnp.exp(jnp.mean(value))
     return getattr(noise, name)(*inputs)
 
 

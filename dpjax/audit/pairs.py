@@ -45,10 +45,10 @@ def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") ->
     def one(key, index):
         base_key, inner_key, direction_key, round_key, entry_key = jr.split(key, 5)
         extreme = jax.vmap(losses.maximizer)(jr.normal(base_key, (horizon, dim)))
-        centre = jnp.asarray(losses.centre, jnp.float32)
+        centre = jnp.asarray(losses.centre, jnp.float32)[None]
         mixed = jr.uniform(inner_key, (horizon, 1))
-        within = jax.vmap(losses.clip)(centre + mixed * (extreme - centre))
-        base = jnp.where(index % 4 == 3, within, extreme)
+        within = centre + mixed * (extreme - centre)
+        base = jnp.where(index % 4 == 3, jax.vmap(losses.clip)(within), extreme)
         entry = jr.randint(entry_key, (), 0, dim)
         one_hot = (jnp.arange(dim) == entry).astype(jnp.float32)
         against = one_hot - jnp.roll(one_hot, 1)

@@ -1,0 +1,371 @@
+"""Audits: mechanisms with a known epsilon, learners on worst pairs, learners with mistakes."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, domains, learners, mechanisms, noise, privacy
+from dpjax.audit import Pair
+from dpjax.core import Learner, bandit, empty_report, full, no_privacy
+from dpjax.experiments import audits
+
+RUNS = 2**17
+
+
+def declared(epsilon, delta=0.0):
+    return no_privacy()._replace(epsilon=epsilon, delta=delta)
+
+
+# Mechanisms whose epsilon is known ------------------------------------------------------------
+
+
+def randomized_response(epsilon):
+    """Its second action is the first loss, 0 or 1, told the truth with odds e^epsilon."""
+
+    def step(state, key, loss):
+        truth = noise.coin(key, jnp.where(loss[0] > 0.5, 1.0, jnp.exp(epsilon)) /
+                           (1.0 + jnp.exp(epsilon)))  # fmt: skip
+        return state, truth.astype(jnp.int32)
+
+    # A coin of probability e^epsilon / (1 + e^epsilon) or 1 / (1 + e^epsilon).
+    zero = jnp.zeros((), jnp.int32)
+    return Learner(lambda key: ((), zero), step, full, 2, declared(epsilon), empty_report)
+
+
+BITS = Pair(jnp.zeros((2, 1)), jnp.zeros((2, 1)).at[0].set(1.0))
+
+
+def tree_and_pair(height, law, epsilon=1.0, delta=0.0):
+    """A tree of that height as a learner, its worst pair, and the best statistic there is."""
+    horizon = 2 ** (height - 1) + 1
+    norm = {"laplace": 0, "gaussian": 1}[law]
+    sensitivity = mechanisms.tree(horizon, (), scale=0.0).sensitivity[norm]
+    scale = sensitivity / epsilon
+    mechanism = mechanisms.tree(horizon, (), scale=scale, noise=law)
+    learner = audit.releases(mechanism, declared(epsilon, delta))
+    pair = Pair(jnp.zeros(horizon).at[0].set(1.0), jnp.zeros(horizon))
+    return learner, pair, audit.prefix_statistic(mechanism, law, scale, 1.0)
+
+
+@pytest.mark.parametrize("height", [1, 2, 4])
+def test_lower_bound_of_a_laplace_tree_is_near_its_epsilon_and_below(height):
+    learner, pair, statistic = tree_and_pair(height, "laplace")
+    bound = audit.epsilon(learner, pair, jr.key(0), runs=RUNS, statistic=statistic, progress=False)
+    assert 0.8 < bound.epsilon <= 1.0
+
+
+def test_a_trained_statistic_is_nearly_as_good():
+    learner, pair, _ = tree_and_pair(2, "laplace")
+    bound = audit.epsilon(learner, pair, jr.key(0), runs=RUNS, progress=False)
+    assert 0.75 < bound.epsilon <= 1.0
+
+
+def test_lower_bounds_of_a_gaussian_tree_stay_below_its_curve():
+    """epsilon at delta, and mu, of one Gaussian mechanism with mu = 1."""
+    delta = 1e-2
+    learner, pair, statistic = tree_and_pair(3, "gaussian", 1.0, delta)
+    bound = audit.epsilon(
+        learner, pair, jr.key(0), runs=RUNS, delta=delta, statistic=statistic, progress=False
+    )
+    true = float(privacy.gaussian_epsilon(1.0, delta))
+    assert 0.8 * true < bound.epsilon <= true
+    mu = audit.gaussian_from_counts(bound.hits, bound.misses, bound.runs)
+    assert 0.8 < mu <= 1.0
+
+
+def test_randomized_response_in_replay_and_attack():
+    learner = randomized_response(1.0)
+    replayed = audit.replay(learner, BITS, jr.key(0))
+    assert float(replayed.pure) == pytest.approx(1.0, abs=1e-5)
+    assert int(replayed.touched) == 1
+    bound = audit.epsilon(learner, BITS, jr.key(0), runs=RUNS, progress=False)
+    assert 0.9 < bound.epsilon <= 1.0
+
+
+def test_half_the_noise_is_found_by_an_attack():
+    learner, pair, statistic = tree_and_pair(2, "laplace")
+    mutant = audit.mutants(learner, pair.losses)["noise halved"]
+    bound = audit.epsilon(mutant, pair, jr.key(0), runs=RUNS, statistic=statistic, progress=False)
+    assert 1.5 < bound.epsilon <= 2.0
+
+
+def test_coverage_of_the_bound_over_repeated_audits():
+    """Of bounds at confidence 0.9 on an event of exactly e^1 odds few exceed 1."""
+    p = np.e / (1.0 + np.e)
+    rng = np.random.default_rng(0)
+    runs, audits_made = 2000, 4000
+    bounds = audit.bound_from_counts(
+        rng.binomial(runs, p, audits_made), rng.binomial(runs, 1 - p, audits_made), runs,
+        confidence=0.9,
+    )  # fmt: skip
+    wrong = int((bounds > 1.0).sum())
+    # No more than 1 in 10, and the bound is not idle either.
+    assert stats.binomtest(wrong, audits_made, 0.1, alternative="greater").pvalue > 1e-3
+    assert bounds.mean() > 0.85
+    # One standard error below is no bound of that confidence.
+    naive = np.log(p * runs - 0.0) - np.log((1 - p) * runs)
+    assert naive == pytest.approx(1.0)
+
+
+def test_clopper_pearson_against_its_definition():
+    low, high = audit.clopper_pearson(7, 20, 0.05)
+    assert stats.binom.sf(6, 20, low) == pytest.approx(0.05)
+    assert stats.binom.cdf(7, 20, high) == pytest.approx(0.05)
+    assert audit.clopper_pearson(0, 20, 0.05)[0] == 0.0
+    assert audit.clopper_pearson(20, 20, 0.05)[1] == 1.0
+
+
+# Mechanisms, exactly ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in mechanisms.__all__ if n != "exact"])
+@pytest.mark.parametrize("horizon", [2, 9, 33])
+def test_declared_sensitivity_is_that_of_the_matrices(name, horizon):
+    mechanism = getattr(mechanisms, name)(horizon, (), scale=1.0)
+    exact = audit.sensitivity(mechanism)
+    # A factorization whose parameters were fitted is normalized to 1 within rounding.
+    assert exact.l1 <= mechanism.sensitivity[0] * (1 + 1e-6)
+    assert exact.l2 <= mechanism.sensitivity[1] * (1 + 1e-6)
+    assert exact.error < 1e-6
+    if name == "tree":
+        assert mechanism.sensitivity == pytest.approx((exact.l1, exact.l2))
+        fewer = mechanism._replace(sensitivity=(exact.l1 - 1.0, exact.l2))
+        assert exact.l1 > fewer.sensitivity[0]
+
+
+# Learners --------------------------------------------------------------------------------------
+
+
+CASES = [(name, domain) for name in learners.__all__ for domain in audits.domains_of(name)]
+FEW = 32
+
+
+@cache
+def subject(name, domain, **keywords):
+    return audits.subject(name, domain, 1.0, count=FEW, **keywords)
+
+
+@pytest.mark.parametrize(("name", "domain"), CASES)
+def test_no_learner_spends_more_than_it_declares(name, domain):
+    learner, pairs = subject(name, domain)
+    if not np.isfinite(float(learner.privacy.epsilon)):
+        pytest.skip("declares nothing")
+    verdict = audits.replays(learner, pairs)
+    assert not verdict.failed
+
+
+# The worst of the pairs is worth all that is declared, so that any smaller scale would show.
+TIGHT = ["dp_exp3_lap", "successive_elimination", "dp_ucb", "lazy_ucb", "ftrl", "ftpl", "exp2"]
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_the_worst_pair_uses_all_that_is_declared(name):
+    domain = audits.domains_of(name)[-1]
+    learner, pairs = subject(name, domain)
+    spent = audits.replays(learner, pairs).spent.max()
+    assert spent == pytest.approx(float(learner.privacy.epsilon), rel=1e-3)
+
+
+def survivors(name, domain):
+    learner, pairs = subject(name, domain)
+    losses = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    mutants = audit.mutants(learner, losses)
+    return [
+        mistake for mistake, mutant in mutants.items() if not audits.replays(mutant, pairs).failed
+    ], len(mutants)
+
+
+@pytest.mark.parametrize("case", [("ftrl", "ball"), ("successive_elimination", ""), ("hedge", "")])
+def test_every_mutant_is_caught(case):
+    left, count = survivors(*case)
+    assert count >= 3
+    assert left == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "domain"), CASES)
+def test_every_mutant_of_every_learner_is_caught(name, domain):
+    learner, _ = subject(name, domain)
+    if not np.isfinite(float(learner.privacy.epsilon)):
+        pytest.skip("declares nothing")
+    left, count = survivors(name, domain)
+    assert count >= 3
+    assert left == []
+
+
+def test_printed_scale_of_agarwal_and_singh_has_twice_its_epsilon_under_replacement():
+    """On losses symmetric around 0, where a replaced loss moves by the diameter."""
+    learner, pairs = subject("ftrl", "ball", calibration="printed")
+    spent = audits.replays(learner, pairs).spent.max()
+    assert spent == pytest.approx(2.0 * float(learner.privacy.epsilon), rel=1e-3)
+    # On losses in [0, 1], or where a round is zeroed out, it is right.
+    on_simplex = subject("ftrl", "simplex", calibration="printed")
+    assert not audits.replays(*on_simplex).failed
+    zero_out = audits.build(
+        "ftrl", "ball", audits.HORIZON, 1.0, calibration="printed", neighbours="zero_out"
+    )
+    pairs = audit.pairs(
+        jr.key(0), audits.HORIZON, domains.ball(audits.ARMS).losses, FEW, neighbours="zero_out"
+    )
+    assert not audits.replays(zero_out, pairs).failed
+
+
+# What replay sees ------------------------------------------------------------------------------
+
+
+def learner_of(step, horizon=4, state=0.0, epsilon=1.0):
+    start = jnp.asarray(state, jnp.float32), jnp.zeros((), jnp.float32)
+    return Learner(lambda key: start, step, bandit_of_first, horizon, declared(epsilon),
+                   empty_report)  # fmt: skip
+
+
+def bandit_of_first(loss, action):
+    del action
+    return bandit(loss, jnp.int32(0))
+
+
+CHANGED = Pair(jnp.zeros((4, 2)), jnp.zeros((4, 2)).at[1].set(1.0))
+
+
+def test_a_leak_beside_the_noise_shows_in_the_actions():
+    def honest(state, key, loss):
+        release = noise.laplace(key, loss, 1.0)
+        return state, release
+
+    def leaking(state, key, loss):
+        return state, noise.laplace(key, loss, 1.0) + 0.1 * loss
+
+    assert bool(audit.replay(learner_of(honest), CHANGED, jr.key(0)).same_actions)
+    assert not bool(audit.replay(learner_of(leaking), CHANGED, jr.key(0)).same_actions)
+
+
+def test_noise_that_is_not_used_costs_nothing_and_all_uses_add_up():
+    def masked(state, key, loss):
+        release = noise.laplace(key, state + loss, 1.0)
+        due = loss < -1.0
+        return state + loss, jnp.where(due, release, 0.0)
+
+    def every_round(state, key, loss):
+        return state + loss, noise.laplace(key, state + loss, 1.0)
+
+    replayed = audit.replay(learner_of(masked), CHANGED, jr.key(0))
+    assert float(replayed.pure) == 0.0 and int(replayed.touched) == 0
+    # The sum differs after rounds 2 and 3; the action after round 4 is not played.
+    replayed = audit.replay(learner_of(every_round), CHANGED, jr.key(0))
+    assert float(replayed.pure) == 2.0 and int(replayed.touched) == 2
+    assert float(replayed.rho) == 1.0
+
+
+def test_gaussian_noise_adds_up_in_zcdp():
+    def gaussian(state, key, loss):
+        return state + loss, noise.gaussian(key, state + loss, 2.0)
+
+    replayed = audit.replay(learner_of(gaussian), CHANGED, jr.key(0))
+    assert float(replayed.rho) == pytest.approx(2 * 0.5 / 4.0)
+    assert float(audit.spent(replayed, 0.0)) == np.inf
+    exact = float(privacy.gaussian_epsilon(0.5**0.5, 1e-3))
+    assert float(audit.spent(replayed, 1e-3)) == pytest.approx(exact, rel=1e-5)
+
+
+def test_releases_in_branches_are_seen_where_they_are_taken():
+    def branching(state, key, loss):
+        release = jax.lax.cond(
+            state > 0.5,
+            lambda: noise.laplace(key, 3.0 * loss, 1.0),
+            lambda: noise.laplace(key, 2.0 * loss, 1.0),
+        )
+        return state + 1.0, release
+
+    # The change is in round 2, where state is 1.
+    replayed = audit.replay(learner_of(branching), CHANGED, jr.key(0))
+    assert float(replayed.pure) == 3.0 and bool(replayed.same_actions)
+
+
+def test_data_in_keys_and_scales_is_found():
+    def keyed(state, key, loss):
+        key = jr.fold_in(key, (loss > 0.5).astype(jnp.int32))
+        return state, noise.laplace(key, loss, 1.0)
+
+    def scaled(state, key, loss):
+        return state, noise.laplace(key, loss, 1.0 + loss)
+
+    assert not bool(audit.replay(learner_of(keyed), CHANGED, jr.key(0)).same_keys)
+    assert not bool(audit.replay(learner_of(scaled), CHANGED, jr.key(0)).same_scales)
+
+
+def test_a_key_that_draws_twice_is_found_and_two_that_do_not_are_not():
+    def twice(state, key, loss):
+        return state, noise.laplace(key, loss, 1.0) + noise.laplace(key, 0.0 * loss, 1.0)
+
+    def once(state, key, loss):
+        first, second = jr.split(key)
+        return state, noise.laplace(first, loss, 1.0) + noise.laplace(second, 0.0 * loss, 1.0)
+
+    assert not bool(audit.replay(learner_of(twice), CHANGED, jr.key(0)).fresh_keys)
+    assert bool(audit.replay(learner_of(once), CHANGED, jr.key(0)).fresh_keys)
+
+
+# Pairs and bad input ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "zero_out"])
+@pytest.mark.parametrize("unit", ["round", "entry"])
+@pytest.mark.parametrize("name", ["simplex", "ball"])
+def test_pairs_are_neighbours_within_the_set_and_reach_its_diameters(neighbours, unit, name):
+    losses = audits.DOMAINS[name].losses
+    pairs = audit.pairs(jr.key(0), 8, losses, 64, neighbours=neighbours, unit=unit)
+    change = np.asarray(pairs.losses - pairs.others)
+    assert (np.any(change != 0.0, axis=2).sum(axis=1) <= 1).all()
+    assert not change[:, -1].any()
+    within = jax.vmap(jax.vmap(losses.clip))(pairs.losses)
+    np.testing.assert_allclose(within, pairs.losses, atol=1e-6)
+    sizes = np.abs(change).sum(axis=(1, 2)), np.sqrt(np.square(change).sum(axis=(1, 2)))
+    largest = domains.sensitivity(losses, neighbours, unit)
+    for size, bound in zip(sizes, largest, strict=True):
+        assert size.max() <= bound * (1 + 1e-5)
+        if unit == "round":
+            assert size.max() == pytest.approx(bound, rel=1e-5)
+
+
+def test_bad_input_is_named():
+    learner, pair, _ = tree_and_pair(2, "laplace")
+    attack = partial(audit.epsilon, progress=False)
+    zeros = jnp.zeros(3)
+    with pytest.raises(ValueError, match="neighbours differ in one round, these in 0"):
+        audit.replay(learner, Pair(zeros, zeros), jr.key(0))
+    with pytest.raises(ValueError, match="these in 3"):
+        attack(learner, Pair(zeros, zeros + 1.0), jr.key(0))
+    with pytest.raises(ValueError, match="alike in shape"):
+        audit.replay(learner, Pair(zeros, jnp.zeros(2)), jr.key(0))
+    long = Pair(jnp.zeros(9), jnp.zeros(9).at[0].set(1.0))
+    for call in (audit.replay, attack):
+        with pytest.raises(ValueError, match="9 rounds are more than the horizon, 3"):
+            call(learner, long, jr.key(0))
+    with pytest.raises(ValueError, match="delta must be 0"):
+        attack(learner, pair, jr.key(0), delta=1e-3)
+    with pytest.raises(ValueError, match="delta must be in"):
+        attack(learner, pair, jr.key(0), delta=-1.0)
+    with pytest.raises(ValueError, match="confidence"):
+        attack(learner, pair, jr.key(0), confidence=1.0)
+    with pytest.raises(ValueError, match="runs"):
+        attack(learner, pair, jr.key(0), runs=0)
+    with pytest.raises(ValueError, match="round must be 1"):
+        mechanism = mechanisms.tree(4, (), scale=1.0)
+        audit.prefix_statistic(mechanism, "laplace", 1.0, 1.0, round=2)
+
+
+def test_the_table_of_audits(tmp_path):
+    printed = audits.run(["dp_klucb", "ucb1"], tmp_path, runs=1000, count=8, progress=False)
+    assert "4 of 4 caught" in printed and "nothing declared" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "audit.csv", "audit_mutants.csv", "audit.png", "audit.pdf", "parameters.json",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="there is no 'exp4'"):
+        audits.run(["exp4"], tmp_path)
+    with pytest.raises(ValueError, match="epsilon must be a finite number"):
+        audits.run(["ftrl"], tmp_path, epsilon=float("inf"))
