@@ -17,6 +17,20 @@ def laplace(key, value, scale):
     return value + jnp.asarray(scale, value.dtype) * jr.laplace(key, value.shape, value.dtype)
 
 
+def laplace_sum(key, value, scale, count):
+    """``value`` plus the sum of ``count`` independent Laplace draws of that scale.
+
+    A Laplace variable is Gaussian with the variance 2 E scale^2 for an exponential E; their sum has
+    the variance 2 G scale^2 for a Gamma variable G of shape count. Where count is large float32
+    distorts the tails of G, and G hardly differs from count.
+    """
+    value, count = jnp.asarray(value), jnp.asarray(count)
+    gamma_key, normal_key = jr.split(key)
+    mixed = jr.gamma(gamma_key, count.astype(value.dtype), value.shape, value.dtype)
+    draw = jnp.sqrt(2.0 * mixed) * jr.normal(normal_key, value.shape, value.dtype)
+    return value + jnp.asarray(scale, value.dtype) * draw
+
+
 def gaussian(key, value, scale):
     """``value`` plus independent Gaussian noise of standard deviation ``scale``."""
     value = jnp.asarray(value)

@@ -185,6 +185,9 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
         if "domain" in parameters:
             # It plays a probability vector; an arm is drawn from that.
             learner = sample_arms(factory(horizon, domains.simplex(arms), **level))
+        elif "actions" in parameters:
+            # Arms that tell nothing of each other.
+            learner = factory(horizon, np.eye(arms), **level)
         else:
             learner = factory(horizon, arms, **level)
         return learner, environment
