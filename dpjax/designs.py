@@ -173,7 +173,7 @@ def g_optimal(actions, active=None, *, ratio=2.0):
       ratio: above 1, a Python float.
 
     Returns:
-      (K,) float32, which sum to 1.
+      (K,) float32, which sum to 1. Of actions that are all 0 one has all the weight.
 
     Reference: Kiefer & Wolfowitz 1960; Khachiyan 1996; Kumar & Yildirim 2005 for the start.
     """
@@ -199,7 +199,10 @@ def g_optimal(actions, active=None, *, ratio=2.0):
         index, _, _, leverage = carry
         return (index < most) & (jnp.max(leverage) > ratio * rank)
 
-    weights = basis.astype(points.dtype) / jnp.maximum(rank, 1.0)
+    # Where all are 0 the basis is empty.
+    active = jnp.ones(len(basis), bool) if active is None else active
+    start = jnp.where(rank > 0.0, basis, active & (jnp.cumsum(active, dtype=jnp.int32) == 1))
+    weights = start.astype(points.dtype) / jnp.maximum(rank, 1.0)
     spread = rank * jnp.eye(actions.shape[1], dtype=points.dtype)
     leverage = rank * jnp.sum(points * points, axis=1)
     start = (jnp.zeros((), jnp.int32), weights, spread, leverage)

@@ -21,7 +21,7 @@ ALLOWED = {
     "privacy": {"core", "_check"},
     "_check": {"core"},
     "statistics": {"core", "_check"},
-    "bounds": {"core", "_check"},
+    "bounds": {"core", "designs", "_check"},
     "plot": {"core", "_check"},
     "mechanisms": {"core", "noise", "_check"},
     "arm_sums": {"core", "_check"},
