@@ -57,7 +57,7 @@ def on_sphere(arms, dim, seed) -> Instance:
 
 
 def on_net(zeta) -> Instance:
-    """A zeta-net of the circle, and theta half-way between two of its points, which is the worst."""
+    """A zeta-net of the circle, and theta half-way between two points of it: the worst place."""
     actions = designs.circle_net(zeta)
     angle = np.pi / len(actions)
     return Instance(actions, np.array([np.cos(angle), np.sin(angle)]))

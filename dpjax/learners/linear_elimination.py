@@ -172,7 +172,7 @@ def linear_elimination(
     local = model == "local"
 
     def begin(key, phase, active, estimates, left):
-        """A phase with ``left`` rounds to go; its first batch."""
+        """A phase with ``left`` rounds to go, before its first batch."""
         # In float32, for the phase may have more rounds than every int32.
         weights = designs.g_optimal(points, active)
         wanted = jnp.ceil(weights * phase_length(phase, horizon))
@@ -183,8 +183,7 @@ def linear_elimination(
         to_the_end = jnp.where(jnp.arange(arms) == best, left, 0)
         pulls = jnp.where(last, to_the_end, jnp.minimum(wanted, horizon).astype(jnp.int32))
         none, nobody = jnp.zeros(arms, jnp.float32), jnp.zeros((), jnp.int32)
-        state = LinearEliminationState(phase, active, pulls, pulls > 0, none, nobody, last, left)
-        return next_arm(key, state)
+        return LinearEliminationState(phase, active, pulls, pulls > 0, none, nobody, last, left)
 
     def next_arm(key, state):
         arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
@@ -194,7 +193,8 @@ def linear_elimination(
 
     def init(key):
         none = jnp.zeros(arms, jnp.float32)
-        return begin(key, jnp.int32(1), jnp.ones(arms, bool), none, jnp.int32(horizon))
+        everyone = jnp.ones(arms, bool)
+        return next_arm(key, begin(key, jnp.int32(1), everyone, none, jnp.int32(horizon)))
 
     def evaluate(state):
         """Estimates of <theta, a> and gamma_a of the phase, (K,) each."""
@@ -235,9 +235,9 @@ def linear_elimination(
         phase = state.phase + (~state.last).astype(jnp.int32)
         left = state.left - jnp.sum(state.pulls)
         following = begin(order_key, phase, keep, estimates, left)
-        same = next_arm(order_key, state)
         more = jnp.any(state.waiting)
-        return jax.tree.map(lambda a, b: jnp.where(more, a, b), same, following)
+        state = jax.tree.map(lambda a, b: jnp.where(more, a, b), state, following)
+        return next_arm(order_key, state)
 
     declared = one_release(epsilon)
     if local:

