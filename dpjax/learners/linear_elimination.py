@@ -152,8 +152,9 @@ def linear_elimination(
 
     Regret: with probability 1 - 1 / T no estimate is off by more than gamma, but for "printed",
     whose coefficient of ln(4 |A_i| T^2) / epsilon is below what Chernoff's bound gives. An arm of
-    phase i then has a gap of at most 4 gamma_(i-1): O(sqrt(d T ln(K T)) + d^2 ln(K T) / epsilon)
-    (:func:`dpjax.bounds.linear_elimination`), for "local" O(sqrt(d T ln(K T)) (1 + 1 / epsilon)).
+    phase i then has a gap of at most 4 gamma_(i-1): O(sqrt(d T ln(K T)) + d (d + ln(K T)) ln T /
+    epsilon) (:func:`dpjax.bounds.linear_elimination`), for "local"
+    O(sqrt(d T ln(K T)) (1 + 1 / epsilon)).
 
     Reference: Hanna, Girgis, Fragouli & Diggavi, "Differentially private stochastic linear bandits:
     (almost) for free", 2022, as in Chari's survey, whose gamma we read as printed_radius: it

@@ -424,6 +424,9 @@ def test_arms_that_did_not_play_are_judged_by_the_others(monkeypatch, in_order):
     state, played = one_phase(learner, [2.0, 0.0])
     assert played[:2] == [(0, 8), (1, 8)]
     np.testing.assert_array_equal(state.active, [False, True, True, False])
+    # The next phase starts with nothing.
+    assert (state.phase, state.left) == (2, 1000 - 16)
+    np.testing.assert_array_equal(state.sums, 0.0)
 
 
 def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
