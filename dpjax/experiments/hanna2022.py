@@ -1,7 +1,8 @@
 """Hanna et al. 2022, linear elimination: what privacy costs over vectors, to 1e9 rounds.
 
-Chari's survey, by which we know the algorithm, has no experiment; this makes one. Vectors on the unit sphere,
-rewards <theta, a> in [-1, 1] as losses (1 - <theta, a>) / 2, T = 1e8 a batch at a time.
+Chari's survey, by which we know the algorithm, has no experiment; this makes one. Vectors on
+the unit sphere, rewards <theta, a> in [-1, 1] as losses (1 - <theta, a>) / 2, T = 1e8 a batch at a
+time.
 """
 
 import platform
