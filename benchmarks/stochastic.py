@@ -29,6 +29,8 @@ from scipy.special import zeta
 from dpjax import environments, learners, privacy, simulate, simulate_batches, sweep
 
 MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)
+# Linear around 1/2: of theta = (1/4, 0).
+ACTIONS = ((-1.0, 0.3), (-0.5, -0.6), (0.0, 0.9), (0.5, -0.6), (1.0, 0.3))
 HORIZON, TRIALS = 4096, 2048
 LONG, LONG_TRIALS = 50_000_000, 1000
 REPEATS = 3
@@ -37,7 +39,10 @@ IN_C = (
     "ucb1", "kl_ucb", "thompson", "lazy_ucb", "lazy_thompson", "dp_ucb", "dp_ucb_bound",
     "dp_ucb_int", "successive_elimination",
 )  # fmt: skip
-BY_BATCHES = ("successive_elimination", "adap_ucb", "adap_klucb", "dp_klucb", "dp_imed")
+BY_BATCHES = (
+    "successive_elimination", "adap_ucb", "adap_klucb", "dp_klucb", "dp_imed",
+    "linear_elimination",
+)  # fmt: skip
 
 
 def compile_loops():
@@ -60,11 +65,13 @@ def compile_loops():
 def game_of(name, horizon):
     """A function of epsilon; learners without one ignore it."""
     factory = getattr(learners, name)
-    private = "epsilon" in inspect.signature(factory).parameters
+    parameters = inspect.signature(factory).parameters
+    private = "epsilon" in parameters
+    arms = ACTIONS if "actions" in parameters else len(MEANS)
 
     def game(epsilon):
         arguments = {"epsilon": epsilon} if private else {}
-        learner = factory(horizon, len(MEANS), **arguments)
+        learner = factory(horizon, arms, **arguments)
         return learner, environments.bernoulli(MEANS, regret="pseudo")
 
     return game

@@ -7,6 +7,8 @@ round's loss.
 import numpy as np
 from scipy.special import rel_entr
 
+from dpjax.designs import core_set_steps
+
 
 def _float64(*values):
     return [np.asarray(value, np.float64) for value in values]
@@ -249,6 +251,55 @@ def adap_ucb(horizon, means, epsilon, confidence=3.1):
     smaller = np.minimum(gaps, epsilon[..., None])
     leading = 16.0 * confidence * np.log(horizon) * np.sum(1.0 / smaller, axis=-1)
     return leading + len(gaps) * confidence / (confidence - 3.0)
+
+
+def linear_elimination(horizon, arms, dim, epsilon, *, model="central"):
+    """Worst case of linear elimination with radius "exact" or "chernoff", summed over its phases.
+
+    1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), and 4 gamma of the last phase that surely fits for
+    the rounds after it: our constants, gamma = :func:`dpjax.learners.linear_elimination`'s
+    "chernoff" with all arms active, B d = min(K, d + core_set_steps(d)). Hanna et al. 2022.
+    """
+    horizon, epsilon = np.broadcast_arrays(*_float64(horizon, epsilon))
+    if model not in ("central", "local"):
+        raise ValueError(f"model must be central or local, got {model!r}")
+    core = min(arms, dim + core_set_steps(dim))
+    log_horizon = np.log(np.maximum(horizon, 2.0))
+    term = np.log(4.0 * arms) + 2.0 * np.log(horizon)
+    regret, left, gap = np.ones(horizon.shape), horizon, np.ones(horizon.shape)
+    fits = np.ones(horizon.shape, bool)
+    for phase in range(1, int(np.max(log_horizon, initial=1.0)) + 1):
+        length = np.exp(phase * (1.0 + np.log(2.0) / log_horizon))
+        fits = fits & (length + core <= left)
+        rounds = np.where(fits, length + core, 0.0)
+        regret, left = regret + rounds * gap, left - rounds
+        largest = 2.0 * dim / length
+        count = 1.0 / largest if model == "local" else core
+        tilt = np.sqrt(term / (term + count))
+        noise = largest * (term - count * np.log1p(-(tilt**2))) / tilt / epsilon
+        radius = np.sqrt(2.0 * largest * term) + noise
+        gap = np.where(fits, np.minimum(1.0, 4.0 * radius), gap)
+    return regret + left * gap
+
+
+def linear_elimination_printed(horizon, epsilon):
+    """sqrt(T ln T) + ln^2 T / epsilon: Hanna et al. 2022 in Chari's survey, with constant 1.
+
+    Printed up to constants, among them powers of the dimension.
+    """
+    horizon, epsilon = _float64(horizon, epsilon)
+    return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
+
+
+def azize_basu_linear(horizon, dim, epsilon):
+    """max(e^-2, e^(-6 epsilon sqrt(T))) d sqrt(T) / 8: minimax lower bound, actions [-1, 1]^d.
+
+    Azize & Basu 2022, Theorem 4, in units of rewards with Gaussian noise of variance 1. Privacy
+    adds at most a factor e^2, and none from epsilon = 1 / (3 sqrt(T)) on.
+    """
+    horizon, dim, epsilon = _float64(horizon, dim, epsilon)
+    factor = np.maximum(np.exp(-2.0), np.exp(-6.0 * epsilon * np.sqrt(horizon)))
+    return factor * dim * np.sqrt(horizon) / 8.0
 
 
 def ucb1(horizon, means):

@@ -23,6 +23,21 @@ def laplace(key, value, scale):
 
 
 @jax.jit
+def laplace_sum(key, value, scale, count):
+    """``value`` plus the sum of ``count`` independent Laplace draws of that scale.
+
+    A Laplace variable is Gaussian with the variance 2 E scale^2 for an exponential E; their sum has
+    the variance 2 G scale^2 for a Gamma variable G of shape count. Where count is large float32
+    distorts the tails of G, and G hardly differs from count.
+    """
+    value, count = jnp.asarray(value), jnp.asarray(count)
+    gamma_key, normal_key = jr.split(key)
+    mixed = jr.gamma(gamma_key, count.astype(value.dtype), value.shape, value.dtype)
+    draw = jnp.sqrt(2.0 * mixed) * jr.normal(normal_key, value.shape, value.dtype)
+    return value + jnp.asarray(scale, value.dtype) * draw
+
+
+@jax.jit
 def gaussian(key, value, scale):
     """``value`` plus independent Gaussian noise of standard deviation ``scale``."""
     value = jnp.asarray(value)
@@ -71,7 +86,9 @@ def gaussian_prefix(release, key, value, scale, sensitivity):
     return release
 
 
-SITES = ("laplace", "gaussian", "choose", "coin", "laplace_prefix", "gaussian_prefix")
+SITES = (
+    "laplace", "laplace_sum", "gaussian", "choose", "coin", "laplace_prefix", "gaussian_prefix",
+)  # fmt: skip
 
 
 def binomial(key, count, probability):

@@ -25,7 +25,14 @@ from dpjax.core import Environment, Outcome, Result
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.
-ARGUMENTS = {"arms": ARMS, "domain": domains.simplex(ARMS), "epsilon": 1.0, "delta": 1e-6}
+# The losses of an easy instance, 0.1 or 0.9, are linear in these actions, around 1/2.
+ARGUMENTS = {
+    "arms": ARMS,
+    "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]),
+    "domain": domains.simplex(ARMS),
+    "epsilon": 1.0,
+    "delta": 1e-6,
+}
 HORIZON = 17  # no power of 2, nor a multiple of the checkpoints
 EPSILONS = np.array([1e-9, 1e-6, 0.1, 1.0, 10.0, 1e6, np.inf], np.float32)
 
@@ -391,6 +398,7 @@ BAD = {
     "horizon": [0, -1, 1.5],
     "domain": [3, None, domains.simplex],
     "arms": [1, 0, 2.5],
+    "actions": [3, np.ones((1, 2)), np.ones(3), np.zeros((3, 2)), [[1.0, np.nan], [0.0, 1.0]]],
     "epsilon": [0.0, -1.0, float("nan")],
     "delta": [0.0, 1.0, float("nan")],
 }

@@ -11,7 +11,7 @@ ROOT = Path(dpjax.__file__).parent
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
 LEARNERS = {
     "core", "arm_sums", "barriers", "batches", "combinators", "divergences", "privacy", "noise",
-    "mechanisms", "domains", "prefix_sums", "_check",
+    "mechanisms", "designs", "domains", "prefix_sums", "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
@@ -21,11 +21,12 @@ ALLOWED = {
     "privacy": {"core", "_check"},
     "_check": {"core"},
     "statistics": {"core", "_check"},
-    "bounds": {"core", "_check"},
+    "bounds": {"core", "designs", "_check"},
     "plot": {"core", "_check"},
     "mechanisms": {"core", "noise", "_check"},
     "arm_sums": {"core", "_check"},
     "barriers": {"core", "_check"},
+    "designs": {"core", "_check"},
     "divergences": {"core", "_check"},
     "domains": {"barriers", "core", "_check"},
     "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},

@@ -165,6 +165,13 @@ def test_learners_of_points_play_arms_drawn_from_them():
         assert summary.switches.max() < 64
 
 
+def test_a_learner_of_vectors_plays_the_columns():
+    """As unit vectors: a column that is clearly best is found."""
+    table = np.tile([0.9, 0.1, 0.9], (3000, 1))
+    summary = losses.play(table, "linear_elimination", epsilons=[10.0], seeds=4, progress=False)
+    assert (summary.regret[0, :, -1] < 0.5 * 0.8 * 3000 * 2 / 3).all()
+
+
 def test_play_refuses_what_the_learner_does_not_take():
     table = np.full((8, 2), 0.5)
     with pytest.raises(ValueError, match="learner: there is no 'exp4'; known are .*exp3"):

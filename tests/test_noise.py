@@ -91,6 +91,38 @@ def test_laplace_under_different_keys_is_independent(many_zeros):
     np.testing.assert_array_equal(laplace(jr.key(6), many_zeros, 1.0), draws[-1])
 
 
+# --- sums of laplace draws ---
+
+laplace_sum = jax.jit(noise.laplace_sum)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_laplace_sum_of_a_few_has_its_law(count, many_zeros):
+    """Kolmogorov-Smirnov with the exact law; half the scale, or one draw more, is rejected."""
+    # The tail is e^-|x| times a polynomial: the sum is a difference of two Gamma variables.
+    polynomial = {1: [1 / 2], 2: [1 / 4, 1 / 2], 3: [1 / 16, 5 / 16, 1 / 2]}[count]
+
+    def law(x):
+        tail = np.exp(-np.abs(x)) * np.polyval(polynomial, np.abs(x))
+        return np.where(x < 0, tail, 1.0 - tail)
+
+    draws = np.asarray(laplace_sum(jr.key(7), many_zeros, 0.5, count), np.float64)
+    assert stats.kstest(draws / 0.5, law).pvalue > 1e-3
+    assert stats.kstest(draws, law).pvalue < 1e-6
+    more = np.asarray(laplace_sum(jr.key(7), many_zeros, 1.0, count + 1), np.float64)
+    assert stats.kstest(more, law).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("count", [10**4, 10**6, 2**31 - 1])
+def test_laplace_sum_of_many_is_gaussian(count, many_zeros):
+    """Of variance 2 n scale^2; 3 % more is rejected."""
+    draws = np.asarray(laplace_sum(jr.key(8), many_zeros, 3.0, count), np.float64)
+    deviation = 3.0 * np.sqrt(2.0 * count)
+    assert stats.kstest(draws, stats.norm(scale=deviation).cdf).pvalue > 1e-3
+    assert stats.kstest(1.03 * draws, stats.norm(scale=deviation).cdf).pvalue < 1e-3
+    assert laplace_sum(jr.key(8), 0.25, 0.0, count) == 0.25
+
+
 # --- gaussian ---
 
 gaussian = jax.jit(noise.gaussian)

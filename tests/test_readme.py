@@ -95,3 +95,22 @@ def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
             cells.append("beyond 1000" if "inf (" in text else text)
         (line,) = [line for line in README.splitlines() if line.startswith(f"| {name} |")]
         assert [cell.strip() for cell in line.split("|")[3:6]] == cells
+
+
+def test_regret_of_linear_elimination_is_that_of_the_measured_file():
+    """Each row of the README's table stands in hanna2022.csv, to four digits."""
+    with open(ROOT / "benchmarks" / "hanna2022" / "hanna2022.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("exact", "Chernoff", "printed", "local, exact", "DP-SE"):
+        cells = []
+        for epsilon in ("0.1", "0.25", "1", "10", "inf"):
+            wanted = ("K = 20, d = 5", name, epsilon, "100000000")
+            (row,) = [
+                row
+                for row in rows
+                if (row["instance"], row["learner"], row["epsilon"], row["horizon"]) == wanted
+            ]
+            text = f"{float(row['mean']):.4g} ± {float(row['standard_error']):.2g}"
+            cells.append(text.replace("e+0", "e"))
+        (line,) = [line for line in README.splitlines() if line.startswith(f"| {name} |")]
+        assert [cell.strip() for cell in line.split("|")[2:7]] == cells

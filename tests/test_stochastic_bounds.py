@@ -149,3 +149,55 @@ def test_bad_means_are_refused(means):
     ):
         with pytest.raises(ValueError, match="^means must be at least two mean losses"):
             bound(1e5, means)
+
+
+# --- vectors ---
+
+
+def test_linear_elimination_by_hand():
+    """Four actions in the plane, epsilon 2: T = 1000, where it says nothing, and T = 10^6."""
+    assert bounds.linear_elimination(1000, 4, 2, 2.0) == pytest.approx(1001)
+    for model in ("central", "local"):
+        log_t = np.log(1e6)
+        q, term = (2e6) ** (1 / log_t), np.log(4 * 4 * 1e12)
+        total, left, gap = 1.0, 1e6, 1.0
+        for i in range(1, int(log_t)):
+            if q**i + 4 > left:
+                break
+            total, left = total + (q**i + 4) * gap, left - q**i - 4
+            largest = 4 / q**i
+            count = 4 if model == "central" else q**i / 4
+            u = np.sqrt(term / (term + count))
+            noise = largest * (term - count * np.log(1 - u**2)) / (2.0 * u)
+            gap = min(1.0, 4 * (np.sqrt(8 * term / q**i) + noise))
+        assert i == 12 and gap < 0.2
+        computed = bounds.linear_elimination(1e6, 4, 2, 2.0, model=model)
+        assert computed == pytest.approx(total + left * gap, rel=1e-9)
+
+
+def test_linear_elimination_grows_as_the_theorem_says():
+    """Like sqrt(T) and like 1 / epsilon; local noise costs sqrt(T) / epsilon; broadcast."""
+    horizons, epsilons = np.array([[1e8], [1e12]]), np.array([1e-3, 1e-2, np.inf])
+    values = bounds.linear_elimination(horizons, 20, 5, epsilons)
+    assert values.shape == (2, 3)
+    plain = values[:, 2]
+    assert 0.45 < np.log(plain[1] / plain[0]) / np.log(1e4) < 0.6
+    privacy = values[1, :2] - plain[1]
+    assert 8 < privacy[0] / privacy[1] < 10.5
+    local = bounds.linear_elimination(horizons, 20, 5, 0.1, model="local")[:, 0]
+    assert 0.45 < np.log(local[1] / local[0]) / np.log(1e4) < 0.6
+    assert local[1] > 5 * plain[1]
+    for i, j in np.ndindex(2, 3):
+        single = bounds.linear_elimination(horizons[i, 0], 20, 5, epsilons[j])
+        assert values[i, j] == pytest.approx(single, rel=1e-12)
+    assert (np.diff(bounds.linear_elimination(1e8, 20, 5, [0.01, 0.1, 1.0, 10.0])) < 0).all()
+    with pytest.raises(ValueError, match=r"\bmodel\b"):
+        bounds.linear_elimination(1e8, 20, 5, 1.0, model="shuffled")
+
+
+def test_other_bounds_of_linear_bandits():
+    printed = np.sqrt(1e6 * np.log(1e6)) + np.log(1e6) ** 2 / 0.5
+    assert bounds.linear_elimination_printed(1e6, 0.5) == pytest.approx(printed)
+    lower = bounds.azize_basu_linear(1e4, 3, np.array([0.0, 1e-3, 1.0, np.inf]))
+    expected = 3 * 100 / 8 * np.array([1.0, np.exp(-0.6), np.exp(-2), np.exp(-2)])
+    np.testing.assert_allclose(lower, expected)

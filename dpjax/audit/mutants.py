@@ -38,7 +38,7 @@ def mutants(learner, losses) -> dict[str, Learner]:
     sensitivities, kinds = [], set()
     _survey(_traced_step(learner, losses), sensitivities, kinds)
     found = {}
-    if kinds & {"laplace", "gaussian"}:
+    if kinds - {"choose", "coin"}:
         height = max(sensitivities, default=1.0)
         found["noise halved"] = _scaled(0.5)
         if height > 1.0:
@@ -99,24 +99,23 @@ def _rewritten(learner, rewrite) -> Learner:
 
 def _scaled(factor):
     def rewrite(name, inputs):
-        if name.endswith("_prefix"):
-            release, key, value, scale, sensitivity = inputs
-            inputs = release, key, value, scale * jnp.float32(factor), sensitivity
-        elif name in ("laplace", "gaussian"):
-            key, value, scale = inputs
-            inputs = key, value, scale * jnp.float32(factor)
-        return getattr(noise, name)(*inputs)
+        return _with_scale(name, inputs, lambda value: jnp.float32(factor))
 
     return rewrite
 
 
 def _from_data(name, inputs):
-    if name.endswith("_prefix"):
-        release, key, value, scale, sensitivity = inputs
-        inputs = release, key, value, scale * jnp.exp(jnp.mean(value)), sensitivity
-    elif name in ("laplace", "gaussian"):
-        key, value, scale = inputs
-        inputs = key, value, scale * jnp.exp(jnp.mean(value))
+    return _with_scale(name, inputs, lambda value: jnp.exp(jnp.mean(value)))
+
+
+def _with_scale(name, inputs, factor):
+    """The release with its scale times factor(value); draws as they are."""
+    if name in ("choose", "coin"):
+        return getattr(noise, name)(*inputs)
+    inputs = list(inputs)
+    # (key, value, scale, ...), after the release where it is a prefix sum.
+    scale = 3 if name.endswith("_prefix") else 2
+    inputs[scale] = inputs[scale] * factor(inputs[scale - 1])
     return getattr(noise, name)(*inputs)
 
 
@@ -142,6 +141,4 @@ def _forgotten(name, inputs):
         return jnp.argmax(inputs[1]).astype(jnp.int32)
     if name.endswith("_prefix"):
         return inputs[0]
-    value = jnp.asarray(inputs[1])
-    # As it comes out of a mechanism's draws: no noise.
-    return value
+    return jnp.asarray(inputs[1])

@@ -144,8 +144,8 @@ class Summary(NamedTuple):
 def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, progress=True):
     """Plays a learner on a (T, K) table of losses, at several privacy levels.
 
-    A learner of points plays on the simplex, and an arm is drawn from each of its points. A delta
-    that a learner must be given is T^-2.
+    A learner of points plays on the simplex, and an arm is drawn from each of its points; a learner
+    of vectors plays unit vectors. A delta that a learner must be given is T^-2.
 
     Args:
       losses: (T, K) losses in [0, 1].
@@ -185,6 +185,8 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
         if "domain" in parameters:
             # It plays a probability vector; an arm is drawn from that.
             learner = sample_arms(factory(horizon, domains.simplex(arms), **level))
+        elif "actions" in parameters:
+            learner = factory(horizon, np.eye(arms), **level)
         else:
             learner = factory(horizon, arms, **level)
         return learner, environment

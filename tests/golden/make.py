@@ -24,7 +24,8 @@ FOLDER = Path(__file__).parent
 HORIZON, ARMS, EPSILON, SEED = 64, 3, 1.0, 2017
 DOMAIN = domains.simplex(ARMS)
 KNOWN = {
-    "horizon": HORIZON, "arms": ARMS, "domain": DOMAIN, "epsilon": EPSILON, "delta": 1e-6,
+    "horizon": HORIZON, "arms": ARMS, "actions": [[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]],
+    "domain": DOMAIN, "epsilon": EPSILON, "delta": 1e-6,
 }  # fmt: skip
 
 
