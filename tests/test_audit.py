@@ -142,6 +142,8 @@ def test_declared_sensitivity_is_that_of_the_matrices(name, horizon):
 
 
 CASES = [(name, domain) for name in learners.__all__ for domain in audits.domains_of(name)]
+# One domain a learner; the other ones take as long and show little more.
+ONCE = dict(CASES)
 FEW = 32
 
 
@@ -150,13 +152,22 @@ def subject(name, domain, **keywords):
     return audits.subject(name, domain, 1.0, count=FEW, **keywords)
 
 
-@pytest.mark.parametrize(("name", "domain"), CASES)
+@cache
+def verdict(name, domain):
+    return audits.replays(*subject(name, domain))
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"),
+    [
+        case if case in ONCE.items() else pytest.param(*case, marks=pytest.mark.slow)
+        for case in CASES
+    ],
+)
 def test_no_learner_spends_more_than_it_declares(name, domain):
-    learner, pairs = subject(name, domain)
-    if not np.isfinite(float(learner.privacy.epsilon)):
+    if not np.isfinite(float(subject(name, domain).learner.privacy.epsilon)):
         pytest.skip("declares nothing")
-    verdict = audits.replays(learner, pairs)
-    assert not verdict.failed
+    assert not verdict(name, domain).failed
 
 
 # The worst of the pairs is worth all that is declared, so that any smaller scale would show.
@@ -165,10 +176,8 @@ TIGHT = ["dp_exp3_lap", "successive_elimination", "dp_ucb", "lazy_ucb", "ftrl", 
 
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_worst_pair_uses_all_that_is_declared(name):
-    domain = audits.domains_of(name)[-1]
-    learner, pairs = subject(name, domain)
-    spent = audits.replays(learner, pairs).spent.max()
-    assert spent == pytest.approx(float(learner.privacy.epsilon), rel=1e-3)
+    declared = float(subject(name, ONCE[name]).learner.privacy.epsilon)
+    assert verdict(name, ONCE[name]).spent.max() == pytest.approx(declared, rel=1e-3)
 
 
 def survivors(name, domain):
@@ -180,7 +189,7 @@ def survivors(name, domain):
     ], len(mutants)
 
 
-@pytest.mark.parametrize("case", [("ftrl", "ball"), ("successive_elimination", ""), ("hedge", "")])
+@pytest.mark.parametrize("case", [("ftrl", "ball"), ("hedge", "")])
 def test_every_mutant_is_caught(case):
     left, count = survivors(*case)
     assert count >= 3
@@ -203,9 +212,7 @@ def test_printed_scale_of_agarwal_and_singh_has_twice_its_epsilon_under_replacem
     learner, pairs = subject("ftrl", "ball", calibration="printed")
     spent = audits.replays(learner, pairs).spent.max()
     assert spent == pytest.approx(2.0 * float(learner.privacy.epsilon), rel=1e-3)
-    # On losses in [0, 1], or where a round is zeroed out, it is right.
-    on_simplex = subject("ftrl", "simplex", calibration="printed")
-    assert not audits.replays(*on_simplex).failed
+    # Where a round is zeroed out it is right.
     zero_out = audits.build(
         "ftrl", "ball", audits.HORIZON, 1.0, calibration="printed", neighbours="zero_out"
     )
@@ -360,8 +367,8 @@ def test_bad_input_is_named():
 
 
 def test_the_table_of_audits(tmp_path):
-    printed = audits.run(["dp_klucb", "ucb1"], tmp_path, runs=1000, count=8, progress=False)
-    assert "4 of 4 caught" in printed and "nothing declared" in printed
+    printed = audits.run(["hedge", "ucb1"], tmp_path, runs=1000, count=8, progress=False)
+    assert "3 of 3 caught" in printed and "nothing declared" in printed
     assert {path.name for path in tmp_path.iterdir()} == {
         "audit.csv", "audit_mutants.csv", "audit.png", "audit.pdf", "parameters.json",
     }  # fmt: skip

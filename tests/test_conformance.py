@@ -241,22 +241,27 @@ def test_one_trace_and_one_compilation_for_a_whole_grid(name):
 
 
 @every_learner
-def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name):
+@pytest.mark.parametrize(
+    ("points", "seeds", "chunk"),
+    [
+        (slice(2, None), 6, 17),
+        pytest.param(slice(None), SEEDS, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name, points, seeds, chunk):
     """One by one, and fewer points and seeds in blocks of another shape.
 
     What a cell shows is the same to the bit; the state, which it does not show, to rounding.
     """
     whole = grid(name)
-    for part, index in [
-        (play(whole.game, chunk=1), ()),
-        (play(whole.game, EPSILONS[2:], 6, chunk=17), (slice(2, None), slice(6))),
-    ]:
-        result, actions, state = part
-        assert_same_bits(values(result), cell(values(whole.result), *index))
-        assert_same_bits(actions, whole.actions[index])
-        assert_close(state, cell(whole.state, *index))
+    result, actions, state = play(whole.game, EPSILONS[points], seeds, chunk=chunk)
+    index = points, slice(seeds)
+    assert_same_bits(values(result), cell(values(whole.result), *index))
+    assert_same_bits(actions, whole.actions[index])
+    assert_close(state, cell(whole.state, *index))
 
 
+@pytest.mark.slow
 @every_learner
 def test_a_cell_of_a_sweep_is_simulate_under_the_folded_key(name):
     """And jit without vmap agrees to rounding, the final state included."""
@@ -307,7 +312,7 @@ def test_finite_at_extreme_epsilons(name):
 
 
 @every_learner
-@pytest.mark.parametrize("horizon", [1, 2])
+@pytest.mark.parametrize("horizon", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_finite_at_extreme_epsilons_and_awkward_horizons(name, horizon):
     environment = on_table(name, table(horizon))
 

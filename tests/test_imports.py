@@ -37,6 +37,7 @@ ALLOWED = {
     "environments": {"core", "domains", "noise", "_check"},
     "simulate": {"core", "batches", "_check"},
     "sweep": {"core", "batches", "simulate", "_check"},
+    "interpret": {"core", "noise"},
     "audit": ALL - {"learners", "environments", "experiments", "cli", "plot"},
     "experiments": ALL,
     "cli": ALL,

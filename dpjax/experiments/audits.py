@@ -21,6 +21,7 @@ PRINTED = {"scrible": {"noise": "vector"}}
 PAIRS = 64
 RUNS = 2**17
 ARMS = 3
+ACTIONS = np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]])
 DELTA = 1e-3
 SEED = 2026
 # A calibration that is exact in real numbers may be off by the rounding of float32.
@@ -40,7 +41,10 @@ class Subject(NamedTuple):
 
 def build(name, domain, horizon, epsilon, **keywords):
     """The learner of that name, its sizes small, with those of the keywords that it takes."""
-    sizes = {"arms": ARMS, "domain": DOMAINS.get(domain), "delta": DELTA, "epsilon": epsilon}
+    sizes = {
+        "arms": ARMS, "actions": ACTIONS, "domain": DOMAINS.get(domain), "delta": DELTA,
+        "epsilon": epsilon,
+    }  # fmt: skip
     factory = getattr(learners, name)
     positional, named = [], {}
     for parameter in list(inspect.signature(factory).parameters.values())[1:]:
