@@ -250,6 +250,9 @@ def gram_sums(
     """
     size = ellipsoids.packed_size(dim + 1)
     rows, columns = ellipsoids.indices(dim + 1)
+    encoder = mechanism(horizon, (), scale=0.0, noise="gaussian").sensitivity[1]
+    if encoder == float("inf"):  # the exact sums: no scale has a meaning
+        encoder, epsilon = 0.0, float("inf")
     epsilon = _real(epsilon)
     finite = jnp.isfinite(epsilon)
     row_bound = jnp.sqrt(_real(feature_bound) ** 2 + _real(loss_bound) ** 2)
@@ -272,7 +275,6 @@ def gram_sums(
             weights = np.where((rows == dim) & (columns < dim), 1.0, 0.0)
             change = 2.0 * feature_bound * loss_bound
         if calibration == "derived":
-            encoder = mechanism(horizon, (), scale=0.0, noise="gaussian").sensitivity[1]
             variance = largest_variance(mechanism, horizon)
             scale = privacy.gaussian_scale(encoder * change, epsilon, delta)
             rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
