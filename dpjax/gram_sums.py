@@ -162,13 +162,11 @@ def loss_regularizer(deviation, dim, failure, parameter_bound, *, floor=None) ->
 
 class NodesState(NamedTuple):
     round: Array  # () int32, t
-    total: Array  # (packed,) exact sum so far
-    error: Array  # (packed,) what rounding has added to it (Kahan)
     nodes: Array  # (m + 1, packed), row j the noise of the levels from j on; the last row is 0
 
 
 def every_level(levels, size, draw):
-    """(init, step) of tree noise with exactly one node a level in every release.
+    """(init, step) of the noise of a tree with exactly one node a level in every release.
 
     Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, drawn anew whenever i
     changes: where i is odd it is the node of the data before, else padding. Two draws a round on
@@ -186,23 +184,30 @@ def every_level(levels, size, draw):
         return lax.fori_loop(0, highest + 1, one, nodes)
 
     def init(key):
-        zeros = jnp.zeros(size, jnp.float32)
         empty = jnp.zeros((levels + 1, size), jnp.float32)
         nodes = refresh(key, empty, jnp.int32(levels - 1))
-        return NodesState(jnp.zeros((), jnp.int32), zeros, zeros, nodes), nodes[0]
+        return NodesState(jnp.zeros((), jnp.int32), nodes), nodes[0]
 
-    def step(state, key, value):
+    def step(state, key):
         t = state.round + 1
-        total, error = add_compensated(state.total, state.error, value)
         highest = jnp.minimum(prefix.trailing_zeros(t), levels - 1)
         nodes = refresh(key, state.nodes, highest)
-        return NodesState(t, total, error, nodes), total + nodes[0]
+        return NodesState(t, nodes), nodes[0]
 
     return init, step
 
 
-def _gaussian_draw(scales):
-    return lambda key: noise.gaussian(key, jnp.zeros(scales.shape, jnp.float32), scales)
+def _gaussian_draw(size, scale):
+    return lambda key: noise.gaussian(key, jnp.zeros(size, jnp.float32), scale)
+
+
+def _noise_of(mechanism, size):
+    """(init, step) of a mechanism's noise alone."""
+
+    def step(state, key):
+        return mechanism.step(state, key, jnp.zeros(size, jnp.float32))
+
+    return mechanism.init, step
 
 
 def _wishart_draw(rows, scale, freedom):
@@ -223,7 +228,9 @@ def largest_variance(mechanism, horizon) -> float:
 
 
 class GramSumsState(NamedTuple):
-    sums: Any  # of the mechanism
+    total: Array  # (packed,) exact sum of v v' so far
+    error: Array  # (packed,) what rounding has added to it (Kahan)
+    noise: Any
     clipped: Array  # () int32
 
 
@@ -260,34 +267,33 @@ def gram_sums(
     per_round = per_round_failure(horizon, failure, calibration)
     rho, accountant = float("nan"), "the paper's"
 
+    weights, change = np.where(rows == columns, np.sqrt(2.0), 1.0), row_bound**2
+    if protected == "losses":
+        weights = np.where((rows == dim) & (columns < dim), 1.0, 0.0)
+        change = 2.0 * feature_bound * loss_bound
     if noise == "wishart":
         k = wishart_freedom(dim + 1, levels, jnp.where(finite, epsilon, 1.0), delta, calibration)
         scale = jnp.where(finite, row_bound**2, 0.0)
         regularizer = wishart_regularizer(
             scale, levels * k, dim, per_round, shifted=shifted, floor=floor
         )
+        weights = np.ones(size)
         begin, advance = every_level(levels, size, _wishart_draw(dim + 1, scale, k))
         if calibration == "derived":
             accountant = "Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP"
     else:
-        weights, change = np.where(rows == columns, np.sqrt(2.0), 1.0), row_bound**2
-        if protected == "losses":
-            weights = np.where((rows == dim) & (columns < dim), 1.0, 0.0)
-            change = 2.0 * feature_bound * loss_bound
         if calibration == "derived":
-            variance = largest_variance(mechanism, horizon)
             scale = privacy.gaussian_scale(encoder * change, epsilon, delta)
+            variance = largest_variance(mechanism, horizon)
+            begin, advance = _noise_of(
+                mechanism(horizon, (size,), scale=scale, noise="gaussian"), size
+            )
             rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
             accountant = "one Gaussian mechanism on the encoded stream, exact"
         else:
-            variance = levels
             scale = printed_gaussian_scale(row_bound, levels, epsilon, delta)
-        scales = jnp.asarray(scale, jnp.float32) * jnp.asarray(weights, jnp.float32)
-        if calibration == "derived":
-            built = mechanism(horizon, (size,), scale=scales, noise="gaussian")
-            begin, advance = built.init, built.step
-        else:
-            begin, advance = every_level(levels, size, _gaussian_draw(scales))
+            variance = levels
+            begin, advance = every_level(levels, size, _gaussian_draw(size, scale))
         deviation = scale * np.sqrt(variance)
         if protected == "losses":
             regularizer = loss_regularizer(deviation, dim, per_round, parameter_bound, floor=floor)
@@ -300,13 +306,16 @@ def gram_sums(
 
     regularizer = Regularizer(*(jnp.asarray(x, jnp.float32) for x in regularizer))
     farthest, largest = (jnp.asarray(x, jnp.float32) for x in (feature_bound, loss_bound))
+    weights = jnp.asarray(weights, jnp.float32)
 
-    def shift(state, release):
-        return state, ellipsoids.add_to_diagonal(release, dim + 1, regularizer.offset)
+    def release(state, now):
+        noisy = state.total + weights * now
+        return state, ellipsoids.add_to_diagonal(noisy, dim + 1, regularizer.offset)
 
     def init(key):
-        inner, release = begin(key)
-        return shift(GramSumsState(inner, jnp.zeros((), jnp.int32)), release)
+        inner, now = begin(key)
+        zeros = jnp.zeros(size, jnp.float32)
+        return release(GramSumsState(zeros, zeros, inner, jnp.zeros((), jnp.int32)), now)
 
     def step(state, key, features, loss):
         length = jnp.sqrt(ellipsoids.squared_length(features))
@@ -315,8 +324,10 @@ def gram_sums(
         # A row on the border moves by rounding.
         outside = (length > 1.00001 * farthest) | (jnp.abs(loss) > 1.00001 * largest)
         gram = ellipsoids.outer(jnp.append(inside, kept))
-        inner, release = advance(state.sums, key, gram)
-        return shift(GramSumsState(inner, state.clipped + outside.astype(jnp.int32)), release)
+        total, error = add_compensated(state.total, state.error, gram)
+        inner, now = advance(state.noise, key)
+        clipped = state.clipped + outside.astype(jnp.int32)
+        return release(GramSumsState(total, error, inner, clipped), now)
 
     declared = Privacy(
         epsilon=epsilon,

@@ -147,18 +147,17 @@ def fixed_actions(actions, parameter) -> Environment:
     rank = int(np.linalg.matrix_rank(actions))
     if rank < dim:
         raise ValueError(f"actions must span R^{dim}, their rank is {rank}: change coordinates")
-    if jnp.shape(parameter) != (dim,):
-        raise ValueError(
-            f"parameter must have shape ({dim},) as the actions have, got {jnp.shape(parameter)}"
-        )
-    features = jnp.asarray(actions, jnp.float32)
     theta = jnp.asarray(parameter, jnp.float32)
-    means = jnp.sum(features * theta[None], axis=1)
-    if not isinstance(means, jax.core.Tracer) and not np.all(np.abs(means) <= 1.00001):
-        worst = int(np.argmax(np.abs(means)))
+    if theta.shape != (dim,):
         raise ValueError(
-            f"parameter: the mean loss of action {worst + 1} is {means[worst]:g}, not in [-1, 1]"
+            f"parameter must have shape ({dim},) as the actions have, got {theta.shape}"
         )
+    if not isinstance(parameter, jax.core.Tracer):
+        largest = np.max(np.abs(actions @ np.asarray(parameter, np.float64)))
+        if not largest <= 1.00001:
+            raise ValueError(f"parameter: a mean loss is {largest:g} in size, more than 1")
+    features = jnp.asarray(actions, jnp.float32)
+    means = jnp.sum(features * theta[None], axis=1)
 
     def step(state, key, policy):
         gap = at(means, policy(features)) - jnp.min(means)
