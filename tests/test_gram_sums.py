@@ -280,13 +280,13 @@ def test_chi_draws_follow_their_law(freedom):
 
 @pytest.mark.parametrize("norm_bound", ["tight", "paper"])
 def test_norm_of_gaussian_noise_is_below_its_bound(norm_bound):
-    """But for p = 0.05 in 20 000 draws; half of the tight bound fails, a quarter of the paper's."""
+    """But for p = 0.05 in 20 000 draws; half of the tight bound fails, a fifth of the paper's."""
     rng = np.random.default_rng(5)
     z = rng.normal(size=(20_000, DIM, DIM))
     norm = np.linalg.norm((z + np.swapaxes(z, 1, 2)) / ROW, ord=2, axis=(1, 2))
     bound = float(gram_sums.gaussian_norm(DIM, 0.05, norm_bound))
     assert (norm > bound).mean() <= 0.05
-    assert (norm > bound * (0.5 if norm_bound == "tight" else 0.25)).mean() > 0.1
+    assert (norm > bound * (0.5 if norm_bound == "tight" else 0.2)).mean() > 0.1
     length = np.linalg.norm(rng.normal(size=(20_000, DIM)), axis=1)
     assert (length > float(gram_sums.normal_length(DIM, 0.05))).mean() <= 0.05
     assert (length > 0.5 * float(gram_sums.normal_length(DIM, 0.05))).mean() > 0.1
