@@ -137,7 +137,7 @@ def linucb(
     )  # fmt: skip
     regularizer = sums.regularizer
     # Private regularizers spend one half of the failure, sampling the other.
-    share = jnp.where(jnp.isinf(jnp.asarray(epsilon, jnp.float32)), 1.0, 2.0)
+    share = jnp.where(jnp.isinf(sums.privacy.epsilon), 1.0, 2.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
     bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt

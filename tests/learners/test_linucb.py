@@ -18,7 +18,8 @@ def table(horizon, arms, dim, seed=0):
     """Random features of length at most 1 and losses -1 and 1 of linear mean."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(horizon, arms, dim))
-    features /= np.maximum(1.0, np.linalg.norm(features, axis=2, keepdims=True))
+    features /= np.linalg.norm(features, axis=2, keepdims=True)
+    features *= rng.uniform(0.5, 1.0, (horizon, arms, 1))
     theta = rng.normal(size=dim)
     theta *= 0.9 / np.linalg.norm(theta)
     losses = np.where(rng.random((horizon, arms)) < 0.5 * (1 + features @ theta), 1.0, -1.0)
@@ -77,7 +78,7 @@ def test_without_noise_it_is_oful(make, dim):
     """Arm for arm as in NumPy; the closest call is far above what rounding moves."""
     features, losses = table(300, 6, dim)
     expected, leads = oful(features, losses)
-    assert leads.min() > 1e-5
+    assert leads.min() > 2e-5
     arms, _, report = trajectory(partial(make, dim), features, losses)
     np.testing.assert_array_equal(arms, expected)
     assert (report.clipped, report.indefinite) == (0, 0)
@@ -223,7 +224,7 @@ def answer_by_randomized_response(learner, epsilon):
 def test_standard_privacy_costs_linear_regret():
     """Claim 13: at least T / 4 for epsilon < ln 2, here even without noise on what is learned."""
     epsilon, shares = 0.69, {}
-    for horizon in (2**11, 2**13):
+    for horizon in (2**11, 2**14):
         joint = learners.linucb(horizon, 4, epsilon=epsilon, delta=0.1, parameter_bound=2.0)
         known = learners.linucb(horizon, 4, epsilon=jnp.inf, delta=0.1, parameter_bound=2.0)
         games = {"joint": joint, "standard": answer_by_randomized_response(known, epsilon)}
@@ -231,11 +232,11 @@ def test_standard_privacy_costs_linear_regret():
             play = jax.jit(jax.vmap(
                 lambda key, learner=learner: simulate(learner, two_contexts(), key, checkpoints=1)
             ))  # fmt: skip
-            shares[name, horizon] = float(play(jr.split(jr.key(0), 32)).regret.mean()) / horizon
+            shares[name, horizon] = float(play(jr.split(jr.key(0), 16)).regret.mean()) / horizon
     assert shares["standard", 2**11] > 0.25
-    assert shares["standard", 2**13] == pytest.approx(1 / (1 + np.exp(epsilon)), abs=0.01)
-    assert shares["joint", 2**13] < 0.5 * shares["joint", 2**11]
-    assert shares["joint", 2**13] < 0.1
+    assert shares["standard", 2**14] == pytest.approx(1 / (1 + np.exp(epsilon)), abs=0.01)
+    assert shares["joint", 2**14] < 0.6 * shares["joint", 2**11]
+    assert shares["joint", 2**14] < 0.1
 
 
 # What the constants cost
@@ -254,13 +255,11 @@ def final_regret(horizon=2**13, seeds=32, **changed):
 def test_tight_constants_have_several_times_less_regret_at_the_same_level():
     """Where uniform play has 0.83 a round."""
     printed = final_regret(calibration="printed", norm_bound="paper").regret[:, :, -1]
-    norm = final_regret(calibration="printed", norm_bound="tight").regret[:, :, -1]
     tight = final_regret().regret[:, :, -1]
     np.testing.assert_allclose(printed[1], tight[1], rtol=1e-5)
-    error = max(x.std() for x in (printed[0], norm[0], tight[0])) / 32**0.5
-    assert printed[0].mean() > 3.0 * tight[0].mean() + 5.0 * error
-    assert printed[0].mean() > norm[0].mean() + 5.0 * error > tight[0].mean() + 10.0 * error
-    assert tight[0].mean() > tight[1].mean() + 5.0 * error
+    error = printed[0].std() / 32**0.5
+    assert printed[0].mean() > 5.0 * tight[0].mean() + 5.0 * error
+    assert tight[0].mean() > 3.0 * tight[1].mean()
 
 
 def test_noise_that_is_not_shifted_leaves_indefinite_matrices_and_they_are_counted():
