@@ -16,7 +16,7 @@ from dpjax import bounds, environments, gram_sums, learners, plot, statistics
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
 from dpjax.sweep import sweep
 
-HORIZON, QUICK_HORIZON = 1_000_000, 10_000
+HORIZON, QUICK_HORIZON = 1_000_000, 4000
 TRIALS, QUICK_TRIALS = 8, 4
 CALIBRATED = 50_000_000
 DIM, EPSILON, DELTA = 5, 1.0, 0.1
