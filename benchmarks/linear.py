@@ -86,7 +86,9 @@ def main():
                 game, np.ones(1), TRIALS, jr.key(seed), checkpoints=1, progress=False
             ).regret.mean()
 
-        def in_c(seed, given=numbers(mechanism is mechanisms.tree)):
+        given = numbers(mechanism is mechanisms.tree)
+
+        def in_c(seed, given=given):
             return loop(HORIZON, ARMS, few, GAP, *given, seed)
 
         first, _ = seconds(lambda ours=ours: ours(0))
