@@ -1,4 +1,4 @@
-"""Shariff & Sheffet 2018, private contextual LinUCB: the three experiments of their program.
+"""Shariff & Sheffet 2018, private contextual LinUCB: the authors' three experiments.
 
 Everything is calibrated for n = 5e7 rounds, as there, and played for the first 10^6 of them, within
 which the Gaussian curves level off; Wishart noise goes on learning. Regret is pseudo-regret in
@@ -359,7 +359,7 @@ def reproduce(out="results/shariff2018", *, horizon=HORIZON, trials=TRIALS, prog
     Args:
       out: folder, created if missing.
       horizon: rounds that are played, at least 1000, of the 5e7 that are calibrated for. Below
-        100 000 one gap and two dimensions are left out or in: it is a test.
+        100 000 only gap 0.1 and the two smallest dimensions are played.
       trials: at least 2.
       progress: whether to show progress bars.
 
