@@ -1,6 +1,6 @@
 """Private Gram matrices: their constants, their noise, and the bounds on it."""
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -249,12 +249,27 @@ def test_wishart_noise_on_the_tree_has_exactly_m_nodes_in_every_release():
 # Wishart draws
 
 
+@cache
+def wishart(freedom, size, key, trials=20_000):
+    """Centred draws of scale 1 (trials, size, size)."""
+    return np.asarray(_wishart(jnp.float32(freedom), jr.split(jr.key(key), trials), size), float)
+
+
+@partial(jax.jit, static_argnames="size")
+def _wishart(freedom, keys, size):
+    return jax.vmap(lambda key: noise.wishart(key, jnp.zeros((size, size)), 1.0, freedom))(keys)
+
+
+@jax.jit
+def _chi(freedom, keys):
+    return jax.vmap(lambda key: noise._centred_chi(key, freedom, 3))(keys)
+
+
 @pytest.mark.parametrize("freedom", [7.0, 300.0, 2.4e7, 1e13])
 def test_wishart_mean_and_variance(freedom):
     """Var W_ij = k off the diagonal and 2k on it; half the degrees of freedom fail."""
     trials, size = 20_000, 3
-    draw = jax.jit(jax.vmap(lambda key: noise.wishart(key, jnp.zeros((size, size)), 1.0, freedom)))
-    made = np.asarray(draw(jr.split(jr.key(0), trials)), np.float64)
+    made = wishart(freedom, size, 0)
     np.testing.assert_array_equal(made, np.swapaxes(made, 1, 2))
     variance = freedom * (1.0 + np.eye(size))
     # Fourth moments of small k are larger than the normal law's.
@@ -267,8 +282,8 @@ def test_wishart_mean_and_variance(freedom):
 @pytest.mark.parametrize("freedom", [6.0, 40.0, 3e6])
 def test_chi_draws_follow_their_law(freedom):
     """Kolmogorov-Smirnov against scipy; neighbouring degrees of freedom fail where they differ."""
-    draw = jax.jit(jax.vmap(lambda key: noise._centred_chi(key, jnp.float32(freedom), 3)))
-    made = np.asarray(draw(jr.split(jr.key(1), 20_000)), np.float64) + np.sqrt(freedom)
+    draws = _chi(jnp.float32(freedom), jr.split(jr.key(1), 20_000))
+    made = np.asarray(draws, np.float64) + np.sqrt(freedom)
     for i in range(3):
         assert stats.kstest(made[:, i] ** 2, stats.chi2(freedom - i).cdf).pvalue > 1e-3
     if freedom < 100:
@@ -301,8 +316,7 @@ def test_norm_of_gaussian_noise_is_below_its_bound(norm_bound):
 def test_wishart_regularizers_are_accurate_but_for_the_stated_probability(kind):
     """In 20 000 draws with p = 0.1; half of gamma fails where nothing was rounded up for it."""
     freedom, p = 4000.0, 0.1
-    draw = jax.jit(jax.vmap(lambda key: noise.wishart(key, jnp.zeros((6, 6)), 2.0, freedom)))
-    made = np.asarray(draw(jr.split(jr.key(2), 20_000)), np.float64)
+    made = 2.0 * wishart(freedom, 6, 2)
     r = gram_sums.wishart_regularizer(
         2.0, freedom, DIM, p, shifted=kind != "unshifted",
         floor=300.0 if kind == "lower floor" else None,
