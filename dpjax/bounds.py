@@ -387,3 +387,54 @@ def batched_bandit(horizon, arms, epsilon, *, base="htinf"):
         return tau * exp2(batches, arms, epsilon * tau) + tau
     sigma = np.sqrt(1.0 + 2.0 / (epsilon * tau) ** 2)
     return tau * 30.0 * sigma * np.sqrt(arms * (batches + 1.0)) + tau
+
+
+# Linear contextual bandits.
+
+
+def _linucb_logs(horizon, dim, smallest, largest, feature_bound):
+    """What ln det V - d ln rho_min, and half the sum of the squared widths, stay below."""
+    visits = horizon * feature_bound**2 / (dim * smallest)
+    return dim * np.log(largest / smallest + visits), dim * np.log1p(visits)
+
+
+def linucb(
+    horizon, dim, smallest, largest, tilt, *,
+    gap=None, mean_bound=1.0, parameter_bound=1.0, feature_bound=1.0, deviation=1.0, failure=None,
+):  # fmt: skip
+    """B sqrt(8 T) W, or 8 B W^2 / gap where the best arm of each round leads by that gap.
+
+    W = sigma (2 ln(2 / alpha) + ln det) + (S sqrt(rho_max) + gamma) sqrt(widths), with
+
+        ln det = d ln(rho_max / rho + T L^2 / (d rho)),    widths = d ln(1 + T L^2 / (d rho)),
+
+    rho = ``smallest``, rho_max = ``largest`` and gamma = ``tilt`` of a regularizer
+    (:class:`dpjax.gram_sums.Regularizer`), B = ``mean_bound``. With probability 1 - alpha, by
+    default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
+    """
+    horizon, dim, smallest, largest, tilt = _float64(horizon, dim, smallest, largest, tilt)
+    alpha = 1.0 / horizon if failure is None else failure
+    growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
+    bias = parameter_bound * np.sqrt(largest) + tilt
+    w = deviation * (2.0 * np.log(2.0 / alpha) + growth) + bias * np.sqrt(widths)
+    if gap is None:
+        return mean_bound * np.sqrt(8.0 * horizon) * w
+    return 8.0 * mean_bound * w**2 / np.asarray(gap, np.float64)
+
+
+def linucb_planned(
+    horizon, dim, smallest, largest, tilt, *,
+    gap=None, mean_bound=1.0, parameter_bound=1.0, feature_bound=1.0, deviation=1.0, failure=None,
+):  # fmt: skip
+    """The same with B beta sqrt(8 T widths): what the authors' program minimizes over the floor.
+
+    beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
+    """
+    horizon, dim, smallest, largest, tilt = _float64(horizon, dim, smallest, largest, tilt)
+    alpha = 1.0 / horizon if failure is None else failure
+    growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
+    beta = deviation * np.sqrt(2.0 * np.log(2.0 / alpha) + growth)
+    beta = beta + parameter_bound * np.sqrt(largest) + tilt
+    if gap is None:
+        return mean_bound * beta * np.sqrt(8.0 * horizon * widths)
+    return 8.0 * mean_bound * beta**2 * widths / np.asarray(gap, np.float64)

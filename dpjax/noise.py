@@ -45,6 +45,59 @@ def gaussian(key, value, scale):
 
 
 @jax.jit
+def wishart(key, value, scale, freedom):
+    """``value`` (p, p) plus ``scale`` (W - k I), W ~ Wishart_p(I, k): centred Wishart noise.
+
+    ``freedom`` is k, at least p + 1, of any size. By Bartlett: W = A A' for A = sqrt(k) I + B, B
+    lower triangular, normal off the diagonal, with A_ii^2 ~ chi-square(k - i), i = 0 .. p - 1. So
+    W - k I = sqrt(k) (B + B') + B B' is formed without the k that cancels, which in float32 would
+    take most digits of it along.
+    """
+    value = jnp.asarray(value)
+    size, dtype = value.shape[0], value.dtype
+    k = jnp.asarray(freedom, dtype)
+    normal_key, chi_key = jr.split(key)
+    below = jnp.tril(jr.normal(normal_key, (size, size), dtype), -1)
+    b = below + jnp.diag(_centred_chi(chi_key, k, size))
+    product = jnp.sum(b[:, None, :] * b[None, :, :], axis=2)
+    return value + jnp.asarray(scale, dtype) * (jnp.sqrt(k) * (b + b.T) + product)
+
+
+def _centred_chi(key, k, size):
+    """sqrt(X_i) - sqrt(k), X_i ~ chi-square(k - i), for i = 0 .. size - 1.
+
+    Marsaglia & Tsang 2000 for X = 2 d (1 + t)^3, 2 d = k - i - 2/3, t = x / sqrt(9 d), x normal:
+    accepted where ln u < 3 d (ln(1 + t) - t + t^2 / 2 - t^3 / 3), all but about one in 36 d times.
+    """
+    missing = jnp.arange(size).astype(k.dtype) + 2.0 / 3.0
+    d = 0.5 * (k - missing)
+
+    def propose(carry):
+        index, t, accepted = carry
+        normal_key, uniform_key = jr.split(jr.fold_in(key, index))
+        fresh = jr.normal(normal_key, (size,), k.dtype) / jnp.sqrt(9.0 * d)
+        level = 1.0 - jr.uniform(uniform_key, (size,), k.dtype)
+        inside = jnp.maximum(fresh, -0.99)
+        passed = (fresh > -1.0) & (jnp.log(level) <= 3.0 * d * _log1p_tail(inside))
+        return index + 1, jnp.where(accepted, t, inside), accepted | passed
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros(size, k.dtype), jnp.zeros(size, bool))
+    _, t, _ = lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)
+    root = jnp.sqrt(2.0 * d)
+    return root * jnp.expm1(1.5 * jnp.log1p(t)) - missing / (root + jnp.sqrt(k))
+
+
+def _log1p_tail(x):
+    """ln(1 + x) - x + x^2 / 2 - x^3 / 3, to full relative accuracy for small x too."""
+    series = 0.0
+    for n in range(10, 3, -1):
+        series = -((-1) ** n) / n + x * series
+    square = x * x
+    direct = jnp.log1p(x) - x + 0.5 * square - square * x / 3.0
+    return jnp.where(jnp.abs(x) < 0.1, series * square * square, direct)
+
+
+@jax.jit
 def choose(key, probabilities):
     """An index drawn with the given probabilities, (n,) -> () int32.
 

@@ -30,6 +30,7 @@ ARGUMENTS = {
     "arms": ARMS,
     "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]),
     "domain": domains.simplex(ARMS),
+    "dim": ARMS,
     "epsilon": 1.0,
     "delta": 1e-6,
 }
@@ -71,7 +72,24 @@ def on_table(name, losses):
     """The environment that replays these losses, for the actions that the learner takes."""
     if "domain" in parameters(name):
         return environments.linear_losses(ARGUMENTS["domain"], losses)
+    if "dim" in parameters(name):
+        return environments.contextual_table(features(len(losses)), losses)
     return environments.table(losses)
+
+
+def features(horizon):
+    """Of a contextual table whose arms are unit vectors, which makes it a bandit, (T, K, d)."""
+    return np.broadcast_to(np.eye(ARMS, dtype=np.float32), (horizon, ARMS, ARMS))
+
+
+def revealed(name, loss):
+    """What a round with these losses could reveal."""
+    return (jnp.eye(ARMS), loss) if "dim" in parameters(name) else loss
+
+
+def played(action, loss):
+    """The arm or the point that an action plays: a policy plays the arm of the round's features."""
+    return action(loss[0]) if callable(action) else action
 
 
 def recorded(learner, environment):
@@ -82,7 +100,8 @@ def recorded(learner, environment):
         inner, t = state
         inner, outcome = environment.step(inner, key, action)
         now = jnp.arange(learner.horizon) == t
-        actions = jnp.where(jnp.expand_dims(now, range(1, 1 + action.ndim)), action[None], 0)
+        chosen = played(action, outcome.loss)
+        actions = jnp.where(jnp.expand_dims(now, range(1, 1 + chosen.ndim)), chosen[None], 0)
         return (inner, t + 1), outcome._replace(tally=(outcome.tally, actions))
 
     return learner._replace(report=lambda state: (learner.report(state), state)), Environment(
@@ -207,7 +226,7 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name):
     learner = as_learner(make(name))
     first = jax.eval_shape(learner.init, jr.key(0))
     state, action = first
-    loss = jax.eval_shape(learner.feedback, table()[0], action)
+    loss = jax.eval_shape(learner.feedback, revealed(name, table()[0]), action)
     second = jax.eval_shape(learner.step, state, jr.key(0), loss)
     assert jax.tree.structure(first) == jax.tree.structure(second)
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
@@ -224,8 +243,9 @@ def test_one_operation_at_a_time_agrees_with_a_sweep_to_rounding(name):
     with jax.disable_jit():
         state, action = learner.init(jr.fold_in(coins, 0))
         for t in range(1, 5):
-            assert_close(action, actions[t - 1])
-            loss = learner.feedback(table()[t - 1], action)
+            loss = revealed(name, table()[t - 1])
+            assert_close(played(action, loss), actions[t - 1])
+            loss = learner.feedback(loss, action)
             state, action = learner.step(state, jr.fold_in(coins, t), loss)
 
 
@@ -340,8 +360,10 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
     """Actions and state are the same when every loss that it does not play is another one."""
     losses, learner = table(), as_learner(make(name))
     first = learner.init(jr.key(0))[1]
-    if jnp.shape(learner.feedback(losses[0], first)) != ():
+    first_loss = revealed(name, losses[0])
+    if jnp.shape(jax.tree.leaves(learner.feedback(first_loss, first))[-1]) != ():
         pytest.skip("has more than bandit feedback")
+    first = played(first, first_loss)
 
     def elsewhere(action):
         """What to add to losses in [0, 1] so that they stay there and the action's stays."""
@@ -357,18 +379,19 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
 
         def step(t, key, action):
             del key
-            loss = jnp.where(other, elsewhere(action)(losses[t]), losses[t])
-            return t + 1, Outcome(loss, ())
+            chosen = played(action, revealed(name, losses[t]))
+            loss = jnp.where(other, elsewhere(chosen)(losses[t]), losses[t])
+            return t + 1, Outcome(revealed(name, loss), ())
 
         zero = jnp.zeros((), jnp.int32)
         return Environment(lambda key: zero, step, lambda state, tally: jnp.float32(0))
 
     @jax.jit
     @jax.vmap
-    def played(other):
+    def game(other):
         return simulate(*recorded(make(name), spoiled(other)), jr.key(6), checkpoints=1)[1:]
 
-    both = played(jnp.array([False, True]))
+    both = game(jnp.array([False, True]))
     # An arm's loss is the same number; <l, x> of two losses agrees only to rounding.
     tolerance = 0.0 if first.ndim == 0 else 1e-4
     for x, y in zip(jax.tree.leaves(cell(both, 0)), jax.tree.leaves(cell(both, 1)), strict=True):
@@ -383,9 +406,9 @@ def test_learns_an_easy_instance(name):
 
     def game(epsilon):
         learner = make(name, horizon, epsilon=epsilon)
-        if "domain" in parameters(name):
-            return learner, on_table(name, losses)
-        return learner, environments.bernoulli(means)
+        if "arms" in parameters(name):
+            return learner, environments.bernoulli(means)
+        return learner, on_table(name, losses)
 
     final = sweep(game, np.array([10.0]), trials, jr.key(0), checkpoints=1, progress=False).regret
     uniform = horizon * (np.mean(means) - min(means))
@@ -404,6 +427,7 @@ BAD = {
     "domain": [3, None, domains.simplex],
     "arms": [1, 0, 2.5],
     "actions": [3, np.ones((1, 2)), np.ones(3), np.zeros((3, 2)), [[1.0, np.nan], [0.0, 1.0]]],
+    "dim": [0, -1, 2.5],
     "epsilon": [0.0, -1.0, float("nan")],
     "delta": [0.0, 1.0, float("nan")],
 }

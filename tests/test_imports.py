@@ -10,8 +10,8 @@ import dpjax
 ROOT = Path(dpjax.__file__).parent
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
 LEARNERS = {
-    "core", "arm_sums", "barriers", "batches", "combinators", "divergences", "privacy", "noise",
-    "mechanisms", "designs", "domains", "prefix_sums", "_check",
+    "core", "arm_sums", "barriers", "batches", "combinators", "designs", "divergences", "domains",
+    "ellipsoids", "gram_sums", "mechanisms", "noise", "prefix_sums", "privacy", "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
@@ -28,8 +28,10 @@ ALLOWED = {
     "barriers": {"core", "_check"},
     "designs": {"core", "_check"},
     "divergences": {"core", "_check"},
+    "ellipsoids": {"core", "_check"},
     "domains": {"barriers", "core", "_check"},
     "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},
+    "gram_sums": {"core", "ellipsoids", "mechanisms", "noise", "privacy", "_check"},
     "batches": {"core", "noise", "_check"},
     "combinators": {"core", "noise", "privacy", "_check"},
     "stopping": {"core", "noise", "privacy", "_check"},

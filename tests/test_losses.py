@@ -178,6 +178,8 @@ def test_play_refuses_what_the_learner_does_not_take():
         losses.play(table, "exp4", progress=False)
     with pytest.raises(ValueError, match="epsilon: the learner exp3 takes none"):
         losses.play(table, "exp3", epsilons=(1.0,), progress=False)
+    with pytest.raises(ValueError, match="learner: linucb plays on features"):
+        losses.play(table, "linucb", progress=False)
     for epsilon in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="epsilon must be greater than 0"):
             losses.play(table, "dp_exp3_lap", epsilons=(1.0, epsilon), progress=False)

@@ -1,6 +1,7 @@
 """One file per family of nature. ``__all__`` is the registry."""
 
 from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
 from dpjax.environments.deterministic import deterministic
 from dpjax.environments.gaussian import gaussian
 from dpjax.environments.linear_losses import linear_losses
@@ -11,8 +12,11 @@ from dpjax.environments.table import table
 
 __all__ = [
     "bernoulli",
+    "contextual_table",
     "deterministic",
+    "fixed_actions",
     "fully_oblivious",
+    "gap_arms",
     "gaussian",
     "linear_losses",
     "memory",

@@ -5,6 +5,7 @@ import platform
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 from tqdm import tqdm
@@ -42,7 +43,7 @@ class Subject(NamedTuple):
 def build(name, domain, horizon, epsilon, **keywords):
     """The learner of that name, its sizes small, with those of the keywords that it takes."""
     sizes = {
-        "arms": ARMS, "actions": ACTIONS, "domain": DOMAINS.get(domain), "delta": DELTA,
+        "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "domain": DOMAINS.get(domain), "delta": DELTA,
         "epsilon": epsilon,
     }  # fmt: skip
     factory = getattr(learners, name)
@@ -68,11 +69,12 @@ def subject(name, domain, epsilon, *, count=PAIRS, **keywords) -> Subject:
     """A learner and pairs of the losses that its declaration is about."""
     horizon = HORIZONS.get(name, HORIZON)
     learner = build(name, domain, horizon, epsilon, **keywords)
+    declared = learner.privacy
+    if declared.model == "joint":
+        return Subject(learner, contextual_pairs(jr.key(SEED), horizon, count))
+    losses = domains.box_losses(ARMS, *declared.loss_range)
     if domain:
         losses = DOMAINS[domain].losses
-    else:
-        losses = domains.box_losses(ARMS, *learner.privacy.loss_range)
-    declared = learner.privacy
     return Subject(
         learner,
         audit.pairs(
@@ -80,6 +82,34 @@ def subject(name, domain, epsilon, *, count=PAIRS, **keywords) -> Subject:
             neighbours=declared.neighbours, unit=declared.unit,
         ),
     )  # fmt: skip
+
+
+def contextual_pairs(key, horizon, count) -> audit.Pair:
+    """Pairs of sequences of unit features (K, d) and losses -1 or 1, (K,).
+
+    In every second pair the round's losses alone change their signs, which moves a row (features,
+    loss) to an orthogonal one; in the others everything of the round changes.
+    """
+    keys = jr.split(key, 4)
+
+    def draw(key):
+        features = jr.normal(key, (count, horizon, ARMS, ARMS))
+        features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
+        return features, jr.rademacher(jr.fold_in(key, 1), (count, horizon, ARMS), jnp.float32)
+
+    (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
+    signs = (jnp.arange(count) % 2 == 0)[:, None, None]
+    others = jnp.where(signs[..., None], features, others)
+    other_losses = jnp.where(signs, -losses, other_losses)
+    changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
+    here = (jnp.arange(horizon)[None] == changed[:, None])[..., None]
+    return audit.Pair(
+        (features, losses),
+        (
+            jnp.where(here[..., None], others, features),
+            jnp.where(here, other_losses, losses),
+        ),
+    )
 
 
 CHECKS = ("same_actions", "same_scales", "same_keys", "fresh_keys")

@@ -161,11 +161,16 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
       A Summary.
 
     Raises:
-      ValueError: bad losses, an unknown learner, an epsilon that it refuses or does not take, or a
-        horizon longer than the table.
+      ValueError: bad losses, an unknown learner or one that needs features, an epsilon that it
+        refuses or does not take, or a horizon longer than the table.
     """
     factory = find_learner(learner)
     parameters = inspect.signature(factory).parameters
+    if "dim" in parameters:
+        raise ValueError(
+            f"learner: {learner} plays on features, and a loss table has none; see "
+            "environments.contextual_table"
+        )
     takes_epsilon = "epsilon" in parameters
     if not takes_epsilon and epsilons is not None:
         raise ValueError(f"epsilon: the learner {learner} takes none")

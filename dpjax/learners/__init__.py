@@ -17,6 +17,7 @@ from dpjax.learners.hedge import hedge
 from dpjax.learners.lazy import lazy_thompson, lazy_ucb
 from dpjax.learners.limited_updates import limited_updates
 from dpjax.learners.linear_elimination import linear_elimination
+from dpjax.learners.linucb import linucb
 from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
@@ -48,6 +49,7 @@ __all__ = [
     "lazy_ucb",
     "limited_updates",
     "linear_elimination",
+    "linucb",
     "online_gradient",
     "private_ftal",
     "private_giga",

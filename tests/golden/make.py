@@ -25,7 +25,7 @@ HORIZON, ARMS, EPSILON, SEED = 64, 3, 1.0, 2017
 DOMAIN = domains.simplex(ARMS)
 KNOWN = {
     "horizon": HORIZON, "arms": ARMS, "actions": [[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]],
-    "domain": DOMAIN, "epsilon": EPSILON, "delta": 1e-6,
+    "domain": DOMAIN, "dim": ARMS, "epsilon": EPSILON, "delta": 1e-6,
 }  # fmt: skip
 
 
@@ -52,11 +52,21 @@ def takes_points(name):
     return "domain" in inspect.signature(getattr(learners, name)).parameters
 
 
+def plays_policies(name):
+    """Whether the learner plays policies, functions of features."""
+    return "dim" in inspect.signature(getattr(learners, name)).parameters
+
+
 def natures(name):
     """An oblivious adversary and some that remember what was played."""
     if takes_points(name):
         kinds = ("switching", "adaptive")
         return {kind: environments.linear_losses(DOMAIN, kind, period=16) for kind in kinds}
+    if plays_policies(name):
+        return {
+            "gap_arms": environments.gap_arms(ARMS),
+            "fixed_actions": environments.fixed_actions(np.eye(ARMS), [-0.6, 0.0, 0.2]),
+        }
     means = [0.2, 0.5, 0.6]
     return {
         "bernoulli": environments.bernoulli(means),
@@ -74,8 +84,12 @@ def recorded(environment):
     def step(state, key, action):
         inner, t = state
         inner, outcome = environment.step(inner, key, action)
+        loss = outcome.loss
+        if callable(action):
+            features, loss = loss
+            action = action(features)
         points = action.ndim == 1
-        suffered = jnp.sum(outcome.loss * action) if points else at(outcome.loss, action)
+        suffered = jnp.sum(loss * action) if points else at(loss, action)
         now = jnp.arange(HORIZON) == t
         losses = jnp.where(now, suffered, 0.0)
         actions = jnp.where(now[:, None] if points else now, action[None] if points else action, 0)

@@ -1,0 +1,148 @@
+"""Positive definite matrices of a few rows, written so that many trials run side by side.
+
+``jax.numpy.linalg`` calls a library once a matrix. Here a matrix is *packed*: its lower triangle
+row by row, entry (i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows each entry is a scalar, and
+under vmap every operation goes over all trials at once.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core import Array
+
+_UNROLLED = 8
+
+
+class Ellipsoid(NamedTuple):
+    """What is asked of a symmetric V = L D L': the unit ball of its norm, whitened."""
+
+    whitener: Array  # (packed) W, lower triangular: W' W = V^-1, so that |W x|^2 = x' V^-1 x
+    pivots: Array  # (d,) |D_i|, whose product is |det V|
+    definite: Array  # () bool, whether V is positive definite
+
+
+def packed_size(dim) -> int:
+    """Entries of a packed matrix of ``dim`` rows."""
+    return dim * (dim + 1) // 2
+
+
+def indices(dim):
+    """(i, j) of the packed entries, NumPy."""
+    return np.tril_indices(dim)
+
+
+def unpack(packed, dim):
+    """The symmetric matrix (d, d)."""
+    rows, columns = np.indices((dim, dim))
+    low, high = np.minimum(rows, columns), np.maximum(rows, columns)
+    return packed[high * (high + 1) // 2 + low]
+
+
+def outer(vector):
+    """v v', packed."""
+    dim = vector.shape[0]
+    if dim > _UNROLLED + 1:
+        rows, columns = indices(dim)
+        return vector[rows] * vector[columns]
+    return jnp.stack([vector[i] * vector[j] for i in range(dim) for j in range(i + 1)])
+
+
+def squared_length(vector):
+    """|v|^2, ()."""
+    if vector.shape[0] > _UNROLLED:
+        return jnp.sum(vector * vector)
+    return sum(vector[i] * vector[i] for i in range(vector.shape[0]))
+
+
+def add_to_diagonal(packed, dim, value):
+    """V + value I."""
+    rows, columns = indices(dim)
+    return packed + jnp.where(rows == columns, value, 0.0)
+
+
+def ellipsoid(packed, dim) -> Ellipsoid:
+    """L D L' by elimination, without pivoting: all D_i are positive if and only if V is definite.
+
+    Where it is not, |D_i| stands for D_i. Works in any dtype.
+    """
+    tiny = jnp.finfo(packed.dtype).tiny
+    eliminate = _by_scalars if dim <= _UNROLLED else _by_rows
+    pivots, inverse, rows = eliminate(packed, dim, tiny)
+    sizes = jnp.maximum(jnp.abs(pivots), tiny)
+    return Ellipsoid(inverse / jnp.sqrt(sizes)[rows], sizes, jnp.all(pivots > 0.0))
+
+
+def _by_scalars(packed, dim, tiny):
+    v = {(i, j): packed[i * (i + 1) // 2 + j] for i, j in zip(*indices(dim), strict=True)}
+    below, inverse = {}, {}
+    for j in range(dim):
+        pivot = jnp.where(jnp.abs(v[j, j]) > tiny, v[j, j], tiny)
+        for i in range(j + 1, dim):
+            below[i, j] = v[i, j] / pivot
+        for i in range(j + 1, dim):
+            for k in range(j + 1, i + 1):
+                v[i, k] = v[i, k] - below[i, j] * v[k, j]
+    one = jnp.ones((), packed.dtype)
+    for i in range(dim):
+        inverse[i, i] = one
+        for j in range(i):
+            inverse[i, j] = -sum(below[i, k] * inverse[k, j] for k in range(j, i))
+    rows, _ = indices(dim)
+    pivots = jnp.stack([v[j, j] for j in range(dim)])
+    return pivots, jnp.stack([inverse[i, j] for i, j in zip(*indices(dim), strict=True)]), rows
+
+
+def _by_rows(packed, dim, tiny):
+    matrix, inverse = unpack(packed, dim), jnp.eye(dim, dtype=packed.dtype)
+    numbers = np.arange(dim)
+    for j in range(dim):
+        pivot = jnp.where(jnp.abs(matrix[j, j]) > tiny, matrix[j, j], tiny)
+        below = jnp.where(numbers > j, matrix[:, j] / pivot, 0.0)[:, None]
+        matrix = matrix - below * matrix[j][None]
+        inverse = inverse - below * inverse[j][None]
+    rows, columns = indices(dim)
+    return jnp.diag(matrix), inverse[rows, columns], rows
+
+
+def whiten(whitener, points):
+    """|W x|^2 for each of the points (K, d), in one go; (K,)."""
+    dim = points.shape[1]
+    if dim > _UNROLLED:
+        rows, columns = np.indices((dim, dim))
+        full = unpack(whitener, dim) * jnp.asarray(columns <= rows, whitener.dtype)
+        return jnp.sum(jnp.square(points @ full.T), axis=1)
+    columns = [points[:, j] for j in range(dim)]
+    total = 0.0
+    for i in range(dim):
+        start = i * (i + 1) // 2
+        total = total + jnp.square(sum(whitener[start + j] * columns[j] for j in range(i + 1)))
+    return total
+
+
+def inner(vector, points):
+    """<v, x> for each of the points (K, d); (K,)."""
+    if points.shape[1] > _UNROLLED:
+        return points @ vector
+    return sum(vector[j] * points[:, j] for j in range(points.shape[1]))
+
+
+def solve(whitener, vector):
+    """V^-1 v = W' (W v)."""
+    dim = vector.shape[0]
+    if dim > _UNROLLED:
+        rows, columns = np.indices((dim, dim))
+        full = unpack(whitener, dim) * jnp.asarray(columns <= rows, whitener.dtype)
+        return full.T @ (full @ vector)
+    w = {(i, j): whitener[i * (i + 1) // 2 + j] for i, j in zip(*indices(dim), strict=True)}
+    white = [sum(w[i, j] * vector[j] for j in range(i + 1)) for i in range(dim)]
+    return jnp.stack([sum(w[i, j] * white[i] for i in range(j, dim)) for j in range(dim)])
+
+
+def log_determinant(shape, scale):
+    """ln(|det V| / scale^d) of an Ellipsoid."""
+    dim = shape.pivots.shape[0]
+    if dim > _UNROLLED:
+        return jnp.sum(jnp.log(shape.pivots / scale))
+    return sum(jnp.log(shape.pivots[i] / scale) for i in range(dim))

@@ -1,0 +1,228 @@
+"""Contextual environments, whose actions are policies: features (K, d) -> arm.
+
+A round reveals the pair of its features (K, d) and losses (K,); :func:`dpjax.core.contextual` shows
+a learner what its policy played.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+from numpy.polynomial import chebyshev
+from scipy.special import betainc, betaincinv, ndtr
+
+from dpjax import _check
+from dpjax.core import Array, Environment, Outcome, at
+
+# Of the best arm of a round, and minus the least of all arms.
+BEST_REWARD = 0.75
+
+
+def _two_valued(level, means):
+    """Losses -1 and 1 of the given means, from one uniform number: one arm alone is seen."""
+    return jnp.where(level < 0.5 * (1.0 + means), 1.0, -1.0)
+
+
+def _total(state, tally):
+    del state
+    return tally
+
+
+class GapArmsState(NamedTuple):
+    parameter: Array  # (d,) theta, the mean loss of an arm x is <theta, x>
+    mirror: Array  # (d,) unit vector along e_1 + theta, whose reflection takes e_1 to -theta
+
+
+def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
+    """Fresh unit vectors as arms each round, of which one is best by at least a gap.
+
+    theta is uniform on the sphere. In each round arms are uniform on the sphere where their mean
+    loss <theta, x> is in [-0.75 + gap, 0.75], and one of them, at random, is moved to -0.75.
+
+    Args:
+      dim: d, at least 2.
+      gap: in [0, 1.5), not traced: the tables of the law are made on the host.
+      arms: K, at least 2; default d^2, as in the paper.
+      losses: "bernoulli", -1 or 1, or "gaussian", with standard deviation 1.
+
+    Returns:
+      An Environment for policies; regret is pseudo-regret in units of the losses, the paper's.
+
+    Reference: the experiments of Shariff & Sheffet 2018, by way of their program (rewards there
+    are losses with the sign changed).
+    """
+    dim = _check.size(2, dim=dim)
+    arms = dim * dim if arms is None else _check.size(2, arms=arms)
+    _check.one_of("bernoulli", "gaussian", losses=losses)
+    if isinstance(gap, jax.core.Tracer):
+        raise TypeError("gap must be a number that is not traced")
+    _check.between(0.0, 1.499, gap=gap)
+    gap = float(gap)
+    coefficients = _reward_series(dim, gap)
+
+    def init(key):
+        parameter = jr.normal(key, (dim,))
+        parameter = parameter / jnp.sqrt(jnp.sum(parameter * parameter))
+        mirror = parameter + jnp.where(jnp.arange(dim) == 0, 1.0, 0.0)
+        return GapArmsState(parameter, mirror / jnp.sqrt(jnp.sum(mirror * mirror)))
+
+    def step(state, key, policy):
+        normal_key, uniform_key, loss_key = jr.split(key, 3)
+        # A row a coordinate: along -theta, then across it. Drawn flat: some draws of the shape
+        # (d, K) take the CPU four times as long.
+        flat = jr.normal(normal_key, (dim * arms,))
+        normal = [flat[i * arms : (i + 1) * arms] for i in range(dim)]
+        best_level, level = jr.uniform(uniform_key, (2,))
+        reward = jnp.clip(_series(coefficients, normal[0]), -BEST_REWARD, BEST_REWARD - gap)
+        best = jnp.floor(best_level * arms).astype(jnp.int32)
+        reward = jnp.where(jnp.arange(arms) == best, BEST_REWARD, reward)
+
+        across = normal[1:]
+        length = jnp.sqrt((1.0 - reward * reward) / sum(x * x for x in across))
+        plain = [reward, *(length * x for x in across)]
+        along = 2.0 * sum(state.mirror[i] * x for i, x in enumerate(plain))
+        features = jnp.stack([x - state.mirror[i] * along for i, x in enumerate(plain)], axis=1)
+
+        if losses == "bernoulli":
+            loss = _two_valued(level, -reward)
+        else:
+            loss = jr.normal(loss_key) - reward
+        return state, Outcome((features, loss), BEST_REWARD - at(reward, policy(features)))
+
+    return Environment(init=init, step=step, regret=_total)
+
+
+_REACH = 6.0
+
+
+def _reward_series(dim, gap) -> list:
+    """Chebyshev coefficients of the quantile of the mean reward at Phi(z), z in [-6, 6].
+
+    Along a fixed direction a uniform point of the sphere is 2b - 1, b ~ Beta((d-1)/2, (d-1)/2);
+    here cut to [-0.75, 0.75 - gap]. In z the quantiles are smooth, tails included; a table would
+    cost a gather. Within 1e-4.
+    """
+    shape = 0.5 * (dim - 1)
+    low = betainc(shape, shape, 0.5 * (1.0 - BEST_REWARD))
+    high = betainc(shape, shape, 0.5 * (1.0 + BEST_REWARD - gap))
+
+    def quantile(x):
+        value = 2.0 * betaincinv(shape, shape, low + ndtr(_REACH * x) * (high - low)) - 1.0
+        return np.clip(value, -BEST_REWARD, BEST_REWARD - gap)
+
+    return chebyshev.chebinterpolate(quantile, 31).tolist()
+
+
+def _series(coefficients, z):
+    """The Chebyshev series at z / 6, by Clenshaw's recurrence."""
+    x = jnp.clip(z / _REACH, -1.0, 1.0)
+    before, last = jnp.zeros_like(x), jnp.zeros_like(x)
+    for coefficient in coefficients[:0:-1]:
+        before, last = last, coefficient + 2.0 * x * last - before
+    return coefficients[0] + x * last - before
+
+
+def fixed_actions(actions, parameter) -> Environment:
+    """The same arms in each round, with losses -1 and 1 of mean <theta, x>.
+
+    On unit vectors it is a bandit over d arms.
+
+    Args:
+      actions: (K, d), K at least 2, known and not traced; they must span R^d.
+      parameter: theta (d,) with <theta, x> in [-1, 1] for each action; may be traced.
+
+    Returns:
+      An Environment for policies; regret is pseudo-regret.
+
+    Raises:
+      ValueError: bad arguments, by name.
+    """
+    actions = np.asarray(actions, np.float64)
+    if actions.ndim != 2 or len(actions) < 2 or not np.isfinite(actions).all():
+        raise ValueError(f"actions must be (K, d) finite numbers, K at least 2; got shape "
+                         f"{actions.shape}")  # fmt: skip
+    dim = actions.shape[1]
+    rank = int(np.linalg.matrix_rank(actions))
+    if rank < dim:
+        raise ValueError(f"actions must span R^{dim}, their rank is {rank}: change coordinates")
+    theta = jnp.asarray(parameter, jnp.float32)
+    if theta.shape != (dim,):
+        raise ValueError(
+            f"parameter must have shape ({dim},) as the actions have, got {theta.shape}"
+        )
+    if not isinstance(parameter, jax.core.Tracer):
+        largest = np.max(np.abs(actions @ np.asarray(parameter, np.float64)))
+        if not largest <= 1.00001:
+            raise ValueError(f"parameter: a mean loss is {largest:g} in size, more than 1")
+    features = jnp.asarray(actions, jnp.float32)
+    means = jnp.sum(features * theta[None], axis=1)
+
+    def step(state, key, policy):
+        gap = at(means, policy(features)) - jnp.min(means)
+        return state, Outcome((features, _two_valued(jr.uniform(key), means)), gap)
+
+    return Environment(init=lambda key: (), step=step, regret=_total)
+
+
+class TableTally(NamedTuple):
+    suffered: Array  # () loss of the arm that was played
+    compared: Array  # () loss of the arm of the comparator
+
+
+def contextual_table(features, losses) -> Environment:
+    """A user's own features and losses, replayed row by row; no randomness.
+
+    Regret is against the linear policy fitted in hindsight: argmin over the arms of <w, x>, w the
+    least-squares fit of all losses by all features. It may be negative.
+
+    Args:
+      features: (T, K, d), K at least 2, known and not traced.
+      losses: (T, K), likewise: the losses of all arms, for the learner may play any.
+
+    Returns:
+      An Environment of T rounds for policies.
+
+    Raises:
+      ValueError: shapes that do not match, or an entry that is missing or infinite; the message
+        names its row, counted from 1.
+    """
+    features, losses = _numbers(features=features), _numbers(losses=losses)
+    if features.ndim != 3 or features.shape[1] < 2 or 0 in features.shape:
+        raise ValueError(
+            f"features must have shape (T, K, d) with K at least 2, got {features.shape}"
+        )
+    if losses.shape != features.shape[:2]:
+        raise ValueError(
+            f"losses must have shape {features.shape[:2]} as the features have, got {losses.shape}"
+        )
+    dim = features.shape[2]
+    fit = np.linalg.lstsq(features.reshape(-1, dim), losses.reshape(-1), rcond=None)[0]
+    best = np.argmin(features @ fit, axis=1)
+    compared = jnp.asarray(np.take_along_axis(losses, best[:, None], axis=1)[:, 0], jnp.float32)
+    features, losses = jnp.asarray(features, jnp.float32), jnp.asarray(losses, jnp.float32)
+
+    def step(t, key, policy):
+        del key
+        suffered = at(losses[t], policy(features[t]))
+        return t + 1, Outcome((features[t], losses[t]), TableTally(suffered, compared[t]))
+
+    return Environment(
+        init=lambda key: jnp.zeros((), jnp.int32),
+        step=step,
+        regret=lambda state, tally: tally.suffered - tally.compared,
+        horizon=len(losses),
+    )
+
+
+def _numbers(**value) -> np.ndarray:
+    ((name, given),) = value.items()
+    try:
+        array = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers") from None
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        raise ValueError(f"{name}: row {bad[0][0] + 1} has an entry that is missing or infinite")
+    return array

@@ -1,0 +1,74 @@
+"""A classification data set as a contextual bandit, with and without joint privacy.
+
+    python examples/classification.py        # needs scikit-learn, which ships the data
+
+A round is a visit of a patient, an arm a diagnosis, and only whether the given diagnosis was right
+is learned. Features of arm k are the measurements in the k-th of as many blocks as there are arms,
+so that each diagnosis has coefficients of its own. Patients are drawn with replacement: the
+declared privacy is that of a visit, not of a patient who comes again.
+"""
+
+import jax
+import numpy as np
+
+from dpjax import environments, learners, sweep
+
+MEASUREMENTS = ("worst area", "mean texture", "worst smoothness")
+
+
+def as_bandit(measurements, labels, rounds, seed=0):
+    """Features (T, K, K (p + 1)) of length at most 1 and losses (T, K), -1 where right, else 1.
+
+    Args:
+      measurements: (n, p) numbers.
+      labels: (n,) classes 0 .. K - 1.
+      rounds: T, drawn with replacement from the n cases.
+      seed: of the draw.
+    """
+    measurements, labels = np.asarray(measurements, np.float64), np.asarray(labels)
+    classes = int(labels.max()) + 1
+    centred = (measurements - measurements.mean(axis=0)) / measurements.std(axis=0)
+    context = np.concatenate([centred, np.ones((len(centred), 1))], axis=1)
+    # Outliers are scaled down to the length of most cases.
+    length = np.linalg.norm(context, axis=1, keepdims=True)
+    context = context / np.maximum(length, np.quantile(length, 0.9))
+    case = np.random.default_rng(seed).integers(len(labels), size=rounds)
+    features = np.einsum("kj,tp->tkjp", np.eye(classes), context[case])
+    losses = np.where(np.arange(classes)[None] == labels[case][:, None], -1.0, 1.0)
+    return features.reshape(rounds, classes, -1), losses
+
+
+def play(measurements, labels, rounds, epsilons, seeds, progress=True):
+    """Share of wrong diagnoses, (epsilons, seeds), and that of the least-squares fit."""
+    features, losses = as_bandit(measurements, labels, rounds)
+
+    def game(epsilon):
+        learner = learners.linucb(
+            rounds, features.shape[2], epsilon=epsilon, delta=rounds**-1.5, parameter_bound=2.0
+        )
+        return learner, environments.contextual_table(features, losses)
+
+    result = sweep(
+        game, np.array(epsilons), seeds, jax.random.key(0), checkpoints=1, progress=progress
+    )
+    wrong = 0.5 * (1.0 + np.asarray(result.tally.suffered) / rounds)
+    return wrong, 0.5 * (1.0 + float(result.tally.compared[0, 0]) / rounds)
+
+
+def main():
+    """One line an epsilon."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    columns = [list(data.feature_names).index(name) for name in MEASUREMENTS]
+    epsilons = (0.1, 1.0, 10.0, np.inf)
+    wrong, fitted = play(data.data[:, columns], data.target, 2**15, epsilons, 16)
+    for epsilon, shares in zip(epsilons, wrong, strict=True):
+        error = shares.std(ddof=1) / len(shares) ** 0.5
+        print(f"epsilon {epsilon:g}: {shares.mean():.3f} wrong, standard error {error:.3f}")
+    print(f"least squares in hindsight: {fitted:.3f}; always the same diagnosis: "
+          f"{min(np.bincount(data.target)) / len(data.target):.3f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

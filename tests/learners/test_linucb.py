@@ -1,0 +1,335 @@
+"""LinUCB: the algorithm against NumPy, its privacy, and what its constants cost."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import ellipsoids, environments, learners, mechanisms, simulate, sweep
+from dpjax.core import Environment, Outcome
+from dpjax.gram_sums import gram_sums
+
+DELTA = 0.1
+
+
+def table(horizon, arms, dim, seed=0):
+    """Random features of length at most 1 and losses -1 and 1 of linear mean."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(horizon, arms, dim))
+    features /= np.linalg.norm(features, axis=2, keepdims=True)
+    features *= rng.uniform(0.5, 1.0, (horizon, arms, 1))
+    theta = rng.normal(size=dim)
+    theta *= 0.9 / np.linalg.norm(theta)
+    losses = np.where(rng.random((horizon, arms)) < 0.5 * (1 + features @ theta), 1.0, -1.0)
+    return features.astype(np.float32), losses.astype(np.float32)
+
+
+@partial(jax.jit, static_argnames="learner_of")
+def _trajectory(learner_of, features, losses, key):
+    learner = learner_of()
+
+    def step(carry, row):
+        state, policy = carry
+        t, x, loss = row
+        seen = learner.feedback((x, loss), policy)
+        belief = policy.args[0]
+        return learner.step(state, jr.fold_in(key, t), seen), (policy(x), belief)
+
+    rows = (jnp.arange(1, len(features) + 1), features, losses)
+    (state, _), (arms, beliefs) = jax.lax.scan(step, learner.init(jr.fold_in(key, 0)), rows)
+    return arms, beliefs, learner.report(state)
+
+
+def trajectory(learner_of, features, losses, key=0):
+    """Arms (T,), beliefs and report of one game on a table."""
+    made = _trajectory(learner_of, jnp.asarray(features), jnp.asarray(losses), jr.key(key))
+    return jax.tree.map(np.asarray, made)
+
+
+def oful(features, losses, bound=1.0, alpha=None):
+    """OFUL in NumPy, ridge 1, and the smallest lead of an arm over the next one: (arms, leads)."""
+    horizon, _, dim = features.shape
+    alpha = 1.0 / horizon if alpha is None else alpha
+    v, u, arms, leads = np.eye(dim), np.zeros(dim), [], []
+    for x, loss in zip(features.astype(np.float64), losses.astype(np.float64), strict=True):
+        inverse = np.linalg.inv(v)
+        beta = bound * np.sqrt(2 * np.log(1 / alpha) + np.linalg.slogdet(v)[1]) + 1.0
+        index = x @ inverse @ u - beta * np.sqrt(np.einsum("ki,ij,kj->k", x, inverse, x))
+        arm = int(np.argmin(index))
+        arms.append(arm)
+        leads.append(np.diff(np.sort(index))[0])
+        v, u = v + np.outer(x[arm], x[arm]), u + loss[arm] * x[arm]
+    return np.array(arms), np.array(leads)
+
+
+def without_privacy(dim):
+    return learners.linucb(300, dim, epsilon=jnp.inf, delta=DELTA)
+
+
+def on_exact_sums(dim):
+    return learners.linucb(300, dim, epsilon=1.0, delta=DELTA, mechanism=mechanisms.exact)
+
+
+@pytest.mark.parametrize("dim", [3, 10])
+@pytest.mark.parametrize("make", [without_privacy, on_exact_sums])
+def test_without_noise_it_is_oful(make, dim):
+    """Arm for arm as in NumPy; the closest call is far above what rounding moves."""
+    features, losses = table(300, 6, dim)
+    expected, leads = oful(features, losses)
+    assert leads.min() > 2e-5
+    arms, _, report = trajectory(partial(make, dim), features, losses)
+    np.testing.assert_array_equal(arms, expected)
+    assert (report.clipped, report.indefinite) == (0, 0)
+    assert np.isinf(make(dim).privacy.epsilon)
+
+
+def test_on_unit_vectors_it_is_a_bandit():
+    """theta~_i = S_i / (n_i + 1), width beta / sqrt(n_i + 1), ln det = sum ln(n_i + 1)."""
+    horizon, dim = 300, 4
+    rng = np.random.default_rng(1)
+    losses = np.where(rng.random((horizon, dim)) < [0.2, 0.5, 0.6, 0.7], 1.0, -1.0)
+    features = np.broadcast_to(np.eye(dim, dtype=np.float32), (horizon, dim, dim))
+    arms, _, _ = trajectory(partial(without_privacy, dim), features, losses)
+    n, total = np.ones(dim), np.zeros(dim)
+    for t in range(horizon):
+        beta = np.sqrt(2 * np.log(horizon) + np.log(n).sum()) + 1.0
+        index = total / n - beta / np.sqrt(n)
+        # Equal counts and sums tie; rounding may tell them apart.
+        assert index[arms[t]] <= index.min() + 1e-6
+        n[arms[t]] += 1
+        total[arms[t]] += losses[t, arms[t]]
+
+
+VARIANTS = {
+    "gaussian": {},
+    "printed, with a floor": {"calibration": "printed", "norm_bound": "paper", "floor": 5000.0},
+    "wishart": {"noise": "wishart"},
+    "reward only": {"protected": "losses"},
+}
+DEFAULTS = {
+    "noise": "gaussian", "shifted": True, "floor": None, "calibration": "derived",
+    "norm_bound": "tight", "mechanism": mechanisms.tree, "protected": "rows",
+    "feature_bound": 1.0, "loss_bound": 1.0, "parameter_bound": 1.0, "failure": 1.0 / 64,
+}  # fmt: skip
+
+
+def private(dim, horizon=64, epsilon=1.0, **changed):
+    return learners.linucb(horizon, dim, epsilon=epsilon, delta=DELTA, **changed)
+
+
+@cache
+def two_games(variant):
+    """One game, and the same with round 20 replaced: beliefs, releases, reports and regularizer."""
+    dim, horizon = 3, 64
+    learner = private(dim, **VARIANTS[variant])
+    sums = gram_sums(horizon, dim, epsilon=1.0, delta=DELTA, **DEFAULTS | VARIANTS[variant])
+    features, losses = table(horizon, 5, dim)
+    other_features, other_losses = features.copy(), losses.copy()
+    other_features[19], other_losses[19] = -features[19][::-1], -losses[19]
+
+    @jax.jit
+    @jax.vmap
+    def play(features, losses):
+        key = jr.key(0)
+
+        def step(carry, row):
+            (state, policy), (beside, release) = carry
+            t, x, loss = row
+            seen = learner.feedback((x, loss), policy)
+            now = jr.fold_in(key, t)
+            made = learner.step(state, now, seen), sums.step(beside, now, *seen)
+            return made, (policy.args[0], release)
+
+        start = learner.init(jr.fold_in(key, 0)), sums.init(jr.fold_in(key, 0))
+        rows = (jnp.arange(1, horizon + 1), features, losses)
+        (last, _), seen = jax.lax.scan(step, start, rows)
+        return *seen, learner.report(last[0])
+
+    made = play(np.stack([features, other_features]), np.stack([losses, other_losses]))
+    return jax.tree.map(np.asarray, made), sums.regularizer
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_beliefs_follow_from_the_releases(variant):
+    """theta~ and beta W from the release and the regularizer, in float64."""
+    dim, horizon = 3, 64
+    (beliefs, releases, report), r = two_games(variant)
+    for t in (0, 1, 7, 40, 63):
+        matrix = np.asarray(ellipsoids.unpack(releases[0, t], dim + 1), np.float64)
+        v, u = matrix[:dim, :dim], matrix[dim, :dim]
+        assert np.linalg.eigvalsh(v)[0] > 0
+        estimate = beliefs.estimate[0, t]
+        np.testing.assert_allclose(estimate, np.linalg.solve(v, u), rtol=2e-3, atol=2e-5)
+        growth = np.linalg.slogdet(v)[1] - dim * np.log(float(r.smallest))
+        beta = np.sqrt(max(2 * np.log(2 * horizon) + growth, 0.0))
+        beta += np.sqrt(float(r.largest)) + float(r.tilt)
+        w = np.zeros((dim, dim))
+        w[np.tril_indices(dim)] = beliefs.spread[0, t]
+        np.testing.assert_allclose(w.T @ w, beta**2 * np.linalg.inv(v), rtol=2e-3, atol=1e-3)
+    assert report.indefinite.sum() == 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_policies_do_not_depend_on_later_rounds_nor_on_the_rounds_own_data(variant):
+    """Round 20 replaced: policies 1 .. 20 are the same to the bit, a later one is not."""
+    (beliefs, _, _), _ = two_games(variant)
+    for one, other in beliefs:
+        np.testing.assert_array_equal(one[:20], other[:20])
+    assert (beliefs.estimate[0, 20] != beliefs.estimate[1, 20]).any()
+
+
+def test_declared_privacy_is_joint():
+    declared = private(3).privacy
+    assert (declared.model, declared.released, declared.unit) == ("joint", "policies 1..T", "round")
+    assert (declared.epsilon, declared.delta, declared.neighbours) == (1.0, DELTA, "replace")
+    assert declared.rho > 0 and declared.calibration == "derived"
+    assert private(3, calibration="code").privacy.calibration == "code"
+    assert private(3, protected="losses").privacy.unit == "entry"
+
+
+# What standard differential privacy would cost
+
+
+def two_contexts():
+    """Context c is 0 or 1 by a coin, arm a has features e_(2c + a), and arm c loses nothing.
+
+    Losses are -1 for the arm of the context, and 1 for the other.
+    """
+    means = jnp.array([-1.0, 1.0, 1.0, -1.0])
+
+    def step(state, key, policy):
+        context = jr.bernoulli(key).astype(jnp.int32)
+        features = jnp.where(context == 0, jnp.eye(4)[:2], jnp.eye(4)[2:])
+        losses = jnp.sum(features * means[None], axis=1)
+        arm = policy(features)
+        return state, Outcome((features, losses), 0.5 * (1.0 + losses[arm]))
+
+    return Environment(lambda key: (), step, lambda state, tally: tally)
+
+
+def answer_by_randomized_response(learner, epsilon):
+    """The same learner, whose arm of each round is itself epsilon-DP in the round's context."""
+
+    def rule(policy, key, features):
+        lie = jr.bernoulli(key, 1.0 / (1.0 + jnp.exp(epsilon)))
+        return jnp.where(lie, 1 - policy(features), policy(features))
+
+    def shown(key, made):
+        state, policy = made
+        return state, jax.tree_util.Partial(rule, policy, jr.fold_in(key, 1))
+
+    return learner._replace(
+        init=lambda key: shown(key, learner.init(jr.fold_in(key, 0))),
+        step=lambda state, key, seen: shown(key, learner.step(state, jr.fold_in(key, 0), seen)),
+    )
+
+
+def test_standard_privacy_costs_linear_regret():
+    """Claim 13: at least T / 4 for epsilon < ln 2, here even without noise on what is learned."""
+    epsilon, horizon, early = 0.69, 2**14, 2**11
+    joint = learners.linucb(horizon, 4, epsilon=epsilon, delta=0.1, parameter_bound=2.0)
+    known = learners.linucb(horizon, 4, epsilon=jnp.inf, delta=0.1, parameter_bound=2.0)
+
+    def share(learner):
+        """Regret over rounds, after the first ones and after all."""
+        play = jax.vmap(
+            lambda key: simulate(learner, two_contexts(), key, checkpoints=(early, horizon))
+        )
+        regret = jax.jit(play)(jr.split(jr.key(0), 16)).regret.mean(axis=0)
+        return float(regret[0]) / early, float(regret[1]) / horizon
+
+    standard = share(answer_by_randomized_response(known, epsilon))
+    assert min(standard) > 0.25
+    assert standard[1] == pytest.approx(1 / (1 + np.exp(epsilon)), abs=0.01)
+    first, whole = share(joint)
+    assert whole < 0.6 * first and whole < 0.1
+
+
+# What the constants cost
+
+
+@cache
+def final_regret(horizon=2**12, seeds=32, **changed):
+    def game(epsilon):
+        learner = learners.linucb(horizon, 5, epsilon=epsilon, delta=DELTA, **changed)
+        return learner, environments.gap_arms(5, gap=0.1, arms=10)
+
+    swept = sweep(game, np.array([1.0, np.inf]), seeds, jr.key(0), checkpoints=1, progress=False)
+    return swept
+
+
+def test_tight_constants_have_several_times_less_regret_at_the_same_level():
+    """Where uniform play has 0.83 a round."""
+    printed = final_regret(calibration="printed", norm_bound="paper").regret[:, :, -1]
+    tight = final_regret().regret[:, :, -1]
+    np.testing.assert_allclose(printed[1], tight[1], rtol=1e-5)
+    error = printed[0].std() / 32**0.5
+    assert printed[0].mean() > 5.0 * tight[0].mean() + 5.0 * error
+    assert tight[0].mean() > 3.0 * tight[1].mean()
+
+
+def test_noise_that_is_not_shifted_leaves_indefinite_matrices_and_they_are_counted():
+    swept = final_regret(shifted=False)
+    assert (swept.report.indefinite[0] > 100).all() and (swept.report.indefinite[1] == 0).all()
+    assert np.isfinite(swept.regret).all()
+    assert (final_regret().report.indefinite == 0).all()
+
+
+def test_protecting_losses_alone_costs_less():
+    losses = final_regret(protected="losses").regret[0, :, -1]
+    rows = final_regret().regret[0, :, -1]
+    assert losses.mean() + 5.0 * losses.std() / 32**0.5 < rows.mean()
+
+
+# Rows out of range
+
+
+def test_rows_beyond_the_bounds_are_clipped_and_counted():
+    features, losses = table(50, 1, 2)
+    wild_features, wild_losses = features.copy(), losses.copy()
+    wild_features[3] *= 100.0
+    wild_losses[10] *= 7.0
+    clipped = wild_features / np.maximum(1.0, np.linalg.norm(wild_features, axis=2, keepdims=True))
+    make = partial(private, 2)
+    _, beliefs, report = trajectory(make, wild_features, wild_losses)
+    _, expected, plain = trajectory(make, clipped, losses)
+    assert (report.clipped, plain.clipped) == (2, 0)
+    np.testing.assert_allclose(beliefs.estimate, expected.estimate, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("changed, message", [
+    ({"delta": None}, "delta must be given"),
+    ({"delta": 1.5}, "delta"),
+    ({"noise": "laplace"}, "noise"),
+    ({"floor": -1.0}, "floor"),
+    ({"floor": 2.0, "shifted": False}, "floor"),
+    ({"calibration": "zcdp"}, "calibration"),
+    ({"norm_bound": "none"}, "norm_bound"),
+    ({"mechanism": mechanisms.kary, "noise": "wishart"}, "mechanism"),
+    ({"mechanism": mechanisms.kary, "calibration": "printed"}, "mechanism"),
+    ({"protected": "contexts"}, "protected"),
+    ({"protected": "losses", "noise": "wishart"}, "protected"),
+    ({"feature_bound": 0.0}, "feature_bound"),
+    ({"loss_bound": -1.0}, "loss_bound"),
+    ({"parameter_bound": 0.0}, "parameter_bound"),
+    ({"deviation": 0.0}, "deviation"),
+    ({"failure": 1.0}, "failure"),
+])  # fmt: skip
+def test_bad_arguments_are_refused_by_name(changed, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        learners.linucb(10, 2, **{"epsilon": 1.0, "delta": DELTA, **changed})
+
+
+def test_a_missing_delta_is_named():
+    with pytest.raises(TypeError, match="delta"):
+        learners.linucb(10, 2, epsilon=1.0)
+
+
+def test_features_of_another_dimension_are_refused():
+    with pytest.raises(
+        ValueError, match=r"features must have shape \(K, 3\) for dim = 3.*\(9, 4\)"
+    ):
+        simulate(private(3), environments.gap_arms(4, arms=9), jr.key(0))

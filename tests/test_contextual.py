@@ -1,0 +1,150 @@
+"""Environments whose actions are policies."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import environments
+
+
+def always(arm):
+    return jax.tree_util.Partial(lambda arm, features: arm, jnp.int32(arm))
+
+
+def rounds(environment, policy, count, key=0, games=1):
+    """Features (games, count, K, d), losses, tallies, of one policy."""
+
+    def one(key):
+        state = environment.init(jr.fold_in(key, 0))
+
+        def step(state, t):
+            return environment.step(state, jr.fold_in(key, t), policy)
+
+        state, outcomes = jax.lax.scan(step, state, jnp.arange(1, count + 1))
+        return state, outcomes
+
+    states, outcomes = jax.jit(jax.vmap(one))(jr.split(jr.key(key), games))
+    return states, jax.tree.map(np.asarray, outcomes)
+
+
+@pytest.mark.parametrize("dim, gap", [(2, 0.1), (3, 0.0), (5, 0.1), (12, 0.3)])
+def test_gap_arms_are_unit_vectors_with_the_law_of_the_paper(dim, gap):
+    """One mean of 0.75, the others as uniform points of the sphere, cut to [-0.75, 0.75 - gap]."""
+    count = 400
+    environment = environments.gap_arms(dim, gap=gap, arms=16)
+    states, outcomes = rounds(environment, always(0), count, games=8)
+    features, _ = outcomes.loss
+    np.testing.assert_allclose(np.linalg.norm(features, axis=-1), 1.0, atol=2e-6)
+    theta = np.asarray(states.parameter)
+    np.testing.assert_allclose(np.linalg.norm(theta, axis=1), 1.0, atol=1e-6)
+    reward = -np.einsum("gtkd,gd->gtk", features, theta)
+    best = np.sort(reward, axis=-1)
+    np.testing.assert_allclose(best[..., -1], 0.75, atol=1e-5)
+    assert best[..., -2].max() <= 0.75 - gap + 1e-5 and best.min() >= -0.75 - 1e-5
+    # Which arm is best says nothing: no position is favoured.
+    places = np.bincount(np.argmax(reward, axis=-1).ravel(), minlength=16)
+    assert stats.chisquare(places).pvalue > 1e-3
+    law = stats.beta(0.5 * (dim - 1), 0.5 * (dim - 1))
+    low, high = law.cdf(0.125), law.cdf(0.5 * (1.75 - gap))
+
+    def cut(x):
+        return (law.cdf(0.5 * (1.0 + x)) - low) / (high - low)
+
+    others = np.delete(best, -1, axis=-1)
+    # Sorted within a round, all of them together are still a sample.
+    assert stats.kstest(others.ravel(), cut).pvalue > 1e-3
+    if dim > 2:
+        wrong = stats.beta(0.5 * dim, 0.5 * dim)
+        assert stats.kstest(others.ravel(), lambda x: wrong.cdf(0.5 * (1.0 + x))).pvalue < 1e-6
+    # Across theta directions are uniform: no other coordinate has a mean.
+    across = features + reward[..., None] * theta[:, None, None]
+    error = across.std(axis=(1, 2)) / (count * 16) ** 0.5
+    assert np.abs(across.mean(axis=(1, 2)) / error).max() < 5.0
+
+
+@pytest.mark.parametrize("losses", ["bernoulli", "gaussian"])
+def test_losses_of_gap_arms_have_their_means_and_the_tally_is_the_gap(losses):
+    environment = environments.gap_arms(3, gap=0.1, losses=losses)
+    states, outcomes = rounds(environment, always(4), 4000, games=4)
+    features, loss = outcomes.loss
+    mean = np.einsum("gtkd,gd->gtk", features, np.asarray(states.parameter))
+    if losses == "bernoulli":
+        assert set(np.unique(loss)) == {-1.0, 1.0}
+    residual = (loss - mean)[..., 4].ravel()
+    assert abs(residual.mean()) < 4.0 * residual.std() / residual.size**0.5
+    # As a function of the mean, too.
+    slope = np.corrcoef(residual, mean[..., 4].ravel())[0, 1]
+    assert abs(slope) < 4.0 / residual.size**0.5
+    np.testing.assert_allclose(outcomes.tally, mean[..., 4] + 0.75, atol=1e-5)
+
+
+def test_paper_has_as_many_arms_as_the_square_of_the_dimension():
+    features, losses = jax.eval_shape(
+        lambda key: (
+            environments.gap_arms(4)
+            .step(environments.gap_arms(4).init(key), key, always(0))[1]
+            .loss
+        ),
+        jr.key(0),
+    )
+    assert features.shape == (16, 4) and losses.shape == (16,)
+
+
+def test_fixed_actions():
+    """Their features, means and gaps; on unit vectors a bandit."""
+    actions, theta = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, -1.0]]), np.array([0.5, -0.25])
+    environment = environments.fixed_actions(actions, theta)
+    _, outcomes = rounds(environment, always(1), 20_000)
+    features, losses = outcomes.loss
+    np.testing.assert_array_equal(features[0, 7], actions.astype(np.float32))
+    means = actions @ theta
+    assert np.abs(losses[0].mean(axis=0) - means).max() < 4.0 / 20_000**0.5
+    np.testing.assert_allclose(outcomes.tally, means[1] - means.min(), atol=1e-6)
+
+
+def test_contextual_table_replays_and_compares_with_least_squares():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(50, 3, 2))
+    losses = features @ np.array([1.0, -0.5]) + 0.01 * rng.normal(size=(50, 3))
+    environment = environments.contextual_table(features, losses)
+    assert environment.horizon == 50
+    fit = np.linalg.lstsq(features.reshape(-1, 2), losses.ravel(), rcond=None)[0]
+    _, outcomes = rounds(environment, always(2), 50)
+    np.testing.assert_allclose(outcomes.loss[0][0], features, rtol=1e-6)
+    np.testing.assert_allclose(outcomes.loss[1][0], losses, rtol=1e-6)
+    picked = np.argmin(features @ fit, axis=1)
+    expected = losses[:, 2] - losses[np.arange(50), picked]
+    regret = environment.regret((), jax.tree.map(lambda x: x[0].sum(), outcomes.tally))
+    assert float(regret) == pytest.approx(expected.sum(), rel=1e-4)
+    oracle = jax.tree_util.Partial(
+        lambda fit, x: jnp.argmin(jnp.sum(x * fit[None], axis=1)), jnp.asarray(fit, jnp.float32)
+    )
+    _, outcomes = rounds(environment, oracle, 50)
+    np.testing.assert_allclose(outcomes.tally.suffered, outcomes.tally.compared)
+
+
+TABLE = np.ones((4, 2, 3)), np.ones((4, 2))
+
+
+@pytest.mark.parametrize("make, name", [
+    (lambda: environments.gap_arms(1), "dim"),
+    (lambda: environments.gap_arms(3, gap=1.5), "gap"),
+    (lambda: jax.jit(lambda g: environments.gap_arms(3, gap=g).init(jr.key(0)))(0.1), "gap"),
+    (lambda: environments.gap_arms(3, arms=1), "arms"),
+    (lambda: environments.gap_arms(3, losses="normal"), "losses"),
+    (lambda: environments.fixed_actions(np.ones((3, 2)), [0.1, 0.1]), "actions must span R\\^2"),
+    (lambda: environments.fixed_actions([[1.0, np.nan], [0.0, 1.0]], [0.1, 0.1]), "actions"),
+    (lambda: environments.fixed_actions(np.eye(3), [0.1, 0.1]), "parameter .*\\(3,\\)"),
+    (lambda: environments.fixed_actions(np.eye(2), [1.5, 0.1]), "parameter.* 1.5"),
+    (lambda: environments.contextual_table(TABLE[0][0], TABLE[1]), "features"),
+    (lambda: environments.contextual_table(TABLE[0], TABLE[1].T), "losses .*\\(4, 2\\)"),
+    (lambda: environments.contextual_table(TABLE[0] * [[[1, 1, np.nan]]], TABLE[1]),
+     "features: row 1"),
+    (lambda: environments.contextual_table(TABLE[0], "none"), "losses"),
+])  # fmt: skip
+def test_bad_arguments_are_refused_by_name(make, name):
+    with pytest.raises((ValueError, TypeError), match=name):
+        make()
