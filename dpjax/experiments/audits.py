@@ -43,8 +43,8 @@ class Subject(NamedTuple):
 def build(name, domain, horizon, epsilon, **keywords):
     """The learner of that name, its sizes small, with those of the keywords that it takes."""
     sizes = {
-        "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "domain": DOMAINS.get(domain), "delta": DELTA,
-        "epsilon": epsilon,
+        "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "domain": DOMAINS.get(domain),
+        "delta": DELTA, "epsilon": epsilon,
     }  # fmt: skip
     factory = getattr(learners, name)
     positional, named = [], {}
