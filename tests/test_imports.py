@@ -11,7 +11,7 @@ ROOT = Path(dpjax.__file__).parent
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
 LEARNERS = {
     "core", "arm_sums", "barriers", "batches", "combinators", "divergences", "privacy", "noise",
-    "mechanisms", "domains", "prefix_sums", "_check",
+    "mechanisms", "domains", "one_point", "prefix_sums", "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
@@ -28,6 +28,7 @@ ALLOWED = {
     "barriers": {"core", "_check"},
     "divergences": {"core", "_check"},
     "domains": {"barriers", "core", "_check"},
+    "one_point": {"barriers", "core", "_check"},
     "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},
     "batches": {"core", "noise", "_check"},
     "combinators": {"core", "noise", "privacy", "_check"},

@@ -16,9 +16,12 @@ from dpjax.learners.ftrl import ftrl
 from dpjax.learners.hedge import hedge
 from dpjax.learners.lazy import lazy_thompson, lazy_ucb
 from dpjax.learners.limited_updates import limited_updates
+from dpjax.learners.one_point_gradient import one_point_gradient
 from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
+from dpjax.learners.private_one_point_gradient import private_one_point_gradient
+from dpjax.learners.projection_free import projection_free
 from dpjax.learners.scrible import scrible
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.successive_elimination import successive_elimination
@@ -46,9 +49,12 @@ __all__ = [
     "lazy_thompson",
     "lazy_ucb",
     "limited_updates",
+    "one_point_gradient",
     "online_gradient",
     "private_ftal",
     "private_giga",
+    "private_one_point_gradient",
+    "projection_free",
     "scrible",
     "shrinking_dartboard",
     "successive_elimination",
