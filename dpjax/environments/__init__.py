@@ -1,6 +1,7 @@
 """One file per family of nature. ``__all__`` is the registry."""
 
 from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
 from dpjax.environments.gaussian import gaussian
 from dpjax.environments.linear_losses import linear_losses
@@ -11,6 +12,7 @@ from dpjax.environments.table import table
 
 __all__ = [
     "bernoulli",
+    "convex_losses",
     "deterministic",
     "fully_oblivious",
     "gaussian",
