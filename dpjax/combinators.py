@@ -296,8 +296,14 @@ def sample_arms(learner) -> Learner:
     what is released anyway is post-processing.
 
     Args:
-      learner: a Learner with full information whose action is a probability vector, (K,).
+      learner: a Learner whose action is a probability vector, (K,), with full information or
+        linear in what it sees of its action: it then sees the loss of the arm that was drawn,
+        whose mean is that of its point.
     """
+
+    def feedback(loss, arm):
+        unit = (jnp.arange(loss.shape[0]) == arm).astype(jnp.float32)
+        return learner.feedback(loss, unit)
 
     def draw(key, state, point):
         return state, noise.choose(key, point)
@@ -310,7 +316,7 @@ def sample_arms(learner) -> Learner:
         base_key, arm_key = jax.random.split(key)
         return draw(arm_key, *learner.step(state, base_key, loss))
 
-    return learner._replace(init=init, step=step)
+    return learner._replace(init=init, step=step, feedback=feedback)
 
 
 def arms_as_points(environment, arms) -> Environment:

@@ -129,7 +129,7 @@ def projection_free(
         Values out of range are clipped and counted; the middle of the range is subtracted.
       batch: b; by default the integer part of sqrt(T), and then the last batch may be shorter. A
         given one must divide T.
-      smoothing: zeta > 0; default D sqrt(n) / T^(1/4).
+      smoothing: zeta > 0; default D sqrt(n) / T^(1/4), with ``shrink`` at most r / 2.
       rate: eta > 0; default D / (kappa sqrt(T / b)), kappa^2 = b (n B / zeta)^2 + b^2 L^2, whatever
         epsilon is.
       shrink: plays stay in the domain, for the bases are those of c + (1 - zeta / r) (domain - c),
@@ -186,7 +186,10 @@ def projection_free(
         raise ValueError(f"batch must divide the horizon, {horizon}, got {batch}")
     space = directions(domain)
     n = space.dim
-    zeta = smoothing_radius(horizon, domain.diameter, n) if smoothing is None else smoothing
+    zeta = smoothing_radius(horizon, domain.diameter, n)
+    if shrink:
+        zeta = min(zeta, inradius_of(domain) / 2)
+    zeta = zeta if smoothing is None else smoothing
     _warn_beyond(zeta, domain, shrink)
     losses = values(domain, loss_range, lipschitz, 0.0 if shrink else zeta)
     weight = n / zeta
