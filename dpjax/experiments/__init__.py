@@ -1,5 +1,5 @@
 """One file per paper, and ``losses`` for a user's own table. ``__all__`` lists the papers."""
 
-from dpjax.experiments import agarwal2017, agarwal2017_bandits, sajed2019, tossou2017
+from dpjax.experiments import agarwal2017, agarwal2017_bandits, ene2021, sajed2019, tossou2017
 
-__all__ = ["agarwal2017", "agarwal2017_bandits", "sajed2019", "tossou2017"]
+__all__ = ["agarwal2017", "agarwal2017_bandits", "ene2021", "sajed2019", "tossou2017"]
