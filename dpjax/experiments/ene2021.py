@@ -313,34 +313,56 @@ def slope_rows(by_horizon, by_dim, by_epsilon) -> list[dict]:
 # --- baselines ---
 
 
+def resting(horizon, domain) -> Learner:
+    """Plays the centre, the best point that knows no data."""
+    centre, nothing = jnp.asarray(domain.centre, jnp.float32), jnp.zeros((), jnp.float32)
+    return Learner(
+        init=lambda key: (nothing, centre),
+        step=lambda state, key, seen: (state, centre),
+        feedback=value,
+        horizon=horizon,
+        privacy=no_privacy(),
+    )
+
+
+def _private(factory, **keywords):
+    """(horizon, domain, epsilon) -> a learner with Gaussian noise."""
+
+    def make(horizon, domain, epsilon):
+        return factory(
+            horizon, domain, epsilon=epsilon, noise="gaussian",
+            delta=delta_of(horizon, "gaussian"), lipschitz=1.0, **keywords,
+        )  # fmt: skip
+
+    return make
+
+
+# How to make them, and at which epsilons.
+BASELINES = {
+    "the centre": (lambda horizon, domain, _: resting(horizon, domain), (np.inf,)),
+    "Flaxman et al., projected": (
+        lambda horizon, domain, _: learners.one_point_gradient(horizon, domain, lipschitz=1.0),
+        (np.inf,),
+    ),
+    "PRIVATEBANDIT": (_private(learners.projection_free), (1.0, np.inf)),
+    "PRIVATEBANDIT, buffered": (
+        _private(learners.projection_free, mechanism=mechanisms.buffered), (1.0,),
+    ),
+    "ST13-style, projected": (_private(learners.private_one_point_gradient), (1.0, np.inf)),
+}  # fmt: skip
+
+
 def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
     """Learners with and without projections and privacy on one horizon, epsilon = 1."""
     rows = []
-    gaussian = {"noise": "gaussian", "delta": delta_of(horizon, "gaussian")}
-    free, private = learners.projection_free, learners.private_one_point_gradient
-    kinds = {
-        "the centre": (lambda epsilon, *sizes, lipschitz: resting(*sizes), None),
-        "Flaxman et al., projected": (
-            lambda epsilon, *sizes, **keywords: learners.one_point_gradient(*sizes, **keywords),
-            None,
-        ),
-        "PRIVATEBANDIT": (free, gaussian),
-        "PRIVATEBANDIT, buffered": (free, {**gaussian, "mechanism": mechanisms.buffered}),
-        "ST13-style, projected": (private, gaussian),
-    }
     for instance in instances:
         domain = INSTANCES[instance].make(None)
-        for name, (factory, keywords) in kinds.items():
-            epsilons = (np.inf,) if keywords is None else (1.0, np.inf)
+        for name, (make, epsilons) in BASELINES.items():
 
-            def game(epsilon, factory=factory, keywords=keywords, domain=domain):
-                losses = environments.linear_losses(
+            def game(epsilon, make=make, domain=domain):
+                return make(horizon, domain, epsilon), environments.linear_losses(
                     domain, "iid", loss_set=domains.ball_losses(domain.dim), bias=BIAS
                 )
-                if keywords is None:
-                    return factory(epsilon, horizon, domain, lipschitz=1.0), losses
-                learner = factory(horizon, domain, epsilon=epsilon, lipschitz=1.0, **keywords)
-                return learner, losses
 
             result = sweep(
                 game, np.array(epsilons), trials, jr.key(SEED), checkpoints=1, progress=progress
@@ -359,18 +381,6 @@ def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
                     }
                 )
     return rows
-
-
-def resting(horizon, domain) -> Learner:
-    """Plays the centre, the best point that knows no data."""
-    centre, nothing = jnp.asarray(domain.centre, jnp.float32), jnp.zeros((), jnp.float32)
-    return Learner(
-        init=lambda key: (nothing, centre),
-        step=lambda state, key, seen: (state, centre),
-        feedback=value,
-        horizon=horizon,
-        privacy=no_privacy(),
-    )
 
 
 # --- private routes ---
@@ -495,8 +505,8 @@ def figure(by_horizon, by_dim, by_epsilon, horizon):
         axes.plot(x, ratio, style, marker="o", markersize=3, label=f"{instance}, {noise}")
     axes.axhline(1.0, color="0.5", linewidth=0.8)
     plot.label_axes(
-        axes, "single change at $\\epsilon$ = 1: regret over that without noise",
-        xlabel="horizon T", ylabel="ratio",
+        axes, "single change at $\\epsilon$ = 1", xlabel="horizon T",
+        ylabel="regret over that without noise",
     )  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.legend(fontsize=7, frameon=False)
