@@ -22,7 +22,7 @@ def reproduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ene2021, "INSTANCES", {"ball": ene2021.INSTANCES["ball"]})
         patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
-        patch.setattr(ene2021, "RATES", (1.0, 0.125))
+        patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
         patch.setattr(ene2021, "QUICK_DIMS", (2,))
         patch.setattr(ene2021, "SIDE", 3)
         # A program for each: one of them shows that they are run.

@@ -26,7 +26,7 @@ HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 8
 EPSILONS = tuple(10.0 ** np.arange(-2.0, 3.01, 0.5))
 DIMS, QUICK_DIMS = (2, 4, 8, 16, 32), (2, 8)
-RATES = (1.0, 0.125, 1 / 64)  # times the default rate
+RATES = (1.0, 1 / 64, 1 / 4096)  # times the default rate
 CALIBRATIONS = ("single_change", "batch_norm", "printed")
 BIAS = 2.0
 SEED = 2021
@@ -287,7 +287,7 @@ def slope_rows(by_horizon, by_dim, by_epsilon) -> list[dict]:
         cost = [regret_of(run, "single_change") - regret_of(run, "none") for run in runs]
         usable = [
             regret_of(run, "single_change").mean() < 0.5 * run.centre
-            and c.mean() > 2 * statistics.standard_error(c)
+            and c.mean() > 4 * statistics.standard_error(c)
             for c, run in zip(cost, runs, strict=True)
         ]
         add(instance, noise, "single_change less none", "T", x, cost, 0.5, usable)
@@ -301,7 +301,7 @@ def slope_rows(by_horizon, by_dim, by_epsilon) -> list[dict]:
         cost = [regret_of(run, "single_change", e) - plain for e in levels]
         usable = [
             regret_of(run, "single_change", e).mean() < 0.5 * run.centre
-            and c.mean() > 2 * statistics.standard_error(c)
+            and c.mean() > 4 * statistics.standard_error(c)
             for c, e in zip(cost, levels, strict=True)
         ]
         inverse = [1 / e for e in levels]

@@ -221,12 +221,13 @@ def test_sensitivity_of_a_leaf_is_that_of_the_calibration(name):
     assert 0.25 < max(spent) <= 0.5 * (1 + 1e-5)
 
 
-def test_sensitivity_is_attained_by_losses_that_are_played():
-    """Signed linear losses on the ball: the range is reached at the edge of what can be played."""
-    ball = domains.ball(2)
-    zeta, B = 0.3, 2.3
+def test_the_default_range_is_signed_and_reaches_as_far_as_plays():
+    """+-L (D + zeta), and +-L D where plays stay inside."""
+    ball, zeta = domains.ball(2), 0.3
     learner = make(HORIZON, ball, epsilon=1.0, smoothing=zeta)
-    assert learner.privacy.loss_range == pytest.approx((-B, B))
+    assert learner.privacy.loss_range == pytest.approx((-2.3, 2.3))
+    inside = make(HORIZON, ball, epsilon=1.0, smoothing=zeta, shrink=True)
+    assert inside.privacy.loss_range == pytest.approx((-2.0, 2.0))
 
 
 def scale_of(**arguments):
@@ -297,8 +298,8 @@ def test_where_the_printed_noise_suffices():
                 warnings.simplefilter("ignore")  # zeta beyond the diameter
                 enough = asked(calibration="printed")[1] >= asked()[1]
             right = times * levels * (horizon**0.25 + n**0.5)
+            assert enough != (n == 20_000 or (n == 300 and times == 2))
             assert enough == (horizon**0.5 * math.log(horizon) >= right)
-    assert not enough or (horizon, n) != (10**4, 20_000)
 
 
 def test_printed_formulas():
@@ -324,25 +325,23 @@ def test_batch_norm_is_the_norm_of_a_whole_batch():
 def test_lemma_9_under_both_readings_of_its_hypothesis():
     """k = 1000 random unit vectors in R^10, failure 10^-6.
 
-    max |sum c_i u_i| over |c|_2 <= 1 is the spectral norm, and below the matrix Bernstein bound;
-    over |c|_inf <= 1 it is at least 273, more than twice that bound (about 110 as printed), and
-    below sqrt(k) times it. "batch_norm" takes the lesser of this and k.
+    max |sum c_i u_i| over |c|_2 <= 1 is the spectral norm, and below the matrix Bernstein bound t
+    of about 80. Over |c|_inf <= 1 it is more than three times that, and below sqrt(k) t.
+    "batch_norm" takes the lesser of this and k.
     """
     k, n, failure = 1000, 10, 1e-6
     u = np.random.default_rng(0).normal(size=(k, n))
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     log = math.log((n + k) / failure)
     bound = log / 3 + math.sqrt(log**2 / 9 + 2 * (1 + k / n) * log)
-    printed = 10 * (math.log((n + k) / failure) + 0 * k)  # its first term alone is larger
     spectral = np.linalg.norm(u, ord=2)
     v = np.linalg.svd(u)[2][0]
     for _ in range(50):  # c = sign(<u, v>) and v along the sum: each improves the other
         total = np.sign(u @ v) @ u
         v = total / np.linalg.norm(total)
     widest = np.linalg.norm(np.sign(u @ v) @ u)
-    assert spectral < bound < printed
-    assert widest >= 255 and widest > 2.5 * bound
-    assert widest < k**0.5 * bound
+    assert spectral < bound < 85
+    assert 3 * bound < widest < k**0.5 * bound
     _, two = batch_norms(k, 1, n, 1.0, 2 * failure)
     assert widest < float(two) <= k
 
@@ -462,7 +461,7 @@ def test_the_certificate_bounds_the_distance(name):
 
 
 def test_single_change_learns_where_the_printed_noise_does_not():
-    """T = 4096 on the ball, n = 5, Gaussian noise at epsilon = 1: below a third of what the centre
+    """T = 4096 on the ball, n = 5, Gaussian noise at epsilon = 1: below 0.6 of what the centre
     loses, against about as much as it does. 32 trials."""
     ball, horizon = domains.ball(5), 4096
 
