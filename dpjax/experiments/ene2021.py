@@ -1,4 +1,4 @@
-"""Ene, Nguyen & Vladu 2021: does PRIVATEBANDIT learn, and is its privacy free for large T?
+"""Ene, Nguyen & Vladu 2021: does PRIVATEBANDIT learn, and is its privacy free?
 
 The paper has no experiment. This one measures its regret under three calibrations of the noise
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
@@ -348,7 +348,7 @@ BASELINES = {
     "PRIVATEBANDIT, buffered": (
         _private(learners.projection_free, mechanism=mechanisms.buffered), (1.0,),
     ),
-    "ST13-style, projected": (_private(learners.private_one_point_gradient), (1.0, np.inf)),
+    "ST13-style, projected": (_private(learners.private_one_point), (1.0, np.inf)),
 }  # fmt: skip
 
 

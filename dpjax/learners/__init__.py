@@ -20,7 +20,7 @@ from dpjax.learners.one_point_gradient import one_point_gradient
 from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
-from dpjax.learners.private_one_point_gradient import private_one_point_gradient
+from dpjax.learners.private_one_point import private_one_point
 from dpjax.learners.projection_free import projection_free
 from dpjax.learners.scrible import scrible
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
@@ -53,7 +53,7 @@ __all__ = [
     "online_gradient",
     "private_ftal",
     "private_giga",
-    "private_one_point_gradient",
+    "private_one_point",
     "projection_free",
     "scrible",
     "shrinking_dartboard",

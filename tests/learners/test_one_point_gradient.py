@@ -46,7 +46,7 @@ def test_the_updates(name, private):
     given = 3.0 * jr.normal(jr.key(0), (HORIZON, domain.dim))
     arguments = {"lipschitz": 1.0, "loss_range": RANGE}
     if private:
-        learner = learners.private_one_point_gradient(HORIZON, domain, epsilon=np.inf, **arguments)
+        learner = learners.private_one_point(HORIZON, domain, epsilon=np.inf, **arguments)
     else:
         learner = learners.one_point_gradient(HORIZON, domain, **arguments)
     plays, _, _ = jax.jit(lambda: play(learner, given, key))()
@@ -62,7 +62,7 @@ def test_sensitivity_of_a_round_is_that_of_the_calibration(name):
     domain = DOMAINS[name]
     n, asked = directions(domain).dim, []
     releases = 20.0 * jr.normal(jr.key(2), (HORIZON, n))
-    learner = learners.private_one_point_gradient(
+    learner = learners.private_one_point(
         HORIZON, domain, epsilon=0.5, lipschitz=1.0, loss_range=RANGE,
         mechanism=given_releases(releases, mechanisms.tree, asked),
     )  # fmt: skip
@@ -101,7 +101,7 @@ def test_regret_is_below_the_bound():
     assert upper < 0.5 * 0.7 * horizon
 
 
-@pytest.mark.parametrize("name", ["one_point_gradient", "private_one_point_gradient"])
+@pytest.mark.parametrize("name", ["one_point_gradient", "private_one_point"])
 def test_bad_arguments(name):
     level = {"epsilon": 1.0} if name.startswith("private") else {}
     make = getattr(learners, name)

@@ -13,13 +13,13 @@ from dpjax.one_point import as_floats, directions, flaxman_radius, inradius_of, 
 from dpjax.prefix_sums import PrefixSumsReport, calibrate
 
 
-class PrivateOnePointGradientState(NamedTuple):
+class PrivateOnePointState(NamedTuple):
     direction: Array  # (n,) u_t
     sums: Any  # of the mechanism
     clipped: Array  # () int32
 
 
-def private_one_point_gradient(
+def private_one_point(
     horizon,
     domain,
     *,
@@ -30,7 +30,7 @@ def private_one_point_gradient(
     lipschitz=None,
     loss_range="signed",
 ) -> Learner:
-    """Projected descent on private sums of one-point estimates, in the style of Smith & Thakurta.
+    """Projected descent on private one-point estimates, in the style of Smith & Thakurta.
 
     A baseline for :func:`projection_free` that projects every round: with s~_t the noisy sum of the
     estimates (n / zeta) f_s(x_s) u_s of rounds 1 .. t, one release a round,
@@ -84,7 +84,7 @@ def private_one_point_gradient(
     def play(key, release, sums, clipped):
         direction = space.draw(key)
         base = inner.project(centre - rounded(eta * space.lift(release)))
-        state = PrivateOnePointGradientState(direction, sums, clipped)
+        state = PrivateOnePointState(direction, sums, clipped)
         return state, base + rounded(zeta * space.lift(direction))
 
     def init(key):
