@@ -1,4 +1,4 @@
-"""Ene, Nguyen & Vladu 2021: whether PRIVATEBANDIT learns, and whether its privacy is free.
+"""Ene, Nguyen & Vladu 2021: whether PRIVATEBANDIT learns, and its privacy is free.
 
 The paper has no experiment. This one measures its regret under three calibrations of the noise
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
