@@ -296,8 +296,14 @@ def sample_arms(learner) -> Learner:
     what is released anyway is post-processing.
 
     Args:
-      learner: a Learner with full information whose action is a probability vector, (K,).
+      learner: a Learner whose action is a probability vector, (K,), with full information or
+        linear in what it sees of its action: it then sees the loss of the arm that was drawn,
+        whose mean is that of its point.
     """
+
+    def feedback(loss, arm):
+        unit = (jnp.arange(loss.shape[0]) == arm).astype(jnp.float32)
+        return learner.feedback(loss, unit)
 
     def draw(key, state, point):
         return state, noise.choose(key, point)
@@ -310,7 +316,7 @@ def sample_arms(learner) -> Learner:
         base_key, arm_key = jax.random.split(key)
         return draw(arm_key, *learner.step(state, base_key, loss))
 
-    return learner._replace(init=init, step=step)
+    return learner._replace(init=init, step=step, feedback=feedback)
 
 
 def arms_as_points(environment, arms) -> Environment:
@@ -354,3 +360,80 @@ def count_switches(environment) -> Environment:
         return environment.regret(state.environment, tally.tally)
 
     return environment._replace(init=init, step=step, regret=regret, batch=None)
+
+
+class DoublingState(NamedTuple):
+    round: Array  # () int32, rounds played
+    learners: tuple  # the state of each epoch's learner
+    first_actions: tuple  # of each
+
+
+def doubling(make, horizon, *, first=64) -> Learner:
+    """The doubling trick: a fresh learner for each epoch of 64, 128, 256, ... rounds.
+
+    For a horizon that is not known: nothing depends on it but where the game is cut. Each epoch's
+    learner starts without knowledge of the losses before.
+
+    Args:
+      make: horizon -> Learner; its action must have one shape and dtype for all horizons.
+      horizon: T, rounds to be played; the last epoch may be longer and is then cut short.
+      first: rounds of the first epoch.
+
+    Returns:
+      A Learner. Its report is the tuple of the epochs' reports.
+
+    Privacy: that of one epoch, whose declarations must agree. The loss of a round is seen by one
+    epoch alone, and the others start from a state that is free of data: given what the other epochs
+    released, a change of one round changes the law of one epoch's actions only (parallel
+    composition, for adaptive losses too). A factor log T in privacy, as for epochs that all read
+    one round, is not needed.
+
+    Regret: if that of an epoch is at most C T^a, at most C 2^a / (2^a - 1) T^a up to constants.
+
+    Reference: Auer, Cesa-Bianchi, Freund & Schapire 1995; Ene, Nguyen & Vladu 2021, who charge
+    O(log T) in privacy for it.
+    """
+    horizon, first = _check.size(1, horizon=horizon), _check.size(1, first=first)
+    lengths = [first]
+    while sum(lengths) < horizon:
+        lengths.append(2 * lengths[-1])
+    epochs = [make(length) for length in lengths]
+    for learner, length in zip(epochs, lengths, strict=True):
+        if not isinstance(learner, Learner) or learner.horizon != length:
+            raise TypeError(f"make must return a Learner of horizon {length}, got {learner!r}")
+    ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
+
+    def init(key):
+        starts = [epoch.init(jax.random.fold_in(key, i)) for i, epoch in enumerate(epochs)]
+        states, actions = zip(*starts, strict=True)
+        return DoublingState(jnp.zeros((), jnp.int32), states, actions), actions[0]
+
+    def step(state, key, loss):
+        t = state.round + 1
+
+        def within(i):
+            def play():
+                own, action = epochs[i].step(state.learners[i], key, loss)
+                if i + 1 < len(epochs):
+                    fresh = state.first_actions[i + 1]
+                    ended = t == ends[i]
+                    action = jax.tree.map(lambda a, b: jnp.where(ended, a, b), fresh, action)
+                return (*state.learners[:i], own, *state.learners[i + 1 :]), action
+
+            return play
+
+        epoch = sum((t > end).astype(jnp.int32) for end in ends[:-1])
+        branches = [within(i) for i in range(len(epochs))]
+        learners, action = jax.lax.switch(jnp.asarray(epoch, jnp.int32), branches)
+        return DoublingState(t, learners, state.first_actions), action
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=epochs[0].feedback,
+        horizon=horizon,
+        privacy=epochs[-1].privacy,
+        report=lambda state: tuple(
+            epoch.report(own) for epoch, own in zip(epochs, state.learners, strict=True)
+        ),
+    )

@@ -156,8 +156,11 @@ def bandit(loss, action):
 
 
 def value(loss, action):
-    """Value feedback: what a loss function, a callable pytree, gives at the played point, ()."""
-    return loss(action)
+    """Value feedback: what the loss function gives at the played point, ().
+
+    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
+    """
+    return loss(action) if callable(loss) else linear(loss, action)
 
 
 def linear(loss, point):

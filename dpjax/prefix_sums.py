@@ -34,34 +34,46 @@ class PrefixSums(NamedTuple):
     privacy: Privacy
 
 
-def prefix_sums(
+class Calibrated(NamedTuple):
+    """A mechanism with the noise that a declared privacy asks for."""
+
+    mechanism: Any  # a Mechanism
+    scale: Any  # () of each draw
+    privacy: Privacy
+
+
+def calibrate(
     horizon,
-    losses,
+    shape,
+    change,
     *,
     epsilon,
     delta,
     mechanism,
     noise,
+    loss_range,
     neighbours="replace",
     unit="round",
     printed_scale=None,
-) -> PrefixSums:
-    """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.
+) -> Calibrated:
+    """The mechanism that hides a change of one value by at most ``change``.
 
-    With C of the mechanism's factorization and Delta the change of one loss vector, Laplace noise
-    of scale |C|_1 Delta_1 / epsilon makes all releases together epsilon-DP, and Gaussian noise of
+    With C of the mechanism's factorization and Delta the change of one value, Laplace noise of
+    scale |C|_1 Delta_1 / epsilon makes all releases together epsilon-DP, and Gaussian noise of
     standard deviation |C|_2 Delta_2 / mu makes them one Gaussian mechanism, mu the exact solution
-    for (epsilon, delta): for losses chosen adaptively too (see :mod:`dpjax.mechanisms`).
+    for (epsilon, delta): for values chosen adaptively too (see :mod:`dpjax.mechanisms`).
 
     Args:
-      horizon: T, rounds.
-      losses: a LossSet. Losses outside it are moved to its nearest vector and counted.
+      horizon: T, for releases of the prefixes 0 .. T - 1.
+      shape: of a value.
+      change: (L1, L2), the largest change of one value between neighbours.
       epsilon: privacy; inf adds no noise.
       delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them.
       noise: "laplace" or "gaussian".
-      neighbours: "replace" or "zero_out".
-      unit: "round" or "entry".
+      loss_range: to declare.
+      neighbours: to declare.
+      unit: to declare.
       printed_scale: a paper's scale of each draw, in place of the derived one; for the tree.
 
     Raises:
@@ -78,8 +90,6 @@ def prefix_sums(
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
-    change = sensitivity(losses, neighbours, unit)
-    shape = (losses.dim,)
 
     def build(scale):
         built = mechanism(horizon, shape, scale=scale, noise=noise)
@@ -104,10 +114,59 @@ def prefix_sums(
     calibration = "derived"
     if printed_scale is not None:
         scale, calibration, accountant, rho = printed_scale, "printed", "the paper's", float("nan")
-    calibrated = build(jnp.asarray(scale, jnp.float32))
+    declared = Privacy(
+        epsilon=epsilon,
+        delta=0.0 if delta is None else delta,
+        rho=rho,
+        neighbours=neighbours,
+        unit=unit,
+        loss_range=loss_range,
+        model="central",
+        released="actions 1..T",
+        calibration=calibration,
+        accountant=accountant,
+    )
+    return Calibrated(build(jnp.asarray(scale, jnp.float32)), scale, declared)
+
+
+def prefix_sums(
+    horizon,
+    losses,
+    *,
+    epsilon,
+    delta,
+    mechanism,
+    noise,
+    neighbours="replace",
+    unit="round",
+    printed_scale=None,
+) -> PrefixSums:
+    """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.
+
+    Calibrated by :func:`calibrate` for the change of one loss vector of the set.
+
+    Args:
+      horizon: T, rounds.
+      losses: a LossSet. Losses outside it are moved to its nearest vector and counted.
+      epsilon: privacy; inf adds no noise.
+      delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
+      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them.
+      noise: "laplace" or "gaussian".
+      neighbours: "replace" or "zero_out".
+      unit: "round" or "entry".
+      printed_scale: a paper's scale of each draw, in place of the derived one; for the tree.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
+    """
+    built, scale, declared = calibrate(
+        horizon, (losses.dim,), sensitivity(losses, neighbours, unit), epsilon=epsilon,
+        delta=delta, mechanism=mechanism, noise=noise, loss_range=losses.entry,
+        neighbours=neighbours, unit=unit, printed_scale=printed_scale,
+    )  # fmt: skip
 
     def init(key):
-        state, release = calibrated.init(key)
+        state, release = built.init(key)
         return PrefixSumsState(state, jnp.zeros((), jnp.int32)), release
 
     # A vector on the border of the set moves by rounding when it is clipped.
@@ -116,26 +175,14 @@ def prefix_sums(
     def step(state, key, loss):
         inside = losses.clip(loss)
         outside = jnp.max(jnp.abs(inside - loss)) > tolerance
-        inner, release = calibrated.step(state.mechanism, key, inside)
+        inner, release = built.step(state.mechanism, key, inside)
         return PrefixSumsState(inner, state.clipped + outside.astype(jnp.int32)), release
 
-    declared = Privacy(
-        epsilon=epsilon,
-        delta=0.0 if delta is None else delta,
-        rho=rho,
-        neighbours=neighbours,
-        unit=unit,
-        loss_range=losses.entry,
-        model="central",
-        released="actions 1..T",
-        calibration=calibration,
-        accountant=accountant,
-    )
     return PrefixSums(
         init=init,
         step=step,
         report=lambda state: PrefixSumsReport(state.clipped),
         scale=scale,
-        variance=calibrated.variance,
+        variance=built.variance,
         privacy=declared,
     )

@@ -11,7 +11,8 @@ ROOT = Path(dpjax.__file__).parent
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
 LEARNERS = {
     "core", "arm_sums", "barriers", "batches", "combinators", "designs", "divergences", "domains",
-    "ellipsoids", "gram_sums", "mechanisms", "noise", "prefix_sums", "privacy", "_check",
+    "ellipsoids", "gram_sums", "mechanisms", "noise", "one_point", "prefix_sums", "privacy",
+    "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
@@ -30,13 +31,16 @@ ALLOWED = {
     "divergences": {"core", "_check"},
     "ellipsoids": {"core", "_check"},
     "domains": {"barriers", "core", "_check"},
+    "losses": {"core", "domains", "_check"},
+    "noisy_oco": {"core", "_check"},
+    "one_point": {"barriers", "core", "_check"},
     "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},
     "gram_sums": {"core", "ellipsoids", "mechanisms", "noise", "privacy", "_check"},
     "batches": {"core", "noise", "_check"},
     "combinators": {"core", "noise", "privacy", "_check"},
     "stopping": {"core", "noise", "privacy", "_check"},
     "learners": LEARNERS,
-    "environments": {"core", "domains", "noise", "_check"},
+    "environments": {"core", "domains", "losses", "noise", "_check"},
     "simulate": {"core", "batches", "_check"},
     "sweep": {"core", "batches", "simulate", "_check"},
     "interpret": {"core", "noise"},

@@ -136,3 +136,19 @@ def test_regret_of_linear_elimination_is_that_of_the_measured_file():
         table = [line for line in README.splitlines() if line.count(" ± ") == 5]
         (line,) = [line for line in table if line.startswith(f"| {name} |")]
         assert [cell.strip() for cell in line.split("|")[2:7]] == cells
+
+
+def test_shares_of_the_third_table_are_those_of_the_measured_file():
+    """Each cell is a row of ene2021.csv at epsilon = 1 over what the centre loses."""
+    with open(ROOT / "benchmarks" / "ene2021" / "ene2021.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["rate"] == "1"]
+    known = set()
+    for row in rows:
+        if row["epsilon"] in ("1", "inf") and row["trials"] == "24":
+            centre = float(row["centre"])
+            share, error = (float(row[key]) / centre for key in ("regret", "standard_error"))
+            known.add(f"{share:.3f} ({error:.3f})")
+    section = README[README.index("## Does PRIVATEBANDIT learn") :]
+    cells = re.findall(r"\| (\d\.\d{3} \(\d\.\d{3}\))(?= \|)", section)
+    assert len(cells) == 4 * 7 + 2 * 3
+    assert set(cells) <= known

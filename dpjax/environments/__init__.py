@@ -2,6 +2,7 @@
 
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
+from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
 from dpjax.environments.gaussian import gaussian
 from dpjax.environments.linear_losses import linear_losses
@@ -13,6 +14,7 @@ from dpjax.environments.table import table
 __all__ = [
     "bernoulli",
     "contextual_table",
+    "convex_losses",
     "deterministic",
     "fixed_actions",
     "fully_oblivious",

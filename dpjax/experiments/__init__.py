@@ -3,6 +3,7 @@
 from dpjax.experiments import (
     agarwal2017,
     agarwal2017_bandits,
+    ene2021,
     hanna2022,
     sajed2019,
     shariff2018,
@@ -12,6 +13,7 @@ from dpjax.experiments import (
 __all__ = [
     "agarwal2017",
     "agarwal2017_bandits",
+    "ene2021",
     "hanna2022",
     "sajed2019",
     "shariff2018",

@@ -185,6 +185,11 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
     if "delta" in parameters and parameters["delta"].default is inspect.Parameter.empty:
         fixed["delta"] = 1.0 / max(horizon, 2) ** 2
 
+    if "shrink" in parameters:
+        fixed["shrink"] = True  # points outside the simplex are no probabilities
+    if "loss_range" in parameters:
+        fixed["loss_range"] = (0.0, 1.0)
+
     def game(epsilon):
         level = {"epsilon": epsilon, **fixed} if takes_epsilon else fixed
         if "domain" in parameters:

@@ -18,9 +18,12 @@ from dpjax.learners.lazy import lazy_thompson, lazy_ucb
 from dpjax.learners.limited_updates import limited_updates
 from dpjax.learners.linear_elimination import linear_elimination
 from dpjax.learners.linucb import linucb
+from dpjax.learners.one_point_gradient import one_point_gradient
 from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
+from dpjax.learners.private_one_point import private_one_point
+from dpjax.learners.projection_free import projection_free
 from dpjax.learners.scrible import scrible
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.successive_elimination import successive_elimination
@@ -50,9 +53,12 @@ __all__ = [
     "limited_updates",
     "linear_elimination",
     "linucb",
+    "one_point_gradient",
     "online_gradient",
     "private_ftal",
     "private_giga",
+    "private_one_point",
+    "projection_free",
     "scrible",
     "shrinking_dartboard",
     "successive_elimination",

@@ -17,6 +17,11 @@ from optax import projections
 from dpjax import _check, barriers
 from dpjax.core import Array
 
+# By how much float32 points may break a constraint.
+TOLERANCE = 1e-5
+# Up to so many elements all their sets are written out.
+FEW = 12
+
 
 class LossSet(NamedTuple):
     """The loss vectors that a round may bring. Its sizes are what calibrations read."""
@@ -53,11 +58,52 @@ class Domain(NamedTuple):
     regularizer: Regularizer  # the one that the set is usually played with
     losses: LossSet  # the one that it is usually played against
     barrier: barriers.Barrier | None = None  # a self-concordant one, where a closed form is known
+    contains: Callable | None = None  # (x (d,), tolerance) -> whether x is in the set, () bool
+    inradius: float | None = None  # of the largest ball around the centre within the set, and
+    # within its affine hull where that is smaller; None where it is not known
+    tangent: Any = None  # (d, m) NumPy, orthonormal basis of that hull's directions; None where
+    # the set has inner points, m = d
 
 
 def support_function(domain, direction):
     """The largest <g, x> over the domain, for g (d,); the least is that of -g, negated."""
     return jnp.vdot(direction, domain.minimizer(-direction))
+
+
+def conditional_gradient_step(domain, point, gradient):
+    """One Frank-Wolfe step with exact line search on a function of Hessian I.
+
+    Args:
+      domain: a Domain.
+      point: x (d,), in the domain.
+      gradient: (d,), of the function at x.
+
+    Returns:
+      The next point, and the gap <gradient, x - v> at x, v the linear minimizer. The function
+      exceeds its least value at x by at most the gap, and x is at most sqrt(2 gap) away from where
+      that is attained (Jaggi 2013).
+    """
+    toward = domain.minimizer(gradient) - point
+    gap = -barriers.add_up(gradient * toward)
+    length = barriers.add_up(toward * toward)
+    step = jnp.clip(gap / jnp.maximum(length, 1e-30), 0.0, 1.0)
+    return point + barriers.rounded(step * toward), jnp.maximum(gap, 0.0)
+
+
+def shrunk(domain, factor) -> Domain:
+    """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
+
+    By its minimizer and its projection: what remains is that of the domain, and so too large.
+    """
+    centre = jnp.asarray(domain.centre, jnp.float32)
+
+    def scaled(point):
+        return centre + barriers.rounded(factor * (point - centre))
+
+    def project(x):
+        return scaled(domain.project(centre + (x - centre) / factor))
+
+    return domain._replace(minimizer=lambda g: scaled(domain.minimizer(g)), project=project)
 
 
 # Loss sets ------------------------------------------------------------------------------------
@@ -231,6 +277,11 @@ def simplex(dim) -> Domain:
         regularizer=negative_entropy(dim),
         losses=box_losses(dim, 0.0, 1.0),
         barrier=barriers.simplex(dim),
+        contains=lambda x, tolerance=TOLERANCE: (
+            (jnp.min(x) >= -tolerance) & (jnp.abs(jnp.sum(x) - 1.0) <= tolerance)
+        ),
+        inradius=(dim * (dim - 1)) ** -0.5,
+        tangent=null_space(np.ones((1, dim))),
     )
 
 
@@ -252,6 +303,8 @@ def ball(dim, radius=1.0) -> Domain:
         regularizer=squared_norm(project, centre, radius),
         losses=ball_losses(dim),
         barrier=barriers.ball(dim, radius),
+        contains=lambda x, tolerance=TOLERANCE: _norm(x) <= radius + tolerance,
+        inradius=radius,
     )
 
 
@@ -273,29 +326,50 @@ def cube(dim, radius=1.0) -> Domain:
         regularizer=squared_norm(project, centre, dim**0.5 * radius),
         losses=l1_losses(dim),
         barrier=barriers.cube(dim, radius),
+        contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.abs(x)) <= radius + tolerance,
+        inradius=radius,
     )
 
 
-def from_minimizer(dim, minimizer, *, centre, diameter, losses, steps=100) -> Domain:
+def from_minimizer(
+    dim,
+    minimizer,
+    *,
+    centre,
+    diameter,
+    losses=None,
+    radius=None,
+    project=None,
+    contains=None,
+    inradius=None,
+    tangent=None,
+    steps=100,
+) -> Domain:
     """Any compact convex set whose linear minimizer is known.
 
     Projections are found by a fixed number of Frank-Wolfe steps with exact line search; the
     distance to the true one is then at most 2 diameter / sqrt(steps + 2) (Jaggi 2013, Theorem 1),
-    and far less near vertices.
+    and far less near vertices. So a point counts as contained where that projection is near.
 
     Args:
       dim: d.
       minimizer: g (d,) -> a point x of the set with the least <g, x>.
       centre: a point of the set, (d,).
-      diameter: largest Euclidean distance of two points of the set.
-      losses: a LossSet of the same dimension.
+      diameter: largest Euclidean distance of two points of the set, or a bound on it.
+      losses: a LossSet of the same dimension; by default vectors of length at most 1.
+      radius: largest distance from the centre; by default the diameter.
+      project: (d,) -> the nearest point, where it is known.
+      contains: (x, tolerance) -> whether x is in the set, where it is known.
+      inradius: of the largest ball around the centre within the set (and its affine hull).
+      tangent: (d, m), orthonormal basis of the directions of the affine hull, where m < d.
       steps: Frank-Wolfe steps a projection.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
     """
     dim, steps = _check.size(1, dim=dim), _check.size(1, steps=steps)
-    _check.positive(diameter=diameter)
+    _check.positive(diameter=diameter, radius=radius, inradius=inradius)
+    losses = ball_losses(dim) if losses is None else losses
     centre = np.asarray(centre, np.float64)
     if centre.shape != (dim,):
         raise ValueError(f"centre must have shape ({dim},), got {centre.shape}")
@@ -304,8 +378,14 @@ def from_minimizer(dim, minimizer, *, centre, diameter, losses, steps=100) -> Do
     shape = jax.eval_shape(minimizer, jax.ShapeDtypeStruct((dim,), jnp.float32)).shape
     if shape != (dim,):
         raise ValueError(f"minimizer must return shape ({dim},), got {shape}")
+    if tangent is not None:
+        tangent = np.asarray(tangent, np.float64)
+        if tangent.ndim != 2 or tangent.shape[0] != dim or not 1 <= tangent.shape[1] < dim:
+            raise ValueError(f"tangent must be ({dim}, m), 1 <= m < {dim}, got {tangent.shape}")
+        if np.abs(tangent.T @ tangent - np.eye(tangent.shape[1])).max() > 1e-6:
+            raise ValueError("tangent must have orthonormal columns")
 
-    def project(y):
+    def search(y):
         def one_step(_, x):
             toward = minimizer(x - y) - x
             length = jnp.vdot(toward, toward)
@@ -314,22 +394,56 @@ def from_minimizer(dim, minimizer, *, centre, diameter, losses, steps=100) -> Do
 
         return lax.fori_loop(0, steps, one_step, jnp.asarray(centre, jnp.float32))
 
+    project = search if project is None else project
+    radius = float(diameter if radius is None else radius)
     return Domain(
         dim=dim,
         minimizer=minimizer,
         project=project,
         centre=centre,
-        radius=float(diameter),
+        radius=radius,
         diameter=float(diameter),
-        regularizer=squared_norm(project, centre, diameter),
+        regularizer=squared_norm(project, centre, radius),
         losses=losses,
+        contains=contains or (lambda x, tolerance=TOLERANCE: _norm(x - project(x)) <= tolerance),
+        inradius=None if inradius is None else float(inradius),
+        tangent=tangent,
     )
+
+
+def null_space(rows) -> np.ndarray:
+    """An orthonormal basis (d, m) of the x with A x = 0, for A (k, d); in NumPy."""
+    rows = np.asarray(rows, np.float64)
+    _, lengths, axes = np.linalg.svd(rows)
+    rank = int(np.sum(lengths > 1e-9 * lengths[0]))
+    return axes[rank:].T
+
+
+def all_subsets(n) -> np.ndarray:
+    """(2^n, n), every set of n elements as a row of False and True."""
+    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
+
+
+def distance_to_facets(rows, bounds, centre, tangent) -> float:
+    """The inradius around centre (d,) of the x with A x <= b within the hull; in NumPy.
+
+    Rows of A (k, d) that are constant on the hull do not count.
+    """
+    along = rows if tangent is None else rows @ tangent
+    lengths = np.linalg.norm(along, axis=1)
+    moves = lengths > 1e-9
+    return float(np.min((bounds - rows @ centre)[moves] / lengths[moves]))
+
+
+def check_domain(domain) -> None:
+    """Refuses what is no Domain."""
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
 
 
 def fitting(domain, losses) -> LossSet:
     """The loss set to play against: ``losses``, or the domain's own; refused if it does not fit."""
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
+    check_domain(domain)
     if losses is None:
         return domain.losses
     if not isinstance(losses, LossSet):
@@ -348,7 +462,7 @@ def _optax(projection, *arguments) -> Array:
 
 
 def _norm(x) -> Array:
-    return jnp.sqrt(jnp.sum(x * x))
+    return jnp.sqrt(barriers.add_up(x * x))
 
 
 def _unit(g) -> Array:

@@ -1,0 +1,78 @@
+"""Decision sets, the loss vectors that go with them, and the regularizers on them.
+
+A learner plays points x of a :class:`Domain` in R^d against loss vectors l of a :class:`LossSet`
+and suffers <l, x>. Sets are described by what algorithms do with them: minimize a linear
+function, project, minimize a regularized linear function.
+"""
+
+from dpjax.domains.balls import box, k_sparse, k_support, l1_ball, lp_ball
+from dpjax.domains.base import (
+    Domain,
+    LossSet,
+    Regularizer,
+    ball,
+    ball_losses,
+    box_losses,
+    check_domain,
+    conditional_gradient_step,
+    cube,
+    fitting,
+    from_minimizer,
+    l1_losses,
+    negative_entropy,
+    numerical_regularizer,
+    sensitivity,
+    shrunk,
+    simplex,
+    squared_norm,
+    support_function,
+)
+from dpjax.domains.matrices import nuclear_ball, spectrahedron
+from dpjax.domains.matroids import capped_simplex, forests, partition_matroid, uniform_matroid
+from dpjax.domains.paths import paths
+from dpjax.domains.submodular import (
+    base_polytope,
+    concave_of_weights,
+    coverage,
+    directed_cut,
+    permutahedron,
+)
+
+__all__ = [
+    "Domain",
+    "LossSet",
+    "Regularizer",
+    "ball",
+    "ball_losses",
+    "base_polytope",
+    "box",
+    "box_losses",
+    "capped_simplex",
+    "check_domain",
+    "concave_of_weights",
+    "conditional_gradient_step",
+    "coverage",
+    "cube",
+    "directed_cut",
+    "fitting",
+    "forests",
+    "from_minimizer",
+    "k_sparse",
+    "k_support",
+    "l1_ball",
+    "l1_losses",
+    "lp_ball",
+    "negative_entropy",
+    "nuclear_ball",
+    "numerical_regularizer",
+    "partition_matroid",
+    "paths",
+    "permutahedron",
+    "sensitivity",
+    "shrunk",
+    "simplex",
+    "spectrahedron",
+    "squared_norm",
+    "support_function",
+    "uniform_matroid",
+]

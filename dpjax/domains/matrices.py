@@ -1,0 +1,86 @@
+"""Sets of matrices, played as vectors of their entries, row by row."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import _check
+from dpjax.domains.base import TOLERANCE, Domain, _radius, _unit, from_minimizer
+
+
+def spectrahedron(size, trace=1.0) -> Domain:
+    """Symmetric positive semidefinite matrices (n, n) of a given trace, as vectors (n^2,).
+
+    The linear minimizer is a full eigendecomposition: for small n.
+    """
+    n, trace = _check.size(2, size=size), _radius(trace)
+
+    def symmetric(x):
+        matrix = x.reshape(n, n)
+        return (matrix + matrix.T) / 2
+
+    def minimizer(g):
+        _, vectors = jnp.linalg.eigh(symmetric(g))
+        least = vectors[:, 0]
+        return (trace * least[:, None] * least[None]).reshape(n * n)
+
+    def contains(x, tolerance=TOLERANCE):
+        matrix = symmetric(x)
+        even = jnp.max(jnp.abs(x.reshape(n, n) - matrix)) <= tolerance
+        values = jnp.linalg.eigvalsh(matrix)
+        return even & (values[0] >= -tolerance) & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
+
+    basis = []
+    for i in range(n):
+        for j in range(i):
+            unit = np.zeros((n, n))
+            unit[i, j] = unit[j, i] = 2**-0.5
+            basis.append(unit.ravel())
+    for i in range(1, n):
+        unit = np.diag(np.concatenate([np.ones(i), [-i], np.zeros(n - 1 - i)]))
+        basis.append((unit / np.linalg.norm(unit)).ravel())
+    return from_minimizer(
+        n * n,
+        minimizer,
+        centre=(trace / n * np.eye(n)).ravel(),
+        radius=trace * (1 - 1 / n) ** 0.5,
+        diameter=trace * 2**0.5,
+        contains=contains,
+        # The nearest singular matrix of that trace.
+        inradius=trace * (n * (n - 1)) ** -0.5,
+        tangent=np.array(basis).T,
+    )
+
+
+def nuclear_ball(rows, columns, radius=1.0) -> Domain:
+    """Matrices (p, q) whose singular values sum to at most radius, as vectors (p q,).
+
+    The linear minimizer is an eigendecomposition of the smaller Gram matrix: for small ones.
+    """
+    p, q = _check.size(1, rows=rows), _check.size(1, columns=columns)
+    radius = _radius(radius)
+
+    def minimizer(g):
+        matrix = g.reshape(p, q)
+        # Scaled first, so that squares neither overflow nor vanish.
+        matrix = matrix / jnp.maximum(jnp.max(jnp.abs(matrix)), 1e-30)
+        if q <= p:
+            right = jnp.linalg.eigh(matrix.T @ matrix)[1][:, -1]
+            left = _unit(matrix @ right)
+        else:
+            left = jnp.linalg.eigh(matrix @ matrix.T)[1][:, -1]
+            right = _unit(matrix.T @ left)
+        return (-radius * left[:, None] * right[None]).reshape(p * q)
+
+    def contains(x, tolerance=TOLERANCE):
+        values = jnp.linalg.svd(x.reshape(p, q), compute_uv=False)
+        return jnp.sum(values) <= radius + tolerance
+
+    return from_minimizer(
+        p * q,
+        minimizer,
+        centre=np.zeros(p * q),
+        radius=radius,
+        diameter=2 * radius,
+        contains=contains,
+        inradius=radius / min(p, q) ** 0.5,
+    )

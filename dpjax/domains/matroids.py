@@ -1,0 +1,211 @@
+"""Convex hulls of the bases, or of the independent sets, of a matroid."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dpjax import _check
+from dpjax.domains.base import (
+    FEW,
+    TOLERANCE,
+    Domain,
+    all_subsets,
+    distance_to_facets,
+    from_minimizer,
+    null_space,
+)
+from dpjax.domains.ranks import ranks
+
+
+def capped_simplex(dim, k) -> Domain:
+    """Points of [0, 1]^d that sum to k: the convex hull of the choices of k out of d, k < d.
+
+    The bases of the uniform matroid. k = 1 is the simplex.
+    """
+    return uniform_matroid(dim, k, bases=True)
+
+
+def uniform_matroid(dim, k, *, bases=False) -> Domain:
+    """Points of [0, 1]^d that sum to at most k; with ``bases``, to exactly k."""
+    dim, k = _check.size(2, dim=dim), _check.size(1, k=k)
+    if k >= dim + (not bases):
+        raise ValueError(f"k must be {'below' if bases else 'at most'} dim, {dim}, got {k}")
+    return partition_matroid(np.zeros(dim, int), [k], bases=bases)
+
+
+def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
+    """Points of [0, 1]^d whose sum over each block is at most its capacity.
+
+    Args:
+      blocks: (d,), the block of each entry, counted from 0.
+      capacities: for each block, at least 1 and at most its size.
+      bases: whether the sums are exactly the capacities.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+    """
+    blocks, capacities = np.asarray(blocks), np.asarray(capacities)
+    if blocks.ndim != 1 or blocks.dtype.kind not in "iu":
+        raise TypeError("blocks must be integers (d,), the block of each entry")
+    if capacities.ndim != 1 or capacities.dtype.kind not in "iu":
+        raise TypeError("capacities must be integers, one a block")
+    sizes = np.bincount(blocks, minlength=len(capacities)) if blocks.min() >= 0 else []
+    if len(sizes) != len(capacities):
+        raise ValueError(f"blocks must lie in 0 .. {len(capacities) - 1}, one for each capacity")
+    if not ((capacities >= 1) & (capacities <= sizes)).all():
+        raise ValueError("capacities must be at least 1 and at most the size of their block")
+    if bases and (capacities == sizes).all():
+        raise ValueError("capacities: with all blocks full there is one point only")
+    dim = len(blocks)
+    members = (blocks == np.arange(len(capacities))[:, None]).astype(np.float64)  # (blocks, d)
+    limits = capacities[blocks]
+    minimizer_limits = jnp.asarray(limits, jnp.int32)
+
+    def minimizer(g):
+        chosen = ranks(g, blocks) < minimizer_limits
+        if not bases:
+            chosen = chosen & (g < 0)
+        return chosen.astype(jnp.float32)
+
+    rows, caps = jnp.asarray(members, jnp.float32), jnp.asarray(capacities, jnp.float32)
+
+    def sums(x):
+        return jnp.sum(rows * x[None], axis=1)
+
+    def project(y):
+        """clip(y - tau, 0, 1), tau of each block by bisection."""
+
+        def shifted(tau):
+            return jnp.clip(y - jnp.sum(rows * tau[:, None], axis=0), 0.0, 1.0)
+
+        def halve(_, ends):
+            low, high = ends
+            middle = (low + high) / 2
+            above = sums(shifted(middle)) > caps
+            return jnp.where(above, middle, low), jnp.where(above, high, middle)
+
+        most = jnp.full(len(capacities), jnp.max(y))
+        least = jnp.full(len(capacities), jnp.min(y) - 1.0 if bases else 0.0)
+        low, high = lax.fori_loop(0, 40, halve, (least, jnp.maximum(most, least)))
+        return shifted(jnp.where(sums(shifted(least)) <= caps, least, (low + high) / 2))
+
+    def contains(x, tolerance=TOLERANCE):
+        over = sums(x) - caps
+        off = jnp.abs(over) if bases else over
+        return (jnp.max(off) <= tolerance) & (jnp.max(jnp.maximum(-x, x - 1.0)) <= tolerance)
+
+    # Of a block of n with capacity k: distances of the centre from x_i = 0, x_i = 1 and the sum.
+    n, k = sizes[blocks], limits
+    if bases:
+        centre, free = k / n, k < n
+        margins = np.minimum(centre, 1 - centre)[free]
+        inradius = np.min(margins / np.sqrt(1 - 1 / n[free]))
+        fixed = np.eye(dim)[~free]
+        tangent = null_space(np.concatenate([members, fixed]))
+        diameter = np.sqrt(2 * np.minimum(capacities, sizes - capacities).sum())
+        radius = np.sqrt((capacities * (1 - capacities / sizes)).sum())
+    else:
+        centre = np.minimum(0.5, k / (n + np.sqrt(n)))
+        inradius = np.min(np.minimum(centre, (k - n * centre) / np.sqrt(n)))
+        tangent = None
+        diameter = np.sqrt(np.minimum(sizes, 2 * capacities).sum())
+        # Farthest are the vertices with as many ones as the capacity, or none.
+        c = np.array([centre[blocks == b][0] for b in range(len(capacities))])
+        full = capacities * (1 - c) ** 2 + (sizes - capacities) * c**2
+        radius = np.sqrt(np.maximum(full, sizes * c**2).sum())
+    return from_minimizer(
+        dim,
+        minimizer,
+        centre=centre,
+        radius=radius,
+        diameter=diameter,
+        project=project,
+        contains=contains,
+        inradius=inradius,
+        tangent=tangent,
+    )
+
+
+def forests(edges, nodes, *, spanning=True) -> Domain:
+    """Convex hull of the spanning trees of a connected graph, or of all its forests.
+
+    The graphic matroid. The linear minimizer is Kruskal's algorithm. The diameter is a bound; up to
+    12 nodes membership and inradius are exact, by all groups of nodes.
+
+    Args:
+      edges: (d, 2) pairs of nodes, counted from 0; no loops.
+      nodes: their number.
+      spanning: trees that reach all nodes only; else any set of edges without a cycle.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; the graph is not connected, or a tree itself.
+    """
+    nodes = _check.size(2, nodes=nodes)
+    edges = np.asarray(edges)
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+        raise TypeError("edges must be pairs of integers, (d, 2)")
+    if edges.min() < 0 or edges.max() >= nodes or (edges[:, 0] == edges[:, 1]).any():
+        raise ValueError(f"edges must join two different nodes of 0 .. {nodes - 1}")
+    dim = len(edges)
+    pairs = jnp.asarray(edges, jnp.int32)
+
+    def minimizer(g):
+        def consider(labels, edge):
+            a, b = labels[pairs[edge, 0]], labels[pairs[edge, 1]]
+            joins = a != b
+            if not spanning:
+                joins = joins & (g[edge] < 0)
+            return jnp.where(joins & (labels == b), a, labels), joins
+
+        order = jnp.argsort(g)
+        _, taken = lax.scan(consider, jnp.arange(nodes), order)
+        return jnp.zeros(dim).at[order].set(taken.astype(jnp.float32))
+
+    # Jitted: run one by one, each call of the loop would be compiled anew.
+    minimize = jax.jit(jax.vmap(minimizer))
+    laplacian = np.zeros((nodes, nodes))
+    for a, b in edges:
+        laplacian[[a, b], [a, b]] += 1
+        laplacian[[a, b], [b, a]] -= 1
+    if np.sum(np.linalg.eigvalsh(laplacian) > 1e-9) != nodes - 1:
+        raise ValueError("edges: the graph is not connected")
+    if spanning and dim == nodes - 1:
+        raise ValueError("edges: the graph is a tree, its one spanning tree")
+    if not spanning:
+        # The mean of the single edges and of nothing.
+        centre, tangent, longest = np.full(dim, 0.5 / dim), None, 2 * (nodes - 1)
+    else:
+        # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
+        inverse = np.linalg.pinv(laplacian)
+        ends = np.eye(nodes)[edges[:, 0]] - np.eye(nodes)[edges[:, 1]]
+        centre = np.einsum("ei,ij,ej->e", ends, inverse, ends)
+        # The hull of a few hundred random trees: their differences span its directions.
+        random = np.random.default_rng(0).normal(size=(20 * dim, dim)).astype(np.float32)
+        differences = np.asarray(minimize(random), np.float64) - centre
+        _, lengths, axes = np.linalg.svd(differences, full_matrices=False)
+        tangent = axes[lengths > 1e-6 * lengths[0]].T
+        longest = 2 * min(nodes - 1, dim - nodes + 1)
+    inradius = contains = None
+    if nodes <= FEW:
+        groups = all_subsets(nodes)
+        within = groups[:, edges[:, 0]] & groups[:, edges[:, 1]]
+        # A forest has fewer edges within a group of nodes than these are (Edmonds 1971).
+        rows = np.concatenate([within[1:] * 1.0, -np.eye(dim)])
+        bounds = np.concatenate([groups[1:].sum(axis=1) - 1.0, np.zeros(dim)])
+        inradius = distance_to_facets(rows, bounds, centre, tangent)
+        normals, limits = jnp.asarray(rows, jnp.float32), jnp.asarray(bounds, jnp.float32)
+
+        def contains(x, tolerance=TOLERANCE):
+            inside = jnp.max(normals @ x - limits) <= tolerance
+            return inside & (not spanning or jnp.abs(jnp.sum(x) - (nodes - 1)) <= tolerance)
+
+    return from_minimizer(
+        dim,
+        minimizer,
+        centre=centre,
+        diameter=np.sqrt(min(longest, dim)),
+        contains=contains,
+        inradius=inradius,
+        tangent=tangent,
+    )

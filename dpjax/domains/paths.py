@@ -1,0 +1,113 @@
+"""Paths in a directed graph without cycles."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.domains.base import TOLERANCE, Domain, from_minimizer, null_space
+
+
+def paths(edges, source, target) -> Domain:
+    """Unit flows from source to target: the convex hull of the paths of an acyclic graph.
+
+    Entry e of a point is the flow over edge e. The linear minimizer is a shortest path, by dynamic
+    programming along an order of the nodes. The centre is the mean of all paths.
+
+    Args:
+      edges: (d, 2) pairs (from, to) of nodes, integers; parallel edges may be.
+      source: where paths start.
+      target: where they end.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; there is a cycle, or an edge on no path, or a
+        single path only.
+    """
+    edges = np.asarray(edges)
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu" or not len(edges):
+        raise TypeError("edges must be pairs of integers, (d, 2)")
+    dim = len(edges)
+    order = _topological(edges)
+    entering = {v: [e for e in range(dim) if edges[e, 1] == v] for v in order}
+    leaving = {v: [e for e in range(dim) if edges[e, 0] == v] for v in order}
+    for name, node in (("source", source), ("target", target)):
+        if node not in entering:
+            raise ValueError(f"{name} must be a node of the graph, got {node!r}")
+    # How many paths lead to a node, and on from it.
+    arrive, depart = dict.fromkeys(order, 0), dict.fromkeys(order, 0)
+    arrive[source] = depart[target] = 1
+    for v in order:
+        arrive[v] += sum(arrive[edges[e, 0]] for e in entering[v])
+    for v in reversed(order):
+        depart[v] += sum(depart[edges[e, 1]] for e in leaving[v])
+    through = np.array([float(arrive[a] * depart[b]) for a, b in edges])
+    count = arrive[target]
+    if (through == 0).any():
+        bad = edges[np.argmin(through)].tolist()
+        raise ValueError(f"edges: {bad} lies on no path from source to target")
+    if count == 1:
+        raise ValueError("edges: there is a single path")
+    inner = [v for v in order if v not in (source, target)]
+    steps = [v for v in order if v != source]
+
+    def minimizer(g):
+        # The graph is static: written out edge by edge, in whole vectors under vmap.
+        distance, enter = {source: jnp.zeros(())}, {}
+        for v in steps:
+            best, choice = None, None
+            for e in entering[v]:
+                length = distance[edges[e, 0]] + g[e]
+                if best is None:
+                    best, choice = length, jnp.full((), e, jnp.int32)
+                else:
+                    choice = jnp.where(length < best, e, choice)
+                    best = jnp.minimum(best, length)
+            distance[v], enter[v] = best, choice
+        on_path, flow = dict.fromkeys(order, jnp.zeros((), bool)), [None] * dim
+        on_path[target] = jnp.ones((), bool)
+        for v in reversed(steps):
+            for e in entering[v]:
+                flow[e] = on_path[v] & (enter[v] == e)
+                on_path[edges[e, 0]] = on_path[edges[e, 0]] | flow[e]
+        return jnp.stack(flow).astype(jnp.float32)
+
+    def balance(node):
+        return np.isin(np.arange(dim), entering[node]) * 1.0 - np.isin(
+            np.arange(dim), leaving[node]
+        )
+
+    conserve = np.array([balance(v) for v in [*inner, target]])
+    wanted = jnp.asarray(np.arange(len(conserve)) == len(inner), jnp.float32)
+    rows = jnp.asarray(conserve, jnp.float32)
+
+    def contains(x, tolerance=TOLERANCE):
+        off = jnp.abs(jnp.sum(rows * x[None], axis=1) - wanted)
+        return (jnp.max(off) <= tolerance) & (jnp.min(x) >= -tolerance)
+
+    centre, tangent = through / count, null_space(conserve)
+    longest = dict.fromkeys(order, 0)
+    for v in steps:
+        longest[v] = max(longest[edges[e, 0]] + 1 for e in entering[v])
+    # An edge that all paths share has no entry in the tangent, and its flow is always 1.
+    reach = np.linalg.norm(tangent, axis=1)
+    free = reach > 1e-9
+    return from_minimizer(
+        dim,
+        minimizer,
+        centre=centre,
+        diameter=np.sqrt(min(2 * longest[target], np.sum(free))),
+        contains=contains,
+        inradius=np.min(centre[free] / reach[free]),
+        tangent=tangent,
+    )
+
+
+def _topological(edges) -> list:
+    """The nodes, each after all from which an edge leads to it."""
+    waiting = {int(v) for v in edges.flatten()}
+    order = []
+    while waiting:
+        ready = sorted(v for v in waiting if not any(b == v and a in waiting for a, b in edges))
+        if not ready:
+            raise ValueError(f"edges: there is a cycle among the nodes {sorted(waiting)}")
+        order += ready
+        waiting -= set(ready)
+    return order

@@ -1,0 +1,151 @@
+"""Base polytopes of submodular functions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import _check
+from dpjax.domains.base import (
+    FEW,
+    TOLERANCE,
+    Domain,
+    all_subsets,
+    distance_to_facets,
+    from_minimizer,
+    null_space,
+)
+from dpjax.domains.ranks import ranks
+
+
+def permutahedron(weights) -> Domain:
+    """Convex hull of all orders of the numbers ``weights`` (d,), not all of them equal."""
+    weights = np.sort(np.asarray(weights, np.float64))[::-1]
+    if weights.ndim != 1 or not np.isfinite(weights).all() or len(weights) < 2:
+        raise ValueError("weights must be at least 2 finite numbers, (d,)")
+    dim = len(weights)
+    if weights[0] == weights[-1]:
+        raise ValueError("weights must not all be equal: that is a single point")
+    table = jnp.asarray(weights, jnp.float32)
+    tops = np.cumsum(weights)
+    sums = jnp.asarray(tops, jnp.float32)
+
+    def minimizer(g):
+        place = ranks(g)
+        return jnp.sum(jnp.where(place[:, None] == np.arange(dim)[None], table[None], 0.0), axis=1)
+
+    def contains(x, tolerance=TOLERANCE):
+        """x is majorized by the weights (Rado)."""
+        over = jnp.cumsum(jnp.sort(x)[::-1]) - sums
+        return (jnp.max(over) <= tolerance) & (jnp.abs(over[-1]) <= tolerance)
+
+    s = np.arange(1, dim)
+    gaps = tops[:-1] - s * weights.mean()
+    return from_minimizer(
+        dim,
+        minimizer,
+        centre=np.full(dim, weights.mean()),
+        radius=np.linalg.norm(weights - weights.mean()),
+        diameter=np.linalg.norm(weights - weights[::-1]),
+        contains=contains,
+        inradius=np.min(gaps / np.sqrt(s * (dim - s) / dim)),
+        tangent=null_space(np.ones((1, dim))),
+    )
+
+
+def base_polytope(dim, chain) -> Domain:
+    """The points x with x(V) = F(V) and x(S) <= F(S) for all S, of a submodular F.
+
+    The linear minimizer is the greedy algorithm (Edmonds 1970). The centre is the mean of the
+    vertices of 2 d orders, the diameter a bound; that F is submodular is not checked. Up to 12
+    elements membership and inradius are exact, by all sets.
+
+    Args:
+      dim: d, the size of V.
+      chain: order (d,) of the elements of V -> F of its first one, first two, ..., all, (d,);
+        F of nothing is 0. See :func:`concave_of_weights`, :func:`coverage`, :func:`directed_cut`.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+    """
+    dim = _check.size(2, dim=dim)
+    order = jax.ShapeDtypeStruct((dim,), jnp.int32)
+    shape = jax.eval_shape(chain, order).shape
+    if shape != (dim,):
+        raise ValueError(f"chain must return shape ({dim},), got {shape}")
+
+    def minimizer(g):
+        order = jnp.argsort(g).astype(jnp.int32)
+        values = chain(order)
+        steps = values - jnp.concatenate([jnp.zeros(1), values[:-1]])
+        return jnp.zeros(dim).at[order].set(steps)
+
+    with jax.ensure_compile_time_eval():
+        cycles = (np.arange(dim)[:, None] + np.arange(dim)[None]) % dim
+        orders = np.concatenate([cycles, cycles[:, ::-1]])
+        greedy = jax.jit(jax.vmap(lambda order: minimizer(jnp.argsort(order).astype(jnp.float32))))
+        centre = np.asarray(greedy(orders), np.float64).mean(axis=0)
+        last = np.stack([np.roll(np.arange(dim), -1 - i) for i in range(dim)])  # i comes last
+        values = np.asarray(jax.jit(jax.vmap(chain))(jnp.asarray(np.concatenate([last, cycles]))))
+    whole = values[:dim, -1]
+    rest, single = values[:dim, -2], values[dim:, 0]
+    widths = single + rest - whole  # x_i lies between F(V) - F(V - i) and F(i)
+    diameter = np.sqrt(np.sum(widths.astype(np.float64) ** 2))
+    if not diameter > 0:
+        raise ValueError("chain: the base polytope is a single point")
+    tangent = null_space(np.ones((1, dim)))
+    inradius = contains = None
+    if dim <= FEW:
+        sets = all_subsets(dim)[1:]
+        with jax.ensure_compile_time_eval():
+            first = jnp.asarray(np.argsort(~sets, axis=1, kind="stable"), jnp.int32)
+            values = np.asarray(jax.jit(jax.vmap(chain))(first), np.float64)
+        bounds = values[np.arange(len(sets)), sets.sum(axis=1) - 1]
+        # Where F(S) + F(V - S) = F(V), x(S) is the same everywhere.
+        tight = np.abs(bounds[:-1] + bounds[-2::-1] - bounds[-1]) < 1e-4 * diameter
+        tangent = null_space(np.concatenate([np.ones((1, dim)), sets[:-1][tight]]))
+        inradius = distance_to_facets(sets * 1.0, bounds, centre, tangent)
+        normals, limits = jnp.asarray(sets, jnp.float32), jnp.asarray(bounds, jnp.float32)
+
+        def contains(x, tolerance=TOLERANCE):
+            over = jnp.sum(normals * x[None], axis=1) - limits
+            return (jnp.max(over) <= tolerance) & (over[-1] >= -tolerance)
+
+    return from_minimizer(
+        dim,
+        minimizer,
+        centre=centre,
+        diameter=diameter,
+        contains=contains,
+        inradius=inradius,
+        tangent=tangent,
+    )
+
+
+def concave_of_weights(weights, function=jnp.sqrt):
+    """The chain of F(S) = function(sum of the weights of S), function concave with 0 at 0.
+
+    Weights (d,) at least 0. Equal weights give a permutahedron.
+    """
+    _check.non_negative(weights=weights)
+    weights = jnp.asarray(weights, jnp.float32)
+    return lambda order: function(jnp.cumsum(weights[order]))
+
+
+def coverage(incidence):
+    """The chain of F(S) = the number of items that S covers; incidence (d, items), 0 or 1."""
+    incidence = jnp.asarray(incidence, jnp.float32)
+    return lambda order: jnp.sum(jax.lax.cummax(incidence[order], axis=0), axis=1)
+
+
+def directed_cut(weights):
+    """The chain of F(S) = the weight of the arcs from S to outside; weights (d, d) at least 0."""
+    _check.non_negative(weights=weights)
+    weights = jnp.asarray(weights, jnp.float32)
+
+    def chain(order):
+        arcs = weights[order][:, order]
+        i = jnp.arange(arcs.shape[0])
+        leaves = (i[None, :, None] <= i[:, None, None]) & (i[None, None, :] > i[:, None, None])
+        return jnp.sum(jnp.where(leaves, arcs[None], 0.0), axis=(1, 2))
+
+    return chain

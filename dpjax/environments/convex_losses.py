@@ -1,0 +1,152 @@
+"""Convex losses on a convex set: families, and a user's own function."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Array, Environment, Outcome, at
+from dpjax.domains import check_domain
+from dpjax.losses import Family, as_function, offline_optimum
+
+KINDS = ("iid", "drifting", "switching", "adaptive", "rows")
+
+
+class ConvexLossesState(NamedTuple):
+    round: Array  # () int32, rounds played
+    row: Array  # () int32, of the last round
+    action: Array  # (d,) of the last round
+    parameters: Any  # drawn at the start, leading axis (n,); () where they are given
+
+
+class ConvexTally(NamedTuple):
+    suffered: Array  # () f(x)
+    counts: Any  # (n,) how often each row was met; () for "rows"
+
+
+def convex_losses(
+    domain, family, kind="iid", *, parameters=None, count=16, spread=0.5, period=200, steps=400
+) -> Environment:
+    """Convex losses f(parameters, x) on a convex set, one row of parameters a round.
+
+    The rows are given, or drawn once by nature: around a point z that is likewise drawn, each row
+    is a loss that is small at a point between z and another extreme point. Then
+
+      "iid"        a row is drawn every round
+      "drifting"   rows follow each other, each one blending into the next over ``period`` rounds
+      "switching"  a row is drawn every ``period`` rounds, and stays
+      "adaptive"   the row that would have been the worst for the last action
+      "rows"       row t in round t: a user's own sequence
+
+    Args:
+      domain: a Domain.
+      family: a Family of ``dpjax.losses``, or one's own function (parameters, x) -> (), convex in
+        x, defined outside the domain too for learners that play there.
+      kind: one of these words.
+      parameters: pytree of arrays with a common leading axis (n,), the rows; needed for one's own
+        function and for "rows".
+      count: n, of the rows that are drawn.
+      spread: in [0, 1], how far rows are from each other.
+      period: rounds.
+      steps: of the method that finds the best point, at each checkpoint.
+
+    Returns:
+      An Environment whose ``Outcome.loss`` is a callable pytree, for learners with value feedback,
+      and whose regret is against the best fixed point of the domain, over a certified lower bound
+      of what it suffers (:func:`dpjax.losses.offline_optimum`): never understated, and overstated
+      by at most the bound's gap. "adaptive" is not oblivious: regret is of the losses as they were.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+    """
+    check_domain(domain)
+    function = as_function(family)
+    _check.one_of(*KINDS, kind=kind)
+    _check.between(0.0, 1.0, spread=spread)
+    period, count = _check.size(1, period=period), _check.size(1, count=count)
+    if parameters is None and (kind == "rows" or not isinstance(family, Family)):
+        raise ValueError("parameters must be given for kind rows, and for one's own function")
+    given = parameters is not None
+    if given:
+        parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), parameters)
+        count = _rows(parameters)
+    one = jax.tree.map(lambda leaf: leaf[0], parameters) if given else None
+    if given:
+        shape = jax.eval_shape(function, one, jax.ShapeDtypeStruct((domain.dim,), jnp.float32))
+        if getattr(shape, "shape", None) != ():
+            raise ValueError("family: the function must return one number, (), for x (d,)")
+    centre = jnp.asarray(domain.centre, jnp.float32)
+
+    def draw_rows(key):
+        def extreme(key):
+            return domain.minimizer(jr.normal(key, (domain.dim,)))
+
+        first_key, key = jr.split(key)
+        z = extreme(first_key)
+
+        def one_row(key):
+            point_key, share_key, loss_key = jr.split(key, 3)
+            share = spread * jr.uniform(share_key)
+            return family.draw(loss_key, z + share * (extreme(point_key) - z))
+
+        return jax.vmap(one_row)(jr.split(key, count))
+
+    def row_of(state, key):
+        t = state.round
+        if kind == "rows":
+            return t
+        if kind == "iid":
+            return jr.randint(key, (), 0, count)
+        if kind == "switching":
+            fresh = jr.randint(key, (), 0, count)
+            return jnp.where(t % period == 0, fresh, state.row)
+        if kind == "drifting":
+            ahead = jr.uniform(key) < (t % period).astype(jnp.float32) / period
+            return (t // period + ahead.astype(jnp.int32)) % count
+        rows = parameters if given else state.parameters
+        each = jax.vmap(function, in_axes=(0, None))(rows, state.action)
+        return jnp.argmax(each).astype(jnp.int32)
+
+    def init(key):
+        zero = jnp.zeros((), jnp.int32)
+        return ConvexLossesState(zero, zero, centre, () if given else draw_rows(key))
+
+    def step(state, key, action):
+        row = row_of(state, key)
+        rows = parameters if given else state.parameters
+        # Of many rows an index is cheaper, and for "rows" it is the same for all trials.
+        pick = (lambda leaf: leaf[row]) if kind == "rows" else (lambda leaf: at(leaf, row))
+        loss = jax.tree_util.Partial(function, jax.tree.map(pick, rows))
+        counts = () if kind == "rows" else (jnp.arange(count) == row).astype(jnp.float32)
+        new = ConvexLossesState(state.round + 1, row, action, state.parameters)
+        return new, Outcome(loss, ConvexTally(loss(action), counts))
+
+    def regret(state, tally):
+        weights = tally.counts
+        if kind == "rows":
+            weights = (jnp.arange(count) < state.round).astype(jnp.float32)
+        rows = parameters if given else state.parameters
+        best = offline_optimum(domain, function, rows, weights, steps=steps)
+        return tally.suffered - best.lower
+
+    return Environment(
+        init=init, step=step, regret=regret, horizon=count if kind == "rows" else None
+    )
+
+
+def _rows(parameters) -> int:
+    """The common length of the leading axes, at least 1."""
+    leaves = jax.tree.leaves(parameters)
+    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else None for leaf in leaves}
+    if len(lengths) != 1 or None in lengths or 0 in lengths:
+        raise ValueError("parameters must be arrays with a common leading axis (n,), n at least 1")
+    if any(not np.isfinite(np.asarray(leaf)).all() for leaf in leaves if not _traced(leaf)):
+        raise ValueError("parameters must be finite")
+    return lengths.pop()
+
+
+def _traced(leaf) -> bool:
+    return isinstance(leaf, jax.core.Tracer)

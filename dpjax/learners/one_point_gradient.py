@@ -1,0 +1,65 @@
+"""Online gradient descent without a gradient: bandit convex optimization with projections."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.barriers import rounded
+from dpjax.core import Array, Learner, no_privacy, value
+from dpjax.domains import check_domain, shrunk
+from dpjax.one_point import as_floats, directions, flaxman_radius, inradius_of, values
+
+
+class OnePointGradientState(NamedTuple):
+    base: Array  # (d,) y_t
+    direction: Array  # (n,) u_t
+
+
+def one_point_gradient(horizon, domain, *, lipschitz=None, loss_range="signed") -> Learner:
+    """Gradient descent on one-point estimates, projected every round; not private.
+
+    With C half the width of the range of losses and R, r the outer and inner radius of the domain,
+
+        x_t = y_t + zeta u_t,   y_(t+1) = projection of y_t - nu f_t(x_t) u_t on the domain shrunk
+        by 1 - zeta / r,        nu = R / (C sqrt T),  zeta = T^(-1/4) sqrt(R n C r / (3 (L r + C))).
+
+    Args:
+      horizon: T, rounds.
+      domain: a Domain whose inradius is known.
+      lipschitz: L; by default the length of the longest vector of the domain's loss set.
+      loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
+
+    Returns:
+      A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
+      Values out of range are clipped.
+
+    Privacy: none is declared.
+
+    Regret: at most 2 T^(3/4) sqrt(3 R n C (L + C / r)) in expectation, for T large enough.
+
+    Reference: Flaxman, Kalai & McMahan, "Online convex optimization in the bandit setting: gradient
+    descent without a gradient", 2005, Theorem 2, as recalled.
+    """
+    horizon = _check.size(1, horizon=horizon)
+    check_domain(domain)
+    (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
+    space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
+    zeta = flaxman_radius(horizon, domain, losses.bound, lipschitz)
+    nu = jnp.asarray(domain.radius / (losses.bound * horizon**0.5), jnp.float32)
+    inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
+
+    def play(base, key):
+        direction = space.draw(key)
+        point = base + rounded(zeta * space.lift(direction))
+        return OnePointGradientState(base, direction), point
+
+    def init(key):
+        return play(jnp.asarray(domain.centre, jnp.float32), key)
+
+    def step(state, key, loss):
+        seen, _ = losses.read(loss)
+        move = rounded(rounded(nu * seen) * space.lift(state.direction))
+        return play(inner.project(state.base - move), key)
+
+    return Learner(init=init, step=step, feedback=value, horizon=horizon, privacy=no_privacy())

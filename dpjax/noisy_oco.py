@@ -1,0 +1,67 @@
+"""NoisyOCO: online convex optimization with noisy oracles, the frame of a family of analyses."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.core import Array, Learner, full, no_privacy
+
+
+class NoisyMap(NamedTuple):
+    """An approximation of the gradient of omega*, a stream that may remember what it was given."""
+
+    init: Callable  # key -> (state, x near the gradient of omega* at 0, (d,))
+    step: Callable  # (state, key, dual (d,)) -> (state, x near the gradient of omega* at the dual)
+
+
+class NoisyOcoState(NamedTuple):
+    map: Any  # of the map
+    total: Array  # (d,) s_t, the sum of the noisy gradients
+    point: Array  # (d,) x_(t+1)
+
+
+def noisy_oco(horizon, noisy_gradient, noisy_map, *, rate) -> Learner:
+    """The meta-algorithm NoisyOCO of Ene, Nguyen & Vladu, with its two oracles as arguments.
+
+        x_t = NoisyMap(-eta s_(t-1)),   g_t = NoisyGrad(f_t, x_t),   s_t = s_(t-1) + g_t.
+
+    Whatever an algorithm adds, noise for privacy, early stopping, gradients of smoothed losses,
+    answers that come late, goes into one of the oracles. :func:`dpjax.learners.projection_free` is
+    the instance whose rounds are batches, whose gradient is the sum of a batch's one-point
+    estimates, and whose map adds the noise of the tree, answers with the point that it was asked
+    for one round before, and finds it by the conditional gradient method.
+
+    Args:
+      horizon: T, rounds.
+      noisy_gradient: (key, loss, x (d,)) -> g (d,), unbiased, with E|g|^2 <= kappa^2.
+      noisy_map: a NoisyMap, off by at most gamma in mean.
+      rate: eta > 0; D / (kappa sqrt T) where the mirror map's range is D^2.
+
+    Returns:
+      A Learner that sees whatever the environment reveals and hands it to the gradient oracle.
+
+    Privacy: none is declared; the oracles' business.
+
+    Regret: O(sqrt(T) kappa D + T kappa gamma) in expectation.
+
+    Reference: Ene, Nguyen & Vladu, "Projection-free bandit optimization with privacy guarantees",
+    2021, Algorithm 2 and Lemma 6.
+    """
+    horizon = _check.size(1, horizon=horizon)
+    _check.positive(rate=rate)
+    eta = jnp.asarray(rate, jnp.float32)
+
+    def init(key):
+        state, point = noisy_map.init(key)
+        return NoisyOcoState(state, jnp.zeros_like(point), point), point
+
+    def step(state, key, loss):
+        gradient_key, map_key = jax.random.split(key)
+        total = state.total + noisy_gradient(gradient_key, loss, state.point)
+        inner, point = noisy_map.step(state.map, map_key, -eta * total)
+        return NoisyOcoState(inner, total, point), point
+
+    return Learner(init=init, step=step, feedback=full, horizon=horizon, privacy=no_privacy())

@@ -1,0 +1,72 @@
+"""A learner with value feedback on given losses; a mechanism whose releases are given."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax import random as jr
+
+from dpjax.core import Mechanism
+
+
+def play(learner, losses, key):
+    """Plays (T, d), what was seen (T,) and the last state, on loss vectors (T, d)."""
+    state, action = learner.init(jr.fold_in(key, 0))
+
+    def one_round(carry, t_and_loss):
+        state, action = carry
+        t, loss = t_and_loss
+        seen = learner.feedback(loss, action)
+        after = learner.step(state, jr.fold_in(key, t), seen)
+        return after, (action, seen)
+
+    rounds = jnp.arange(1, learner.horizon + 1)
+    (state, _), (actions, seen) = lax.scan(one_round, (state, action), (rounds, losses))
+    return actions, seen, state
+
+
+class Recorded(NamedTuple):
+    count: Any  # () int32, values so far
+    values: Any  # (horizon, *shape), in the order of their arrival
+
+
+def given_releases(releases, like, asked=None):
+    """A factory of mechanisms that records its values and releases what it is told, (n, *shape).
+
+    Its declared sensitivity is that of the factory ``like``; (horizon, scale) go to ``asked``.
+    """
+
+    def factory(horizon, shape, *, scale, noise):
+        if asked is not None:
+            asked.append((horizon, scale))
+
+        def init(key):
+            zero = jnp.zeros((), jnp.int32)
+            return Recorded(zero, jnp.zeros((horizon, *shape), jnp.float32)), jnp.zeros(shape)
+
+        def step(state, key, value):
+            here = jnp.arange(horizon) == state.count
+            here = here.reshape(-1, *[1] * len(shape))
+            values = jnp.where(here, value[None], state.values)
+            return Recorded(state.count + 1, values), releases[state.count]
+
+        inner: Mechanism = like(horizon, shape, scale=scale, noise=noise)
+        return inner._replace(init=init, step=step)
+
+    return factory
+
+
+def changed_rounds(losses, other):
+    """(T, T, d): world i has the losses ``other`` in round i."""
+    here = jnp.eye(losses.shape[0], dtype=bool)
+    return jnp.where(here[:, :, None], other[None], losses[None])
+
+
+def worlds(learner, losses, key):
+    """``play`` on several sequences of losses (n, T, d) under one key; NumPy.
+
+    One after the other: side by side, sums may be rounded in different orders.
+    """
+    run = jax.jit(lambda every: lax.map(lambda own: play(learner, own, key), every))
+    return jax.device_get(run(losses))

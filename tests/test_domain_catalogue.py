@@ -1,0 +1,444 @@
+"""The catalogue of decision sets, each against the same set written down in NumPy."""
+
+from functools import cache
+from itertools import combinations, permutations, product
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import domains
+
+EDGES = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (3, 5), (4, 5), (2, 4)]
+SQUARE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4)]  # with a diagonal and a bridge
+BLOCKS, CAPACITIES = np.array([0, 1, 0, 1, 1, 2]), np.array([1, 2, 1])
+COVERS = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [1, 0, 0, 1, 0], [0, 0, 0, 0, 1]])
+ARCS = np.random.default_rng(3).uniform(size=(4, 4)) * (1 - np.eye(4))
+WEIGHTS = np.array([1.0, 2.0, 0.5, 3.0, 1.0])
+
+
+class Known(NamedTuple):
+    """A set by its extreme points, some of them where they are not finitely many."""
+
+    domain: Any
+    vertices: np.ndarray
+    least: Any = None  # g (..., d) -> the least <g, x>; by default that of the vertices
+
+
+def subsets(dim):
+    return np.array(list(product([0.0, 1.0], repeat=dim)))
+
+
+def greedy_vertices(dim, function):
+    """Of a base polytope, from F of sets: one vertex for each order (Edmonds)."""
+    rows = []
+    for order in permutations(range(dim)):
+        row = np.zeros(dim)
+        for i, element in enumerate(order):
+            row[element] = function(order[: i + 1]) - function(order[:i])
+        rows.append(row)
+    return np.array(rows)
+
+
+def simple_paths(edges, node, target):
+    if node == target:
+        return [np.zeros(len(edges))]
+    rows = []
+    for e, (a, b) in enumerate(edges):
+        if a == node:
+            rows += [np.eye(len(edges))[e] + path for path in simple_paths(edges, b, target)]
+    return rows
+
+
+def edge_sets(edges, nodes, spanning):
+    rows = []
+    for row in subsets(len(edges)):
+        chosen = [edges[e] for e in np.flatnonzero(row)]
+        laplacian = np.zeros((nodes, nodes))
+        for a, b in chosen:
+            laplacian[[a, b], [a, b]] += 1
+            laplacian[[a, b], [b, a]] -= 1
+        rank = np.linalg.matrix_rank(laplacian)
+        if rank == len(chosen) and (not spanning or rank == nodes - 1):
+            rows.append(row)
+    return np.array(rows)
+
+
+def in_blocks(row, exact):
+    sums = np.array([row[b == BLOCKS].sum() for b in range(3)])
+    return (sums == CAPACITIES).all() if exact else (sums <= CAPACITIES).all()
+
+
+def directions(dim, seed):
+    rows = np.random.default_rng(seed).normal(size=(400, dim))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def sparse(dim, k, radius):
+    rows = []
+    for chosen in combinations(range(dim), k):
+        for signs in product([-radius, radius], repeat=k):
+            row = np.zeros(dim)
+            row[list(chosen)] = signs
+            rows.append(row)
+    return np.array(rows)
+
+
+def short_sparse(dim, k, radius):
+    rows = []
+    for i, chosen in enumerate(combinations(range(dim), k)):
+        block = np.zeros((400, dim))
+        block[:, list(chosen)] = radius * directions(k, i)
+        rows.append(block)
+    return np.concatenate(rows)
+
+
+def dual_norm(q, radius):
+    return lambda g: -radius * np.linalg.norm(g, ord=q, axis=-1)
+
+
+def spectral(size, trace):
+    rows = directions(size, 7)
+    vertices = trace * (rows[:, :, None] * rows[:, None]).reshape(-1, size * size)
+
+    def least(g):
+        matrix = g.reshape(*g.shape[:-1], size, size)
+        values = np.linalg.eigvalsh((matrix + np.swapaxes(matrix, -1, -2)) / 2)
+        return trace * values[..., 0]
+
+    return vertices, least
+
+
+def nuclear(p, q, radius):
+    left, right = directions(p, 8), directions(q, 9)
+    vertices = radius * (left[:, :, None] * right[:, None]).reshape(-1, p * q)
+    return (
+        vertices,
+        lambda g: -radius * np.linalg.norm(g.reshape(*g.shape[:-1], p, q), ord=2, axis=(-2, -1)),
+    )
+
+
+def lp(dim, p, radius):
+    rows = directions(dim, 4)
+    vertices = radius * rows / np.linalg.norm(rows, ord=p, axis=1, keepdims=True)
+    return Known(domains.lp_ball(dim, p, radius), vertices, dual_norm(p / (p - 1), radius))
+
+
+LOW, HIGH = np.array([0.0, -1.0, 2.0]), np.array([1.0, 3.0, 2.5])
+signs = np.concatenate([np.eye(4), -np.eye(4)])
+DOMAINS = {
+    "box": Known(domains.box(LOW, HIGH), LOW + subsets(3) * (HIGH - LOW)),
+    "l1 ball": Known(domains.l1_ball(4, 2.0), 2.0 * signs),
+    "l1.5 ball": lp(4, 1.5, 2.0),
+    "l3 ball": lp(3, 3.0, 1.0),
+    "simplex": Known(domains.simplex(5), np.eye(5)),
+    "ball": Known(domains.ball(4), directions(4, 5), dual_norm(2, 1.0)),
+    "cube": Known(domains.cube(3), 2 * subsets(3) - 1),
+    "capped simplex": Known(domains.capped_simplex(6, 2), subsets(6)[subsets(6).sum(axis=1) == 2]),
+    "uniform": Known(domains.uniform_matroid(5, 2), subsets(5)[subsets(5).sum(axis=1) <= 2]),
+    "uniform, free": Known(domains.uniform_matroid(3, 3), subsets(3)),
+    "partition": Known(
+        domains.partition_matroid(BLOCKS, CAPACITIES),
+        np.array([row for row in subsets(6) if in_blocks(row, False)]),
+    ),
+    "partition bases": Known(
+        domains.partition_matroid(BLOCKS, CAPACITIES, bases=True),
+        np.array([row for row in subsets(6) if in_blocks(row, True)]),
+    ),
+    "permutahedron": Known(
+        domains.permutahedron([3.0, 1.0, 0.0, 7.0, 1.0]),
+        np.array(list(permutations([3.0, 1.0, 0.0, 7.0, 1.0]))),
+    ),
+    "concave": Known(
+        domains.base_polytope(5, domains.concave_of_weights(WEIGHTS)),
+        greedy_vertices(5, lambda s: np.sqrt(WEIGHTS[list(s)].sum())),
+    ),
+    "coverage": Known(
+        domains.base_polytope(4, domains.coverage(COVERS)),
+        greedy_vertices(4, lambda s: COVERS[list(s)].any(axis=0).sum() if s else 0.0),
+    ),
+    "directed cut": Known(
+        domains.base_polytope(4, domains.directed_cut(ARCS)),
+        greedy_vertices(
+            4, lambda s: ARCS[np.ix_(list(s), [i for i in range(4) if i not in s])].sum()
+        ),
+    ),
+    "paths": Known(domains.paths(EDGES, 0, 5), np.array(simple_paths(EDGES, 0, 5))),
+    "spanning trees": Known(domains.forests(SQUARE, 5), edge_sets(SQUARE, 5, True)),
+    "forests": Known(domains.forests(SQUARE, 5, spanning=False), edge_sets(SQUARE, 5, False)),
+    "k-sparse": Known(domains.k_sparse(5, 2, 1.5), sparse(5, 2, 1.5)),
+    "k-support": Known(
+        domains.k_support(5, 2, 1.5),
+        short_sparse(5, 2, 1.5),
+        lambda g: -1.5 * np.sqrt(np.sort(g**2, axis=-1)[..., -2:].sum(axis=-1)),
+    ),
+    "spectrahedron": Known(domains.spectrahedron(3, 2.0), *spectral(3, 2.0)),
+    "nuclear ball": Known(domains.nuclear_ball(3, 2, 1.5), *nuclear(3, 2, 1.5)),
+}
+every_domain = pytest.mark.parametrize("name", DOMAINS)
+# Up to a bound: Frank-Wolfe on sets that are no polytopes, and bounds on diameters.
+BOUNDED = {"concave", "coverage", "directed cut", "spanning trees", "forests"}
+
+
+def mixtures(name, count=1000, seed=0):
+    """Random points of the set, (count, d)."""
+    rng = np.random.default_rng(seed)
+    vertices = DOMAINS[name].vertices
+    rows = rng.integers(len(vertices), size=(count, 4))
+    return np.einsum("ij,ijk->ik", rng.dirichlet(np.ones(4), count), vertices[rows])
+
+
+def gradients(name):
+    """Random, huge, with ties, along the axes, zero; (n, d) float32."""
+    dim = DOMAINS[name].domain.dim
+    rng = np.random.default_rng(1)
+    normal, ties = rng.normal(size=(40, dim)), rng.integers(-1, 2, size=(40, dim))
+    rows = [normal, 1e10 * normal, 1e-3 * normal, ties, np.eye(dim), -np.eye(dim)]
+    return np.concatenate([*rows, np.zeros((1, dim))]).astype(np.float32)
+
+
+@cache
+def minimizers(name):
+    domain = DOMAINS[name].domain
+    return np.asarray(jax.jit(jax.vmap(domain.minimizer))(gradients(name)), np.float64)
+
+
+def least(name, g):
+    known = DOMAINS[name]
+    return known.least(g) if known.least else (g @ known.vertices.T).min(axis=-1)
+
+
+def size_of(g):
+    return 1e-30 + np.abs(g).max(axis=-1)
+
+
+@every_domain
+def test_the_minimizer_attains_the_least_of_all_extreme_points(name):
+    """Enumerated, or in closed form; and it is itself a point of the set."""
+    g = gradients(name).astype(np.float64)
+    attained = np.sum(g * minimizers(name), axis=1)
+    scale = size_of(g) * max(1.0, np.abs(DOMAINS[name].vertices).max())
+    np.testing.assert_allclose(attained / scale, least(name, g) / scale, atol=2e-5)
+    contains = jax.jit(jax.vmap(DOMAINS[name].domain.contains))
+    assert contains(minimizers(name).astype(np.float32)).all()
+
+
+@every_domain
+def test_the_minimizer_beats_a_thousand_points(name):
+    g = gradients(name).astype(np.float64)
+    lowest = (g @ mixtures(name).T).min(axis=1)
+    slack = 2e-5 * size_of(g) * np.abs(DOMAINS[name].vertices).sum(axis=1).max()
+    assert (np.sum(g * minimizers(name), axis=1) <= lowest + slack).all()
+    # The minimizers of other gradients do not.
+    wrong = np.sum(g * np.roll(minimizers(name), 1, axis=0), axis=1)
+    assert not (wrong <= lowest + slack).all()
+
+
+@every_domain
+def test_one_by_one_it_is_the_same(name):
+    """Not under vmap; and at g = 0 or with ties the choice is always the same one."""
+    one = jax.jit(DOMAINS[name].domain.minimizer)
+    for i in (0, 85, 121, 130, -1):
+        alone = np.asarray(one(gradients(name)[i]))
+        if name in ("spectrahedron", "nuclear ball") and i not in (0, 85):
+            continue  # of equal eigenvalues any eigenvector will do
+        np.testing.assert_allclose(alone, minimizers(name)[i], atol=1e-5)
+
+
+@every_domain
+def test_it_is_the_gradient_of_the_support_function(name):
+    """By differences of the least value, where it is unique."""
+    domain = DOMAINS[name].domain
+    g = np.random.default_rng(5).normal(size=domain.dim)
+    step = 1e-4 * np.eye(domain.dim)
+    slopes = (least(name, g + step) - least(name, g - step)) / 2e-4
+    x = np.asarray(domain.minimizer(jnp.asarray(g, jnp.float32)))
+    if name == "spectrahedron":  # of which only the symmetric part of g is seen
+        x = (x + x.reshape(3, 3).T.ravel()) / 2
+    np.testing.assert_allclose(x, slopes, atol=2e-3)
+
+
+@every_domain
+def test_membership(name):
+    """Mixtures are in; what the least value of some g excludes is out."""
+    domain = DOMAINS[name].domain
+    points = np.concatenate([mixtures(name), domain.centre[None]]).astype(np.float32)
+    contains = jax.jit(jax.vmap(domain.contains))
+    assert contains(points).all()
+    g = directions(domain.dim, 11)
+    beyond = points[:400] - 0.05 * g
+    margin = np.sum(beyond * g, axis=1) < least(name, g) - 1e-3
+    off_hull = np.zeros(400, bool)
+    if domain.tangent is not None:
+        normal = g - g @ domain.tangent @ domain.tangent.T
+        off_hull = np.linalg.norm(0.05 * normal, axis=1) > 1e-2
+    outside = margin | off_hull
+    far = points[:400] - 100.0 * g
+    assert not contains(far.astype(np.float32)).any()
+    if outside.any():
+        assert not contains(beyond[outside].astype(np.float32)).any()
+
+
+@every_domain
+def test_sizes(name):
+    """Diameter and radius cover the extreme points, and are attained where they are no bounds."""
+    domain, vertices = DOMAINS[name].domain, DOMAINS[name].vertices
+    some = vertices[:: max(1, len(vertices) // 500)]
+    widest = np.linalg.norm(some[:, None] - some[None], axis=-1).max()
+    farthest = np.linalg.norm(vertices - domain.centre, axis=1).max()
+    assert widest <= domain.diameter * (1 + 1e-6)
+    assert farthest <= domain.radius * (1 + 1e-6)
+    if name not in BOUNDED:
+        assert widest >= 0.9 * domain.diameter
+
+
+@every_domain
+def test_tangent_and_inradius(name):
+    """The tangent spans the differences of extreme points, and nothing else.
+
+    r is the least of h(g) - <g, c> over unit g in the tangent, h the support function: no random
+    g is below it, and one that climbs down from the best of them comes near it.
+    """
+    domain, vertices = DOMAINS[name].domain, DOMAINS[name].vertices
+    basis = np.eye(domain.dim) if domain.tangent is None else domain.tangent
+    np.testing.assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-9)
+    differences = vertices - domain.centre
+    np.testing.assert_allclose(differences @ basis @ basis.T, differences, atol=1e-6)
+    assert np.linalg.matrix_rank(differences, tol=1e-6) == basis.shape[1]
+    assert domain.inradius is not None
+
+    def excess(w):
+        g = w @ basis.T
+        return -least(name, -g) - g @ domain.centre
+
+    rng = np.random.default_rng(6)
+    w = rng.normal(size=(4000, basis.shape[1]))
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    assert excess(w).min() >= domain.inradius * (1 - 1e-6)
+    best, size = w[np.argmin(excess(w))], 0.3
+    for _ in range(60):
+        near = best + size * rng.normal(size=(300, len(best)))
+        near /= np.linalg.norm(near, axis=1, keepdims=True)
+        values = excess(near)
+        if values.min() < excess(best[None])[0]:
+            best = near[np.argmin(values)]
+        else:
+            size *= 0.7
+    assert excess(best[None])[0] <= domain.inradius * 1.01
+
+
+@every_domain
+def test_projection(name):
+    """Onto the set; points of it stay; no feasible point is nearer (variational inequality)."""
+    domain = DOMAINS[name].domain
+    rng = np.random.default_rng(8)
+    away = (domain.centre + rng.normal(size=(30, domain.dim)) * domain.diameter).astype(np.float32)
+    project = jax.jit(jax.vmap(domain.project))
+    near = np.asarray(project(away), np.float64)
+    # Frank-Wolfe: 2 D / sqrt(102) at worst.
+    exact = name in ("box", "l1 ball", "simplex", "ball", "cube", "capped simplex") or (
+        name.startswith(("uniform", "partition"))
+    )
+    slack = 1e-4 if exact else 0.05
+    gain = np.sum((away - near)[:, None] * (mixtures(name, 200)[None] - near[:, None]), axis=-1)
+    assert gain.max() <= slack * domain.diameter**2
+    if exact:
+        inside = mixtures(name, 50).astype(np.float32)
+        np.testing.assert_allclose(project(inside), inside, atol=2e-5)
+        assert jax.jit(jax.vmap(domain.contains))(near.astype(np.float32)).all()
+
+
+def test_the_chains_are_those_of_their_set_functions():
+    """F of the first 1, 2, ... elements, in random orders; the minimizers above rest on them."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        order = rng.permutation(4)
+        prefixes = [list(order[: i + 1]) for i in range(4)]
+        jax_order = jnp.asarray(order, jnp.int32)
+        sums = [np.sqrt(WEIGHTS[s].sum()) for s in prefixes]
+        chain = domains.concave_of_weights(WEIGHTS[:4])
+        np.testing.assert_allclose(chain(jax_order), sums, rtol=1e-5)
+        items = [COVERS[s].any(axis=0).sum() for s in prefixes]
+        np.testing.assert_allclose(domains.coverage(COVERS)(jax_order), items)
+        cut = [ARCS[np.ix_(s, [i for i in range(4) if i not in s])].sum() for s in prefixes]
+        np.testing.assert_allclose(domains.directed_cut(ARCS)(jax_order), cut, rtol=1e-5, atol=1e-6)
+
+
+def test_equal_weights_give_a_permutahedron():
+    """F(S) = sqrt(|S|): the steps of the square root, in all orders."""
+    base = domains.base_polytope(4, domains.concave_of_weights(np.ones(4)))
+    same = domains.permutahedron(np.diff(np.sqrt(np.arange(5.0))))
+    g = jr.normal(jr.key(0), (50, 4))
+    both = [jax.vmap(domain.minimizer)(g) for domain in (base, same)]
+    np.testing.assert_allclose(*both, atol=1e-6)
+    assert base.inradius == pytest.approx(same.inradius, rel=1e-5)
+
+
+def test_sorting_many_is_the_same_as_comparing_all_pairs():
+    """From 65 entries on the ranks come from a sort."""
+    few, many = domains.capped_simplex(60, 7), domains.permutahedron(np.arange(70.0))
+    g = jr.normal(jr.key(1), (60,))
+    assert set(np.flatnonzero(few.minimizer(g))) == set(np.argsort(g)[:7].tolist())
+    g = jr.normal(jr.key(2), (70,))
+    np.testing.assert_array_equal(np.asarray(many.minimizer(g))[np.argsort(g)], np.arange(70)[::-1])
+
+
+def test_many_forests_have_no_inradius_but_a_tangent():
+    ring = [(i, (i + 1) % 14) for i in range(14)]
+    domain = domains.forests(ring, 14)
+    assert domain.inradius is None and domain.tangent.shape == (14, 13)
+    assert domain.centre == pytest.approx(np.full(14, 13 / 14))
+
+
+SHRUNK = domains.shrunk(domains.capped_simplex(4, 2), 0.5)
+
+
+def test_a_shrunk_domain_is_halfway_to_the_centre():
+    whole = domains.capped_simplex(4, 2)
+    g = jr.normal(jr.key(3), (20, 4))
+    halfway = 0.5 * (jax.vmap(whole.minimizer)(g) + whole.centre[None].astype(np.float32))
+    np.testing.assert_allclose(jax.vmap(SHRUNK.minimizer)(g), halfway, atol=1e-6)
+    near = np.asarray(jax.vmap(SHRUNK.project)(g))
+    assert near.min() >= 0.25 - 1e-5 and near.max() <= 0.75 + 1e-5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: domains.box([0.0], [0.0]), "low must be below high"),
+        (lambda: domains.box([0.0, 1.0], [1.0]), "one shape"),
+        (lambda: domains.lp_ball(3, 1.0), "p must be"),
+        (lambda: domains.capped_simplex(3, 3), "k must be below dim"),
+        (lambda: domains.uniform_matroid(3, 4), "k must be at most dim"),
+        (lambda: domains.k_sparse(3, 4), "k must be in"),
+        (lambda: domains.partition_matroid([0, 2], [1, 1]), "blocks must lie"),
+        (lambda: domains.partition_matroid([0, 0], [3]), "capacities must be"),
+        (lambda: domains.partition_matroid([0, 0], [2], bases=True), "one point"),
+        (lambda: domains.permutahedron([1.0, 1.0]), "weights must not all"),
+        (lambda: domains.base_polytope(3, lambda order: jnp.zeros(2)), "chain must return"),
+        (lambda: domains.base_polytope(3, domains.concave_of_weights(np.ones(3), lambda x: x)),
+         "single point"),
+        (lambda: domains.concave_of_weights([-1.0, 1.0]), "weights must be"),
+        (lambda: domains.paths([(0, 1), (1, 0)], 0, 1), "cycle"),
+        (lambda: domains.paths([(0, 1), (0, 1), (2, 1)], 0, 1), r"\[2, 1\] lies on no path"),
+        (lambda: domains.paths([(0, 1)], 0, 1), "single path"),
+        (lambda: domains.paths([(0, 1)], 0, 7), "target must be a node"),
+        (lambda: domains.paths([[0.5, 1.0]], 0, 1), "pairs of integers"),
+        (lambda: domains.forests([(0, 1), (2, 3)], 4), "not connected"),
+        (lambda: domains.forests([(0, 1), (1, 2)], 3), "is a tree"),
+        (lambda: domains.forests([(0, 0)], 1), "nodes must be"),
+        (lambda: domains.from_minimizer(3, lambda g: g[:2], centre=np.zeros(3), diameter=1.0),
+         r"minimizer must return shape \(3,\), got \(2,\)"),
+        (lambda: domains.from_minimizer(
+            2, lambda g: -g, centre=np.zeros(2), diameter=1.0, tangent=np.ones((2, 1))),
+         "orthonormal"),
+        (lambda: domains.from_minimizer(
+            2, lambda g: -g, centre=np.zeros(2), diameter=1.0, tangent=np.eye(2)), "tangent must"),
+    ],
+)  # fmt: skip
+def test_bad_input(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()

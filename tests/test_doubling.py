@@ -1,0 +1,86 @@
+"""The doubling trick: epochs of fresh learners, and that they compose in parallel."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import combinators, domains, environments, learners, sweep
+from tests.learners.replay import changed_rounds, play, worlds
+
+BALL = domains.ball(2)
+make = partial(
+    learners.projection_free, domain=BALL, epsilon=10.0, lipschitz=1.0, smoothing=0.3, rate=0.5
+)
+HORIZON = 100  # epochs of 16, 32 and 64, the last one cut short
+EPOCHS = [(0, 16), (16, 48), (48, 100)]
+LOSSES = jr.normal(jr.key(0), (HORIZON, 2))
+
+
+def test_each_epoch_is_a_fresh_learner():
+    """Its plays are those of a learner of the epoch's length with the keys of its rounds."""
+    key = jr.key(4)
+    learner = combinators.doubling(make, HORIZON, first=16)
+    plays, _, state = jax.jit(lambda: play(learner, LOSSES, key))()
+    for i, (first, end) in enumerate(EPOCHS):
+        alone = make(16 * 2**i)
+        state_, action = alone.init(jr.fold_in(jr.fold_in(key, 0), i))
+        for t in range(first, min(end, first + 12)):
+            np.testing.assert_allclose(plays[t], action, atol=1e-5)
+            seen = alone.feedback(LOSSES[t], action)
+            state_, action = jax.jit(alone.step)(state_, jr.fold_in(key, t + 1), seen)
+    assert len(learner.report(state)) == 3
+    assert float(learner.privacy.epsilon) == 10.0
+
+
+def test_a_changed_round_changes_its_own_epoch_only():
+    """By replay, the same key: so epochs compose in parallel, and privacy is that of one.
+
+    A learner without restarts changes to the end: that would be caught.
+    """
+    usual, changed = LOSSES[None], changed_rounds(LOSSES, -LOSSES)
+    every = jnp.concatenate([usual, changed])
+    plays = worlds(combinators.doubling(make, HORIZON, first=16), every, jr.key(4))[0]
+    touched = np.zeros(3, bool)
+    for t in range(HORIZON):
+        own = next(i for i, (first, end) in enumerate(EPOCHS) if first <= t < end)
+        differs = np.flatnonzero((plays[t + 1] != plays[0]).any(axis=1))
+        first, end = EPOCHS[own]
+        assert set(differs) <= set(range(first, end))
+        touched[own] |= len(differs) > 0
+    assert touched.all()
+    whole = worlds(make(HORIZON), every, jr.key(4))[0]
+    differs = np.flatnonzero((whole[1] != whole[0]).any(axis=1))
+    assert differs[0] == 20 and differs[-1] >= 90
+
+
+def test_it_learns_without_knowing_the_horizon():
+    """Regret on the ball at most 2^0.75 / (2^0.75 - 1) = 2.5 times that with the horizon known,
+    and below half of what the centre loses; 32 trials at epsilon = inf."""
+    ball, horizon = domains.ball(2), 3000
+    known = partial(
+        learners.projection_free, domain=ball, epsilon=np.inf, lipschitz=1.0,
+        loss_range=(-1.8, 1.8),
+    )  # fmt: skip
+
+    def game(_, make):
+        return make(horizon), environments.linear_losses(ball, "iid", bias=2.0)
+
+    doubled = partial(combinators.doubling, known, first=256)
+    final = [
+        sweep(partial(game, make=own), np.zeros(1), 32, jr.key(0), checkpoints=1, progress=False)
+        for own in (lambda horizon: doubled(horizon), lambda horizon: known(horizon))
+    ]
+    means = [result.regret.mean() for result in final]
+    assert means[0] < 2.5 * means[1]
+    assert means[0] < 0.5 * np.linalg.norm(final[0].tally.loss, axis=-1).mean()
+
+
+def test_bad_input():
+    with pytest.raises(TypeError, match="make must return a Learner of horizon 64"):
+        combinators.doubling(lambda horizon: make(7 * horizon), 100)
+    with pytest.raises(ValueError, match="first must be"):
+        combinators.doubling(make, 100, first=0)
