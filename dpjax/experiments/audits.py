@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from dpjax import audit, domains, learners, plot
 from dpjax.batches import as_learner
+from dpjax.core import value
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
 
 HORIZON = 16
@@ -75,13 +76,14 @@ def subject(name, domain, epsilon, *, count=PAIRS, **keywords) -> Subject:
     losses = domains.box_losses(ARMS, *declared.loss_range)
     if domain:
         losses = DOMAINS[domain].losses
-    return Subject(
-        learner,
-        audit.pairs(
-            jr.key(SEED), horizon, losses, count,
-            neighbours=declared.neighbours, unit=declared.unit,
-        ),
+    pairs = audit.pairs(
+        jr.key(SEED), horizon, losses, count,
+        neighbours=declared.neighbours, unit=declared.unit,
     )  # fmt: skip
+    if learner.feedback is value:
+        # The range is one of values, not of vectors: these are clipped to its ends.
+        pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
+    return Subject(learner, pairs)
 
 
 def contextual_pairs(key, horizon, count) -> audit.Pair:
