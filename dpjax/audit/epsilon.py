@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -160,8 +159,8 @@ def _hinges(x):
     return jnp.concatenate([x, *(jnp.maximum(x - knot, 0.0) for knot in (-1.0, 0.0, 1.0))])
 
 
-@partial(jax.jit, static_argnames="steps")
-def _logistic(x, y, steps=25):
+@jax.jit
+def _logistic(x, y):
     """Weights of a ridge logistic regression, by Newton's method; x (n, d), y (n,) in {0, 1}."""
     n, d = x.shape
 
@@ -171,7 +170,7 @@ def _logistic(x, y, steps=25):
         curvature = (x * (p * (1.0 - p))[:, None]).T @ x / n + 1e-4 * jnp.eye(d)
         return w - jnp.linalg.solve(curvature, gradient)
 
-    return lax.fori_loop(0, steps, newton, jnp.zeros(d))
+    return lax.fori_loop(0, 25, newton, jnp.zeros(d))
 
 
 def epsilon(
@@ -232,23 +231,23 @@ def epsilon(
     if scored is None:
         scored = _trained(learner, pair, train_key, chunk)
 
-    def scores(losses, key):
-        return scored(play(learner, losses, key))
+    # One program serves both sequences.
+    @jax.jit
+    def scores(losses, keys):
+        return jax.vmap(lambda key: scored(play(learner, losses, key)))(keys)
 
     selection = [
-        _map_runs(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
+        _collect(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
         for i, side in enumerate(pair)
     ]
     threshold, above, swapped = _choose_event(*selection, delta, confidence, runs)
-
-    def is_hit(losses, key):
-        score = scores(losses, key)
-        return (score >= threshold) if above else (score < threshold)
-
-    counts = [
-        _count_runs(is_hit, side, jr.fold_in(count_key, i), runs, chunk, progress)
-        for i, side in enumerate(pair)
-    ]
+    counts = []
+    for i, side in enumerate(pair):
+        found, left = 0, runs
+        for block in _blocks(scores, side, jr.fold_in(count_key, i), runs, chunk, progress):
+            exceeds = block[:left] >= threshold
+            found, left = found + int((exceeds == above).sum()), left - len(exceeds)
+        counts.append(found)
     hits, misses = counts[::-1] if swapped else counts
     bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
     sequence = "others" if swapped else "losses"
@@ -294,11 +293,12 @@ def _choose_event(ours, theirs, delta, confidence, runs):
 def _trained(learner, pair, key, chunk):
     """A statistic: the log-odds of a logistic regression on what is seen of a run."""
 
-    def run(losses, key):
-        return play(learner, losses, key)
+    @jax.jit
+    def run(losses, keys):
+        return jax.vmap(lambda key: play(learner, losses, key))(keys)
 
     sides = [
-        _map_runs(run, side, jr.fold_in(key, i), TRAINING, chunk) for i, side in enumerate(pair)
+        _collect(run, side, jr.fold_in(key, i), TRAINING, chunk) for i, side in enumerate(pair)
     ]
     indices = [leaf for leaf in _seen(sides) if jnp.issubdtype(leaf.dtype, jnp.integer)]
     arms = 1 + max((int(leaf.max()) for leaf in indices), default=0)
@@ -316,13 +316,17 @@ def _trained(learner, pair, key, chunk):
     return lambda actions: jnp.sum(inputs(actions) * weights)
 
 
-def _blocks(program, key, runs, chunk, progress=False):
-    """Yields program(keys) of blocks of runs, computed by as many threads as there are cores."""
-    blocks = -(-runs // chunk)
+def _blocks(program, losses, key, runs, chunk, progress=False):
+    """Yields program(losses, keys) of blocks of runs, computed by a thread for each core."""
     with ThreadPoolExecutor(cores()) as pool:
         futures = [
-            pool.submit(lambda i: jax.tree.map(np.asarray, program(jr.fold_in(key, i))), i)
-            for i in range(blocks)
+            pool.submit(
+                lambda i: jax.tree.map(
+                    np.asarray, program(losses, jr.split(jr.fold_in(key, i), chunk))
+                ),
+                i,
+            )
+            for i in range(-(-runs // chunk))
         ]
         try:
             for future in tqdm(futures, unit="chunk", disable=not progress):
@@ -333,26 +337,7 @@ def _blocks(program, key, runs, chunk, progress=False):
             raise
 
 
-def _map_runs(function, losses, key, runs, chunk):
-    """function(losses, key) of each run, on the host: a pytree with runs in front."""
-
-    @jax.jit
-    def program(key):
-        return jax.vmap(lambda key: function(losses, key))(jr.split(key, min(chunk, runs)))
-
-    parts = list(_blocks(program, key, runs, min(chunk, runs)))
+def _collect(program, losses, key, runs, chunk):
+    """What the program gives for each run, on the host: a pytree with runs in front."""
+    parts = list(_blocks(program, losses, key, runs, min(chunk, runs)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:runs], *parts)
-
-
-def _count_runs(is_hit, losses, key, runs, chunk, progress) -> int:
-    """In how many runs the event happens."""
-
-    @jax.jit
-    def program(key):
-        return jax.vmap(lambda key: is_hit(losses, key))(jr.split(key, chunk))
-
-    total, left = 0, runs
-    for hits in _blocks(program, key, runs, chunk, progress):
-        total += int(hits[:left].sum())
-        left -= min(left, chunk)
-    return total

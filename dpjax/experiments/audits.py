@@ -2,6 +2,7 @@
 
 import inspect
 import platform
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from dpjax import audit, domains, learners, plot
 from dpjax.batches import as_learner
 from dpjax.core import value
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
+from dpjax.sweep import cores
 
 HORIZON = 16
 # Learners that release nothing in so few rounds.
@@ -256,12 +258,13 @@ def run(
     if not 0.0 < epsilon < float("inf"):
         raise ValueError(f"epsilon must be a finite number above 0, got {epsilon}")
     with output_folder(out) as folder:
-        rows, mutants = [], []
         cases = [(name, domain) for name in names for domain in domains_of(name)]
-        for name, domain in tqdm(cases, unit="learner", disable=not progress):
-            row, found = audit_one(name, domain, epsilon, runs=runs, count=count)
-            rows.append(row)
-            mutants += found
+        # Nearly all of the time is compilation, which threads share among the cores.
+        with ThreadPoolExecutor(cores()) as pool:
+            found = pool.map(lambda case: audit_one(*case, epsilon, runs=runs, count=count), cases)
+            bar = tqdm(found, total=len(cases), unit="learner", disable=not progress)
+            rows, of_mutants = zip(*bar, strict=True)
+        mutants = [row for rows_of_one in of_mutants for row in rows_of_one]
         write_csv(folder / "audit.csv", rows)
         if mutants:
             write_csv(folder / "audit_mutants.csv", mutants)
