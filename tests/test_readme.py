@@ -78,3 +78,12 @@ def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
             cells.append("beyond 1000" if "inf (" in text else text)
         (line,) = [line for line in README.splitlines() if line.startswith(f"| {name} |")]
         assert [cell.strip() for cell in line.split("|")[3:6]] == cells
+
+
+def test_regrets_of_linucb_are_those_of_the_measured_file():
+    """Each cell of the README's third table stands in benchmarks/shariff2018/shariff2018.csv."""
+    with open(ROOT / "benchmarks" / "shariff2018" / "shariff2018.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    known = [f"{float(r['mean']):.3g} +- {float(r['standard_error']):.2g}" for r in rows]
+    cells = re.findall(r"[\d.e+]+ \+- [\d.e+]+", README)
+    assert sorted(cells) == sorted(known)
