@@ -152,3 +152,12 @@ def test_shares_of_the_third_table_are_those_of_the_measured_file():
     cells = re.findall(r"\| (\d\.\d{3} \(\d\.\d{3}\))(?= \|)", section)
     assert len(cells) == 4 * 7 + 2 * 3
     assert set(cells) <= known
+
+
+def test_regrets_of_linucb_are_those_of_the_measured_file():
+    """Each cell of the README's third table stands in benchmarks/shariff2018/shariff2018.csv."""
+    with open(ROOT / "benchmarks" / "shariff2018" / "shariff2018.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    known = [f"{float(r['mean']):.3g} +- {float(r['standard_error']):.2g}" for r in rows]
+    cells = re.findall(r"[\d.e+]+ \+- [\d.e+]+", README)
+    assert sorted(cells) == sorted(known)

@@ -304,7 +304,9 @@ def fits(rows) -> list[dict]:
 def scaling_figure(rows):
     """Regret without privacy against the dimension."""
     figure, (panel,) = plot.panels(1, 1, size=(5.5, 4.4))
-    for losses, color in zip(PUBLISHED_SCALING, plot.categorical(2), strict=True):
+    for losses, color in zip(
+        PUBLISHED_SCALING, plot.categorical(len(PUBLISHED_SCALING)), strict=True
+    ):
         mine = [row for row in rows if row["losses"] == losses]
         x = [row["dim"] for row in mine]
         panel.errorbar(
@@ -354,7 +356,7 @@ def reproduce(out="results/shariff2018", *, horizon=HORIZON, trials=TRIALS, prog
 
     Files: shariff2018.png and .pdf (regret curves and bounds), shariff2018_floor and
     shariff2018_scaling likewise; shariff2018.csv (measured over published), shariff2018_curves.csv,
-    shariff2018_floor.csv, shariff2018_scaling.csv; parameters.json.
+    shariff2018_floor.csv, shariff2018_scaling.csv, shariff2018_fits.csv; parameters.json.
 
     Args:
       out: folder, created if missing.
