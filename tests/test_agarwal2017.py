@@ -31,6 +31,7 @@ def reproduced(tmp_path_factory):
     return out, printed
 
 
+@pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     figures = ("agarwal2017", "agarwal2017_map", "agarwal2017_mechanisms")
@@ -51,6 +52,7 @@ def test_files_and_their_rows(reproduced):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
     """From near always playing the centre to near FTRL without privacy, 16 trials."""
     rows = read_rows(reproduced[0] / "agarwal2017.csv")
@@ -69,6 +71,7 @@ def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
         np.testing.assert_allclose([float(row["bound"]) for row in mine], bound, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_better_mechanisms_have_less_error_and_regret(reproduced):
     rows = read_rows(reproduced[0] / "agarwal2017_mechanisms.csv")
     at = {(row["mechanism"], row["noise"], float(row["epsilon"])): row for row in rows}

@@ -233,6 +233,7 @@ def sweeping(point):
     return learner, environments.bernoulli([0.2, 0.5, 0.7], regret="pseudo")
 
 
+@pytest.mark.slow
 def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
     """And bit-identical in any chunk and with fewer seeds."""
     points = np.array([0.5, 2.0, np.inf], np.float32)

@@ -34,6 +34,7 @@ def reproduced(tmp_path_factory):
     return out, printed
 
 
+@pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     figures = ("hanna2022", "hanna2022_curves")
@@ -50,6 +51,7 @@ def test_files_and_their_rows(reproduced):
     assert "exact" in printed and "zeta" in printed
 
 
+@pytest.mark.slow
 def test_elimination_uses_what_arms_tell_of_each_other(reproduced):
     """From epsilon 1 on less than half of the regret of DP-SE, by 4 standard errors; below the
     bound, and falling with epsilon."""
@@ -73,6 +75,7 @@ def test_elimination_uses_what_arms_tell_of_each_other(reproduced):
     assert means[-1] < means[-3] < means[2]
 
 
+@pytest.mark.slow
 def test_worst_length_is_at_least_as_bad_as_length_one(reproduced):
     rows = read_rows(reproduced[0] / "hanna2022_horizon.csv")
     assert len(rows) == 2 * 3 * 2
@@ -82,6 +85,7 @@ def test_worst_length_is_at_least_as_bad_as_length_one(reproduced):
         assert float(row["low"]) <= float(row["exponent"]) <= float(row["high"])
 
 
+@pytest.mark.slow
 def test_nets_and_overtaking(reproduced):
     """Regret to the circle has two parts; UCB1 without privacy is not overtaken in 2000 rounds."""
     (net,) = read_rows(reproduced[0] / "hanna2022_nets.csv")

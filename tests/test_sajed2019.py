@@ -75,7 +75,8 @@ def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
 def test_dp_ucb_int_stands_at_the_epsilon_that_it_has(reproduced):
     for row in read_rows(reproduced[0] / "sajed2019.csv"):
         if row["learner"] == "DP-UCB-Int, printed" and row["asked"] != "inf":
-            assert float(row["epsilon"]) > 1.2 * float(row["asked"])
+            # From f = 1 on, at 1, asking for more changes nothing.
+            assert float(row["epsilon"]) > 1.2 * min(float(row["asked"]), 1.0)
             assert float(row["delta"]) > 0.0
         elif row["learner"] != "UCB1":
             assert float(row["epsilon"]) == float(row["asked"])

@@ -102,15 +102,27 @@ def on_arms(factory):
     )
 
 
+def on_features(horizon, instance, epsilon):
+    """Private LinUCB on the same actions as features; jointly private given delta = T^-2."""
+    dim = instance.actions.shape[1]
+    learner = learners.linucb(horizon, dim, epsilon=epsilon, delta=float(horizon) ** -2)
+    environment = environments.fixed_actions(instance.actions, -instance.theta)
+    # Its losses are in [-1, 1], twice as wide as those of the others.
+    return learner, environment._replace(
+        regret=lambda state, tally: 0.5 * environment.regret(state, tally)
+    )
+
+
 # Games of what chooses anew each round, with regret in units of losses.
 BY_ROUNDS = {
+    "LinUCB": on_features,
     "Lazy-UCB": on_arms(over_arms(learners.lazy_ucb)),
     "UCB1": on_arms(lambda horizon, actions, epsilon: learners.ucb1(horizon, len(actions))),
 }
 COLORS = dict(
     zip(BY_BATCHES, ("tab:blue", "tab:orange", "tab:green", "tab:blue", "tab:orange", "0.3"),
         strict=True)
-) | {"Lazy-UCB": "tab:red", "UCB1": "0.6"}  # fmt: skip
+) | {"LinUCB": "tab:purple", "Lazy-UCB": "tab:red", "UCB1": "0.6"}  # fmt: skip
 
 
 def round_horizon(horizon) -> int:
@@ -412,9 +424,7 @@ def overtaking_rows(runs) -> list[dict]:
 
 def _style(learner) -> dict:
     line = "--" if "local" in learner else "-." if learner in BY_ROUNDS else "-"
-    # Any learner that is added to those that play round by round has the colour of its turn.
-    color = COLORS.get(learner, "tab:purple")
-    return {"color": color, "linestyle": line, "linewidth": 1.4, "label": learner}
+    return {"color": COLORS[learner], "linestyle": line, "linewidth": 1.4, "label": learner}
 
 
 def _legend(figure, axes, note) -> None:

@@ -207,6 +207,7 @@ def test_round_by_round_and_by_batches_agree_in_law():
     assert stats.ks_2samp(by_round, other).pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_regret_lies_between_the_lower_bound_and_dp_se():
     """On C2 at T = 1e5, epsilon 1/4 and 1, with standard errors; batches that double.
 

@@ -196,6 +196,7 @@ def test_regret_over_arms_is_below_the_bound():
     assert upper[-1] < 0.5 * 0.4 * 2 / 3 * 8192
 
 
+@pytest.mark.slow
 def test_corners_of_a_square_against_moving_losses():
     """Points from value feedback alone, on each kind of adversary; i.i.d. ones are learnt."""
     corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)

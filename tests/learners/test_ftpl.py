@@ -69,6 +69,7 @@ def test_without_privacy_any_mechanism_leaves_the_leaders_own_perturbation():
     np.testing.assert_array_equal(perturbations(np.inf, 3, perturbation=0.0), 0.0)
 
 
+@pytest.mark.slow
 def test_regret_bound_on_the_ball():
     """1.263 d^(1/4) sqrt(T) while privacy is free: 200 trials against three adversaries."""
     domain = domains.ball(DIM)

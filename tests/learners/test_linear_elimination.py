@@ -572,6 +572,7 @@ def test_actions_that_do_not_span_and_other_bases(small_radii):
     assert len(set(plain.tolist())) > 1
 
 
+@pytest.mark.slow
 def test_duplicates_zeros_and_more_dimensions_than_arms(small_radii):
     """They play, and equal actions leave together or not at all."""
     twice = np.concatenate([ACTIONS[:3], ACTIONS[:2], np.zeros((2, 2))])
@@ -599,6 +600,7 @@ def test_all_but_zero_actions_leave(monkeypatch, in_order):
     assert played == [(0, 4), (1, np.ceil(float(phase_length(2, 60))))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["central", pytest.param("local", marks=SLOW)])
 def test_a_billion_rounds_and_extreme_epsilons(model):
     """Finite, and at epsilon = 1e-9 nothing is eliminated: uniform over core sets, or worse."""

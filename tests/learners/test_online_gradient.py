@@ -35,6 +35,7 @@ def test_without_privacy_it_is_projected_gradient_descent(name):
         x = np.clip(x, -1, 1) if name == "cube" else x / max(1, np.linalg.norm(x))
 
 
+@pytest.mark.slow
 def test_regret_bound_without_privacy():
     """1.5 D G sqrt T on the ball, 200 trials against three adversaries."""
     domain = domains.ball(3)
