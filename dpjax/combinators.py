@@ -241,7 +241,7 @@ def _add_noise(key, value, scale):
 
 
 def _add_vector_noise(key, value, point, scale):
-    return value + jnp.sum(noise.laplace(key, jnp.zeros_like(point), scale) * point)
+    return noise.laplace_along(key, value, scale, point)
 
 
 def minibatch(learner, horizon, tau) -> BatchLearner:

@@ -38,6 +38,17 @@ def laplace_sum(key, value, scale, count):
 
 
 @jax.jit
+def laplace_along(key, value, scale, weights):
+    """``value`` () plus <Z, weights> for a vector Z of independent Laplace draws of that scale.
+
+    What noise on a loss vector makes of its value at the point ``weights`` (d,). Densities of a
+    shifted value differ by at most e^(|shift| / (scale |weights|_inf)).
+    """
+    draw = jr.laplace(key, weights.shape, weights.dtype)
+    return value + jnp.sum(jnp.asarray(scale, weights.dtype) * draw * weights)
+
+
+@jax.jit
 def gaussian(key, value, scale):
     """``value`` plus independent Gaussian noise of standard deviation ``scale``."""
     value = jnp.asarray(value)
@@ -140,8 +151,15 @@ def gaussian_prefix(release, key, value, scale, sensitivity):
 
 
 SITES = (
-    "laplace", "laplace_sum", "gaussian", "choose", "coin", "laplace_prefix", "gaussian_prefix",
-)  # fmt: skip
+    "laplace",
+    "laplace_sum",
+    "laplace_along",
+    "gaussian",
+    "choose",
+    "coin",
+    "laplace_prefix",
+    "gaussian_prefix",
+)
 
 
 def binomial(key, count, probability):

@@ -105,7 +105,7 @@ def _scaled(factor):
 
 
 def _from_data(name, inputs):
-    return _with_scale(name, inputs, lambda value: jnp.exp(jnp.mean(value)))
+    return _with_scale(name, inputs, lambda value: jnp.exp(jnp.reshape(value, -1)[0]))
 
 
 def _with_scale(name, inputs, factor):

@@ -20,7 +20,8 @@ class Pair(NamedTuple):
 def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") -> Pair:
     """Pairs of sequences of loss vectors from a set, at its extremes and within.
 
-    A quarter of the sequences is drawn within the set, the others from its extreme vectors. In
+    Of four sequences one is drawn within the set, the others from its extreme vectors; of these,
+    half are one vector in all rounds, the least for one entry: an arm that is played throughout. In
     every second pair round 1 differs, which most releases can depend on; in the others any of the
     rounds 1 .. T - 1 (the losses of round T act on nothing). The two vectors are those farthest
     apart in a direction: all ones, one entry, two entries against each other (a common shift is
@@ -51,6 +52,8 @@ def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") ->
         base = jnp.where(index % 4 == 3, jax.vmap(losses.clip)(within), extreme)
         entry = jr.randint(entry_key, (), 0, dim)
         one_hot = (jnp.arange(dim) == entry).astype(jnp.float32)
+        lasting = losses.maximizer(1.0 - 2.0 * one_hot)
+        base = jnp.where((index % 4 != 3) & (index // 8 % 2 == 1), lasting[None], base)
         against = one_hot - jnp.roll(one_hot, 1)
         # One dimension has no entry against which another could go.
         against = one_hot if dim == 1 else against

@@ -169,7 +169,9 @@ def _record(name, inputs, release) -> _Record:
         _, key, value, scale, sensitivity = inputs
         scale = _quotient(scale, sensitivity)
     else:
-        key, value, scale, *_ = inputs
+        key, value, scale, *more = inputs
+        if name == "laplace_along":
+            scale = scale * jnp.max(jnp.abs(more[0]))
     data = jr.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     return _Record(jnp.bool(True), *map(jnp.asarray, (value, scale, data, release)))
 

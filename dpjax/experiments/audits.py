@@ -19,7 +19,7 @@ from dpjax.sweep import cores
 
 HORIZON = 16
 # Learners that release nothing in so few rounds.
-HORIZONS = {"dp_ucb_int": 512}
+HORIZONS = {"dp_ucb_int": 2048}
 # What it takes for a printed calibration, beyond its name.
 PRINTED = {"scrible": {"noise": "vector"}}
 PAIRS = 64
@@ -84,7 +84,8 @@ def subject(name, domain, epsilon, *, count=PAIRS, **keywords) -> Subject:
     )  # fmt: skip
     if learner.feedback is value:
         # The range is one of values, not of vectors: these are clipped to its ends.
-        pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
+        middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
+        pairs = jax.tree.map(lambda leaf: 100.0 * (leaf - middle), pairs)
     return Subject(learner, pairs)
 
 
@@ -138,6 +139,9 @@ def replays(learner, pairs) -> Verdict:
     if np.isfinite(float(declared.epsilon)):
         if spent.max() > float(declared.epsilon) * (1.0 + ROUNDING):
             failed.append("epsilon")
+        # Where nan nothing is declared.
+        if result.rho.max() > float(declared.rho) * (1.0 + ROUNDING):
+            failed.append("rho")
         if not result.touched.any():
             failed.append("no release")
     return Verdict(spent, int(result.touched.max()), tuple(failed))
