@@ -233,6 +233,7 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name):
         assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
 
 
+@pytest.mark.slow
 @every_learner
 def test_one_operation_at_a_time_agrees_with_a_sweep_to_rounding(name):
     """Plain calls, uncompiled, of the first rounds only: that is slow."""

@@ -41,6 +41,7 @@ STOPPING = [
 ]
 
 
+@pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     figures = ["sajed2019" + kind for kind in ("", "_epsilon", "_horizon", "_laws", "_stopping")]
@@ -64,6 +65,7 @@ def final(out, **wanted):
     return row
 
 
+@pytest.mark.slow
 def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
     """T = 1e5: 2433.75 after one epoch, 3436.875 after two with two arms, at epsilon = 1."""
     row = final(reproduced[0], instance="C2", learner="DP-SE", asked="1")
@@ -72,6 +74,7 @@ def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
     assert 2433.75 < float(row["mean"]) < 3436.875
 
 
+@pytest.mark.slow
 def test_dp_ucb_int_stands_at_the_epsilon_that_it_has(reproduced):
     for row in read_rows(reproduced[0] / "sajed2019.csv"):
         if row["learner"] == "DP-UCB-Int, printed" and row["asked"] != "inf":
@@ -82,6 +85,7 @@ def test_dp_ucb_int_stands_at_the_epsilon_that_it_has(reproduced):
             assert float(row["epsilon"]) == float(row["asked"])
 
 
+@pytest.mark.slow
 def test_regret_lies_between_nothing_and_the_theorems_bounds(reproduced):
     rows = [row for row in read_rows(reproduced[0] / "sajed2019.csv") if row["upper"]]
     assert len(rows) == 2 * 4 * 6
@@ -90,6 +94,7 @@ def test_regret_lies_between_nothing_and_the_theorems_bounds(reproduced):
         assert float(row["q95"]) <= float(row["upper"])
 
 
+@pytest.mark.slow
 def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
     """Pulls of a suboptimal arm: with epsilon / K each the rule pays for K, epochs do not."""
     rows = read_rows(reproduced[0] / "sajed2019_pairwise.csv")

@@ -37,6 +37,7 @@ def reproduced(tmp_path_factory):
     return out, printed
 
 
+@pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     figures = ["shariff2018", "shariff2018_floor", "shariff2018_scaling"]
@@ -50,6 +51,7 @@ def test_files_and_their_rows(reproduced):
     assert "Gaussian, tight" in printed
 
 
+@pytest.mark.slow
 def test_order_of_the_learners(reproduced):
     """No noise, then tight constants, then printed ones; uniform play has some 0.8 a round."""
     table = read_rows(reproduced[0] / "shariff2018.csv")

@@ -231,6 +231,7 @@ def test_round_by_round_and_by_batches_agree_in_law():
     assert stats.ks_2samp(by_round, other).pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_regret_is_within_its_bound_and_klucb_is_better():
     """On C2 with T = 1e5: AdaP-KLUCB below AdaP-UCB by many standard errors, both within the
     printed bound, and more privacy costs more."""

@@ -122,6 +122,7 @@ def test_symmetric_noise_beyond_a_threshold_has_no_negative_mean():
 EPSILONS = np.array([0.03, 0.3, np.inf], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["htinf", "exp2"])
 def test_regret_is_below_the_bound(base):
     """48 seeds of 16 384 rounds: below the bound, and far below uniform play for larger epsilon."""

@@ -188,6 +188,7 @@ def test_batches_of_one_arm_grow_by_the_ratio(ratio):
 # --- regret ---
 
 
+@pytest.mark.slow
 def test_round_by_round_and_by_batches_agree_in_law():
     """Kolmogorov-Smirnov on the final regret; another epsilon is told apart."""
 

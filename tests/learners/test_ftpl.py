@@ -58,6 +58,7 @@ def test_each_prefix_is_perturbed_by_the_larger_of_what_privacy_and_a_leader_nee
         assert stats.kstest(seen[:, t, 1] / (expected / 2), "norm").pvalue < 1e-9
 
 
+@pytest.mark.slow
 def test_without_privacy_any_mechanism_leaves_the_leaders_own_perturbation():
     """The same draws: only the mechanism's are gone."""
     plays = [

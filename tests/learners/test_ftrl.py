@@ -125,6 +125,7 @@ def swept(kind, name, epsilon, **options):
     return sweep(game, points, 400, jr.key(2), checkpoints=1, progress=False).regret[..., -1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOMAINS)
 def test_the_regret_bound_holds_against_oblivious_losses(name):
     """2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>], for the mean of 400 trials."""

@@ -192,6 +192,7 @@ def test_losses_outside_the_range_are_clipped_and_counted():
     np.testing.assert_array_equal(state.means, [0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_regret_falls_with_epsilon_and_grows_with_the_logarithm():
     """On C2 at T = 1000, by many standard errors: natural logarithms explore less."""
     environment = environments.bernoulli([0.25, 0.375, 0.5, 0.625, 0.75], regret="pseudo")

@@ -271,6 +271,7 @@ def test_tight_constants_have_several_times_less_regret_at_the_same_level():
     assert tight[0].mean() > 3.0 * tight[1].mean()
 
 
+@pytest.mark.slow
 def test_noise_that_is_not_shifted_leaves_indefinite_matrices_and_they_are_counted():
     swept = final_regret(shifted=False)
     assert (swept.report.indefinite[0] > 100).all() and (swept.report.indefinite[1] == 0).all()
@@ -278,6 +279,7 @@ def test_noise_that_is_not_shifted_leaves_indefinite_matrices_and_they_are_count
     assert (final_regret().report.indefinite == 0).all()
 
 
+@pytest.mark.slow
 def test_protecting_losses_alone_costs_less():
     losses = final_regret(protected="losses").regret[0, :, -1]
     rows = final_regret().regret[0, :, -1]

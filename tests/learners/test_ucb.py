@@ -79,6 +79,7 @@ def test_losses_outside_the_range_are_clipped_and_counted(name):
     np.testing.assert_array_equal(totals(state.sums).sum(), 1.5)
 
 
+@pytest.mark.slow
 def test_regret_on_c2():
     """Thompson sampling below KL-UCB below UCB1, by standard errors; UCB1 within its bound."""
     horizon, trials = 2000, 100
