@@ -261,13 +261,10 @@ def test_one_trace_and_one_compilation_for_a_whole_grid(name):
     assert not compiled
 
 
+@pytest.mark.slow
 @every_learner
 @pytest.mark.parametrize(
-    ("points", "seeds", "chunk"),
-    [
-        (slice(2, None), 6, 17),
-        pytest.param(slice(None), SEEDS, 1, marks=pytest.mark.slow),
-    ],
+    ("points", "seeds", "chunk"), [(slice(2, None), 6, 17), (slice(None), SEEDS, 1)]
 )
 def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name, points, seeds, chunk):
     """One by one, and fewer points and seeds in blocks of another shape.
