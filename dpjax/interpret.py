@@ -91,10 +91,7 @@ def run(closed, arguments, visit: Callable, *, first=0, loops=False) -> tuple[li
             records += found
             first += here
         else:
-            bound = eqn.primitive.get_bind_params(eqn.params)
-            # jax before 0.7 gives the functions of a call apart.
-            functions, parameters = bound if isinstance(bound, tuple) else ((), bound)
-            outputs = eqn.primitive.bind(*functions, *inputs, **parameters)
+            outputs = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
             outputs = outputs if eqn.primitive.multiple_results else [outputs]
         values.update(zip(eqn.outvars, outputs, strict=True))
     return [read(atom) for atom in closed.jaxpr.outvars], records

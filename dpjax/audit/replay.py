@@ -23,7 +23,7 @@ class Replay(NamedTuple):
     same_actions: Array  # () actions depend on the losses through releases alone
     same_scales: Array  # () no scale depends on the losses other than through releases
     same_keys: Array  # () no key does
-    fresh_keys: Array  # () no key draws twice
+    fresh_keys: Array  # () no key draws twice in the steps (what ``init`` draws is not looked at)
 
 
 class _Record(NamedTuple):
