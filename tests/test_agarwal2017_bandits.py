@@ -35,6 +35,7 @@ def reproduced(tmp_path_factory):
     return out, printed
 
 
+@pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     stem = "agarwal2017_bandits"
@@ -49,6 +50,7 @@ def test_files_and_their_rows(reproduced):
     assert {row["trials"] for row in rows} == {"8", "4"}
 
 
+@pytest.mark.slow
 def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
     rows = read_rows(reproduced[0] / "agarwal2017_bandits.csv")
     for learner in ("DP-EXP2", "SCRiBLE, scalar noise"):
@@ -84,6 +86,7 @@ def test_slope_finds_a_power_law_where_something_is_learned():
     assert np.isnan(paper.slope(x, regrets, 0.0 * ceilings)[0])
 
 
+@pytest.mark.slow
 def test_doing_nothing_is_what_uniform_play_and_the_centre_lose(reproduced):
     rows = read_rows(reproduced[0] / "agarwal2017_bandits.csv")
     for row in rows:

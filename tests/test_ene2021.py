@@ -32,6 +32,7 @@ def reproduced(tmp_path_factory):
     return out, printed
 
 
+@pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     expected = [f"ene2021{part}.{kind}" for part in ("", "_routes") for kind in ("pdf", "png")]
@@ -46,6 +47,7 @@ def test_files_and_their_rows(reproduced):
         assert float(row["certified_distance"]) <= 2.0 * (13.5 / 17) ** 0.5
 
 
+@pytest.mark.slow
 def test_regret_falls_with_epsilon_and_with_the_noise(reproduced):
     rows = read_rows(reproduced[0] / "ene2021.csv")[:10]
     regret = {(row["calibration"], float(row["epsilon"])): float(row["regret"]) for row in rows}

@@ -35,6 +35,7 @@ def limit(t, query, accuracy, failure, epsilon, bound=1.0):
     return h * (1.0 + 1.0 / accuracy) + c + third / accuracy * np.log(4.0 / failure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", ["every_round", "powers_of_two"])
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, monkeypatch):

@@ -49,6 +49,7 @@ def test_losses_are_clipped_before_they_are_averaged():
     assert learner.feedback(jnp.array([9.0, -3.0]), jnp.int32(1)) == 0.0
 
 
+@pytest.mark.slow
 def test_unfinished_batches_teach_nothing():
     """7 rounds in batches of 5: one noisy average."""
     learner = every_round(batched_bandit(7, 2, epsilon=0.2))

@@ -189,6 +189,7 @@ def skewed(rng, cases, arms):
     return start - start.max(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", [2, 4, 10])
 def test_a_changed_gain_stays_bounded_along_random_histories(arms):
     """Range of the difference of exponents: at most 1, and never growing after the change."""

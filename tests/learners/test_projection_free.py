@@ -109,6 +109,7 @@ def oracles(domain, key, mechanism, zeta, eta, batch):
     return noisy_gradient, NoisyMap(init, step)
 
 
+@pytest.mark.slow
 @every_domain
 def test_it_is_an_instance_of_noisy_oco(name):
     """Batch by batch NoisyOCO's points are the bases, with the noise of the tree."""
