@@ -12,6 +12,7 @@ from jax import random as jr
 from tqdm import tqdm
 
 from dpjax import _check
+from dpjax.batch_last import batch_last
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
 from dpjax.simulate import simulate
@@ -102,13 +103,14 @@ def sweep(
                 result = future.result()
                 if output is None:
                     output = jax.tree.map(
-                        lambda leaf: np.empty((count, seeds, *leaf.shape[2:]), leaf.dtype), result
+                        lambda leaf: np.empty((count, seeds, *leaf.shape[:-2]), leaf.dtype), result
                     )
                 for whole, part in zip(
                     jax.tree.leaves(output), jax.tree.leaves(result), strict=True
                 ):
                     region = whole[p : p + points_block, s : s + seeds_block]
-                    region[...] = np.swapaxes(part, 0, 1)[: region.shape[0], : region.shape[1]]
+                    part = np.moveaxis(part, (-2, -1), (0, 1))
+                    region[...] = part[: region.shape[0], : region.shape[1]]
         except BaseException:
             for future in futures:
                 future.cancel()
@@ -150,22 +152,30 @@ def _block_size(seeds, limit, workers) -> int:
 
 @lru_cache(maxsize=128)
 def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype):
-    """The compiled program of one block: (points, seeds (S,), key) -> arrays (S, P, ...).
+    """The compiled program of one block: (points, seeds (S,), key) -> arrays (..., P, S).
 
-    Points are the inner axis of the vmap: what does not depend on the point, such as nature's
-    draws, is then computed once a seed.
+    Points are mapped first: what does not depend on the point, such as nature's draws, is then
+    computed once a seed.
     """
 
     def cell(point, seed, key):
         result = play(*game(point), jr.fold_in(key, seed), checkpoints=checkpoints)
         return result.regret, result.tally, result.report
 
-    over_points = jax.vmap(cell, in_axes=(0, None, None))
-    over_seeds = jax.vmap(over_points, in_axes=(None, 0, None))
+    over_points = batch_last(cell, (True, False, False))
+
+    def block(points, seeds, key):
+        if len(jax.tree.leaves(points)[0]) == 1:
+            point = jax.tree.map(lambda leaf: leaf[0], points)
+            result = batch_last(cell, (False, True, False))(point, seeds, key)
+            return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, -2), result)
+        points = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), points)
+        return batch_last(over_points, (False, True, False))(points, seeds, key)
+
     points = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes])
     arguments = (
         points,
         jax.ShapeDtypeStruct((seeds,), jnp.int32),
         jax.ShapeDtypeStruct((), key_dtype),
     )
-    return jax.jit(over_seeds).lower(*arguments).compile()
+    return jax.jit(block).lower(*arguments).compile()

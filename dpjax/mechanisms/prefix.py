@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise
@@ -103,14 +104,19 @@ def interleave(walk, steps):
 
 def read(buffer, index):
     """``buffer[index]`` along the first axis, for a traced index that may be out of range (0)."""
-    levels = jnp.arange(buffer.shape[0]).reshape(-1, *[1] * (buffer.ndim - 1))
-    return jnp.sum(jnp.where(levels == index, buffer, 0.0), axis=0)
+    if not buffer.shape[0]:
+        return jnp.zeros(buffer.shape[1:], buffer.dtype)
+    inside = (index >= 0) & (index < buffer.shape[0])
+    return jnp.where(inside, lax.dynamic_index_in_dim(buffer, index, 0, keepdims=False), 0.0)
 
 
 def write(buffer, index, value):
-    """``buffer`` with ``value`` at ``index`` along the first axis."""
-    levels = jnp.arange(buffer.shape[0]).reshape(-1, *[1] * (buffer.ndim - 1))
-    return jnp.where(levels == index, value[None], buffer)
+    """``buffer`` with ``value`` at ``index`` along the first axis; as it is where out of range."""
+    if not buffer.shape[0]:
+        return buffer
+    inside = (index >= 0) & (index < buffer.shape[0])
+    kept = lax.dynamic_index_in_dim(buffer, index, 0, keepdims=False)
+    return lax.dynamic_update_index_in_dim(buffer, jnp.where(inside, value, kept), index, 0)
 
 
 def prefix_matrix(horizon) -> np.ndarray:

@@ -1,0 +1,682 @@
+"""Mapping a function over the last axis of its arguments: the layout that vectorizes.
+
+``jax.vmap`` puts the batch in front wherever a scalar meets a vector; the trailing axis is then
+that of a few arms, which no processor vectorizes. Here the batch stays behind: a traced function
+is evaluated equation by equation on values whose last axis is the batch. Every axis that an
+equation names is then where it was, so that nearly all of them are bound again as they are. A
+primitive that is not known here is mapped by ``jax.vmap``, alone.
+
+Two things differ from ``vmap`` besides the layout, and neither changes a number. What does not
+depend on the batch carries no batch axis, through loops too: round counters and shared losses are
+computed once. And the keys of threefry2x32, JAX's default, travel as two separate arrays of words,
+drawn from by the function of jax.random, written out so that it joins what uses it in one kernel.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+from jax.extend.core import Literal
+
+
+def batch_last(function, batched):
+    """``function`` mapped over the last axis of some of its arguments.
+
+    The same values as ``jax.vmap(function, in_axes, out_axes=-1)`` with -1 or None as in_axes.
+
+    Args:
+      function: of positional arguments, pytrees of arrays; traced once.
+      batched: for each argument whether all its leaves carry the batch as their last axis.
+
+    Returns:
+      A function of the same arguments, whose outputs all carry the batch as their last axis.
+
+    Raises:
+      ValueError: no argument is batched, or their last axes differ in length.
+    """
+
+    def mapped(*arguments):
+        flags = [
+            flag
+            for flag, argument in zip(batched, arguments, strict=True)
+            for _ in jax.tree.leaves(argument)
+        ]
+        leaves, structure = jax.tree.flatten(arguments)
+        lengths = {leaf.shape[-1] for leaf, flag in zip(leaves, flags, strict=True) if flag}
+        if len(lengths) != 1:
+            raise ValueError(
+                f"batched arguments must have one common last axis; got lengths {sorted(lengths)}"
+            )
+        shapes = [
+            jax.ShapeDtypeStruct(leaf.shape[:-1] if flag else leaf.shape, leaf.dtype)
+            for leaf, flag in zip(leaves, flags, strict=True)
+        ]
+        closed, output = jax.make_jaxpr(function, return_shape=True)(
+            *jax.tree.unflatten(structure, shapes)
+        )
+        (size,) = lengths
+        inputs = [
+            _as_lanes(leaf) if flag else leaf for leaf, flag in zip(leaves, flags, strict=True)
+        ]
+        batch = Batch(size, _certain(jax.tree.leaves(inputs)))
+        results = [_as_array(_with_lanes(x, batch)) for x in _evaluate(closed, inputs, batch)]
+        return jax.tree.unflatten(jax.tree.structure(output), results)
+
+    return mapped
+
+
+class Batch(NamedTuple):
+    size: int  # B
+    certain: Any  # () bool, true, though no compiler knows it
+
+
+def _certain(arrays):
+    """A condition that always holds, on any of the arrays, () bool."""
+    for array in arrays:
+        if array.size and array.dtype.itemsize == 4 and not _is_key(array):
+            word = lax.bitcast_convert_type(array[(0,) * array.ndim], jnp.uint32)
+            return (word | np.uint32(1)) != np.uint32(0)
+    return jnp.ones((), bool)
+
+
+class Lanes(NamedTuple):
+    """A value that differs between the members of the batch."""
+
+    value: Any  # array (..., B), or Words of such
+
+
+class Words(NamedTuple):
+    """Keys of threefry2x32 as two arrays."""
+
+    first: Any  # uint32
+    second: Any  # uint32
+
+
+def _evaluate(closed, inputs, batch) -> list:
+    """The outputs of a program whose inputs are arrays or Lanes."""
+    values: dict[Any, Any] = {}
+
+    def read(atom):
+        return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
+
+    values.update(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(closed.jaxpr.invars, inputs, strict=True))
+    for eqn in closed.jaxpr.eqns:
+        operands = [read(atom) for atom in eqn.invars]
+        name = eqn.primitive.name
+        if not any(isinstance(x, Lanes) for x in operands):
+            outputs = _bind(eqn, operands)
+        elif name in _PROGRAMS:
+            outputs = _PROGRAMS[name](eqn, operands, batch)
+        elif name in _RULES and _applies(eqn, operands):
+            outputs = _by_rule(eqn, operands, batch)
+        else:
+            outputs = _by_vmap(eqn, operands)
+        values.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(atom) for atom in closed.jaxpr.outvars]
+
+
+def _bind(eqn, operands, **changes) -> list:
+    parameters = eqn.primitive.get_bind_params({**eqn.params, **changes})
+    outputs = eqn.primitive.bind(*operands, **parameters)
+    return list(outputs) if eqn.primitive.multiple_results else [outputs]
+
+
+def _by_vmap(eqn, operands) -> list:
+    axes = [-1 if isinstance(x, Lanes) else None for x in operands]
+    arrays = [_as_array(x) for x in operands]
+    outputs = jax.vmap(lambda *xs: _bind(eqn, xs), in_axes=axes, out_axes=-1)(*arrays)
+    return [_as_lanes(x) for x in outputs]
+
+
+def _is_threefry(dtype) -> bool:
+    return (
+        jnp.issubdtype(dtype, jax.dtypes.prng_key)
+        and str(dtype) == "key<fry>"
+        and jax.config.jax_threefry_partitionable
+    )
+
+
+def _as_lanes(array) -> Lanes:
+    """An array whose last axis is the batch, as a value; keys of threefry as words."""
+    return Lanes(_words(array) if _is_threefry(array.dtype) else array)
+
+
+def _words(keys) -> Words:
+    data = jr.key_data(keys)
+    return Words(data[..., 0], data[..., 1])
+
+
+def _as_array(value):
+    """The array of a value, with keys as keys."""
+    array = value.value if isinstance(value, Lanes) else value
+    if isinstance(array, Words):
+        return jr.wrap_key_data(jnp.stack(array, axis=-1), impl="threefry2x32")
+    return array
+
+
+def _with_lanes(value, batch) -> Lanes:
+    """A value that all members of the batch share, repeated for each; Lanes as they are."""
+    if isinstance(value, Lanes):
+        return value
+    value = jnp.asarray(value)
+    if _is_threefry(value.dtype):
+        value = _words(value)
+    return Lanes(jax.tree.map(lambda x: _spread(x, x.shape, batch), value))
+
+
+def _spread(array, shape, batch):
+    """An array without batch axis, () or of the given shape, as (*shape, B)."""
+    return lax.broadcast_in_dim(array, (*shape, batch.size), range(array.ndim))
+
+
+# Primitives that work on values with the batch behind.
+
+
+def _by_rule(eqn, operands, batch) -> list:
+    """Binds an equation again; one that moves keys about, for each of their words."""
+    rule = _RULES[eqn.primitive.name]
+    if not any(jnp.issubdtype(atom.aval.dtype, jax.dtypes.prng_key) for atom in eqn.invars):
+        return [Lanes(x) for x in rule(eqn, operands, batch)]
+    operands = [_with_lanes(x, batch) if _is_key(x) else x for x in operands]
+    outputs = [
+        rule(eqn, [Lanes(x.value[i]) if _is_key(x) else x for x in operands], batch) for i in (0, 1)
+    ]
+    return [Lanes(Words(*pair)) for pair in zip(*outputs, strict=True)]
+
+
+def _is_key(value) -> bool:
+    if isinstance(value, Lanes):
+        return isinstance(value.value, Words)
+    return jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
+
+
+def _applies(eqn, operands) -> bool:
+    """Whether the rule holds for this equation, whose keys, if any, are those of threefry."""
+    name = eqn.primitive.name
+    keys = [
+        atom.aval.dtype
+        for atom in (*eqn.invars, *eqn.outvars)
+        if jnp.issubdtype(atom.aval.dtype, jax.dtypes.prng_key)
+    ]
+    if not all(map(_is_threefry, keys)):
+        return False
+    if name in _INDEXED:
+        return not any(isinstance(x, Lanes) for x in operands[_INDEXED[name]])
+    if name == "bitcast_convert_type":
+        return eqn.invars[0].aval.dtype.itemsize == eqn.outvars[0].aval.dtype.itemsize
+    if name == "reshape":
+        return eqn.params["dimensions"] is None
+    return True
+
+
+def _elementwise(eqn, operands, batch) -> list:
+    (output,) = eqn.outvars
+    shape = output.aval.shape
+    return _bind(eqn, [_fit(x, shape, batch) for x in operands])
+
+
+def _fit(operand, shape, batch):
+    """An operand, a scalar perhaps, in the full shape (*shape, B)."""
+    if not isinstance(operand, Lanes):
+        return _spread(operand, shape, batch)
+    array = operand.value
+    if array.ndim == len(shape) + 1:
+        return array
+    return lax.broadcast_in_dim(array, (*shape, batch.size), (len(shape),))
+
+
+def _same_axes(eqn, operands, batch) -> list:
+    return _bind(eqn, [_with_lanes(x, batch).value for x in operands])
+
+
+def _broadcast_in_dim(eqn, operands, batch) -> list:
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    operand = operands[0].value
+    return [lax.broadcast_in_dim(operand, (*shape, batch.size), (*dims, len(shape)))]
+
+
+def _reshape(eqn, operands, batch) -> list:
+    return [lax.reshape(operands[0].value, (*eqn.params["new_sizes"], batch.size))]
+
+
+def _transpose(eqn, operands, batch) -> list:
+    order = eqn.params["permutation"]
+    return [lax.transpose(operands[0].value, (*order, len(order)))]
+
+
+def _slice(eqn, operands, batch) -> list:
+    start, limit = eqn.params["start_indices"], eqn.params["limit_indices"]
+    strides = eqn.params["strides"]
+    strides = None if strides is None else (*strides, 1)
+    return [lax.slice(operands[0].value, (*start, 0), (*limit, batch.size), strides)]
+
+
+def _dynamic_slice(eqn, operands, batch) -> list:
+    operand, *indices = operands
+    sizes = (*eqn.params["slice_sizes"], batch.size)
+    return [lax.dynamic_slice(operand.value, (*indices, _zero(indices)), sizes)]
+
+
+def _dynamic_update_slice(eqn, operands, batch) -> list:
+    operand, update, *indices = operands
+    operand, update = (_with_lanes(x, batch).value for x in (operand, update))
+    return [lax.dynamic_update_slice(operand, update, (*indices, _zero(indices)))]
+
+
+def _gather(eqn, operands, batch) -> list:
+    operand, indices = operands
+    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    offset_dims = (*numbers.offset_dims, eqn.outvars[0].aval.ndim)
+    numbers = numbers._replace(offset_dims=offset_dims)
+    changes = {"dimension_numbers": numbers, "slice_sizes": (*sizes, batch.size)}
+    return _bind(eqn, [operand.value, indices], **changes)
+
+
+def _scatter(eqn, operands, batch) -> list:
+    operand, indices, updates = operands
+    numbers = eqn.params["dimension_numbers"]
+    window = (*numbers.update_window_dims, eqn.invars[2].aval.ndim)
+    numbers = numbers._replace(update_window_dims=window)
+    operand, updates = (_with_lanes(x, batch).value for x in (operand, updates))
+    return _bind(eqn, [operand, indices, updates], dimension_numbers=numbers)
+
+
+def _zero(indices):
+    return jnp.zeros((), jnp.result_type(indices[0]) if indices else jnp.int32)
+
+
+def _pad(eqn, operands, batch) -> list:
+    operand, value = operands
+    if isinstance(value, Lanes):
+        return [_as_array(x) for x in _by_vmap(eqn, operands)]
+    return [lax.pad(operand.value, value, (*eqn.params["padding_config"], (0, 0, 0)))]
+
+
+_ELEMENTWISE = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "and",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bessel_i0e",
+    "bessel_i1e",
+    "bitcast_convert_type",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "clz",
+    "convert_element_type",
+    "copy",
+    "copy_p",
+    "cos",
+    "cosh",
+    "digamma",
+    "div",
+    "eq",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "ge",
+    "gt",
+    "igamma",
+    "igammac",
+    "integer_pow",
+    "is_finite",
+    "le",
+    "lgamma",
+    "log",
+    "log1p",
+    "logistic",
+    "lt",
+    "max",
+    "min",
+    "mul",
+    "ne",
+    "neg",
+    "nextafter",
+    "not",
+    "or",
+    "polygamma",
+    "population_count",
+    "pow",
+    "real",
+    "reduce_precision",
+    "regularized_incomplete_beta",
+    "rem",
+    "round",
+    "rsqrt",
+    "select_n",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "stop_gradient",
+    "sub",
+    "tan",
+    "tanh",
+    "xor",
+    "zeta",
+]
+_SAME_AXES = [
+    "argmax",
+    "argmin",
+    "concatenate",
+    "cumlogsumexp",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "reduce_and",
+    "reduce_max",
+    "reduce_min",
+    "reduce_or",
+    "reduce_prod",
+    "reduce_sum",
+    "reduce_xor",
+    "rev",
+    "sort",
+    "split",
+    "squeeze",
+    "stack",
+]
+_SCATTERS = ("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul")
+# Where the operands are that say which elements are meant: a batch may differ in all but these.
+_INDEXED = {
+    "dynamic_slice": slice(1, None),
+    "dynamic_update_slice": slice(2, None),
+    "gather": slice(1, None),
+    **dict.fromkeys(_SCATTERS, slice(1, 2)),
+}
+_RULES = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(_SAME_AXES, _same_axes),
+    "broadcast_in_dim": _broadcast_in_dim,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "gather": _gather,
+    **dict.fromkeys(_SCATTERS, _scatter),
+    "pad": _pad,
+    "reshape": _reshape,
+    "slice": _slice,
+    "transpose": _transpose,
+}
+
+
+# Draws. The keys of all members of the batch, counters that they share.
+
+
+def _threefry(keys: Words, high, low) -> tuple:
+    """Threefry2x32 with 20 rounds, written out: the block function of jax.random.
+
+    Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
+    """
+    k0, k1 = keys
+    schedule = (k0, k1, k0 ^ k1 ^ np.uint32(0x1BD11BDA))
+    x, y = high + k0, low + k1
+    for group in range(5):
+        for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x = x + y
+            y = (y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))
+            y = x ^ y
+        x = x + schedule[(group + 1) % 3]
+        y = y + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return x, y
+
+
+def _blocks(keys: Words, shape) -> tuple:
+    """Block 0, 1, ... of each key (..., B) in a new shape: two arrays (..., *shape, B)."""
+    count = int(np.prod(shape))
+    low = lax.reshape(lax.iota(np.uint32, count), (*shape, 1))
+    inner = keys.first.shape[:-1]
+    spread = [x.reshape(*inner, *[1] * len(shape), x.shape[-1]) for x in keys]
+    full = (*inner, *shape, keys.first.shape[-1])
+    first, second, low = (jnp.broadcast_to(x, full) for x in (*spread, low))
+    return _threefry(Words(first, second), np.uint32(0), low)
+
+
+def _random_bits(eqn, operands, batch) -> list:
+    (keys,) = operands
+    width, shape = eqn.params["bit_width"], eqn.params["shape"]
+    if not isinstance(keys.value, Words) or width == 64 or np.prod(shape) >= 2**32:
+        return _by_vmap(eqn, operands)
+    dtype = eqn.outvars[0].aval.dtype
+
+    def draw(first, second):
+        first, second = _blocks(Words(first, second), shape)
+        return lax.convert_element_type(first ^ second, dtype)
+
+    if jax.default_backend() != "cpu":
+        return [Lanes(draw(*keys.value))]
+    # Compilers for CPU repeat the draw in every kernel that reads it, twenty instructions or two
+    # thousand: they do not look into a condition.
+    output = jax.eval_shape(draw, *keys.value)
+    nothing = lambda *_: jnp.zeros(output.shape, output.dtype)  # noqa: E731
+    return [Lanes(lax.cond(batch.certain, draw, nothing, *keys.value))]
+
+
+def _random_split(eqn, operands, batch) -> list:
+    (keys,) = operands
+    if not isinstance(keys.value, Words):
+        return _by_vmap(eqn, operands)
+    return [Lanes(Words(*_blocks(keys.value, eqn.params["shape"])))]
+
+
+def _random_fold_in(eqn, operands, batch) -> list:
+    keys, data = operands
+    if not _is_threefry(eqn.invars[0].aval.dtype) or eqn.invars[1].aval.dtype.itemsize > 4:
+        return _by_vmap(eqn, operands)
+    shape = eqn.outvars[0].aval.shape
+    words = _with_lanes(keys, batch).value
+    words = Words(*(_fit(Lanes(x), shape, batch) for x in words))
+    data = _fit(data, shape, batch).astype(np.uint32)
+    return [Lanes(Words(*_threefry(words, np.uint32(0), data)))]
+
+
+def _random_unwrap(eqn, operands, batch) -> list:
+    (keys,) = operands
+    if not isinstance(keys.value, Words):
+        return _by_vmap(eqn, operands)
+    return [Lanes(jnp.stack(keys.value, axis=-2))]
+
+
+def _random_wrap(eqn, operands, batch) -> list:
+    (data,) = operands
+    if not _is_threefry(eqn.outvars[0].aval.dtype):
+        return _by_vmap(eqn, operands)
+    return [Lanes(Words(data.value[..., 0, :], data.value[..., 1, :]))]
+
+
+# Programs within a program.
+
+
+def _call(parameter):
+    def rule(eqn, operands, batch):
+        return _evaluate(eqn.params[parameter], operands, batch)
+
+    return rule
+
+
+def _cond(eqn, operands, batch) -> list:
+    index, *operands = operands
+    branches = eqn.params["branches"]
+    flags = [isinstance(x, Lanes) for x in operands]
+    if isinstance(index, Lanes):
+        # Its members go different ways: every branch is taken, and each keeps what is its own.
+        outputs = [_evaluate(branch, operands, batch) for branch in branches]
+        return [_select(index.value, [_with_lanes(x, batch) for x in xs]) for xs in
+                zip(*outputs, strict=True)]  # fmt: skip
+    each = [_depends(branch, flags) for branch in branches]
+    depends = [any(column) for column in zip(*each, strict=True)]
+    outputs = lax.switch(
+        index,
+        [
+            lambda *xs, b=branch: _carry(_evaluate(b, xs, batch), depends, batch)
+            for branch in branches
+        ],
+        *operands,
+    )
+    return outputs
+
+
+def _select(index, cases) -> Lanes:
+    """The case of each member's index (B,), false or true where there are two."""
+
+    def select(*arrays):
+        which = jnp.broadcast_to(index, arrays[0].shape)
+        if index.dtype != bool and len(arrays) == 2:
+            which = which > 0
+        return lax.select_n(which, *arrays)
+
+    return Lanes(jax.tree.map(select, *[case.value for case in cases]))
+
+
+def _scan(eqn, operands, batch) -> list:
+    parameters = eqn.params
+    body, n, m = parameters["jaxpr"], parameters["num_consts"], parameters["num_carry"]
+    constants, start, rows = operands[:n], operands[n : n + m], operands[n + m :]
+
+    def after(carry):
+        return _depends(body, [*_flags(constants), *carry, *_flags(rows)])[:m]
+
+    depends = _fixed_point(after, _flags(start))
+    outputs = _depends(body, [*_flags(constants), *depends, *_flags(rows)])[m:]
+
+    def step(carry, row):
+        results = _evaluate(body, [*constants, *carry, *row], batch)
+        return _carry(results[:m], depends, batch), _carry(results[m:], outputs, batch)
+
+    last, stacked = lax.scan(
+        step,
+        _carry(start, depends, batch),
+        rows,
+        length=parameters["length"],
+        reverse=parameters["reverse"],
+        unroll=parameters["unroll"],
+    )
+    return [*last, *stacked]
+
+
+def _while(eqn, operands, batch) -> list:
+    test, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    of_test, of_body, start = operands[:n], operands[n : n + m], operands[n + m :]
+
+    def after(carry):
+        return _depends(body, [*_flags(of_body), *carry])
+
+    depends = _fixed_point(after, _flags(start))
+    apart = _depends(test, [*_flags(of_test), *depends])[0]
+    if apart:  # Members stop at different times: then all that is carried differs.
+        depends = [True] * len(start)
+
+    def going(carry):
+        return _evaluate(test, [*of_test, *carry], batch)[0]
+
+    def step(carry):
+        results = _carry(_evaluate(body, [*of_body, *carry], batch), depends, batch)
+        if not apart:
+            return results
+        index = going(carry).value
+        return [_select(index, pair) for pair in zip(carry, results, strict=True)]
+
+    return lax.while_loop(
+        (lambda carry: jnp.any(going(carry).value)) if apart else going,
+        step,
+        _carry(start, depends, batch),
+    )
+
+
+def _flags(values) -> list[bool]:
+    return [isinstance(x, Lanes) for x in values]
+
+
+def _carry(values, depends, batch) -> list:
+    """Values with lanes where ``depends`` says so."""
+    return [_with_lanes(x, batch) if flag else x for x, flag in zip(values, depends, strict=True)]
+
+
+def _fixed_point(after, flags) -> list[bool]:
+    """The least flags, at least those given, that a loop's body keeps."""
+    while True:
+        grown = [a or b for a, b in zip(flags, after(flags), strict=True)]
+        if grown == flags:
+            return flags
+        flags = grown
+
+
+def _depends(closed, flags) -> list[bool]:
+    """Which outputs of a program depend on the inputs that are flagged."""
+    known: dict[Any, bool] = {}
+
+    def read(atom):
+        return not isinstance(atom, Literal) and known[atom]
+
+    known.update(dict.fromkeys(closed.jaxpr.constvars, False))
+    known.update(zip(closed.jaxpr.invars, flags, strict=True))
+    for eqn in closed.jaxpr.eqns:
+        inputs = [read(atom) for atom in eqn.invars]
+        name, parameters = eqn.primitive.name, eqn.params
+        if not any(inputs):
+            outputs = [False] * len(eqn.outvars)
+        elif name in _CALLED:
+            outputs = _depends(parameters[_CALLED[name]], inputs)
+        elif name == "cond" and not inputs[0]:
+            each = [_depends(branch, inputs[1:]) for branch in parameters["branches"]]
+            outputs = [any(column) for column in zip(*each, strict=True)]
+        elif name == "scan":
+            n, m = parameters["num_consts"], parameters["num_carry"]
+
+            def after(carry, eqn=eqn, inputs=inputs, n=n, m=m):
+                return _depends(eqn.params["jaxpr"], [*inputs[:n], *carry, *inputs[n + m :]])
+
+            carry = _fixed_point(lambda carry, f=after, m=m: f(carry)[:m], inputs[n : n + m])
+            outputs = [*carry, *after(carry)[m:]]
+        elif name == "while":
+            n, m = parameters["cond_nconsts"], parameters["body_nconsts"]
+
+            def after(carry, eqn=eqn, inputs=inputs, n=n, m=m):
+                return _depends(eqn.params["body_jaxpr"], [*inputs[n : n + m], *carry])
+
+            carry = _fixed_point(after, inputs[n + m :])
+            apart = _depends(parameters["cond_jaxpr"], [*inputs[:n], *carry])[0]
+            outputs = [apart or flag for flag in carry]
+        else:
+            outputs = [True] * len(eqn.outvars)
+        known.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(atom) for atom in closed.jaxpr.outvars]
+
+
+_CALLED = {
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
+_PROGRAMS = {
+    **{name: _call(parameter) for name, parameter in _CALLED.items()},
+    "cond": _cond,
+    "random_bits": _random_bits,
+    "random_fold_in": _random_fold_in,
+    "random_split": _random_split,
+    "random_unwrap": _random_unwrap,
+    "random_wrap": _random_wrap,
+    "scan": _scan,
+    "while": _while,
+}
