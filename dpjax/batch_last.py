@@ -85,14 +85,21 @@ def _certain(arrays):
 class Lanes(NamedTuple):
     """A value that differs between the members of the batch."""
 
-    value: Any  # array (..., B), or Words of such
+    value: Any  # array (..., B), or keys of threefry2x32 as Words or Folded
 
 
 class Words(NamedTuple):
-    """Keys of threefry2x32 as two arrays."""
+    """Keys as two arrays."""
 
     first: Any  # uint32
     second: Any  # uint32
+
+
+class Folded(NamedTuple):
+    """Keys into which data is yet to be folded: by whoever draws from them, in the same kernel."""
+
+    keys: Any  # Words or Folded
+    data: Any  # uint32
 
 
 def _evaluate(closed, inputs, batch) -> list:
@@ -107,6 +114,8 @@ def _evaluate(closed, inputs, batch) -> list:
     for eqn in closed.jaxpr.eqns:
         operands = [read(atom) for atom in eqn.invars]
         name = eqn.primitive.name
+        if name not in _CALLED and not name.startswith("random"):
+            operands = [_forced(x) for x in operands]
         if not any(isinstance(x, Lanes) for x in operands):
             outputs = _bind(eqn, operands)
         elif name in _PROGRAMS:
@@ -152,7 +161,7 @@ def _words(keys) -> Words:
 
 def _as_array(value):
     """The array of a value, with keys as keys."""
-    array = value.value if isinstance(value, Lanes) else value
+    array = _forced(value).value if isinstance(value, Lanes) else value
     if isinstance(array, Words):
         return jr.wrap_key_data(jnp.stack(array, axis=-1), impl="threefry2x32")
     return array
@@ -161,7 +170,7 @@ def _as_array(value):
 def _with_lanes(value, batch) -> Lanes:
     """A value that all members of the batch share, repeated for each; Lanes as they are."""
     if isinstance(value, Lanes):
-        return value
+        return _forced(value)
     value = jnp.asarray(value)
     if _is_threefry(value.dtype):
         value = _words(value)
@@ -190,7 +199,7 @@ def _by_rule(eqn, operands, batch) -> list:
 
 def _is_key(value) -> bool:
     if isinstance(value, Lanes):
-        return isinstance(value.value, Words)
+        return isinstance(value.value, Words | Folded)
     return jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
 
 
@@ -451,31 +460,41 @@ def _blocks(keys: Words, shape) -> tuple:
     return _threefry(Words(first, second), np.uint32(0), low)
 
 
+def _forced(value):
+    """A value with its keys as Words."""
+    if isinstance(value, Lanes) and isinstance(value.value, Folded):
+        keys, data = value.value
+        return Lanes(Words(*_threefry(_forced(Lanes(keys)).value, np.uint32(0), data)))
+    return value
+
+
 def _random_bits(eqn, operands, batch) -> list:
     (keys,) = operands
     width, shape = eqn.params["bit_width"], eqn.params["shape"]
-    if not isinstance(keys.value, Words) or width == 64 or np.prod(shape) >= 2**32:
+    if not _is_key(keys) or width == 64 or np.prod(shape) >= 2**32:
         return _by_vmap(eqn, operands)
+    if np.prod(shape) != 1:
+        keys = _forced(keys)  # once for all the draws
     dtype = eqn.outvars[0].aval.dtype
 
-    def draw(first, second):
-        first, second = _blocks(Words(first, second), shape)
+    def draw(keys):
+        first, second = _blocks(_forced(keys).value, shape)
         return lax.convert_element_type(first ^ second, dtype)
 
     if jax.default_backend() != "cpu":
-        return [Lanes(draw(*keys.value))]
-    # Compilers for CPU repeat the draw in every kernel that reads it, twenty instructions or two
+        return [Lanes(draw(keys))]
+    # Compilers for CPU repeat a draw in every kernel that reads it, twenty instructions or two
     # thousand: they do not look into a condition.
-    output = jax.eval_shape(draw, *keys.value)
-    nothing = lambda *_: jnp.zeros(output.shape, output.dtype)  # noqa: E731
-    return [Lanes(lax.cond(batch.certain, draw, nothing, *keys.value))]
+    output = jax.eval_shape(draw, keys)
+    nothing = lambda _: jnp.zeros(output.shape, output.dtype)  # noqa: E731
+    return [Lanes(lax.cond(batch.certain, draw, nothing, keys))]
 
 
 def _random_split(eqn, operands, batch) -> list:
     (keys,) = operands
-    if not isinstance(keys.value, Words):
+    if not _is_key(keys):
         return _by_vmap(eqn, operands)
-    return [Lanes(Words(*_blocks(keys.value, eqn.params["shape"])))]
+    return [Lanes(Words(*_blocks(_forced(keys).value, eqn.params["shape"])))]
 
 
 def _random_fold_in(eqn, operands, batch) -> list:
@@ -483,17 +502,18 @@ def _random_fold_in(eqn, operands, batch) -> list:
     if not _is_threefry(eqn.invars[0].aval.dtype) or eqn.invars[1].aval.dtype.itemsize > 4:
         return _by_vmap(eqn, operands)
     shape = eqn.outvars[0].aval.shape
-    words = _with_lanes(keys, batch).value
-    words = Words(*(_fit(Lanes(x), shape, batch) for x in words))
     data = _fit(data, shape, batch).astype(np.uint32)
-    return [Lanes(Words(*_threefry(words, np.uint32(0), data)))]
+    if not isinstance(keys, Lanes) or eqn.invars[0].aval.shape != shape:
+        words = _with_lanes(keys, batch).value
+        keys = Lanes(Words(*(_fit(Lanes(x), shape, batch) for x in words)))
+    return [Lanes(Folded(keys.value, data))]
 
 
 def _random_unwrap(eqn, operands, batch) -> list:
     (keys,) = operands
-    if not isinstance(keys.value, Words):
+    if not _is_key(keys):
         return _by_vmap(eqn, operands)
-    return [Lanes(jnp.stack(keys.value, axis=-2))]
+    return [Lanes(jnp.stack(_forced(keys).value, axis=-2))]
 
 
 def _random_wrap(eqn, operands, batch) -> list:

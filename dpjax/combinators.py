@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy, full
 
 
 class LaplaceFeedbackState(NamedTuple):
@@ -118,7 +118,8 @@ def rescale_losses(learner, low, high):
         raise ValueError(f"learner must be for losses in [0, 1], not {learner.privacy.loss_range}")
 
     def feedback(loss, action):
-        return learner.feedback(jnp.clip((loss - low) / (high - low), 0.0, 1.0), action)
+        losses = full(loss, action)
+        return learner.feedback(jnp.clip((losses - low) / (high - low), 0.0, 1.0), action)
 
     declared = learner.privacy._replace(loss_range=(float(low), float(high)))
     return learner._replace(feedback=feedback, privacy=declared)

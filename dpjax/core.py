@@ -100,7 +100,8 @@ class BatchLearner(NamedTuple):
 class Outcome(NamedTuple):
     """What one round reveals, and what it adds to the account."""
 
-    loss: Any  # everything the round could reveal, as a function of the action; (K,) for arms
+    loss: Any  # everything the round could reveal, as a function of the action; for arms (K,), or
+    # a callable pytree whose vector() is that
     tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
 
 
@@ -147,12 +148,12 @@ class Result(NamedTuple):
 def full(loss, action):
     """Full information: the loss of every action is seen."""
     del action
-    return loss
+    return loss.vector() if hasattr(loss, "vector") else loss
 
 
 def bandit(loss, action):
     """Bandit feedback: of the (K,) losses only that of the played arm is seen, ()."""
-    return at(loss, action)
+    return loss(action) if callable(loss) else at(loss, action)
 
 
 def value(loss, action):

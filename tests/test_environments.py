@@ -15,7 +15,8 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments
-from dpjax.core import bandit
+from dpjax.core import bandit, full
+from dpjax.environments.arms import uniform_at
 
 ARMS, ROUNDS = 3, 24
 MEANS = [0.6, 0.3, 0.5]
@@ -51,6 +52,11 @@ CASES = [(name, example) for name in EXAMPLES for example in EXAMPLES[name]]
 every_environment = pytest.mark.parametrize(("name", "example"), CASES)
 
 
+def all_losses(outcome):
+    """An outcome with the losses of all arms drawn, (K,)."""
+    return outcome._replace(loss=full(outcome.loss, jnp.int32(0)))
+
+
 def play(environment, arms, nature, probe=False):
     """A fixed sequence of arms (T,): outcomes (T, ...), probes and regret after each round (T,).
 
@@ -65,9 +71,10 @@ def play(environment, arms, nature, probe=False):
         key = jr.fold_in(nature, t)
         probes = ()
         if probe:
-            met = lambda other: environment.step(state, key, other)[1].loss  # noqa: E731
+            met = lambda other: all_losses(environment.step(state, key, other)[1]).loss  # noqa: E731
             probes = jax.vmap(met)(jnp.arange(ARMS))
         state, outcome = environment.step(state, key, arm)
+        outcome = all_losses(outcome)
         total = jax.tree.map(jnp.add, total, outcome.tally)
         return (state, total), (outcome, probes, environment.regret(state, total))
 
@@ -123,7 +130,8 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name, example):
     assert jax.tree.structure(first) == jax.tree.structure(second)
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
         assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
-    assert outcome.loss.shape == (ARMS,) and outcome.loss.dtype == jnp.float32
+    loss = jax.eval_shape(full, outcome.loss, arm)
+    assert loss.shape == (ARMS,) and loss.dtype == jnp.float32
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(outcome.tally))
     regret = jax.eval_shape(environment.regret, first, outcome.tally)
     assert regret.shape == () and regret.dtype == jnp.float32
@@ -200,8 +208,25 @@ DRAWS = 200_000
 
 def sampled_outcomes(environment, key, arm=0):
     """Many independent first rounds of an environment that keeps no state."""
-    step = jax.jit(jax.vmap(lambda key, arm: environment.step((), key, arm)[1], (0, None)))
+    step = jax.jit(
+        jax.vmap(lambda key, arm: all_losses(environment.step((), key, arm)[1]), (0, None))
+    )
     return jax.tree.map(np.asarray, step(jr.split(key, DRAWS), jnp.int32(arm)))
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
+def test_a_loss_that_is_looked_at_alone_is_the_one_of_the_vector(implementation):
+    key = jr.key(0, impl=implementation)
+    uniform = jr.uniform(key, (50,))
+    found = [uniform_at(key, jnp.int32(arm), 50) for arm in range(50)]
+    np.testing.assert_array_equal(found, uniform)
+    with jax.threefry_partitionable(False):
+        np.testing.assert_array_equal(uniform_at(key, jnp.int32(7), 50), jr.uniform(key, (50,))[7])
+    outcome = environments.bernoulli([0.5] * 50, regret="pseudo").step((), key, jnp.int32(3))[1]
+    losses = full(outcome.loss, jnp.int32(3))
+    assert losses.shape == (50,) and 10 < np.sum(losses) < 40
+    found = jax.vmap(lambda arm: bandit(outcome.loss, arm))(jnp.arange(50))
+    np.testing.assert_array_equal(found, losses)
 
 
 def joint_p(losses, means):
@@ -775,7 +800,7 @@ def test_floats_may_be_traced():
         )
         states = [environment.init(jr.key(0)) for environment in made]
         return [
-            environment.step(state, jr.key(1), jnp.int32(1))[1]
+            all_losses(environment.step(state, jr.key(1), jnp.int32(1))[1])
             for environment, state in zip(made, states, strict=True)
         ]
 

@@ -1,9 +1,15 @@
 """What environments over finitely many arms share."""
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jax import random as jr
 
 from dpjax import _check
+from dpjax.core import Array, at
 
 
 def best_fixed_arm(state, tally):
@@ -24,3 +30,36 @@ def as_means(means):
 def draw_losses(key, means):
     """Independent losses, loss of arm i ~ Bernoulli(means[i]), (K,) float32."""
     return (jr.uniform(key, means.shape) < means).astype(jnp.float32)
+
+
+class BernoulliLosses(NamedTuple):
+    """The losses of :func:`draw_losses`, each drawn only if it is looked at.
+
+    A bandit looks at one of K, and pays for one draw.
+    """
+
+    key: Array
+    means: Array  # (K,)
+
+    def __call__(self, arm):
+        """The loss of an arm, () float32."""
+        level = uniform_at(self.key, arm, self.means.shape[0])
+        return (level < at(self.means, arm)).astype(jnp.float32)
+
+    def vector(self):
+        """The losses of all arms, (K,) float32."""
+        return draw_losses(self.key, self.means)
+
+
+def uniform_at(key, index, count):
+    """``jr.uniform(key, (count,))[index]``, for the price of one draw where that is known how.
+
+    Element i of random bits is, as of JAX 0.5, the two words that fold_in(key, i) puts into a key,
+    added without carry.
+    """
+    if str(key.dtype) != "key<fry>" or not jax.config.jax_threefry_partitionable:
+        return at(jr.uniform(key, (count,)), index)
+    first, second = jr.key_data(jr.fold_in(key, index))
+    # 23 bits as the fraction of a number in [1, 2).
+    fraction = (first ^ second) >> np.uint32(9) | np.uint32(0x3F800000)
+    return lax.bitcast_convert_type(fraction, jnp.float32) - 1.0

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise
 from dpjax.core import Environment, Outcome, at
-from dpjax.environments.arms import as_means, best_fixed_arm, draw_losses
+from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
 
 
 def bernoulli(means, *, regret="realised") -> Environment:
@@ -49,7 +49,7 @@ def bernoulli(means, *, regret="realised") -> Environment:
 
     return Environment(
         init=lambda key: (),
-        step=lambda state, key, arm: (state, Outcome(draw_losses(key, means), gap(arm))),
+        step=lambda state, key, arm: (state, Outcome(BernoulliLosses(key, means), gap(arm))),
         regret=lambda state, tally: tally,
         batch=batch,
     )
