@@ -2,6 +2,7 @@
 
     python benchmarks/speed.py                # all workloads, a table in Markdown
     python benchmarks/speed.py W1 W4 --json speed.json
+    python benchmarks/speed.py arms           # more learners over stochastic arms
     python benchmarks/speed.py --list
 
 Times are ns per round and trial (and point): the median of --repeats turns, least and largest.
@@ -14,6 +15,7 @@ Needs gcc; Numba where the extra "bench" is installed.
 
 import argparse
 import json
+import math
 import os
 import platform
 from functools import partial
@@ -25,14 +27,20 @@ if hasattr(os, "sched_setaffinity"):
 
 import in_numpy
 import jax
+import jax.numpy as jnp
 import measure
 import numpy as np
 import workloads
 from measure import Implementation, c_library, call_c
+from scipy import special
 
-from dpjax import domains
+from dpjax import audit, designs, domains, gram_sums, privacy
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.ftrl import default_rate
+from dpjax.learners.linear_elimination import exact_radii
+from dpjax.learners.projection_free import smoothing_radius
+from dpjax.learners.projection_free import step_size as projection_free_rate
+from dpjax.learners.scrible import step_size as scrible_rate
 
 if find_spec("numba"):
     import in_numba
@@ -41,7 +49,6 @@ else:
 
 LANES = (8, 16)
 BLOCK = 128  # trials by which a C loop may exceed what it was asked for
-QUICK = {"horizon": 128, "trials": 256, "repeats": 2}
 
 
 def python_pair(name, trials, *arguments):
@@ -81,6 +88,27 @@ def w1(horizon, trials):
     ]
 
 
+def points_of_w1(horizon, trials):
+    """Each point a game of its own; of each trial the mean over the points, which share a seed."""
+    means = np.float32(workloads.W1_MEANS)
+    mixings = [float(mixing) for mixing in workloads.MIXINGS]
+    each = [
+        [
+            *python_pair("exp3", trials, horizon, mixing, means),
+            *in_lanes("exp3", 4 * trials, horizon, mixing, means),
+        ]
+        for mixing in mixings
+    ]
+
+    def together(*ones):
+        def play(seed):
+            return np.mean([one.play(seed) for one in ones], axis=0)
+
+        return Implementation(ones[0].name, sum(one.trials for one in ones), play)
+
+    return [together(*ones) for ones in zip(*each, strict=True)]
+
+
 def w4(horizon, trials):
     dim = workloads.EXPERTS
     return [
@@ -99,18 +127,181 @@ def w5(horizon, trials, rows=None):
     ]
 
 
+# As stochastic.c numbers them.
+IN_C = (
+    "ucb1", "kl_ucb", "thompson", "lazy_ucb", "lazy_thompson", "dp_ucb", "dp_ucb_bound",
+    "dp_ucb_int", "successive_elimination",
+)  # fmt: skip
+
+
+def stochastic_in_c(name, horizon, trials):
+    """The loop of stochastic.c, of a sixteenth of the trials."""
+    # f of dp_ucb_int at epsilon = 1 and delta = T^-2.
+    root = float(privacy.zcdp_inverse_root(1.0, float(horizon) ** -2.0))
+    interval = int(np.ceil((0.5 * special.zeta(1.1) * root**2) ** (1 / 1.1)))
+    means = np.float32(workloads.ARMS_MEANS)
+    return in_c(
+        "C, one by one", max(trials // 16, 1), c_library("stochastic").play, horizon,
+        IN_C.index(name), len(means), 1.0, interval, means,
+    )  # fmt: skip
+
+
+def w2_rounds(horizon, trials):
+    few, means = max(trials // 8, 1), workloads.ARMS_MEANS
+    found = [stochastic_in_c("successive_elimination", horizon, 4 * trials)]
+    if in_numba:
+        play = partial(in_numba.successive_elimination, horizon, 1.0, means, few)
+        found.insert(0, Implementation("Numba", few, play))
+    return found
+
+
+def w2_batches(horizon, trials):
+    play = partial(in_numpy.successive_elimination, horizon, 1.0, workloads.ARMS_MEANS, trials)
+    return [Implementation("NumPy", trials, play)]
+
+
+def w2_bound(horizon, trials):
+    return [
+        *python_pair("dp_ucb_bound", trials, horizon, 1.0, workloads.ARMS_MEANS),
+        stochastic_in_c("dp_ucb_bound", horizon, 4 * trials),
+    ]
+
+
+def w3(horizon, trials, private):
+    dim, arms, gap = workloads.CONTEXT
+    scale, offset, smallest, log_failure, bias = 0.0, 1.0, 1.0, float(np.log(horizon)), 1.0
+    if private:
+        levels = (horizon - 1).bit_length()
+        scale = float(privacy.gaussian_scale(2.0 * levels**0.5, 1.0, 0.1))
+        made = gram_sums.gaussian_regularizer(
+            scale * levels**0.5, dim, 0.5 / horizon**2, norm_bound="tight"
+        )
+        offset, smallest = float(made.offset), float(made.smallest)
+        log_failure = float(np.log(2.0 * horizon))
+        bias = float(np.sqrt(made.largest) + made.tilt)
+    confidence = scale, offset, smallest, log_failure, bias
+    few = max(trials // 2, 1)
+    play = partial(in_numpy.linucb, horizon, workloads.CONTEXT, *confidence, few)
+    return [
+        Implementation("NumPy", few, play),
+        in_c("C, one by one", few, c_library("linear").play, horizon, arms, gap, *confidence),
+    ]
+
+
+def scrible(horizon, trials):
+    domain = domains.cube(workloads.POINTS_DIM)
+    low, high = domain.barrier.values(domain.losses)
+    scale, bound = high - low, (high - low) / 2
+    rate = float(scrible_rate(horizon, domain.barrier, bound, 2.0 * scale**2))
+    play = partial(in_numpy.scrible, horizon, rate, scale, domain.dim, workloads.BIAS, trials)
+    return [Implementation("NumPy", trials, play)]
+
+
+def projection_free(horizon, trials):
+    dim, batch = workloads.POINTS_DIM, math.isqrt(horizon)
+    batches = -(-horizon // batch)
+    zeta = smoothing_radius(horizon, 2.0, dim)
+    bound = 2.0 + zeta
+    rate = float(projection_free_rate(batches, batch, 2.0, dim, zeta, bound, 1.0))
+    levels = max(batches - 2, 0).bit_length()
+    scale = privacy.gaussian_scale(levels**0.5 * 2.0 * bound * dim / zeta, 1.0, 0.01)
+    play = partial(
+        in_numpy.projection_free, horizon, dim, batch, zeta, rate, bound, float(scale),
+        workloads.BIAS, trials,
+    )  # fmt: skip
+    return [Implementation("NumPy", trials, play)]
+
+
+def elimination(horizon, trials):
+    points = designs.span_coordinates(workloads.ACTIONS)
+
+    @jax.jit
+    def design(active):
+        return designs.g_optimal(jnp.asarray(points, jnp.float32), active)
+
+    @jax.jit
+    def radii(products, pulls, log_term):
+        return exact_radii(products, pulls, log_term, 1.0)
+
+    def play(seed):
+        return in_numpy.linear_elimination(
+            horizon,
+            1.0,
+            points,
+            workloads.means_of_actions(),
+            lambda mask: np.asarray(design(mask)),
+            lambda *given: np.asarray(radii(*map(np.float32, given))),
+            trials,
+            seed,
+        )
+
+    return [Implementation("NumPy", trials, play)]
+
+
+def audit_in_numpy(runs, seed):
+    """As audit.epsilon has it: some runs choose the event, the others are counted."""
+    horizon, dim = workloads.AUDIT
+    domain = domains.simplex(dim)
+    rate = default_rate(horizon, domain.regularizer, domain.losses)
+    scale = (horizon - 1).bit_length() * domain.losses.diameters[0] / workloads.AUDIT_EPSILON
+    block = 2**12
+    sides = [
+        np.concatenate(
+            [
+                in_numpy.ftrl_on(losses, rate, scale, block, [seed, side, i])
+                for i in range(-(-runs // block))
+            ]
+        )[:runs]
+        for side, losses in enumerate(workloads.AUDIT_PAIR)
+    ]
+    choosing, counted = zip(*(np.split(side, [audit.SELECTION]) for side in sides), strict=True)
+    levels = np.quantile(np.concatenate(choosing), np.linspace(0.0, 1.0, 512))
+
+    def counts(values, level):
+        below = np.searchsorted(np.sort(values), level)
+        return below, len(values) - below
+
+    def bounds(sides, level):
+        """Of the four events: below and above, likelier on either side."""
+        ours, theirs = (counts(values, level) for values in sides)
+        of = partial(audit.bound_from_counts, runs=len(sides[0]))
+        pairs = [*zip(ours, theirs, strict=True), *zip(theirs, ours, strict=True)]
+        return [np.where(hits >= 50, of(hits, misses), -1.0) for hits, misses in pairs]
+
+    found = np.array(bounds(choosing, levels))
+    event, level = np.unravel_index(found.argmax(), found.shape)
+    return bounds(counted, levels[level])[event]
+
+
 REFERENCES = {
     "W1": w1,
+    "W1-8": points_of_w1,
+    "W2-rounds": w2_rounds,
+    "W2-batches": w2_batches,
+    "W2-bound": w2_bound,
+    "W3": lambda horizon, trials: w3(horizon, trials, False),
+    "W3-tree": lambda horizon, trials: w3(horizon, trials, True),
     "W4": w4,
     "W5": w5,
     "W5-given": lambda horizon, trials: w5(horizon, trials, workloads.expert_losses(horizon)),
+    "scrible": scrible,
+    "projection-free": projection_free,
+    "elimination": elimination,
 }
 
 
 def implementations(name, horizon, trials):
     """dpjax first, then what it is compared with."""
-    cells = trials * len(workloads.WORKLOADS[name].points)
+    if name == "audit":
+        runs = max(trials // 2, audit.SELECTION + 1024)
+        return [
+            Implementation("dpjax", 2 * runs, partial(workloads.audited, runs)),
+            Implementation("NumPy", 2 * runs, partial(audit_in_numpy, runs)),
+        ]
+    cells = trials * len(workloads.workload_of(name).points)
     ours = Implementation("dpjax", cells, partial(workloads.play, name, horizon, trials))
+    if name in IN_C:
+        return [ours, stochastic_in_c(name, horizon, trials)]
     return [ours, *REFERENCES.get(name, lambda *_: [])(horizon, trials)]
 
 
@@ -135,28 +326,33 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="by default all")
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all but arms")
     parser.add_argument("--list", action="store_true", help="names of the workloads, and no more")
     parser.add_argument("--full", action="store_true", help="horizons as the workloads define them")
     parser.add_argument("--quick", action="store_true", help="tiny, to see that all runs")
     parser.add_argument("--repeats", type=int, default=5, help="turns (default 5)")
     parser.add_argument("--json", metavar="FILE", help="writes the rows there too")
     arguments = parser.parse_args()
-    unknown = set(arguments.workloads) - set(workloads.WORKLOADS)
+    names = [
+        name
+        for word in arguments.workloads or workloads.WORKLOADS
+        for name in (workloads.MORE if word == "arms" else [word])
+    ]
+    unknown = set(names) - set(workloads.WORKLOADS) - set(workloads.MORE)
     if unknown:
         parser.error(f"no workload {', '.join(sorted(unknown))}; see --list")
     if arguments.list:
-        for name, workload in workloads.WORKLOADS.items():
-            print(f"{name:<18}{workload.title}, T = {workload.horizon}")
+        for name, workload in {**workloads.WORKLOADS, **workloads.MORE}.items():
+            print(f"{name:<20}{workload.title}, T = {workload.horizon}")
         return
     print(measure.markdown(), flush=True)
     rows = []
-    for name in arguments.workloads or workloads.WORKLOADS:
-        workload = workloads.WORKLOADS[name]
+    for name in names:
+        workload = workloads.workload_of(name)
         horizon = workload.horizon if arguments.full else workload.short
         trials, repeats = workload.trials, arguments.repeats
         if arguments.quick:
-            horizon, trials, repeats = QUICK["horizon"], QUICK["trials"], QUICK["repeats"]
+            horizon, trials, repeats = min(horizon, 128), 256, 2
         found = measure.side_by_side(implementations(name, horizon, trials), horizon, repeats)
         for row in measure.rows(workload.title, horizon, found):
             print(measure.markdown(row), flush=True)

@@ -8,6 +8,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import (
+    audit,
     domains,
     environments,
     learners,
@@ -148,11 +149,15 @@ def _linucb(mechanism):
     return of_horizon
 
 
+def means_of_actions():
+    """Mean losses of ACTIONS: linear around 1/2."""
+    return 0.5 + 0.25 * ACTIONS[:, 0]
+
+
 def _linear_elimination(horizon):
     def game(epsilon):
         learner = learners.linear_elimination(horizon, ACTIONS, epsilon=epsilon)
-        means = 0.5 + 0.25 * ACTIONS[:, 0]
-        return learner, environments.bernoulli(means, regret="pseudo")
+        return learner, environments.bernoulli(means_of_actions(), regret="pseudo")
 
     return game
 
@@ -175,6 +180,26 @@ def _projection_free(horizon):
         return learner, environments.linear_losses(domain, "iid", bias=BIAS)
 
     return game
+
+
+AUDIT, AUDIT_EPSILON = (16, 4), 4.0  # T and N of the pair, and what FTRL declares
+AUDIT_PAIR = audit.Pair(
+    *(np.pad(np.eye(AUDIT[1], dtype=np.float32)[[k]], ((0, AUDIT[0] - 1), (0, 0))) for k in (0, 1))
+)
+
+
+def audited(runs, seed):
+    """A lower bound on the epsilon of FTRL, from ``runs`` runs of each of two sequences."""
+    horizon, dim = AUDIT
+    learner = learners.ftrl(horizon, domains.simplex(dim), epsilon=AUDIT_EPSILON)
+    return audit.epsilon(
+        learner,
+        AUDIT_PAIR,
+        jr.key(seed),
+        runs=runs - audit.SELECTION,
+        progress=False,
+        statistic=lambda actions: jnp.sum(actions[:, 0]),
+    ).epsilon
 
 
 MIXINGS = 2.0 ** np.arange(-5.0, -1.0, 0.5)
@@ -206,20 +231,55 @@ WORKLOADS = {
         "linear elimination, 8 arms in R^2, by batches", 10**7, 10**7, 2**12, _linear_elimination,
         play=simulate_batches,
     ),
+    "audit": Workload("audit of FTRL, N = 4", AUDIT[0], AUDIT[0], 2**19, None),
 }  # fmt: skip
+
+
+def _more(name):
+    title = f"{name}, K = 5, round by round"
+    return Workload(title, 2**12, 2**12, 1024, _arms(name))
+
+
+def _more_by_batches(name):
+    title = f"{name}, K = 5, by batches"
+    return Workload(title, 5 * 10**7, 5 * 10**7, 1024, _arms(name), play=simulate_batches)
+
+
+# Measured where asked for by name, or all of them as "arms".
+MORE = {
+    **{
+        name: _more(name)
+        for name in (
+            "ucb1", "kl_ucb", "thompson", "lazy_ucb", "lazy_thompson", "dp_ucb", "dp_ucb_int",
+            "adap_ucb", "adap_klucb", "dp_klucb", "dp_imed",
+        )
+    },
+    **{
+        f"{name}-batches": _more_by_batches(name)
+        for name in ("adap_ucb", "adap_klucb", "dp_klucb", "dp_imed")
+    },
+}  # fmt: skip
+
+
+def workload_of(name) -> Workload:
+    """By its name, of either list."""
+    return WORKLOADS[name] if name in WORKLOADS else MORE[name]
 
 
 @lru_cache
 def game_of(name, horizon):
     """One function for each, which is what a compiled sweep is kept under."""
-    return WORKLOADS[name].game(horizon)
+    return workload_of(name).game(horizon)
 
 
 def play(name, horizon, trials, seed, **options):
-    """What each (point, trial) comes to, by the public path."""
-    workload = WORKLOADS[name]
+    """What each trial comes to by the public path, on average over points.
+
+    Points share the trials' randomness, so the mean over them is one independent number.
+    """
+    workload = workload_of(name)
     result = sweep(
         game_of(name, horizon), workload.points, trials, jr.key(seed), play=workload.play,
         checkpoints=1, progress=False, **options,
     )  # fmt: skip
-    return workload.value(result)
+    return np.mean(workload.value(result), axis=0)
