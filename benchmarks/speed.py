@@ -257,20 +257,18 @@ def audit_in_numpy(runs, seed):
     choosing, counted = zip(*(np.split(side, [audit.SELECTION]) for side in sides), strict=True)
     levels = np.quantile(np.concatenate(choosing), np.linspace(0.0, 1.0, 512))
 
-    def counts(values, level):
-        below = np.searchsorted(np.sort(values), level)
-        return below, len(values) - below
-
     def bounds(sides, level):
-        """Of the four events: below and above, likelier on either side."""
-        ours, theirs = (counts(values, level) for values in sides)
-        of = partial(audit.bound_from_counts, runs=len(sides[0]))
-        pairs = [*zip(ours, theirs, strict=True), *zip(theirs, ours, strict=True)]
-        return [np.where(hits >= 50, of(hits, misses), -1.0) for hits, misses in pairs]
+        """Of the four events, below and above and likelier on either side, at the counted size."""
+        below = [np.searchsorted(np.sort(values), level) for values in sides]
+        above = [len(values) - count for values, count in zip(sides, below, strict=True)]
+        counts = np.array([below, above, below[::-1], above[::-1]])
+        hits, misses = (counts * (len(counted[0]) / len(sides[0]))).swapaxes(0, 1)
+        return hits, audit.bound_from_counts(hits, misses, len(counted[0]))
 
-    found = np.array(bounds(choosing, levels))
+    hits, found = bounds(choosing, levels)
+    found = np.where(hits >= 50, found, -1.0)
     event, level = np.unravel_index(found.argmax(), found.shape)
-    return bounds(counted, levels[level])[event]
+    return bounds(counted, levels[level])[1][event]
 
 
 REFERENCES = {
@@ -293,7 +291,7 @@ REFERENCES = {
 def implementations(name, horizon, trials):
     """dpjax first, then what it is compared with."""
     if name == "audit":
-        runs = max(trials // 2, audit.SELECTION + 1024)
+        runs = max(trials // 2, audit.SELECTION + 2**14)
         return [
             Implementation("dpjax", 2 * runs, partial(workloads.audited, runs)),
             Implementation("NumPy", 2 * runs, partial(audit_in_numpy, runs)),
@@ -352,7 +350,7 @@ def main():
         horizon = workload.horizon if arguments.full else workload.short
         trials, repeats = workload.trials, arguments.repeats
         if arguments.quick:
-            horizon, trials, repeats = min(horizon, 128), 256, 2
+            horizon, trials, repeats = min(horizon, 125), 256, 2
         found = measure.side_by_side(implementations(name, horizon, trials), horizon, repeats)
         for row in measure.rows(workload.title, horizon, found):
             print(measure.markdown(row), flush=True)
