@@ -1,5 +1,6 @@
 """The benchmarks run; what they measure is in benchmarks/README.md."""
 
+import csv
 import json
 import os
 import shutil
@@ -65,3 +66,22 @@ def test_every_workload_agrees_with_its_references(tmp_path):
 @needs_gcc
 def test_every_learner_over_arms_agrees_with_c(tmp_path):
     assert {row["by"] for row in check_speed(tmp_path, "arms")} == {"dpjax", "C, one by one"}
+
+
+@pytest.mark.slow
+def test_scaling_writes_a_table_and_a_figure(tmp_path):
+    run("scaling.py", "--quick", "--out", tmp_path)
+    with open(tmp_path / "scaling.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["axis"] for row in rows} == {"horizon", "size", "trials", "points"}
+    assert all(float(row["ns"]) > 0 for row in rows)
+    assert (tmp_path / "scaling.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_gpu_benchmark_runs_without_one(tmp_path):
+    file = tmp_path / "gpu.json"
+    run("gpu.py", "W1", "W4", "--trials", "64", "--horizon", "64", "--json", file)
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["workload"] for row in rows] == ["W1", "W1-8", "W4"]
+    assert all(row["programs"] == 1 for row in rows)
