@@ -133,10 +133,14 @@ def agree(ours, theirs) -> bool:
     return abs(a - b) <= 4.0 * math.hypot(s, t) + 1e-4 * abs(a)
 
 
+def short(number) -> str:
+    """Three digits, and no exponent where it can be read without."""
+    return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
+
+
 def spread(values) -> str:
-    """Median (least..largest), with two or three digits."""
-    low, middle, high = (f"{x:.3g}" for x in (values.min(), np.median(values), values.max()))
-    return f"{middle} ({low}..{high})"
+    """Median (least..largest)."""
+    return f"{short(np.median(values))} ({short(values.min())}..{short(values.max())})"
 
 
 COLUMNS = (
@@ -146,7 +150,7 @@ COLUMNS = (
 
 
 def rows(workload, rounds, measured) -> list[dict]:
-    """A row a implementation; the first one is what the others are compared with."""
+    """A row an implementation; the first one is what the others are compared with."""
     ours = measured[0]
     table = []
     for one in measured:
@@ -155,7 +159,7 @@ def rows(workload, rounds, measured) -> list[dict]:
             {
                 "workload": workload,
                 "by": one.name,
-                "T": f"{rounds:.4g}",
+                "T": rounds,
                 "trials": one.trials,
                 "ns": spread(one.nanoseconds),
                 "dpjax takes, times": "1"

@@ -105,6 +105,7 @@ def draw(rows):
             slope = np.log(y[-1] / y[back]) / np.log(x[-1] / x[back])
             axes.loglog(x, y, "o-", color=colour, markersize=3, label=f"{name}, slope {slope:.2f}")
             axes.loglog(x, y[-1] * x / x[-1], "--", color=colour, linewidth=0.8, alpha=0.6)
+        axes.set_xscale("log", base=2)
         plot.label_axes(axes, f"against {label}", xlabel=label, ylabel="seconds a call")
         axes.legend(fontsize=8, frameon=False)
     return figure
