@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-FLAGS = ("-O3", "-march=native", "-ffast-math")
+FLAGS = ("-O3", "-march=native", "-ffast-math", "-Wno-psabi")
 
 
 @lru_cache
