@@ -46,9 +46,8 @@ def machine() -> str:
         import numba
 
         versions.append(f"Numba {numba.__version__}")
-    return (
-        f"{model}, {CORES} of its cores, Python {platform.python_version()}, {', '.join(versions)}"
-    )
+    python = f"Python {platform.python_version()}"
+    return f"{model}, cores: {cores()}, {python}, {', '.join(versions)}"
 
 
 def main():
