@@ -60,6 +60,28 @@ def compiled_programs():
         jax.stages.Lowered.compile = compile_
 
 
+@contextmanager
+def compile_times():
+    """Collects how long jax took to trace, to lower and to compile within the block, in seconds.
+
+    Of traces the longest counts, for a function's trace holds those of what it calls.
+    """
+    found, traces = [], []
+
+    def listen(event, duration, **_):
+        if event == "/jax/core/compile/jaxpr_trace_duration":
+            traces.append(duration)
+        elif event.startswith("/jax/core/compile/"):
+            found.append(duration)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield found
+        found.append(max(traces, default=0.0))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
 def temporary_bytes(compiled) -> int:
     """What a compiled program allocates beside its arguments and results."""
     return compiled.memory_analysis().temp_size_in_bytes
@@ -83,7 +105,7 @@ class Measured(NamedTuple):
 
     name: str
     trials: int
-    compile: float  # s, the first call less the median of the others
+    compile: float  # s, of the first call; of jax as it says itself, else what others take less
     nanoseconds: np.ndarray  # (repeats,) per round and trial
     values: np.ndarray  # of all trials
     temporary: int | None  # bytes, of what XLA compiled
@@ -98,10 +120,11 @@ def seconds(function, *arguments):
 
 def side_by_side(implementations, rounds, repeats) -> list[Measured]:
     """Measures them in turn, ``repeats`` times over; ``rounds`` are those of one trial."""
-    first, temporary = [], []
+    first, compiling, temporary = [], [], []
     for one in implementations:
-        with compiled_programs() as programs:
+        with compiled_programs() as programs, compile_times() as times:
             first.append(seconds(one.play, 0)[0])
+        compiling.append(sum(times))
         temporary.append(max(map(temporary_bytes, programs), default=None))
     times = np.zeros((len(implementations), repeats))
     values = [[] for _ in implementations]
@@ -113,7 +136,7 @@ def side_by_side(implementations, rounds, repeats) -> list[Measured]:
         Measured(
             one.name,
             one.trials,
-            max(first[i] - float(np.median(times[i])), 0.0),
+            compiling[i] or max(first[i] - float(np.median(times[i])), 0.0),
             times[i] / rounds / one.trials * 1e9,
             np.concatenate(values[i]),
             temporary[i],
@@ -165,7 +188,7 @@ def rows(workload, rounds, measured) -> list[dict]:
                 "dpjax takes, times": "1"
                 if one is ours
                 else spread(ours.nanoseconds / one.nanoseconds),
-                "compile s": f"{one.compile:.1f}" if one.temporary is not None else "",
+                "compile s": f"{one.compile:.1f}" if one.compile >= 0.1 else "",
                 "MiB": "" if one.temporary is None else f"{one.temporary / 2**20:.2g}",
                 "value": f"{mean:.5g}",
                 "error": f"{error:.2g}",
