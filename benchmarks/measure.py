@@ -166,6 +166,7 @@ def spread(values) -> str:
     return f"{short(np.median(values))} ({short(values.min())}..{short(values.max())})"
 
 
+COMPILED = ("dpjax", "Numba")
 COLUMNS = (
     "workload", "by", "T", "trials", "ns", "dpjax takes, times", "compile s", "MiB", "value",
     "error", "agrees",
@@ -188,7 +189,7 @@ def rows(workload, rounds, measured) -> list[dict]:
                 "dpjax takes, times": "1"
                 if one is ours
                 else spread(ours.nanoseconds / one.nanoseconds),
-                "compile s": f"{one.compile:.1f}" if one.compile >= 0.1 else "",
+                "compile s": f"{one.compile:.1f}" if one.name in COMPILED else "",
                 "MiB": "" if one.temporary is None else f"{one.temporary / 2**20:.2g}",
                 "value": f"{mean:.5g}",
                 "error": f"{error:.2g}",
