@@ -1,5 +1,6 @@
 /* Plain scalar loops of LinUCB on fresh unit arms: what a careful C programmer writes for one trial.
-   `play` runs `trials` games of `horizon` rounds and returns the mean pseudo-regret. */
+   `play` plays `trials` games of `horizon` rounds, one after another, and writes the pseudo-regret of
+   each. */
 
 #include <math.h>
 #include <stdint.h>
@@ -117,11 +118,10 @@ static float solve(const float *v, float *theta, float w[D][D]) {
 }
 
 /* With scale 0 there is no noise, and none is drawn. The confidence: 2 ln(share / alpha), bias. */
-double play(int horizon, int arms, int trials, float gap, float scale, float offset, float smallest,
-            float log_failure, float bias, uint64_t seed) {
+void play(int horizon, int trials, int arms, float gap, float scale, float offset, float smallest,
+          float log_failure, float bias, uint64_t seed, double *value) {
   for (int i = 0; i < 4; i++) state[i] = (seed + i + 1) * 0x9E3779B97F4A7C15ULL;
   for (int i = 0; i < 64; i++) next();
-  double total = 0.0;
   for (int trial = 0; trial < trials; trial++) {
     float sum[P] = {0}, walk[LEVELS][P], v[P], x[MAX_ARMS][D], theta[D], w[D][D];
     float regret = 0.0f;
@@ -152,7 +152,6 @@ double play(int horizon, int arms, int trials, float gap, float scale, float off
       for (int i = 0, p = 0; i <= D; i++)
         for (int j = 0; j <= i; j++, p++) sum[p] += row[i] * row[j];
     }
-    total += regret;
+    value[trial] = regret;
   }
-  return total / trials;
 }

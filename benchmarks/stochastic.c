@@ -1,6 +1,6 @@
 /* Plain scalar loops of the learners over stochastic arms: what a careful C programmer writes for
-   one trial. Each function plays `trials` games of `horizon` rounds with Bernoulli losses and
-   returns the mean pseudo-regret. */
+   one trial. `play` plays `trials` games of `horizon` rounds with Bernoulli losses, one after another,
+   and writes the pseudo-regret of each. */
 
 #include <math.h>
 #include <stdint.h>
@@ -205,18 +205,17 @@ static float eliminate(int horizon, int arms, const float *means, float epsilon,
   return regret;
 }
 
-double play(int learner, int horizon, int arms, int trials, float epsilon, int interval,
-            const float *means, uint64_t seed) {
+void play(int horizon, int trials, int learner, int arms, float epsilon, int interval,
+          const float *means, uint64_t seed, double *value) {
   for (int i = 0; i < 4; i++) state[i] = (seed + i + 1) * 0x9E3779B97F4A7C15ULL;
   for (int i = 0; i < 64; i++) next();
   float best = means[0];
   for (int i = 1; i < arms; i++) best = fminf(best, means[i]);
   int height = 0;
   while ((1 << height) < horizon) height++;
-  double total = 0.0;
   for (int trial = 0; trial < trials; trial++) {
     if (learner == DP_SE) {
-      total += eliminate(horizon, arms, means, epsilon, best);
+      value[trial] = eliminate(horizon, arms, means, epsilon, best);
       continue;
     }
     Game g = {.arms = arms};
@@ -227,7 +226,6 @@ double play(int learner, int horizon, int arms, int trials, float epsilon, int i
       regret += means[arm] - best;
       observe(&g, learner, t, height, arm, loss, epsilon, interval);
     }
-    total += regret;
+    value[trial] = regret;
   }
-  return total / trials;
 }

@@ -1,0 +1,160 @@
+"""Rounds x trials a second on one accelerator, against the number of trials and two floors.
+
+    python benchmarks/gpu.py                                  # W1, W4 and W5 with losses given
+    python benchmarks/gpu.py W1 --trials 1024 65536 1048576 --horizon 16384 --points 8
+
+For each number of trials computed at once, through ``sweep``:
+
+- the launch floor, microseconds an iteration of a loop that does nothing, as long as the game;
+- the memory floor, microseconds that reading and writing the state of all trials once would take,
+  by the bandwidth of a large copy (a program that keeps the state in registers can beat it; one
+  that writes only what changes, too);
+- microseconds a round, and how many times the larger floor that is; apart from it what a call of
+  two rounds takes, which is start and end of a game and the host's own work.
+
+The last row of a workload has a grid of points: one compiled program for all of it.
+Runs on a CPU as well, with small sizes, to see that it works: its floors are then those of a core
+that runs other things, and say little.
+"""
+
+import argparse
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import workloads
+from jax import lax
+from jax import random as jr
+from measure import compiled_programs, seconds, temporary_bytes
+
+from dpjax import sweep
+from dpjax.batches import as_learner
+
+ON_CPU = {"trials": [256, 2048], "horizon": 256, "points": 2, "copy": 2**25}
+ON_ACCELERATOR = {
+    "trials": [2**10, 2**13, 2**16, 2**18, 2**20, 2**22],
+    "horizon": 2**12,
+    "points": 8,
+    "copy": 2**31,
+}
+GRIDS = {"W1": "W1-8", "W4": None, "W5": "W5", "W5-given": "W5-given"}
+COLUMNS = (
+    "workload", "trials", "points", "T", "rounds x trials / s", "us a round", "launch floor",
+    "memory floor", "times the floor", "ms a call", "compile s", "programs", "MiB",
+)  # fmt: skip
+
+
+def least_seconds(function, *arguments, repeats=3):
+    """Of some calls, after one that compiles."""
+    jax.block_until_ready(function(*arguments))
+    return min(
+        seconds(lambda: jax.block_until_ready(function(*arguments)))[0] for _ in range(repeats)
+    )
+
+
+def launch_floor(horizon) -> float:
+    """Seconds an iteration of an empty loop, whose length the compiler does not know."""
+
+    @jax.jit
+    def loop(length, x):
+        return lax.fori_loop(0, length, lambda t, x: x * 0.5 + t.astype(jnp.float32), x)
+
+    return least_seconds(loop, jnp.int32(horizon), jnp.zeros(32, jnp.float32)) / horizon
+
+
+def bandwidth(size) -> float:
+    """Bytes a second, read and written, of adding one to ``size`` bytes."""
+    array = jnp.zeros(size // 4, jnp.float32)
+    return 2 * array.nbytes / least_seconds(jax.jit(lambda x: x + 1.0), array)
+
+
+def state_bytes(game, point) -> int:
+    """What one trial carries from round to round: states, action and tally."""
+
+    def start(point, key):
+        learner, environment = game(point)
+        learner_state, action = as_learner(learner).init(key)
+        state = environment.init(key)
+        tally = environment.step(state, key, action)[1].tally
+        return learner_state, action, state, tally
+
+    shapes = jax.eval_shape(start, point, jr.key(0))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+
+
+def row(name, trials, points, horizon, floors):
+    """Measures one size; ``trials`` are of each point."""
+
+    def play(length, seed):
+        return sweep(
+            workloads.game_of(name, length), points, trials, jr.key(seed), checkpoints=1,
+            progress=False, chunk=trials * len(points),
+        )  # fmt: skip
+
+    with compiled_programs() as programs:
+        first, _ = seconds(play, horizon, 0)
+    times = [seconds(play, horizon, seed)[0] for seed in (1, 2, 3)]
+    play(2, 0)
+    fixed = min(seconds(play, 2, seed)[0] for seed in (1, 2, 3))
+    cells, best = trials * len(points), min(times)
+    a_round = max(best - fixed, 0.0) / (horizon - 2)
+    game = workloads.game_of(name, horizon)
+    launch, bytes_a_second = floors
+    memory = 2 * state_bytes(game, points[0]) * cells / bytes_a_second
+    return {
+        "workload": name,
+        "trials": trials,
+        "points": len(points),
+        "T": horizon,
+        "rounds x trials / s": f"{horizon * cells / best:.3g}",
+        "us a round": f"{a_round * 1e6:.3g}",
+        "launch floor": f"{launch * 1e6:.3g}",
+        "memory floor": f"{memory * 1e6:.3g}",
+        "times the floor": f"{a_round / max(launch, memory):.3g}",
+        "ms a call": f"{fixed * 1e3:.3g}",
+        "compile s": f"{first - np.median(times):.1f}",
+        "programs": len(programs),
+        "MiB": f"{max(map(temporary_bytes, programs)) / 2**20:.3g}",
+    }
+
+
+def main():
+    """A table in Markdown, as it is measured."""
+    defaults = ON_CPU if jax.default_backend() == "cpu" else ON_ACCELERATOR
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(GRIDS))
+    parser.add_argument("--trials", type=int, nargs="+", default=defaults["trials"])
+    parser.add_argument("--horizon", type=int, default=defaults["horizon"])
+    parser.add_argument("--points", type=int, default=defaults["points"], help="of the grid")
+    parser.add_argument("--json", metavar="FILE", help="writes the rows there too")
+    arguments = parser.parse_args()
+    unknown = set(arguments.workloads) - set(GRIDS)
+    if unknown:
+        parser.error(f"no workload {', '.join(sorted(unknown))}, choose of {', '.join(GRIDS)}")
+    floors = launch_floor(arguments.horizon), bandwidth(defaults["copy"])
+    device = jax.devices()[0]
+    print(f"{device.device_kind} ({device.platform}), jax {jax.__version__}; "
+          f"{floors[1] / 1e9:.0f} GB/s by a copy\n")  # fmt: skip
+    if device.platform == "cpu":
+        print("No accelerator: small sizes, to see that it runs.\n")
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
+    rows = []
+    for name in arguments.workloads or ("W1", "W4", "W5-given"):
+        sizes = [(name, trials, np.ones(1)) for trials in arguments.trials]
+        if GRIDS[name]:
+            grid = np.geomspace(0.03, 0.5, arguments.points)
+            share = max(arguments.trials[-1] // arguments.points, 1)
+            sizes.append((GRIDS[name], share, grid))
+        for size in sizes:
+            rows.append(row(*size, arguments.horizon, floors))
+            print(f"| {' | '.join(str(rows[-1][column]) for column in COLUMNS)} |", flush=True)
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"device": device.device_kind, "rows": rows}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
