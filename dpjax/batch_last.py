@@ -70,16 +70,18 @@ def batch_last(function, batched):
 
 class Batch(NamedTuple):
     size: int  # B
-    certain: Any  # () bool, true, though no compiler knows it
+    certain: Any  # () bool, true, though no compiler knows it; None to let them join kernels
 
 
 def _certain(arrays):
-    """A condition that always holds, on any of the arrays, () bool."""
+    """A condition that always holds, on any of the arrays, () bool; None where it would cost."""
+    if jax.default_backend() != "cpu":
+        return None
     for array in arrays:
         if array.size and array.dtype.itemsize == 4 and not _is_key(array):
             word = lax.bitcast_convert_type(array[(0,) * array.ndim], jnp.uint32)
             return (word | np.uint32(1)) != np.uint32(0)
-    return jnp.ones((), bool)
+    return None
 
 
 class Lanes(NamedTuple):
@@ -468,6 +470,19 @@ def _forced(value):
     return value
 
 
+def _apart(function, batch, *arrays):
+    """``function(*arrays)`` in kernels that nothing else joins.
+
+    Compilers for CPU repeat a draw in every kernel that reads it, twenty instructions or two
+    thousand: they do not look into a condition.
+    """
+    if batch.certain is None:
+        return function(*arrays)
+    output = jax.eval_shape(function, *arrays)
+    nothing = lambda *_: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), output)  # noqa: E731
+    return lax.cond(batch.certain, function, nothing, *arrays)
+
+
 def _random_bits(eqn, operands, batch) -> list:
     (keys,) = operands
     width, shape = eqn.params["bit_width"], eqn.params["shape"]
@@ -481,13 +496,7 @@ def _random_bits(eqn, operands, batch) -> list:
         first, second = _blocks(_forced(keys).value, shape)
         return lax.convert_element_type(first ^ second, dtype)
 
-    if jax.default_backend() != "cpu":
-        return [Lanes(draw(keys))]
-    # Compilers for CPU repeat a draw in every kernel that reads it, twenty instructions or two
-    # thousand: they do not look into a condition.
-    output = jax.eval_shape(draw, keys)
-    nothing = lambda _: jnp.zeros(output.shape, output.dtype)  # noqa: E731
-    return [Lanes(lax.cond(batch.certain, draw, nothing, keys))]
+    return [Lanes(_apart(draw, batch, keys))]
 
 
 def _random_split(eqn, operands, batch) -> list:
@@ -531,6 +540,39 @@ def _call(parameter):
         return _evaluate(eqn.params[parameter], operands, batch)
 
     return rule
+
+
+def _jit(eqn, operands, batch) -> list:
+    closed = eqn.params["jaxpr"]
+    if not (any(_is_key(x) and isinstance(x, Lanes) for x in operands) and _is_one_draw(closed)):
+        return _evaluate(closed, operands, batch)
+    depends = _depends(closed, _flags(operands))
+    inside = batch._replace(certain=None)
+
+    def draw(*operands):
+        return _carry(_evaluate(closed, operands, inside), depends, inside)
+
+    return list(_apart(draw, batch, *operands))
+
+
+def _is_one_draw(closed) -> bool:
+    """Whether a program draws bits, and makes nothing larger than a key of them, nor keys."""
+    names = _names(closed)
+    if not names & {"random_bits", "random_fold_in"} or names & {"cond", "scan", "while"}:
+        return False
+    if any(jnp.issubdtype(atom.aval.dtype, jax.dtypes.prng_key) for atom in closed.jaxpr.outvars):
+        return False
+    eqns = closed.jaxpr.eqns
+    return all(var.aval.size <= 2 for eqn in eqns for var in (*eqn.invars, *eqn.outvars))
+
+
+def _names(closed) -> set[str]:
+    """The primitives of a program that is called, in it and in what it calls."""
+    names = set()
+    for eqn in closed.jaxpr.eqns:
+        name = eqn.primitive.name
+        names |= _names(eqn.params[_CALLED[name]]) if name in _CALLED else {name}
+    return names
 
 
 def _cond(eqn, operands, batch) -> list:
@@ -691,6 +733,7 @@ _CALLED = {
 }
 _PROGRAMS = {
     **{name: _call(parameter) for name, parameter in _CALLED.items()},
+    "jit": _jit,
     "cond": _cond,
     "random_bits": _random_bits,
     "random_fold_in": _random_fold_in,

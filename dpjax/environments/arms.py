@@ -1,5 +1,6 @@
 """What environments over finitely many arms share."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -51,6 +52,7 @@ class BernoulliLosses(NamedTuple):
         return draw_losses(self.key, self.means)
 
 
+@partial(jax.jit, static_argnums=2)
 def uniform_at(key, index, count):
     """``jr.uniform(key, (count,))[index]``, for the price of one draw where that is known how.
 

@@ -35,12 +35,13 @@ def update(exponents, arm, probability, gain, mixing):
     """theta_arm += (gamma / K) gain / p_arm, then shifted so that the largest is 0.
 
     The shift leaves the probabilities as they are and keeps float32 accurate where it
-    counts: at the differences between the best arms.
+    counts: at the differences between the best arms. For gains >= 0 the largest is then either
+    what it was, 0, or the one that moved.
     """
     arms = exponents.shape[0]
     step = jnp.where(jnp.arange(arms) == arm, mixing / arms * gain / probability, 0.0)
     moved = exponents + step
-    return moved - jnp.max(moved)
+    return moved - jnp.maximum(at(moved, arm), 0.0)
 
 
 def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:

@@ -24,7 +24,8 @@ from dpjax.mechanisms.prefix import (
 
 class TreeState(NamedTuple):
     round: Array  # () int32, t
-    walk: Array  # (h, *shape) noise of the latest prefix whose lowest bit set is i, i = 0, 1, ...
+    walk: Array  # (h + 1, *shape) noise of the latest prefix whose lowest bit set is i = 0, 1, ...
+    parent: Array  # (*shape) the row of walk that the next prefix goes on from
 
 
 def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mechanism:
@@ -76,17 +77,20 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
         return jr.fold_in(key, 0) if identical_law else key
 
     def init(key):
-        zero = jnp.zeros((), jnp.int32)
-        walk = jnp.zeros((max(height, 1), *shape), jnp.float32)
-        return TreeState(zero, walk), release(key, zero, jnp.zeros(shape, jnp.float32))
+        zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
+        # The last row is for prefixes beyond the horizon, which nothing goes on from.
+        walk = jnp.zeros((height + 1, *shape), jnp.float32)
+        return TreeState(zero, walk, empty), release(key, zero, empty)
 
     def step(state, key):
         t = state.round + 1
-        parent = t & (t - 1)
-        # The parent is still there: the next prefix with its lowest bit lies beyond t. The empty
-        # prefix (32 trailing zeros) is not, and reads as 0.
-        here = read(state.walk, trailing_zeros(parent)) + draw(noise, node_key(key), shape, scale)
-        return TreeState(t, write(state.walk, trailing_zeros(t), here)), release(key, t, here)
+        here = state.parent + draw(noise, node_key(key), shape, scale)
+        # Written before it is read: a compiler then updates it in place.
+        walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
+        # The parent is still there: the next prefix with its lowest bit lies beyond t + 1. The
+        # empty prefix (32 trailing zeros) is not, and reads as 0.
+        parent = read(walk, trailing_zeros(t & (t + 1)))
+        return TreeState(t, walk, parent), release(key, t, here)
 
     def path(key):
         rounds = jnp.arange(horizon)
