@@ -14,8 +14,8 @@ from tqdm import tqdm
 from dpjax import audit, domains, learners, plot
 from dpjax.batches import as_learner
 from dpjax.core import value
+from dpjax.devices import cores
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
-from dpjax.sweep import cores
 
 HORIZON = 16
 # Learners that release nothing in so few rounds.
