@@ -10,6 +10,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "blocks"
+_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups, and which of them this process is in
+_OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def cores() -> int:
@@ -125,14 +127,15 @@ def _machine_memory() -> float:
     except (AttributeError, ValueError, OSError):
         return np.inf
     # Batch systems grant a job a part of the machine: a limit of any of its control groups.
-    root = Path("/sys/fs/cgroup")
-    try:
-        group = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip().lstrip("/")
-        files = [folder / "memory.max" for folder in [root / group, *(root / group).parents]]
-        files.append(root / "memory" / "memory.limit_in_bytes")
-        texts = [file.read_text().strip() for file in files if file.is_file()]
-    except OSError:
-        texts = []
+    files = []
+    if _OWN_GROUPS.is_file():
+        for line in _OWN_GROUPS.read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers in ("", "memory"):  # versions 2 and 1
+                name = "memory.limit_in_bytes" if controllers else "memory.max"
+                own = _GROUPS / controllers / group.lstrip("/")
+                files += [folder / name for folder in [own, *own.parents]]
+    texts = [file.read_text().strip() for file in files if file.is_file()]
     return min(limits + [float(text) for text in texts if text.isdigit()])
 
 
