@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "blocks"
@@ -61,6 +62,12 @@ def share(mesh, tasks) -> list:
     owners = [device.process_index for device in mesh.devices.flat]
     mine = jax.process_index()
     return [task for i, task in enumerate(tasks) if owners[i % len(owners)] == mine]
+
+
+def wait_for_all(what) -> None:
+    """Returns when every process of this run has come here; at once where there is one."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(what)
 
 
 def shardings(mesh) -> tuple:

@@ -35,6 +35,10 @@ def main() -> None:
     mesh = jax.make_mesh((options.devices * options.processes,), ("any",))
     for name in options.names:
         write_blocks(name, mesh, options.out)
+    from dpjax.devices import wait_for_all
+
+    wait_for_all("written")
+    print(f"{len(list(options.out.glob('*.npz')))} files")
 
 
 def write_blocks(name, mesh, out) -> None:

@@ -64,7 +64,9 @@ def on_four_devices(out, names):
 def on_two_processes(out, names):
     common = ["-m", "tests.on_devices", out, "--devices", 1, "--processes", 2]
     common += ["--port", free_port(), *names]
-    run_children([[*common, "--process", i] for i in range(2)], limit(names))
+    outputs = run_children([[*common, "--process", i] for i in range(2)], limit(names))
+    # Neither process went on before both had written.
+    assert all(f"{len(list(out.glob('*.npz')))} files" in output for output in outputs)
 
 
 def limit(names):

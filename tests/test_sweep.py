@@ -1,5 +1,6 @@
 """Points x seeds: shapes, arguments, interruption. Bits and compilations: test_conformance."""
 
+import io
 import re
 import sys
 import time
@@ -50,6 +51,16 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     bar = shown().split("\r")[-1]
     assert re.search(r"100%.*5/5 chunks \[\d\d:\d\d<\d\d:\d\d, [\d.e+]+ rounds x trials/s\]", bar)
     assert shown(progress=False) == ""
+
+
+def test_progress_is_shown_in_a_notebook(monkeypatch):
+    """Where ipykernel stands in for the terminal; no widgets are needed."""
+    shown = []
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    stream.write = shown.append
+    monkeypatch.setattr(sys, "stderr", stream)
+    sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2)
+    assert "rounds x trials/s" in "".join(shown)
 
 
 @pytest.mark.parametrize(
