@@ -1,9 +1,11 @@
-"""Points x seeds as one compiled program, in chunks. The only module for devices and disk."""
+"""Points x seeds as one compiled program, in chunks. With ``store``, all of devices and disk."""
 
 import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import product
+from itertools import groupby, product
+from operator import itemgetter
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +17,7 @@ from dpjax import _check
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
 from dpjax.simulate import simulate
+from dpjax.store import open_store
 
 # Trajectories computed at once if the caller does not say. On a CPU core: enough to hide the
 # cost of a loop iteration, few enough that their state stays in cache.
@@ -24,8 +27,9 @@ _ACCELERATOR_CHUNK = 65536
 
 
 def sweep(
-    game, points, seeds, key, *, play=simulate, checkpoints=100, chunk=None, progress=True
-) -> Result:
+    game, points, seeds, key, *,
+    play=simulate, checkpoints=100, chunk=None, store=None, progress=True,
+) -> Result:  # fmt: skip
     """Plays a game at every point with every seed; compiles once for all of them.
 
     Cell (point, seed) is ``play(*game(point), fold_in(key, seed))``. All points of a seed
@@ -46,6 +50,12 @@ def sweep(
       chunk: upper limit on the trajectories that one core (or device) computes at once, which
         bounds the memory in use; by default 1024 on CPU and 65536 elsewhere. Two where there are
         several points, if 1 is asked for.
+      store: a folder or an fsspec URL, where results go chunk by chunk, into a Zarr store that
+        ``xarray.open_zarr`` reads (see :mod:`dpjax.store`; needs ``dpjax[store]``). What is there
+        already is not computed again: a sweep that was killed goes on where it stopped, to the
+        same bytes, and one with more seeds, or with more points after the old ones, computes what
+        is new. The blocks of a store are fixed when it is made; ``chunk`` then says how many are
+        computed at once.
       progress: whether to show a progress bar over the chunks.
 
     Returns:
@@ -53,7 +63,9 @@ def sweep(
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN, or the game
-        refuses one of them.
+        refuses one of them; or the store is of another sweep: the message names what differs, and
+        both values.
+      OSError: the store cannot be read or written. What it has is kept.
     """
     seeds = _check.size(1, seeds=seeds)
     _check.key(key=key)
@@ -74,45 +86,79 @@ def sweep(
     # several points at least two are in a block.
     points_block = min(count, max(chunk, 2))
     seeds_block = _block_size(seeds, max(1, chunk // points_block), workers)
+    todo = list(product(range(0, count, points_block), range(0, seeds, seeds_block)))
+    at_once = 1  # blocks, next to each other in a program's axis of seeds
+    if store is not None:
+        store, structure = open_store(
+            store, game, points, seeds, key,
+            play=play, rounds=rounds, block=(points_block, seeds_block),
+        )  # fmt: skip
+        points_block, seeds_block = store.block
+        todo = store.missing()
+        if not todo:
+            return store.result(structure)
+        limit = max(1, chunk // (points_block * seeds_block))
+        at_once = _block_size(max(Counter(p for p, _ in todo).values()), limit, workers)
+    calls = []
+    for p, blocks in groupby(todo, key=itemgetter(0)):
+        starts = [s for _, s in blocks]
+        calls += [(p, starts[i : i + at_once]) for i in range(0, len(starts), at_once)]
     program = _program(
         game,
         play,
         tuple(rounds.tolist()),
         jax.tree.structure(points),
         tuple((points_block, *leaf.shape[1:]) for leaf in jax.tree.leaves(points)),
-        seeds_block,
+        at_once * seeds_block,
         key.dtype,
     )
 
-    def compute(first_point, first_seed):
+    def compute(first_point, starts):
         rows = np.minimum(np.arange(first_point, first_point + points_block), count - 1)
-        columns = np.minimum(np.arange(first_seed, first_seed + seeds_block), seeds - 1)
+        padded = [*starts, *[starts[-1]] * (at_once - len(starts))]
+        columns = np.add.outer(padded, np.arange(seeds_block)).ravel()
         block = jax.tree.map(lambda leaf: leaf[rows], points)
-        return jax.tree.map(np.asarray, program(block, columns.astype(np.int32), key))
+        result = jax.tree.map(np.asarray, program(block, columns.astype(np.int32), key))
+        parts = [
+            jax.tree.map(
+                lambda leaf, i=i: np.swapaxes(leaf[i * seeds_block : (i + 1) * seeds_block], 0, 1),
+                result,
+            )
+            for i in range(len(starts))
+        ]
+        if store is None:
+            return parts
+        for start, part in zip(starts, parts, strict=True):
+            store.write(first_point, start, part)
+        return None
 
-    corners = list(product(range(0, count, points_block), range(0, seeds, seeds_block)))
     output = None
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(compute, *corner) for corner in corners]
+        futures = [pool.submit(compute, *call) for call in calls]
         try:
-            work = zip(corners, futures, strict=True)
-            for (p, s), future in tqdm(
-                work, total=len(corners), unit="chunk", disable=not progress
+            work = zip(calls, futures, strict=True)
+            for (p, starts), future in tqdm(
+                work, total=len(calls), unit="chunk", disable=not progress
             ):
-                result = future.result()
+                parts = future.result()
+                if store is not None:
+                    continue
                 if output is None:
                     output = jax.tree.map(
-                        lambda leaf: np.empty((count, seeds, *leaf.shape[2:]), leaf.dtype), result
+                        lambda leaf: np.empty((count, seeds, *leaf.shape[2:]), leaf.dtype), parts[0]
                     )
-                for whole, part in zip(
-                    jax.tree.leaves(output), jax.tree.leaves(result), strict=True
-                ):
-                    region = whole[p : p + points_block, s : s + seeds_block]
-                    region[...] = np.swapaxes(part, 0, 1)[: region.shape[0], : region.shape[1]]
+                for s, part in zip(starts, parts, strict=True):
+                    for whole, leaf in zip(
+                        jax.tree.leaves(output), jax.tree.leaves(part), strict=True
+                    ):
+                        region = whole[p : p + points_block, s : s + seeds_block]
+                        region[...] = leaf[: region.shape[0], : region.shape[1]]
         except BaseException:
             for future in futures:
                 future.cancel()
             raise
+    if store is not None:
+        return store.result(structure)
     regret, tally, report = output
     return Result(rounds, regret, tally, report)
 
