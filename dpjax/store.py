@@ -25,6 +25,7 @@ import socket
 import uuid
 import warnings
 from collections import namedtuple
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -162,15 +163,12 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
     files = _Files(url)
     files.sweep_up()
 
-    def cell(point, seed, key):
-        result = play(*game(point), jr.fold_in(key, seed), checkpoints=tuple(rounds.tolist()))
-        return result.regret, result.tally, result.report
-
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), points)
-    seed = jax.ShapeDtypeStruct((), jnp.int32)
-    program, structure = jax.make_jaxpr(cell, return_shape=True)(one, seed, key)
+    shapes = tuple(leaf.shape[1:] for leaf in jax.tree.leaves(points))
+    program, structure = _trace(
+        game, play, tuple(rounds.tolist()), jax.tree.structure(points), shapes, key.dtype
+    )
     attributes = _describe(game, key, play, rounds, structure) | {
-        "program": _digest(program),
+        "program": program,
         "points": json.dumps(_point_values(game, points)),
         "arrays": " ".join(_names(structure)),
     }
@@ -186,7 +184,7 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
     while (found := _load(files)) is None:
         strangers = sorted({*files.keys()} - {*_layout(new)})
         if strangers:
-            raise ValueError(f"store: {files.url} holds other files, such as {strangers[0]}")
+            raise ValueError(f"store: there is something else, {files.path(strangers[0])}")
         # Of several processes that create one store at the same time, one does; the others see
         # to it that what they have written besides is as that one has it.
         lost = not _write_layout(new, create=True)
@@ -241,7 +239,6 @@ def _describe(game, key, play, rounds, structure) -> dict:
         "game": _name(game),
         "learner": _name(game).split(".")[-1],
         "structure": json.dumps([_flatten(tree) for tree in structure]),
-        "coordinates": "done learner",
     }
 
 
@@ -252,6 +249,20 @@ def _name(function) -> str:
     parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
     parts[-1] = getattr(function, "__name__", parts[-1])
     return ".".join([function.__module__, *parts])
+
+
+@lru_cache(maxsize=128)
+def _trace(game, play, checkpoints, structure, shapes, key_dtype) -> tuple[str, Any]:
+    """Digest of the program of a cell, and the shapes of its (regret, tally, report)."""
+
+    def cell(point, seed, key):
+        result = play(*game(point), jr.fold_in(key, seed), checkpoints=checkpoints)
+        return result.regret, result.tally, result.report
+
+    point = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes])
+    seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
+    program, shape = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
+    return _digest(program), shape
 
 
 def _digest(program) -> str:
@@ -380,7 +391,7 @@ def _layout(store) -> dict[str, bytes]:
         label = coordinate_name(name, store.arrays)
         values = np.array(values, np.float32)
         coordinates[label] = (("point", *leaf_axes(label, values.shape[1:])), values)
-    labels = " ".join([store.attributes["coordinates"], *coordinates])
+    labels = " ".join(["done", "learner", *coordinates])
     group = zarr.create_group(memory, attributes=store.attributes | {"coordinates": labels})
     learner = group.create_array("learner", shape=(), dtype=str, dimension_names=())
     learner[...] = store.attributes["learner"]
