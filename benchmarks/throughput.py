@@ -59,7 +59,7 @@ def child(options) -> None:
     game = game_of(options.workload, options.horizon)
     epsilons = np.array([1.0], np.float32)
     plan = _plan(game, epsilons, options.trials, jax.random.key(0), simulate, 10, None, mesh)
-    own = devices.share(mesh, plan.corners)
+    own = plan.blocks(devices.share(mesh, plan.corners))
     for _ in sys.stdin:
         begin = time.perf_counter()
         for _ in _compute(plan, own):

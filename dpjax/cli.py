@@ -4,8 +4,11 @@ import argparse
 import inspect
 import sys
 
-from dpjax import environments, experiments, learners, mechanisms
+import jax
+
+from dpjax import environments, experiments, learners, mechanisms, store
 from dpjax.experiments import audits, losses
+from dpjax.experiments.sweeps import kept_in
 
 
 def main(arguments=None) -> int:
@@ -13,11 +16,13 @@ def main(arguments=None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"dpjax: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("dpjax: interrupted; nothing was written", file=sys.stderr)
+        kept = getattr(options, "store", None)
+        rest = f"what is finished is in {kept}: --resume goes on" if kept else "nothing was written"
+        print(f"dpjax: interrupted; {rest}", file=sys.stderr)
         return 130
     return 0
 
@@ -51,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
     run.add_argument("--seed", type=int, default=0, help="of the random key (default 0)")
     run.add_argument("--out", default="results/run", metavar="DIR", help="default results/run")
+    _add_scale(run, "a folder or URL for a Zarr store that keeps results chunk by chunk")
 
     reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
     reproduce.set_defaults(command=_reproduce)
@@ -58,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument("paper", choices=papers)
     reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
     reproduce.add_argument("--out", metavar="DIR", help="default results/PAPER")
+    _add_scale(
+        reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
+    )
 
     audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
     audit.set_defaults(command=_audit)
@@ -72,6 +81,33 @@ def _parser() -> argparse.ArgumentParser:
         "--out", default="results/audit", metavar="DIR", help="default results/audit"
     )
     return parser
+
+
+def _add_scale(command, stored) -> None:
+    command.add_argument("--store", metavar="PATH", help=stored)
+    command.add_argument("--resume", action="store_true", help="go on with what PATH has")
+    command.add_argument(
+        "--devices", type=int, metavar="N", help="share the work among N devices (or CPU cores)"
+    )
+
+
+def _prepare(options) -> None:
+    """Before the first computation of JAX: devices, and whether the store may be used."""
+    if options.devices is not None:
+        if options.devices < 1:
+            raise ValueError(f"devices must be at least 1, got {options.devices}")
+        jax.config.update("jax_num_cpu_devices", options.devices)
+        if jax.device_count() < options.devices:
+            raise ValueError(
+                f"devices: {options.devices} were asked for, but there are {jax.device_count()}"
+            )
+    if options.store is None:
+        if options.resume:
+            raise ValueError("resume: there is nothing to go on with; say --store PATH")
+    elif not options.resume and not store.is_empty(options.store):
+        raise ValueError(
+            f"store: {options.store} is not empty; say --resume to go on with it, or name another"
+        )
 
 
 def _epsilons(text) -> tuple[float, ...]:
@@ -104,6 +140,7 @@ def _list(options) -> None:
 
 
 def _run(options) -> None:
+    _prepare(options)
     print(
         losses.run(
             options.losses,
@@ -113,6 +150,7 @@ def _run(options) -> None:
             seeds=options.seeds,
             horizon=options.horizon,
             seed=options.seed,
+            store=options.store,
         )
     )
     print(f"\nWritten to {options.out}.")
@@ -127,8 +165,10 @@ def _audit(options) -> None:
 
 
 def _reproduce(options) -> None:
+    _prepare(options)
     paper = getattr(experiments, options.paper.replace("-", "_"))
     out = options.out or f"results/{options.paper}"
     sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
-    print(paper.reproduce(out, **sizes))
+    with kept_in(options.store):
+        print(paper.reproduce(out, **sizes))
     print(f"\nWritten to {out}.")

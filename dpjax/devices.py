@@ -1,8 +1,8 @@
 """Where a sweep runs: the cores, devices and processes, and the memory that they have."""
 
 import os
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from itertools import islice
 from pathlib import Path
 
 import jax
@@ -96,20 +96,22 @@ def shard(function, mesh):
     return sharded
 
 
-def in_order(function, tasks, workers):
-    """Yields ``function(task)`` in the order of the tasks, computed by so many threads.
+def completed(function, tasks, workers):
+    """Yields ``function(task)`` of each task as it is done, computed by so many threads.
 
-    Few results wait to be read: a slow reader holds the threads up, not the memory.
+    Few results wait to be read: a slow reader holds the threads up, and does not fill the memory.
     """
-    waiting = deque()
+    tasks, waiting = iter(tasks), set()
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for task in tasks:
-                waiting.append(pool.submit(function, task))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+            while True:
+                for task in islice(tasks, 2 * workers - len(waiting)):
+                    waiting.add(pool.submit(function, task))
+                if not waiting:
+                    return
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
         finally:
             for future in waiting:
                 future.cancel()

@@ -3,9 +3,11 @@
 import sys
 import time
 import warnings
+from collections import Counter
 from contextlib import closing
 from functools import lru_cache
-from itertools import product
+from itertools import groupby, product
+from operator import itemgetter
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ from dpjax import _check, devices
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
 from dpjax.simulate import simulate
+from dpjax.store import open_store
 
 # Trajectories computed at once if the caller does not say, and the memory suffices. On a CPU
 # core: enough to hide the cost of a loop iteration, few enough that their state stays in cache.
@@ -38,8 +41,9 @@ def sweep(
     checkpoints=100,
     chunk=None,
     mesh=None,
+    store=None,
     progress=True,
-) -> Result:
+) -> Result | None:
     """Plays a game at every point with every seed; compiles once for all of them.
 
     Cell (point, seed) is ``play(*game(point), fold_in(key, seed))``. All points of a seed
@@ -66,31 +70,74 @@ def sweep(
       chunk: upper limit on the trajectories that one core (or device) computes at once, which
         bounds the memory in use; by default 1024 on CPU and 65536 elsewhere, or as many as fit
         into its memory. Two where there are several points, if 1 is asked for.
-      mesh: the devices to use, a :class:`jax.sharding.Mesh` of any axes.
-      progress: whether to show a progress bar over the blocks, in a terminal or a notebook.
+      mesh: the devices to use, a :class:`jax.sharding.Mesh` of any axes. They may belong to several
+        processes of ``jax.distributed``, each of which calls ``sweep`` with the same arguments and
+        computes its share. A store is then required, which all of them see.
+      store: a folder or an fsspec URL, where results go chunk by chunk, into a Zarr store that
+        ``xarray.open_zarr`` reads (see :mod:`dpjax.store`; needs ``dpjax[store]``). What is there
+        already is not computed again: a sweep that was killed goes on where it stopped, to the
+        same bytes, and one with more seeds, or with more points after the old ones, computes what
+        is new. The blocks of a store are fixed when it is made; ``chunk`` then says how many are
+        computed at once.
+      progress: whether to show a progress bar over the chunks, in a terminal or a notebook.
 
     Returns:
-      A Result of NumPy arrays: regret (P, S, n), tally and report with leading axes (P, S).
+      A Result of NumPy arrays: regret (P, S, n), tally and report with leading axes (P, S). Of
+      several processes each returns None, when all of them are done.
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN, or the game
-        refuses one of them; the mesh is none, or not of this process alone.
+        refuses one of them; the mesh is none, or there is no store for several processes; or the
+        store is of another sweep: the message names what differs, and both values.
+      OSError: the store cannot be read or written. What it has is kept.
     """
     plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)
+    if store is not None:
+        return _into_store(plan, store, progress)
     if devices.processes(mesh) > 1:
-        raise ValueError("mesh must be of one process: none may hold the results of several")
+        raise ValueError("store: several processes need one, since none holds all of the results")
     output = None
-    for (point, seed), block in _watched(plan, plan.corners, progress):
+    for block, cells in _watched(plan, plan.blocks(plan.corners), progress):
         if output is None:
-            output = _empty(plan.count, plan.seeds, block)
-        _put(output, block, point, seed)
+            output = _empty(plan.count, plan.seeds, cells)
+        _put(output, cells, block.point, block.seeds[0])
     return Result(plan.rounds, *output)
+
+
+def _into_store(plan, url, progress) -> Result | None:
+    store, structure = open_store(
+        url, plan.game, plan.points, plan.seeds, plan.key,
+        play=plan.play, rounds=plan.rounds, block=plan.block,
+    )  # fmt: skip
+    plan = plan._replace(block=store.block)
+    # Dealt before it is known what is missing: processes that look at different times agree.
+    mine = set(devices.share(plan.mesh, plan.corners))
+    missing = [corner for corner in store.missing() if corner in mine]
+    if missing:
+        limit = max(1, plan.chunk // (store.block[0] * store.block[1]))
+        most = max(Counter(point for point, _ in missing).values())
+        blocks = plan.blocks(missing, _block_size(most, limit, _at_once(devices.local(plan.mesh))))
+        for block, cells in _watched(plan, blocks, progress):
+            for i, seed in enumerate(block.seeds[:: store.block[1]].tolist()):
+                part = slice(i * store.block[1], (i + 1) * store.block[1])
+                store.write(block.point, seed, jax.tree.map(lambda x, s=part: x[:, s], cells))
+    if devices.processes(plan.mesh) > 1:
+        devices.wait_for_all(f"sweep into {url}")
+        return None
+    return store.result(structure)
+
+
+class _Block(NamedTuple):
+    """What is computed at once: so many points from one on, with these seeds."""
+
+    point: int
+    seeds: np.ndarray  # int32; those past the last one are dropped, or kept for a store to grow
 
 
 class _Plan(NamedTuple):
     """What is to be computed, and in which blocks: blocks of points times blocks of seeds.
 
-    All have one size: the last ones are padded by repetition.
+    All have one size: the points of the last ones are padded by repetition, their seeds go on.
     """
 
     game: Any
@@ -100,6 +147,7 @@ class _Plan(NamedTuple):
     count: int  # P
     seeds: int
     rounds: np.ndarray  # (n,) int32, the checkpoints
+    chunk: int  # trajectories at once, at most
     block: tuple[int, int]  # points and seeds in a block
     mesh: Mesh | None
 
@@ -108,6 +156,16 @@ class _Plan(NamedTuple):
         """The first point and seed of each block."""
         points, seeds = self.block
         return list(product(range(0, self.count, points), range(0, self.seeds, seeds)))
+
+    def blocks(self, corners, together=1) -> list[_Block]:
+        """The blocks at these corners, with the seeds of so many of the same points as one."""
+        found = []
+        for point, group in groupby(corners, key=itemgetter(0)):
+            starts = [seed for _, seed in group]
+            for i in range(0, len(starts), together):
+                seeds = np.add.outer(starts[i : i + together], np.arange(self.block[1]))
+                found.append(_Block(point, seeds.ravel().astype(np.int32)))
+        return found
 
 
 def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> _Plan:
@@ -126,9 +184,14 @@ def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> _Plan:
     # Of an axis of length 1 the compiler makes another program, whose last bits may differ: of
     # several points at least two are in a block.
     points_block = min(count, max(chunk, 2))
-    workers = _threads(mesh) if mesh is None else mesh.size
-    seeds_block = _block_size(seeds, max(1, chunk // points_block), workers)
-    return _Plan(game, play, key, points, count, seeds, rounds, (points_block, seeds_block), mesh)
+    seeds_block = _block_size(seeds, max(1, chunk // points_block), _at_once(mesh))
+    block = (points_block, seeds_block)
+    return _Plan(game, play, key, points, count, seeds, rounds, chunk, block, mesh)
+
+
+def _at_once(mesh) -> int:
+    """How many blocks are computed at the same time."""
+    return _threads(mesh) if mesh is None else mesh.size
 
 
 def _threads(mesh) -> int:
@@ -136,29 +199,29 @@ def _threads(mesh) -> int:
     return devices.cores() if mesh is None and devices.platform(mesh) == "cpu" else 1
 
 
-def _watched(plan, corners, progress):
-    """Yields (corner, block) with a progress bar, and names trajectories that are not finite."""
+def _watched(plan, blocks, progress):
+    """Yields (block, cells) with a progress bar, and names trajectories that are not finite."""
     # What ipykernel shows in a notebook is no terminal, but is watched.
     shown = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     bar = tqdm(
-        total=len(corners),
+        total=len(blocks),
         unit="chunk",
         disable=not (progress and shown and jax.process_index() == 0),
         bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} chunks [{elapsed}<{remaining}{postfix}]",
     )
     begin, played, bad = time.perf_counter(), 0, []
     try:
-        with bar, closing(_compute(plan, corners)) as blocks:
-            for corner, block in blocks:
-                bad += _not_finite(block, *corner)
-                played += np.prod(jax.tree.leaves(block)[0].shape[:2], dtype=int)
-                yield corner, block
+        with bar, closing(_compute(plan, blocks)) as computed:
+            for block, cells in computed:
+                bad += _not_finite(plan, block, cells)
+                played += min(plan.block[0], plan.count - block.point) * len(block.seeds)
+                yield block, cells
                 rate = played * float(plan.rounds[-1]) / (time.perf_counter() - begin)
                 bar.set_postfix_str(f"{rate:.3g} rounds x trials/s", refresh=False)
                 bar.update()
     finally:
         if bad:
-            first = "; ".join(f"point {p}, seed {s}" for p, s in bad[:3])
+            first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
             warnings.warn(
                 f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
                 + ("; ..." if len(bad) > 3 else ""),
@@ -167,28 +230,31 @@ def _watched(plan, corners, progress):
             )
 
 
-def _not_finite(block, point, seed) -> list[tuple[int, int]]:
-    """The points and seeds at which a block, with that corner, holds NaN or infinity."""
+def _not_finite(plan, block, cells) -> list[tuple[int, int]]:
+    """The points and seeds of a block at which there is NaN or infinity."""
     finite = [
         np.isfinite(leaf).all(axis=tuple(range(2, leaf.ndim)))
-        for leaf in jax.tree.leaves(block)
+        for leaf in jax.tree.leaves(cells)
         if leaf.dtype.kind == "f"
     ]
     bad = np.argwhere(~np.logical_and.reduce(finite)) if finite else []
-    return [(point + int(p), seed + int(s)) for p, s in bad]
+    named = [(block.point + int(i), int(block.seeds[j])) for i, j in bad]
+    return [(point, seed) for point, seed in named if point < plan.count and seed < plan.seeds]
 
 
-def _compute(plan, corners):
-    """Yields (corner, (regret, tally, report)) of the blocks at these corners, in their order.
+def _compute(plan, blocks):
+    """Yields (block, (regret, tally, report)) of these blocks, as they are done.
 
-    Leaves have leading axes (points, seeds), without the padding. A block that does not fit into
-    memory is computed in pieces.
+    Leaves have leading axes (points, seeds) of a block. A block that does not fit into memory is
+    computed in pieces.
     """
+    if not blocks:
+        return
     mesh = devices.local(plan.mesh)
     workers = _threads(mesh)
     limit = devices.memory(mesh, workers)
     lock = Lock()
-    size = plan.block
+    whole = size = plan.block[0], max(len(block.seeds) for block in blocks)
     while devices.bytes_needed(_program_of(plan, size, mesh)) > limit:
         smaller = _halved(size, plan.count)
         if smaller is None:
@@ -198,15 +264,18 @@ def _compute(plan, corners):
     def attempt(group, size):
         with lock:
             program = _program_of(plan, size, mesh)
-        blocks = [None] * len(group)
-        for offset in product(*(range(0, b, s) for b, s in zip(plan.block, size, strict=True))):
-            corners = [tuple(np.add(corner, offset)) for corner in group]
-            for i, part in enumerate(_run(plan, program, corners, size, mesh)):
-                if blocks[i] is None:
-                    ends = np.minimum(np.add(group[i], plan.block), (plan.count, plan.seeds))
-                    blocks[i] = _empty(*(ends - group[i]), part)
-                _put(blocks[i], part, *offset)
-        return list(zip(group, blocks, strict=True))
+        cells = [None] * len(group)
+        seeds = [np.pad(b.seeds, (0, whole[1] - len(b.seeds)), "edge") for b in group]
+        for point, seed in product(*(range(0, n, m) for n, m in zip(whole, size, strict=True))):
+            pieces = [
+                _Block(block.point + point, own[seed:])
+                for block, own in zip(group, seeds, strict=True)
+            ]
+            for i, part in enumerate(_run(plan, program, pieces, size, mesh)):
+                if cells[i] is None:
+                    cells[i] = _empty(whole[0], len(group[i].seeds), part)
+                _put(cells[i], part, point, seed)
+        return list(zip(group, cells, strict=True))
 
     def compute(group):
         nonlocal size
@@ -229,8 +298,8 @@ def _compute(plan, corners):
                     )
 
     width = 1 if mesh is None else mesh.size
-    groups = [corners[i : i + width] for i in range(0, len(corners), width)]
-    with closing(devices.in_order(compute, groups, workers)) as computed:
+    groups = [blocks[i : i + width] for i in range(0, len(blocks), width)]
+    with closing(devices.completed(compute, groups, workers)) as computed:
         for group in computed:
             yield from group
 
@@ -258,27 +327,27 @@ def _program_of(plan, size, mesh):
     )
 
 
-def _run(plan, program, corners, size, mesh) -> list:
-    """What a program computes at corners, one a device: (regret, tally, report) of each."""
+def _run(plan, program, blocks, size, mesh) -> list:
+    """What a program computes of blocks, one a device: (regret, tally, report) of each."""
 
-    def arguments(point, seed):
-        rows = np.minimum(np.arange(point, point + size[0]), plan.count - 1)
-        columns = np.minimum(np.arange(seed, seed + size[1]), plan.seeds - 1)
-        return jax.tree.map(lambda leaf: leaf[rows], plan.points), columns.astype(np.int32)
+    def arguments(block):
+        rows = np.minimum(np.arange(block.point, block.point + size[0]), plan.count - 1)
+        seeds = np.pad(block.seeds[: size[1]], (0, max(0, size[1] - len(block.seeds))), "edge")
+        return jax.tree.map(lambda leaf: leaf[rows], plan.points), seeds
 
     def on_host(output):
         """Points first: the program has seeds first."""
         return jax.tree.map(lambda leaf: np.asarray(leaf).swapaxes(0, 1), output)
 
-    blocks = [arguments(*corner) for corner in corners]
+    given = [arguments(block) for block in blocks]
     if mesh is None:
-        return [on_host(program(*blocks[0], plan.key))]
-    blocks += blocks[-1:] * (mesh.size - len(blocks))
+        return [on_host(program(*given[0], plan.key))]
+    given += given[-1:] * (mesh.size - len(given))
     one_each, same = devices.shardings(mesh)
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *blocks)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *given)
     output = program(*jax.device_put(stacked, one_each), jax.device_put(plan.key, same))
     output = jax.tree.map(np.asarray, output)
-    return [on_host(jax.tree.map(lambda leaf, i=i: leaf[i], output)) for i in range(len(corners))]
+    return [on_host(jax.tree.map(lambda leaf, i=i: leaf[i], output)) for i in range(len(blocks))]
 
 
 def _empty(points, seeds, block):

@@ -47,8 +47,8 @@ def write_blocks(name, mesh, out) -> None:
     from dpjax.sweep import _compute
 
     plan = plan_of(name, mesh)
-    for (point, seed), block in _compute(plan, share(mesh, plan.corners)):
-        np.savez(out / f"{name}-{point}-{seed}.npz", *jax.tree.leaves(block))
+    for block, cells in _compute(plan, plan.blocks(share(mesh, plan.corners))):
+        np.savez(out / f"{name}-{block.point}-{block.seeds[0]}.npz", *jax.tree.leaves(cells))
 
 
 def plan_of(name, mesh=None):

@@ -93,11 +93,11 @@ def put_together(out, name):
 def on_one_device(name, mesh=None):
     plan = plan_of(name, mesh)
     whole = None
-    for corner, block in _compute(plan, plan.corners):
-        leaves = jax.tree.leaves(block)
+    for block, cells in _compute(plan, plan.blocks(plan.corners)):
+        leaves = jax.tree.leaves(cells)
         if whole is None:
             whole = module._empty(plan.count, plan.seeds, leaves)
-        _put(whole, leaves, *corner)
+        _put(whole, leaves, block.point, block.seeds[0])
     return whole
 
 
@@ -137,7 +137,7 @@ def test_a_mesh_of_any_axes_and_what_is_none():
 
 def test_results_of_several_processes_are_not_gathered(monkeypatch):
     monkeypatch.setattr(devices, "processes", lambda mesh: 2)
-    with pytest.raises(ValueError, match="none may hold the results of several"):
+    with pytest.raises(ValueError, match="store: several processes need one"):
         sweep(one_arm_spoiled(at_round=0), POINTS, 5, jr.key(0))
 
 
@@ -308,7 +308,7 @@ def test_a_control_group_limits_memory(line, folder, file, monkeypatch, tmp_path
 def test_results_wait_for_a_slow_reader():
     """So that memory does not fill up with what nobody has read yet."""
     begun = []
-    stream = devices.in_order(begun.append, range(100), 2)
+    stream = devices.completed(begun.append, range(100), 2)
     for _ in range(3):
         next(stream)
     time.sleep(0.2)
