@@ -1,5 +1,6 @@
 """Sweeps on several devices and processes, in memory that is short, with trajectories that fail."""
 
+import importlib.util
 import os
 import re
 import socket
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import devices, learners, sweep
+from dpjax import devices, learners, store, sweep
 from dpjax.core import Environment, Learner, Outcome, full, no_privacy
 from dpjax.sweep import _compute, _halved, _put
 from tests.on_devices import SEEDS, plan_of
@@ -25,19 +26,20 @@ module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
 ROOT = Path(__file__).parent.parent
 
 
-def run_children(commands, limit):
+def run_children(commands, limit, variables=None):
     """Runs Python with these arguments at once, each in a process; none is left behind."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    variables = variables or [{}] * len(commands)
     children = [
         subprocess.Popen(
             [sys.executable, *map(str, command)],
             cwd=ROOT,
-            env=environment,
+            env={**environment, **own},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for command in commands
+        for command, own in zip(commands, variables, strict=True)
     ]
     end = time.monotonic() + limit
     try:
@@ -316,3 +318,39 @@ def test_results_wait_for_a_slow_reader():
     stream.close()
     time.sleep(0.1)
     assert len(begun) < 12
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_two_slurm_tasks_fill_one_store_and_a_later_run_finds_it_complete(tmp_path):
+    """examples/pod.py as the README's recipe starts it, with the variables that SLURM sets."""
+    path = tmp_path / "pod.zarr"
+    slurm = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_STEP_NODELIST": "127.0.0.1",
+        "SLURM_NTASKS": "2",
+        "JAX_COORDINATOR_PORT": str(free_port()),
+    }
+    command = ["examples/pod.py", "--store", path, "--seeds", 6]
+    tasks = [{**slurm, "SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(2)]
+    first, second = run_children([[*command, "--distributed"]] * 2, 120, tasks)
+    assert "5 points x 6 seeds on 2 devices" in first
+    assert "devices" not in second
+    written = times(path)
+    (alone,) = run_children([[*command, "--devices", 3]], 120)
+    assert "5 points x 6 seeds on 3 devices" in alone
+    assert times(path) == written
+
+    pod = example("pod")
+    plain = sweep(pod.game, pod.EPSILONS, 6, jr.key(0))
+    assert_same_bits(jax.tree.leaves(plain), jax.tree.leaves(store.read(path)))
+
+
+def times(folder):
+    """When each file of a folder was written."""
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
