@@ -5,10 +5,12 @@ import inspect
 import sys
 
 import jax
+import numpy as np
+from jax.sharding import Mesh
 
 from dpjax import environments, experiments, learners, mechanisms, store
 from dpjax.experiments import audits, losses
-from dpjax.experiments.sweeps import kept_in
+from dpjax.experiments.sweeps import kept_in, on_devices
 
 
 def main(arguments=None) -> int:
@@ -91,8 +93,9 @@ def _add_scale(command, stored) -> None:
     )
 
 
-def _prepare(options) -> None:
-    """Before the first computation of JAX: devices, and whether the store may be used."""
+def _prepare(options) -> Mesh | None:
+    """Before the first computation of JAX: the devices, and whether the store may be used."""
+    mesh = None
     if options.devices is not None:
         if options.devices < 1:
             raise ValueError(f"devices must be at least 1, got {options.devices}")
@@ -101,6 +104,7 @@ def _prepare(options) -> None:
             raise ValueError(
                 f"devices: {options.devices} were asked for, but there are {jax.device_count()}"
             )
+        mesh = Mesh(np.array(jax.devices()[: options.devices]), ("devices",))
     if options.store is None:
         if options.resume:
             raise ValueError("resume: there is nothing to go on with; say --store PATH")
@@ -108,6 +112,7 @@ def _prepare(options) -> None:
         raise ValueError(
             f"store: {options.store} is not empty; say --resume to go on with it, or name another"
         )
+    return mesh
 
 
 def _epsilons(text) -> tuple[float, ...]:
@@ -140,9 +145,8 @@ def _list(options) -> None:
 
 
 def _run(options) -> None:
-    _prepare(options)
-    print(
-        losses.run(
+    with on_devices(_prepare(options)):
+        text = losses.run(
             options.losses,
             options.learner,
             options.out,
@@ -152,7 +156,7 @@ def _run(options) -> None:
             seed=options.seed,
             store=options.store,
         )
-    )
+    print(text)
     print(f"\nWritten to {options.out}.")
 
 
@@ -165,10 +169,10 @@ def _audit(options) -> None:
 
 
 def _reproduce(options) -> None:
-    _prepare(options)
+    mesh = _prepare(options)
     paper = getattr(experiments, options.paper.replace("-", "_"))
     out = options.out or f"results/{options.paper}"
     sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
-    with kept_in(options.store):
+    with kept_in(options.store), on_devices(mesh):
         print(paper.reproduce(out, **sizes))
     print(f"\nWritten to {out}.")

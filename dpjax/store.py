@@ -182,8 +182,8 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
 
     lost = False
     while (found := _load(files)) is None:
-        strangers = sorted({*files.keys()} - {*_layout(new)})
-        if strangers:
+        present = {*files.keys()}
+        if strangers := present and sorted(present - {*_layout(new)}):
             raise ValueError(f"store: there is something else, {files.path(strangers[0])}")
         # Of several processes that create one store at the same time, one does; the others see
         # to it that what they have written besides is as that one has it.

@@ -105,10 +105,16 @@ def sweep(
 
 
 def _into_store(plan, url, progress) -> Result | None:
+    several = devices.processes(plan.mesh) > 1
+    # The first process makes the store; the others then find it.
+    if several and jax.process_index() > 0:
+        devices.wait_for_all(f"{url} is made")
     store, structure = open_store(
         url, plan.game, plan.points, plan.seeds, plan.key,
         play=plan.play, rounds=plan.rounds, block=plan.block,
     )  # fmt: skip
+    if several and jax.process_index() == 0:
+        devices.wait_for_all(f"{url} is made")
     plan = plan._replace(block=store.block)
     # Dealt before it is known what is missing: processes that look at different times agree.
     mine = set(devices.share(plan.mesh, plan.corners))
@@ -121,8 +127,8 @@ def _into_store(plan, url, progress) -> Result | None:
             for i, seed in enumerate(block.seeds[:: store.block[1]].tolist()):
                 part = slice(i * store.block[1], (i + 1) * store.block[1])
                 store.write(block.point, seed, jax.tree.map(lambda x, s=part: x[:, s], cells))
-    if devices.processes(plan.mesh) > 1:
-        devices.wait_for_all(f"sweep into {url}")
+    if several:
+        devices.wait_for_all(f"{url} is complete")
         return None
     return store.result(structure)
 

@@ -11,6 +11,7 @@ import xarray
 
 from dpjax import environments, experiments, learners, mechanisms, store
 from dpjax.cli import main
+from dpjax.experiments import sweeps
 from dpjax.experiments.output import output_folder
 from dpjax.experiments.sweeps import sweep
 
@@ -157,6 +158,24 @@ def test_reproduce_keeps_a_store_a_sweep_and_goes_on(capsys, tmp_path, monkeypat
     assert {*written} == {f"{kept}/002-game"}
     assert sweep(game, np.ones(2), 1, jax.random.key(0), progress=False).regret.shape == (2, 1, 8)
     assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
+
+
+def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path, monkeypatch):
+    """Of as many devices as are asked for; here there is one."""
+    meshes = []
+
+    def spied(*arguments, mesh=None, **options):
+        meshes.append(mesh)
+        return sweep_itself(*arguments, mesh=mesh, **options)
+
+    sweep_itself = sweeps._sweep
+    monkeypatch.setattr(sweeps, "_sweep", spied)
+    out = ["--out", str(tmp_path / "out")]
+    plain, meshed = call(capsys, *RUN, *out), call(capsys, *RUN, *out, "--devices", "1")
+    assert plain[:2] == meshed[:2] and plain[0] == 0
+    assert [mesh and mesh.size for mesh in meshes] == [None, 1]
+    call(capsys, *RUN, *out)
+    assert meshes[-1] is None
 
 
 def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):

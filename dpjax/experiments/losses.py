@@ -15,7 +15,7 @@ from dpjax import domains, environments, learners, plot, statistics
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.environments.table import check_losses
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
-from dpjax.sweep import sweep
+from dpjax.experiments.sweeps import sweep
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 

@@ -1,4 +1,4 @@
-"""The sweeps of an experiment, each kept in a store of its own if a caller asks for it."""
+"""The sweeps of an experiment: on which devices, and each in a store of its own, if asked for."""
 
 import re
 from contextlib import contextmanager
@@ -8,6 +8,7 @@ from itertools import count
 from dpjax.sweep import sweep as _sweep
 
 _STORES = ContextVar("stores", default=None)  # (folder or URL, numbers still to be given)
+_MESH = ContextVar("mesh", default=None)
 
 
 @contextmanager
@@ -24,8 +25,19 @@ def kept_in(folder):
         _STORES.reset(token)
 
 
+@contextmanager
+def on_devices(mesh):
+    """All sweeps of experiments within the block use a mesh; None is as without the block."""
+    token = _MESH.set(mesh)
+    try:
+        yield
+    finally:
+        _MESH.reset(token)
+
+
 def sweep(game, points, seeds, key, **options):
     """As :func:`dpjax.sweep`."""
+    options["mesh"] = _MESH.get()
     if stores := _STORES.get():
         folder, numbers = stores
         name = re.sub(r"[^\w.]+", "-", game.__name__)
