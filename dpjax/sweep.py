@@ -1,4 +1,7 @@
-"""Points x seeds as one compiled program, in chunks. With ``store``, all of devices and disk."""
+"""Points x seeds as one compiled program, in chunks.
+
+Only this module and :mod:`dpjax.store` know of devices and disks.
+"""
 
 import os
 from collections import Counter

@@ -458,22 +458,26 @@ def test_two_writers_end_with_the_same_bytes(undisturbed, tmp_path):
     assert tree(tmp_path / "store") == tree(undisturbed[0])
 
 
-def test_two_creators_with_other_blocks(tmp_path, monkeypatch, undisturbed):
-    """The slower one finds the store of the faster, puts it right, and goes by its blocks."""
+@pytest.mark.parametrize("other", ["blocks", "points"])
+def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
+    """The slower one finds the store of the faster, puts it right, and goes by it or is refused."""
     folder, write_layout = tmp_path / "store", store._write_layout
+    points = POINTS if other == "blocks" else {**POINTS, "epsilon": np.array([0.5, 3.0])}
 
     def overtaken(new, *, create=False):
         monkeypatch.setattr(store, "_write_layout", write_layout)
-        run(folder, 6, chunk=2)
+        run(folder, 8, chunk=2)
         return write_layout(new, create=create)
 
     monkeypatch.setattr(store, "_write_layout", overtaken)
-    result = run(folder, 8, chunk=6)
-    np.testing.assert_array_equal(result.regret, undisturbed[1].regret[:, :8])
-    assert (folder / "done" / "c" / "0" / "7").exists(), "blocks of one seed"
-    for consolidated in (True, False):
-        data = xarray.open_zarr(folder, chunks=None, consolidated=consolidated)
-        np.testing.assert_array_equal(data.regret, result.regret)
+    if other == "blocks":
+        run(folder, 8, points, chunk=6)
+    else:
+        with pytest.raises(ValueError, match="points: epsilon of point 1: inf there, 3.0 here"):
+            run(folder, 8, points, chunk=6)
+    run(tmp_path / "alone", 8)
+    assert tree(folder) == tree(tmp_path / "alone")
+    np.testing.assert_array_equal(store.read(folder).regret, undisturbed[1].regret[:, :8])
 
 
 @pytest.mark.parametrize("name", ["regret", "tally", "report_rejected", "done"])
