@@ -304,11 +304,20 @@ def hidden(table):
     return store._digest(jax.make_jaxpr(lambda t: jax.lax.cond(t > 0, look_up, look_up, t))(0))
 
 
-def test_a_digest_sees_arrays_within_programs_within_programs():
-    table = np.random.default_rng(0).random(5000)
-    assert hidden(table) == hidden(table.copy())
-    table[2500] += 1e-6
-    assert hidden(table) != hidden(np.random.default_rng(0).random(5000))
+@pytest.mark.parametrize("as_literals", [False, True])
+def test_a_digest_sees_arrays_within_programs_within_programs(as_literals):
+    """Which JAX keeps beside its programs, or, as an option that may become the rule, in them."""
+    option = "jax_use_simplified_jaxpr_constants"
+    before = getattr(jax.config, option)
+    jax.config.update(option, as_literals)
+    try:
+        table = np.random.default_rng(0).random(5000)
+        digest = hidden(table)
+        assert digest == hidden(table.copy())
+        table[2500] += 1e-6
+        assert digest != hidden(table)
+    finally:
+        jax.config.update(option, before)
 
 
 def test_points_are_not_added_to_a_store_of_one(tmp_path):
