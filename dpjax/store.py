@@ -162,7 +162,6 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
     """
     files = _Files(url)
     files.sweep_up()
-
     shapes = tuple(leaf.shape[1:] for leaf in jax.tree.leaves(points))
     program, structure = _trace(
         game, play, tuple(rounds.tolist()), jax.tree.structure(points), shapes, key.dtype
@@ -179,15 +178,13 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
     count = len(jax.tree.leaves(points)[0])
     new = Store(files, attributes, arrays, (count, seeds), block, count, seeds)
     new.arrays["done"] = ((), np.dtype(bool), False)
-
-    lost = False
     while (found := _load(files)) is None:
         present = {*files.keys()}
         if strangers := present and sorted(present - {*_layout(new)}):
             raise ValueError(f"store: there is something else, {files.path(strangers[0])}")
-        # Of several processes that create one store at the same time, one does; the others see
-        # to it that what they have written besides is as that one has it.
-        lost = not _write_layout(new, create=True)
+        if not _write_layout(new, create=True):
+            # Another process has created it meanwhile. What stands beside its root may be ours.
+            _write_layout(_load(files))
     _compare(found, new)
     shape = (max(found.shape[0], count), max(found.shape[1], seeds))
     grown = found._replace(shape=shape, points=count, seeds=seeds)
@@ -198,7 +195,7 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
                 "points can only be added to a store that was made with several"
             )
         grown = grown._replace(attributes=found.attributes | {"points": attributes["points"]})
-    if lost or shape != found.shape:
+    if shape != found.shape:
         _write_layout(grown)
     return grown, structure
 
@@ -248,7 +245,7 @@ def _name(function) -> str:
     # What a caller has renamed has a new __name__ and its old __qualname__.
     parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
     parts[-1] = getattr(function, "__name__", parts[-1])
-    return ".".join([function.__module__, *parts])
+    return ".".join(filter(None, [function.__module__, *parts]))
 
 
 @lru_cache(maxsize=128)

@@ -1,4 +1,7 @@
-"""Points x seeds as one compiled program, in blocks, on any number of devices and processes."""
+"""Points x seeds as one compiled program, in blocks, on any number of devices and processes.
+
+Only this module, :mod:`dpjax.devices` and :mod:`dpjax.store` know of devices and disks.
+"""
 
 import sys
 import time

@@ -11,7 +11,6 @@ import xarray
 
 from dpjax import environments, experiments, learners, mechanisms, store
 from dpjax.cli import main
-from dpjax.experiments import sweeps
 from dpjax.experiments.output import output_folder
 from dpjax.experiments.sweeps import sweep
 
@@ -160,22 +159,23 @@ def test_reproduce_keeps_a_store_a_sweep_and_goes_on(capsys, tmp_path, monkeypat
     assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
 
 
-def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path, monkeypatch):
-    """Of as many devices as are asked for; here there is one."""
-    meshes = []
-
-    def spied(*arguments, mesh=None, **options):
-        meshes.append(mesh)
-        return sweep_itself(*arguments, mesh=mesh, **options)
-
-    sweep_itself = sweeps._sweep
-    monkeypatch.setattr(sweeps, "_sweep", spied)
-    out = ["--out", str(tmp_path / "out")]
-    plain, meshed = call(capsys, *RUN, *out), call(capsys, *RUN, *out, "--devices", "1")
-    assert plain[:2] == meshed[:2] and plain[0] == 0
-    assert [mesh and mesh.size for mesh in meshes] == [None, 1]
-    call(capsys, *RUN, *out)
-    assert meshes[-1] is None
+def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
+    """In a process of its own: the number of devices is settled once. The output is the same."""
+    code = (
+        "import sys; from dpjax import cli; from dpjax.experiments import sweeps\n"
+        "sweep = sweeps._sweep\n"
+        "def spied(*arguments, mesh, **options):\n"
+        "    print(f'on {mesh.size} devices', file=sys.stderr)\n"
+        "    return sweep(*arguments, mesh=mesh, **options)\n"
+        "sweeps._sweep = spied\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    arguments = [*RUN, "--out", str(tmp_path)]
+    command = [sys.executable, "-c", code, *arguments, "--devices", "2"]
+    cwd = Path(__file__).parents[1]
+    found = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0 and "on 2 devices" in found.stderr, found.stderr
+    assert found.stdout == call(capsys, *arguments)[1]
 
 
 def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):

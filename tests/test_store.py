@@ -304,11 +304,21 @@ def hidden(table):
     return store._digest(jax.make_jaxpr(lambda t: jax.lax.cond(t > 0, look_up, look_up, t))(0))
 
 
-def test_a_digest_sees_arrays_within_programs_within_programs():
-    table = np.random.default_rng(0).random(5000)
-    assert hidden(table) == hidden(table.copy())
-    table[2500] += 1e-6
-    assert hidden(table) != hidden(np.random.default_rng(0).random(5000))
+@pytest.mark.parametrize("as_literals", [False, True])
+def test_a_digest_sees_arrays_within_programs_within_programs(as_literals):
+    """Which JAX keeps beside its programs, or, as an option that may become the rule, in them."""
+    option = "jax_use_simplified_jaxpr_constants"
+    before = getattr(jax.config, option)
+    jax.config.update(option, as_literals)
+    try:
+        table = np.random.default_rng(0).random(5000)
+        digest = hidden(table)
+        assert digest == hidden(table.copy())
+        other = table.copy()
+        other[2500] += 1e-6
+        assert digest != hidden(other)
+    finally:
+        jax.config.update(option, before)
 
 
 def test_points_are_not_added_to_a_store_of_one(tmp_path):
@@ -458,22 +468,26 @@ def test_two_writers_end_with_the_same_bytes(undisturbed, tmp_path):
     assert tree(tmp_path / "store") == tree(undisturbed[0])
 
 
-def test_two_creators_with_other_blocks(tmp_path, monkeypatch, undisturbed):
-    """The slower one finds the store of the faster, puts it right, and goes by its blocks."""
+@pytest.mark.parametrize("other", ["blocks", "points"])
+def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
+    """The slower one finds the store of the faster, puts it right, and goes by it or is refused."""
     folder, write_layout = tmp_path / "store", store._write_layout
+    points = POINTS if other == "blocks" else {**POINTS, "epsilon": np.array([0.5, 3.0])}
 
     def overtaken(new, *, create=False):
         monkeypatch.setattr(store, "_write_layout", write_layout)
-        run(folder, 6, chunk=2)
+        run(folder, 8, chunk=2)
         return write_layout(new, create=create)
 
     monkeypatch.setattr(store, "_write_layout", overtaken)
-    result = run(folder, 8, chunk=6)
-    np.testing.assert_array_equal(result.regret, undisturbed[1].regret[:, :8])
-    assert (folder / "done" / "c" / "0" / "7").exists(), "blocks of one seed"
-    for consolidated in (True, False):
-        data = xarray.open_zarr(folder, chunks=None, consolidated=consolidated)
-        np.testing.assert_array_equal(data.regret, result.regret)
+    if other == "blocks":
+        run(folder, 8, points, chunk=6)
+    else:
+        with pytest.raises(ValueError, match="points: epsilon of point 1: inf there, 3.0 here"):
+            run(folder, 8, points, chunk=6)
+    run(tmp_path / "alone", 8)
+    assert tree(folder) == tree(tmp_path / "alone")
+    np.testing.assert_array_equal(store.read(folder).regret, undisturbed[1].regret[:, :8])
 
 
 @pytest.mark.parametrize("name", ["regret", "tally", "report_rejected", "done"])
