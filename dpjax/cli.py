@@ -4,8 +4,13 @@ import argparse
 import inspect
 import sys
 
-from dpjax import environments, experiments, learners, mechanisms
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from dpjax import environments, experiments, learners, mechanisms, store
 from dpjax.experiments import audits, losses
+from dpjax.experiments.sweeps import kept_in, on_devices
 
 
 def main(arguments=None) -> int:
@@ -13,11 +18,13 @@ def main(arguments=None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"dpjax: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("dpjax: interrupted; nothing was written", file=sys.stderr)
+        kept = getattr(options, "store", None)
+        rest = f"what is finished is in {kept}: --resume goes on" if kept else "nothing was written"
+        print(f"dpjax: interrupted; {rest}", file=sys.stderr)
         return 130
     return 0
 
@@ -51,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
     run.add_argument("--seed", type=int, default=0, help="of the random key (default 0)")
     run.add_argument("--out", default="results/run", metavar="DIR", help="default results/run")
+    _add_scale(run, "a folder or URL for a Zarr store that keeps results chunk by chunk")
 
     reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
     reproduce.set_defaults(command=_reproduce)
@@ -58,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument("paper", choices=papers)
     reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
     reproduce.add_argument("--out", metavar="DIR", help="default results/PAPER")
+    _add_scale(
+        reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
+    )
 
     audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
     audit.set_defaults(command=_audit)
@@ -72,6 +83,36 @@ def _parser() -> argparse.ArgumentParser:
         "--out", default="results/audit", metavar="DIR", help="default results/audit"
     )
     return parser
+
+
+def _add_scale(command, stored) -> None:
+    command.add_argument("--store", metavar="PATH", help=stored)
+    command.add_argument("--resume", action="store_true", help="go on with what PATH has")
+    command.add_argument(
+        "--devices", type=int, metavar="N", help="share the work among N devices (or CPU cores)"
+    )
+
+
+def _prepare(options) -> Mesh | None:
+    """Before the first computation of JAX: the devices, and whether the store may be used."""
+    mesh = None
+    if options.devices is not None:
+        if options.devices < 1:
+            raise ValueError(f"devices must be at least 1, got {options.devices}")
+        jax.config.update("jax_num_cpu_devices", options.devices)
+        if jax.device_count() < options.devices:
+            raise ValueError(
+                f"devices: {options.devices} were asked for, but there are {jax.device_count()}"
+            )
+        mesh = Mesh(np.array(jax.devices()[: options.devices]), ("devices",))
+    if options.store is None:
+        if options.resume:
+            raise ValueError("resume: there is nothing to go on with; say --store PATH")
+    elif not options.resume and not store.is_empty(options.store):
+        raise ValueError(
+            f"store: {options.store} is not empty; say --resume to go on with it, or name another"
+        )
+    return mesh
 
 
 def _epsilons(text) -> tuple[float, ...]:
@@ -104,8 +145,8 @@ def _list(options) -> None:
 
 
 def _run(options) -> None:
-    print(
-        losses.run(
+    with on_devices(_prepare(options)):
+        text = losses.run(
             options.losses,
             options.learner,
             options.out,
@@ -113,8 +154,9 @@ def _run(options) -> None:
             seeds=options.seeds,
             horizon=options.horizon,
             seed=options.seed,
+            store=options.store,
         )
-    )
+    print(text)
     print(f"\nWritten to {options.out}.")
 
 
@@ -127,8 +169,10 @@ def _audit(options) -> None:
 
 
 def _reproduce(options) -> None:
+    mesh = _prepare(options)
     paper = getattr(experiments, options.paper.replace("-", "_"))
     out = options.out or f"results/{options.paper}"
     sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
-    print(paper.reproduce(out, **sizes))
+    with kept_in(options.store), on_devices(mesh):
+        print(paper.reproduce(out, **sizes))
     print(f"\nWritten to {out}.")

@@ -12,11 +12,14 @@ In shapes, ``K`` is the number of arms, ``T`` the horizon and ``d`` a dimension.
 counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is better.
 """
 
+import importlib
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Array = jax.Array
 
@@ -143,6 +146,82 @@ class Result(NamedTuple):
     regret: Any  # (n,) float32
     tally: Any  # the environment's account, summed over all rounds
     report: Any  # the learner's report at the end
+
+    def to_xarray(self, points=None, learner=None):
+        """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
+
+        Args:
+          points: those of the sweep; they become coordinates along ``point``, an array by itself
+            under the name "value".
+          learner: a name, for a coordinate ``learner``.
+
+        Returns:
+          A Dataset of regret, tally and report, the latter's fields as ``report_<field>``.
+
+        Raises:
+          ImportError: xarray is not installed.
+        """
+        xarray = optional("xarray")
+        swept = ("point", "seed")[: np.ndim(self.regret) - 1]
+        arrays = {"regret": ((*swept, "round"), np.asarray(self.regret))}
+        for prefix, tree in (("tally", self.tally), ("report", self.report)):
+            for name, leaf in zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True):
+                rest = leaf_axes(name, np.shape(leaf)[len(swept) :])
+                arrays[name] = ((*swept, *rest), np.asarray(leaf))
+        coordinates = {"round": np.asarray(self.rounds)}
+        for axis, length in zip(swept, np.shape(self.regret), strict=False):
+            coordinates[axis] = np.arange(length, dtype=np.int32)
+        for name, leaf in zip(leaf_names("", points), jax.tree.leaves(points), strict=True):
+            leaf = np.asarray(leaf, np.float32)  # as the sweep computed with it
+            name = coordinate_name(name, arrays)
+            coordinates[name] = (("point", *leaf_axes(name, leaf.shape[1:])), leaf)
+        if learner is not None:
+            coordinates["learner"] = learner
+        return xarray.Dataset(arrays, coordinates)
+
+    def to_netcdf(self, path, points=None, learner=None) -> None:
+        """Writes :meth:`to_xarray` as a NetCDF file."""
+        self.to_xarray(points, learner).to_netcdf(path)
+
+    def to_dataframe(self, points=None, learner=None):
+        """A long ``pandas.DataFrame`` of regret: columns point, seed, round and regret.
+
+        Points that are numbers get a column each, as does ``learner``.
+        """
+        return self.to_xarray(points, learner)["regret"].to_dataframe().reset_index()
+
+
+_AXES = ("point", "seed", "round", "learner", "done")
+
+
+def leaf_names(prefix, tree) -> list[str]:
+    """A name for each leaf of a pytree, from its place in it: "report_rejected"."""
+    names = []
+    for path, _ in jax.tree_util.tree_leaves_with_path(tree):
+        parts = [jax.tree_util.keystr((entry,), simple=True) for entry in path]
+        name = "_".join(part for part in (prefix, *parts) if part)
+        names.append(re.sub(r"\W", "_", name) or "value")
+    return names
+
+
+def leaf_axes(name, shape) -> list[str]:
+    """Names of the axes of a leaf that are its own."""
+    return [f"{name}_{axis}" for axis in range(len(shape))]
+
+
+def coordinate_name(name, arrays) -> str:
+    """Of a swept parameter, told apart from the axes and arrays of a Result."""
+    return f"point_{name}" if name in _AXES or name in arrays else name
+
+
+def optional(module):
+    """A module that is installed with ``dpjax[store]`` only."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(
+            f"{module} is not installed; pip install 'dpjax[store]' installs it"
+        ) from None
 
 
 def full(loss, action):

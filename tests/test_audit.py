@@ -322,7 +322,7 @@ def test_a_key_that_draws_twice_is_found_and_two_that_do_not_are_not():
 @pytest.mark.parametrize("unit", ["round", "entry"])
 @pytest.mark.parametrize("name", ["simplex", "ball"])
 def test_pairs_are_neighbours_within_the_set_and_reach_its_diameters(neighbours, unit, name):
-    losses = audits.DOMAINS[name].losses
+    losses = audits.domain_of(name).losses
     pairs = audit.pairs(jr.key(0), 8, losses, 64, neighbours=neighbours, unit=unit)
     change = np.asarray(pairs.losses - pairs.others)
     assert (np.any(change != 0.0, axis=2).sum(axis=1) <= 1).all()

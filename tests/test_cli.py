@@ -4,10 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
+import xarray
 
-from dpjax import environments, experiments, learners, mechanisms
+from dpjax import environments, experiments, learners, mechanisms, store
 from dpjax.cli import main
+from dpjax.experiments.output import output_folder
+from dpjax.experiments.sweeps import sweep
 
 DIAGNOSES = str(Path(__file__).parent / "data" / "diagnoses.csv")
 
@@ -91,6 +96,114 @@ def test_an_interrupted_run_leaves_nothing(capsys, tmp_path, monkeypatch):
     assert code == 130
     assert "nothing was written" in error
     assert not out.exists()
+
+
+RUN = [
+    "run", "--losses", DIAGNOSES, "--learner", "exp3_minibatch", "--epsilon", "1,inf",
+    "--seeds", "8", "--horizon", "64",
+]  # fmt: skip
+
+
+def test_run_keeps_a_store_and_goes_on_with_it(capsys, tmp_path, monkeypatch):
+    kept, out = str(tmp_path / "store"), ["--out", str(tmp_path / "out")]
+    code, printed, _ = call(capsys, *RUN, *out, "--store", kept)
+    assert code == 0
+    data = xarray.open_zarr(kept, chunks=None)
+    assert data.regret.shape == (2, 8, 64) and data.learner.item() == "exp3_minibatch"
+
+    code, _, error = call(capsys, *RUN, *out, "--store", kept)
+    assert code == 2 and error.count("\n") == 1
+    assert f"store: {kept} is not empty; say --resume" in error
+
+    monkeypatch.setattr(store.Store, "write", lambda *block: pytest.fail("computed again"))
+    code, again, _ = call(capsys, *RUN, *out, "--store", kept, "--resume")
+    assert (code, again) == (0, printed)
+
+    code, _, error = call(capsys, *RUN, *out, "--store", kept, "--resume", "--seed", "1")
+    assert code == 2 and "was made with another key" in error
+
+
+def game(epsilon):
+    return learners.dp_exp3_lap(8, 3, epsilon=epsilon), environments.bernoulli([0.1, 0.5, 0.5])
+
+
+def test_reproduce_keeps_a_store_a_sweep_and_goes_on(capsys, tmp_path, monkeypatch):
+    killed, written = [True], []
+
+    def reproduce(out, **sizes):
+        points, options = np.array([1.0, np.inf]), {"checkpoints": 2, "progress": False}
+        first = sweep(game, points, 4, jax.random.key(0), **options)
+        if killed.pop():
+            raise KeyboardInterrupt
+        second = sweep(game, points, 4, jax.random.key(1), **options)
+        return f"{first.regret.sum()} {second.regret.sum()}"
+
+    monkeypatch.setattr(experiments.tossou2017, "reproduce", reproduce)
+    write = store.Store.write
+
+    def counted(self, *block):
+        written.append(self.files.root)
+        write(self, *block)
+
+    monkeypatch.setattr(store.Store, "write", counted)
+    kept = str(tmp_path / "stores")
+    arguments = ["reproduce", "tossou2017", "--out", str(tmp_path / "out"), "--store", kept]
+    code, _, error = call(capsys, *arguments)
+    assert code == 130 and f"what is finished is in {kept}: --resume goes on" in error
+    assert {*written} == {f"{kept}/001-game"}
+    written.clear()
+    killed.append(False)
+    assert call(capsys, *arguments, "--resume")[0] == 0
+    assert {*written} == {f"{kept}/002-game"}
+    assert sweep(game, np.ones(2), 1, jax.random.key(0), progress=False).regret.shape == (2, 1, 8)
+    assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
+
+
+def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
+    """In a process of its own: the number of devices is settled once. The output is the same."""
+    code = (
+        "import sys; from dpjax import cli; from dpjax.experiments import sweeps\n"
+        "sweep = sweeps._sweep\n"
+        "def spied(*arguments, mesh, **options):\n"
+        "    print(f'on {mesh.size} devices', file=sys.stderr)\n"
+        "    return sweep(*arguments, mesh=mesh, **options)\n"
+        "sweeps._sweep = spied\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    arguments = [*RUN, "--out", str(tmp_path)]
+    command = [sys.executable, "-c", code, *arguments, "--devices", "2"]
+    cwd = Path(__file__).parents[1]
+    found = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0 and "on 2 devices" in found.stderr, found.stderr
+    assert found.stdout == call(capsys, *arguments)[1]
+
+
+def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):
+    out = ["--out", str(tmp_path / "out")]
+    for options, message in [
+        (["--resume"], "resume: there is nothing to go on with; say --store PATH"),
+        (["--devices", "0"], "devices must be at least 1, got 0"),
+    ]:
+        code, _, error = call(capsys, *RUN, *out, *options)
+        assert code == 2 and message in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_killed_run_left_in_its_folder_is_removed_by_the_next(tmp_path):
+    code = (
+        "import os, signal; from dpjax.experiments.output import output_folder\n"
+        f"with output_folder({str(tmp_path)!r}) as folder:\n"
+        "    (folder / 'half.csv').write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1])
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".unfinished-")
+    with output_folder(tmp_path), output_folder(tmp_path) as second:
+        assert not left.exists()
+        assert len(list(tmp_path.iterdir())) == 2, "of two that are running none is removed"
+        (second / "table.csv").write_text("whole")
+    assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]
 
 
 def test_as_a_process():

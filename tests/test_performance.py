@@ -12,7 +12,7 @@ from jax import random as jr
 from jax.extend.core import jaxprs_in_params
 
 from dpjax import domains, environments, learners, sweep
-from dpjax.sweep import cores
+from dpjax.devices import cores
 
 ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32
 MEANS = (0.45, 0.5, 0.5, 0.5)

@@ -12,13 +12,17 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_examples_run():
-    first, second = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+def test_the_python_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, second, third = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names = {}
     exec(first, names)
     assert names["result"].regret.shape == (3, 1000, 100)
     exec(second, names)
     assert names["private_result"].regret.shape == (3, 200, 100)
+    exec(third, names)
+    assert names["data"].regret.shape == (3, 400, 100) and names["data"].done.values.all()
+    np.testing.assert_array_equal(names["kept"].regret, names["data"].regret)
     for name in ("result", "private_result"):
         final = names[name].regret[:, :, -1].mean(axis=1)
         assert (np.diff(final) < 0).all()  # more privacy, more regret

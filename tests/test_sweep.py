@@ -1,5 +1,7 @@
 """Points x seeds: shapes, arguments, interruption. Bits and compilations: test_conformance."""
 
+import io
+import re
 import sys
 import time
 
@@ -37,11 +39,28 @@ def test_shapes_and_host_arrays():
     assert all(isinstance(x, np.ndarray) for x in (result.rounds, result.regret, result.tally))
 
 
-def test_progress_goes_over_chunks(capsys):
+def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
+    """A bar over chunks, with the speed and the time left; nothing in a file or a pipe."""
+
+    def shown(**arguments):
+        sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2, **arguments)
+        return capsys.readouterr().err
+
+    assert shown() == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    bar = shown().split("\r")[-1]
+    assert re.search(r"100%.*5/5 chunks \[\d\d:\d\d<\d\d:\d\d, [\d.e+]+ rounds x trials/s\]", bar)
+    assert shown(progress=False) == ""
+
+
+def test_progress_is_shown_in_a_notebook(monkeypatch):
+    """Where ipykernel stands in for the terminal; no widgets are needed."""
+    shown = []
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    stream.write = shown.append
+    monkeypatch.setattr(sys, "stderr", stream)
     sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2)
-    assert "chunk" in capsys.readouterr().err
-    sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2, progress=False)
-    assert capsys.readouterr().err == ""
+    assert "rounds x trials/s" in "".join(shown)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +97,9 @@ def test_an_error_within_a_chunk_is_raised(monkeypatch):
     done = []
 
     class Failing:
+        def memory_analysis(self):
+            return None
+
         def __call__(self, block, seeds, key):
             done.append(seeds)
             time.sleep(0.1)

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from dpjax import _check
 from dpjax.audit.pairs import check_neighbours
 from dpjax.batches import as_learner
-from dpjax.sweep import cores
+from dpjax.devices import cores
 
 # Runs of each sequence that find the statistic, and those that find the event.
 TRAINING, SELECTION = 2**14, 2**16

@@ -16,7 +16,7 @@ from jax import random as jr
 from dpjax import bounds, domains, environments, learners, mechanisms, plot, statistics
 from dpjax.combinators import arms_as_points
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
-from dpjax.sweep import sweep
+from dpjax.experiments.sweeps import sweep
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
@@ -130,6 +130,7 @@ def play(
             return make(horizon, domain, losses, epsilon), environment
         return ARM_LEARNERS[learner](horizon, dim, epsilon), arms_as_points(environment, dim)
 
+    game.__name__ = learner
     points = np.array([*epsilons, np.inf], np.float32)
     result = sweep(
         game, points, trials, jr.key(SEED), checkpoints=1, chunk=chunk, progress=progress

@@ -15,7 +15,7 @@ from jax import random as jr
 
 from dpjax import bounds, domains, environments, learners, plot, statistics
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
-from dpjax.sweep import sweep
+from dpjax.experiments.sweeps import sweep
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24
@@ -300,6 +300,7 @@ def play_adversaries(horizon, dim, trials, *, progress=True) -> list[dict]:
                     ball, kind, bias=1.0, period=max(horizon // 8, 1)
                 )
 
+            game.__name__ = name
             result = sweep(
                 game, np.array(epsilons, np.float32), trials, jr.key(SEED),
                 checkpoints=1, progress=progress,

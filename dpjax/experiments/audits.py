@@ -3,6 +3,7 @@
 import inspect
 import platform
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -14,8 +15,8 @@ from tqdm import tqdm
 from dpjax import audit, domains, learners, plot
 from dpjax.batches import as_learner
 from dpjax.core import value
+from dpjax.devices import cores
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
-from dpjax.sweep import cores
 
 HORIZON = 16
 # Learners that release nothing in so few rounds.
@@ -33,7 +34,7 @@ ROUNDING = 1e-4
 
 
 # Learners of points are audited on each of these.
-DOMAINS = {"simplex": domains.simplex(ARMS), "ball": domains.ball(ARMS)}
+DOMAINS = {"simplex": domains.simplex, "ball": domains.ball}
 
 
 class Subject(NamedTuple):
@@ -43,11 +44,17 @@ class Subject(NamedTuple):
     pairs: audit.Pair  # leading axes (count, T)
 
 
+@cache
+def domain_of(name):
+    """Made when it is asked for: a computation at import would settle jax's devices."""
+    return DOMAINS[name](ARMS)
+
+
 def build(name, domain, horizon, epsilon, **keywords):
     """The learner of that name, its sizes small, with those of the keywords that it takes."""
     sizes = {
-        "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "domain": DOMAINS.get(domain),
-        "delta": DELTA, "epsilon": epsilon,
+        "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "delta": DELTA, "epsilon": epsilon,
+        "domain": domain_of(domain) if domain else None,
     }  # fmt: skip
     factory = getattr(learners, name)
     positional, named = [], {}
@@ -77,7 +84,7 @@ def subject(name, domain, epsilon, *, count=PAIRS, **keywords) -> Subject:
         return Subject(learner, contextual_pairs(jr.key(SEED), horizon, count))
     losses = domains.box_losses(ARMS, *declared.loss_range)
     if domain:
-        losses = DOMAINS[domain].losses
+        losses = domain_of(domain).losses
     pairs = audit.pairs(
         jr.key(SEED), horizon, losses, count,
         neighbours=declared.neighbours, unit=declared.unit,

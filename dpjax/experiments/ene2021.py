@@ -18,9 +18,9 @@ from jax import random as jr
 from dpjax import domains, environments, learners, mechanisms, plot, statistics
 from dpjax.core import Learner, no_privacy, value
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
+from dpjax.experiments.sweeps import sweep
 from dpjax.learners.projection_free import printed_scale, smoothing_radius, step_size
 from dpjax.one_point import directions
-from dpjax.sweep import sweep
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 8
@@ -364,6 +364,7 @@ def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
                     domain, "iid", loss_set=domains.ball_losses(domain.dim), bias=BIAS
                 )
 
+            game.__name__ = name
             result = sweep(
                 game, np.array(epsilons), trials, jr.key(SEED), checkpoints=1, progress=progress
             )

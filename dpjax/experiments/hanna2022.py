@@ -15,8 +15,8 @@ from jax import random as jr
 from dpjax import bounds, designs, environments, learners, plot, statistics
 from dpjax.batches import simulate_batches
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
+from dpjax.experiments.sweeps import sweep
 from dpjax.simulate import simulate
-from dpjax.sweep import sweep
 
 HORIZON, QUICK_HORIZON = 10**8, 10**5
 TRIALS, QUICK_TRIALS = 400, 32
@@ -158,6 +158,7 @@ def _play(name, game, instance, epsilons, horizon, trials, play, progress) -> li
     def at(epsilon):
         return game(horizon, INSTANCES[instance], epsilon)
 
+    at.__name__ = name
     result = sweep(
         at, np.array(epsilons, np.float32), trials, jr.key(SEED),
         play=play, checkpoints=checkpoints(horizon), progress=progress,
@@ -223,6 +224,7 @@ def play_horizons(horizons, trials, *, progress=True) -> list[HorizonRun]:
                 learner = factory(horizon, instance.actions, point["epsilon"])
                 return learner, environments.bernoulli(point["means"], regret="pseudo")
 
+            game.__name__ = name
             result = sweep(
                 game, points, trials, jr.key(SEED),
                 play=simulate_batches, checkpoints=1, progress=progress,

@@ -15,7 +15,7 @@ from dpjax import domains, environments, learners, plot, statistics
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.environments.table import check_losses
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
-from dpjax.sweep import sweep
+from dpjax.experiments.sweeps import sweep
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 
@@ -141,7 +141,9 @@ class Summary(NamedTuple):
     switches: np.ndarray  # (P, seeds)
 
 
-def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, progress=True):
+def play(
+    losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, store=None, progress=True
+):
     """Plays a learner on a (T, K) table of losses, at several privacy levels.
 
     A learner of points plays on the simplex, and an arm is drawn from each of its points; a learner
@@ -155,6 +157,7 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
       seeds: number of seeds.
       horizon: rounds to play; by default all T.
       seed: of the PRNG key.
+      store: a folder or URL where results are kept chunk by chunk, as of :func:`dpjax.sweep`.
       progress: whether to show a progress bar.
 
     Returns:
@@ -201,8 +204,9 @@ def play(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, pro
             learner = factory(horizon, arms, **level)
         return learner, environment
 
+    game.__name__ = learner
     declared = [game(epsilon)[0].privacy for epsilon in epsilons]
-    result = sweep(game, np.array(epsilons), seeds, jr.key(seed), progress=progress)
+    result = sweep(game, np.array(epsilons), seeds, jr.key(seed), store=store, progress=progress)
     return Summary(
         learner, tuple(epsilons), declared, result.rounds, result.regret, result.tally.switches
     )
@@ -264,7 +268,7 @@ def figure(summary, title):
 
 def run(
     path, learner, out="results/run", *, epsilons=None, seeds=100, horizon=None, seed=0,
-    progress=True,
+    store=None, progress=True,
 ) -> str:  # fmt: skip
     """Plays a learner on the loss table of a file and writes what happened into ``out``.
 
@@ -283,7 +287,7 @@ def run(
     with output_folder(out) as folder:
         summary = play(
             losses, learner, epsilons=epsilons, seeds=seeds, horizon=horizon, seed=seed,
-            progress=progress,
+            store=store, progress=progress,
         )  # fmt: skip
         rows = table(summary)
         title = f"{learner} on {Path(path).name}: mean of {seeds} seeds, 95 % bands"

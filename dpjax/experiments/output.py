@@ -9,13 +9,18 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+from dpjax.store import is_left_behind, process_mark
+
+_SCRATCH = ".unfinished-"
+
 
 @contextmanager
 def output_folder(out):
     """A scratch folder whose files appear in ``out`` together, once the block has succeeded.
 
     Created at once, so that a folder that cannot be written to is refused before the work. After
-    an error nothing is left behind, and files that were there before are as they were.
+    an error nothing is left behind, and files that were there before are as they were. What a
+    process of this machine left behind that was killed is removed.
 
     Raises:
       OSError: the folder cannot be created or written to; the message names it.
@@ -24,7 +29,10 @@ def output_folder(out):
     missing = [folder for folder in [out, *out.parents] if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=out))
+        for left in out.glob(f"{_SCRATCH}*"):
+            if is_left_behind(left.name.removeprefix(_SCRATCH).rpartition("-")[0]):
+                shutil.rmtree(left, ignore_errors=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{process_mark()}-", dir=out))
     except OSError as error:
         raise OSError(f"out: cannot write to the folder {out}: {error.strerror}") from None
     try:

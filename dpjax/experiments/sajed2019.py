@@ -15,8 +15,8 @@ from jax import random as jr
 from dpjax import bounds, environments, learners, plot, statistics, stopping
 from dpjax.batches import simulate_batches
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
+from dpjax.experiments.sweeps import sweep
 from dpjax.simulate import simulate
-from dpjax.sweep import sweep
 
 HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64
@@ -102,6 +102,7 @@ def _play(name, factory, points, horizon, trials, play, rounds, progress) -> lis
         learner = factory(horizon, ARMS, **arguments)
         return learner, environments.bernoulli(point["means"], regret="pseudo")
 
+    game.__name__ = name
     swept = {
         "means": np.array([means(instance) for instance, _ in points], np.float32),
         "epsilon": np.array([epsilon for _, epsilon in points], np.float32),

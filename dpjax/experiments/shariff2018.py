@@ -14,7 +14,7 @@ from jax import random as jr
 
 from dpjax import bounds, environments, gram_sums, learners, plot, statistics
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
-from dpjax.sweep import sweep
+from dpjax.experiments.sweeps import sweep
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000
 TRIALS, QUICK_TRIALS = 8, 4

@@ -18,10 +18,10 @@ from jax import random as jr
 from dpjax import bounds, environments, plot, statistics
 from dpjax.combinators import count_switches
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
+from dpjax.experiments.sweeps import sweep
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
 from dpjax.learners.exp3 import default_delta, default_mixing
 from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
-from dpjax.sweep import sweep
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
 TRIALS, QUICK_TRIALS = 720, 120

@@ -6,15 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, full
+from dpjax.core import Array, Learner, add_compensated, full
 from dpjax.domains import fitting
 from dpjax.prefix_sums import prefix_sums
 
 
 class PrivateFtalState(NamedTuple):
     sums: Any  # of the private prefix sums
-    round: Array  # () float32, actions played
+    round: Array  # () int32, actions played
     point_sum: Array  # (d,) of the actions played
+    error: Array  # (d,) what rounding has added to it
     point: Array  # (d,) w_t
 
 
@@ -86,14 +87,16 @@ def private_ftal(
     def init(key):
         state, _ = sums.init(key)
         centre = jnp.asarray(domain.centre, jnp.float32)
-        one = jnp.ones((), jnp.float32)
-        return PrivateFtalState(state, one, centre, centre), centre
+        return PrivateFtalState(
+            state, jnp.ones((), jnp.int32), centre, jnp.zeros_like(centre), centre
+        ), centre
 
     def step(state, key, loss):
         inner, release = sums.step(state.sums, key, loss)
-        played = state.round
+        played = state.round.astype(jnp.float32)
         point = domain.project(state.point_sum / played - release / (curvature * played))
-        return PrivateFtalState(inner, played + 1.0, state.point_sum + point, point), point
+        point_sum, error = add_compensated(state.point_sum, state.error, point)
+        return PrivateFtalState(inner, state.round + 1, point_sum, error, point), point
 
     return Learner(
         init=init,

@@ -12,7 +12,7 @@ from dpjax.prefix_sums import PrefixSumsReport
 
 
 class PrivateGigaState(NamedTuple):
-    round: Array  # () float32, losses seen
+    round: Array  # () int32, losses seen
     point: Array  # (d,) the gradient method's own, which is never shown
     clipped: Array  # () int32
 
@@ -88,15 +88,15 @@ def private_giga(
 
     def init(key):
         del key  # the first action is the centre, and data-free
-        zero = jnp.zeros((), jnp.float32)
-        return PrivateGigaState(zero, centre, jnp.zeros((), jnp.int32)), centre
+        zero = jnp.zeros((), jnp.int32)
+        return PrivateGigaState(zero, centre, zero), centre
 
     def step(state, key, loss):
         inside = losses.clip(loss)
         outside = jnp.max(jnp.abs(inside - loss)) > tolerance
-        t = state.round + 1.0
+        t = state.round + 1
         gradient = inside + alpha * (state.point - centre)
-        rate = 1.0 / (alpha * t)
+        rate = 1.0 / (alpha * t.astype(jnp.float32))
         point = domain.project(state.point - rate * gradient)
         shown = domain.project(noise.gaussian(key, point, rate * size))
         return PrivateGigaState(t, point, state.clipped + outside.astype(jnp.int32)), shown

@@ -1,0 +1,78 @@
+"""What keeping results costs: sweeps with a store over the same sweeps without.
+
+    python benchmarks/store.py [FOLDER]
+
+At the default chunk: 4 points x 4096 seeds in blocks of 1024 trajectories, 100 checkpoints, of
+games of several lengths. Each sweep with a store makes a new one below FOLDER (by default the
+folder for temporary files), fills it, and reads all of it back. Sweeps with and without alternate,
+compiled before; the table has means over the pairs, and the mean of the ratio with its standard
+error, of wall time and of CPU time, which tells less of other work on the machine. The last but
+one column is a sweep that finds all of its results in the store.
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from dpjax import environments, learners, sweep
+
+HORIZONS = (256, 1024, 4096)
+PAIRS = 8
+POINTS = np.array([0.1, 1.0, 10.0, np.inf])
+SEEDS = 4096
+
+
+def timed(game, store):
+    """Seconds of wall and of CPU."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    sweep(game, POINTS, SEEDS, jax.random.key(0), store=store, progress=False)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def measure(horizon, folder):
+    """Seconds (PAIRS, without and with, wall and CPU), seconds to find all, bytes of a store."""
+
+    def game(epsilon):
+        learner = learners.dp_exp3_lap(horizon, 4, epsilon=epsilon)
+        return learner, environments.bernoulli([0.3, 0.6, 0.6, 0.6])
+
+    store = folder / "store"
+    times = []
+    for pair in range(-1, PAIRS):
+        shutil.rmtree(store, ignore_errors=True)
+        stores = (None, store) if pair % 2 else (store, None)
+        both = {kept: timed(game, kept) for kept in stores}
+        if pair >= 0:
+            times.append([both[None], both[store]])
+    found = timed(game, store)[0]
+    size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+    return np.array(times), found, size
+
+
+def main():
+    folder = Path(tempfile.mkdtemp(dir=sys.argv[1] if sys.argv[1:] else None))
+    print("| T | s without | s with | ratio of wall time | ratio of CPU time | s, all found | MB |")
+    print("|---|---|---|---|---|---|---|")
+    try:
+        for horizon in HORIZONS:
+            times, found, size = measure(horizon, folder)
+            ratios = times[:, 1] / times[:, 0]
+            error = ratios.std(axis=0, ddof=1) / PAIRS**0.5
+            shown = [f"{r:.3f} +- {e:.3f}" for r, e in zip(ratios.mean(axis=0), error, strict=True)]
+            without, kept = times[:, :, 0].mean(axis=0)
+            print(
+                f"| {horizon} | {without:.2f} | {kept:.2f} | {' | '.join(shown)} "
+                f"| {found:.2f} | {size / 1e6:.1f} |",
+                flush=True,
+            )
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

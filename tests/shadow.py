@@ -1,0 +1,165 @@
+"""Runs a float32 program in float64 arithmetic: beside itself, or by itself.
+
+Beside itself each float32 number of the program gets a shadow in float64. Draws, comparisons,
+indices and whatever else is discrete are the program's own, so the shadow takes the same path: the
+same actions are played and the same losses drawn. What the shadow shows at the end is then what
+rounding has done. By itself the program decides in float64 too.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Literal
+
+# Of these the shadow is the float32 result: draws and bits ...
+_DRAWN = {"bitcast_convert_type", "iota", "nextafter", "random_gamma"}
+# ... and, beside the program, whole numbers.
+_WHOLE = {"ceil", "floor", "rem", "round", "sign"}
+
+
+def shadowed(function, *arguments):
+    """(what the function returns, the same in float64): pytrees of NumPy arrays.
+
+    Leaves that are no floats are the same in both.
+    """
+    return _play(function, arguments, alone=False)
+
+
+def in_float64(function, *arguments):
+    """What the function returns where all its float32 arithmetic is done in float64."""
+    return _play(function, arguments, alone=True)[1]
+
+
+def _play(function, arguments, alone):
+    closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    structure = jax.tree.structure(shape)
+
+    def run(*flat):
+        pairs = [(leaf, _widened(leaf)) for leaf in flat]
+        if alone:
+            pairs = [(wide, wide) for _, wide in pairs]
+        return _run(closed.jaxpr, closed.consts, pairs, alone)
+
+    flat = jax.tree.leaves(arguments)
+    with jax.enable_x64(True):
+        pairs = jax.jit(run)(*flat)
+        return [
+            jax.tree.unflatten(structure, [np.asarray(pair[i]) for pair in pairs]) for i in (0, 1)
+        ]
+
+
+def _is_float(value) -> bool:
+    return np.dtype(jnp.float32) == value.dtype
+
+
+def _widened(value):
+    return lax.convert_element_type(value, jnp.float64) if _is_float(value) else value
+
+
+def _narrowed(value):
+    return lax.convert_element_type(value, jnp.float32) if value.dtype == np.float64 else value
+
+
+def _run(jaxpr, consts, arguments, alone) -> list:
+    """Evaluates a program on pairs (value, shadow); of what is no float both are the value.
+
+    Alone, the value is the shadow.
+    """
+    known = {}
+
+    def pair(value):
+        return _widened(value) if alone else value, _widened(value)
+
+    def read(atom):
+        if isinstance(atom, Literal):
+            return pair(np.asarray(atom.val, atom.aval.dtype))
+        return known[atom]
+
+    known.update(zip(jaxpr.constvars, map(pair, consts), strict=True))
+    known.update(zip(jaxpr.invars, arguments, strict=True))
+    for eqn in jaxpr.eqns:
+        outputs = _evaluate(eqn, [read(atom) for atom in eqn.invars], alone)
+        known.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _evaluate(eqn, inputs, alone) -> list:
+    name, params = eqn.primitive.name, eqn.params
+
+    def run(closed, pairs):
+        return _run(closed.jaxpr, closed.consts, pairs, alone)
+
+    if name == "while":
+        return _while(run, params, inputs)
+    if name == "scan":
+        return _scan(run, params, inputs)
+    if name == "cond":
+        (index, _), *operands = inputs
+        branches = [lambda pairs, b=branch: run(b, pairs) for branch in params["branches"]]
+        return lax.switch(index, branches, operands)
+    for field in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call"):
+        if field in params:
+            return run(params[field], inputs)
+
+    def bind(operands, **changes):
+        results = eqn.primitive.bind(*operands, **{**params, **changes})
+        return list(results) if eqn.primitive.multiple_results else [results]
+
+    values, shadows = ([pair[i] for pair in inputs] for i in (0, 1))
+    narrow = [_narrowed(value) for value in values]
+    to_float = any(aval.aval.dtype == np.float32 for aval in eqn.outvars)
+    from_float = any(a.dtype != b.dtype for a, b in zip(narrow, shadows, strict=True))
+    if name == "convert_element_type" and to_float:
+        own = bind(values)
+        wide = [lax.convert_element_type(shadows[0], jnp.float64)]
+    elif name in _DRAWN or not from_float:
+        own = bind(narrow)
+        wide = [_widened(result) for result in own]
+    elif name == "reduce_precision":
+        own, wide = bind(values), shadows
+    elif name == "sort" and not alone:
+        # The shadows go where their numbers go.
+        floats = [i for i, value in enumerate(values) if _is_float(value)]
+        both = bind([*values, *(shadows[i] for i in floats)])
+        moved = dict(zip(floats, both[len(values) :], strict=True))
+        own, wide = both[: len(values)], [moved.get(i, both[i]) for i in range(len(values))]
+    elif name in _WHOLE and not alone:
+        own = bind(values)
+        wide = [_widened(result) for result in own]
+    else:
+        own = bind(values) if not alone else None
+        double = {}
+        if params.get("preferred_element_type") is not None:
+            double["preferred_element_type"] = np.dtype(np.float64)
+        wide = bind(shadows, **double) if to_float or alone else own
+    if alone:
+        own = wide
+    return [
+        (value, shadow if out.aval.dtype == np.float32 else value)
+        for value, shadow, out in zip(own, wide, eqn.outvars, strict=True)
+    ]
+
+
+def _while(run, params, inputs) -> list:
+    ends = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    for_cond, for_body, carry = inputs[: ends[0]], inputs[ends[0] : ends[1]], inputs[ends[1] :]
+    return lax.while_loop(
+        lambda carry: run(params["cond_jaxpr"], [*for_cond, *carry])[0][0],
+        lambda carry: run(params["body_jaxpr"], [*for_body, *carry]),
+        carry,
+    )
+
+
+def _scan(run, params, inputs) -> list:
+    consts, carries = params["num_consts"], params["num_carry"]
+    shared, carry = inputs[:consts], inputs[consts : consts + carries]
+
+    def step(carry, x):
+        outputs = run(params["jaxpr"], [*shared, *carry, *x])
+        return outputs[:carries], outputs[carries:]
+
+    carry, ys = lax.scan(
+        step, carry, inputs[consts + carries :], length=params["length"], reverse=params["reverse"]
+    )
+    return [*carry, *ys]

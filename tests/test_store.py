@@ -1,0 +1,662 @@
+"""Stores: what is in them, resuming, growing, refusing; and faults, after each of which a resumed
+sweep ends with the same bytes as one that nothing disturbed."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray
+import zarr
+from jax import random as jr
+
+import dpjax
+from dpjax import batches, environments, learners, simulate, store
+from tests.stored import POINTS, SEEDS, dp_exp3_lap, run
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A complete store, and the Result of the sweep."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "store"
+    return folder, run(folder)
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """First point and first seed of each block as it is written."""
+    blocks, write = [], store.Store.write
+
+    def counting(self, point, seed, cells):
+        blocks.append((point, seed))
+        write(self, point, seed, cells)
+
+    monkeypatch.setattr(store.Store, "write", counting)
+    return blocks
+
+
+def tree(folder):
+    """All files of a folder with their bytes."""
+    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def finished(folder):
+    """The objects of finished blocks of a store of single seeds, with the time of writing."""
+    done = Path(folder) / "done" / "c" / "0"
+    if not done.exists():
+        return {}
+    seeds = [path.name for path in done.iterdir() if path.name.isdigit()]
+    found = (path for path in Path(folder).glob("*/c/0/*") if path.name in seeds)
+    files = [file for path in found for file in ([path] if path.is_file() else path.rglob("*"))]
+    assert len(seeds) == 0 or len(files) >= 6 * len(seeds), "regret, tally, 3 reports, done"
+    return {file: file.stat().st_mtime_ns for file in files if file.is_file()}
+
+
+def assert_same(one, other):
+    """Two Results with the same bits."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    for a, b in leaves:
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def remove(folder, seeds):
+    """Makes blocks of a store of single seeds as if they had never been computed."""
+    for path in Path(folder).glob("*/c/0/*"):
+        if path.name in map(str, seeds) and path.parts[-4] not in ("means",):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+# What is in a store
+
+
+def test_a_stored_sweep_is_the_sweep(undisturbed):
+    folder, result = undisturbed
+    assert_same(result, run())
+    assert_same(result, store.read(folder))
+    assert store.read(folder).report._fields == result.report._fields
+    assert store.read(folder).report.base._fields == result.report.base._fields
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+def test_xarray_reads_labelled_axes_and_parameters(undisturbed, consolidated):
+    folder, result = undisturbed
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = xarray.open_zarr(folder, chunks=None, consolidated=consolidated)
+    assert data.regret.dims == ("point", "seed", "round")
+    assert dict(data.sizes) == {"point": 2, "seed": 60, "round": 4, "tally_0": 3, "means_0": 3}
+    np.testing.assert_array_equal(data["round"], [64, 128, 192, 256])
+    np.testing.assert_array_equal(data.seed, np.arange(60))
+    np.testing.assert_array_equal(data.epsilon, POINTS["epsilon"].astype(np.float32))
+    np.testing.assert_array_equal(data.means, POINTS["means"].astype(np.float32))
+    assert data.learner.item() == "dp_exp3_lap"
+    assert {*data.coords} == {"point", "seed", "round", "epsilon", "means", "learner", "done"}
+    assert data.done.values.all()
+    np.testing.assert_array_equal(data.regret, result.regret)
+    np.testing.assert_array_equal(data.tally, result.tally)
+    np.testing.assert_array_equal(data.report_rejected, result.report.rejected)
+    assert data.attrs["horizon"] == 256
+    assert data.attrs["game"] == "tests.stored.dp_exp3_lap"
+    assert data.attrs["key"] == "threefry2x32 [0, 0]"
+
+
+def test_zarr_reads_the_same(undisturbed):
+    folder, result = undisturbed
+    group = zarr.open_group(folder, mode="r")
+    np.testing.assert_array_equal(group["regret"][...], result.regret)
+    assert group["report_rejected"].dtype == np.int32
+
+
+@pytest.mark.parametrize("url", ["memory://tests/store", "file://{}/store"])
+def test_fsspec_urls(url, tmp_path, undisturbed):
+    url = url.format(tmp_path)
+    small = run(url, seeds=3)
+    np.testing.assert_array_equal(small.regret, undisturbed[1].regret[:, :3])
+    grown = run(url, seeds=5)
+    np.testing.assert_array_equal(grown.regret, undisturbed[1].regret[:, :5])
+    data = xarray.open_zarr(url, chunks=None)
+    np.testing.assert_array_equal(data.regret, grown.regret)
+    assert_same(store.read(url), grown)
+
+
+def test_points_in_an_array_are_called_as_the_parameter_of_the_game(tmp_path):
+    def exp3(tau):
+        return learners.exp3_minibatch(8, 3, tau=tau), environments.bernoulli([0.1, 0.5, 0.5])
+
+    run(tmp_path / "store", 2, np.array([1.0, 3.0]), game=exp3)
+    data = xarray.open_zarr(tmp_path / "store", chunks=None)
+    np.testing.assert_array_equal(data.tau, [1.0, 3.0])
+    np.testing.assert_array_equal(data.report_rejected if "report_rejected" in data else 0, 0)
+
+
+# Resuming and growing
+
+
+def test_what_is_done_is_not_computed_again(undisturbed, written):
+    before = tree(undisturbed[0])
+    assert_same(run(undisturbed[0]), undisturbed[1])
+    assert_same(run(undisturbed[0], chunk=64), undisturbed[1])
+    assert written == [] and tree(undisturbed[0]) == before
+
+
+def test_fewer_seeds_or_points_are_read_from_a_larger_store(undisturbed, written):
+    few = run(undisturbed[0], seeds=7, points={k: v[:1] for k, v in POINTS.items()})
+    np.testing.assert_array_equal(few.regret, undisturbed[1].regret[:1, :7])
+    assert written == []
+
+
+@pytest.mark.parametrize("chunk", [2, 7, 1000])
+def test_only_what_is_missing_is_computed_whatever_the_chunk(undisturbed, written, tmp_path, chunk):
+    folder = tmp_path / "store"
+    shutil.copytree(undisturbed[0], folder)
+    missing = [0, 3, 4, 5, 17, 58, 59]
+    remove(folder, missing)
+    before = finished(folder)
+    data = xarray.open_zarr(folder, chunks=None)
+    np.testing.assert_array_equal(np.flatnonzero(~data.done.values[0]), missing)
+    assert np.isnan(data.regret.values[:, missing]).all()
+    assert np.isnan(data.report_rejected.values[:, missing]).all()
+    part = store.read(folder)
+    assert np.isnan(part.regret[:, missing]).all() and np.isnan(part.tally[:, missing]).all()
+    assert_same(run(folder, chunk=chunk), undisturbed[1])
+    assert sorted(written) == [(0, seed) for seed in missing]
+    assert tree(folder) == tree(undisturbed[0])
+    assert finished(folder).items() >= before.items(), "a finished block was written again"
+
+
+def test_more_seeds_compute_only_the_new_ones(undisturbed, written, tmp_path):
+    """Seeds that pad a last block are kept: they are there when the store grows."""
+    folder = tmp_path / "store"
+    run(folder, seeds=5, chunk=6)  # blocks of 3 seeds
+    assert sorted(written) == [(0, 0), (0, 3)]
+    before = tree(folder)
+    grown = run(folder, seeds=6, chunk=6)
+    assert len(written) == 2
+    np.testing.assert_array_equal(grown.regret, undisturbed[1].regret[:, :6])
+    assert_same(run(folder, chunk=64), undisturbed[1])
+    assert sorted(written[2:]) == [(0, seed) for seed in range(6, 60, 3)]
+    after = tree(folder)
+    assert all(after[name] == data for name, data in before.items() if "/c/0/" in name)
+    assert xarray.open_zarr(folder, chunks=None).sizes["seed"] == 60
+
+
+def test_more_points_compute_only_the_new_ones(written, tmp_path):
+    folder = tmp_path / "store"
+    points = {
+        "epsilon": np.array([0.5, np.inf, 1.0, 2.0, 0.1]),
+        "means": np.random.default_rng(0).random((5, 3)),
+    }
+    whole = run(points=points, seeds=4, chunk=4)
+    for count, new in [(2, [0]), (3, [2]), (5, [2, 4]), (5, [])]:
+        written.clear()
+        part = run(folder, 4, {k: v[:count] for k, v in points.items()})
+        np.testing.assert_array_equal(part.regret, whole.regret[:count])
+        assert sorted(written) == [(point, seed) for point in new for seed in range(4)]
+    data = xarray.open_zarr(folder, chunks=None)
+    np.testing.assert_array_equal(data.epsilon, points["epsilon"].astype(np.float32))
+    np.testing.assert_array_equal(data.regret, whole.regret)
+    assert data.done.values.all()
+
+
+def test_new_points_of_a_block_show_nothing_before_they_are_done(tmp_path, monkeypatch):
+    """A block of two points of which one is done: the other is a repetition, and not kept."""
+    folder = tmp_path / "store"
+    points = {k: np.concatenate([v, v]) for k, v in POINTS.items()}
+    run(folder, 2, {k: v[:2] for k, v in points.items()})
+    run(folder, 2, {k: v[:3] for k, v in points.items()})
+
+    def killed(self, point, seed, cells):
+        raise SystemExit
+
+    monkeypatch.setattr(store.Store, "write", killed)
+    with pytest.raises(SystemExit):
+        run(folder, 2, points)
+    data = xarray.open_zarr(folder, chunks=None)
+    np.testing.assert_array_equal(data.done, [[True] * 2] * 3 + [[False] * 2])
+    assert np.isnan(data.regret.values[3]).all() and np.isfinite(data.regret.values[:3]).all()
+
+
+# Refusing
+
+
+def of_another_game(point):
+    return learners.exp3(256, 3), environments.bernoulli(point["means"])
+
+
+def with_table(losses, jitted):
+    """Games with other losses are one and the same text as programs."""
+    table = jax.jit(lambda: jnp.asarray(losses)) if jitted else lambda: losses
+    return lambda point: (learners.exp3(8, 3), environments.table(table()))
+
+
+REFUSED = {
+    "key": ({"key": jr.key(1)}, ["key", "threefry2x32 [0, 0]", "threefry2x32 [0, 1]"]),
+    "horizon": ({"game": partial(dp_exp3_lap, horizon=128)}, ["horizon", "256", "128"]),
+    "checkpoints": ({"checkpoints": 2}, ["checkpoints", "[64, 128, 192, 256]", "[128, 256]"]),
+    "play": (
+        {"play": batches.simulate_batches, "game": lambda p: (
+            learners.exp3_minibatch(256, 3, tau=4.0),
+            environments.bernoulli(p["means"], regret="pseudo"),
+        )},
+        ["play", "dpjax.simulate.simulate", "dpjax.batches.simulate_batches"],
+    ),
+    "game": ({"game": of_another_game}, ["game", "dp_exp3_lap", "of_another_game"]),
+    "points": (
+        {"points": {**POINTS, "epsilon": np.array([0.5, 2.0])}},
+        ["points: epsilon of point 1", "inf", "2.0"],
+    ),
+    "names of points": (
+        {
+            "points": {"eps": POINTS["epsilon"], "means": POINTS["means"]},
+            "game": lambda p: dp_exp3_lap({"epsilon": p["eps"], "means": p["means"]}),
+        },
+        ["points", "epsilon, means", "eps, means"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", REFUSED)
+def test_a_store_of_another_sweep_is_refused_by_field_and_both_values(undisturbed, field):
+    options, words = REFUSED[field]
+    before = tree(undisturbed[0])
+    with pytest.raises(ValueError) as refused:
+        run(undisturbed[0], **options)
+    assert "was made with another" in str(refused.value)
+    assert all(word in str(refused.value) for word in words), refused.value
+    assert tree(undisturbed[0]) == before
+
+
+@pytest.mark.parametrize("module", [dpjax, jax])
+def test_a_store_of_another_version_is_refused(undisturbed, monkeypatch, module):
+    version = module.__version__
+    monkeypatch.setattr(module, "__version__", "9.9.9")
+    message = f"version of {module.__name__}: {version} there, 9.9.9 here"
+    with pytest.raises(ValueError, match=message):
+        run(undisturbed[0])
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_one_loss_of_a_table_makes_another_game(tmp_path, jitted):
+    losses = np.random.default_rng(0).random((8, 3)).astype(np.float32)
+    run(tmp_path / "store", 2, game=with_table(losses, jitted))
+    run(tmp_path / "store", 2, game=with_table(losses.copy(), jitted))
+    losses[7, 1] = np.nextafter(losses[7, 1], np.float32(1.0))
+    with pytest.raises(ValueError, match="another game"):
+        run(tmp_path / "store", 2, game=with_table(losses, jitted))
+
+
+def hidden(table):
+    look_up = jax.jit(lambda t: jnp.asarray(table)[t])
+    return store._digest(jax.make_jaxpr(lambda t: jax.lax.cond(t > 0, look_up, look_up, t))(0))
+
+
+@pytest.mark.parametrize("as_literals", [False, True])
+def test_a_digest_sees_arrays_within_programs_within_programs(as_literals):
+    """Which JAX keeps beside its programs, or, as an option that may become the rule, in them."""
+    option = "jax_use_simplified_jaxpr_constants"
+    before = getattr(jax.config, option)
+    jax.config.update(option, as_literals)
+    try:
+        table = np.random.default_rng(0).random(5000)
+        digest = hidden(table)
+        assert digest == hidden(table.copy())
+        other = table.copy()
+        other[2500] += 1e-6
+        assert digest != hidden(other)
+    finally:
+        jax.config.update(option, before)
+
+
+def test_points_are_not_added_to_a_store_of_one(tmp_path):
+    """XLA makes another program of one point, whose last bits may differ."""
+    run(tmp_path / "store", 2, {k: v[:1] for k, v in POINTS.items()})
+    with pytest.raises(ValueError, match="made with one point"):
+        run(tmp_path / "store", 2)
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("all of it")
+    with pytest.raises(ValueError, match=r"something else, .*thesis\.tex"):
+        run(tmp_path, 2)
+    with pytest.raises(ValueError, match=r"something else, .*thesis\.tex"):
+        run(tmp_path / "thesis.tex", 2)
+    assert tree(tmp_path) == {"thesis.tex": b"all of it"}
+    zarr.create_group(tmp_path / "group")
+    with pytest.raises(ValueError, match="not the store of a sweep"):
+        run(tmp_path / "group", 2)
+    with pytest.raises(ValueError, match="no store of a sweep"):
+        store.read(tmp_path / "nothing")
+    with pytest.raises(TypeError, match="store must be a path or an fsspec URL, got 3"):
+        run(3, 2)
+
+
+@pytest.mark.parametrize("module", ["zarr", "fsspec", "google_crc32c"])
+def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=f"{module} is not installed; pip install 'dpjax"):
+        run(tmp_path / "store", 2)
+
+
+# Faults
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_killed_between_any_two_objects(tmp_path, monkeypatch):
+    """Creating, computing, and growing: killed before each object in turn, then resumed.
+
+    At each of these moments xarray reads a store in which what is done is right.
+    """
+    write, left = store._Files.write, [0]
+
+    def dying(self, key, data, **options):
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        return write(self, key, data, **options)
+
+    plain, folder = run(seeds=3), tmp_path / "store"
+    for seeds in (2, 3):
+        run(tmp_path / "whole", seeds)
+        shutil.copytree(tmp_path / "whole", tmp_path / f"whole {seeds}")
+    monkeypatch.setattr(store._Files, "write", dying)
+    for seeds in (2, 3):
+        expected = tree(tmp_path / f"whole {seeds}")
+        for moment in range(100):
+            shutil.rmtree(folder, ignore_errors=True)
+            if seeds == 3:
+                shutil.copytree(tmp_path / "whole 2", folder)
+            left[0] = moment
+            try:
+                run(folder, seeds)
+            except Killed:
+                pass
+            else:
+                break
+            if (folder / "zarr.json").exists():
+                data = xarray.open_zarr(folder, chunks=None)
+                done = data.done.values
+                shown = plain.regret[:, : done.shape[1]]
+                np.testing.assert_array_equal(data.regret.values[done], shown[done])
+            left[0] = 10**6
+            run(folder, seeds)
+            assert tree(folder) == expected
+        assert moment > 10, "it was killed at many moments"
+
+
+def start(folder, cache):
+    """The sweep in a process of its own, which compiles once for all of them."""
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "PYTHONPATH": str(ROOT),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"from tests.stored import main; main({str(folder)!r})"],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    return process
+
+
+def wait_for(folder, seeds, process):
+    """Until so many blocks are done, or the process is."""
+    done = folder / "done" / "c" / "0"
+    while process.poll() is None and (not done.exists() or len(os.listdir(done)) < seeds):
+        time.sleep(0.0005)
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
+    """Killed over and over, each time a little further on, and never told that it would be."""
+    rng = np.random.default_rng(kills)
+    folder, hits = tmp_path / "store", 0
+    for blocks in np.sort(rng.integers(0, SEEDS, kills)):
+        process, before = start(folder, tmp_path / "cache"), finished(folder)
+        wait_for(folder, blocks, process)
+        time.sleep(rng.uniform(0.0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        hits += process.wait() == -signal.SIGKILL
+        process.communicate()
+        assert finished(folder).items() >= before.items(), "a finished block was written again"
+        if (folder / "zarr.json").exists():
+            part = xarray.open_zarr(folder, chunks=None)
+            done = part.done.values
+            np.testing.assert_array_equal(part.regret.values[done], undisturbed[1].regret[done])
+    assert hits >= kills // 2
+    before = finished(folder)
+    assert_same(run(folder), undisturbed[1])
+    assert finished(folder).items() >= before.items()
+    assert tree(folder) == tree(undisturbed[0]), "the same files, and none left half written"
+
+
+def test_ctrl_c(undisturbed, tmp_path):
+    process = start(tmp_path / "store", tmp_path / "cache")
+    wait_for(tmp_path / "store", 5, process)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode != 0 and "KeyboardInterrupt" in error
+    before = finished(tmp_path / "store")
+    assert len(before) > 0
+    assert_same(run(tmp_path / "store"), undisturbed[1])
+    assert finished(tmp_path / "store").items() >= before.items()
+    assert tree(tmp_path / "store") == tree(undisturbed[0])
+
+
+def test_two_writers_end_with_the_same_bytes(undisturbed, tmp_path):
+    processes = [start(tmp_path / "store", tmp_path / "cache") for _ in range(2)]
+    for process in processes:
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error
+    assert tree(tmp_path / "store") == tree(undisturbed[0])
+
+
+@pytest.mark.parametrize("other", ["blocks", "points"])
+def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
+    """The slower one finds the store of the faster, puts it right, and goes by it or is refused."""
+    folder, write_layout = tmp_path / "store", store._write_layout
+    points = POINTS if other == "blocks" else {**POINTS, "epsilon": np.array([0.5, 3.0])}
+
+    def overtaken(new, *, create=False):
+        monkeypatch.setattr(store, "_write_layout", write_layout)
+        run(folder, 8, chunk=2)
+        return write_layout(new, create=create)
+
+    monkeypatch.setattr(store, "_write_layout", overtaken)
+    if other == "blocks":
+        run(folder, 8, points, chunk=6)
+    else:
+        with pytest.raises(ValueError, match="points: epsilon of point 1: inf there, 3.0 here"):
+            run(folder, 8, points, chunk=6)
+    run(tmp_path / "alone", 8)
+    assert tree(folder) == tree(tmp_path / "alone")
+    np.testing.assert_array_equal(store.read(folder).regret, undisturbed[1].regret[:, :8])
+
+
+@pytest.mark.parametrize("name", ["regret", "tally", "report_rejected", "done"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "one bit"])
+def test_a_damaged_block_is_named_and_computed_again(undisturbed, written, tmp_path, name, damage):
+    folder = tmp_path / "store"
+    shutil.copytree(undisturbed[0], folder)
+    (file,) = (p for p in (folder / name / "c" / "0" / "9", folder / name / "c" / "0" / "9" / "0")
+               if p.is_file())  # fmt: skip
+    data = file.read_bytes()
+    flipped = bytes([data[0] ^ 1]) + data[1:]
+    file.write_bytes({"truncated": data[:-7], "empty": b"", "one bit": flipped}[damage])
+    with pytest.raises(ValueError, match=f"store: {file} is damaged"):
+        store.read(folder)
+    with pytest.warns(RuntimeWarning, match=f"{file} is damaged; its block is computed again"):
+        assert_same(run(folder), undisturbed[1])
+    assert written == [(0, 9)]
+    assert tree(folder) == tree(undisturbed[0])
+
+
+def test_a_damaged_root_is_named(undisturbed, tmp_path):
+    shutil.copytree(undisturbed[0], tmp_path / "store")
+    root = tmp_path / "store" / "zarr.json"
+    root.write_bytes(root.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=f"store: {root} is damaged"):
+        run(tmp_path / "store")
+
+
+def test_disk_full(undisturbed, written, tmp_path, monkeypatch):
+    """As the system reports it: a write fails half way."""
+    size = sum(map(len, tree(undisturbed[0]).values()))
+    folder, room, opened = tmp_path / "store", [size - 3000], open  # blocks are 6360 of it
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception):
+            self.file.close()
+
+        def write(self, data):
+            self.file.write(data[: room[0]])
+            room[0] -= len(data)
+            if room[0] < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store, "open", lambda *a: Full(opened(*a)), raising=False)
+    with pytest.raises(OSError, match=f"store: cannot write {folder}/.*: No space left on device"):
+        run(folder)
+    before = finished(folder)
+    assert 0 < len(before) < len(finished(undisturbed[0]))
+    assert not [name for name in tree(folder) if "partial" in name]
+    room[0] = 10**9
+    assert_same(run(folder), undisturbed[1])
+    assert finished(folder).items() >= before.items()
+    assert tree(folder) == tree(undisturbed[0])
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A function that (re)mounts a small file system with some options, and returns its folder."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = False
+
+    def mount(options):
+        nonlocal mounted
+        how = f"remount,{options}" if mounted else options
+        command = ["mount", "-t", "tmpfs", "-o", how, "tmpfs", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"no right to mount a file system: {done.stderr.strip()}")
+        mounted = True
+        return folder
+
+    if not shutil.which("mount") or not sys.platform.startswith("linux"):
+        pytest.skip("no tmpfs on this system")
+    yield mount
+    if mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_disk_full_on_a_small_file_system(undisturbed, disk):
+    folder = disk("size=400k") / "store"
+    with pytest.raises(OSError, match=f"store: cannot write {folder}/.*: No space left on device"):
+        run(folder)
+    before = finished(folder)
+    assert 0 < len(before) < len(finished(undisturbed[0]))
+    assert not [name for name in tree(folder) if "partial" in name]
+    disk("size=16m")
+    assert_same(run(folder), undisturbed[1])
+    assert finished(folder).items() >= before.items()
+    assert tree(folder) == tree(undisturbed[0])
+
+
+def test_read_only_file_system(undisturbed, disk):
+    """What is complete can be read; what is not is refused, and nothing is touched."""
+    folder = disk("size=16m")
+    shutil.copytree(undisturbed[0], folder / "complete")
+    shutil.copytree(undisturbed[0], folder / "part")
+    remove(folder / "part", [3])
+    disk("ro")
+    assert_same(run(folder / "complete"), undisturbed[1])
+    for name in ("part", "new"):
+        with pytest.raises(OSError, match=f"store: cannot write {folder}/{name}/.*: Read-only"):
+            run(folder / name)
+    disk("rw")
+    assert not (folder / "new").exists()
+    assert_same(run(folder / "part"), undisturbed[1])
+    assert tree(folder / "part") == tree(undisturbed[0])
+
+
+def test_a_place_that_cannot_be_written_to():
+    with pytest.raises(OSError, match="store: cannot write /dev/null/store/.*: Not a directory"):
+        run("/dev/null/store", 2)
+
+
+def test_what_killed_processes_left_is_removed_and_no_other(undisturbed, tmp_path):
+    folder = tmp_path / "store"
+    shutil.copytree(undisturbed[0], folder)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    machine = store.process_mark().rpartition("-")[0]
+    marks = [f"{machine}-{dead.pid}", store.process_mark(), "elsewhere-1"]
+    files = [folder / "regret" / "c" / f".0.0123.{mark}.partial" for mark in marks]
+    for file in files:
+        file.write_bytes(b"half")
+    run(folder)
+    assert [file.exists() for file in files] == [False, True, True]
+
+
+# Results
+
+
+def test_a_result_with_labels(undisturbed, tmp_path):
+    folder, result = undisturbed
+    data = result.to_xarray(POINTS, learner="dp_exp3_lap")
+    stored = xarray.open_zarr(folder, chunks=None).drop_vars("done").load()
+    assert data.drop_vars("learner").equals(stored.drop_vars("learner"))
+    assert data.learner.item() == stored.learner.item()
+    result.to_netcdf(tmp_path / "result.nc", POINTS, learner="dp_exp3_lap")
+    with xarray.open_dataset(tmp_path / "result.nc") as loaded:
+        assert loaded.equals(data)
+
+
+def test_a_result_as_a_long_table(undisturbed):
+    _, result = undisturbed
+    table = result.to_dataframe()
+    assert [*table.columns] == ["point", "seed", "round", "regret"]
+    assert len(table) == 2 * 60 * 4
+    row = table[(table.point == 1) & (table.seed == 17) & (table["round"] == 192)]
+    assert row.regret.item() == result.regret[1, 17, 2]
+    table = result.to_dataframe(POINTS, learner="dp_exp3_lap")
+    means = table[table["round"] == 256].groupby("epsilon").regret.mean()
+    np.testing.assert_allclose(means, result.regret[..., -1].mean(axis=1), rtol=1e-5)
+    assert {*table.learner} == {"dp_exp3_lap"}
+
+
+def test_one_trajectory_with_labels():
+    result = simulate(*dp_exp3_lap({k: v[0] for k, v in POINTS.items()}), jr.key(0), checkpoints=4)
+    data = result.to_xarray()
+    assert data.regret.dims == ("round",) and data.tally.dims == ("tally_0",)
+    assert [*result.to_dataframe().columns] == ["round", "regret"]
+
+
+def test_labels_without_xarray_are_refused_in_one_sentence(undisturbed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(ImportError, match="xarray is not installed; pip install 'dpjax"):
+        undisturbed[1].to_xarray()
