@@ -73,7 +73,7 @@ def sweep(
         the last one the horizon.
       chunk: upper limit on the trajectories that one core (or device) computes at once, which
         bounds the memory in use; by default 1024 on CPU and 65536 elsewhere, or as many as fit
-        into its memory. Two where there are several points, if 1 is asked for.
+        into its memory. At least two seeds, of two points where there are several.
       mesh: the devices to use, a :class:`jax.sharding.Mesh` of any axes. They may belong to several
         processes of ``jax.distributed``, each of which calls ``sweep`` with the same arguments and
         computes its share. A store is then required, which all of them see.
@@ -191,10 +191,10 @@ def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> _Plan:
     # The factories look at plain numbers and refuse bad ones; tracers pass unseen.
     games = [game(jax.tree.map(lambda leaf, i=i: leaf[i], points)) for i in range(count)]
     rounds = checkpoint_rounds(*games[0], checkpoints)
-    # Of an axis of length 1 the compiler makes another program, whose last bits may differ: of
-    # several points at least two are in a block.
+    # Of an axis of length 1 the compiler makes another program, whose last bits may differ: at
+    # least two seeds and, of several points, at least two of these are in a block.
     points_block = min(count, max(chunk, 2))
-    seeds_block = _block_size(seeds, max(1, chunk // points_block), _at_once(mesh))
+    seeds_block = max(2, _block_size(seeds, chunk // points_block, _at_once(mesh)))
     block = (points_block, seeds_block)
     return _Plan(game, play, key, points, count, seeds, rounds, chunk, block, mesh)
 
@@ -317,10 +317,10 @@ def _compute(plan, blocks):
 def _halved(size, count) -> tuple[int, int] | None:
     """The next smaller size of blocks; None after the smallest."""
     points, seeds = size
-    if seeds > 1:
+    if seeds > 2:
         return points, -(-seeds // 2)
     # As in a plan: of several points at least two.
-    return (max(2, -(-points // 2)), 1) if points > min(count, 2) else None
+    return (max(2, -(-points // 2)), seeds) if points > min(count, 2) else None
 
 
 def _program_of(plan, size, mesh):
@@ -391,7 +391,7 @@ def _number_of_points(points) -> int:
 
 def _block_size(seeds, limit, workers) -> int:
     """The largest block of at most ``limit`` seeds that gives each worker as many blocks."""
-    blocks = -(-seeds // limit)
+    blocks = -(-seeds // max(1, limit))
     blocks = min(-(-blocks // workers) * workers, seeds)
     return -(-seeds // blocks)
 

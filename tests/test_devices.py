@@ -252,7 +252,7 @@ def test_blocks_are_halved_along_seeds_first():
     while size is not None:
         sizes.append(size)
         size = _halved(size, 9)
-    assert sizes == [(7, 5), (7, 3), (7, 2), (7, 1), (4, 1), (2, 1)]
+    assert sizes == [(7, 5), (7, 3), (7, 2), (4, 2), (2, 2)]
     assert _halved((1, 2), 1) == (1, 1) and _halved((1, 1), 1) is None
 
 

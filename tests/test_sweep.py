@@ -49,7 +49,7 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     assert shown() == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     bar = shown().split("\r")[-1]
-    assert re.search(r"100%.*5/5 chunks \[\d\d:\d\d<\d\d:\d\d, [\d.e+]+ rounds x trials/s\]", bar)
+    assert re.search(r"100%.*3/3 chunks \[\d\d:\d\d<\d\d:\d\d, [\d.e+]+ rounds x trials/s\]", bar)
     assert shown(progress=False) == ""
 
 

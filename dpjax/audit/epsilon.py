@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from dpjax import _check
 from dpjax.audit.pairs import check_neighbours
+from dpjax.batch_last import batch_last
 from dpjax.batches import as_learner
 from dpjax.devices import cores
 
@@ -234,7 +235,7 @@ def epsilon(
     # One program serves both sequences.
     @jax.jit
     def scores(losses, keys):
-        return jax.vmap(lambda key: scored(play(learner, losses, key)))(keys)
+        return batch_last(lambda key: scored(play(learner, losses, key)), (True,))(keys)
 
     selection = [
         _collect(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
