@@ -21,6 +21,8 @@ from jax import lax
 from jax import random as jr
 from jax.extend.core import Literal
 
+from dpjax.interpret import scan_sizes
+
 
 def batch_last(function, batched):
     """``function`` mapped over the last axis of some of its arguments.
@@ -308,105 +310,21 @@ def _pad(eqn, operands, batch) -> list:
 
 
 _ELEMENTWISE = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "and",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bessel_i0e",
-    "bessel_i1e",
-    "bitcast_convert_type",
-    "cbrt",
-    "ceil",
-    "clamp",
-    "clz",
-    "convert_element_type",
-    "copy",
-    "copy_p",
-    "cos",
-    "cosh",
-    "digamma",
-    "div",
-    "eq",
-    "erf",
-    "erf_inv",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "ge",
-    "gt",
-    "igamma",
-    "igammac",
-    "integer_pow",
-    "is_finite",
-    "le",
-    "lgamma",
-    "log",
-    "log1p",
-    "logistic",
-    "lt",
-    "max",
-    "min",
-    "mul",
-    "ne",
-    "neg",
-    "nextafter",
-    "not",
-    "or",
-    "polygamma",
-    "population_count",
-    "pow",
-    "real",
-    "reduce_precision",
-    "regularized_incomplete_beta",
-    "rem",
-    "round",
-    "rsqrt",
-    "select_n",
-    "shift_left",
-    "shift_right_arithmetic",
-    "shift_right_logical",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "stop_gradient",
-    "sub",
-    "tan",
-    "tanh",
-    "xor",
-    "zeta",
-]
+    "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
+    "bessel_i0e", "bessel_i1e", "bitcast_convert_type", "cbrt", "ceil", "clamp", "clz",
+    "convert_element_type", "copy", "copy_p", "cos", "cosh", "digamma", "div", "eq", "erf",
+    "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "igamma", "igammac",
+    "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "nextafter", "not", "or", "polygamma", "population_count", "pow",
+    "real", "reduce_precision", "regularized_incomplete_beta", "rem", "round", "rsqrt",
+    "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin",
+    "sinh", "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "xor", "zeta",
+]  # fmt: skip
 _SAME_AXES = [
-    "argmax",
-    "argmin",
-    "concatenate",
-    "cumlogsumexp",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "reduce_and",
-    "reduce_max",
-    "reduce_min",
-    "reduce_or",
-    "reduce_prod",
-    "reduce_sum",
-    "reduce_xor",
-    "rev",
-    "sort",
-    "split",
-    "squeeze",
-    "stack",
-]
+    "argmax", "argmin", "concatenate", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum",
+    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
+    "reduce_xor", "rev", "sort", "split", "squeeze", "stack",
+]  # fmt: skip
 _SCATTERS = ("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul")
 # Where the operands are that say which elements are meant: a batch may differ in all but these.
 _INDEXED = {
@@ -611,7 +529,7 @@ def _select(index, cases) -> Lanes:
 
 def _scan(eqn, operands, batch) -> list:
     parameters = eqn.params
-    body, n, m = parameters["jaxpr"], parameters["num_consts"], parameters["num_carry"]
+    body, (n, m) = parameters["jaxpr"], scan_sizes(eqn)
     constants, start, rows = operands[:n], operands[n : n + m], operands[n + m :]
 
     def after(carry):
@@ -703,7 +621,7 @@ def _depends(closed, flags) -> list[bool]:
             each = [_depends(branch, inputs[1:]) for branch in parameters["branches"]]
             outputs = [any(column) for column in zip(*each, strict=True)]
         elif name == "scan":
-            n, m = parameters["num_consts"], parameters["num_carry"]
+            n, m = scan_sizes(eqn)
 
             def after(carry, eqn=eqn, inputs=inputs, n=n, m=m):
                 return _depends(eqn.params["jaxpr"], [*inputs[:n], *carry, *inputs[n + m :]])

@@ -31,6 +31,19 @@ def programs(eqn) -> list:
     return found
 
 
+def scan_sizes(eqn) -> tuple[int, int]:
+    """How many constants and how many carried values a scan has, whatever its parameters say.
+
+    They have the shapes of the body's; rows, that go in and come out, have an axis more.
+    """
+    body = eqn.params["jaxpr"]
+    pairs = zip(eqn.invars, body.in_avals, strict=True)
+    rows = sum(atom.aval.ndim > aval.ndim for atom, aval in pairs)
+    pairs = zip(eqn.outvars, body.out_avals, strict=True)
+    carried = sum(atom.aval.ndim == aval.ndim for atom, aval in pairs)
+    return len(eqn.invars) - carried - rows, carried
+
+
 def names(closed, *, loops=False) -> list[str]:
     """The names of a program's sites, in its order, each branch of a condition by itself."""
     found = []
@@ -87,7 +100,7 @@ def run(closed, arguments, visit: Callable, *, first=0, loops=False) -> tuple[li
             first += 1
         elif here and _entered(eqn, loops):
             enter = _ENTER[eqn.primitive.name]
-            outputs, found = enter(eqn.params, inputs, visit, first, loops)
+            outputs, found = enter(eqn, inputs, visit, first, loops)
             records += found
             first += here
         else:
@@ -97,13 +110,13 @@ def run(closed, arguments, visit: Callable, *, first=0, loops=False) -> tuple[li
     return [read(atom) for atom in closed.jaxpr.outvars], records
 
 
-def _jit(parameters, inputs, visit, first, loops):
-    return run(parameters["jaxpr"], inputs, visit, first=first, loops=loops)
+def _jit(eqn, inputs, visit, first, loops):
+    return run(eqn.params["jaxpr"], inputs, visit, first=first, loops=loops)
 
 
-def _cond(parameters, inputs, visit, first, loops):
+def _cond(eqn, inputs, visit, first, loops):
     index, *inputs = inputs
-    starts, branches = [], parameters["branches"]
+    starts, branches = [], eqn.params["branches"]
     for branch in branches:
         starts.append(first)
         first += count(branch, loops=loops)
@@ -134,9 +147,9 @@ def _zeros(leaf):
     return jnp.zeros(leaf.shape, leaf.dtype)
 
 
-def _while(parameters, inputs, visit, first, loops):
-    test, body = parameters["cond_jaxpr"], parameters["body_jaxpr"]
-    n, m = parameters["cond_nconsts"], parameters["body_nconsts"]
+def _while(eqn, inputs, visit, first, loops):
+    test, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     of_test, of_body, start = inputs[:n], inputs[n : n + m], inputs[n + m :]
     after = first + count(test, loops=loops)
 
@@ -149,8 +162,9 @@ def _while(parameters, inputs, visit, first, loops):
     return lax.while_loop(going, step, start), []
 
 
-def _scan(parameters, inputs, visit, first, loops):
-    n, m = parameters["num_consts"], parameters["num_carry"]
+def _scan(eqn, inputs, visit, first, loops):
+    parameters = eqn.params
+    n, m = scan_sizes(eqn)
     constants, start, rows = inputs[:n], inputs[n : n + m], inputs[n + m :]
 
     def step(carry, row):

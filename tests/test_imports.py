@@ -42,7 +42,7 @@ ALLOWED = {
     "learners": LEARNERS,
     "environments": {"core", "domains", "losses", "noise", "_check"},
     "simulate": {"core", "batches", "_check"},
-    "batch_last": set(),
+    "batch_last": {"interpret"},
     "devices": set(),
     "store": {"core", "__version__"},
     "sweep": {"core", "batch_last", "batches", "devices", "simulate", "store", "_check"},
