@@ -61,10 +61,10 @@ def child(options) -> None:
     plan = _plan(game, epsilons, options.trials, jax.random.key(0), simulate, 10, None, mesh)
     own = plan.blocks(devices.share(mesh, plan.corners))
     for _ in sys.stdin:
-        begin = time.perf_counter()
+        begin, busy = time.perf_counter(), time.process_time()
         for _ in _compute(plan, own):
             pass
-        print("seconds", time.perf_counter() - begin, flush=True)
+        print("seconds", time.perf_counter() - begin, time.process_time() - busy, flush=True)
 
 
 class Arrangement:
@@ -92,8 +92,8 @@ class Arrangement:
                 )
             )
 
-    def play(self) -> float:
-        """Seconds until the last of the processes is done."""
+    def play(self) -> tuple[float, float]:
+        """Seconds until the last of the processes is done, and of CPU time in all of them."""
         for process in self.children:
             process.stdin.write("go\n")
             process.stdin.flush()
@@ -101,11 +101,11 @@ class Arrangement:
         for process in self.children:
             for line in process.stdout:
                 if line.startswith("seconds"):
-                    times.append(float(line.split()[1]))
+                    times.append([float(word) for word in line.split()[1:]])
                     break
             else:
                 raise RuntimeError("a process ended early; its message is above")
-        return max(times)
+        return max(wall for wall, _ in times), sum(busy for _, busy in times)
 
     def end(self) -> None:
         for process in self.children:
@@ -138,8 +138,8 @@ def main() -> None:
     horizon, trials = (HORIZON // 16, TRIALS // 8) if options.quick else (HORIZON, TRIALS)
     kind = accelerator()
     print(f"load before: {os.getloadavg()[0]:.1f}; T = {horizon}, {trials} trials\n")
-    print("| workload | where | rounds x trials a second | over 1 core | range |")
-    print("|---|---|---|---|---|")
+    print("| workload | where | rounds x trials a second | over 1 core | range | CPU time |")
+    print("|---|---|---|---|---|---|")
     for workload in WORKLOADS:
         ready = {
             name: Arrangement(workload, horizon, trials, *how) for name, how in ARRANGEMENTS.items()
@@ -152,16 +152,19 @@ def main() -> None:
             times = {name: [] for name in ready}
             for _ in range(options.repeats):
                 for name, arrangement in ready.items():
-                    times[name].append(arrangement.play() / (16 if name == kind else 1))
+                    scale = 16 if name == kind else 1
+                    times[name].append([seconds / scale for seconds in arrangement.play()])
         finally:
             for arrangement in ready.values():
                 arrangement.end()
         for name, own in times.items():
-            ratios = [one / other for one, other in zip(times["1 core"], own, strict=True)]
-            rate = horizon * trials / min(own)
+            pairs = list(zip(times["1 core"], own, strict=True))
+            ratios = [one[0] / other[0] for one, other in pairs]
+            busy = statistics.median(other[1] / one[1] for one, other in pairs)
+            rate = horizon * trials / min(wall for wall, _ in own)
             print(
                 f"| {workload} | {name} | {rate:.3g} | {statistics.median(ratios):.2f} | "
-                f"{min(ratios):.2f} to {max(ratios):.2f} |",
+                f"{min(ratios):.2f} to {max(ratios):.2f} | {busy:.2f} |",
                 flush=True,
             )
     print(f"\nload after: {os.getloadavg()[0]:.1f}")

@@ -17,6 +17,7 @@ from dpjax import (
     privacy,
     statistics,
     stopping,
+    store,
 )
 from dpjax.batches import every_round, simulate_batches
 from dpjax.core import (
@@ -60,6 +61,7 @@ __all__ = [
     "simulate_batches",
     "statistics",
     "stopping",
+    "store",
     "sweep",
 ]
 __version__ = "0.1.0"

@@ -25,6 +25,7 @@ import socket
 import uuid
 import warnings
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 _FORMAT = "dpjax sweep 1"
 _COORDINATE_CHUNK = 1024
 _ROOT = "zarr.json"
+_READERS = 16  # threads; behind a URL an object takes long to come, however small
 
 
 class Damaged(ValueError):
@@ -61,7 +63,17 @@ class Store(NamedTuple):
         Reads every finished block, one at a time.
         """
         keys = set(self.files.keys())
-        return [corner for corner in self._corners() if not self._is_done(*corner, keys)]
+        corners = self._corners()
+        missing = []
+        with ThreadPoolExecutor(_READERS) as pool:
+            states = pool.map(lambda corner: self._is_done(*corner, keys), corners)
+            for corner, done in zip(corners, states, strict=True):
+                if isinstance(done, Damaged):
+                    message = f"{done}; its block is computed again"
+                    warnings.warn(message, RuntimeWarning, stacklevel=3)
+                if done is not True:
+                    missing.append(corner)
+        return missing
 
     def write(self, point, seed, cells) -> None:
         """Keeps a block; its ``done`` comes last.
@@ -84,25 +96,40 @@ class Store(NamedTuple):
             self.files.write(self._key(name, point, seed), _encode(block))
 
     def result(self, structure=None) -> Result:
-        """All that was asked for, read back; cells that are not done hold NaN or a fill value.
+        """All that was asked for, read back.
 
         Args:
-          structure: pytree like (regret, tally, report); by default named tuples, tuples and dicts
-            as they were when the store was made.
+          structure: pytree like (regret, tally, report). Then all must be done. By default named
+            tuples, tuples and dicts as they were when the store was made, with NaN or a fill value
+            in cells that are not done.
+
+        Raises:
+          ValueError: an object is damaged, or a cell is not done.
         """
         output = [
             np.full((self.points, self.seeds, *tail), fill, dtype)
             for tail, dtype, fill in self.arrays.values()
         ]
         keys = set(self.files.keys())
-        for point, seed in self._corners():
-            if not self._exists(point, seed, keys):
-                continue
-            *parts, done = (self._read(name, point, seed) for name in self.arrays)
-            for whole, part in zip(output[:-1], parts, strict=True):
-                region = whole[point : point + self.block[0], seed : seed + self.block[1]]
-                shown = done[: region.shape[0], : region.shape[1]]
-                region[shown] = part[: region.shape[0], : region.shape[1]][shown]
+
+        def place(corner):
+            if not self._exists(*corner, keys):
+                return
+            parts = [self._read(name, *corner) for name in self.arrays]
+            here = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
+            rows, columns = output[-1][here].shape
+            done = parts[-1][:rows, :columns]
+            for whole, part in zip(output, parts, strict=True):
+                whole[here][done] = part[:rows, :columns][done]
+
+        with ThreadPoolExecutor(_READERS) as pool:
+            list(pool.map(place, self._corners()))
+        if structure is not None and not output[-1].all():
+            point, seed = np.argwhere(~output[-1])[0]
+            raise ValueError(
+                f"store: seed {seed} of point {point} is gone from {self.files.url}: another "
+                "process, with fewer points, has written its block anew; run the sweep again"
+            )
         leaves = output[:-1]
         if structure is None:
             leaves = iter(leaves)
@@ -132,14 +159,13 @@ class Store(NamedTuple):
     def _exists(self, point, seed, keys) -> bool:
         return all(self._key(name, point, seed) in keys for name in self.arrays)
 
-    def _is_done(self, point, seed, keys) -> bool:
+    def _is_done(self, point, seed, keys) -> "bool | Damaged":
         if not self._exists(point, seed, keys):
             return False
         try:
             *_, done = (self._read(name, point, seed) for name in self.arrays)
         except Damaged as error:
-            warnings.warn(f"{error}; its block is computed again", RuntimeWarning, stacklevel=3)
-            return False
+            return error
         return bool(done[: self.points - point, : self.seeds - seed].all())
 
 

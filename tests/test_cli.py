@@ -189,6 +189,21 @@ def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_devices_as_a_process(tmp_path):
+    """Importing the command must not start JAX, which then could not be told."""
+    code = (
+        "import sys, jax; from dpjax.cli import main; "
+        "code = main(sys.argv[1:]); assert jax.device_count() == 2; sys.exit(code)"
+    )
+    arguments = [*RUN, "--devices", "2", "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "exp3_minibatch" in done.stdout
+
+
 def test_what_a_killed_run_left_in_its_folder_is_removed_by_the_next(tmp_path):
     code = (
         "import os, signal; from dpjax.experiments.output import output_folder\n"

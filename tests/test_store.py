@@ -468,6 +468,27 @@ def test_two_writers_end_with_the_same_bytes(undisturbed, tmp_path):
     assert tree(tmp_path / "store") == tree(undisturbed[0])
 
 
+def test_a_writer_that_undoes_the_points_of_another_is_noticed(tmp_path, monkeypatch):
+    """A process that knows three of four points writes the second block last."""
+    points = {k: np.concatenate([v, v[::-1]]) for k, v in POINTS.items()}
+    three = {k: v[:3] for k, v in points.items()}
+    result = store.Store.result
+
+    def overtaken(self, structure=None):
+        monkeypatch.setattr(store.Store, "result", result)
+        shutil.rmtree(tmp_path / "store" / "done" / "c" / "1")
+        run(tmp_path / "store", 2, three)
+        return result(self, structure)
+
+    run(tmp_path / "store", 2, three)
+    monkeypatch.setattr(store.Store, "result", overtaken)
+    with pytest.raises(ValueError, match="seed 0 of point 3 is gone .* run the sweep again"):
+        run(tmp_path / "store", 2, points)
+    np.testing.assert_array_equal(
+        run(tmp_path / "store", 2, points).regret, run(None, 2, points).regret
+    )
+
+
 @pytest.mark.parametrize("other", ["blocks", "points"])
 def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
     """The slower one finds the store of the faster, puts it right, and goes by it or is refused."""

@@ -210,7 +210,7 @@ def squared_norm(project, centre, radius) -> Regularizer:
     The argmin is the projection of centre - rate s / 2. D_R is at most radius^2; R is 2-strongly
     convex, so S = |l|^2 / 4.
     """
-    centre = jnp.asarray(centre, jnp.float32)
+    centre = np.asarray(centre, np.float32)  # of NumPy: sets are made before devices are chosen
     return Regularizer(
         argmin=lambda s, rate=1.0: project(centre - 0.5 * rate * s),
         range=float(radius) ** 2,
