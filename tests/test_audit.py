@@ -205,6 +205,7 @@ def test_every_mutant_of_every_learner_is_caught(name, domain):
     assert left == []
 
 
+@pytest.mark.slow
 def test_printed_scale_of_agarwal_and_singh_has_twice_its_epsilon_under_replacement():
     """On losses symmetric around 0, where a replaced loss moves by the diameter."""
     learner, pairs = subject("ftrl", "ball", calibration="printed")
@@ -364,6 +365,7 @@ def test_bad_input_is_named():
         audit.prefix_statistic(mechanism, "laplace", 1.0, 1.0, round=2)
 
 
+@pytest.mark.slow
 def test_the_table_of_audits(tmp_path):
     printed = audits.run(["hedge", "ucb1"], tmp_path, runs=1000, count=8, progress=False)
     assert "3 of 3 caught" in printed and "nothing declared" in printed

@@ -403,7 +403,14 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
         np.testing.assert_allclose(x, y, atol=tolerance, rtol=tolerance)
 
 
-@every_learner
+# By default one of each kind: prefix sums, bandits, batches, points, policies.
+KINDS = ["ftrl", "exp3", "successive_elimination", "projection_free", "linucb"]
+others = set(learners.__all__) - set(KINDS)
+
+
+@pytest.mark.parametrize(
+    "name", [*KINDS, *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(others))]
+)
 def test_learns_an_easy_instance(name):
     """Mean regret over 32 trials is below half of uniform play's, by 4 standard errors.
 

@@ -57,6 +57,7 @@ def test_a_changed_round_changes_its_own_epoch_only():
     assert differs[0] == 20 and differs[-1] >= 90
 
 
+@pytest.mark.slow
 def test_it_learns_without_knowing_the_horizon():
     """Regret on the ball at most 2^0.75 / (2^0.75 - 1) = 2.5 times that with the horizon known,
     and below half of what the centre loses; 32 trials at epsilon = inf."""

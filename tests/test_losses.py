@@ -152,6 +152,7 @@ def test_regret_on_the_real_table_is_regret_against_the_best_rule():
     assert abs(noisy.mean() - uniform) < 4 * error
 
 
+@pytest.mark.slow
 def test_learners_of_points_play_arms_drawn_from_them():
     """FTRL and FTPL on a table: arms, regret against the best column, and delta = T^-2."""
     table = losses.read_losses(DIAGNOSES).losses[:64]

@@ -129,9 +129,9 @@ def blocks_of_a_round(learner, environment) -> int:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        # Two keys, K losses and one number to choose the arm by. A draw for all arms of which one
-        # is seen is what is left to save.
-        ("exp3", 2 + ARMS + 1),
+        # Two keys, the loss of the arm in play (a word of a key of its own, whatever the number of
+        # arms) and one number to choose the next by.
+        ("exp3", 2 + 1 + 1),
         # Two keys and N draws of noise; the losses are given.
         ("ftrl", 2 + EXPERTS),
     ],
@@ -164,11 +164,24 @@ def test_logarithms_and_exponentials_of_a_round(programs, name, a_round):
 
 @pytest.mark.parametrize("name", GAMES)
 def test_no_gather_and_no_scatter(programs, name):
-    # The batch-last engine can ask for more: the tree's slot is then written by one
-    # dynamic-update-slice for all trials, in place of a select over all levels.
     found = operations(programs[name])
     assert found["while"]
     assert not {"gather", "scatter", "sort"} & set(found)
+
+
+def test_a_round_of_the_tree_writes_one_row(programs):
+    """For all trials at once, in place: rounds neither select over the levels nor copy the walk."""
+    levels = (HORIZON - 1).bit_length() + 1
+    walk = re.escape(f"f32[{levels},{EXPERTS},{SEEDS}]")
+    made = re.findall(rf" = {walk}\S* ([a-z\-]+)\(", programs["ftrl"].as_text())
+    assert "dynamic-update-slice" in made
+    assert not {"copy", "select"} & set(made)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_draws_are_not_repeated(programs, name):
+    """XLA repeats what it fuses; each draw is in a condition, into which it does not look."""
+    assert operations(programs[name])["conditional"] >= 1
 
 
 @pytest.mark.parametrize("name", GAMES)

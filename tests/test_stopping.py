@@ -69,6 +69,7 @@ def test_a_stream_of_mean_0_is_hardly_ever_stopped():
     assert stop_times(0.0, epsilon=1.0).stopped.mean() < 0.05
 
 
+@pytest.mark.slow
 def test_asking_at_powers_of_two_does_not_cost_a_factor_of_two():
     """At most the next power of two, and a smaller union bound: 64 trials each."""
     rare = stop_times(0.3, epsilon=1.0, keys=KEYS[:64]).rounds

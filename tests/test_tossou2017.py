@@ -42,6 +42,7 @@ def test_levels_at_the_papers_horizon():
     assert levels.taus == (34, 150, 690)
 
 
+@pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     assert sorted(file.name for file in out.iterdir()) == [
@@ -68,6 +69,7 @@ def test_files_and_their_rows(reproduced):
         assert row["adversary"] in printed
 
 
+@pytest.mark.slow
 def test_both_private_algorithms_are_compared_at_one_accounted_level(reproduced):
     rows = read_rows(reproduced[0] / "tossou2017.csv")
     for adversary in tossou2017.ADVERSARIES:
@@ -79,6 +81,7 @@ def test_both_private_algorithms_are_compared_at_one_accounted_level(reproduced)
         assert float(tau["printed_epsilon"]) > 8 * float(tau["epsilon"])
 
 
+@pytest.mark.slow
 def test_table_agrees_with_the_estimators_of_the_curves(reproduced):
     """The last point of every curve is the regret of the table."""
     rows = read_rows(reproduced[0] / "tossou2017.csv")
@@ -87,6 +90,7 @@ def test_table_agrees_with_the_estimators_of_the_curves(reproduced):
     assert final == [row["regret"] for row in rows]
 
 
+@pytest.mark.slow
 def test_what_the_paper_states_where_it_is_plainest(reproduced):
     """Deterministic: DP-EXP3-Lap near EXP3, EXP3_tau behind. Switching cost: the reverse."""
     rows = read_rows(reproduced[0] / "tossou2017.csv")
@@ -103,6 +107,7 @@ def test_what_the_paper_states_where_it_is_plainest(reproduced):
     assert 2 * tau[0] < min(exp3[0], lap[0]) - 4 * max(exp3[1], lap[1])
 
 
+@pytest.mark.slow
 def test_epsilon_243_is_said_to_be_no_privacy_on_the_figure():
     """The words of the sixth panel, and labels of both models in the legend."""
     runs = tossou2017.play("deterministic", horizon=64, trials=24, progress=False)
@@ -127,6 +132,7 @@ def test_the_sentence_on_the_corollary_follows_the_numbers():
     assert "held" in tossou2017.corollary_sentence([{**row, "mean": 300.0}])
 
 
+@pytest.mark.slow
 def test_policy_regret_grows_with_memory_and_stays_below_the_bound(reproduced):
     rows = read_rows(reproduced[0] / "tossou2017_memory.csv")
     mine = [row for row in rows if row["learner"] == "EXP3_tau"]

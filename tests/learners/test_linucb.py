@@ -261,6 +261,7 @@ def final_regret(horizon=2**12, seeds=32, **changed):
     return swept
 
 
+@pytest.mark.slow
 def test_tight_constants_have_several_times_less_regret_at_the_same_level():
     """Where uniform play has 0.83 a round."""
     printed = final_regret(calibration="printed", norm_bound="paper").regret[:, :, -1]
