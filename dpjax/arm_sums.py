@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
-from dpjax import _check
+from dpjax import _check, noise
 from dpjax.core import Array, Privacy, add_losses
 
 
@@ -56,7 +55,7 @@ def posterior_draws(key, losses, gains):
     A Beta variable is a Gamma variable over the sum of two; one call for both is cheaper, and the
     logarithm keeps what lies close to 0 or 1 apart.
     """
-    one, other = jax.random.loggamma(key, jnp.stack([losses, gains]) + 1.0)
+    one, other = noise.log_gamma(key, jnp.stack([losses, gains]) + 1.0)
     return one - other
 
 

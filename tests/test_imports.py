@@ -25,7 +25,7 @@ ALLOWED = {
     "bounds": {"core", "designs", "_check"},
     "plot": {"core", "_check"},
     "mechanisms": {"core", "noise", "_check"},
-    "arm_sums": {"core", "_check"},
+    "arm_sums": {"core", "noise", "_check"},
     "barriers": {"core", "_check"},
     "designs": {"core", "_check"},
     "divergences": {"core", "_check"},
