@@ -253,7 +253,7 @@ def test_blocks_are_halved_along_seeds_first():
         sizes.append(size)
         size = _halved(size, 9)
     assert sizes == [(7, 5), (7, 3), (7, 2), (4, 2), (2, 2)]
-    assert _halved((1, 2), 1) == (1, 1) and _halved((1, 1), 1) is None
+    assert _halved((1, 3), 1) == (1, 2) and _halved((1, 2), 1) is None
 
 
 def test_the_chunk_fits_into_memory(monkeypatch):

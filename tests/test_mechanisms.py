@@ -272,7 +272,11 @@ def test_the_test_of_rows_has_power():
             check_rows(rows, expected, True)
 
 
-@pytest.mark.parametrize("name", FOLDED)
+# The tree by default: it is what learners use unless told otherwise.
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "tree" else pytest.param(name, marks=pytest.mark.slow) for name in FOLDED],
+)
 def test_path_draws_what_the_stream_draws(name):
     """Row t of path(key) is what step(fold_in(key, t)) adds, to a few units in the last place."""
     released, path = lanes(name)(keys(1), scales(1.0), ZEROS)

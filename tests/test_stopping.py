@@ -54,7 +54,10 @@ def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, mo
     assert float(stopped.mean) == pytest.approx(values[:first].mean(), rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, np.inf])
+@pytest.mark.parametrize(
+    "epsilon",
+    [pytest.param(0.1, marks=pytest.mark.slow), 1.0, pytest.param(np.inf, marks=pytest.mark.slow)],
+)
 def test_the_mean_is_known_to_the_asked_accuracy(epsilon):
     """Failure 0.05 is asked for; the union bound is far from tight, so that none fails."""
     stopped = stop_times(0.2, epsilon=epsilon)

@@ -92,6 +92,7 @@ def one_shot_regrets(name, scale, levels, trials):
     return np.asarray(suffered) - float(total @ DOMAINS[name].minimizer(total))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOMAINS)
 def test_expected_regret_is_that_of_noise_drawn_once(name):
     """The paper's key lemma, with one law over the rounds: two means of 20 000 trials each.

@@ -227,6 +227,7 @@ def answer_by_randomized_response(learner, epsilon):
     )
 
 
+@pytest.mark.slow
 def test_standard_privacy_costs_linear_regret():
     """Claim 13: at least T / 4 for epsilon < ln 2, here even without noise on what is learned."""
     epsilon, horizon, early = 0.69, 2**14, 2**11

@@ -461,6 +461,7 @@ def test_the_certificate_bounds_the_distance(name):
 # --- learning ---
 
 
+@pytest.mark.slow
 def test_single_change_learns_where_the_printed_noise_does_not():
     """T = 4096 on the ball, n = 5, Gaussian noise at epsilon = 1: below 0.6 of what the centre
     loses, against about as much as it does. 32 trials."""
