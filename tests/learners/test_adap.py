@@ -44,7 +44,7 @@ def bound_by_hand(name, mean, samples, t, epsilon, alpha):
 
 
 @every_learner
-@pytest.mark.parametrize("epsilon", [0.5, 20.0, np.inf])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 20.0, np.inf])
 def test_games_by_hand(name, epsilon):
     """Each episode goes to an arm of the smallest index, and its mean is of that episode alone."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
@@ -97,6 +97,7 @@ def released_twice(learner):
     return learner._replace(init=init, step=step, report=lambda state: ())
 
 
+@pytest.mark.slow
 @every_learner
 @pytest.mark.parametrize("wrap", [lambda learner: learner, released_twice])
 def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
@@ -212,6 +213,7 @@ def test_smallest_is_uniform_among_the_ties():
 # --- regret ---
 
 
+@pytest.mark.slow
 def test_round_by_round_and_by_batches_agree_in_law():
     """Kolmogorov-Smirnov on the final regret; another epsilon is told apart."""
 

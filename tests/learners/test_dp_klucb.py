@@ -63,7 +63,10 @@ def index_by_hand(name, means, pulls, t, epsilon):
 
 
 @every_learner
-@pytest.mark.parametrize(("epsilon", "ratio"), [(0.3, 1.5), (2.0, 2.0), (np.inf, 1.5)])
+@pytest.mark.parametrize(
+    ("epsilon", "ratio"),
+    [pytest.param(0.3, 1.5, marks=pytest.mark.slow), (2.0, 2.0), (np.inf, 1.5)],
+)
 def test_games_by_hand(name, epsilon, ratio):
     """Batches go to an arm of the smallest index and take n to ceil(ratio n); sums add up."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
@@ -116,6 +119,7 @@ def released_twice(learner):
     return learner._replace(init=init, step=step, report=lambda state: ())
 
 
+@pytest.mark.slow
 @every_learner
 @pytest.mark.parametrize("wrap", [lambda learner: learner, released_twice])
 def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):

@@ -29,7 +29,7 @@ def unit_noise(monkeypatch):
 
 
 @pytest.mark.parametrize("split", ["parallel", "paper"])
-@pytest.mark.parametrize("epsilon", [2.0, 400.0, np.inf])
+@pytest.mark.parametrize("epsilon", [2.0, pytest.param(400.0, marks=pytest.mark.slow), np.inf])
 def test_games_by_hand(split, epsilon, unit_noise):
     """L~ / n - sqrt(2 ln t / n) - Gamma / n in round t, the smallest plays.
 

@@ -140,6 +140,7 @@ def released_values(states):
     return renewed, states.log.value
 
 
+@pytest.mark.slow
 @every_learner
 def test_each_loss_enters_one_release_with_sensitivity_one(name):
     """Each round's loss is replaced in turn, releases being fixed: one sum changes, by 1."""

@@ -286,6 +286,7 @@ def reusing(learner):
     return learner._replace(init=init, step=step, report=lambda state: ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(wrap, small_radii):
     """Each round's loss is replaced in turn, releases being fixed: one of the sums changes, by 1.

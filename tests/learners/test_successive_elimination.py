@@ -188,6 +188,7 @@ def small_by_batch():
     return played_small(simulate_batches, [0.2, 1.0, np.inf], 1)
 
 
+@pytest.mark.slow
 def test_round_by_round_and_by_batches_agree_in_law(small_by_batch):
     """Kolmogorov-Smirnov on regret and on the pulls of each arm; another epsilon is told apart."""
     regret, pulls = played_small(simulate, [0.2, 1.0], 2)
