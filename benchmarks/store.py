@@ -21,7 +21,7 @@ import numpy as np
 
 from dpjax import environments, learners, sweep
 
-HORIZONS = (256, 1024, 4096)
+HORIZONS = (256, 1024, 4096, 16384)
 PAIRS = 8
 POINTS = np.array([0.1, 1.0, 10.0, np.inf])
 SEEDS = 4096
