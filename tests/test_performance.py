@@ -13,6 +13,7 @@ from jax.extend.core import jaxprs_in_params
 
 from dpjax import domains, environments, learners, sweep
 from dpjax.devices import cores
+from tests.test_conformance import compilations
 
 ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32
 MEANS = (0.45, 0.5, 0.5, 0.5)
@@ -51,22 +52,6 @@ def compiled_programs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jax.stages.Lowered, "compile", record)
         yield found
-
-
-@contextmanager
-def compilations():
-    """Counts every compilation within the block, ahead of time or not."""
-    events = []
-
-    def listen(event, duration, **_):
-        if event == "/jax/core/compile/backend_compile_duration":
-            events.append(duration)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield events
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def program_of(game, points=1, seeds=SEEDS):
