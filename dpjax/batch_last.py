@@ -380,12 +380,33 @@ def _blocks(keys: Words, shape) -> tuple:
     return _threefry(Words(first, second), np.uint32(0), low)
 
 
-def _forced(value):
-    """A value with its keys as Words."""
-    if isinstance(value, Lanes) and isinstance(value.value, Folded):
-        keys, data = value.value
-        return Lanes(Words(*_threefry(_forced(Lanes(keys)).value, np.uint32(0), data)))
-    return value
+def _forced(value, batch=None):
+    """A value with its keys as Words; by a kernel of their own, if the batch is given."""
+    if not (isinstance(value, Lanes) and isinstance(value.value, Folded)):
+        return value
+    keys, data = value.value
+    keys = _forced(Lanes(keys), batch).value
+
+    def fold(keys, data):
+        return _threefry(keys, np.uint32(0), data)
+
+    return Lanes(_pairs(fold, batch, keys, data) if batch else Words(*fold(keys, data)))
+
+
+def _pairs(function, batch, *arrays) -> Words:
+    """Words from one kernel. It writes one array, and two kernels would compute every block twice:
+    so first and second words leave it as complex numbers, with which nothing is computed.
+    """
+    if batch.certain is None:
+        return Words(*function(*arrays))
+
+    def joined(*arrays):
+        real, imaginary = (lax.bitcast_convert_type(x, np.float32) for x in function(*arrays))
+        return lax.complex(real, imaginary)
+
+    both = _apart(joined, batch, *arrays)
+    words = lax.real(both), lax.imag(both)
+    return Words(*(lax.bitcast_convert_type(x, np.uint32) for x in words))
 
 
 def _apart(function, batch, *arrays):
@@ -407,7 +428,7 @@ def _random_bits(eqn, operands, batch) -> list:
     if not _is_key(keys) or width == 64 or np.prod(shape) >= 2**32:
         return _by_vmap(eqn, operands)
     if np.prod(shape) != 1:
-        keys = _forced(keys)  # once for all the draws
+        keys = _forced(keys, batch)  # once for all the draws
     dtype = eqn.outvars[0].aval.dtype
 
     def draw(keys):
@@ -421,7 +442,8 @@ def _random_split(eqn, operands, batch) -> list:
     (keys,) = operands
     if not _is_key(keys):
         return _by_vmap(eqn, operands)
-    return [Lanes(Words(*_blocks(_forced(keys).value, eqn.params["shape"])))]
+    shape = eqn.params["shape"]
+    return [Lanes(_pairs(lambda keys: _blocks(keys, shape), batch, _forced(keys, batch).value))]
 
 
 def _random_fold_in(eqn, operands, batch) -> list:
@@ -440,7 +462,16 @@ def _random_unwrap(eqn, operands, batch) -> list:
     (keys,) = operands
     if not _is_key(keys):
         return _by_vmap(eqn, operands)
-    return [Lanes(jnp.stack(_forced(keys).value, axis=-2))]
+    words = _forced(keys, batch).value
+    shape = (*words.first.shape[:-1], 2, batch.size)
+
+    def interleave(words):
+        odd = lax.broadcasted_iota(np.int32, shape, len(shape) - 2) == 1
+        first, second = (jnp.broadcast_to(jnp.expand_dims(x, -2), shape) for x in words)
+        return lax.select(odd, second, first)
+
+    # Apart, since what interleaves is not vectorized together with what follows.
+    return [Lanes(_apart(interleave, batch, words))]
 
 
 def _random_wrap(eqn, operands, batch) -> list:
@@ -462,10 +493,14 @@ def _call(parameter):
 
 def _jit(eqn, operands, batch) -> list:
     closed = eqn.params["jaxpr"]
-    if not (any(_is_key(x) and isinstance(x, Lanes) for x in operands) and _is_one_draw(closed)):
+    drawn = _drawn(closed) if any(_is_key(x) and isinstance(x, Lanes) for x in operands) else 0
+    if not drawn:
         return _evaluate(closed, operands, batch)
+    if drawn > 1:
+        operands = [_forced(x, batch) for x in operands]  # keys, once for all the draws
     depends = _depends(closed, _flags(operands))
-    inside = batch._replace(certain=None)
+    # One number is drawn and made by one kernel; of several the bits, then what is made of them.
+    inside = batch if drawn > 1 else batch._replace(certain=None)
 
     def draw(*operands):
         return _carry(_evaluate(closed, operands, inside), depends, inside)
@@ -473,24 +508,36 @@ def _jit(eqn, operands, batch) -> list:
     return list(_apart(draw, batch, *operands))
 
 
-def _is_one_draw(closed) -> bool:
-    """Whether a program draws bits, and makes nothing larger than a key of them, nor keys."""
-    names = _names(closed)
-    if not names & {"random_bits", "random_fold_in"} or names & {"cond", "scan", "while"}:
-        return False
-    if any(jnp.issubdtype(atom.aval.dtype, jax.dtypes.prng_key) for atom in closed.jaxpr.outvars):
-        return False
-    eqns = closed.jaxpr.eqns
-    return all(var.aval.size <= 2 for eqn in eqns for var in (*eqn.invars, *eqn.outvars))
+def _drawn(closed) -> int:
+    """How many numbers a program draws, if it makes as many of them one by one; 0 if it does not.
+
+    Its operations can then be one kernel, which computes nothing twice.
+    """
+    eqns = list(_equations(closed))
+    sizes = [
+        var.aval.size * (1 + _is_key_type(var))  # two words a key
+        for eqn in eqns
+        if eqn.primitive.name in ("random_bits", "random_split")
+        for var in eqn.outvars
+    ]
+    if len(sizes) != 1 or any(map(_is_key_type, closed.jaxpr.outvars)):
+        return 0
+    simple = all(eqn.primitive.name in _ONE_BY_ONE for eqn in eqns)
+    largest = max(var.aval.size for eqn in eqns for var in (*eqn.invars, *eqn.outvars))
+    return sizes[0] if simple and largest <= max(sizes[0], 2) else 0
 
 
-def _names(closed) -> set[str]:
-    """The primitives of a program that is called, in it and in what it calls."""
-    names = set()
+def _equations(closed):
+    """The equations of a program, those of what it calls among them."""
     for eqn in closed.jaxpr.eqns:
-        name = eqn.primitive.name
-        names |= _names(eqn.params[_CALLED[name]]) if name in _CALLED else {name}
-    return names
+        if eqn.primitive.name in _CALLED:
+            yield from _equations(eqn.params[_CALLED[eqn.primitive.name]])
+        else:
+            yield eqn
+
+
+def _is_key_type(atom) -> bool:
+    return jnp.issubdtype(atom.aval.dtype, jax.dtypes.prng_key)
 
 
 def _cond(eqn, operands, batch) -> list:
@@ -649,6 +696,10 @@ _CALLED = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
+_ONE_BY_ONE = {
+    *_ELEMENTWISE, "broadcast_in_dim", "random_bits", "random_fold_in", "random_split",
+    "random_unwrap", "random_wrap", "reshape", "slice", "squeeze",
+}  # fmt: skip
 _PROGRAMS = {
     **{name: _call(parameter) for name, parameter in _CALLED.items()},
     "jit": _jit,

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check
+from dpjax import _check, noise
 from dpjax.core import Array
 from dpjax.domains import check_domain, support_function
 
@@ -43,7 +43,7 @@ def _length(x) -> Array:
 def _direction(key, domain, z):
     """A random unit vector that points from z to the centre on average."""
     outward = (z - jnp.asarray(domain.centre, jnp.float32)) * (domain.dim**0.5 / domain.radius)
-    away = jr.normal(key, (domain.dim,)) - outward
+    away = noise.normal(key, (domain.dim,)) - outward
     return away / _length(away)
 
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import random as jr
 
-from dpjax import _check
+from dpjax import _check, noise
 from dpjax.barriers import add_up, rounded
 from dpjax.core import Array
 
@@ -54,7 +53,7 @@ def directions(domain) -> Directions:
             return jnp.sum(parts, axis=0) if n > 32 else add_up(parts)
 
     def draw(key):
-        normal = rounded(jr.normal(key, (n,)))
+        normal = rounded(noise.normal(key, (n,)))
         return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
 
     return Directions(n, draw, lift)

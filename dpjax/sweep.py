@@ -8,7 +8,7 @@ import time
 import warnings
 from collections import Counter
 from contextlib import closing
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby, product
 from operator import itemgetter
 from threading import Lock
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax import random as jr
 from jax.sharding import Mesh
 from tqdm import tqdm
@@ -25,14 +26,18 @@ from dpjax import _check, devices
 from dpjax.batch_last import batch_last
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
+from dpjax.one_kernel import compile_for_cpu
 from dpjax.simulate import simulate
 from dpjax.store import open_store
 
-# Trajectories computed at once if the caller does not say, and the memory suffices. On a CPU
-# core: enough to hide the cost of a loop iteration, few enough that their state stays in cache.
-# No accelerator has been measured yet.
-_CPU_CHUNK = 1024
+# Trajectories computed at once if the caller does not say, and the memory suffices. No accelerator
+# has been measured yet.
+_CPU_CHUNK = 4096
 _ACCELERATOR_CHUNK = 65536
+
+# Seeds that a CPU core goes through all rounds with before it turns to the next ones: few enough
+# that their state stays in its innermost caches, enough to fill its vectors.
+_LANES = 128
 
 
 def sweep(
@@ -72,7 +77,7 @@ def sweep(
       checkpoints: at how many evenly spaced rounds regret is recorded, or these rounds themselves,
         the last one the horizon.
       chunk: upper limit on the trajectories that one core (or device) computes at once, which
-        bounds the memory in use; by default 1024 on CPU and 65536 elsewhere, or as many as fit
+        bounds the memory in use; by default 4096 on CPU and 65536 elsewhere, or as many as fit
         into its memory. At least two seeds, of two points where there are several.
       mesh: the devices to use, a :class:`jax.sharding.Mesh` of any axes. They may belong to several
         processes of ``jax.distributed``, each of which calls ``sweep`` with the same arguments and
@@ -420,10 +425,24 @@ def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype, mesh)
         points = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), points)
         return batch_last(over_points, (False, True, False))(points, seeds, key)
 
-    lead, one_each, same = (), None, None
+    def in_pieces(points, seeds, key):
+        count = -(-len(seeds) // _LANES)
+        if count == 1:
+            return over_seeds(points, seeds, key)
+        size = -(-len(seeds) // count)
+        pieces = jnp.pad(seeds, (0, count * size - len(seeds)), "edge").reshape(count, size)
+        results = lax.map(lambda piece: over_seeds(points, piece, key), pieces)
+
+        def joined(leaf):
+            leaf = jnp.moveaxis(leaf, 0, -2)
+            return leaf.reshape(*leaf.shape[:-2], count * size)[..., : len(seeds)]
+
+        return jax.tree.map(joined, results)
+
+    lead, one_each, same, spread = (), None, None, None
     if mesh is not None:
         lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
-        over_seeds = devices.shard(over_seeds, mesh)
+        spread = partial(devices.shard, mesh=mesh)
 
     def block(shape, dtype):
         return jax.ShapeDtypeStruct((*lead, *shape), dtype, sharding=one_each)
@@ -433,7 +452,6 @@ def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype, mesh)
         block((seeds,), jnp.int32),
         jax.ShapeDtypeStruct((), key_dtype, sharding=same),
     )
-    lowered = jax.jit(over_seeds).lower(*arguments)
-    # The compiler's choice of narrower vectors is for mixed work: here they are all that there is.
-    options = {"xla_cpu_prefer_vector_width": 512} if devices.platform(mesh) == "cpu" else None
-    return lowered.compile(options)
+    if devices.platform(mesh) == "cpu":
+        return compile_for_cpu(in_pieces, arguments, otherwise=over_seeds, spread=spread)
+    return jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()

@@ -12,7 +12,7 @@ POINTS = {
 }
 
 
-def dp_exp3_lap(point, horizon=256):
+def dp_exp3_lap(point, horizon=4096):
     return (
         learners.dp_exp3_lap(horizon, 3, epsilon=point["epsilon"]),
         environments.bernoulli(point["means"]),

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import learners, simulate
+from dpjax import learners, noise, simulate
 from dpjax.batch_last import Words, _threefry, batch_last
 from tests import test_conformance as conformance
 
@@ -108,6 +108,39 @@ def test_an_argument_may_be_shared(batched):
 @pytest.mark.parametrize("dtype", [jnp.uint8, jnp.uint16, jnp.uint32])
 def test_random_bits(shape, dtype):
     check(lambda key: jr.bits(key, shape, dtype), KEYS)
+
+
+def test_words_are_kept_whatever_numbers_they_look_like():
+    """The two words of a key go from one kernel to the next as one complex number."""
+    keys = jr.split(jr.key(1), 2048)
+    words = jr.key_data(jax.vmap(lambda key: jr.fold_in(key, 1))(keys))
+    floats = np.asarray(words).view(np.float32)
+    tiny = np.abs(floats) < np.finfo(np.float32).tiny
+    # Of NaN that signal and NaN that do not, infinity aside, and of numbers that are flushed to 0.
+    quiet = (np.asarray(words) >> 22 & 1).astype(bool)
+    assert (np.isnan(floats) & quiet).any() and (np.isnan(floats) & ~quiet).any() and tiny.any()
+
+    def function(key):
+        folded = jr.fold_in(key, 1)
+        return folded, jr.split(folded, 3), jr.bits(folded, (2,)), noise.normal(folded, (5,))
+
+    check(function, keys)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (5,), (2, 3)])
+def test_noise(shape):
+    scale = np.arange(B, dtype=np.float32)
+
+    def function(key, scale):
+        zero = jnp.zeros(shape, jnp.float32)
+        return (
+            noise.normal(key, shape),
+            noise.laplace(key, zero, scale),
+            noise.gaussian(jr.fold_in(key, 3), zero, 1.0),
+            noise.laplace_along(key, jnp.float32(0.0), scale, jnp.ones(3)),
+        )
+
+    check(function, KEYS, scale)
 
 
 def test_draws():

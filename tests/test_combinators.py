@@ -103,7 +103,7 @@ def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
         state, _ = learner.step(learner.init(key)[0], key, jnp.float32(0.5))
         noise_key, base_key = jr.split(key)
         fed, uniform = state.base
-        draws.append(float(jr.laplace(noise_key)))
+        draws.append(float(noise.laplace(noise_key, 0.0, 1.0)))
         assert uniform == jr.uniform(base_key)
         # float32 at a threshold of 50: 2^-24 of 101, on the noise's scale.
         assert float(fed) * 101.0 - 50.0 - 0.5 == pytest.approx(draws[-1], abs=2e-5)

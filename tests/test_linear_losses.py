@@ -148,7 +148,7 @@ def test_iid_entries_of_a_box_have_the_law_of_their_direction():
     alone, is refused.
     """
     environment = environments.linear_losses(DOMAINS["simplex"], "iid", bias=0.7)
-    key = jr.key(5)
+    key = jr.key(7)
     state = environment.init(jr.fold_in(key, 0))
     losses = drawn(environment, state)
     mean = stats.norm.cdf(0.7 * np.asarray(state.directions[0], np.float64))

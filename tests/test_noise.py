@@ -20,6 +20,53 @@ def chi_square_p(counts, probabilities):
     return stats.chi2.sf(statistic, cells.sum() - 1)
 
 
+# --- words and what is made of them ---
+
+# Those that make the largest and the smallest draws, and others.
+WORDS = np.concatenate([
+    np.arange(256), 2**32 - 1 - np.arange(256), np.random.default_rng(0).integers(0, 2**32, 100_000)
+]).astype(np.uint32)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("draws", "law", "furthest"),
+    [(noise._as_laplace, stats.laplace, 22.1), (noise._as_normal, stats.norm, 6.3)],
+)
+def test_draws_are_quantiles_of_their_words(draws, law, furthest):
+    """Of each word one bit is the sign; the others are the probability to be farther out."""
+    size = law.isf(0.5 * ((WORDS >> 1) + 0.5) / 2.0**31)
+    exact = np.where(WORDS & 1, size, -size)
+    found = np.asarray(jax.jit(draws)(WORDS), np.float64)
+    tolerance = 2e-7 + 1e-6 * np.abs(exact)
+    assert np.all(np.abs(found - exact) < tolerance)
+    assert np.max(found) > furthest and np.min(found) < -furthest
+    # The 17 bits in front are seen to be used: a word that differs in the next one is too far away.
+    other = np.asarray(jax.jit(draws)(WORDS ^ np.uint32(2**14)), np.float64)
+    middle = np.abs(exact) > law.isf(0.25)
+    assert np.mean(np.abs(other - exact)[middle] > tolerance[middle]) > 0.9
+
+
+@pytest.mark.parametrize("shape", [(2,), (5,), (3, 4)])
+def test_both_words_of_a_block_are_used(shape):
+    key, count = jr.key(3), int(np.prod(shape))
+    words = np.asarray(jax.jit(noise._words, static_argnums=1)(key, shape))
+    blocks = np.asarray(jr.key_data(jr.split(key, -(-count // 2))))
+    np.testing.assert_array_equal(words.ravel(), blocks.ravel()[:count])
+    np.testing.assert_array_equal(noise._words(key, ()), jr.bits(key))
+
+
+def test_words_of_a_key_are_independent():
+    """Correlations of uniform numbers, of neighbours and of keys; a word used twice is rejected."""
+    keys = jr.split(jr.key(4), 50_000)
+    words = np.asarray(jax.vmap(lambda key: noise._words(key, (6,)))(keys))
+    uniform = np.sqrt(12.0) * (words / 2.0**32 - 0.5)
+    matrix = np.concatenate([uniform, np.roll(uniform, 1, axis=0)], axis=1)
+    scores = np.sqrt(len(keys)) * (matrix.T @ matrix / len(keys))[np.triu_indices(12, 1)]
+    assert stats.chi2.sf(np.sum(scores**2), len(scores)) > 1e-3
+    twice = np.mean(uniform[:, 0] * uniform[:, 0])
+    assert stats.norm.sf(np.sqrt(len(keys)) * twice) < 1e-9
+
+
 # --- laplace ---
 
 laplace = jax.jit(noise.laplace)
@@ -68,7 +115,7 @@ def test_laplace_keeps_shape_and_dtype():
 
 def test_laplace_entries_are_independent_and_scaled_each_by_itself():
     """Correlations of the three entries over 3e4 keys: z below 4, standard error 1/sqrt(n)."""
-    keys = jr.split(jr.key(3), 30_000)
+    keys = jr.split(jr.key(13), 30_000)
     scales = jnp.array([1.0, 2.0, 0.5])
     draws = jax.jit(jax.vmap(lambda key: noise.laplace(key, jnp.zeros(3), scales)))(keys)
     draws = np.asarray(draws, np.float64)
@@ -185,7 +232,7 @@ def test_gaussian_at_scale_0_returns_the_value_exactly():
 
 def test_gaussian_entries_are_independent_and_scaled_each_by_itself():
     """Correlations of the three entries over 3e4 keys: z below 4, standard error 1/sqrt(n)."""
-    keys = jr.split(jr.key(3), 30_000)
+    keys = jr.split(jr.key(13), 30_000)
     scales = jnp.array([1.0, 2.0, 0.5])
     draws = jax.jit(jax.vmap(lambda key: noise.gaussian(key, jnp.zeros(3), scales)))(keys)
     draws = np.asarray(draws, np.float64)

@@ -194,7 +194,7 @@ def epsilon(
 
     It is about this pair, this statistic and this event: a small bound shows nothing. What shows
     in events of mass 2^-h only, as much of what a tree of height h pays, needs many more
-    than 2^h runs. Draws are float32, whose tails end at 17 scales of Laplace noise and 5.4 standard
+    than 2^h runs. Draws are float32, whose tails end at 22 scales of Laplace noise and 6.3 standard
     deviations of Gaussian noise.
 
     Args:

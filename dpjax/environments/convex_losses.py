@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check
+from dpjax import _check, noise
 from dpjax.core import Array, Environment, Outcome, at
 from dpjax.domains import check_domain
 from dpjax.losses import Family, as_function, offline_optimum
@@ -82,7 +82,7 @@ def convex_losses(
 
     def draw_rows(key):
         def extreme(key):
-            return domain.minimizer(jr.normal(key, (domain.dim,)))
+            return domain.minimizer(noise.normal(key, (domain.dim,)))
 
         first_key, key = jr.split(key)
         z = extreme(first_key)

@@ -1,9 +1,8 @@
 """Stochastic environments: independent Gaussian losses, outside every range now and then."""
 
 import jax.numpy as jnp
-from jax import random as jr
 
-from dpjax import _check
+from dpjax import _check, noise
 from dpjax.core import Environment, Outcome, at
 
 
@@ -30,7 +29,7 @@ def gaussian(means, *, deviation) -> Environment:
     spread = jnp.asarray(deviation, jnp.float32)
 
     def step(state, key, arm):
-        loss = means + spread * jr.normal(key, means.shape)
+        loss = means + spread * noise.normal(key, means.shape)
         return state, Outcome(loss, at(means, arm) - jnp.min(means))
 
     return Environment(init=lambda key: (), step=step, regret=lambda state, tally: tally)

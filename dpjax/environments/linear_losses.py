@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check
+from dpjax import _check, noise
 from dpjax.core import Array, Environment, Outcome
 from dpjax.domains import fitting, support_function
 
@@ -67,7 +67,7 @@ def linear_losses(domain, losses, *, loss_set=None, bias=0.2, period=200) -> Env
     dim = loss_set.dim
 
     def toward(key, direction):
-        return loss_set.maximizer(bias * direction + jr.normal(key, (dim,)))
+        return loss_set.maximizer(bias * direction + noise.normal(key, (dim,)))
 
     def alternate(t):
         low, high = loss_set.entry
@@ -92,12 +92,12 @@ def linear_losses(domain, losses, *, loss_set=None, bias=0.2, period=200) -> Env
             return toward(key, turned), directions
         if losses == "switching":
             draw_key, key = jr.split(key)
-            fresh = jr.normal(draw_key, directions.shape)
+            fresh = noise.normal(draw_key, directions.shape)
             directions = jnp.where((t > 0) & (t % period == 0), fresh, directions)
         return toward(key, directions[0]), directions
 
     def init(key):
-        directions = jr.normal(key, (2, dim))
+        directions = noise.normal(key, (2, dim))
         return LinearLossesState(jnp.zeros((), jnp.int32), directions, centre)
 
     def step(state, key, action):

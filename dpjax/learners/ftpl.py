@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, mechanisms
+from dpjax import _check, mechanisms, noise
 from dpjax.core import Array, Learner, full
 from dpjax.domains import fitting
 from dpjax.prefix_sums import prefix_sums
@@ -116,7 +116,7 @@ def ftpl(
 
     def act(key, state, t, release):
         own = lax.dynamic_index_in_dim(missing, t, keepdims=False)
-        perturbed = release + own * jr.normal(key, (domain.dim,))
+        perturbed = release + own * noise.normal(key, (domain.dim,))
         return FtplState(state, t), domain.minimizer(perturbed)
 
     def init(key):

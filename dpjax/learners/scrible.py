@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, privacy
+from dpjax import _check, noise, privacy
 from dpjax.barriers import add_up, rounded
 from dpjax.combinators import private_reduction
 from dpjax.core import Array, Learner, linear, no_privacy
@@ -43,7 +43,7 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
 
     def direction(key):
         if sampling == "sphere":
-            normal = rounded(jr.normal(key, (n,)))
+            normal = rounded(noise.normal(key, (n,)))
             return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
         axis_key, sign_key = jr.split(key)
         axis = jnp.arange(n) == jr.randint(axis_key, (), 0, n)

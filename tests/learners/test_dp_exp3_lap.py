@@ -91,7 +91,7 @@ def test_three_rounds_by_hand():
             out.append((arm, state))
         # The standard Laplace draw and the uniform one that each round consumes.
         keys = [jr.split(jr.fold_in(key, t)) for t in range(1, 4)]
-        draws = jnp.stack([jr.laplace(noise_key) for noise_key, _ in keys])
+        draws = jnp.stack([noise.laplace(noise_key, 0.0, 1.0) for noise_key, _ in keys])
         uniforms = jnp.stack([jr.uniform(base_key) for _, base_key in keys])
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *out), draws, uniforms
 

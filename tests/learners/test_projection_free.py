@@ -154,7 +154,7 @@ def neighbours(name, epsilon):
     given = vectors(domain)
     learner = make(HORIZON, domain, epsilon=epsilon, smoothing=0.3, rate=0.05)
     every = jnp.concatenate([given[None], changed_rounds(given, -given)])
-    return worlds(learner, every, jr.key(9))[0]
+    return worlds(learner, every, jr.key(10))[0]
 
 
 @pytest.mark.parametrize("epsilon", [1e3, np.inf])

@@ -1,0 +1,84 @@
+"""Compiling a function as one kernel of a CPU core, its loops and conditions inside.
+
+XLA runs a program on CPU as a list of kernels, one for each operation that it does not fuse with
+another, and going from one to the next costs as much as some hundred numbers do. A round of a
+bandit is twenty kernels. Loops that touch next to no memory XLA compiles as a whole by itself; an
+attribute of a call asks for the same. The numbers are those of the program in kernels: the
+operations are fused alike.
+"""
+
+import jax
+from jax.errors import JaxRuntimeError
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import jaxprs_in_params
+
+_OPTIONS = {
+    # Calls into a library and forks into threads cannot stand within a kernel.
+    "xla_cpu_experimental_ynn_fusion_type": "",
+    "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
+    # The compiler's choice of narrower vectors is for mixed work: here they are all that there is.
+    "xla_cpu_prefer_vector_width": 512,
+}
+_OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
+
+# What XLA has no code for that could stand within a kernel.
+_APART = {
+    "approx_top_k", "cholesky", "eig", "eigh", "fft", "ffi_call", "geqrf", "hessenberg",
+    "householder_product", "io_callback", "lu", "pure_callback", "qr", "schur", "sort", "svd",
+    "top_k", "triangular_solve", "tridiagonal_solve",
+}  # fmt: skip
+
+
+def compile_for_cpu(function, arguments, *, otherwise=None, spread=None):
+    """The compiled program of a function for CPU: one kernel, where it can be that.
+
+    Args:
+      function: of pytrees of arrays.
+      arguments: of the program, arrays or jax.ShapeDtypeStruct.
+      otherwise: the function to compile in many kernels where one cannot hold it; by default the
+        same.
+      spread: what makes a program of either function, such as ``jax.shard_map``; by default each is
+        the program itself.
+    """
+
+    def compiled(function, options):
+        program = spread(function) if spread else function
+        return jax.jit(program).lower(*arguments).compile(options)
+
+    try:
+        return compiled(_one_kernel(function), _OPTIONS)
+    except (_NeedsKernels, JaxRuntimeError):
+        # The second of a compiler that does not know these options, or that refuses.
+        return compiled(otherwise or function, _OPTIONS_OF_MANY)
+
+
+class _NeedsKernels(Exception):
+    """A function has an operation that no kernel can hold."""
+
+
+def _one_kernel(function):
+    """The function as a call that the compiler neither inlines nor takes apart."""
+
+    def called(*arguments):
+        closed, output = jax.make_jaxpr(jax.jit(function), return_shape=True)(*arguments)
+        if _needs_kernels(closed.jaxpr):
+            raise _NeedsKernels
+        (call,) = closed.jaxpr.eqns
+        values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+        values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))
+        operands = [values[atom] for atom in call.invars]
+        # Bound here and not traced again, so that the attributes are the call's alone.
+        with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
+            results = call.primitive.bind(*operands, **call.params)
+        return jax.tree.unflatten(jax.tree.structure(output), results)
+
+    return called
+
+
+def _needs_kernels(jaxpr) -> bool:
+    return any(
+        eqn.primitive.name in _APART
+        or eqn.primitive.name.startswith("scatter")
+        or any(map(_needs_kernels, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )

@@ -1,0 +1,171 @@
+"""Programs compiled as one kernel: the same numbers, and a way back where they cannot be."""
+
+import re
+import sys
+from collections import Counter
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+
+from dpjax import domains, environments, learners, one_kernel, sweep
+from dpjax.one_kernel import compile_for_cpu
+
+pytestmark = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="only programs for CPU are compiled so"
+)
+
+SHAPE = jax.ShapeDtypeStruct((8, 32), jnp.float32)
+
+
+def example(shape=SHAPE.shape):
+    return jr.normal(jr.key(0), shape)
+
+
+def is_one_kernel(program) -> bool:
+    """Whether nothing but one call stands in the program, and copies to another layout."""
+    text = program.as_text()
+    entry = text[text.index("ENTRY") :]
+    lines = entry[: entry.index("\n}")].splitlines()[1:]
+    found = [re.search(r" ([a-z][a-z0-9\-]*)\(", line).group(1) for line in lines]
+    copies = sum("calls=%wrapped_copy" in line for line in lines)
+    counted = Counter(found)
+    return counted["call"] == 1 and counted["fusion"] == copies and not counted["while"]
+
+
+def looped(x):
+    def body(i, x):
+        rest = lax.cond(i % 2 == 0, jnp.sin, jnp.cos, x)
+        return lax.while_loop(lambda y: jnp.any(y > 1.0), lambda y: 0.5 * y, x + rest)
+
+    return lax.fori_loop(0, 20, body, x)
+
+
+FUNCTIONS = {
+    "loops and conditions": looped,
+    "a logarithm": lambda x: jnp.log1p(jnp.abs(x)),
+    "an inverse error function": lambda x: lax.erf_inv(jnp.tanh(x)),
+    "sums": lambda x: (jnp.sum(x, axis=0), jnp.max(x, axis=1), jnp.argmin(x), jnp.cumsum(x, 0)),
+    "products": lambda x: (x @ x.T, x[0] @ x[1], jnp.einsum("ij,kj->ikj", x, x)),
+    "slices": lambda x: (x[::-1], x[2:5], jnp.concatenate([x, x]), jnp.pad(x, 1), x.reshape(-1)),
+    "indices": lambda x: (x[jnp.argmax(x, axis=0), jnp.arange(32)], x.at[3].set(0.0)),
+    "draws": lambda x: x + jr.normal(jr.key(1), x.shape) + jr.gamma(jr.key(2), 2.0, x.shape),
+    "constants": lambda x: x + np.arange(8 * 32, dtype=np.float32).reshape(8, 32) ** 2,
+    "a tree": lambda x: {"twice": 2.0 * x, "rest": (jnp.zeros(3), x > 0.0)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_kernel_has_the_numbers_of_many(name):
+    function = FUNCTIONS[name]
+    program = compile_for_cpu(function, [SHAPE])
+    assert is_one_kernel(program) or name == "indices"
+    expected = jax.jit(function)(example())
+    # To rounding: sums of many kernels are those of a library.
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5),
+        program(example()), expected,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: jnp.sort(x, axis=0),
+        lambda x: x.at[jnp.argmax(x, axis=0), jnp.arange(32)].add(1.0),
+        lambda x: jnp.linalg.cholesky(x @ x.T + 9.0 * jnp.eye(8)),
+        lambda x: lax.fori_loop(0, 3, lambda i, x: lax.top_k(x, 32)[0] + i, x),
+        lambda x: jnp.abs(jnp.fft.fft(x)),
+    ],
+)
+def test_what_needs_kernels_of_its_own_has_many(function, capfd):
+    program = compile_for_cpu(function, [SHAPE])
+    assert not is_one_kernel(program)
+    np.testing.assert_array_equal(program(example()), jax.jit(function)(example()))
+    # The compiler, which complains at length, was not asked.
+    assert not capfd.readouterr().err
+
+
+def test_a_compiler_that_does_not_know_the_options(monkeypatch):
+    monkeypatch.setitem(one_kernel._OPTIONS, "xla_no_such_option", 1)
+    program = compile_for_cpu(looped, [SHAPE])
+    assert not is_one_kernel(program)
+    np.testing.assert_array_equal(program(example()), jax.jit(looped)(example()))
+
+
+def test_another_function_where_one_kernel_cannot_be():
+    def sorted_rows(x):
+        return jnp.sort(x, axis=0)
+
+    program = compile_for_cpu(sorted_rows, [SHAPE], otherwise=lambda x: -x)
+    np.testing.assert_array_equal(program(example()), -example())
+    program = compile_for_cpu(looped, [SHAPE], otherwise=lambda x: -x)
+    np.testing.assert_allclose(program(example()), looped(example()), rtol=1e-6)
+
+
+def test_errors_of_the_function_are_its_own():
+    def refuses(x):
+        raise ValueError(f"shape must be (), got {x.shape}")
+
+    with pytest.raises(ValueError, match=r"shape must be \(\), got \(8, 32\)"):
+        compile_for_cpu(refuses, [SHAPE])
+
+
+def test_keys_are_arguments_like_others():
+    def draw(key, x):
+        return x + jr.normal(jr.split(key)[0], x.shape)
+
+    key = jr.key(3)
+    program = compile_for_cpu(draw, [jax.ShapeDtypeStruct((), key.dtype), SHAPE])
+    assert is_one_kernel(program)
+    np.testing.assert_allclose(
+        program(key, example()), jax.jit(draw)(key, example()), rtol=1e-6, atol=1e-6
+    )
+
+
+HORIZON, ARMS = 32, 4
+
+
+def exp3_game(mixing):
+    learner = learners.exp3(HORIZON, ARMS, mixing=mixing)
+    return learner, environments.bernoulli((0.3, 0.5, 0.5, 0.5), regret="pseudo")
+
+
+def gradient_game(epsilon):
+    # Projection onto the simplex sorts.
+    domain = domains.simplex(3)
+    learner = learners.online_gradient(HORIZON, domain, epsilon=epsilon)
+    return learner, environments.linear_losses(domain, "iid")
+
+
+@pytest.mark.parametrize(("game", "expected"), [(exp3_game, True), (gradient_game, False)])
+def test_sweeps_are_one_kernel_where_they_can(game, expected):
+    compile_, found = jax.stages.Lowered.compile, []
+
+    def record(lowered, *arguments, **options):
+        found.append(compile_(lowered, *arguments, **options))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax.stages.Lowered, "compile", record)
+        sweep(game, np.array([0.1, 0.2]), 4, jr.key(0), checkpoints=2, progress=False)
+    (program,) = found
+    assert is_one_kernel(program) == expected
+
+
+@pytest.mark.parametrize("game", [exp3_game, gradient_game])
+def test_pieces_change_nothing(game, monkeypatch):
+    """A sweep's seeds are gone through in pieces, the last one padded."""
+    points = np.array([0.1, 0.2])
+    results = []
+    for lanes in (5, 4, 3):
+        monkeypatch.setattr(sys.modules["dpjax.sweep"], "_LANES", lanes)
+        # Programs are kept by their game: another one, which plays the same.
+        again = partial(game)
+        results.append(sweep(again, points, 22, jr.key(0), chunk=22, progress=False))
+    for other in results[1:]:
+        jax.tree.map(np.testing.assert_array_equal, results[0], other)
