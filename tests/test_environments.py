@@ -561,7 +561,7 @@ def test_losses_are_clipped_where_the_walk_leaves_the_unit_interval():
         normals = jax.vmap(lambda t: noise.normal(jr.fold_in(nature, t)))(rounds)
         return outcomes.loss[:, :1] - outcomes.tally, normals
 
-    losses, normals = jax.jit(jax.vmap(game))(jr.split(jr.key(16), 8))
+    losses, normals = jax.jit(jax.vmap(game))(jr.split(jr.key(17), 8))
     losses = np.asarray(losses)
     walk = 0.5 + sigma * np.cumsum(np.asarray(normals, np.float64), axis=1)
     assert walk.min() < -0.1 and walk.max() > 1.1
