@@ -12,6 +12,8 @@ computed once. And the keys of threefry2x32, JAX's default, travel as two separa
 drawn from by the function of jax.random, written out so that it joins what uses it in one kernel.
 """
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +23,7 @@ from jax import lax
 from jax import random as jr
 from jax.extend.core import Literal
 
+from dpjax.generators import rounds_of, threefry2x32, wrap
 from dpjax.interpret import scan_sizes
 
 
@@ -92,11 +95,14 @@ class Lanes(NamedTuple):
     value: Any  # array (..., B), or keys of threefry2x32 as Words or Folded
 
 
-class Words(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=("first", "second"), meta_fields=("rounds",))
+@dataclass(frozen=True)
+class Words:
     """Keys as two arrays."""
 
     first: Any  # uint32
     second: Any  # uint32
+    rounds: int  # of threefry
 
 
 class Folded(NamedTuple):
@@ -145,29 +151,21 @@ def _by_vmap(eqn, operands) -> list:
     return [_as_lanes(x) for x in outputs]
 
 
-def _is_threefry(dtype) -> bool:
-    return (
-        jnp.issubdtype(dtype, jax.dtypes.prng_key)
-        and str(dtype) == "key<fry>"
-        and jax.config.jax_threefry_partitionable
-    )
-
-
 def _as_lanes(array) -> Lanes:
     """An array whose last axis is the batch, as a value; keys of threefry as words."""
-    return Lanes(_words(array) if _is_threefry(array.dtype) else array)
+    return Lanes(_words(array) if rounds_of(array.dtype) else array)
 
 
 def _words(keys) -> Words:
     data = jr.key_data(keys)
-    return Words(data[..., 0], data[..., 1])
+    return Words(data[..., 0], data[..., 1], rounds_of(keys.dtype))
 
 
 def _as_array(value):
     """The array of a value, with keys as keys."""
     array = _forced(value).value if isinstance(value, Lanes) else value
     if isinstance(array, Words):
-        return jr.wrap_key_data(jnp.stack(array, axis=-1), impl="threefry2x32")
+        return wrap(jnp.stack([array.first, array.second], axis=-1), array.rounds)
     return array
 
 
@@ -176,7 +174,7 @@ def _with_lanes(value, batch) -> Lanes:
     if isinstance(value, Lanes):
         return _forced(value)
     value = jnp.asarray(value)
-    if _is_threefry(value.dtype):
+    if rounds_of(value.dtype):
         value = _words(value)
     return Lanes(jax.tree.map(lambda x: _spread(x, x.shape, batch), value))
 
@@ -196,9 +194,11 @@ def _by_rule(eqn, operands, batch) -> list:
         return [Lanes(x) for x in rule(eqn, operands, batch)]
     operands = [_with_lanes(x, batch) if _is_key(x) else x for x in operands]
     outputs = [
-        rule(eqn, [Lanes(x.value[i]) if _is_key(x) else x for x in operands], batch) for i in (0, 1)
+        rule(eqn, [Lanes(getattr(x.value, word)) if _is_key(x) else x for x in operands], batch)
+        for word in ("first", "second")
     ]
-    return [Lanes(Words(*pair)) for pair in zip(*outputs, strict=True)]
+    rounds = rounds_of(eqn.outvars[0].aval.dtype)
+    return [Lanes(Words(*pair, rounds)) for pair in zip(*outputs, strict=True)]
 
 
 def _is_key(value) -> bool:
@@ -215,7 +215,7 @@ def _applies(eqn, operands) -> bool:
         for atom in (*eqn.invars, *eqn.outvars)
         if jnp.issubdtype(atom.aval.dtype, jax.dtypes.prng_key)
     ]
-    if not all(map(_is_threefry, keys)):
+    if not all(map(rounds_of, keys)):
         return False
     if name in _INDEXED:
         return not any(isinstance(x, Lanes) for x in operands[_INDEXED[name]])
@@ -351,33 +351,15 @@ _RULES = {
 # Draws. The keys of all members of the batch, counters that they share.
 
 
-def _threefry(keys: Words, high, low) -> tuple:
-    """Threefry2x32 with 20 rounds, written out: the block function of jax.random.
-
-    Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
-    """
-    k0, k1 = keys
-    schedule = (k0, k1, k0 ^ k1 ^ np.uint32(0x1BD11BDA))
-    x, y = high + k0, low + k1
-    for group in range(5):
-        for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
-            x = x + y
-            y = (y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))
-            y = x ^ y
-        x = x + schedule[(group + 1) % 3]
-        y = y + schedule[(group + 2) % 3] + np.uint32(group + 1)
-    return x, y
-
-
 def _blocks(keys: Words, shape) -> tuple:
     """Block 0, 1, ... of each key (..., B) in a new shape: two arrays (..., *shape, B)."""
     count = int(np.prod(shape))
     low = lax.reshape(lax.iota(np.uint32, count), (*shape, 1))
     inner = keys.first.shape[:-1]
-    spread = [x.reshape(*inner, *[1] * len(shape), x.shape[-1]) for x in keys]
+    spread = [x.reshape(*inner, *[1] * len(shape), x.shape[-1]) for x in (keys.first, keys.second)]
     full = (*inner, *shape, keys.first.shape[-1])
     first, second, low = (jnp.broadcast_to(x, full) for x in (*spread, low))
-    return _threefry(Words(first, second), np.uint32(0), low)
+    return threefry2x32(first, second, np.uint32(0), low, keys.rounds)
 
 
 def _forced(value, batch=None):
@@ -388,25 +370,29 @@ def _forced(value, batch=None):
     keys = _forced(Lanes(keys), batch).value
 
     def fold(keys, data):
-        return _threefry(keys, np.uint32(0), data)
+        return threefry2x32(keys.first, keys.second, np.uint32(0), data, keys.rounds)
 
-    return Lanes(_pairs(fold, batch, keys, data) if batch else Words(*fold(keys, data)))
+    if batch:
+        return Lanes(_pairs(fold, batch, keys, data))
+    return Lanes(Words(*fold(keys, data), keys.rounds))
 
 
-def _pairs(function, batch, *arrays) -> Words:
-    """Words from one kernel. It writes one array, and two kernels would compute every block twice:
-    so first and second words leave it as complex numbers, with which nothing is computed.
+def _pairs(function, batch, keys, *arrays) -> Words:
+    """``function(keys, *arrays)``, words of keys, by one kernel.
+
+    It writes one array, and two would compute every block twice: so the words leave it as complex
+    numbers, with which nothing is computed.
     """
     if batch.certain is None:
-        return Words(*function(*arrays))
+        return Words(*function(keys, *arrays), keys.rounds)
 
     def joined(*arrays):
         real, imaginary = (lax.bitcast_convert_type(x, np.float32) for x in function(*arrays))
         return lax.complex(real, imaginary)
 
-    both = _apart(joined, batch, *arrays)
+    both = _apart(joined, batch, keys, *arrays)
     words = lax.real(both), lax.imag(both)
-    return Words(*(lax.bitcast_convert_type(x, np.uint32) for x in words))
+    return Words(*(lax.bitcast_convert_type(x, np.uint32) for x in words), keys.rounds)
 
 
 def _apart(function, batch, *arrays):
@@ -443,18 +429,18 @@ def _random_split(eqn, operands, batch) -> list:
     if not _is_key(keys):
         return _by_vmap(eqn, operands)
     shape = eqn.params["shape"]
-    return [Lanes(_pairs(lambda keys: _blocks(keys, shape), batch, _forced(keys, batch).value))]
+    return [Lanes(_pairs(partial(_blocks, shape=shape), batch, _forced(keys, batch).value))]
 
 
 def _random_fold_in(eqn, operands, batch) -> list:
     keys, data = operands
-    if not _is_threefry(eqn.invars[0].aval.dtype) or eqn.invars[1].aval.dtype.itemsize > 4:
+    if not rounds_of(eqn.invars[0].aval.dtype) or eqn.invars[1].aval.dtype.itemsize > 4:
         return _by_vmap(eqn, operands)
     shape = eqn.outvars[0].aval.shape
     data = _fit(data, shape, batch).astype(np.uint32)
     if not isinstance(keys, Lanes) or eqn.invars[0].aval.shape != shape:
         words = _with_lanes(keys, batch).value
-        keys = Lanes(Words(*(_fit(Lanes(x), shape, batch) for x in words)))
+        keys = Lanes(jax.tree.map(lambda x: _fit(Lanes(x), shape, batch), words))
     return [Lanes(Folded(keys.value, data))]
 
 
@@ -467,6 +453,7 @@ def _random_unwrap(eqn, operands, batch) -> list:
 
     def interleave(words):
         odd = lax.broadcasted_iota(np.int32, shape, len(shape) - 2) == 1
+        words = (words.first, words.second)
         first, second = (jnp.broadcast_to(jnp.expand_dims(x, -2), shape) for x in words)
         return lax.select(odd, second, first)
 
@@ -476,9 +463,10 @@ def _random_unwrap(eqn, operands, batch) -> list:
 
 def _random_wrap(eqn, operands, batch) -> list:
     (data,) = operands
-    if not _is_threefry(eqn.outvars[0].aval.dtype):
+    rounds = rounds_of(eqn.outvars[0].aval.dtype)
+    if not rounds:
         return _by_vmap(eqn, operands)
-    return [Lanes(Words(data.value[..., 0, :], data.value[..., 1, :]))]
+    return [Lanes(Words(data.value[..., 0, :], data.value[..., 1, :], rounds))]
 
 
 # Programs within a program.

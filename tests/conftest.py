@@ -3,8 +3,21 @@
 import jax
 import pytest
 
+from dpjax import generators
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--generator", help="of dpjax.generators, for keys of no impl: threefry13")
+
+
+def pytest_configure(config):
+    """With --generator all keys of the tests are of another kind; to test laws, not numbers."""
+    if name := config.getoption("--generator"):
+        usual, other = jax.random.key, getattr(generators, name)
+        jax.random.key = lambda seed, *, impl=None: usual(seed, impl=impl or other)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,8 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import learners, noise, simulate
-from dpjax.batch_last import Words, _threefry, batch_last
+from dpjax.batch_last import batch_last
+from dpjax.generators import threefry2x32
 from tests import test_conformance as conformance
 
 B = 5
@@ -204,7 +205,7 @@ def test_the_block_function_is_threefry():
         ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
     ]:
         words = [jnp.asarray([word], jnp.uint32) for word in (*key, *counter)]
-        found = _threefry(Words(*words[:2]), *words[2:])
+        found = threefry2x32(*words, 20)
         assert tuple(int(word[0]) for word in found) == expected
 
 

@@ -11,6 +11,7 @@ from jax import random as jr
 
 from dpjax import _check
 from dpjax.core import Array, at
+from dpjax.generators import rounds_of
 
 
 def best_fixed_arm(state, tally):
@@ -59,7 +60,7 @@ def uniform_at(key, index, count):
     Element i of random bits is, as of JAX 0.5, the two words that fold_in(key, i) puts into a key,
     added without carry.
     """
-    if str(key.dtype) != "key<fry>" or not jax.config.jax_threefry_partitionable:
+    if not rounds_of(key.dtype):
         return at(jr.uniform(key, (count,)), index)
     first, second = jr.key_data(jr.fold_in(key, index))
     # 23 bits as the fraction of a number in [1, 2).

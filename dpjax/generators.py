@@ -1,0 +1,90 @@
+"""Threefry2x32, the generator of jax.random, and the same with fewer rounds.
+
+Which one is used is the key's business: ``jax.random.key(0)`` has the 20 rounds of JAX's default,
+``jax.random.key(0, impl=threefry13)`` has 13, at two thirds of the price. 20 are Salmon et al.'s
+choice with a margin, 13 the fewest that they found to pass the BigCrush battery of TestU01; words
+as trajectories here draw them passed its Crush (benchmarks/README.md).
+
+Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+from jax.extend.random import define_prng_impl
+
+
+def threefry2x32(first, second, high, low, rounds):
+    """The block function: two words of the key and two of the counter -> two random words.
+
+    Written out, so that compilers join it with what uses it. Arrays of uint32 that broadcast.
+    """
+    schedule = (first, second, first ^ second ^ np.uint32(0x1BD11BDA))
+    x, y = high + first, low + second
+    for i in range(rounds):
+        rotation = (13, 15, 26, 6, 17, 29, 16, 24)[i % 8]
+        x = x + y
+        y = (y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))
+        y = x ^ y
+        if i % 4 == 3:
+            group = i // 4 + 1
+            x = x + schedule[group % 3]
+            y = y + schedule[(group + 1) % 3] + np.uint32(group)
+    return x, y
+
+
+def implementation(rounds, name, tag):
+    """What ``jax.random.key`` takes as ``impl``: JAX's generator but for the number of rounds."""
+
+    def blocks(key, shape):
+        """Block 0, 1, ... of a key, as two arrays of that shape."""
+        count = math.prod(shape)
+        if count >= 2**32:
+            raise ValueError(f"shape must have fewer than 2^32 entries for {name}, got {shape}")
+        low = lax.iota(np.uint32, count).reshape(shape)
+        return threefry2x32(
+            *(jnp.broadcast_to(word, shape) for word in key), np.uint32(0), low, rounds
+        )
+
+    def seed(seed):
+        return jr.key_data(jr.key(seed, impl="threefry2x32"))
+
+    def split(key, shape):
+        return jnp.stack(blocks(key, shape), axis=-1)
+
+    def random_bits(key, bit_width, shape):
+        first, second = blocks(key, shape)
+        if bit_width == 64:
+            first, second = (lax.convert_element_type(x, jnp.uint64) for x in (first, second))
+            return lax.shift_left(first, jnp.full_like(first, 32)) | second
+        return lax.convert_element_type(first ^ second, f"uint{bit_width}")
+
+    def fold_in(key, data):
+        words = threefry2x32(*key, np.uint32(0), jnp.asarray(data, jnp.uint32), rounds)
+        return jnp.stack(words)
+
+    return define_prng_impl(
+        key_shape=(2,), seed=seed, split=split, random_bits=random_bits, fold_in=fold_in,
+        name=name, tag=tag,
+    )  # fmt: skip
+
+
+threefry13 = implementation(13, "threefry2x32_13", "fry13")
+
+
+def rounds_of(dtype) -> int | None:
+    """The rounds of the threefry that a dtype's keys are of; None if it is none of those here."""
+    if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return None
+    if str(dtype) == "key<fry13>":
+        return 13
+    return 20 if str(dtype) == "key<fry>" and jax.config.jax_threefry_partitionable else None
+
+
+def wrap(words, rounds):
+    """Keys of that threefry, from an array of their words (..., 2)."""
+    return jr.wrap_key_data(words, impl="threefry2x32" if rounds == 20 else threefry13)
