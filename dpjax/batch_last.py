@@ -403,9 +403,17 @@ def _apart(function, batch, *arrays):
     """
     if batch.certain is None:
         return function(*arrays)
-    output = jax.eval_shape(function, *arrays)
-    nothing = lambda *_: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), output)  # noqa: E731
-    return lax.cond(batch.certain, function, nothing, *arrays)
+    return lax.cond(batch.certain, function, _zeros_like(function), *arrays)
+
+
+def _zeros_like(function):
+    """A function of the same arguments, whose outputs are zeros."""
+
+    def zeros(*arguments):
+        output = jax.eval_shape(function, *arguments)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), output)
+
+    return zeros
 
 
 def _random_bits(eqn, operands, batch) -> list:
@@ -533,10 +541,12 @@ def _cond(eqn, operands, batch) -> list:
     branches = eqn.params["branches"]
     flags = [isinstance(x, Lanes) for x in operands]
     if isinstance(index, Lanes):
-        # Its members go different ways: every branch is taken, and each keeps what is its own.
-        outputs = [_evaluate(branch, operands, batch) for branch in branches]
-        return [_select(index.value, [_with_lanes(x, batch) for x in xs]) for xs in
-                zip(*outputs, strict=True)]  # fmt: skip
+        # Its members go different ways: a branch that any of them takes, and each keeps its own.
+        outputs = [
+            _if_taken(index.value == np.asarray(i, index.value.dtype), branch, operands, batch)
+            for i, branch in enumerate(branches)
+        ]
+        return [_select(index.value, cases) for cases in zip(*outputs, strict=True)]
     each = [_depends(branch, flags) for branch in branches]
     depends = [any(column) for column in zip(*each, strict=True)]
     outputs = lax.switch(
@@ -548,6 +558,21 @@ def _cond(eqn, operands, batch) -> list:
         *operands,
     )
     return outputs
+
+
+def _if_taken(takes, branch, operands, batch) -> list[Lanes]:
+    """The outputs of a branch, or zeros where no member takes it.
+
+    Only on CPU: an accelerator would wait for the answer, not the longer for one branch more.
+    """
+
+    def taken(*operands):
+        return [_with_lanes(x, batch) for x in _evaluate(branch, operands, batch)]
+
+    other_keys = any(_is_key_type(x) and not rounds_of(x.aval.dtype) for x in branch.jaxpr.outvars)
+    if batch.certain is None or other_keys or not branch.jaxpr.eqns:
+        return taken(*operands)
+    return lax.cond(jnp.any(takes), taken, _zeros_like(taken), *operands)
 
 
 def _select(index, cases) -> Lanes:

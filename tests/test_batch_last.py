@@ -222,6 +222,20 @@ def test_conditions():
     check(function, VECTOR, INDEX, np.bool_(False), batched=(True, True, False))
 
 
+def test_a_branch_that_no_member_takes():
+    """Neither its numbers, NaN here, nor its keys are seen, of whatever kind they are."""
+
+    def function(v, i, key, other):
+        return (
+            lax.cond(i > 5, lambda: jnp.log(v - 9.0), lambda: v),
+            lax.switch(i, [lambda: v, lambda: jnp.exp(v), lambda: -v, lambda: v * jnp.nan]),
+            lax.cond(i > 5, lambda: jr.fold_in(key, 1), lambda: jr.fold_in(key, i)),
+            lax.cond(i > 0, lambda: jr.fold_in(other, 1), lambda: other),
+        )
+
+    check(function, VECTOR, INDEX, KEYS, jr.split(jr.key(2, impl="unsafe_rbg"), B))
+
+
 def test_loops():
     def function(v, i, key):
         def halve(carry):

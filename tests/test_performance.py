@@ -117,8 +117,8 @@ def blocks_of_a_round(learner, environment) -> int:
         # Two keys, the loss of the arm in play (a word of a key of its own, whatever the number of
         # arms) and one number to choose the next by.
         ("exp3", 2 + 1 + 1),
-        # Two keys and N draws of noise; the losses are given.
-        ("ftrl", 2 + EXPERTS),
+        # Two keys and N draws of noise, two a block; the losses are given.
+        ("ftrl", 2 + EXPERTS // 2),
     ],
 )
 def test_random_numbers_of_a_round(name, most):
