@@ -12,7 +12,7 @@ import workloads
 from measure import Implementation, c_library, call_c
 from scipy import special
 
-from dpjax import audit, designs, domains, gram_sums, privacy
+from dpjax import audit, designs, domains, generators, gram_sums, privacy
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.ftrl import default_rate
 from dpjax.learners.linear_elimination import exact_radii
@@ -288,4 +288,11 @@ def implementations(name, horizon, trials):
     ours = Implementation("dpjax", cells, partial(workloads.play, name, horizon, trials))
     if name in IN_C:
         return [ours, stochastic_in_c(name, horizon, trials)]
+    lighter = partial(workloads.play, name, horizon, trials, generator=generators.threefry13)
+    if name in ("W1", "W1-8", "W4", "W5-given"):
+        return [
+            ours,
+            Implementation("dpjax, threefry13", cells, lighter),
+            *REFERENCES[name](horizon, trials),
+        ]
     return [ours, *REFERENCES.get(name, lambda *_: [])(horizon, trials)]

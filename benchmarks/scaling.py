@@ -23,9 +23,9 @@ from measure import seconds
 from dpjax import domains, environments, learners, plot, sweep
 from dpjax.experiments.output import output_folder, write_csv
 
-BASE = {"horizon": 512, "size": 4, "trials": 1024, "points": 1}
+BASE = {"horizon": 2048, "size": 4, "trials": 1024, "points": 1}
 AXES = {
-    "horizon": ("horizon T", [2**i for i in range(8, 14)]),
+    "horizon": ("horizon T", [2**i for i in range(9, 15)]),
     "size": ("arms K, or entries N", [2**i for i in range(1, 7)]),
     "trials": ("trials", [2**i for i in range(6, 14)]),
     "points": ("points", [2**i for i in range(6)]),

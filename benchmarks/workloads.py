@@ -272,14 +272,15 @@ def game_of(name, horizon):
     return workload_of(name).game(horizon)
 
 
-def play(name, horizon, trials, seed, **options):
+def play(name, horizon, trials, seed, generator=None, **options):
     """What each trial comes to by the public path, on average over points.
 
     Points share the trials' randomness, so the mean over them is one independent number.
     """
     workload = workload_of(name)
+    key = jr.key(seed, impl=generator)
     result = sweep(
-        game_of(name, horizon), workload.points, trials, jr.key(seed), play=workload.play,
+        game_of(name, horizon), workload.points, trials, key, play=workload.play,
         checkpoints=1, progress=False, **options,
     )  # fmt: skip
     return np.mean(workload.value(result), axis=0)

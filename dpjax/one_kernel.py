@@ -23,9 +23,10 @@ _OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
 
 # What XLA has no code for that could stand within a kernel.
 _APART = {
-    "approx_top_k", "cholesky", "eig", "eigh", "fft", "ffi_call", "geqrf", "hessenberg",
-    "householder_product", "io_callback", "lu", "pure_callback", "qr", "schur", "sort", "svd",
-    "top_k", "triangular_solve", "tridiagonal_solve",
+    "approx_top_k", "cholesky", "conv_general_dilated", "debug_callback", "debug_print", "eig",
+    "eigh", "fft", "ffi_call", "geqrf", "hessenberg", "householder_product", "io_callback", "lu",
+    "pure_callback", "qr", "schur", "sort", "svd", "top_k", "triangular_solve",
+    "tridiagonal_solve",
 }  # fmt: skip
 
 

@@ -80,6 +80,9 @@ def test_one_kernel_has_the_numbers_of_many(name):
         lambda x: jnp.linalg.cholesky(x @ x.T + 9.0 * jnp.eye(8)),
         lambda x: lax.fori_loop(0, 3, lambda i, x: lax.top_k(x, 32)[0] + i, x),
         lambda x: jnp.abs(jnp.fft.fft(x)),
+        lambda x: jax.pure_callback(lambda x: np.asarray(x) + 1.0, SHAPE, x),
+        lambda x: x + (jax.debug.callback(lambda value: None, x) or 0.0),
+        lambda x: jnp.convolve(x[0], x[1]),
     ],
 )
 def test_what_needs_kernels_of_its_own_has_many(function, capfd):
