@@ -93,8 +93,15 @@ def test_what_needs_kernels_of_its_own_has_many(function, capfd):
     assert not capfd.readouterr().err
 
 
-def test_a_compiler_that_does_not_know_the_options(monkeypatch):
-    monkeypatch.setitem(one_kernel._OPTIONS, "xla_no_such_option", 1)
+def test_a_compiler_that_refuses(monkeypatch):
+    compile_ = jax.stages.Lowered.compile
+
+    def refuses(lowered, options=None):
+        if options == one_kernel._OPTIONS:
+            raise jax.errors.JaxRuntimeError("INVALID_ARGUMENT: no such compile option")
+        return compile_(lowered, options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", refuses)
     program = compile_for_cpu(looped, [SHAPE])
     assert not is_one_kernel(program)
     np.testing.assert_array_equal(program(example()), jax.jit(looped)(example()))
