@@ -8,6 +8,9 @@ operations are fused alike.
 """
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jax.errors import JaxRuntimeError
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import jaxprs_in_params
@@ -28,6 +31,44 @@ _APART = {
     "pure_callback", "qr", "schur", "sort", "svd", "top_k", "triangular_solve",
     "tridiagonal_solve",
 }  # fmt: skip
+
+
+# Trials with which a core goes through the whole program before it turns to the next ones: few
+# enough that their state stays in its innermost caches, enough to fill its vectors.
+LANES = 128
+
+
+def in_pieces(function, batched, length=LANES):
+    """``function`` of last axes that are longer than ``length``, a piece of them after the other.
+
+    Args:
+      function: of pytrees of arrays; what it returns has the common last axis too.
+      batched: for each argument whether its leaves have the axis.
+      length: of a piece, at most; all have the same, the last one by repetition.
+    """
+
+    def in_turn(*arguments):
+        flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
+        size = jax.tree.leaves(flagged)[0].shape[-1]
+        count = -(-size // length)
+        if count == 1:
+            return function(*arguments)
+        places = np.arange(count * -(-size // count)).reshape(count, -1)
+
+        def piece(places):
+            own = [
+                jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., places], x) if flag else x
+                for x, flag in zip(arguments, batched, strict=True)
+            ]
+            return function(*own)
+
+        def joined(leaf):
+            leaf = jnp.moveaxis(leaf, 0, -2)
+            return leaf.reshape(*leaf.shape[:-2], places.size)[..., :size]
+
+        return jax.tree.map(joined, lax.map(piece, np.minimum(places, size - 1)))
+
+    return in_turn
 
 
 def compile_for_cpu(function, arguments, *, otherwise=None, spread=None):

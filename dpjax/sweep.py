@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax import random as jr
 from jax.sharding import Mesh
 from tqdm import tqdm
@@ -26,7 +25,7 @@ from dpjax import _check, devices
 from dpjax.batch_last import batch_last
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
-from dpjax.one_kernel import compile_for_cpu
+from dpjax.one_kernel import compile_for_cpu, in_pieces
 from dpjax.simulate import simulate
 from dpjax.store import open_store
 
@@ -34,10 +33,6 @@ from dpjax.store import open_store
 # has been measured yet.
 _CPU_CHUNK = 4096
 _ACCELERATOR_CHUNK = 65536
-
-# Seeds that a CPU core goes through all rounds with before it turns to the next ones: few enough
-# that their state stays in its innermost caches, enough to fill its vectors.
-_LANES = 128
 
 
 def sweep(
@@ -425,20 +420,6 @@ def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype, mesh)
         points = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), points)
         return batch_last(over_points, (False, True, False))(points, seeds, key)
 
-    def in_pieces(points, seeds, key):
-        count = -(-len(seeds) // _LANES)
-        if count == 1:
-            return over_seeds(points, seeds, key)
-        size = -(-len(seeds) // count)
-        pieces = jnp.pad(seeds, (0, count * size - len(seeds)), "edge").reshape(count, size)
-        results = lax.map(lambda piece: over_seeds(points, piece, key), pieces)
-
-        def joined(leaf):
-            leaf = jnp.moveaxis(leaf, 0, -2)
-            return leaf.reshape(*leaf.shape[:-2], count * size)[..., : len(seeds)]
-
-        return jax.tree.map(joined, results)
-
     lead, one_each, same, spread = (), None, None, None
     if mesh is not None:
         lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
@@ -453,5 +434,6 @@ def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype, mesh)
         jax.ShapeDtypeStruct((), key_dtype, sharding=same),
     )
     if devices.platform(mesh) == "cpu":
-        return compile_for_cpu(in_pieces, arguments, otherwise=over_seeds, spread=spread)
+        pieces = in_pieces(over_seeds, (False, True, False))
+        return compile_for_cpu(pieces, arguments, otherwise=over_seeds, spread=spread)
     return jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()

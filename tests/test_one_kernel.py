@@ -168,14 +168,30 @@ def test_sweeps_are_one_kernel_where_they_can(game, expected):
 
 
 @pytest.mark.parametrize("game", [exp3_game, gradient_game])
-def test_pieces_change_nothing(game, monkeypatch):
-    """A sweep's seeds are gone through in pieces, the last one padded."""
-    points = np.array([0.1, 0.2])
-    results = []
-    for lanes in (5, 4, 3):
-        monkeypatch.setattr(sys.modules["dpjax.sweep"], "_LANES", lanes)
+def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
+    points, results = np.array([0.1, 0.2]), []
+    for length in (128, 5, 4):
+        pieces = partial(one_kernel.in_pieces, length=length)
+        monkeypatch.setattr(sys.modules["dpjax.sweep"], "in_pieces", pieces)
         # Programs are kept by their game: another one, which plays the same.
-        again = partial(game)
-        results.append(sweep(again, points, 22, jr.key(0), chunk=22, progress=False))
+        results.append(sweep(partial(game), points, 22, jr.key(0), chunk=22, progress=False))
     for other in results[1:]:
         jax.tree.map(np.testing.assert_array_equal, results[0], other)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 7, 8])
+def test_pieces_are_put_together_again(size):
+    """Of pieces of at most three; a shared argument, keys, and leaves of several ranks."""
+    numbers = np.arange(2.0 * size, dtype=np.float32).reshape(2, size)
+    keys, shared, seen = jr.split(jr.key(0), size), jnp.float32(3.0), []
+
+    def function(shared, numbers, keys):
+        seen.append(numbers.shape[-1])
+        return {"sum": shared * numbers.sum(axis=0), "rest": (numbers, jr.key_data(keys).T)}
+
+    arguments = shared, {"numbers": numbers}, keys
+    found = one_kernel.in_pieces(
+        lambda shared, tree, keys: function(shared, tree["numbers"], keys), (False, True, True), 3
+    )(*arguments)
+    assert max(seen) <= 3 and -(-size // 3) * seen[0] < size + -(-size // 3)
+    jax.tree.map(np.testing.assert_array_equal, found, function(shared, numbers, keys))

@@ -17,6 +17,7 @@ from dpjax.audit.pairs import check_neighbours
 from dpjax.batch_last import batch_last
 from dpjax.batches import as_learner
 from dpjax.devices import cores
+from dpjax.one_kernel import compile_for_cpu, in_pieces
 
 # Runs of each sequence that find the statistic, and those that find the event.
 TRAINING, SELECTION = 2**14, 2**16
@@ -220,6 +221,9 @@ def epsilon(
     rounds = check_neighbours(pair)
     if rounds > learner.horizon:
         raise ValueError(f"pair: {rounds} rounds are more than the horizon, {learner.horizon}")
+    # Of one type, for one program.
+    dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)
+    pair = type(pair)(*[jax.tree.map(jnp.asarray, side, dtypes) for side in pair])
     runs, chunk = _check.size(1, runs=runs), _check.size(1, chunk=chunk)
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
@@ -232,11 +236,8 @@ def epsilon(
     if scored is None:
         scored = _trained(learner, pair, train_key, chunk)
 
-    # One program serves both sequences.
-    @jax.jit
-    def scores(losses, keys):
-        return batch_last(lambda key: scored(play(learner, losses, key)), (True,))(keys)
-
+    chunk = min(chunk, SELECTION)
+    scores = _scores(scored, learner, pair.losses, jr.split(count_key, chunk))
     selection = [
         _collect(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
         for i, side in enumerate(pair)
@@ -289,6 +290,18 @@ def _choose_event(ours, theirs, delta, confidence, runs):
             if bounds[index] > best[0]:
                 best = float(bounds[index]), float(levels[index]), above, swapped
     return best[1:]
+
+
+def _scores(scored, learner, losses, keys):
+    """The statistic of runs on such losses with so many keys, compiled once for both sequences."""
+
+    def scores(losses, keys):
+        return batch_last(lambda key: scored(play(learner, losses, key)), (True,))(keys)
+
+    if jax.default_backend() != "cpu":
+        return jax.jit(scores)
+    pieces = in_pieces(scores, (False, True))
+    return compile_for_cpu(pieces, (losses, keys), otherwise=scores)
 
 
 def _trained(learner, pair, key, chunk):
