@@ -33,12 +33,13 @@ _APART = {
 }  # fmt: skip
 
 
-# Trials with which a core goes through the whole program before it turns to the next ones: few
-# enough that their state stays in its innermost caches, enough to fill its vectors.
-LANES = 128
+# Trials with which a core goes through the whole program before it turns to the next ones. In one
+# kernel: few enough that their state stays in the innermost caches, enough to fill the vectors. In
+# many: enough to hide what it costs to start one.
+_TRIALS, _TRIALS_OF_MANY = 128, 1024
 
 
-def in_pieces(function, batched, length=LANES):
+def in_pieces(function, batched, length):
     """``function`` of last axes that are longer than ``length``, a piece of them after the other.
 
     Args:
@@ -71,16 +72,16 @@ def in_pieces(function, batched, length=LANES):
     return in_turn
 
 
-def compile_for_cpu(function, arguments, *, otherwise=None, spread=None):
+def compile_for_cpu(function, arguments, batched, *, spread=None):
     """The compiled program of a function for CPU: one kernel, where it can be that.
 
     Args:
-      function: of pytrees of arrays.
+      function: of pytrees of arrays, some of which have the trials as their last axis, as what it
+        returns has. What it computes of a trial does not depend on the others.
       arguments: of the program, arrays or jax.ShapeDtypeStruct.
-      otherwise: the function to compile in many kernels where one cannot hold it; by default the
+      batched: for each argument whether its leaves have that axis.
+      spread: makes the program of the function, as ``jax.shard_map`` does; by default they are the
         same.
-      spread: what makes a program of either function, such as ``jax.shard_map``; by default each is
-        the program itself.
     """
 
     def compiled(function, options):
@@ -88,10 +89,10 @@ def compile_for_cpu(function, arguments, *, otherwise=None, spread=None):
         return jax.jit(program).lower(*arguments).compile(options)
 
     try:
-        return compiled(_one_kernel(function), _OPTIONS)
+        return compiled(_one_kernel(in_pieces(function, batched, _TRIALS)), _OPTIONS)
     except (_NeedsKernels, JaxRuntimeError):
         # The second of a compiler that does not know these options, or that refuses.
-        return compiled(otherwise or function, _OPTIONS_OF_MANY)
+        return compiled(in_pieces(function, batched, _TRIALS_OF_MANY), _OPTIONS_OF_MANY)
 
 
 class _NeedsKernels(Exception):

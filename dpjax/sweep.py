@@ -25,7 +25,7 @@ from dpjax import _check, devices
 from dpjax.batch_last import batch_last
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
-from dpjax.one_kernel import compile_for_cpu, in_pieces
+from dpjax.one_kernel import compile_for_cpu
 from dpjax.simulate import simulate
 from dpjax.store import open_store
 
@@ -434,6 +434,5 @@ def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype, mesh)
         jax.ShapeDtypeStruct((), key_dtype, sharding=same),
     )
     if devices.platform(mesh) == "cpu":
-        pieces = in_pieces(over_seeds, (False, True, False))
-        return compile_for_cpu(pieces, arguments, otherwise=over_seeds, spread=spread)
+        return compile_for_cpu(over_seeds, arguments, (False, True, False), spread=spread)
     return jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()

@@ -1,7 +1,6 @@
 """Programs compiled as one kernel: the same numbers, and a way back where they cannot be."""
 
 import re
-import sys
 from collections import Counter
 from functools import partial
 
@@ -62,7 +61,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_one_kernel_has_the_numbers_of_many(name):
     function = FUNCTIONS[name]
-    program = compile_for_cpu(function, [SHAPE])
+    program = compile_for_cpu(function, [SHAPE], [True])
     assert is_one_kernel(program) or name == "indices"
     expected = jax.jit(function)(example())
     # To rounding: sums of many kernels are those of a library.
@@ -86,7 +85,7 @@ def test_one_kernel_has_the_numbers_of_many(name):
     ],
 )
 def test_what_needs_kernels_of_its_own_has_many(function, capfd):
-    program = compile_for_cpu(function, [SHAPE])
+    program = compile_for_cpu(function, [SHAPE], [True])
     assert not is_one_kernel(program)
     np.testing.assert_array_equal(program(example()), jax.jit(function)(example()))
     # The compiler, which complains at length, was not asked.
@@ -102,19 +101,9 @@ def test_a_compiler_that_refuses(monkeypatch):
         return compile_(lowered, options)
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", refuses)
-    program = compile_for_cpu(looped, [SHAPE])
+    program = compile_for_cpu(looped, [SHAPE], [True])
     assert not is_one_kernel(program)
     np.testing.assert_array_equal(program(example()), jax.jit(looped)(example()))
-
-
-def test_another_function_where_one_kernel_cannot_be():
-    def sorted_rows(x):
-        return jnp.sort(x, axis=0)
-
-    program = compile_for_cpu(sorted_rows, [SHAPE], otherwise=lambda x: -x)
-    np.testing.assert_array_equal(program(example()), -example())
-    program = compile_for_cpu(looped, [SHAPE], otherwise=lambda x: -x)
-    np.testing.assert_allclose(program(example()), looped(example()), rtol=1e-6)
 
 
 def test_errors_of_the_function_are_its_own():
@@ -122,7 +111,7 @@ def test_errors_of_the_function_are_its_own():
         raise ValueError(f"shape must be (), got {x.shape}")
 
     with pytest.raises(ValueError, match=r"shape must be \(\), got \(8, 32\)"):
-        compile_for_cpu(refuses, [SHAPE])
+        compile_for_cpu(refuses, [SHAPE], [True])
 
 
 def test_keys_are_arguments_like_others():
@@ -130,7 +119,7 @@ def test_keys_are_arguments_like_others():
         return x + jr.normal(jr.split(key)[0], x.shape)
 
     key = jr.key(3)
-    program = compile_for_cpu(draw, [jax.ShapeDtypeStruct((), key.dtype), SHAPE])
+    program = compile_for_cpu(draw, [jax.ShapeDtypeStruct((), key.dtype), SHAPE], [False, True])
     assert is_one_kernel(program)
     np.testing.assert_allclose(
         program(key, example()), jax.jit(draw)(key, example()), rtol=1e-6, atol=1e-6
@@ -170,9 +159,9 @@ def test_sweeps_are_one_kernel_where_they_can(game, expected):
 @pytest.mark.parametrize("game", [exp3_game, gradient_game])
 def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
     points, results = np.array([0.1, 0.2]), []
-    for length in (128, 5, 4):
-        pieces = partial(one_kernel.in_pieces, length=length)
-        monkeypatch.setattr(sys.modules["dpjax.sweep"], "in_pieces", pieces)
+    for trials in (128, 5, 4):
+        monkeypatch.setattr(one_kernel, "_TRIALS", trials)
+        monkeypatch.setattr(one_kernel, "_TRIALS_OF_MANY", trials)
         # Programs are kept by their game: another one, which plays the same.
         results.append(sweep(partial(game), points, 22, jr.key(0), chunk=22, progress=False))
     for other in results[1:]:

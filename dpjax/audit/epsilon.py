@@ -17,7 +17,7 @@ from dpjax.audit.pairs import check_neighbours
 from dpjax.batch_last import batch_last
 from dpjax.batches import as_learner
 from dpjax.devices import cores
-from dpjax.one_kernel import compile_for_cpu, in_pieces
+from dpjax.one_kernel import compile_for_cpu
 
 # Runs of each sequence that find the statistic, and those that find the event.
 TRAINING, SELECTION = 2**14, 2**16
@@ -300,8 +300,7 @@ def _scores(scored, learner, losses, keys):
 
     if jax.default_backend() != "cpu":
         return jax.jit(scores)
-    pieces = in_pieces(scores, (False, True))
-    return compile_for_cpu(pieces, (losses, keys), otherwise=scores)
+    return compile_for_cpu(scores, (losses, keys), (False, True))
 
 
 def _trained(learner, pair, key, chunk):
