@@ -144,11 +144,20 @@ def _evaluate(eqn, inputs, alone) -> list:
 def _while(run, params, inputs) -> list:
     ends = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     for_cond, for_body, carry = inputs[: ends[0]], inputs[ends[0] : ends[1]], inputs[ends[1] :]
-    return lax.while_loop(
-        lambda carry: run(params["cond_jaxpr"], [*for_cond, *carry])[0][0],
-        lambda carry: run(params["body_jaxpr"], [*for_body, *carry]),
-        carry,
-    )
+
+    def goes_on(carry):
+        """() or, of a loop that is mapped, for each member."""
+        return run(params["cond_jaxpr"], [*for_cond, *carry])[0][0]
+
+    def step(carry):
+        going, after = goes_on(carry), run(params["body_jaxpr"], [*for_body, *carry])
+
+        def kept(old, new):
+            return jnp.where(jnp.expand_dims(going, range(going.ndim, new.ndim)), new, old)
+
+        return jax.tree.map(kept, carry, after)
+
+    return lax.while_loop(lambda carry: jnp.any(goes_on(carry)), step, carry)
 
 
 def _scan(run, params, inputs) -> list:
