@@ -217,6 +217,8 @@ def _applies(eqn, operands) -> bool:
     ]
     if not all(map(rounds_of, keys)):
         return False
+    if name == "dynamic_update_slice" and _is_one_of_few(eqn):
+        return True
     if name in _INDEXED:
         return not any(isinstance(x, Lanes) for x in operands[_INDEXED[name]])
     if name == "bitcast_convert_type":
@@ -277,7 +279,23 @@ def _dynamic_slice(eqn, operands, batch) -> list:
 def _dynamic_update_slice(eqn, operands, batch) -> list:
     operand, update, *indices = operands
     operand, update = (_with_lanes(x, batch).value for x in (operand, update))
-    return [lax.dynamic_update_slice(operand, update, (*indices, _zero(indices)))]
+    if not any(isinstance(x, Lanes) for x in indices):
+        return [lax.dynamic_update_slice(operand, update, (*indices, _zero(indices)))]
+    # A place of each member's own, among few: chosen by comparison.
+    here = jnp.ones(operand.shape, bool)
+    for axis, index in enumerate(indices):
+        if update.shape[axis] != operand.shape[axis]:
+            place = lax.clamp(0, _with_lanes(index, batch).value, operand.shape[axis] - 1)
+            places = lax.broadcasted_iota(place.dtype, operand.shape, axis)
+            here &= places == lax.broadcast_in_dim(place, operand.shape, (operand.ndim - 1,))
+    return [lax.select(here, jnp.broadcast_to(update, operand.shape), operand)]
+
+
+def _is_one_of_few(eqn) -> bool:
+    """Whether an update is one entry along each axis of which it is a part, of up to 64 places."""
+    whole, part = (atom.aval.shape for atom in eqn.invars[:2])
+    cut = [n for n, m in zip(whole, part, strict=True) if n != m]
+    return all(m in (n, 1) for n, m in zip(whole, part, strict=True)) and np.prod(cut) <= 64
 
 
 def _gather(eqn, operands, batch) -> list:

@@ -222,6 +222,26 @@ def test_conditions():
     check(function, VECTOR, INDEX, np.bool_(False), batched=(True, True, False))
 
 
+def test_a_place_of_each_members_own():
+    """Among few places, also out of range, where jax moves it inside; among many; of keys."""
+    many = np.zeros((100, B), np.float32)
+
+    def function(m, v, i, key, many):
+        keys = jr.split(key, 3)
+        return (
+            lax.dynamic_update_index_in_dim(m, v, i, 0),
+            lax.dynamic_update_index_in_dim(m, v, 2 * i - 1, 0),
+            lax.dynamic_update_index_in_dim(m, v, 4 * i, 0),
+            lax.dynamic_update_slice(m, v[:1, None], (i, i + 1)),
+            lax.dynamic_update_slice(m, m[:2, :1], (i, jnp.int32(1))),
+            lax.dynamic_update_slice(v, v[:1], (i,)),
+            lax.dynamic_update_index_in_dim(keys, key, i, 0),
+            lax.dynamic_update_slice(many, v[:1], (i + 7,)),
+        )
+
+    check(function, MATRIX, VECTOR, INDEX, KEYS, many)
+
+
 def test_a_branch_that_no_member_takes():
     """Neither its numbers, NaN here, nor its keys are seen, of whatever kind they are."""
 
