@@ -2,7 +2,7 @@
 
     python benchmarks/store.py [FOLDER]
 
-At the default chunk: 4 points x 4096 seeds in blocks of 1024 trajectories, 100 checkpoints, of
+At the default chunk: 4 points x 4096 seeds in blocks of 4096 trajectories, 100 checkpoints, of
 games of several lengths. Each sweep with a store makes a new one below FOLDER (by default the
 folder for temporary files), fills it, and reads all of it back. Sweeps with and without alternate,
 compiled before; the table has means over the pairs, and the mean of the ratio with its standard

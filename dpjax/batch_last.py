@@ -475,6 +475,8 @@ def _random_unwrap(eqn, operands, batch) -> list:
     if not _is_key(keys):
         return _by_vmap(eqn, operands)
     words = _forced(keys, batch).value
+    if batch.certain is None:
+        return [Lanes(jnp.stack([words.first, words.second], axis=-2))]
     shape = (*words.first.shape[:-1], 2, batch.size)
 
     def interleave(words):
@@ -528,15 +530,18 @@ def _drawn(closed) -> int:
     Its operations can then be one kernel, which computes nothing twice.
     """
     eqns = list(_equations(closed))
+    names = [eqn.primitive.name for eqn in eqns]
     sizes = [
         var.aval.size * (1 + _is_key_type(var))  # two words a key
-        for eqn in eqns
-        if eqn.primitive.name in ("random_bits", "random_split")
+        for eqn, name in zip(eqns, names, strict=True)
+        if name in ("random_bits", "random_split")
         for var in eqn.outvars
     ]
+    if not sizes and "random_fold_in" in names:  # then a key's own words are drawn
+        sizes = [1]
     if len(sizes) != 1 or any(map(_is_key_type, closed.jaxpr.outvars)):
         return 0
-    simple = all(eqn.primitive.name in _ONE_BY_ONE for eqn in eqns)
+    simple = _ONE_BY_ONE.issuperset(names)
     largest = max(var.aval.size for eqn in eqns for var in (*eqn.invars, *eqn.outvars))
     return sizes[0] if simple and largest <= max(sizes[0], 2) else 0
 
