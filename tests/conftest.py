@@ -37,3 +37,11 @@ def pytest_xdist_make_scheduler(config, log):
             return test.rstrip("]").replace("-", "[").split("[")[-1]
 
     return ByFileOrLearner(config, log)
+
+
+@pytest.fixture
+def quick_compilation():
+    """Without most optimizations: for programs that run for less time than they compile."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

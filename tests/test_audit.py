@@ -166,6 +166,7 @@ def verdict(name, domain):
         for case in CASES
     ],
 )
+@pytest.mark.usefixtures("quick_compilation")
 def test_no_learner_spends_more_than_it_declares(name, domain):
     if not np.isfinite(float(subject(name, domain).learner.privacy.epsilon)):
         pytest.skip("declares nothing")
@@ -187,6 +188,7 @@ def survivors(name, domain):
     ], len(mutants)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("case", [("ftrl", "ball"), ("hedge", "")])
 def test_every_mutant_is_caught(case):
     left, count = survivors(*case)
@@ -195,6 +197,7 @@ def test_every_mutant_is_caught(case):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("name", "domain"), CASES)
 def test_every_mutant_of_every_learner_is_caught(name, domain):
     learner, _ = subject(name, domain)

@@ -10,6 +10,7 @@ from dpjax import learners, simulate
 from tests.golden import make
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", learners.__all__)
 def test_trajectory_is_the_golden_one(name):
     """Arms and counts exactly, points, losses and regret to 1e-5, in each environment."""
