@@ -1,5 +1,7 @@
 """The sweep that the tests of stores run, also in processes of their own."""
 
+import signal
+
 import numpy as np
 from jax import random as jr
 
@@ -12,7 +14,7 @@ POINTS = {
 }
 
 
-def dp_exp3_lap(point, horizon=4096):
+def dp_exp3_lap(point, horizon=32768):
     return (
         learners.dp_exp3_lap(horizon, 3, epsilon=point["epsilon"]),
         environments.bernoulli(point["means"]),
@@ -27,5 +29,7 @@ def run(store=None, seeds=SEEDS, points=POINTS, chunk=2, **options):
 
 
 def main(store):
+    # What a shell starts in the background inherits that it is to ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print("ready", flush=True)
     run(store)
