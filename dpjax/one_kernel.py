@@ -3,8 +3,8 @@
 XLA runs a program on CPU as a list of kernels, one for each operation that it does not fuse with
 another, and going from one to the next costs as much as some hundred numbers do. A round of a
 bandit is twenty kernels. Loops that touch next to no memory XLA compiles as a whole by itself; an
-attribute of a call asks for the same. The numbers are those of the program in kernels: the
-operations are fused alike.
+attribute of a call asks for the same. The numbers are those of the program in kernels, but for the
+last bits of sums that a library makes there.
 """
 
 import jax

@@ -13,6 +13,7 @@ from jax import random as jr
 
 from dpjax import domains, environments, learners, one_kernel, sweep
 from dpjax.one_kernel import compile_for_cpu
+from tests.test_performance import compiled_programs
 
 pytestmark = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="only programs for CPU are compiled so"
@@ -143,14 +144,7 @@ def gradient_game(epsilon):
 
 @pytest.mark.parametrize(("game", "expected"), [(exp3_game, True), (gradient_game, False)])
 def test_sweeps_are_one_kernel_where_they_can(game, expected):
-    compile_, found = jax.stages.Lowered.compile, []
-
-    def record(lowered, *arguments, **options):
-        found.append(compile_(lowered, *arguments, **options))
-        return found[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jax.stages.Lowered, "compile", record)
+    with compiled_programs() as found:
         sweep(game, np.array([0.1, 0.2]), 4, jr.key(0), checkpoints=2, progress=False)
     (program,) = found
     assert is_one_kernel(program) == expected
