@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise
-from dpjax.core import Array, Privacy, add_losses
+from dpjax.core import Array, Privacy, add_losses, within
 
 
 class ArmSums(NamedTuple):
@@ -45,7 +45,7 @@ def means(sums):
 
 def clip_loss(loss, clipped):
     """The loss clipped to [0, 1], and the count of losses that were."""
-    inside = jnp.clip(loss, 0.0, 1.0)
+    inside = within(loss, 0.0, 1.0)
     return inside, clipped + (inside != loss).astype(jnp.int32)
 
 

@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy, full
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy, full, within
 
 
 class LaplaceFeedbackState(NamedTuple):
@@ -62,7 +63,7 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
 
     def step(state, key, loss):
         noise_key, base_key = jax.random.split(key)
-        clipped = jnp.clip(loss, 0.0, 1.0)
+        clipped = within(loss, 0.0, 1.0)
         noisy = noise.laplace(noise_key, clipped, scale)
         accepted = (noisy >= -width) & (noisy <= 1.0 + width)
         fed = jnp.where(accepted, (noisy + width) / (2.0 * width + 1.0), null_loss)
@@ -99,7 +100,7 @@ def rescale_losses(learner, low, high):
     clipped is not counted. Regret stays in the units of the environment.
 
     Args:
-      learner: a Learner or BatchLearner over arms.
+      learner: a Learner or BatchLearner over arms, private for the replacement of losses.
       low: the smallest loss, a Python float.
       high: the largest.
 
@@ -107,7 +108,8 @@ def rescale_losses(learner, low, high):
       A learner of the same kind. Its declaration is the same, with this range of losses.
 
     Raises:
-      ValueError: the range is empty or not finite, or the learner's own is not [0, 1].
+      ValueError: the range is empty or not finite, the learner's own is not [0, 1], or its
+        neighbours have losses of 0, which are no zeros any more once they are rescaled.
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
@@ -116,10 +118,15 @@ def rescale_losses(learner, low, high):
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
     if tuple(learner.privacy.loss_range) != (0.0, 1.0):
         raise ValueError(f"learner must be for losses in [0, 1], not {learner.privacy.loss_range}")
+    if learner.privacy.neighbours != "replace":
+        raise ValueError(
+            f"learner must be for neighbours 'replace', not {learner.privacy.neighbours!r}: "
+            "rescaled losses of 0 are not 0"
+        )
 
     def feedback(loss, action):
         losses = full(loss, action)
-        return learner.feedback(jnp.clip((losses - low) / (high - low), 0.0, 1.0), action)
+        return learner.feedback(within((losses - low) / (high - low), 0.0, 1.0), action)
 
     declared = learner.privacy._replace(loss_range=(float(low), float(high)))
     return learner._replace(feedback=feedback, privacy=declared)
@@ -160,18 +167,19 @@ def private_reduction(
       A Learner. Losses out of range are clipped and counted: to ``loss_range``, and with "vector"
       also to +-|Y|_1 |x|_inf, which no loss vector of that norm exceeds.
 
-    Privacy: epsilon-DP, central and even local, for replacement of one round, released: actions
-    1..T. Every action depends on the losses through the noisy values alone, and given the past a
-    noisy value is an epsilon-DP function of one round's losses. The scales are
+    Privacy: pure, central and even local, for replacement of one round, released: actions 1..T.
+    Every action depends on the losses through the noisy values alone, and given the past a noisy
+    value is an epsilon-DP function of one round's losses. The scales are
 
         scalar   derived (high - low) / epsilon     printed max(|low|, |high|) / epsilon
         vector   derived 2 |Y|_1 / epsilon          printed |Y|_1 / epsilon
 
     The density of <Z, x> has a log-Lipschitz constant of 1 / (scale |x|_inf), while <l - l', x> is
-    at most 2 |Y|_1 |x|_inf. The print bounds the value of a loss in place of the change of one: for
-    losses in [0, 1] that is the same, for losses in [-1, 1] its scale has 2 epsilon under the
-    paper's own Definition 2.1 (replacement) and epsilon where a round is zeroed out. With vector
-    noise this shows far in the tails only, where the largest entry of x alone matters.
+    at most 2 |Y|_1 |x|_inf, and half of that where values have one sign. The print bounds the value
+    of a loss in place of the change of one: for losses in [0, 1] that is the same, for losses in
+    [-1, 1] its scale has 2 epsilon under the paper's own Definition 2.1 (replacement), which is
+    what is declared, and epsilon where a round is zeroed out. With vector noise this shows far in
+    the tails only, where the largest entry of x alone matters.
 
     Regret: that of the base on losses l + Z in expectation (Lemma 4.3), against oblivious losses.
 
@@ -191,11 +199,16 @@ def private_reduction(
         _check.positive(norm=norm)
         if len(jax.eval_shape(learner.init, jax.random.key(0))[1].shape) != 1:
             raise ValueError("noise: over arms vector noise is the scalar one; use that")
-        sensitivity = 2.0 * norm if calibration == "derived" else norm
+        # Values of one sign move by |Y|_1 |x|_inf at most.
+        signs = jnp.where((low < 0.0) & (high > 0.0), 2.0, 1.0)
+        change, derived, printed = signs * norm, 2.0 * norm, norm
     else:
+        change = derived = high - low
         printed = jnp.maximum(jnp.abs(low), jnp.abs(high))
-        sensitivity = high - low if calibration == "derived" else printed
-    scale = privacy.laplace_scale(sensitivity, epsilon)
+    scale = privacy.laplace_scale(derived if calibration == "derived" else printed, epsilon)
+    shown, paper_epsilon = epsilon, float("nan")
+    if calibration == "printed":
+        shown, paper_epsilon = privacy.noise_ratio(change, scale), epsilon
     # Losses at the ends of the range are not counted as clipped for the rounding of <l, x>.
     tolerance = 1e-6 * (high - low)
 
@@ -207,18 +220,19 @@ def private_reduction(
 
     def step(state, key, loss):
         noise_key, base_key = jax.random.split(key)
-        clipped = jnp.clip(loss, low, high)
+        clipped = within(loss, low, high)
         if on_vector:
             largest = norm * jnp.max(jnp.abs(state.point))
             clipped = jnp.clip(clipped, -largest, largest)
             noisy = _add_vector_noise(noise_key, clipped, state.point, scale)
         else:
             noisy = _add_noise(noise_key, clipped, scale)
-        count = state.clipped + (jnp.abs(clipped - loss) > tolerance).astype(jnp.int32)
+        outside = ~(jnp.abs(clipped - loss) <= tolerance)  # NaN too
+        count = state.clipped + outside.astype(jnp.int32)
         return pack(*learner.step(state.base, base_key, noisy), count)
 
     declared = Privacy(
-        epsilon=epsilon,
+        epsilon=shown,
         delta=0.0,
         rho=float("nan"),
         neighbours="replace",
@@ -228,6 +242,7 @@ def private_reduction(
         released="actions 1..T",
         calibration=calibration,
         accountant="Laplace mechanism on each observed loss",
+        paper_epsilon=paper_epsilon,
     )
 
     def report(state):
@@ -257,8 +272,10 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
     Returns:
       A BatchLearner. The last batch may be cut short by the horizon; it is never reported.
 
-    Privacy: that of the base, whose losses are the averages. Callers whose base gains from the
-    smaller sensitivity 1 / tau of an average replace the declaration.
+    Privacy: that of the base, whose losses are the averages: a replaced round replaces one of them.
+    Noise that the base puts on each loss it sees is on averages here, so that a local model becomes
+    the central one. Callers whose base gains from the smaller sensitivity 1 / tau of an average
+    replace the declaration.
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.
@@ -269,6 +286,9 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
     _check.between(1.0, jnp.inf, tau=tau)
     _check.between(1, learner.horizon, **{"horizon / tau": jnp.ceil(horizon / tau)})
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
+    declared = learner.privacy
+    if declared.model == "local":
+        declared = declared._replace(model="central")
 
     def init(key):
         state, action = learner.init(key)
@@ -285,7 +305,7 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
         feedback=learner.feedback,
         zero=jnp.zeros((), jnp.float32),
         horizon=horizon,
-        privacy=learner.privacy,
+        privacy=declared,
         report=learner.report,
     )
 
@@ -369,6 +389,32 @@ class DoublingState(NamedTuple):
     first_actions: tuple  # of each
 
 
+def _largest(numbers):
+    """The largest of numbers that may be traced; nan where one of them is."""
+    if any(isinstance(number, jax.Array) for number in numbers):
+        return jnp.max(jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers]))
+    return float(np.max(numbers))
+
+
+def _of_any_epoch(declared) -> Privacy:
+    """What holds for a change of any round, given what each epoch declares for its own rounds."""
+    first = declared[0]
+    for name in ("neighbours", "unit", "model", "released", "calibration"):
+        given = sorted({getattr(epoch, name) for epoch in declared})
+        if len(given) > 1:
+            raise ValueError(f"make must declare one {name} for all horizons, got {given}")
+    lows, highs = zip(*(epoch.loss_range for epoch in declared), strict=True)
+    return first._replace(
+        epsilon=_largest([epoch.epsilon for epoch in declared]),
+        delta=_largest([epoch.delta for epoch in declared]),
+        rho=_largest([epoch.rho for epoch in declared]),
+        # What no epoch clips.
+        loss_range=(_largest(lows), -_largest([-high for high in highs])),
+        accountant="; ".join(dict.fromkeys(epoch.accountant for epoch in declared)),
+        paper_epsilon=_largest([epoch.paper_epsilon for epoch in declared]),
+    )
+
+
 def doubling(make, horizon, *, first=64) -> Learner:
     """The doubling trick: a fresh learner for each epoch of 64, 128, 256, ... rounds.
 
@@ -383,11 +429,15 @@ def doubling(make, horizon, *, first=64) -> Learner:
     Returns:
       A Learner. Its report is the tuple of the epochs' reports.
 
-    Privacy: that of one epoch, whose declarations must agree. The loss of a round is seen by one
+    Raises:
+      ValueError, TypeError: bad arguments, by name; epochs whose declarations do not combine.
+
+    Privacy: the largest epsilon, delta and rho of the epochs. The loss of a round is seen by one
     epoch alone, and the others start from a state that is free of data: given what the other epochs
     released, a change of one round changes the law of one epoch's actions only (parallel
-    composition, for adaptive losses too). A factor log T in privacy, as for epochs that all read
-    one round, is not needed.
+    composition, for adaptive losses too), and the round may be one of any epoch. So a delta of
+    T^-2, which learners choose by their own horizon, is that of the shortest epoch. A factor log T
+    in privacy, as for epochs that all read one round, is not needed.
 
     Regret: if that of an epoch is at most C T^a, at most C 2^a / (2^a - 1) T^a up to constants.
 
@@ -433,7 +483,7 @@ def doubling(make, horizon, *, first=64) -> Learner:
         step=step,
         feedback=epochs[0].feedback,
         horizon=horizon,
-        privacy=epochs[-1].privacy,
+        privacy=_of_any_epoch([epoch.privacy for epoch in epochs]),
         report=lambda state: tuple(
             epoch.report(own) for epoch, own in zip(epochs, state.learners, strict=True)
         ),

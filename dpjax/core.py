@@ -28,7 +28,8 @@ class Privacy(NamedTuple):
     """What a calibration declares. A declaration, not a proof: audits and tables read it.
 
     ``released`` as a whole is (epsilon, delta)-differentially private with respect to a
-    change of one ``unit`` of the loss sequence, as ``neighbours`` describes it.
+    change of one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` is
+    what follows for the noise that is added, whoever printed its scale.
     """
 
     epsilon: Any  # () inf where nothing is declared
@@ -41,6 +42,8 @@ class Privacy(NamedTuple):
     released: str  # what the declaration covers, as in "actions 1..T"
     calibration: str  # "derived", or "printed" as in the paper
     accountant: str  # the theorem by which epsilon follows
+    paper_epsilon: Any = float("nan")  # () that the paper states for this calibration; nan where
+    # the calibration is derived
 
 
 def no_privacy() -> Privacy:
@@ -259,12 +262,20 @@ def contextual(loss, policy):
     return at(features, arm), at(losses, arm)
 
 
+def within(loss, low, high):
+    """The loss clipped to [low, high], where NaN counts as low.
+
+    A NaN that is passed on shows in every later release, whatever noise they have.
+    """
+    return jnp.where(loss > low, jnp.minimum(loss, high), low)
+
+
 def clipped_bandit(loss, action):
     """Bandit feedback clipped to [0, 1], (): where sums over rounds carry a calibration.
 
     A learner that sees a sum cannot clip its terms, nor count those that were out of range.
     """
-    return jnp.clip(bandit(loss, action), 0.0, 1.0)
+    return within(bandit(loss, action), 0.0, 1.0)
 
 
 def at(values, arm):

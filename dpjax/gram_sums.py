@@ -19,7 +19,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import ellipsoids, mechanisms, noise, privacy
-from dpjax.core import Array, Privacy, add_compensated
+from dpjax.core import Array, Privacy, add_compensated, within
 from dpjax.mechanisms import prefix
 from dpjax.noise import gaussian_prefix
 
@@ -78,6 +78,18 @@ def wishart_freedom(size, levels, epsilon, delta, calibration):
         inverse = 8.0 * m * jnp.log(1.0 / slack) / _real(epsilon) ** 2
     added = 28.0 * jnp.log(4.0 / node_delta) * jnp.maximum(inverse, 1.0)
     return size + (jnp.ceil(added) if calibration == "printed" else jnp.floor(added))
+
+
+def wishart_rho(size, levels, freedom, delta):
+    """rho of ``levels`` nodes of Wishart noise, but for delta / 2: derived freedom backwards.
+
+    Their epsilon is :func:`dpjax.privacy.zcdp_epsilon` of it at delta / 2. inf where a node has an
+    epsilon_0 beyond 1, of which the theorem does not speak.
+    """
+    m = _real(levels)
+    log_term = jnp.log(8.0 * m / _real(delta))  # ln(4 / delta_0)
+    squared = 28.0 * log_term / (_real(freedom) - size)  # epsilon_0^2
+    return jnp.where(squared <= 1.0, 0.5 * m * squared, jnp.inf)
 
 
 # Accuracy
@@ -241,6 +253,7 @@ class GramSums(NamedTuple):
     init: Callable  # key -> (state, release of no rows, packed, with the regularizer)
     step: Callable  # (state, key, features (d,), loss ()) -> (state, release of the rows so far)
     regularizer: Regularizer
+    noisy: Any  # () bool, whether there is any noise
     privacy: Privacy
 
 
@@ -266,7 +279,9 @@ def gram_sums(
     row_bound = jnp.sqrt(_real(feature_bound) ** 2 + _real(loss_bound) ** 2)
     levels = levels_of(horizon, calibration)
     per_round = per_round_failure(horizon, failure, calibration)
-    rho, accountant = float("nan"), "the paper's"
+    rho, shown = float("nan"), epsilon
+    # A row is in that many nodes, whatever levels the noise has beside them.
+    holding = levels_of(horizon, "derived")
 
     weights, change = np.where(rows == columns, np.sqrt(2.0), 1.0), row_bound**2
     if protected == "losses":
@@ -281,8 +296,11 @@ def gram_sums(
         weights = np.ones(size)
         begin, advance = every_level(levels, size, _wishart_draw(dim + 1, scale, k))
         mark = None
-        if calibration == "derived":
-            accountant = "Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP"
+        accountant = "Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP"
+        if calibration != "derived":
+            by_node = wishart_rho(dim + 1, holding, k, delta)
+            shown = privacy.zcdp_epsilon(by_node, 0.5 * _real(delta))
+            shown = jnp.where(finite, shown, jnp.inf)
     else:
         if calibration == "derived":
             scale = privacy.gaussian_scale(encoder * change, epsilon, delta)
@@ -291,12 +309,14 @@ def gram_sums(
                 mechanism(horizon, (size,), scale=scale, noise="gaussian"), size
             )
             rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
-            accountant = "one Gaussian mechanism on the encoded stream, exact"
         else:
             scale = printed_gaussian_scale(row_bound, levels, epsilon, delta)
-            variance, encoder = levels, levels**0.5
+            variance, encoder = levels, holding**0.5
+            mu = privacy.noise_ratio(encoder * change, scale)
+            shown, rho = privacy.gaussian_epsilon(mu, delta), 0.5 * mu * mu
             begin, advance = every_level(levels, size, _gaussian_draw(size, scale))
         mark = gaussian_prefix
+        accountant = "one Gaussian mechanism on the encoded stream, exact"
         deviation = scale * np.sqrt(variance)
         if protected == "losses":
             regularizer = loss_regularizer(deviation, dim, per_round, parameter_bound, floor=floor)
@@ -318,11 +338,13 @@ def gram_sums(
         return start, ellipsoids.add_to_diagonal(weights * now, dim + 1, regularizer.offset)
 
     def step(state, key, features, loss):
-        length = jnp.sqrt(ellipsoids.squared_length(features))
-        inside = features * (farthest / jnp.maximum(length, farthest))
-        kept = jnp.clip(loss, -largest, largest)
+        # Entries beyond 1000 bounds, whose squares may overflow, are cut; NaN counts as the least.
+        finite = within(features, -1e3 * farthest, 1e3 * farthest)
+        length = jnp.sqrt(ellipsoids.squared_length(finite))
+        inside = finite * (farthest / jnp.maximum(length, farthest))
+        kept = within(loss, -largest, largest)
         # A row on the border moves by rounding.
-        outside = (length > 1.00001 * farthest) | (jnp.abs(loss) > 1.00001 * largest)
+        outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
         gram = ellipsoids.outer(jnp.append(inside, kept))
         total, error = add_compensated(state.total, state.error, gram)
         inner, now = advance(state.noise, key)
@@ -335,7 +357,7 @@ def gram_sums(
         return GramSumsState(total, error, inner, clipped), release
 
     declared = Privacy(
-        epsilon=epsilon,
+        epsilon=shown,
         delta=delta,
         rho=rho,
         neighbours="replace",
@@ -345,5 +367,6 @@ def gram_sums(
         released="policies 1..T",
         calibration=calibration,
         accountant=accountant,
+        paper_epsilon=float("nan") if calibration == "derived" else epsilon,
     )
-    return GramSums(init, step, regularizer, declared)
+    return GramSums(init, step, regularizer, finite, declared)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpjax import _check, noise
 from dpjax.barriers import add_up, rounded
-from dpjax.core import Array
+from dpjax.core import Array, within
 
 RANGES = ("signed", "nonnegative", "nonnegative_inside")
 
@@ -86,8 +86,8 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
     tolerance = 1e-6 * (high - low)
 
     def read(value):
-        clipped = jnp.clip(value, low, high)
-        return clipped - middle, jnp.abs(clipped - value) > tolerance
+        clipped = within(value, low, high)
+        return clipped - middle, ~(jnp.abs(clipped - value) <= tolerance)  # NaN too
 
     return Values(low, high, read)
 

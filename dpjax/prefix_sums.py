@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
 from dpjax.core import Array, Privacy
-from dpjax.domains import sensitivity
+from dpjax.domains import clipped, sensitivity
 
 
 class PrefixSumsState(NamedTuple):
@@ -74,7 +74,8 @@ def calibrate(
       loss_range: to declare.
       neighbours: to declare.
       unit: to declare.
-      printed_scale: a paper's scale of each draw, in place of the derived one; for the tree.
+      printed_scale: a paper's scale of each draw for this epsilon, in place of the derived one;
+        for the tree. The epsilon that is declared is then the one that this scale has.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
@@ -104,16 +105,22 @@ def calibrate(
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
         encoder = (0.0, 0.0)
-    if noise == "laplace":
-        scale = privacy.laplace_scale(encoder[0] * change[0], epsilon)
-        rho, accountant = float("nan"), "Laplace mechanism on the encoded stream"
-    else:
-        scale = privacy.gaussian_scale(encoder[1] * change[1], epsilon, delta)
-        inverse_mu = privacy.gaussian_inverse_mu(epsilon, delta)
-        rho, accountant = 0.5 / inverse_mu**2, "one Gaussian mechanism on the encoded stream, exact"
-    calibration = "derived"
+    rho, paper_epsilon, calibration = float("nan"), float("nan"), "derived"
     if printed_scale is not None:
-        scale, calibration, accountant, rho = printed_scale, "printed", "the paper's", float("nan")
+        paper_epsilon, calibration = epsilon, "printed"
+    if noise == "laplace":
+        moved, accountant = encoder[0] * change[0], "Laplace mechanism on the encoded stream"
+        scale = privacy.laplace_scale(moved, epsilon)
+        if printed_scale is not None:
+            scale, epsilon = printed_scale, privacy.noise_ratio(moved, printed_scale)
+    else:
+        moved = encoder[1] * change[1]
+        accountant = "one Gaussian mechanism on the encoded stream, exact"
+        scale = privacy.gaussian_scale(moved, epsilon, delta)
+        rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
+        if printed_scale is not None:
+            scale, mu = printed_scale, privacy.noise_ratio(moved, printed_scale)
+            epsilon, rho = privacy.gaussian_epsilon(mu, delta), 0.5 * mu * mu
     declared = Privacy(
         epsilon=epsilon,
         delta=0.0 if delta is None else delta,
@@ -125,6 +132,7 @@ def calibrate(
         released="actions 1..T",
         calibration=calibration,
         accountant=accountant,
+        paper_epsilon=paper_epsilon,
     )
     return Calibrated(build(jnp.asarray(scale, jnp.float32)), scale, declared)
 
@@ -147,14 +155,16 @@ def prefix_sums(
 
     Args:
       horizon: T, rounds.
-      losses: a LossSet. Losses outside it are moved to its nearest vector and counted.
+      losses: a LossSet. Losses outside it are moved to its nearest vector, or, where the unit is
+        an entry, have their entries clipped to its range (:func:`dpjax.domains.clipped`), and are
+        counted.
       epsilon: privacy; inf adds no noise.
       delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them.
       noise: "laplace" or "gaussian".
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      printed_scale: a paper's scale of each draw, in place of the derived one; for the tree.
+      printed_scale: as for :func:`calibrate`.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
@@ -165,6 +175,8 @@ def prefix_sums(
         neighbours=neighbours, unit=unit, printed_scale=printed_scale,
     )  # fmt: skip
 
+    clip = clipped(losses, unit)
+
     def init(key):
         state, release = built.init(key)
         return PrefixSumsState(state, jnp.zeros((), jnp.int32)), release
@@ -173,8 +185,8 @@ def prefix_sums(
     tolerance = 1e-5 * max(abs(bound) for bound in losses.entry)
 
     def step(state, key, loss):
-        inside = losses.clip(loss)
-        outside = jnp.max(jnp.abs(inside - loss)) > tolerance
+        inside = clip(loss)
+        outside = ~(jnp.max(jnp.abs(inside - loss)) <= tolerance)  # NaN too
         inner, release = built.step(state.mechanism, key, inside)
         return PrefixSumsState(inner, state.clipped + outside.astype(jnp.int32)), release
 

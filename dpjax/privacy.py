@@ -33,6 +33,15 @@ def laplace_scale(sensitivity, epsilon):
     return _real(sensitivity) / _real(epsilon)
 
 
+def noise_ratio(sensitivity, scale):
+    """Sensitivity over scale: the epsilon of Laplace noise, or the mu of Gaussian noise.
+
+    inf at scale 0; 0 where the sensitivity is 0, since nothing is released then.
+    """
+    sensitivity, scale = _real(sensitivity), _real(scale)
+    return jnp.where(sensitivity > 0.0, sensitivity / jnp.where(sensitivity > 0.0, scale, 1.0), 0.0)
+
+
 def zcdp_epsilon(rho, delta):
     """The epsilon at delta of a rho-zCDP release: rho + 2 sqrt(rho ln(1/delta)).
 

@@ -15,7 +15,7 @@ from jax import lax
 from optax import projections
 
 from dpjax import _check, barriers
-from dpjax.core import Array
+from dpjax.core import Array, within
 
 # By how much float32 points may break a constraint.
 TOLERANCE = 1e-5
@@ -152,7 +152,7 @@ def l1_losses(dim, radius=1.0) -> LossSet:
 
     return LossSet(
         dim=dim,
-        clip=lambda loss: _optax(projections.projection_l1_ball, loss, radius),
+        clip=lambda loss: _into_l1_ball(loss, radius),
         maximizer=maximizer,
         centre=np.zeros(dim),
         norms=(radius, radius),
@@ -178,6 +178,29 @@ def sensitivity(losses, neighbours, unit) -> tuple[float, float]:
         change = high - low if neighbours == "replace" else max(abs(low), abs(high))
         return change, change
     return losses.diameters if neighbours == "replace" else losses.norms
+
+
+def clipped(losses, unit) -> Callable:
+    """What keeps loss vectors (d,) within what :func:`sensitivity` of that unit counts.
+
+    Of a round, the nearest vector of the set. Of an entry, each entry clipped by itself: on the way
+    to the nearest vector one entry that is out of range moves all the others. The vector may then
+    be longer than the set's ``norms``, which regret bounds read, and no calibration for entries.
+
+    Args:
+      losses: a LossSet.
+      unit: "round" or "entry".
+
+    Returns:
+      A function (d,) -> (d,). Before it looks for the nearest vector it cuts entries at 1000 times
+      their range, beyond which float32 finds a vector outside the set. NaN counts as the least.
+    """
+    _check.one_of("round", "entry", unit=unit)
+    low, high = losses.entry
+    if unit == "entry":
+        return lambda loss: within(loss, low, high)
+    limit = 1e3 * max(abs(low), abs(high))
+    return lambda loss: losses.clip(within(loss, -limit, limit))
 
 
 # Regularizers ---------------------------------------------------------------------------------
@@ -477,6 +500,16 @@ def _into_ball(x, radius) -> Array:
     largest = jnp.maximum(jnp.max(jnp.abs(x)), radius)
     norm = largest * _norm(x / largest)
     return x * (radius / jnp.maximum(radius, norm))
+
+
+def _into_l1_ball(x, radius) -> Array:
+    """The nearest point with an L1 norm of at most radius.
+
+    Of long vectors float32 finds a point outside, by 2.6 % at 1000 radii in 500 dimensions.
+    """
+    nearest = _optax(projections.projection_l1_ball, x, radius)
+    norm = barriers.add_up(jnp.abs(nearest))
+    return jnp.where(norm > 1.00001 * radius, nearest * (radius / norm), nearest)
 
 
 def _radius(radius) -> float:

@@ -155,7 +155,10 @@ def replays(learner, pairs) -> Verdict:
 
 
 def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, list[dict]]:
-    """A row of the table for one learner, and one for each of its mutants."""
+    """A row of the table for one learner, and one for each of its mutants.
+
+    Of the printed calibration ``paper`` is what the paper states, ``printed`` what is declared.
+    """
     learner, pairs = subject(name, domain, epsilon, count=count)
     declared = learner.privacy
     row = {
@@ -170,6 +173,7 @@ def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, l
         "touched": None,
         "lower": None,
         "runs": None,
+        "paper": None,
         "printed": None,
         "printed_replay": None,
         "mutants": "",
@@ -194,9 +198,13 @@ def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, l
         printed, printed_pairs = subject(
             name, domain, epsilon, count=count, calibration="printed", **PRINTED.get(name, {})
         )
+        found = replays(printed, printed_pairs)
         row |= {
+            "checks": ", ".join((*verdict.failed, *(f"printed: {f}" for f in found.failed)))
+            or "pass",
+            "paper": float(printed.privacy.paper_epsilon),
             "printed": float(printed.privacy.epsilon),
-            "printed_replay": float(replays(printed, printed_pairs).spent.max()),
+            "printed_replay": float(found.spent.max()),
         }
     rows = []
     losses = jax.tree.map(lambda leaf: leaf[0], pairs.losses)

@@ -314,5 +314,6 @@ def run(
 
 
 def _as_json(privacy) -> dict:
-    numbers = {name: float(getattr(privacy, name)) for name in ("epsilon", "delta", "rho")}
+    names = ("epsilon", "delta", "rho", "paper_epsilon")
+    numbers = {name: float(getattr(privacy, name)) for name in names}
     return {**privacy._asdict(), **numbers}

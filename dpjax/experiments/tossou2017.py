@@ -138,7 +138,7 @@ def _as_printed(learner, horizon, epsilon, tau) -> float:
     if learner == "DP-EXP3-Lap":
         return epsilon
     if learner == "EXP3":
-        return float(exp3(horizon, ARMS, calibration="printed").privacy.epsilon)
+        return float(exp3(horizon, ARMS, calibration="printed").privacy.paper_epsilon)
     return float(printed_epsilon(horizon, tau, default_delta(horizon)))
 
 

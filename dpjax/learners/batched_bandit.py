@@ -125,9 +125,8 @@ def batched_bandit(horizon, arms, *, epsilon, base="htinf") -> BatchLearner:
     batched = minibatch(noisy, horizon, tau)
     return batched._replace(
         feedback=clipped_bandit,
-        privacy=noisy.privacy._replace(
+        privacy=batched.privacy._replace(
             epsilon=epsilon,
-            model="central",
             accountant="Laplace mechanism on the average of each batch",
         ),
         # The averages are in range by then: the reduction has clipped none.

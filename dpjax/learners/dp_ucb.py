@@ -40,7 +40,7 @@ def dp_ucb(horizon, arms, *, epsilon, failure=0.1, split="parallel") -> Learner:
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
     one tree only, in at most ceil(log2 T) of its nodes: in parallel, no budget has to be split
-    among the arms, and "paper", which splits it, declares K times the epsilon that it has. Nodes
+    among the arms, and "paper", which splits it, has and declares a K-th of epsilon. Nodes
     have Laplace noise of scale ceil(log2 T) / e; ln T in place of the number of levels, as some
     code has it, is 1.44 times too little.
 
@@ -87,7 +87,7 @@ def dp_ucb(horizon, arms, *, epsilon, failure=0.1, split="parallel") -> Learner:
     declared = sums.privacy._replace(unit="round")
     if split == "paper":
         declared = declared._replace(
-            epsilon=epsilon, calibration="printed", accountant="basic composition over the arms"
+            calibration="printed", paper_epsilon=jnp.asarray(epsilon, jnp.float32)
         )
     return Learner(
         init=init,

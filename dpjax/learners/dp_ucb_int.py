@@ -133,6 +133,7 @@ def dp_ucb_int(
         released="actions 1..T",
         calibration=calibration,
         accountant="zCDP of Laplace mechanisms",
+        paper_epsilon=epsilon if calibration == "printed" else float("nan"),
     )
     return Learner(
         init=init,

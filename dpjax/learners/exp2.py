@@ -186,7 +186,7 @@ def exp2(horizon, arms, *, epsilon, loss_range=None, calibration="derived") -> L
 
     Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. "printed" has
     noise of scale 1 / epsilon: right for losses in [0, 1], half the derived one for losses in
-    [-1, 1], where it has 2 epsilon under the paper's Definition 2.1.
+    [-1, 1], where it has, and declares, 2 epsilon under the paper's Definition 2.1.
 
     Regret: at most sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 in expectation over
     arms with losses in [0, 1] (oblivious), twice that in [-1, 1]; see :func:`derived_rates` for

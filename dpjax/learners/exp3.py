@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, at, bandit
+from dpjax.core import Array, Learner, Privacy, at, bandit, within
 
 
 class Exp3State(NamedTuple):
@@ -110,18 +110,18 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
       horizon: T, rounds.
       arms: K, at least 2.
       mixing: gamma in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) T))).
-      calibration: which declaration of privacy to attach: "derived" or "printed". The
+      calibration: "derived", or "printed" to state the paper's epsilon beside ours. The
         algorithm is the same.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
     Privacy: no noise is added, but the draws themselves are randomized. Declared at
-    delta = T^-2 for replacement of one round, released: actions 1..T. "printed" reads
-    min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T + sqrt(2T ln(1/delta))};
-    "derived" gives each of the T - 1 actions that depend on data a log-likelihood ratio of at
-    most 1 and composes them by zCDP. Both grow linearly with T. The paper's proof sketch bounds
-    the direct change of one estimate only; the claim holds all the same, for gains and not
+    delta = T^-2 for replacement of one round, released: actions 1..T: each of the T - 1 actions
+    that depend on data has a log-likelihood ratio of at most 1, and they compose by zCDP. The
+    paper states min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T +
+    sqrt(2T ln(1/delta))}, which is larger. Both grow linearly with T. The paper's proof sketch
+    bounds the direct change of one estimate only; the claim holds all the same, for gains and not
     for losses (see :func:`derived_privacy`).
 
     Regret: at most 2 sqrt(e - 1) sqrt(T K ln K) in expectation (oblivious losses).
@@ -141,10 +141,7 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
     declared = derived_privacy(horizon, arms, gamma, 1.0, delta)
     if calibration == "printed":
         declared = declared._replace(
-            epsilon=printed_epsilon(horizon, arms, gamma, delta),
-            rho=float("nan"),
-            calibration="printed",
-            accountant="theorem of Tossou & Dimitrakakis 2017, reconstructed",
+            calibration="printed", paper_epsilon=printed_epsilon(horizon, arms, gamma, delta)
         )
 
     def draw(key, exponents, clipped):
@@ -156,7 +153,7 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
         return draw(key, jnp.zeros(arms, jnp.float32), jnp.zeros((), jnp.int32))
 
     def step(state, key, loss):
-        inside = jnp.clip(loss, 0.0, 1.0)
+        inside = within(loss, 0.0, 1.0)
         gain = 1.0 - inside
         clipped = state.clipped + (inside != loss).astype(jnp.int32)
         exponents = update(state.exponents, state.arm, state.probability, gain, gamma)

@@ -59,18 +59,18 @@ def exp3_minibatch(
       tau: or the rounds in a batch, at least 1 and rounded down; exactly one of the two. Both may
         be traced.
       delta: at which epsilon is declared; default T^-2.
-      calibration: "derived" or "printed", the accounting between tau and epsilon.
+      calibration: "derived" or "printed", the accounting by which tau follows from epsilon.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are
       averaged.
 
-    Privacy: replacement of one round, released: actions 1..T. "printed", as reconstructed, is
-    4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3). "derived" counts the ceil(T / tau) - 1 draws that
-    depend on data, each of bounded range 1 / tau and so 1 / (8 tau^2)-zCDP: about nine times
-    smaller at the paper's own tau. Both need the gain form of EXP3. tau is rounded up, so that
-    the declared epsilon is at most the one asked for; a tau beyond T is cut to T, where no action
-    depends on data and "derived" declares 0.
+    Privacy: replacement of one round, released: actions 1..T. Declared is what the
+    ceil(T / tau) - 1 draws that depend on data have, each of bounded range 1 / tau and so
+    1 / (8 tau^2)-zCDP. The paper, as reconstructed, states
+    4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need
+    the gain form of EXP3. tau is rounded up, so that neither is more than the epsilon asked for; a
+    tau beyond T is cut to T, where no action depends on data and 0 is declared.
 
     Regret: at most sqrt(7 T tau K ln K) + T m / tau + tau in expectation, against adaptive
     adversaries with memory m < tau (policy regret).
@@ -97,10 +97,7 @@ def exp3_minibatch(
     declared = derived_privacy(batches, arms, mixing, 1.0 / tau, delta)
     if calibration == "printed":
         declared = declared._replace(
-            epsilon=printed_epsilon(horizon, tau, delta),
-            rho=float("nan"),
-            calibration="printed",
-            accountant="theorem of Tossou & Dimitrakakis 2017, reconstructed",
+            calibration="printed", paper_epsilon=printed_epsilon(horizon, tau, delta)
         )
     base = exp3(horizon, arms, mixing=mixing)
     batched = minibatch(base, horizon, tau)

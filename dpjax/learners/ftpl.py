@@ -83,12 +83,12 @@ def ftpl(
 
     Returns:
       A Learner with full information, whose action is x, (d,). Losses outside the loss set are
-      moved to its nearest vector and counted.
+      moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: (epsilon, delta)-DP, central, released: actions 1..T. The scale is that of one
     Gaussian mechanism over all nodes; the paper's, with ``calibration="printed"``, is at least
-    three times that on its instances (see :func:`printed_scale`), and already holds the leader's
-    share.
+    three times that on its instances (see :func:`printed_scale`), already holds the leader's share,
+    and declares the smaller epsilon that it has.
 
     Regret: at most s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)) with s the standard
     deviation of a prefix's noise, in expectation against oblivious losses: with the default

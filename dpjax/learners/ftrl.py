@@ -26,8 +26,8 @@ def printed_scale(horizon, losses, epsilon):
     The print leaves the base of the logarithm open; its algorithm counts ceil(log T) nodes, so it
     is 2. |Y|_1 is the largest norm of a loss vector. That is the largest change of one where it is
     zeroed out, and with experts' losses in [0, 1]; replaced losses of a symmetric set change by
-    twice as much, and under that reading, which is the paper's Definition 2.1, the scale declares
-    half the epsilon that it has.
+    twice as much, and under that reading, which is the paper's Definition 2.1, the scale has twice
+    the epsilon that it is printed for.
     """
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
 
@@ -71,13 +71,14 @@ def ftrl(
 
     Returns:
       A Learner with full information, whose action is x, (d,). Losses outside the loss set are
-      moved to its nearest vector and counted.
+      moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
     actions 1..T, which read the prefixes 0 .. T - 1. The tree then has ceil(log2 T) levels, and
     each node Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" is
     |Y|_1 log2 T / epsilon: right for neighbours "zero_out" and for experts' losses in [0, 1], half
-    the derived scale for replaced losses of a symmetric set; the rates are the same.
+    the derived scale for replaced losses of a symmetric set, where 2 epsilon is declared; the rates
+    are the same.
 
     Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>], against oblivious losses, where
     the noise Z of a prefix has one law (``identical_law``): it enters once and not every round.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, add_losses, full
+from dpjax.core import Array, Learner, Privacy, add_losses, full, within
 
 
 class HedgeState(NamedTuple):
@@ -108,7 +108,7 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
         return draw(key, HedgeState(zero, zero.astype(jnp.float32), jnp.zeros((), jnp.int32)))
 
     def step(state, key, loss):
-        inside = jnp.clip(loss, 0.0, 1.0)
+        inside = within(loss, 0.0, 1.0)
         clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
         return draw(key, HedgeState(*add_losses(state.whole, state.part, inside), clipped))
 

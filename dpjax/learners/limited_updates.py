@@ -3,12 +3,12 @@
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Batch, BatchLearner, Privacy, full
+from dpjax.core import Batch, BatchLearner, Privacy, full, within
 
 
 def clipped_full(loss, action):
     """Full information clipped to [0, 1], (K,): a learner that sees a sum cannot clip its terms."""
-    return jnp.clip(full(loss, action), 0.0, 1.0)
+    return within(full(loss, action), 0.0, 1.0)
 
 
 def probabilities(total, epsilon):

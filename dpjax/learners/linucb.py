@@ -110,8 +110,9 @@ def linucb(
     A change of one row moves the release by sqrt(2) L~^2 in Frobenius norm, L~^2 = L^2 +
     loss_bound^2; the paper says L~^2, which is right all the same, for its noise has twice the
     variance on the diagonal (a footnote calls that unnecessary; it is what replacement needs).
-    Derived Gaussian noise is one exact Gaussian mechanism over all releases, 6 to 14 times less
-    than printed. Wishart noise rests on Sheffet 2015, Theorem 4.1, in all calibrations.
+    Gaussian noise is one exact Gaussian mechanism over all releases, also as printed, where it is
+    6 to 14 times what epsilon needs and a smaller one is declared. Wishart noise rests on Sheffet
+    2015, Theorem 4.1, in all calibrations.
 
     Regret: :func:`dpjax.bounds.linucb`, O~(sqrt(T) d^(3/4) / sqrt(epsilon)) in T, d and epsilon.
 
@@ -137,7 +138,7 @@ def linucb(
     )  # fmt: skip
     regularizer = sums.regularizer
     # Private regularizers spend one half of the failure, sampling the other.
-    share = jnp.where(jnp.isinf(sums.privacy.epsilon), 1.0, 2.0)
+    share = jnp.where(sums.noisy, 2.0, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
     bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt

@@ -61,7 +61,7 @@ def online_gradient(
 
     Returns:
       A Learner with full information, whose action is x, (d,), the centre of the domain at first.
-      Losses outside the loss set are moved to its nearest vector and counted.
+      Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
     actions 1..T: whatever the optimizer does is post-processing of the prefix sums.

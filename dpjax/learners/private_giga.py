@@ -7,7 +7,7 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Array, Learner, Privacy, full
-from dpjax.domains import fitting, sensitivity
+from dpjax.domains import clipped, fitting, sensitivity
 from dpjax.prefix_sums import PrefixSumsReport
 
 
@@ -51,7 +51,7 @@ def private_giga(
 
     Returns:
       A Learner with full information, whose action is x, (d,), the centre of the domain at first.
-      Losses outside the loss set are moved to its nearest vector and counted.
+      Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: (epsilon, delta)-DP, central, released: actions 1..T. A change of one loss by Delta_2
     in round s moves x_(s+1) by at most Delta_2 / (alpha s), and each later step shrinks that by
@@ -85,6 +85,7 @@ def private_giga(
     alpha = jnp.asarray(strong_convexity, jnp.float32)
     centre = jnp.asarray(domain.centre, jnp.float32)
     tolerance = 1e-5 * max(abs(end) for end in losses.entry)
+    clip = clipped(losses, unit)
 
     def init(key):
         del key  # the first action is the centre, and data-free
@@ -92,8 +93,8 @@ def private_giga(
         return PrivateGigaState(zero, centre, zero), centre
 
     def step(state, key, loss):
-        inside = losses.clip(loss)
-        outside = jnp.max(jnp.abs(inside - loss)) > tolerance
+        inside = clip(loss)
+        outside = ~(jnp.max(jnp.abs(inside - loss)) <= tolerance)  # NaN too
         t = state.round + 1
         gradient = inside + alpha * (state.point - centre)
         rate = 1.0 / (alpha * t.astype(jnp.float32))

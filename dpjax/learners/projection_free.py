@@ -155,7 +155,8 @@ def projection_free(
                         used to hide anything: plays reveal them)
         batch_norm      what the paper's argument bounds, the norm of a whole batch's sum:
                         b Delta_1, and for L2 the least of b Delta_2 and a tail bound
-        printed         Lemmas 7 and 10, with O(1) = 1 and natural logarithms
+        printed         Lemmas 7 and 10, with O(1) = 1 and natural logarithms; declared is what
+                        that noise has by "single_change"
 
     "single_change" is our derivation, not peer-reviewed; the printed noise suffices in the stated
     range of T, and the gap is in the AAAI text's proof (the full version was not seen). That range:

@@ -112,8 +112,9 @@ def scrible(
       bias the estimate.
 
     Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. "printed" has
-    noise of scale |Y|_1 / epsilon in each coordinate, half of what replacement asks for (the
-    paper's Definition 2.1) where losses are symmetric, and right where a round is zeroed out.
+    noise of scale |Y|_1 / epsilon in each coordinate: it has, and declares, 2 epsilon for
+    replacement (the paper's Definition 2.1) where losses are symmetric, epsilon where values have
+    one sign. (It is right where a round is zeroed out.)
 
     Regret: at most 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2 M in expectation (oblivious losses), where
     <l, x> lies within M of its centre and the noise has variance s^2, as long as

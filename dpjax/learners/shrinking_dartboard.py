@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, add_losses, at, full
+from dpjax.core import Array, Learner, Privacy, add_losses, at, full, within
 
 
 class ShrinkingDartboardState(NamedTuple):
@@ -188,22 +188,21 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
       epsilon: privacy to reach by the choice of eta; inf gives Hedge's law throughout, without a
         budget.
       delta: in (0, 1); by default epsilon is pure.
-      calibration: "derived" or "printed", how eta and p follow from epsilon and delta, and what
-        is declared.
+      calibration: "derived" or "printed", how eta and p follow from epsilon and delta.
 
     Returns:
       A Learner with full information that plays arms. Losses outside [0, 1] are clipped and
       counted.
 
     Privacy: epsilon-DP, or (epsilon, delta)-DP given delta, central, for replacement of one round,
-    released: actions 1..T. As printed, eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 +
-    20 eta sqrt(T p ln(1/delta)), from theorems as reconstructed whose corollaries set eta and p
-    for epsilon <= 1 (:func:`printed_setting`). "derived" counts exactly what one round enters, one
-    coin and at most B - 1 draws,
+    released: actions 1..T. The paper states eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 +
+    20 eta sqrt(T p ln(1/delta)), in theorems as reconstructed whose corollaries set eta and p
+    for epsilon <= 1 (:func:`printed_setting`). In both calibrations what is declared counts exactly
+    what one round enters, one coin and at most B - 1 draws,
 
-        epsilon = ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)),
+        ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)),
 
-    given delta also by zCDP, and takes the largest eta up to sqrt(ln K / T), with p = 1 / sqrt(8 T)
+    given delta also by zCDP. "derived" has the largest eta up to sqrt(ln K / T), p = 1 / sqrt(8 T)
     (given delta T^(-1/3) / 2), or p = eta where that is more. At T = 2^16 and epsilon = 0.1 eta is
     3.6 times the printed one, given delta = 1e-6 it is 10.6 times. At epsilon = inf the declaration
     is what the law has by itself.
@@ -241,10 +240,10 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
         setting = printed_setting(horizon, arms, epsilon, delta)
         formula = printed_epsilon(horizon, setting, delta)
         declared = declared._replace(
-            epsilon=jnp.where(jnp.isinf(epsilon), jnp.inf, formula),
-            rho=float("nan"),
+            epsilon=derived_epsilon(setting, delta),
+            rho=rho(setting),
             calibration="printed",
-            accountant="theorem of Asi, Feldman, Koren & Talwar 2023, reconstructed",
+            paper_epsilon=jnp.where(jnp.isinf(epsilon), jnp.inf, formula),
         )
     eta, p, budget = setting
 
@@ -256,7 +255,7 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
 
     def step(state, key, loss):
         coin_key, arm_key = jr.split(key)
-        inside = jnp.clip(loss, 0.0, 1.0)
+        inside = within(loss, 0.0, 1.0)
         clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
         whole, part = add_losses(state.whole, state.part, inside)
         keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * at(inside, state.arm))
