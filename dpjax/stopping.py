@@ -11,7 +11,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, add_compensated
+from dpjax.core import Array, add_compensated, within
 
 
 class Stopped(NamedTuple):
@@ -32,7 +32,7 @@ class _State(NamedTuple):
 
 def recorded(values, bound=1.0):
     """The stream of given values (T,), clipped to [-bound, bound]."""
-    values = jnp.clip(jnp.asarray(values, jnp.float32), -bound, bound)
+    values = within(jnp.asarray(values, jnp.float32), -bound, bound)
     if values.ndim != 1:
         raise ValueError(f"values must have shape (T,), got {values.shape}")
     totals = jnp.concatenate([jnp.zeros(1, jnp.float32), lax.associative_scan(jnp.add, values)])

@@ -200,10 +200,22 @@ def test_no_noise_at_infinite_epsilon():
 
 
 def test_declaration():
-    """Pure, local, of the range given; horizon and feedback are the base's."""
+    """Pure, local, of the range given; horizon and feedback are the base's.
+
+    The printed scale, 2 / 0.3, has an epsilon of 3 over it: losses may change by 3.
+    """
     base = keeping()
     learner = private_reduction(base, epsilon=0.3, loss_range=(-2.0, 1.0), calibration="printed")
-    assert learner.privacy[:2] == (0.3, 0.0)
+    assert float(learner.privacy.epsilon) == pytest.approx(0.45)
+    assert (learner.privacy.delta, learner.privacy.paper_epsilon) == (0.0, 0.3)
+    derived = private_reduction(base, epsilon=0.3, loss_range=(-2.0, 1.0)).privacy
+    assert derived[:2] == (0.3, 0.0) and np.isnan(derived.paper_epsilon)
+    for low, signs in ((-1.0, 2.0), (0.0, 1.0)):
+        vector = private_reduction(
+            keeping(POINT), epsilon=0.3, loss_range=(low, 1.0), noise="vector", norm=2.5,
+            calibration="printed",
+        )  # fmt: skip
+        assert float(vector.privacy.epsilon) == pytest.approx(0.3 * signs)
     assert learner.privacy.loss_range == (-2.0, 1.0)
     assert (learner.privacy.model, learner.privacy.calibration) == ("local", "printed")
     assert (learner.horizon, learner.feedback) == (base.horizon, base.feedback)

@@ -182,7 +182,7 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
         name = f"`{row['learner']}`" + (f", {row['domain']}" if row["domain"] else "")
         numbers = [text(row[key]) for key in ("declared", "delta")]
         found = [text(row[key]) for key in ("replay", "lower")]
-        printed = [text(row[key]) for key in ("printed", "printed_replay")]
+        printed = [text(row[key]) for key in ("paper", "printed", "printed_replay")]
         cells = [name, *numbers, row["model"], *found, ", ".join(filter(None, printed))]
         assert f"| {' | '.join(cells)} |" in section
     with open(ROOT / "benchmarks" / "audit" / "audit_mutants.csv", newline="") as file:

@@ -68,15 +68,16 @@ def test_the_bonus_enters_with_its_sign_and_size():
 
 
 def test_what_each_split_declares():
-    """epsilon both: in parallel each tree has all of it, in the paper a K-th."""
+    """What they have: in parallel each tree has all of epsilon, in the paper a K-th."""
     parallel = dp_ucb(64, 4, epsilon=0.5).privacy
     paper = dp_ucb(64, 4, epsilon=0.5, split="paper").privacy
-    for declared in (parallel, paper):
-        assert float(declared.epsilon) == 0.5
+    for declared, epsilon in ((parallel, 0.5), (paper, 0.125)):
+        assert float(declared.epsilon) == epsilon
         assert declared.delta == 0.0
         assert declared.unit == "round"
         assert tuple(declared.loss_range) == (0.0, 1.0)
     assert (parallel.calibration, paper.calibration) == ("derived", "printed")
+    assert np.isnan(parallel.paper_epsilon) and float(paper.paper_epsilon) == 0.5
 
 
 def test_a_round_changes_one_tree_by_its_loss():

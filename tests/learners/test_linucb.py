@@ -186,7 +186,9 @@ def test_declared_privacy_is_joint():
     assert (declared.model, declared.released, declared.unit) == ("joint", "policies 1..T", "round")
     assert (declared.epsilon, declared.delta, declared.neighbours) == (1.0, DELTA, "replace")
     assert declared.rho > 0 and declared.calibration == "derived"
-    assert private(3, calibration="code").privacy.calibration == "code"
+    code = private(3, calibration="code").privacy
+    assert code.calibration == "code" and code.paper_epsilon == 1.0
+    assert 0.0 < float(code.epsilon) < 0.1
     assert private(3, protected="losses").privacy.unit == "entry"
 
 
