@@ -134,6 +134,23 @@ def test_rounds_far_out_of_range_spend_no_more_than_is_declared(name):
     assert audits.replays(learner, pairs).failed == ()
 
 
+@quickly
+def test_a_replay_that_is_not_a_number_fails():
+    """As that of a learner that passes NaN on to its draws."""
+    learner, pairs = audits.build("hedge", "", HORIZON, 1.0), wild_rounds(0.0, 1.0)
+    raw = jnp.isnan(pairs.losses).any(axis=(1, 2))
+    found = audits.replays(learner, jax.tree.map(lambda leaf: leaf[raw], pairs))
+    assert found.failed == () and np.isfinite(found.spent).all()
+
+    def step(state, key, loss):
+        # Its clipping lets NaN pass.
+        state, arm = learner.step(state, key, loss)
+        return state._replace(part=state.part + 0.0 * jnp.clip(loss, 0.0, 1.0)), arm
+
+    poisoned = audits.replays(learner._replace(step=step), pairs)
+    assert "epsilon" in poisoned.failed
+
+
 # Entries --------------------------------------------------------------------------------------
 
 

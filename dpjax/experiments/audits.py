@@ -144,10 +144,11 @@ def replays(learner, pairs) -> Verdict:
     spent = np.asarray(audit.spent(result, float(declared.delta)), np.float64)
     failed = [check for check in CHECKS if not getattr(result, check).all()]
     if np.isfinite(float(declared.epsilon)):
-        if spent.max() > float(declared.epsilon) * (1.0 + ROUNDING):
+        # What is nan was not found to be within anything.
+        if not spent.max() <= float(declared.epsilon) * (1.0 + ROUNDING):
             failed.append("epsilon")
-        # Where nan nothing is declared.
-        if result.rho.max() > float(declared.rho) * (1.0 + ROUNDING):
+        rho = float(declared.rho)
+        if not (np.isnan(rho) or result.rho.max() <= rho * (1.0 + ROUNDING)):
             failed.append("rho")
         if not result.touched.any():
             failed.append("no release")
