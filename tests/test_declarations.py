@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpjax import audit, combinators, domains, learners, mechanisms, privacy
 from dpjax.audit import Pair
-from dpjax.core import Learner, bandit, full, no_privacy, within
+from dpjax.core import Arms, Learner, bandit, full, no_privacy, within
 from dpjax.domains import clipped
 from dpjax.experiments import audits
 
@@ -304,7 +304,14 @@ def summing(horizon):
         return bandit(loss, jnp.int32(0))
 
     start = ((), jnp.zeros((), jnp.float32))
-    return Learner(lambda key: start, step, first_entry, horizon, no_privacy())
+    return Learner(
+        init=lambda key: start,
+        step=step,
+        feedback=first_entry,
+        action_set=Arms(DIM),
+        horizon=horizon,
+        privacy=no_privacy(),
+    )
 
 
 @pytest.mark.parametrize("wrap", [

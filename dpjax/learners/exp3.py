@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, at, bandit, within
+from dpjax.core import Arms, Array, Learner, Privacy, at, bandit, within
 
 
 class Exp3State(NamedTuple):
@@ -163,6 +163,7 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
         report=lambda state: Exp3Report(state.clipped),
