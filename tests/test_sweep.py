@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, learners, sweep
+from dpjax import environments, learners, programs, sweep
 from dpjax.sweep import _block_size
 
 LOSSES = np.random.default_rng(0).random((8, 3))
@@ -96,17 +96,12 @@ def test_an_error_within_a_chunk_is_raised(monkeypatch):
     """And no chunk after it is waited for."""
     done = []
 
-    class Failing:
-        def memory_analysis(self):
-            return None
+    def failing(block, seeds, key):
+        done.append(seeds)
+        time.sleep(0.1)
+        raise RuntimeError("out of memory")
 
-        def __call__(self, block, seeds, key):
-            done.append(seeds)
-            time.sleep(0.1)
-            raise RuntimeError("out of memory")
-
-    module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
-    monkeypatch.setattr(module, "_program", lambda *arguments: Failing())
+    monkeypatch.setattr(programs, "compiled", lambda *arguments: programs.Program(failing, 0))
     with pytest.raises(RuntimeError, match="out of memory"):
         sweep(game, POINTS, 64, jr.key(0), chunk=2, progress=False)
     assert len(done) < 32
