@@ -114,9 +114,8 @@ def built(kind, example, /, **values) -> None:
     """What a factory returns, not the factory itself."""
     for name, value in values.items():
         if not isinstance(value, kind):
-            raise TypeError(
-                f"{name} must be a {_words(kind)} such as {example}, got {_kind(value)}"
-            )
+            wanted = " or ".join(_an(part.__name__) for part in get_args(kind) or (kind,))
+            raise TypeError(f"{name} must be {wanted}, such as {example}; got {_kind(value)}")
 
 
 def factory(example, /, **values) -> None:
@@ -146,8 +145,8 @@ def pair(returned) -> tuple:
     return tuple(returned)
 
 
-def _words(kind) -> str:
-    return " or ".join(part.__name__ for part in get_args(kind) or (kind,))
+def _an(noun) -> str:
+    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
 
 
 def _kind(value) -> str:
@@ -159,8 +158,7 @@ def _kind(value) -> str:
         return f"{name} itself, which is to be called first"
     if type(value) in (tuple, list):
         return f"a {type(value).__name__} of {len(value)}"
-    article = "an" if type(value).__name__[0] in "AEIOU" else "a"
-    return f"{article} {type(value).__name__}"
+    return _an(type(value).__name__)
 
 
 _TRACED = (

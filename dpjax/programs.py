@@ -143,7 +143,7 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=6,  # of who called sweep
             )
 
 

@@ -211,7 +211,7 @@ def _threads(mesh) -> int:
 
 
 def _watched(plan, blocks, progress):
-    """Yields (block, cells) with a progress bar, and names trajectories that are not finite."""
+    """Yields (block, cells) with a progress bar, and says in the end what was odd about them."""
     # What ipykernel shows in a notebook is no terminal, but is watched.
     shown = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     bar = tqdm(
@@ -220,25 +220,49 @@ def _watched(plan, blocks, progress):
         disable=not (progress and shown and jax.process_index() == 0),
         bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} chunks [{elapsed}<{remaining}{postfix}]",
     )
-    begin, played, bad = time.perf_counter(), 0, []
+    begin, played, bad, clipped = time.perf_counter(), 0, [], np.full(plan.count, np.inf)
     try:
         with bar, closing(_compute(plan, blocks)) as computed:
             for block, cells in computed:
                 bad += _not_finite(plan, block, cells)
+                _see_clipped(clipped, block, cells)
                 played += min(plan.block[0], plan.count - block.point) * len(block.seeds)
                 yield block, cells
                 rate = played * float(plan.rounds[-1]) / (time.perf_counter() - begin)
                 bar.set_postfix_str(f"{rate:.3g} rounds x trials/s", refresh=False)
                 bar.update()
     finally:
-        if bad:
-            first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
-            warnings.warn(
-                f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
-                + ("; ..." if len(bad) > 3 else ""),
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        _warn(plan, bad, clipped)
+
+
+def _warn(plan, bad, clipped) -> None:
+    """Of trajectories that are not finite, and of points at which losses are out of range."""
+    if bad:
+        first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
+        warnings.warn(
+            f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
+            + ("; ..." if len(bad) > 3 else ""),
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    horizon = int(plan.rounds[-1])
+    found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
+    if len(found):
+        warnings.warn(
+            f"point {found[0]}: losses lay outside the learner's range, and were clipped, at least "
+            f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; say what range "
+            "they are in, over arms by combinators.rescale_losses(learner, low, high)",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _see_clipped(least, block, cells) -> None:
+    """Of each point the fewest losses that were clipped in a trajectory, if the report says it."""
+    clipped = getattr(cells[2], "clipped", None)
+    if np.ndim(clipped) == 2:
+        here = least[block.point : block.point + len(clipped)]
+        np.minimum(here, clipped[: len(here)].min(axis=1), out=here)
 
 
 def _not_finite(plan, block, cells) -> list[tuple[int, int]]:
