@@ -18,7 +18,7 @@ import numpy as np
 from jax import random as jr
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
-from dpjax import _check, devices
+from dpjax import _check, devices, reads
 from dpjax.batch_last import batch_last
 from dpjax.one_kernel import compile_for_cpu
 
@@ -60,7 +60,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
     point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.float32), points)
     seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
-    with _check.traceable("game"):
+    with reads.as_now(game, play), _check.traceable("game"):
         program, output = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
     # Arrays of NumPy, and those of JAX in the same memory, may be changed in place.
     program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])

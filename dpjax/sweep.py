@@ -54,12 +54,16 @@ def sweep(
     one, each of its devices computes a block at a time; they exchange nothing.
 
     A chunk that turns out not to fit into memory is halved and computed again, with a warning.
-    Trajectories with NaN or infinity in what they return are named in a warning, and kept.
+    Trajectories with NaN or infinity in what they return are named in a warning, and kept. So is
+    the first point at which a learner had to clip nearly all losses, if its report counts them.
 
     Args:
-      game: function of a point that returns (learner, environment). The compiled program is
-        kept under its identity: define it once, not as a lambda within a loop.
-      points: pytree of float arrays with a common leading axis (P,); cast to float32.
+      game: function of a point that returns (learner, environment). Each call traces it as it is
+        now, with the helpers, globals and arrays that it reads, and compiles it unless it did the
+        same before. What changes from call to call within a loop belongs into ``points``: other
+        numbers in the game itself are compiled anew, in seconds.
+      points: pytree of float arrays with a common leading axis (P,); cast to float32. Lists of
+        numbers are arrays.
       seeds: number of seeds, S.
       key: PRNG key, consumed.
       play: how a game is played: :func:`dpjax.simulate`, round by round, or
@@ -86,8 +90,9 @@ def sweep(
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN, or the game
-        refuses one of them; the mesh is none, or there is no store for several processes; or the
-        store is of another sweep: the message names what differs, and both values.
+        refuses one of them, returns something else than a pair, or looks at a traced number with
+        ``if``, ``float`` or ``int``; the mesh is none, or there is no store for several processes;
+        or the store is of another sweep: the message names what differs, and both values.
       OSError: the store cannot be read or written. What it has is kept.
     """
     plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)

@@ -1,5 +1,6 @@
 """Compiled programs are kept under what a game does: nothing stale, nothing compiled twice."""
 
+import contextlib
 import importlib
 import sys
 import types
@@ -12,7 +13,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import environments, learners, programs, simulate, store, sweep
+from dpjax import environments, learners, programs, reads, simulate, store, sweep
 from dpjax.batches import simulate_batches
 from dpjax.core import Environment, Learner, Outcome, full, no_privacy
 from tests.test_conformance import compilations
@@ -46,7 +47,14 @@ class Notebook:
     """Cells that share their names, as those of a notebook do."""
 
     def __init__(self, *cells):
-        self.names = {"np": np, "jnp": jnp, "jax": jax, "lax": lax, "game_of": game_of}
+        self.names = {
+            "__name__": "notebook",
+            "np": np,
+            "jnp": jnp,
+            "jax": jax,
+            "lax": lax,
+            "game_of": game_of,
+        }
         for cell in cells:
             self.run(cell)
 
@@ -171,6 +179,122 @@ def test_a_store_holds_what_the_game_does_now(change, tmp_path, monkeypatch):
 
 
 GLOBAL = CHANGES["a global"]
+
+# What JAX itself keeps under a function that is given to it by name.
+KEPT = {
+    "jit": "jax.jit(cost)(point)",
+    "cond": "lax.cond(point > 0.0, cost, cost, point)",
+    "switch": "lax.switch(1, [cost, cost], point)",
+    "scan": "lax.scan(step, point, None, length=1)[0]",
+    "fori_loop": "lax.fori_loop(0, 1, body, point)",
+    "while_loop": "lax.while_loop(below, grow, jnp.stack([point, 0.0 * point]))[0]",
+    "checkpoint": "jax.checkpoint(cost)(point)",
+}
+CALLED = [
+    "factor = 1.0",
+    "def cost(point): return factor * point",
+    "def step(point, x): return cost(point), x",
+    "def body(i, point): return cost(point)",
+    "def below(x): return x[1] < 0.5",
+    "def grow(x): return jnp.stack([cost(x[0]), x[1] + 1.0])",
+]
+
+
+def test_what_jax_keeps_is_traced_again_where_it_reads_something_else():
+    """One of these that is stale would show in the sum."""
+    cells = Notebook(*CALLED, f"def game(point): return game_of({' + '.join(KEPT.values())})")
+    usual = [2.0 * len(KEPT), 6.0 * len(KEPT)]
+    assert play(cells.game) == usual
+    cells.run("factor = 2.0")
+    assert play(cells.game) == [2.0 * cost for cost in usual]
+    cells.run("factor = 1.0")
+    assert play(cells.game) == usual
+
+
+@pytest.mark.parametrize("call", KEPT)
+def test_what_jax_keeps(call):
+    """By itself; the tests would show nothing else."""
+    cells = Notebook(*CALLED, f"def calls(point): return {KEPT[call]}")
+    trace = lambda: str(jax.make_jaxpr(lambda x: cells.names["calls"](x))(1.0))  # noqa: E731
+    first = trace()
+    cells.run("factor = 2.0")
+    assert trace() == first
+
+
+PLACES = {
+    "a closure": (
+        "def make():\n    factor = 1.0\n    def cost(point): return factor * point\n"
+        "    def change():\n        nonlocal factor\n        factor = 2.0\n"
+        "    return cost, change\ncost, change = make()",
+        "change()",
+    ),
+    "a default": (
+        "def cost(point, factor=1.0): return factor * point", "cost.__defaults__ = (2.0,)",
+    ),
+    "an array": (
+        "table = np.ones(3)\ndef cost(point): return jnp.float32(table[2]) * point",
+        "table[2] = 2.0",
+    ),
+    "a list": ("table = [1.0]\ndef cost(point): return table[0] * point", "table[0] = 2.0"),
+    "a dict": (
+        "table = {'factor': 1.0}\ndef cost(point): return table['factor'] * point",
+        "table['factor'] = 2.0",
+    ),
+    "a class": (
+        "class Settings: factor = 1.0\ndef cost(point): return Settings.factor * point",
+        "Settings.factor = 2.0",
+    ),
+    "an object": (
+        "class Cost:\n    def __call__(self, point): return self.factor * point\n"
+        "inner = Cost()\ninner.factor = 1.0\ndef cost(point): return inner(point)",
+        "inner.factor = 2.0",
+    ),
+    "a helper": (
+        "def helper(point): return 1.0 * point\ndef cost(point): return helper(point)",
+        "def helper(point): return 2.0 * point",
+    ),
+    "a function within": (
+        "factor = 1.0\ndef cost(point): return (lambda: factor * point)()", "factor = 2.0"
+    ),
+    "a module": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "def cost(point): return settings.factor * point",
+        "settings.factor = 2.0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_function_reads_is_found(place):
+    cell, edit = PLACES[place]
+    cells = Notebook(
+        cell, "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
+    )
+    same = lambda: isinstance(reads.as_now(cells.game), contextlib.nullcontext)  # noqa: E731
+    assert same() and same()
+    cells.run(edit)
+    assert not same()
+
+
+def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps():
+    """Redefined too; libraries are not looked into."""
+    cells = Notebook(*CELLS)
+    for _ in range(2):
+        assert reads.as_now(cells.game, simulate).__class__ is contextlib.nullcontext
+        cells = Notebook(*CELLS)
+    seen = {}
+    reads._digest((cells.game, simulate, jnp.sum), (), {}, seen)
+    assert {function.__name__ for function in seen} == {"game", "cost", "game_of"}
+
+
+def test_what_jax_keeps_of_another_game():
+    """The function in cond is the same, the game that uses it is new."""
+    of_cond = f"def game(point): return game_of({KEPT['cond']})"
+    cells = Notebook(*CALLED, of_cond)
+    assert play(cells.game) == [2.0, 6.0]
+    cells.run("factor = 2.0")
+    cells.run(of_cond)
+    assert play(cells.game) == [4.0, 12.0]
 
 
 @pytest.mark.parametrize(
