@@ -170,14 +170,14 @@ _TRACED = (
 
 @contextmanager
 def traceable(name):
-    """Says, in place of what JAX says, that Python cannot look at the numbers of a traced point."""
+    """Says, in place of what JAX says, that Python cannot look at traced numbers."""
     try:
         yield
     except _TRACED as error:
         raise TypeError(
             f"{name} must not look at what is traced, as {_place(error)} does: if, float(), int() "
-            "and NumPy cannot see a point's numbers; use jnp.where, jax.lax.cond and jax.numpy, "
-            "and a game of its own for each size"
+            "and NumPy cannot see the numbers of a point or a round; use jnp.where, jax.lax.cond "
+            "and jax.numpy, and a game of its own for each size"
         ) from error
 
 

@@ -30,7 +30,7 @@ _ALIKE = 5
 class Traced:
     """One trajectory of a game as a program. Equal ones compute the same bits."""
 
-    digest: str  # of the program and all arrays in it
+    digest: str  # of the program, all arrays in it, and what else decides on numbers
     text: str  # digest of the program without its numbers
     callbacks: tuple  # functions of Python that it calls as it runs
     settings: tuple  # of jax.config
@@ -65,6 +65,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     # Arrays of NumPy, and those of JAX in the same memory, may be changed in place.
     program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])
     digest, text, callbacks = digests(program)
+    digest = hashlib.sha256(f"{digest} {_numeric()}".encode()).hexdigest()[:16]
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(point))
     return Traced(digest, text, callbacks, _settings(), rounds, shapes, output, program)
 
@@ -73,6 +74,11 @@ def _own(constant):
     if isinstance(constant, np.ndarray | jax.Array):
         return constant.copy()
     return constant
+
+
+def _numeric() -> tuple:
+    """What jax.config holds that decides on numbers, and that no traced program shows."""
+    return jax.config.jax_threefry_partitionable, jax.config.jax_default_matmul_precision
 
 
 def _settings() -> tuple:

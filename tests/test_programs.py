@@ -321,8 +321,8 @@ def test_nothing_is_stale_in_batches():
     assert min(play(game, play=simulate_batches)) > 0.0
 
 
-def test_a_setting_of_jax_makes_another_program():
-    """Here one that changes what keys are split into."""
+def test_a_setting_of_jax_makes_another_program(tmp_path):
+    """Here one that changes what keys are split into, which a store does not mix."""
 
     def game(point):
         learner, environment = game_of(0.0)
@@ -332,9 +332,11 @@ def test_a_setting_of_jax_makes_another_program():
             )
         )  # fmt: skip
 
-    usual = play(game)
+    usual = play(game, store=tmp_path / "store")
     with jax.threefry_partitionable(not jax.config.jax_threefry_partitionable):
         other = play(game)
+        with pytest.raises(ValueError, match="was made with another game"):
+            play(game, store=tmp_path / "store")
     assert usual != other and play(game) == usual
 
 

@@ -206,7 +206,7 @@ MISFITS = {
         r"game must not look at what is traced, as line \d+ of test_sweep.py \(if epsilon > 1:\) "
         "does: .* use jnp.where",
     ),
-    "a float": (swept(looking(float)), "what is traced, as line .* NumPy cannot see a point's"),
+    "a float": (swept(looking(float)), "what is traced, as line .* NumPy cannot see the numbers"),
     "an int": (swept(looking(int)), "and a game of its own for each size"),
     "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a game of its own for each"),
     "a function of NumPy": (swept(looking(np.sqrt)), "use .* jax.numpy"),
