@@ -16,8 +16,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from dpjax import devices, domains, environments, learners, mechanisms, simulate
-from dpjax.sweep import _plan, _program_of, sweep
+from dpjax import domains, environments, learners, mechanisms, programs, simulate
+from dpjax.sweep import _plan, sweep
 
 HORIZONS = [2**10, 2**14, 2**18, 2**22]
 TRIALS = 256
@@ -64,7 +64,7 @@ def bytes_each(game) -> str:
         plan = _plan(game, np.ones(1, np.float32), TRIALS, key, simulate, 100, None, None)
     except ValueError:
         return ""
-    return f"{devices.bytes_needed(_program_of(plan, (1, TRIALS), None)) / TRIALS:.0f}"
+    return f"{programs.compiled(plan.traced, (1, TRIALS), None).bytes_needed / TRIALS:.0f}"
 
 
 def one_process(name, horizon, trials) -> None:

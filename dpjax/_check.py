@@ -5,9 +5,15 @@ calls a game once per point with plain numbers before it traces it.
 """
 
 import operator
+import os
+import traceback
+from contextlib import contextmanager
+from typing import get_args
 
 import jax
 import numpy as np
+
+from dpjax.core import BatchLearner, Environment, Learner
 
 
 def _is_traced(value) -> bool:
@@ -19,7 +25,10 @@ def _require(condition, requirement: str, values: dict) -> None:
         if value is None or _is_traced(value):
             continue
         try:
-            array = np.asarray(value, dtype=np.float64)
+            array = np.asarray(value)
+            if array.dtype.kind in "US":  # of which NumPy would make numbers
+                raise TypeError
+            array = array.astype(np.float64)
         except (TypeError, ValueError):
             raise TypeError(f"{name} must be {requirement}, got {value!r}") from None
         if not np.all(condition(array)):
@@ -92,3 +101,93 @@ def key(**values) -> None:
         if not typed or value.shape != ():
             what = f"an array of shape {value.shape}" if hasattr(value, "shape") else repr(value)
             raise TypeError(f"{name} must be one key as jax.random.key(0) makes, got {what}")
+
+
+def function(what, /, **values) -> None:
+    """Something to be called; ``what`` says what it should be."""
+    for name, value in values.items():
+        if not callable(value):
+            raise TypeError(f"{name} must be {what}, got {_kind(value)}")
+
+
+def built(kind, example, /, **values) -> None:
+    """What a factory returns, not the factory itself."""
+    for name, value in values.items():
+        if not isinstance(value, kind):
+            wanted = " or ".join(_an(part.__name__) for part in get_args(kind) or (kind,))
+            raise TypeError(f"{name} must be {wanted}, such as {example}; got {_kind(value)}")
+
+
+def factory(example, /, **values) -> None:
+    """A factory that is yet to be called, not what it returns."""
+    for name, value in values.items():
+        if not callable(value):
+            raise TypeError(
+                f"{name} must be a factory such as {example}, not called yet, got {_kind(value)}; "
+                "functools.partial gives it arguments"
+            )
+
+
+def players(learner, environment) -> None:
+    """A learner and an environment, in this order."""
+    if isinstance(learner, Environment) and isinstance(environment, Learner | BatchLearner):
+        raise TypeError("the learner must come first and the environment second, got them swapped")
+    built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
+    built(Environment, "environments.bernoulli(means)", environment=environment)
+
+
+def pair(returned) -> tuple:
+    """What a game returns: (learner, environment)."""
+    if type(returned) not in (tuple, list) or len(returned) != 2:
+        what = "nothing" if returned is None else _kind(returned)
+        raise TypeError(f"game must return a pair (learner, environment), but it returned {what}")
+    players(*returned)
+    return tuple(returned)
+
+
+def _an(noun) -> str:
+    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
+def _kind(value) -> str:
+    """What a value is, for a message: a word as it is, of all else the kind."""
+    if isinstance(value, str | int | float):
+        return repr(value)
+    name = getattr(value, "__name__", None)
+    if name and callable(value):
+        return f"{name} itself, which is to be called first"
+    if type(value) in (tuple, list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return _an(type(value).__name__)
+
+
+_TRACED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+@contextmanager
+def traceable(name):
+    """Says, in place of what JAX says, that Python cannot look at traced numbers."""
+    try:
+        yield
+    except _TRACED as error:
+        raise TypeError(
+            f"{name} must not look at what is traced, as {_place(error)} does: if, float(), int() "
+            "and NumPy cannot see the numbers of a point or a round; use jnp.where, jax.lax.cond "
+            "and jax.numpy, and a game of its own for each size"
+        ) from error
+
+
+def _place(error) -> str:
+    """The innermost line of an error that is neither in jax nor in dpjax."""
+    inside = tuple(os.path.dirname(file) + os.sep for file in (jax.__file__, np.__file__, __file__))
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if not frame.filename.startswith(inside)]
+    if not frames:
+        return "it"
+    last = frames[-1]
+    line = f" ({last.line})" if last.line else ""
+    return f"line {last.lineno} of {os.path.basename(last.filename)}{line}"

@@ -139,11 +139,13 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
         raise TypeError(
             f"learner must be a BatchLearner to be played by batches, got {type(learner).__name__}"
         )
+    _check.players(learner, environment)
     if environment.batch is None:
         raise ValueError(
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "
             'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
         )
+    _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
     marks = jnp.asarray(rounds)
     nature, coins = jr.split(key)

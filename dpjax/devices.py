@@ -2,7 +2,6 @@
 
 import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -149,7 +148,6 @@ def _machine_memory() -> float:
     return min(limits + [float(text) for text in texts if text.isdigit()])
 
 
-@lru_cache(maxsize=128)
 def bytes_needed(program) -> int:
     """What a compiled program needs on each device beside its code; 0 where nobody knows."""
     needs = program.memory_analysis()

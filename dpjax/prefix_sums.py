@@ -83,6 +83,7 @@ def calibrate(
     horizon = _check.size(1, horizon=horizon)
     _check.positive(epsilon=epsilon)
     _check.one_of("laplace", "gaussian", noise=noise)
+    _check.factory("mechanisms.tree", mechanism=mechanism)
     if noise == "gaussian" and delta is None:
         raise ValueError("delta must be given where noise is gaussian, which is never pure DP")
     if noise == "laplace" and delta is not None:

@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
+from dpjax import _check
 from dpjax.batches import as_learner, checkpoint_rounds
 from dpjax.core import Environment, Result
 
@@ -36,7 +37,10 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
 
     Raises:
       ValueError: the environment has fewer rounds than the learner plays.
+      TypeError: the learner, the environment or the key is something else.
     """
+    _check.players(learner, environment)
+    _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
     learner = as_learner(learner)
     nature, coins = jr.split(key)
@@ -53,7 +57,10 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
         tally = jax.tree.map(jnp.add, tally, outcome.tally)
         return learner_state, action, environment_state, tally
 
-    outcome = jax.eval_shape(environment.step, environment_state, nature, action)[1]
+    # A function of this call: JAX keeps shapes under the function, whatever that reads elsewhere.
+    outcome = jax.eval_shape(
+        lambda *now: environment.step(*now), environment_state, nature, action
+    )[1]
     zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), outcome.tally)
 
     def one_segment(carry, bounds):

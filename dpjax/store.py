@@ -15,7 +15,6 @@ same bytes.
 """
 
 import contextlib
-import hashlib
 import inspect
 import itertools
 import json
@@ -26,11 +25,9 @@ import uuid
 import warnings
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
@@ -169,17 +166,18 @@ class Store(NamedTuple):
         return bool(done[: self.points - point, : self.seeds - seed].all())
 
 
-def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[Store, Any]:
+def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) -> Store:
     """The store of a sweep: created, or opened, compared with the sweep, and grown if need be.
 
     Args:
       url: a folder, or an fsspec URL.
       game, points, seeds, key, play: as of :func:`dpjax.sweep`.
       rounds: (n,) the checkpoints.
+      traced: the game, as :func:`dpjax.programs.trace` returns it.
       block: (points, seeds) of a block, for a store that is yet to be made.
 
     Returns:
-      (store, structure): the store, and shapes of the (regret, tally, report) of a cell.
+      The store.
 
     Raises:
       ValueError: the store is of another sweep (the message names the field and both values), was
@@ -188,12 +186,9 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
     """
     files = _Files(url)
     files.sweep_up()
-    shapes = tuple(leaf.shape[1:] for leaf in jax.tree.leaves(points))
-    program, structure = _trace(
-        game, play, tuple(rounds.tolist()), jax.tree.structure(points), shapes, key.dtype
-    )
+    structure = traced.output
     attributes = _describe(game, key, play, rounds, structure) | {
-        "program": program,
+        "program": traced.digest,
         "points": json.dumps(_point_values(game, points)),
         "arrays": " ".join(_names(structure)),
     }
@@ -223,7 +218,7 @@ def open_store(url, game, points, seeds, key, *, play, rounds, block) -> tuple[S
         grown = grown._replace(attributes=found.attributes | {"points": attributes["points"]})
     if shape != found.shape:
         _write_layout(grown)
-    return grown, structure
+    return grown
 
 
 def read(url) -> Result:
@@ -272,51 +267,6 @@ def _name(function) -> str:
     parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
     parts[-1] = getattr(function, "__name__", parts[-1])
     return ".".join(filter(None, [function.__module__, *parts]))
-
-
-@lru_cache(maxsize=128)
-def _trace(game, play, checkpoints, structure, shapes, key_dtype) -> tuple[str, Any]:
-    """Digest of the program of a cell, and the shapes of its (regret, tally, report)."""
-
-    def cell(point, seed, key):
-        result = play(*game(point), jr.fold_in(key, seed), checkpoints=checkpoints)
-        return result.regret, result.tally, result.report
-
-    point = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes])
-    seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
-    program, shape = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
-    return _digest(program), shape
-
-
-def _digest(program) -> str:
-    """Of a traced cell: its text, and all arrays in it, which the text leaves out.
-
-    It does not depend on where the code is, what its variables are called, or the process.
-    """
-    digest = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", str(program)).encode())
-
-    def visit(value):
-        if hasattr(value, "consts"):
-            for constant in value.consts:
-                feed(constant)
-        value = getattr(value, "jaxpr", value)
-        for equation in getattr(value, "eqns", ()):
-            for atom in equation.invars:
-                if hasattr(atom, "val"):
-                    feed(atom.val)
-            for inner in jax.tree.leaves(
-                list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")
-            ):
-                visit(inner)
-
-    def feed(constant):
-        if jnp.issubdtype(jnp.result_type(constant), jax.dtypes.prng_key):
-            constant = jr.key_data(constant)
-        array = np.asarray(constant)
-        digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-
-    visit(program)
-    return digest.hexdigest()[:16]
 
 
 def _point_values(game, points) -> dict:

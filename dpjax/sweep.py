@@ -8,24 +8,19 @@ import time
 import warnings
 from collections import Counter
 from contextlib import closing
-from functools import lru_cache, partial
 from itertools import groupby, product
 from operator import itemgetter
 from threading import Lock
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import random as jr
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from dpjax import _check, devices
-from dpjax.batch_last import batch_last
+from dpjax import _check, devices, programs
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
-from dpjax.one_kernel import compile_for_cpu
 from dpjax.simulate import simulate
 from dpjax.store import open_store
 
@@ -59,12 +54,16 @@ def sweep(
     one, each of its devices computes a block at a time; they exchange nothing.
 
     A chunk that turns out not to fit into memory is halved and computed again, with a warning.
-    Trajectories with NaN or infinity in what they return are named in a warning, and kept.
+    Trajectories with NaN or infinity in what they return are named in a warning, and kept. So is
+    the first point at which a learner had to clip nearly all losses, if its report counts them.
 
     Args:
-      game: function of a point that returns (learner, environment). The compiled program is
-        kept under its identity: define it once, not as a lambda within a loop.
-      points: pytree of float arrays with a common leading axis (P,); cast to float32.
+      game: function of a point that returns (learner, environment). Each call traces it as it is
+        now, with the helpers, globals and arrays that it reads, and compiles it unless it did the
+        same before. What changes from call to call within a loop belongs into ``points``: other
+        numbers in the game itself are compiled anew, in seconds.
+      points: pytree of float arrays with a common leading axis (P,); cast to float32. Lists of
+        numbers are arrays.
       seeds: number of seeds, S.
       key: PRNG key, consumed.
       play: how a game is played: :func:`dpjax.simulate`, round by round, or
@@ -91,8 +90,9 @@ def sweep(
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN, or the game
-        refuses one of them; the mesh is none, or there is no store for several processes; or the
-        store is of another sweep: the message names what differs, and both values.
+        refuses one of them, returns something else than a pair, or looks at a traced number with
+        ``if``, ``float`` or ``int``; the mesh is none, or there is no store for several processes;
+        or the store is of another sweep: the message names what differs, and both values.
       OSError: the store cannot be read or written. What it has is kept.
     """
     plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)
@@ -113,9 +113,9 @@ def _into_store(plan, url, progress) -> Result | None:
     # The first process makes the store; the others then find it.
     if several and jax.process_index() > 0:
         devices.wait_for_all(f"{url} is made")
-    store, structure = open_store(
+    store = open_store(
         url, plan.game, plan.points, plan.seeds, plan.key,
-        play=plan.play, rounds=plan.rounds, block=plan.block,
+        play=plan.play, rounds=plan.rounds, traced=plan.traced, block=plan.block,
     )  # fmt: skip
     if several and jax.process_index() == 0:
         devices.wait_for_all(f"{url} is made")
@@ -134,7 +134,7 @@ def _into_store(plan, url, progress) -> Result | None:
     if several:
         devices.wait_for_all(f"{url} is complete")
         return None
-    return store.result(structure)
+    return store.result(plan.traced.output)
 
 
 class _Block(NamedTuple):
@@ -157,6 +157,7 @@ class _Plan(NamedTuple):
     count: int  # P
     seeds: int
     rounds: np.ndarray  # (n,) int32, the checkpoints
+    traced: programs.Traced
     chunk: int  # trajectories at once, at most
     block: tuple[int, int]  # points and seeds in a block
     mesh: Mesh | None
@@ -179,6 +180,8 @@ class _Plan(NamedTuple):
 
 
 def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> _Plan:
+    _check.function("a function of a point that returns (learner, environment)", game=game)
+    _check.function("a function, simulate or simulate_batches of dpjax", play=play)
     seeds = _check.size(1, seeds=seeds)
     _check.key(key=key)
     devices.check_mesh(mesh)
@@ -186,17 +189,20 @@ def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> _Plan:
     if chunk is None:
         chunk = _CPU_CHUNK if on_cpu else _ACCELERATOR_CHUNK
     chunk = _check.size(1, chunk=chunk)
-    points = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), points)
+    points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
     # The factories look at plain numbers and refuse bad ones; tracers pass unseen.
     games = [game(jax.tree.map(lambda leaf, i=i: leaf[i], points)) for i in range(count)]
+    for each in games:
+        _check.pair(each)
     rounds = checkpoint_rounds(*games[0], checkpoints)
     # Of an axis of length 1 the compiler makes another program, whose last bits may differ: at
     # least two seeds and, of several points, at least two of these are in a block.
     points_block = min(count, max(chunk, 2))
     seeds_block = max(2, _block_size(seeds, chunk // points_block, _at_once(mesh)))
     block = (points_block, seeds_block)
-    return _Plan(game, play, key, points, count, seeds, rounds, chunk, block, mesh)
+    traced = programs.trace(game, play, rounds, points, key.dtype)
+    return _Plan(game, play, key, points, count, seeds, rounds, traced, chunk, block, mesh)
 
 
 def _at_once(mesh) -> int:
@@ -210,7 +216,7 @@ def _threads(mesh) -> int:
 
 
 def _watched(plan, blocks, progress):
-    """Yields (block, cells) with a progress bar, and names trajectories that are not finite."""
+    """Yields (block, cells) with a progress bar, and says in the end what was odd about them."""
     # What ipykernel shows in a notebook is no terminal, but is watched.
     shown = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     bar = tqdm(
@@ -219,25 +225,49 @@ def _watched(plan, blocks, progress):
         disable=not (progress and shown and jax.process_index() == 0),
         bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} chunks [{elapsed}<{remaining}{postfix}]",
     )
-    begin, played, bad = time.perf_counter(), 0, []
+    begin, played, bad, clipped = time.perf_counter(), 0, [], np.full(plan.count, np.inf)
     try:
         with bar, closing(_compute(plan, blocks)) as computed:
             for block, cells in computed:
                 bad += _not_finite(plan, block, cells)
+                _see_clipped(clipped, block, cells)
                 played += min(plan.block[0], plan.count - block.point) * len(block.seeds)
                 yield block, cells
                 rate = played * float(plan.rounds[-1]) / (time.perf_counter() - begin)
                 bar.set_postfix_str(f"{rate:.3g} rounds x trials/s", refresh=False)
                 bar.update()
     finally:
-        if bad:
-            first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
-            warnings.warn(
-                f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
-                + ("; ..." if len(bad) > 3 else ""),
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        _warn(plan, bad, clipped)
+
+
+def _warn(plan, bad, clipped) -> None:
+    """Of trajectories that are not finite, and of points at which losses are out of range."""
+    if bad:
+        first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
+        warnings.warn(
+            f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
+            + ("; ..." if len(bad) > 3 else ""),
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    horizon = int(plan.rounds[-1])
+    found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
+    if len(found):
+        warnings.warn(
+            f"point {found[0]}: losses lay outside the learner's range, and were clipped, at least "
+            f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; say what range "
+            "they are in, over arms by combinators.rescale_losses(learner, low, high)",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _see_clipped(least, block, cells) -> None:
+    """Of each point the fewest losses that were clipped in a trajectory, if the report says it."""
+    clipped = getattr(cells[2], "clipped", None)
+    if np.ndim(clipped) == 2:
+        here = least[block.point : block.point + len(clipped)]
+        np.minimum(here, clipped[: len(here)].min(axis=1), out=here)
 
 
 def _not_finite(plan, block, cells) -> list[tuple[int, int]]:
@@ -265,7 +295,7 @@ def _compute(plan, blocks):
     limit = devices.memory(mesh, workers)
     lock = Lock()
     whole = size = plan.block[0], max(len(block.seeds) for block in blocks)
-    while devices.bytes_needed(_program_of(plan, size, mesh)) > limit:
+    while programs.compiled(plan.traced, size, mesh).bytes_needed > limit:
         smaller = _halved(size, plan.count)
         if smaller is None:
             break
@@ -273,7 +303,7 @@ def _compute(plan, blocks):
 
     def attempt(group, size):
         with lock:
-            program = _program_of(plan, size, mesh)
+            program = programs.compiled(plan.traced, size, mesh)
         cells = [None] * len(group)
         seeds = [np.pad(b.seeds, (0, whole[1] - len(b.seeds)), "edge") for b in group]
         for point, seed in product(*(range(0, n, m) for n, m in zip(whole, size, strict=True))):
@@ -323,41 +353,31 @@ def _halved(size, count) -> tuple[int, int] | None:
     return (max(2, -(-points // 2)), seeds) if points > min(count, 2) else None
 
 
-def _program_of(plan, size, mesh):
-    points, seeds = size
-    return _program(
-        plan.game,
-        plan.play,
-        tuple(plan.rounds.tolist()),
-        jax.tree.structure(plan.points),
-        tuple((points, *leaf.shape[1:]) for leaf in jax.tree.leaves(plan.points)),
-        seeds,
-        plan.key.dtype,
-        mesh,
-    )
-
-
 def _run(plan, program, blocks, size, mesh) -> list:
     """What a program computes of blocks, one a device: (regret, tally, report) of each."""
+
+    leaves = jax.tree.leaves(plan.points)
+    structure = jax.tree.structure(plan.traced.output)
 
     def arguments(block):
         rows = np.minimum(np.arange(block.point, block.point + size[0]), plan.count - 1)
         seeds = np.pad(block.seeds[: size[1]], (0, max(0, size[1] - len(block.seeds))), "edge")
-        return jax.tree.map(lambda leaf: leaf[rows], plan.points), seeds
+        return [leaf[rows] for leaf in leaves], seeds
 
     def on_host(output):
         """Points and seeds first: the program has them last."""
-        return jax.tree.map(lambda leaf: np.moveaxis(np.asarray(leaf), (-2, -1), (0, 1)), output)
+        output = [np.moveaxis(np.asarray(leaf), (-2, -1), (0, 1)) for leaf in output]
+        return jax.tree.unflatten(structure, output)
 
     given = [arguments(block) for block in blocks]
     if mesh is None:
-        return [on_host(program(*given[0], plan.key))]
+        return [on_host(program.run(*given[0], plan.key))]
     given += given[-1:] * (mesh.size - len(given))
     one_each, same = devices.shardings(mesh)
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *given)
-    output = program(*jax.device_put(stacked, one_each), jax.device_put(plan.key, same))
-    output = jax.tree.map(np.asarray, output)
-    return [on_host(jax.tree.map(lambda leaf, i=i: leaf[i], output)) for i in range(len(blocks))]
+    output = program.run(*jax.device_put(stacked, one_each), jax.device_put(plan.key, same))
+    output = [np.asarray(leaf) for leaf in output]
+    return [on_host([leaf[i] for leaf in output]) for i in range(len(blocks))]
 
 
 def _empty(points, seeds, block):
@@ -370,6 +390,23 @@ def _put(whole, part, point, seed) -> None:
     for into, leaf in zip(jax.tree.leaves(whole), jax.tree.leaves(part), strict=True):
         region = into[point : point + leaf.shape[0], seed : seed + leaf.shape[1]]
         region[...] = leaf[: region.shape[0], : region.shape[1]]
+
+
+def _is_list_of_numbers(tree) -> bool:
+    """Whether a part of the points is an array that was written as a list, or as lists of lists."""
+    if type(tree) not in (list, tuple):
+        return False
+    return all(np.isscalar(x) or _is_list_of_numbers(x) for x in tree)
+
+
+def _numbers(leaf):
+    try:
+        array = np.asarray(leaf)
+        if array.dtype.kind in "USc":  # of which NumPy would make real numbers
+            raise TypeError
+        return array.astype(np.float32)
+    except (TypeError, ValueError):
+        raise TypeError(f"points must hold numbers, got {leaf!r}") from None
 
 
 def _number_of_points(points) -> int:
@@ -394,45 +431,3 @@ def _block_size(seeds, limit, workers) -> int:
     blocks = -(-seeds // max(1, limit))
     blocks = min(-(-blocks // workers) * workers, seeds)
     return -(-seeds // blocks)
-
-
-@lru_cache(maxsize=128)
-def _program(game, play, checkpoints, structure, shapes, seeds, key_dtype, mesh):
-    """The compiled program of one block: (points, seeds (S,), key) -> arrays (..., P, S).
-
-    With a mesh, of one block for each of its devices, in front of the other axes.
-
-    Points are mapped first: what does not depend on the point, such as nature's draws, is then
-    computed once a seed.
-    """
-
-    def cell(point, seed, key):
-        result = play(*game(point), jr.fold_in(key, seed), checkpoints=checkpoints)
-        return result.regret, result.tally, result.report
-
-    over_points = batch_last(cell, (True, False, False))
-
-    def over_seeds(points, seeds, key):
-        if len(jax.tree.leaves(points)[0]) == 1:
-            point = jax.tree.map(lambda leaf: leaf[0], points)
-            result = batch_last(cell, (False, True, False))(point, seeds, key)
-            return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, -2), result)
-        points = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), points)
-        return batch_last(over_points, (False, True, False))(points, seeds, key)
-
-    lead, one_each, same, spread = (), None, None, None
-    if mesh is not None:
-        lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
-        spread = partial(devices.shard, mesh=mesh)
-
-    def block(shape, dtype):
-        return jax.ShapeDtypeStruct((*lead, *shape), dtype, sharding=one_each)
-
-    arguments = (
-        jax.tree.unflatten(structure, [block(shape, jnp.float32) for shape in shapes]),
-        block((seeds,), jnp.int32),
-        jax.ShapeDtypeStruct((), key_dtype, sharding=same),
-    )
-    if devices.platform(mesh) == "cpu":
-        return compile_for_cpu(over_seeds, arguments, (False, True, False), spread=spread)
-    return jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import devices, learners, store, sweep
+from dpjax import devices, learners, programs, store, sweep
 from dpjax.core import Arms, Environment, Learner, Outcome, full, no_privacy
 from dpjax.sweep import _compute, _halved, _put
 from tests.on_devices import SEEDS, plan_of
@@ -206,18 +206,16 @@ class Fussy:
     def __init__(self, make, most, error):
         self.make, self.most, self.error, self.tried = make, most, error, []
 
-    def __call__(self, *arguments):
-        program = self.make(*arguments)
-        shapes, seeds = arguments[4:6]
-        self.tried.append((shapes[0][0], seeds))
+    def __call__(self, traced, size, mesh):
+        program = self.make(traced, size, mesh)
+        self.tried.append(size)
 
         def run(*blocks):
-            if shapes[0][0] * seeds > self.most:
+            if size[0] * size[1] > self.most:
                 raise self.error
-            return program(*blocks)
+            return program.run(*blocks)
 
-        run.memory_analysis = program.memory_analysis
-        return run
+        return program._replace(run=run)
 
 
 @pytest.mark.parametrize(
@@ -232,8 +230,8 @@ def test_a_chunk_that_does_not_fit_is_halved_with_a_notice(error, meshed, monkey
     mesh = jax.make_mesh((1,), ("one",)) if meshed else None
     game = one_arm_spoiled(0)
     whole = sweep(game, POINTS, 30, jr.key(0), chunk=24)
-    fussy = Fussy(module._program, 6, error)
-    monkeypatch.setattr(module, "_program", fussy)
+    fussy = Fussy(programs.compiled, 6, error)
+    monkeypatch.setattr(programs, "compiled", fussy)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         pieces = sweep(game, POINTS, 30, jr.key(0), chunk=24, mesh=mesh)
@@ -248,7 +246,8 @@ def test_a_chunk_that_does_not_fit_is_halved_with_a_notice(error, meshed, monkey
 
 
 def test_what_is_too_large_at_any_size_is_raised(monkeypatch):
-    monkeypatch.setattr(module, "_program", Fussy(module._program, 1, MemoryError("too much")))
+    fussy = Fussy(programs.compiled, 1, MemoryError("too much"))
+    monkeypatch.setattr(programs, "compiled", fussy)
     with pytest.warns(RuntimeWarning), pytest.raises(MemoryError, match="too much"):
         sweep(one_arm_spoiled(0), POINTS, 4, jr.key(0))
 
@@ -267,10 +266,12 @@ def test_the_chunk_fits_into_memory(monkeypatch):
     game = one_arm_spoiled(0)
     whole = sweep(game, POINTS, 128, jr.key(0), chunk=96)
     plan = module._plan(game, POINTS, 128, jr.key(0), module.simulate, 100, 96, None)
-    needed = devices.bytes_needed(module._program_of(plan, (3, 16), None))
-    assert 3 * 16 * 8 * 4 < needed < devices.bytes_needed(module._program_of(plan, (3, 32), None))
-    tried = Fussy(module._program, np.inf, None)
-    monkeypatch.setattr(module, "_program", tried)
+    needed, more = (
+        programs.compiled(plan.traced, (3, seeds), None).bytes_needed for seeds in (16, 32)
+    )
+    assert 3 * 16 * 8 * 4 < needed < more
+    tried = Fussy(programs.compiled, np.inf, None)
+    monkeypatch.setattr(programs, "compiled", tried)
     monkeypatch.setattr(devices, "memory", lambda mesh, workers: needed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

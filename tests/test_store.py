@@ -21,7 +21,7 @@ import zarr
 from jax import random as jr
 
 import dpjax
-from dpjax import batches, environments, learners, simulate, store
+from dpjax import batches, environments, learners, programs, simulate, store
 from tests.stored import POINTS, SEEDS, dp_exp3_lap, run
 
 ROOT = Path(__file__).parents[1]
@@ -304,7 +304,8 @@ def test_one_loss_of_a_table_makes_another_game(tmp_path, jitted):
 
 def hidden(table):
     look_up = jax.jit(lambda t: jnp.asarray(table)[t])
-    return store._digest(jax.make_jaxpr(lambda t: jax.lax.cond(t > 0, look_up, look_up, t))(0))
+    program = jax.make_jaxpr(lambda t: jax.lax.cond(t > 0, look_up, look_up, t))(0)
+    return programs.digests(program)[0]
 
 
 @pytest.mark.parametrize("as_literals", [False, True])

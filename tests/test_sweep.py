@@ -4,13 +4,15 @@ import io
 import re
 import sys
 import time
+import warnings
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, learners, sweep
+from dpjax import audit, domains, environments, learners, mechanisms, programs, simulate, sweep
+from dpjax.batches import simulate_batches
 from dpjax.sweep import _block_size
 
 LOSSES = np.random.default_rng(0).random((8, 3))
@@ -96,17 +98,12 @@ def test_an_error_within_a_chunk_is_raised(monkeypatch):
     """And no chunk after it is waited for."""
     done = []
 
-    class Failing:
-        def memory_analysis(self):
-            return None
+    def failing(block, seeds, key):
+        done.append(seeds)
+        time.sleep(0.1)
+        raise RuntimeError("out of memory")
 
-        def __call__(self, block, seeds, key):
-            done.append(seeds)
-            time.sleep(0.1)
-            raise RuntimeError("out of memory")
-
-    module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
-    monkeypatch.setattr(module, "_program", lambda *arguments: Failing())
+    monkeypatch.setattr(programs, "compiled", lambda *arguments: programs.Program(failing, 0))
     with pytest.raises(RuntimeError, match="out of memory"):
         sweep(game, POINTS, 64, jr.key(0), chunk=2, progress=False)
     assert len(done) < 32
@@ -137,3 +134,150 @@ def test_an_integer_point_is_cast_to_float32():
         return learners.exp3_minibatch(8, 3, tau=tau), environments.table(LOSSES)
 
     assert sweep(by_tau, np.array([1, 2]), 2, jr.key(0), progress=False).regret.shape[0] == 2
+
+
+# Games that do not fit: one sentence each, that says what to do.
+
+
+def looking(look):
+    """A game that looks at its point."""
+
+    def game(point):
+        look(point)
+        return learners.exp3(8, 3), environments.bernoulli([0.1, 0.5, 0.5])
+
+    return game
+
+
+def compares(epsilon):
+    if epsilon > 1:
+        pass
+
+
+def on_simplex(**arguments):
+    return learners.ftrl(8, domains.simplex(3), epsilon=1.0, **arguments)
+
+
+def on_contexts(mechanism):
+    return learners.linucb(8, 2, epsilon=1.0, delta=1e-6, mechanism=mechanism)
+
+
+LEARNER, ENVIRONMENT = learners.exp3(8, 3), environments.bernoulli([0.1, 0.5, 0.5])
+TREE = mechanisms.tree(8, (3,), scale=1.0, noise="laplace")
+FACTORY = "mechanism must be a factory such as mechanisms.tree, not called yet, got"
+
+
+def swept(game=None, points=(1.0, 2.0), **options):
+    game = game or (lambda point: (LEARNER, ENVIRONMENT))
+    return lambda: sweep(game, points, 2, jr.key(0), **options)
+
+
+MISFITS = {
+    "the environment first": (
+        swept(lambda point: (ENVIRONMENT, LEARNER)), "the learner must come first and the env",
+    ),
+    "the environment first, one game": (
+        lambda: simulate(ENVIRONMENT, LEARNER, jr.key(0)), "the learner must come first and the",
+    ),
+    "the environment first, by batches": (
+        lambda: simulate_batches(ENVIRONMENT, LEARNER, jr.key(0)), "learner must be a BatchLearner",
+    ),
+    "one thing": (
+        swept(lambda point: LEARNER),
+        r"game must return a pair \(learner, environment\), but it returned a Learner$",
+    ),
+    "nothing": (swept(lambda point: None), "pair .*, but it returned nothing"),
+    "three things": (
+        swept(lambda point: (LEARNER, ENVIRONMENT, 3)), "but it returned a tuple of 3",
+    ),
+    "no function": (
+        swept((LEARNER, ENVIRONMENT)), "game must be a function of a point .*, got a tuple of 2",
+    ),
+    "a factory for a learner": (
+        swept(lambda point: (learners.exp3, ENVIRONMENT)),
+        "learner must be a Learner or a BatchLearner, such as .*; got exp3 itself, which is to be",
+    ),
+    "a factory for an environment": (
+        swept(lambda point: (LEARNER, environments.bernoulli)),
+        "environment must be an Environment, such as .*; got bernoulli itself, which is to be",
+    ),
+    "an if": (
+        swept(looking(compares)),
+        r"game must not look at what is traced, as line \d+ of test_sweep.py \(if epsilon > 1:\) "
+        "does: .* use jnp.where",
+    ),
+    "a float": (swept(looking(float)), "what is traced, as line .* NumPy cannot see the numbers"),
+    "an int": (swept(looking(int)), "and a game of its own for each size"),
+    "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a game of its own for each"),
+    "a function of NumPy": (swept(looking(np.sqrt)), "use .* jax.numpy"),
+    "a word for epsilon": (
+        lambda: learners.dp_exp3_lap(8, 3, epsilon="1"), "epsilon must be greater than 0.* got '1'",
+    ),
+    "words for points": (swept(points=["1", "2"]), "points must hold numbers, got .*'1'"),
+    "points of unequal length": (swept(points=[[1.0], [1.0, 2.0]]), "points must hold numbers"),
+    "a number for a key": (
+        lambda: simulate(LEARNER, ENVIRONMENT, 0), "key must be one key as jax.random.key.* got 0",
+    ),
+    "a number for a key, by batches": (
+        lambda: simulate_batches(
+            learners.exp3_minibatch(8, 3, epsilon=1.0),
+            environments.bernoulli([0.1, 0.5, 0.5], regret="pseudo"), 0,
+        ),
+        "key must be one key as jax.random.key.* got 0",
+    ),
+    "a word for play": (
+        swept(play="batches"), "play must be a function, simulate or simulate_batches .*'batches'",
+    ),
+    "a mechanism that is called": (lambda: on_simplex(mechanism=TREE), f"{FACTORY} a Mechanism"),
+    "a word for a mechanism": (lambda: on_simplex(mechanism="tree"), f"{FACTORY} 'tree'"),
+    "a mechanism that is called, of matrices": (lambda: on_contexts(TREE), f"{FACTORY} a Mech"),
+    "a mechanism that is not called": (
+        lambda: audit.sensitivity(mechanisms.tree), "must be a Mechanism, such .*; got tree itself",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_what_does_not_fit_is_one_sentence(name):
+    call, message = MISFITS[name]
+    with pytest.raises(TypeError, match=message) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("points", [[0.5, 1.0], (0.5, 1), [np.float64(0.5), 1]])
+def test_points_may_be_a_list_of_numbers(points):
+    def of_epsilon(epsilon):
+        return learners.dp_exp3_lap(8, 3, epsilon=epsilon), ENVIRONMENT
+
+    array = sweep(of_epsilon, np.array([0.5, 1.0]), 2, jr.key(0)).regret
+    np.testing.assert_array_equal(sweep(of_epsilon, points, 2, jr.key(0)).regret, array)
+
+
+def test_points_may_hold_lists_and_be_a_list_of_arrays():
+    """A list of arrays is a pytree, as ever: a point is a list of their entries."""
+    whole = sweep(game, POINTS, 2, jr.key(0)).regret
+    lists = {name: values.tolist() for name, values in POINTS.items()}
+    np.testing.assert_array_equal(sweep(game, lists, 2, jr.key(0)).regret, whole)
+    leaves = [POINTS["epsilon"], POINTS["means"]]
+    in_turn = lambda point: game({"epsilon": point[0], "means": point[1]})  # noqa: E731
+    np.testing.assert_array_equal(sweep(in_turn, leaves, 2, jr.key(0)).regret, whole)
+
+
+OUT_OF_RANGE = r"point 1: losses lay outside the learner's range, .* at least 8 times in 8 rounds"
+
+
+def test_losses_that_are_all_clipped_are_told():
+    """And those that are clipped now and then are not."""
+
+    def gaussian(point):
+        scale, deviation = point
+        means = scale * jnp.array([0.4, 0.6])
+        return learners.exp3(8, 2), environments.gaussian(means, deviation=deviation)
+
+    with pytest.warns(RuntimeWarning, match=OUT_OF_RANGE):
+        sweep(gaussian, [np.array([1.0, 25.0]), np.full(2, 0.01)], 4, jr.key(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = sweep(gaussian, [np.ones(2), np.array([0.01, 1.0])], 4, jr.key(0))
+    assert result.report.clipped[1].min() > 0

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Learner, empty_report, full, no_privacy
+from dpjax import _check
+from dpjax.core import Learner, Mechanism, empty_report, full, no_privacy
 
 
 class Sensitivity(NamedTuple):
@@ -26,6 +27,7 @@ def sensitivity(mechanism) -> Sensitivity:
     Args:
       mechanism: a Mechanism of a horizon of a few thousand at most: the matrices are dense.
     """
+    _check.built(Mechanism, "mechanisms.tree(horizon, ...)", mechanism=mechanism)
     decoder, encoder = mechanism.matrices()
     norms = [np.linalg.norm(encoder, ord=p, axis=0).max(initial=0.0) for p in (1, 2)]
     prefix = np.tri(mechanism.horizon, mechanism.horizon - 1, -1)
@@ -42,6 +44,7 @@ def releases(mechanism, privacy=None) -> Learner:
       mechanism: a Mechanism of values of any one shape.
       privacy: what it is to be audited against; nothing by default.
     """
+    _check.built(Mechanism, "mechanisms.tree(horizon, ...)", mechanism=mechanism)
     return Learner(
         init=mechanism.init,
         step=mechanism.step,
@@ -72,6 +75,7 @@ def prefix_statistic(mechanism, noise, scale, change, *, round=1):
     Returns:
       A function of the releases, (T, *shape) -> ().
     """
+    _check.built(Mechanism, "mechanisms.tree(horizon, ...)", mechanism=mechanism)
     change = np.asarray(change, np.float64)
     if noise == "laplace":
         if round != 1:

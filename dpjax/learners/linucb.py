@@ -186,6 +186,7 @@ def _check_arguments(
     _check.one_of("rows", "losses", protected=protected)
     if floor is not None and not shifted:
         raise ValueError("floor: noise that is not shifted has no floor to choose")
+    _check.factory("mechanisms.tree", mechanism=mechanism)
     if mechanism is not mechanisms.tree and (noise, calibration) != ("gaussian", "derived"):
         raise ValueError("mechanism: only derived Gaussian noise has a choice of it")
     if protected == "losses" and (noise, calibration, shifted) != ("gaussian", "derived", True):

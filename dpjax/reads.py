@@ -1,0 +1,124 @@
+"""What functions of Python read, and contexts in which JAX traces them as they are now.
+
+JAX keeps the trace of a function that is given by name to ``jit``, ``cond``, ``switch``, ``scan``,
+``while_loop``, ``fori_loop`` or ``checkpoint`` under the function, and does not look at what else
+it reads. Tracing everything anew would take four times as long, and some megabytes of JAX's caches
+each time. So it is done only where a function reads what it did not read when it was first seen.
+"""
+
+import contextlib
+import functools
+import hashlib
+import os
+import sys
+import sysconfig
+import types
+import weakref
+
+import jax
+import numpy as np
+from jax import random as jr
+
+_PATHS = sysconfig.get_paths()
+_FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+_LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, os.path.dirname(__file__)))
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
+_now = jax.make_user_context(None)
+
+
+def as_now(*given):
+    """A context in which JAX forgets how these functions, and those that they read, once were."""
+    seen: dict = {}
+    digest = _digest(given, (), {}, seen)
+    changed = [_first.setdefault(function, own) != own for function, own in seen.items()]
+    return _now(digest) if any(changed) else contextlib.nullcontext()
+
+
+def _digest(value, names, known, seen) -> str:
+    """Of a value and what it reads; user functions on the way are noted in ``seen``.
+
+    Args:
+      value: anything.
+      names: the attributes that are read of it, if it is a module.
+      known: id -> (value, digest) of what was visited, "" of what is being visited.
+      seen: function -> digest, filled.
+    """
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    # Attributes of a module are read by name, by others under other names.
+    place = (id(value), names if isinstance(value, types.ModuleType) else ())
+    if place not in known:
+        known[place] = value, ""
+        parts = [type(value).__name__, *_parts(value, names, known, seen)]
+        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        known[place] = value, digest
+        if isinstance(value, types.FunctionType) and not _in_library(value.__code__.co_filename):
+            seen[value] = digest
+    return known[place][1]
+
+
+def _parts(value, names, known, seen) -> list[str]:
+    def of(*values, names=()):
+        return [_digest(each, names, known, seen) for each in values]
+
+    if isinstance(value, types.FunctionType):
+        if _in_library(value.__code__.co_filename):
+            return [value.__qualname__]
+        names = tuple(_names(value.__code__))
+        read = [value.__globals__[name] for name in names if name in value.__globals__]
+        cells = [_content(cell) for cell in value.__closure__ or ()]
+        rest = (value.__defaults__, value.__kwdefaults__)
+        return [str(hash(value.__code__)), *of(*read, names=names), *of(*cells, *rest, names=names)]
+    if isinstance(value, types.ModuleType):
+        if _in_library(getattr(value, "__file__", None) or ""):
+            return [value.__name__]
+        return of(*(vars(value)[name] for name in names if name in vars(value)), names=names)
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and not isinstance(
+        value, jax.core.Tracer
+    ):
+        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jr.key_data(value)
+        array = np.ascontiguousarray(value)
+        if array.dtype.hasobject:
+            return []
+        return [str(array.dtype), str(array.shape), hashlib.sha256(array).hexdigest()]
+    if isinstance(value, dict):
+        return of(*value.keys(), *value.values())
+    if isinstance(value, tuple | list):
+        return [repr(value)] if all(isinstance(x, _PLAIN) for x in value) else of(*value)
+    if isinstance(value, functools.partial):
+        return of(value.func, value.args, value.keywords)
+    if isinstance(value, types.MethodType):
+        return of(value.__func__, value.__self__)
+    if hasattr(value, "__wrapped__"):  # what jit and others return
+        return of(value.__wrapped__)
+    kind = value if isinstance(value, type) else type(value)
+    module = sys.modules.get(kind.__module__)
+    if kind.__module__ == "builtins" or _in_library(getattr(module, "__file__", None) or ""):
+        return []
+    attributes = [part for name, part in vars(kind).items() if not _is_hidden(name)]
+    return of(*attributes, None if kind is value else getattr(value, "__dict__", None))
+
+
+def _is_hidden(name) -> bool:
+    return name.startswith("__") and name != "__call__"
+
+
+def _names(code):
+    """All names of globals and attributes in a code, and in the functions that it defines."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _in_library(file) -> bool:
+    return file.startswith(_LIBRARIES)
