@@ -6,20 +6,44 @@ visitor decides what comes out.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Literal, jaxpr_as_fun
+from jax.extend.core import Literal
 
-from dpjax.noise import SITES
+from dpjax import noise
+
+# What consumes a key outside of the sites.
+DRAWS = ("random_bits", "random_split", "random_fold_in")
 
 
-def site(eqn) -> str | None:
-    """The name of the release that an equation is, or None."""
-    name = eqn.params.get("name")
-    return name if eqn.primitive.name == "jit" and name in SITES else None
+def site(eqn, *, draws=False) -> str | None:
+    """The name of the release that an equation is, or None.
+
+    An equation is a release where its program is that of the function in :mod:`dpjax.noise`. A
+    function of the same name elsewhere is none, nor is a row of one under ``jax.vmap``, which may
+    share its noise with the other rows. Positional arguments are expected.
+
+    Args:
+      eqn: of a jaxpr.
+      draws: whether to name what else consumes a key, as in DRAWS, too.
+    """
+    primitive, name = eqn.primitive.name, eqn.params.get("name")
+    if draws and primitive in DRAWS:
+        return primitive
+    if primitive != "jit" or name not in noise.SITES:
+        return None
+    avals = [atom.aval for atom in eqn.invars]
+    avals = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
+    try:
+        (own,) = jax.make_jaxpr(getattr(noise, name))(*avals).eqns
+    except (TypeError, ValueError):
+        return None  # such arguments it does not take
+    own, found = own.params["jaxpr"], eqn.params["jaxpr"]
+    return name if own is found or str(own) == str(found) else None
 
 
 def programs(eqn) -> list:
@@ -44,20 +68,22 @@ def scan_sizes(eqn) -> tuple[int, int]:
     return len(eqn.invars) - carried - rows, carried
 
 
-def names(closed, *, loops=False) -> list[str]:
-    """The names of a program's sites, in its order, each branch of a condition by itself."""
+def names(closed, *, loops=False, draws=False) -> list[str]:
+    """The names of a program's sites, in its order, each branch of a condition by itself.
+
+    Args:
+      closed: a ClosedJaxpr.
+      loops: whether to enter loops too.
+      draws: whether to name what else consumes a key too, as :func:`site` does.
+    """
     found = []
     for eqn in closed.jaxpr.eqns:
-        if name := site(eqn):
+        if name := site(eqn, draws=draws):
             found.append(name)
         elif _entered(eqn, loops):
-            found += [name for inner in programs(eqn) for name in names(inner, loops=loops)]
+            for inner in programs(eqn):
+                found += names(inner, loops=loops, draws=draws)
     return found
-
-
-def count(closed, *, loops=False) -> int:
-    """How many sites a program has."""
-    return len(names(closed, loops=loops))
 
 
 def _entered(eqn, loops) -> bool:
@@ -65,7 +91,7 @@ def _entered(eqn, loops) -> bool:
     return eqn.primitive.name in entered
 
 
-def run(closed, arguments, visit: Callable, *, first=0, loops=False) -> tuple[list, list]:
+def run(closed, arguments, visit: Callable, *, first=0, **options) -> tuple[list, list]:
     """Evaluates a program, its sites by the visitor.
 
     Args:
@@ -75,12 +101,12 @@ def run(closed, arguments, visit: Callable, *, first=0, loops=False) -> tuple[li
         the site does and ``record`` a pytree of arrays. Sites are numbered in the order of the
         program, the branches of a condition one after another.
       first: number of the first site.
-      loops: whether to enter loops too, where the visitor's records are dropped. Else a loop runs
-        as it is.
+      **options: as of :func:`names`. The visitor's records of sites within loops are dropped; a
+        loop that is not entered runs as it is.
 
     Returns:
-      (outputs, records): a record for each site as :func:`count` counts them outside of loops. In a
-      branch that is not taken a record is all zeros.
+      (outputs, records): a record for each of the :func:`names` outside of loops. In a branch that
+      is not taken a record is all zeros.
     """
     values: dict[Any, Any] = {}
 
@@ -92,37 +118,40 @@ def run(closed, arguments, visit: Callable, *, first=0, loops=False) -> tuple[li
     records = []
     for eqn in closed.jaxpr.eqns:
         inputs = [read(atom) for atom in eqn.invars]
-        here = sum(count(inner, loops=loops) for inner in programs(eqn))
-        if name := site(eqn):
-            function = jaxpr_as_fun(eqn.params["jaxpr"])
-            outputs, record = visit(first, name, function, inputs)
+        here = sum(len(names(inner, **options)) for inner in programs(eqn))
+        if name := site(eqn, draws=options.get("draws", False)):
+            outputs, record = visit(first, name, partial(_apply, eqn), inputs)
             records.append(record)
             first += 1
-        elif here and _entered(eqn, loops):
+        elif here and _entered(eqn, options.get("loops", False)):
             enter = _ENTER[eqn.primitive.name]
-            outputs, found = enter(eqn, inputs, visit, first, loops)
+            outputs, found = enter(eqn, inputs, visit, first, options)
             records += found
             first += here
         else:
-            outputs = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
-            outputs = outputs if eqn.primitive.multiple_results else [outputs]
+            outputs = _apply(eqn, *inputs)
         values.update(zip(eqn.outvars, outputs, strict=True))
     return [read(atom) for atom in closed.jaxpr.outvars], records
 
 
-def _jit(eqn, inputs, visit, first, loops):
-    return run(eqn.params["jaxpr"], inputs, visit, first=first, loops=loops)
+def _apply(eqn, *inputs) -> list:
+    outputs = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
+    return list(outputs) if eqn.primitive.multiple_results else [outputs]
 
 
-def _cond(eqn, inputs, visit, first, loops):
+def _jit(eqn, inputs, visit, first, options):
+    return run(eqn.params["jaxpr"], inputs, visit, first=first, **options)
+
+
+def _cond(eqn, inputs, visit, first, options):
     index, *inputs = inputs
     starts, branches = [], eqn.params["branches"]
     for branch in branches:
         starts.append(first)
-        first += count(branch, loops=loops)
+        first += len(names(branch, **options))
 
     def taken(i, inputs):
-        return run(branches[i], inputs, visit, first=starts[i], loops=loops)
+        return run(branches[i], inputs, visit, first=starts[i], **options)
 
     shapes = [jax.eval_shape(lambda inputs, i=i: taken(i, inputs)[1], inputs) for i in
               range(len(branches))]  # fmt: skip
@@ -147,29 +176,29 @@ def _zeros(leaf):
     return jnp.zeros(leaf.shape, leaf.dtype)
 
 
-def _while(eqn, inputs, visit, first, loops):
+def _while(eqn, inputs, visit, first, options):
     test, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     of_test, of_body, start = inputs[:n], inputs[n : n + m], inputs[n + m :]
-    after = first + count(test, loops=loops)
+    after = first + len(names(test, **options))
 
     def going(carry):
-        return run(test, [*of_test, *carry], visit, first=first, loops=loops)[0][0]
+        return run(test, [*of_test, *carry], visit, first=first, **options)[0][0]
 
     def step(carry):
-        return run(body, [*of_body, *carry], visit, first=after, loops=loops)[0]
+        return run(body, [*of_body, *carry], visit, first=after, **options)[0]
 
     return lax.while_loop(going, step, start), []
 
 
-def _scan(eqn, inputs, visit, first, loops):
+def _scan(eqn, inputs, visit, first, options):
     parameters = eqn.params
     n, m = scan_sizes(eqn)
     constants, start, rows = inputs[:n], inputs[n : n + m], inputs[n + m :]
 
     def step(carry, row):
         arguments = [*constants, *carry, *row]
-        outputs, _ = run(parameters["jaxpr"], arguments, visit, first=first, loops=loops)
+        outputs, _ = run(parameters["jaxpr"], arguments, visit, first=first, **options)
         return outputs[:m], outputs[m:]
 
     last, rows = lax.scan(

@@ -1,6 +1,7 @@
 """Audits: mechanisms with a known epsilon, learners on worst pairs, learners with mistakes."""
 
 from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,22 @@ from scipy import stats
 
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
-from dpjax.core import Arms, Learner, bandit, empty_report, full, no_privacy
+from dpjax.audit.pairs import check_fits
+from dpjax.core import (
+    Arms,
+    Batch,
+    BatchLearner,
+    Learner,
+    bandit,
+    contextual,
+    empty_report,
+    full,
+    no_privacy,
+)
 from dpjax.experiments import audits
+
+# Many of the learners here are to be found out.
+pytestmark = pytest.mark.filterwarnings("ignore:spent is infinite")
 
 RUNS = 2**17
 
@@ -321,6 +336,302 @@ def test_a_key_that_draws_twice_is_found_and_two_that_do_not_are_not():
     assert bool(audit.replay(learner_of(once), CHANGED, jr.key(0)).fresh_keys)
 
 
+# What has no privacy ---------------------------------------------------------------------------
+
+
+def replay_of(step, *, spread=1.0):
+    """Of a learner with such a step, where the losses of round 2 change by ``spread``."""
+    changed = CHANGED._replace(others=spread * CHANGED.others)
+    return jax.jit(lambda: audit.replay(learner_of(step), changed, jr.key(0)))()
+
+
+def spent_by(step, **keywords):
+    return float(audit.spent(replay_of(step, **keywords), 0.0))
+
+
+def honest(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0)
+
+
+def noise_of_jax(state, key, loss):
+    return state, loss + 0.0 * jr.laplace(key)
+
+
+def good_noise_of_jax(state, key, loss):
+    return state, loss + jr.laplace(key)
+
+
+def a_leak_beside_a_release(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0) + 1e-4 * loss
+
+
+def a_release_times_zero(state, key, loss):
+    return state, 0.0 * noise.laplace(key, loss, 1.0) + loss
+
+
+def a_leak_in_the_last_round(state, key, loss):
+    """After three rounds the state is 24, and the action shows what it has beyond that."""
+    state = state + 8.0 + 0.01 * loss
+    leak = jnp.where(state >= 24.0, state, 0.0)
+    return state, noise.laplace(key, loss, 1.0) + leak
+
+
+def memory_without_release(state, key, loss):
+    del key
+    return state + loss, jnp.float32(0.0)
+
+
+def scaled_by(scale):
+    return lambda state, key, loss: (state, noise.laplace(key, loss, jnp.float32(scale)))
+
+
+def scale_of_rounding(state, key, loss):
+    """A change that a float32 hardly holds, and noise that is no larger than its digits."""
+    return state, noise.laplace(key, 2.0**22 + loss, 0.01)
+
+
+def no_draws(state, key, loss):
+    return state, noise.laplace_sum(key, loss, 1.0, jnp.int32(0))
+
+
+def integer_noise(state, key, loss):
+    return state, noise.laplace(key, loss.astype(jnp.int32), 1.0).astype(jnp.float32)
+
+
+def one_name_alike(state, key, loss):
+    @jax.jit
+    def laplace(key, value, scale):
+        return value + 0.0 * jr.laplace(key) * scale
+
+    return state, laplace(key, loss, 1.0)
+
+
+def one_draw_for_all_rows(state, key, loss):
+    rows = jnp.stack([loss, 0.0 * loss])
+    noisy = jax.vmap(lambda value: noise.laplace(key, value, 1.0))(rows)
+    return state, noisy[0] - noisy[1]
+
+
+def in_a_loop(state, key, loss):
+    def again(i, total):
+        return total + noise.laplace(jr.fold_in(key, i), loss, 1.0)
+
+    return state, jax.lax.fori_loop(0, 8, again, 0.0 * loss)
+
+
+def until_it_is_small(state, key, loss):
+    def again(carry):
+        index, _ = carry
+        return index + 1, noise.laplace(jr.fold_in(key, index), loss, 1.0)
+
+    start = jnp.int32(0), 9.0 + 0.0 * loss
+    return state, jax.lax.while_loop(lambda carry: carry[1] > 0.5, again, start)[1]
+
+
+def with_a_derivative_of_its_own(state, key, loss):
+    release = jax.custom_jvp(lambda value: noise.laplace(key, value, 1.0))
+    release.defjvp(lambda primals, tangents: (release(*primals), *tangents))
+    return state, release(loss)
+
+
+def key_from_data(state, key, loss):
+    key = jr.fold_in(key, (loss > 0.5).astype(jnp.int32))
+    return state, noise.laplace(key, loss, 1.0)
+
+
+def scale_from_data(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0 + 1e-5 * loss)
+
+
+def weights_from_data(state, key, loss):
+    weights = jnp.stack([jnp.float32(1.0), 1.0 - loss])
+    return state, noise.laplace_along(key, loss, 1.0, weights)
+
+
+def one_key_for_two(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0) - noise.laplace(key, 0.0 * loss, 1.0)
+
+
+def one_key_for_two_releases_of_data(state, key, loss):
+    return loss, noise.laplace(key, loss, 1.0) + noise.laplace(key, state, 1.0)
+
+
+def a_key_that_draws_something_else(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0) + jr.uniform(key)
+
+
+def a_constant_key(state, key, loss):
+    """Another one in each round, and the same in each run."""
+    del key
+    return state + 1.0, noise.laplace(jr.fold_in(jr.key(5), state.astype(jnp.int32)), loss, 1.0)
+
+
+def a_mechanism_without_noise(state, key, loss):
+    return state + loss, noise.laplace_prefix(state + loss, key, loss, 1.0, 1.0)
+
+
+NO_PRIVACY = [
+    noise_of_jax, good_noise_of_jax, a_leak_beside_a_release, a_release_times_zero,
+    a_leak_in_the_last_round, memory_without_release, scale_of_rounding, no_draws, integer_noise,
+    one_name_alike, one_draw_for_all_rows, in_a_loop, until_it_is_small,
+    with_a_derivative_of_its_own, key_from_data, scale_from_data, weights_from_data,
+    one_key_for_two, one_key_for_two_releases_of_data, a_key_that_draws_something_else,
+    a_constant_key, a_mechanism_without_noise,
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("step", NO_PRIVACY, ids=lambda step: step.__name__)
+def test_what_has_no_privacy_that_is_seen_spends_more_than_all(step):
+    expected = 100.0 if step is scale_of_rounding else np.inf
+    assert spent_by(step) == expected
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_what_has_privacy_spends_what_it_is_worth():
+    assert spent_by(honest) == 1.0
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("scale", "expected"), [
+    (0.0, np.inf), (-0.0, np.inf), (np.nan, np.inf), (-0.5, 2.0), (0.5, 2.0), (2.0, 0.5),
+])  # fmt: skip
+def test_a_scale_that_is_none_hides_nothing(scale, expected):
+    assert spent_by(scaled_by(scale)) == expected
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_two_draws_at_once_are_no_draw_of_the_package():
+    """Two rows of probabilities side by side, each worth ln 3 and both ln 9."""
+    odds = jnp.array([3.0, 1.0])
+
+    def step(state, key, loss):
+        rows = jnp.stack([jnp.where(loss > 0.5, odds, odds[::-1])] * 2)
+        arms = jax.vmap(noise.choose)(jr.split(key), rows)
+        return state, jnp.sum(arms).astype(jnp.float32)
+
+    assert spent_by(step) == np.inf
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_probability_that_is_no_number_is_no_privacy():
+    def step(state, key, loss):
+        chosen = noise.choose(key, jnp.stack([loss, jnp.float32(0.5)]) - loss * jnp.nan)
+        return state, chosen.astype(jnp.float32)
+
+    assert spent_by(step) == np.inf
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_release_that_is_kept_only_where_it_is_likely_costs():
+    """Far away on both sides it is refused, as it is by chance: it costs all the same."""
+
+    def step(state, key, loss):
+        release = noise.laplace(key, loss, 1.0)
+        return state, jnp.where(jnp.abs(release) < 1e-3, 1.0, 0.0)
+
+    assert spent_by(step, spread=1e-4) == pytest.approx(1e-4)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_key_of_init_that_draws_again_is_found(again):
+    def init(key):
+        own, kept = (key, key) if again else jr.split(key)
+        return (kept, noise.laplace(own, jnp.float32(0.0), 1.0)), jnp.float32(0.0)
+
+    def step(state, key, loss):
+        del key
+        kept, drawn = state
+        return state, noise.laplace(kept, loss, 1.0) - drawn
+
+    learner = Learner(init, step, bandit_of_first, None, 2, declared(1.0), empty_report)
+    pair = Pair(jnp.zeros((2, 2)), jnp.zeros((2, 2)).at[0].set(1.0))
+    replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
+    assert bool(replayed.fresh_keys) is not again
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_what_the_state_hides_and_only_the_report_tells_is_not_released():
+    def step(state, key, loss):
+        return state + loss, noise.laplace(key, loss, 1.0)
+
+    replayed = replay_of(step)
+    assert float(audit.spent(replayed, 0.0)) == 1.0 and audit.explain(replayed) == []
+
+
+class Threshold(NamedTuple):
+    level: Any
+
+    def __call__(self, features):
+        return jnp.sum(features[:, 0] > self.level, dtype=jnp.int32)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("leak", [0.0, 1e-4])
+def test_a_policy_that_leaks_is_found_by_its_leaves(leak):
+    def step(state, key, seen):
+        _, loss = seen
+        return state, Threshold(noise.laplace(key, loss, 1.0) + leak * loss)
+
+    start = (), Threshold(jnp.float32(0.0))
+    learner = Learner(lambda key: start, step, contextual, None, 4, declared(1.0), empty_report)
+    features = jnp.ones((4, 2, 1))
+    pair = Pair((features, CHANGED.losses), (features, CHANGED.others))
+    replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
+    spent = float(audit.spent(replayed, 0.0))
+    assert spent == (np.inf if leak else 1.0)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("leak", [0.0, 1e-4])
+def test_a_batch_learner_that_leaks_is_found(leak):
+    def init(key):
+        return (), Batch(jnp.float32(0.0), jnp.int32(2))
+
+    def step(state, key, total):
+        return state, Batch(noise.laplace(key, total, 1.0) + leak * total, jnp.int32(2))
+
+    learner = BatchLearner(
+        init, step, bandit_of_first, jnp.float32(0.0), 4, declared(1.0), empty_report
+    )
+    replayed = jax.jit(lambda: audit.replay(learner, CHANGED, jr.key(0)))()
+    spent = float(audit.spent(replayed, 0.0))
+    assert spent == (np.inf if leak else 1.0)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_infinite_is_said_in_a_sentence():
+    with pytest.warns(UserWarning, match="noise must come from dpjax.noise to be seen"):
+        assert float(audit.spent(replay_of(noise_of_jax), 0.0)) == np.inf
+    two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), replay_of(noise_of_jax))
+    assert "in 2 of 2 replays" in audit.explain(two)[0]
+    assert "the scale of its noise is 0" in audit.explain(replay_of(scaled_by(0.0)))[0]
+    assert audit.explain(replay_of(honest)) == []
+    for text in (audit.__doc__, audit.replay.__doc__):
+        assert "dpjax.noise" in text
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_learners_without_privacy_spend_all():
+    """They declare nothing: UCB1 is a function of the losses, and so is FTRL without noise."""
+    pairs = audit.pairs(jr.key(0), 16, domains.box_losses(3, 0.0, 1.0), 1)
+    pair = jax.tree.map(lambda leaf: leaf[0], pairs)
+    for learner in (
+        learners.ucb1(16, 3),
+        learners.ftrl(16, domains.simplex(3), epsilon=float("inf")),
+    ):
+        with pytest.warns(UserWarning, match="spent is infinite"):
+            replayed = jax.jit(lambda key, own=learner: audit.replay(own, pair, key))(jr.key(0))
+            assert float(audit.spent(replayed, 0.0)) == np.inf
+
+
+def test_mutants_of_what_has_no_release_are_refused():
+    with pytest.raises(ValueError, match="no release was seen in its steps"):
+        audit.mutants(learner_of(noise_of_jax), CHANGED.losses)
+    assert audit.mutants(learner_of(a_leak_beside_a_release), CHANGED.losses)
+
+
 # Pairs and bad input ---------------------------------------------------------------------------
 
 
@@ -353,10 +664,17 @@ def test_bad_input_is_named():
         attack(learner, Pair(zeros, zeros + 1.0), jr.key(0))
     with pytest.raises(ValueError, match="alike in shape"):
         audit.replay(learner, Pair(zeros, jnp.zeros(2)), jr.key(0))
-    long = Pair(jnp.zeros(9), jnp.zeros(9).at[0].set(1.0))
-    for call in (audit.replay, attack):
-        with pytest.raises(ValueError, match="9 rounds are more than the horizon, 3"):
-            call(learner, long, jr.key(0))
+    for bad in (jnp.nan, jnp.inf):
+        with pytest.raises(ValueError, match="must be finite"):
+            audit.replay(learner, Pair(zeros, zeros.at[0].set(bad)), jr.key(0))
+    for rounds in (2, 9):
+        other = Pair(jnp.zeros(rounds), jnp.zeros(rounds).at[0].set(1.0))
+        for call in (audit.replay, attack):
+            with pytest.raises(ValueError, match=rf"horizon is 3 rounds, .* \({rounds},\)"):
+                call(learner, other, jr.key(0))
+    for bad in (-0.1, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="delta must be in"):
+            audit.spent(audit.replay(learner, pair, jr.key(0)), bad)
     with pytest.raises(ValueError, match="delta must be 0"):
         attack(learner, pair, jr.key(0), delta=1e-3)
     with pytest.raises(ValueError, match="delta must be in"):
@@ -368,6 +686,30 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="round must be 1"):
         mechanism = mechanisms.tree(4, (), scale=1.0)
         audit.prefix_statistic(mechanism, "laplace", 1.0, 1.0, round=2)
+
+
+@pytest.mark.parametrize("arms", [1, 2, 5])
+@pytest.mark.parametrize("name", ["exp3", "dp_ucb", "adap_ucb", "hedge", "ftrl", "scrible"])
+def test_losses_of_another_number_of_arms_are_refused(name, arms):
+    learner, _ = subject(name, ONCE[name])
+    wrong = Pair(jnp.zeros((16, arms)), jnp.zeros((16, arms)).at[0].set(1.0))
+    for call in (
+        lambda: audit.replay(learner, wrong, jr.key(0)),
+        lambda: jax.vmap(lambda pair: audit.replay(learner, pair, jr.key(0)))(
+            jax.tree.map(lambda leaf: leaf[None], wrong)
+        ),
+        lambda: audit.epsilon(learner, wrong, jr.key(0), progress=False),
+        lambda: audit.most_visible(learner, jax.tree.map(lambda x: x[None], wrong), jr.key(0)),
+        lambda: audit.mutants(learner, wrong.losses),
+    ):
+        with pytest.raises(ValueError, match=rf"losses of shape \({arms},\) a round do not fit"):
+            call()
+
+
+def test_the_losses_of_every_learner_fit():
+    for name, domain in CASES:
+        learner, pairs = subject(name, domain)
+        check_fits(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
 
 
 @pytest.mark.slow

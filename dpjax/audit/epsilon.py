@@ -13,7 +13,7 @@ from scipy import stats
 from tqdm import tqdm
 
 from dpjax import _check
-from dpjax.audit.pairs import check_neighbours
+from dpjax.audit.pairs import check_fits, check_neighbours
 from dpjax.batch_last import batch_last
 from dpjax.batches import as_learner
 from dpjax.devices import cores
@@ -69,6 +69,8 @@ def most_visible(learner, pairs, key, *, runs=1024) -> int:
       key: PRNG key.
       runs: of each sequence.
     """
+    learner = as_learner(learner)
+    check_fits(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
     keys = jr.split(key, runs)
 
     def moments(losses):
@@ -200,7 +202,7 @@ def epsilon(
 
     Args:
       learner: a Learner or BatchLearner.
-      pair: a :class:`dpjax.audit.Pair` of T rounds, at most the learner's horizon.
+      pair: a :class:`dpjax.audit.Pair` of as many rounds as the learner's horizon.
       key: PRNG key.
       runs: counted runs of each sequence.
       delta: at which epsilon is bounded.
@@ -214,13 +216,12 @@ def epsilon(
       A Bound.
 
     Raises:
-      ValueError: not neighbours, longer than the horizon, a number out of range, or a delta for a
-        learner that declares pure differential privacy.
+      ValueError: not neighbours, not finite, losses that do not fit the learner, a number out of
+        range, or a delta for a learner that declares pure differential privacy.
     """
     learner = as_learner(learner)
-    rounds = check_neighbours(pair)
-    if rounds > learner.horizon:
-        raise ValueError(f"pair: {rounds} rounds are more than the horizon, {learner.horizon}")
+    check_neighbours(pair)
+    check_fits(learner, pair.losses)
     # Of one type, for one program.
     dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)
     pair = type(pair)(*[jax.tree.map(jnp.asarray, side, dtypes) for side in pair])

@@ -7,6 +7,8 @@ from jax import random as jr
 from jax.extend.core import Literal
 
 from dpjax import interpret, noise
+from dpjax.audit.pairs import check_fits
+from dpjax.audit.rules import RULES
 from dpjax.batches import as_learner
 from dpjax.core import Learner
 
@@ -32,11 +34,20 @@ def mutants(learner, losses) -> dict[str, Learner]:
       losses: as of a :class:`Pair`, for their shapes.
 
     Returns:
-      Learners that declare what the original declares; none for a learner without releases.
+      Learners that declare what the original declares.
+
+    Raises:
+      ValueError: the learner has no release that is seen, or the losses do not fit it.
     """
     learner = as_learner(learner)
+    check_fits(learner, losses)
     sensitivities, kinds = [], set()
     _survey(_traced_step(learner, losses), sensitivities, kinds)
+    if not kinds:
+        raise ValueError(
+            "learner: no release was seen in its steps, so that there is none to make a mistake "
+            "at; noise must come from dpjax.noise to be seen"
+        )
     found = {}
     if kinds - {"choose", "coin"}:
         height = max(sensitivities, default=1.0)
@@ -49,11 +60,10 @@ def mutants(learner, losses) -> dict[str, Learner]:
             found["level missing"] = _scaled(missing if laplace else missing**0.5)
             found["natural logarithm"] = _scaled(np.log(2.0) ** (1.0 if laplace else 0.5))
         found["scale from data"] = _from_data
-    elif kinds:
+    else:
         found["draws sharper"] = _sharper
-    if kinds:
-        found["noise reused"] = _reused
-    if kinds and not sensitivities:
+    found["noise reused"] = _reused
+    if not sensitivities:
         found["noise forgotten"] = _forgotten
     return {name: _rewritten(learner, rewrite) for name, rewrite in found.items()}
 
@@ -110,17 +120,14 @@ def _from_data(name, inputs):
 
 def _with_scale(name, inputs, factor):
     """The release with its scale times factor(value); draws as they are."""
-    if name in ("choose", "coin"):
-        return getattr(noise, name)(*inputs)
-    inputs = list(inputs)
-    # (key, value, scale, ...), after the release where it is a prefix sum.
-    scale = 3 if name.endswith("_prefix") else 2
-    inputs[scale] = inputs[scale] * factor(inputs[scale - 1])
+    inputs, scale = list(inputs), RULES[name].scale
+    if scale is not None:
+        inputs[scale] = inputs[scale] * factor(inputs[scale - 1])  # the value stands before it
     return getattr(noise, name)(*inputs)
 
 
 def _reused(name, inputs):
-    position = 1 if name.endswith("_prefix") else 0
+    position = RULES[name].key
     key = inputs[position]
     same = jr.wrap_key_data(jnp.zeros_like(jr.key_data(key)), impl=jr.key_impl(key))
     return getattr(noise, name)(*inputs[:position], same, *inputs[position + 1 :])

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check
+from dpjax import _check, interpret
+from dpjax.core import bandit, clipped_bandit, full, linear, value
 
 
 class Pair(NamedTuple):
@@ -74,7 +75,10 @@ def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") ->
 
 
 def check_neighbours(pair) -> int:
-    """The number of rounds of a Pair; refuses what are no neighbours, unless traced."""
+    """The number of rounds of a Pair; refuses what are no neighbours.
+
+    Of what is traced the shapes are looked at alone.
+    """
     sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
     shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
     if shapes[0] != shapes[1] or not shapes[0] or not all(shape for shape, _ in shapes[0]):
@@ -86,6 +90,8 @@ def check_neighbours(pair) -> int:
         raise ValueError(f"pair: the axes of rounds differ in length, {sorted(rounds)}")
     (rounds,) = rounds
     if not any(isinstance(leaf, jax.core.Tracer) for side in sides for leaf in side):
+        if not all(np.isfinite(np.asarray(leaf)).all() for side in sides for leaf in side):
+            raise ValueError("pair: losses and others must be finite")
         differ = np.zeros(rounds, bool)
         for ours, theirs in zip(*sides, strict=True):
             unequal = np.asarray(ours) != np.asarray(theirs)
@@ -93,3 +99,68 @@ def check_neighbours(pair) -> int:
         if differ.sum() != 1:
             raise ValueError(f"pair: neighbours differ in one round, these in {differ.sum()}")
     return rounds
+
+
+def check_fits(learner, losses) -> None:
+    """Refuses losses that a learner cannot be shown over its horizon, as far as shapes tell.
+
+    Args:
+      learner: a Learner.
+      losses: as of a :class:`Pair`, rounds in front.
+
+    Raises:
+      ValueError: another number of rounds, arms or coordinates than the learner's.
+    """
+    leaves, structure = jax.tree.flatten(losses)
+    shapes = [jnp.shape(leaf) for leaf in leaves]
+    if not shapes or any(shape[:1] != (learner.horizon,) for shape in shapes):
+        raise ValueError(
+            f"pair: the learner's horizon is {learner.horizon} rounds, the losses have shapes "
+            f"{', '.join(map(str, shapes))}"
+        )
+    dtypes = [jnp.result_type(leaf) for leaf in leaves]
+    rounds = [jax.ShapeDtypeStruct(s[1:], d) for s, d in zip(shapes, dtypes, strict=True)]
+    reason = _fits(learner, jax.tree.unflatten(structure, rounds))
+    if reason:
+        each = " and ".join(str(shape[1:]) for shape in shapes)
+        raise ValueError(f"pair: losses of shape {each} a round do not fit the learner: {reason}")
+
+
+def _fits(learner, loss) -> str:
+    """Why a learner cannot be shown a round's loss (a pytree of shapes); empty where it can."""
+    # Once a learner says what it plays (Arms, a Domain, Policies), that decides here.
+    state, action = jax.eval_shape(learner.init, jr.key(0))
+    try:
+        seen = jax.eval_shape(learner.feedback, loss, action)
+        program, after = jax.make_jaxpr(learner.step, return_shape=True)(state, jr.key(0), seen)
+    except (TypeError, ValueError, IndexError) as error:
+        return str(error).splitlines()[0]
+    before = jax.tree.leaves((state, action))
+    if [leaf.shape for leaf in before] != [leaf.shape for leaf in jax.tree.leaves(after)]:
+        return "its state or its action changes shape"
+    if len(jax.tree.leaves(action)) != 1 or len(jax.tree.leaves(loss)) != 1 or callable(loss):
+        return ""
+    (played,), (shown,) = jax.tree.leaves(action), jax.tree.leaves(loss)
+    if jnp.issubdtype(played.dtype, jnp.inexact):
+        points = learner.feedback in (full, value, linear) and played.ndim == shown.ndim == 1
+        if points and played.shape != shown.shape:
+            return f"it plays points of shape {played.shape}"
+        return ""
+    if learner.feedback not in (full, bandit, clipped_bandit) or shown.ndim != 1:
+        return ""
+    # A learner of arms has something of each: in its state, or, where it sees one loss only and
+    # the length cannot come from there, in what it computes.
+    lengths = {length for leaf in jax.tree.leaves(state) for length in leaf.shape}
+    if learner.feedback is not full:
+        lengths |= _lengths(program)
+    return "" if not lengths or shown.shape[0] in lengths else "nothing in it has so many arms"
+
+
+def _lengths(closed) -> set[int]:
+    """The lengths of all axes of what a program computes."""
+    found = set()
+    for eqn in closed.jaxpr.eqns:
+        found |= {length for atom in eqn.outvars for length in atom.aval.shape}
+        for inner in interpret.programs(eqn):
+            found |= _lengths(inner)
+    return found

@@ -1,16 +1,23 @@
 """Replay: the same run twice, on neighbouring losses, with the first run's releases."""
 
-from typing import NamedTuple
+import warnings
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax import random as jr
 
 from dpjax import interpret, privacy
-from dpjax.audit.pairs import check_neighbours
+from dpjax.audit.keys import bare, distinct, drawn, ever_bare
+from dpjax.audit.pairs import check_fits, check_neighbours
+from dpjax.audit.rules import RULES, draw, record
 from dpjax.batches import as_learner
 from dpjax.core import Array
+
+# Actions that are computed alike in both runs, and yet may be rounded in two ways.
+UNITS = 4.0
 
 
 class Replay(NamedTuple):
@@ -20,18 +27,24 @@ class Replay(NamedTuple):
     rho: Array  # () the same as zCDP, with Gaussian noise
     gaussian: Array  # () the part of rho that is Gaussian noise
     touched: Array  # () int32, releases into which the change of the losses went
+    noise_seen: Array  # () there is a release, or nothing depends on the losses
     same_actions: Array  # () actions depend on the losses through releases alone
     same_scales: Array  # () no scale depends on the losses other than through releases
     same_keys: Array  # () no key does
-    fresh_keys: Array  # () no key draws twice in the steps (what ``init`` draws is not looked at)
+    fresh_keys: Array  # () a release's key draws nothing else, and is another one in another run
 
 
-class _Record(NamedTuple):
-    active: Array  # () bool: the branch was taken
-    value: Array  # what noise was added to; the probabilities of a draw
-    scale: Array  # of the noise, times the mechanism's sensitivity; 1 for a draw
-    key: Array  # its data
-    release: Array
+CHECKS = {
+    "noise_seen": "no release was seen, and the state depends on the losses: noise must come from "
+    "dpjax.noise to be seen",
+    "same_actions": "the actions depend on the losses in another way than through the releases "
+    "that were seen: noise must come from dpjax.noise to be seen, called with positional "
+    "arguments, outside of loops, jax.vmap and custom derivatives",
+    "same_scales": "the law of some noise depends on the losses",
+    "same_keys": "a key, or whether it is used, depends on the losses",
+    "fresh_keys": "the noise of a release is known or used twice: its key draws something else "
+    "too, or is the same whatever the key of the run",
+}
 
 
 def replay(learner, pair, key) -> Replay:
@@ -42,115 +55,199 @@ def replay(learner, pair, key) -> Replay:
     of what noise was added to is what the noise has to hide: |x - x'|_1 / b for Laplace noise,
     (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise, the largest log-ratio of an outcome's
     probabilities for a draw, and for a mechanism the change of the value times the norm of its
-    encoder's columns over the scale. A release costs only where something is made of it: a
-    different release, in its place, changes the state or the action.
+    encoder's columns over the scale. A release costs only where something is made of it: another
+    one in its place (far below, far above, or the value without noise) changes the state or the
+    action.
+
+    With the releases put in, the actions of all rounds have to be the same in both runs. The
+    hidden state need not be, and neither need the report, which is not released.
 
     The sums bound the privacy loss of the releases at these losses, this key, and no other:
     nothing is shown about pairs that were not run. Differences within four units in the last place
-    of a float32 are taken for rounding: a change of 1 in a sum of 2 million is not seen. A release
-    within a loop is not seen, and shows as actions that differ.
+    of a float32 are taken for rounding, those of what noise hides where they cost less than 1e-5.
+    Only noise from :mod:`dpjax.noise` is seen, called with positional arguments and outside of
+    loops, ``jax.vmap`` and custom derivatives. Other noise shows as actions that differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.
-      pair: a Pair of losses as the learner's ``feedback`` takes them, T rounds, no more than the
+      pair: a Pair of losses as the learner's ``feedback`` takes them, of as many rounds as the
         horizon.
       key: of the run.
 
     Returns:
-      A Replay. May be mapped over pairs, keys and the learner's parameters, and compiled.
+      A Replay, of which :func:`spent` makes an epsilon. May be mapped over pairs, keys and the
+      learner's parameters, and compiled.
 
     Raises:
-      ValueError: the sequences differ in shape, in no round or in several (where they are not
-        traced), or are longer than the horizon.
+      ValueError: the sequences differ in shape, in no round or in several, or are not finite (where
+        they are not traced), or they do not fit the learner.
     """
     learner = as_learner(learner)
     rounds = check_neighbours(pair)
-    if rounds > learner.horizon:
-        raise ValueError(f"pair: {rounds} rounds are more than the horizon, {learner.horizon}")
-    state, action = learner.init(jr.fold_in(key, 0))
-    first = jax.tree.map(lambda leaf: leaf[0], pair.losses)
-    seen = jax.eval_shape(learner.feedback, first, action)
-    step, shape = jax.make_jaxpr(learner.step, return_shape=True)(state, key, seen)
-    structure = jax.tree.structure(shape)
-    names = interpret.names(step)
-
-    def play(state, key, seen, forced):
-        """((state, action), records), with releases forced by functions of (index, release)."""
-
-        def visit(index, name, function, inputs):
-            (release,) = function(*inputs)
-            record = _record(name, inputs, release)
-            return [forced(index, release)], record
-
-        outputs, records = interpret.run(step, jax.tree.leaves((state, key, seen)), visit)
-        return jax.tree.unflatten(structure, outputs), records
+    check_fits(learner, pair.losses)
+    # Beside the run, to see its keys change, one of another key: no round has that number.
+    keys = jnp.stack([key, jr.fold_in(key, np.uint32(2**32 - 1))])
+    begin = _traced(learner.init, key)
+    starts, first_records = jax.vmap(lambda key: _run(begin, (jr.fold_in(key, 0),)))(keys)
+    state, action = _row(starts, 0)
+    seen = learner.feedback(jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
+    step = _traced(learner.step, state, key, seen)
 
     def one_round(carry, inputs):
-        state, action, twin, twin_action = carry
+        (states, actions), (twin, twin_action) = carry
         t, losses, others = inputs
-        round_key = jr.fold_in(key, t)
-        seen, twin_seen = learner.feedback(losses, action), learner.feedback(others, twin_action)
-        after, records = play(state, round_key, seen, lambda index, release: release)
+        seen = jax.vmap(learner.feedback, (None, 0))(losses, actions)
+        round_keys = jax.vmap(lambda key: jr.fold_in(key, t))(keys)
+        worlds = states, round_keys, seen
+        after, both = jax.vmap(lambda *world: _run(step, world))(*worlds)
+        records, world = _row(both, 0), _row(worlds, 0)
+        twin_world = twin, round_keys[0], learner.feedback(others, twin_action)
 
-        # The second run, and what it would have been with each release, in turn, another one.
+        # The second run, with each release, in turn, another one, then as it is; and the first run.
         # All side by side, so that they are computed alike to the last bit.
-        def second(variant):
-            def forced(index, _):
-                release = records[index].release
-                sign = jnp.where(variant % 2 == 0, -1, 1)
-                return jnp.where(variant // 2 == index, _other(release, sign), release)
+        releases, spans, lanes = _variants(step.names, records)
 
-            return play(twin, round_key, twin_seen, forced)
+        def lane(index, forced):
+            chosen = jax.tree.map(
+                lambda ours, theirs: jnp.where(index == lanes - 1, ours, theirs), world, twin_world
+            )
+            return _run(step, chosen, forced)
 
-        variants, twin_records = jax.vmap(second)(jnp.arange(2 * len(names) + 1))
-        usual, twin_records = jax.tree.map(lambda leaf: leaf[-1], (variants, twin_records))
-        differs = jnp.stack([_differs(leaf) for leaf in _leaves(variants)]).any(axis=0)
-        total = _Costs(*[jnp.float32(0)] * 3, jnp.int32(0), *[jnp.bool(True)] * 2)
-        for index, name in enumerate(names):
-            used = differs[2 * index] | differs[2 * index + 1]
-            total = _add(total, name, records[index], twin_records[index], used)
-        drawn = [
-            jnp.concatenate([
-                record.key.reshape(-1, 2),
-                jnp.broadcast_to(record.active, (record.key.size // 2, 1)).astype(jnp.uint32),
-            ], axis=1)
-            for name, record in zip(names, records, strict=True)
-            if not name.endswith("_prefix")  # its draws are sites of their own
-        ]  # fmt: skip
-        drawn = jnp.concatenate(drawn) if drawn else jnp.zeros((0, 3), jnp.uint32)
-        same = _close(after[1], usual[1])
-        return (*after, *usual), (total, same, drawn)
+        found, twin_records = jax.vmap(lane)(jnp.arange(lanes), releases)
+        usual, twin_records = _row((found, twin_records), -2)
+        differs = jnp.stack([_differs(leaf) for leaf in _leaves(found)]).any(axis=0)
+        used = [differs[span].any() for span in spans]
+        costs = _costs(step.names, records, twin_records, used)
+        own = _row(found, -1)
+        same = _close(own[1], usual[1]), ~differs[-1]
+        after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
+        return (after, usual), (costs, same, drawn(step.names, both), bare(step.names, both))
 
     # The actions of all rounds: the last losses teach what acts after them.
     inputs = jax.tree.map(lambda leaf: leaf[:-1], (pair.losses, pair.others))
     times = jnp.arange(1, rounds)
-    _, (costs, same, drawn) = lax.scan(one_round, (state, action, state, action), (times, *inputs))
+    _, (costs, (same, idle), (rows, stale), unhidden) = lax.scan(
+        one_round, (starts, (state, action)), (times, *inputs)
+    )
+    seen = any(name in RULES for name in (*begin.names, *step.names))
+    begin_rows, begin_stale = drawn(begin.names, first_records)
+    rows = jnp.concatenate([begin_rows, rows.reshape(-1, 4)])
+    stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
     return Replay(
         pure=jnp.sum(costs.pure),
         rho=jnp.sum(costs.rho),
         gaussian=jnp.sum(costs.gaussian),
         touched=jnp.sum(costs.touched),
+        noise_seen=jnp.bool(seen) | jnp.all(idle),
         same_actions=jnp.all(same),
         same_scales=jnp.all(costs.same_scales),
         same_keys=jnp.all(costs.same_keys),
-        fresh_keys=_distinct(drawn.reshape(-1, 3)),
+        fresh_keys=distinct(rows) & ~stale,
     )
 
 
 def spent(replayed, delta):
     """The epsilon at delta that a Replay has used up; traced or NumPy, of any shape.
 
+    Infinite where a check fails, since the sums then leave something out: :func:`explain` says
+    what, and a warning does where the Replay is not traced.
+
     Args:
       replayed: a Replay.
-      delta: that the learner declares; 0 where it declares pure differential privacy.
+      delta: that the learner declares, in [0, 1); 0 where it declares pure differential privacy.
     """
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
+        for sentence in explain(replayed):
+            warnings.warn(f"spent is infinite: {sentence}", stacklevel=2)
     pure = jnp.where(replayed.gaussian > 0.0, jnp.inf, replayed.pure)
-    if delta == 0.0:
-        return pure
-    noise_alone = privacy.gaussian_epsilon(jnp.sqrt(2.0 * replayed.rho), delta)
-    mixed = privacy.zcdp_epsilon(replayed.rho, delta)
-    composed = jnp.where(replayed.gaussian == replayed.rho, noise_alone, mixed)
-    return jnp.minimum(pure, composed)
+    found = pure
+    if delta > 0.0:
+        noise_alone = privacy.gaussian_epsilon(jnp.sqrt(2.0 * replayed.rho), delta)
+        mixed = privacy.zcdp_epsilon(replayed.rho, delta)
+        composed = jnp.where(replayed.gaussian == replayed.rho, noise_alone, mixed)
+        found = jnp.minimum(pure, composed)
+    passed = jnp.stack([jnp.asarray(getattr(replayed, check)) for check in CHECKS]).all(axis=0)
+    return jnp.where(passed & ~jnp.isnan(found), found, jnp.inf)
+
+
+def explain(replayed) -> list[str]:
+    """What is wrong, a sentence for each check that fails somewhere; none where all pass.
+
+    Args:
+      replayed: a Replay, not traced, of any shape.
+    """
+    found = []
+    for check, sentence in CHECKS.items():
+        passed = np.asarray(getattr(replayed, check))
+        if not passed.all():
+            where = f" (in {(~passed).sum()} of {passed.size} replays)" if passed.ndim else ""
+            found.append(sentence + where)
+    if np.isinf(replayed.rho).any():
+        found.append("nothing hides a change: the scale of its noise is 0 or not a number, or an "
+                     "outcome has no chance on one of the sequences")  # fmt: skip
+    return found
+
+
+# One round of one run --------------------------------------------------------------------------
+
+
+class _Traced(NamedTuple):
+    program: Any  # a ClosedJaxpr
+    structure: Any  # of what it returns
+    names: list  # of its releases, and of what else consumes keys
+
+
+def _traced(function, *arguments) -> _Traced:
+    program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    return _Traced(program, jax.tree.structure(shape), interpret.names(program, draws=True))
+
+
+def _run(traced, arguments, forced=None):
+    """(what the function returns, records of its sites); releases are those forced, if any."""
+
+    def visit(index, name, function, inputs):
+        outputs = function(*inputs)
+        if name not in RULES:
+            return outputs, draw(inputs[0])
+        own = record(RULES[name], inputs, outputs)
+        return outputs if forced is None else forced[index], own
+
+    leaves = jax.tree.leaves(arguments)
+    outputs, records = interpret.run(traced.program, leaves, visit, draws=True)
+    return jax.tree.unflatten(traced.structure, outputs), records
+
+
+def _row(tree, index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _variants(names, records):
+    """Releases to be put into runs side by side.
+
+    Returns:
+      (releases, spans, lanes): the releases of each site with as many lanes in front, a slice of
+      lanes for each site, in which it has another release, and how many lanes there are; the last
+      two have the releases as they are.
+    """
+    others = [
+        RULES[name].others(own) if name in RULES else []
+        for name, own in zip(names, records, strict=True)
+    ]
+    lanes = sum(map(len, others)) + 2
+    releases, spans, first = [], [], 0
+    for own, mine in zip(records, others, strict=True):
+        span = slice(first, first + len(mine))
+        rows = [mine[lane - first] if span.start <= lane < span.stop else own.release
+                for lane in range(lanes)]  # fmt: skip
+        releases.append([jnp.stack(column) for column in zip(*rows, strict=True)])
+        spans.append(span)
+        first = span.stop
+    return releases, spans, lanes
+
+
+# What both runs differ in ----------------------------------------------------------------------
 
 
 class _Costs(NamedTuple):
@@ -162,84 +259,32 @@ class _Costs(NamedTuple):
     same_keys: Array
 
 
-def _record(name, inputs, release) -> _Record:
-    if name in ("choose", "coin"):
-        key, value = inputs
-        scale = jnp.float32(1.0)
-    elif name.endswith("_prefix"):
-        _, key, value, scale, sensitivity = inputs
-        scale = _quotient(scale, sensitivity)
-    else:
-        key, value, scale, *more = inputs
-        if name == "laplace_along":
-            scale = scale * jnp.max(jnp.abs(more[0]))
-    data = jr.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    return _Record(jnp.bool(True), *map(jnp.asarray, (value, scale, data, release)))
-
-
-def _quotient(scale, sensitivity):
-    return jnp.asarray(scale, jnp.float32) / jnp.asarray(sensitivity, jnp.float32)
-
-
-def _add(total, name, record, twin, used) -> _Costs:
-    """The total with what one site adds: its records in both runs, and whether it is used."""
-    counts = used & record.active & twin.active
-    pure, rho, gaussian = _cost(name, record, twin)
-    pure, rho, gaussian = (jnp.where(counts, cost, 0.0) for cost in (pure, rho, gaussian))
-    # An unequal branch is an unequal use of keys.
-    same_keys = jnp.all(record.key == twin.key) & (record.active == twin.active)
-    return _Costs(
-        total.pure + pure,
-        total.rho + rho,
-        total.gaussian + gaussian,
-        total.touched + (counts & (rho > 0.0)).astype(jnp.int32),
-        total.same_scales & (_close(record.scale, twin.scale) | ~counts),
-        total.same_keys & same_keys,
-    )
-
-
-def _cost(name, record, twin):
-    """(pure, rho, the part of rho that is Gaussian) of one release."""
-    zero = jnp.float32(0.0)
-    if name in ("choose", "coin"):
-        ratios = _log_ratios(name, record.value, twin.value)
-        pure, span = jnp.max(jnp.abs(ratios)), jnp.max(ratios) - jnp.min(ratios)
-        # Bounded range: Cesar & Rogers 2021.
-        return pure, jnp.minimum(span * span / 8.0, pure * pure / 2.0), zero
-    change = jnp.abs(record.value - twin.value)
-    rounding = (
-        4.0 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(record.value), jnp.abs(twin.value))
-    )
-    change = jnp.where(change > rounding, change / record.scale, 0.0)
-    if name.startswith("laplace"):
-        pure = jnp.sum(change)
-        return pure, pure * pure / 2.0, zero
-    rho = jnp.sum(change * change) / 2.0
-    return zero, rho, rho
-
-
-def _log_ratios(name, ours, theirs):
-    """ln p / p' of each outcome; 0 where neither has a chance."""
-    if name == "coin":
-        ours, theirs = (jnp.clip(jnp.stack([p, 1.0 - p]), 0.0, 1.0) for p in (ours, theirs))
-    ours, theirs = ours / jnp.sum(ours), theirs / jnp.sum(theirs)
-    ratios = jnp.log(ours) - jnp.log(theirs)
-    ratios = jnp.where((ours == 0.0) & (theirs == 0.0), 0.0, ratios)
-    return jnp.where(jnp.abs(ratios) < 1e-6, 0.0, ratios)
-
-
-def _other(release, sign):
-    """Another release in its place, far away."""
-    if release.dtype == jnp.bool:
-        return ~release
-    if jnp.issubdtype(release.dtype, jnp.integer):
-        return jnp.where((release == 0) | (sign > 0), release + 1, release - 1)
-    return release + sign.astype(release.dtype) * 1e3 * (1.0 + jnp.abs(release))
+def _costs(names, records, twins, used) -> _Costs:
+    """Of one round, of the releases that are used."""
+    total = _Costs(*[jnp.float32(0)] * 3, jnp.int32(0), *[jnp.bool(True)] * 2)
+    for name, own, twin, matters in zip(names, records, twins, used, strict=True):
+        if name not in RULES:
+            continue
+        counts = matters & own.active & twin.active
+        cost = RULES[name].cost(own, twin)
+        pure, rho, gaussian = (jnp.where(counts, part, 0.0) for part in cost)
+        same_law = _close((own.scale, own.law), (twin.scale, twin.law))
+        # An unequal branch is an unequal use of keys.
+        same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
+        total = _Costs(
+            total.pure + pure,
+            total.rho + rho,
+            total.gaussian + gaussian,
+            total.touched + (counts & (rho > 0.0)).astype(jnp.int32),
+            total.same_scales & (same_law | ~counts),
+            total.same_keys & same_keys,
+        )
+    return total
 
 
 def _differs(variants):
-    """Which of the variants (V, ...) of an array are not the last one, (V,)."""
-    unequal = variants != variants[-1:]
+    """Which of the variants (V, ...) of an array are not the last but one, (V,)."""
+    unequal = variants != variants[-2:-1]
     return unequal.reshape(len(variants), -1).any(axis=1)
 
 
@@ -251,7 +296,8 @@ def _close(tree, other):
 
 def _near(a, b):
     if jnp.issubdtype(a.dtype, jnp.inexact):
-        return (a == b) | (jnp.abs(a - b) <= 1e-4 * (1e-3 + jnp.abs(a) + jnp.abs(b)))
+        rounding = UNITS * jnp.finfo(a.dtype).eps * jnp.maximum(jnp.abs(a), jnp.abs(b))
+        return (a == b) | (jnp.isnan(a) & jnp.isnan(b)) | (jnp.abs(a - b) <= rounding)
     return a == b
 
 
@@ -260,11 +306,3 @@ def _leaves(tree):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jr.key_data(leaf)
         yield leaf
-
-
-def _distinct(drawn):
-    """Whether no two active rows (two words of a key, 1 if active) are the same."""
-    high, low, active = drawn.T
-    high, low, idle = lax.sort((high, low, 1 - active), num_keys=3)
-    twice = (high[1:] == high[:-1]) & (low[1:] == low[:-1]) & (idle[1:] == 0) & (idle[:-1] == 0)
-    return ~jnp.any(twice)

@@ -1,0 +1,180 @@
+"""What each release of :mod:`dpjax.noise` costs: one rule for each name."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random as jr
+
+from dpjax.core import Array
+
+# Differences of so many units in the last place are taken for rounding, where they cost no more
+# than this much of epsilon.
+UNITS, ROUNDING = 4.0, 1e-5
+
+
+class Record(NamedTuple):
+    """One release of one run; of what else consumes a key, the key only."""
+
+    active: Array  # () bool: the branch was taken
+    key: Array  # its data
+    value: Any  # what noise was added to; the probabilities of a draw
+    scale: Array  # of the noise, over the mechanism's sensitivity; 1 for a draw
+    law: Any  # what else the law of the noise depends on
+    release: list  # the arrays that came out
+
+
+class Cost(NamedTuple):
+    pure: Array  # () by basic composition
+    rho: Array  # () in zCDP
+    gaussian: Array  # () the part of rho that is Gaussian noise
+
+
+class Rule(NamedTuple):
+    """How a release is read and what it costs. Positions are among the arguments of its site."""
+
+    key: int  # position of the key
+    scale: int | None  # position of the scale; None for a draw
+    read: Callable  # arguments -> (value, scale, law)
+    cost: Callable  # (record, twin) -> Cost
+    others: Callable  # record -> list of releases that could have been in its place
+
+
+def record(rule, inputs, release) -> Record:
+    """The record of a release that was made from these arguments."""
+    value, scale, law = rule.read(*inputs)
+    return Record(
+        jnp.bool(True), key_data(inputs[rule.key]), value, jnp.asarray(scale), law, list(release)
+    )
+
+
+def draw(key) -> Record:
+    """The record of what is no release and consumes a key."""
+    return Record(jnp.bool(True), key_data(key), (), (), (), [])
+
+
+def key_data(key):
+    """The words of a key, or of several, in rows of two."""
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    return (jr.key_data(key) if typed else key).reshape(-1, 2)
+
+
+# How releases are read -------------------------------------------------------------------------
+
+
+def _scale_of(value, scale):
+    """The scale as noise has it. On integers it rounds, and is worth nothing."""
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
+        return jnp.float32(0.0)
+    return jnp.asarray(scale, value.dtype)
+
+
+def _value(_, value, scale):
+    return value, _scale_of(value, scale), ()
+
+
+def _sum(_, value, scale, count):
+    # A sum of no draws is no noise.
+    count = jnp.broadcast_to(jnp.asarray(count), value.shape)
+    return value, jnp.where(count > 0, _scale_of(value, scale), 0.0), (count,)
+
+
+def _along(_, value, scale, weights):
+    return value, scale * jnp.max(jnp.abs(weights)), (weights,)
+
+
+def _prefix(_, __, value, scale, sensitivity):
+    sensitivity = jnp.asarray(sensitivity, jnp.float32)
+    return value, _scale_of(value, scale) / sensitivity, (sensitivity,)
+
+
+def _draw(_, probabilities):
+    return probabilities, jnp.float32(1.0), ()
+
+
+# What they cost --------------------------------------------------------------------------------
+
+
+def _shift(record, twin):
+    """|x - x'| / b of each coordinate; infinite where no noise hides a change."""
+    ours, theirs = record.value, twin.value
+    same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
+    change = jnp.abs(ours - theirs).astype(jnp.float32)
+    units = change / jnp.abs(record.scale)
+    # Not a number: the scale is none, or neither is the change.
+    units = jnp.where(jnp.isnan(units), jnp.inf, units)
+    largest = jnp.maximum(jnp.abs(ours), jnp.abs(theirs))
+    rounded = change <= UNITS * jnp.finfo(jnp.float32).eps * largest.astype(jnp.float32)
+    return jnp.where(same | (rounded & (units <= ROUNDING)), 0.0, units)
+
+
+def _laplace(record, twin) -> Cost:
+    pure = jnp.sum(_shift(record, twin))
+    return Cost(pure, pure * pure / 2.0, jnp.float32(0.0))
+
+
+def _gaussian(record, twin) -> Cost:
+    rho = jnp.sum(jnp.square(_shift(record, twin))) / 2.0
+    return Cost(jnp.float32(0.0), rho, rho)
+
+
+def _choice(record, twin) -> Cost:
+    return _of_ratios(record.value / jnp.sum(record.value), twin.value / jnp.sum(twin.value))
+
+
+def _toss(record, twin) -> Cost:
+    both = (jnp.clip(jnp.stack([p, 1.0 - p]), 0.0, 1.0) for p in (record.value, twin.value))
+    return _of_ratios(*both)
+
+
+def _of_ratios(ours, theirs) -> Cost:
+    """Of a draw, from the probabilities of its outcomes in both runs."""
+    ratios = jnp.log(ours) - jnp.log(theirs)
+    ratios = jnp.where((ours == 0.0) & (theirs == 0.0), 0.0, ratios)
+    ratios = jnp.where(jnp.isnan(ratios), jnp.inf, ratios)
+    ratios = jnp.where(jnp.abs(ratios) < 1e-6, 0.0, ratios)
+    pure, span = jnp.max(jnp.abs(ratios)), jnp.max(ratios) - jnp.min(ratios)
+    # Bounded range: Cesar & Rogers 2021. Two ratios of inf have no span.
+    span = jnp.where(jnp.isnan(span), jnp.inf, span)
+    return Cost(pure, jnp.minimum(span * span / 8.0, pure * pure / 2.0), jnp.float32(0.0))
+
+
+# What else could have come out -----------------------------------------------------------------
+
+
+def _far(record):
+    """Far below and far above."""
+    (release,) = record.release
+    size = jnp.abs(release).astype(jnp.float32)
+    distance = (1e3 * (1.0 + size)).astype(release.dtype)
+    return [[release - distance], [release + distance]]
+
+
+def _far_or_bare(record):
+    """Far away on both sides, and the value without noise: what accepts only likely releases."""
+    (release,) = record.release
+    bare = jnp.broadcast_to(record.value, release.shape).astype(release.dtype)
+    return [*_far(record), [bare]]
+
+
+def _next(record):
+    """The outcomes beside it."""
+    (release,) = record.release
+    return [[release + 1], [jnp.where(release == 0, release + 1, release - 1)]]
+
+
+def _opposite(record):
+    return [[~record.release[0]]]
+
+
+RULES = {
+    "laplace": Rule(0, 2, _value, _laplace, _far_or_bare),
+    "laplace_sum": Rule(0, 2, _sum, _laplace, _far_or_bare),
+    "laplace_along": Rule(0, 2, _along, _laplace, _far_or_bare),
+    "gaussian": Rule(0, 2, _value, _gaussian, _far_or_bare),
+    "laplace_prefix": Rule(1, 3, _prefix, _laplace, _far),
+    "gaussian_prefix": Rule(1, 3, _prefix, _gaussian, _far),
+    "choose": Rule(0, None, _draw, _choice, _next),
+    "coin": Rule(0, None, _draw, _toss, _opposite),
+}
