@@ -593,7 +593,7 @@ def test_a_batch_learner_that_leaks_is_found(leak):
         return state, Batch(noise.laplace(key, total, 1.0) + leak * total, jnp.int32(2))
 
     learner = BatchLearner(
-        init, step, bandit_of_first, jnp.float32(0.0), 4, declared(1.0), empty_report
+        init, step, bandit_of_first, None, jnp.float32(0.0), 4, declared(1.0), empty_report
     )
     replayed = jax.jit(lambda: audit.replay(learner, CHANGED, jr.key(0)))()
     spent = float(audit.spent(replayed, 0.0))

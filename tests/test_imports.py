@@ -12,7 +12,7 @@ ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - 
 LEARNERS = {
     "core", "arm_sums", "barriers", "batches", "combinators", "designs", "divergences", "domains",
     "ellipsoids", "gram_sums", "mechanisms", "noise", "one_point", "prefix_sums", "privacy",
-    "_check",
+    "two_words", "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
@@ -27,10 +27,11 @@ ALLOWED = {
     "mechanisms": {"core", "noise", "_check"},
     "arm_sums": {"core", "noise", "_check"},
     "barriers": {"core", "_check"},
+    "two_words": {"barriers", "core"},
     "designs": {"core", "_check"},
     "divergences": {"core", "_check"},
     "ellipsoids": {"core", "_check"},
-    "domains": {"barriers", "core", "_check"},
+    "domains": {"barriers", "core", "two_words", "_check"},
     "losses": {"core", "domains", "noise", "_check"},
     "noisy_oco": {"core", "_check"},
     "one_point": {"barriers", "core", "noise", "_check"},

@@ -2,9 +2,11 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from optax import projections
 
 from dpjax import _check
+from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain, _optax, _radius, _unit, from_minimizer
 from dpjax.domains.ranks import ranks
 
@@ -26,6 +28,7 @@ def box(low, high) -> Domain:
         radius=np.linalg.norm(high - low) / 2,
         diameter=np.linalg.norm(high - low),
         project=lambda x: jnp.clip(x, a, b),
+        exact_projection=exact_projections.box(low.astype(np.float32), high.astype(np.float32)),
         contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.maximum(a - x, x - b)) <= tolerance,
         inradius=(high - low).min() / 2,
     )
@@ -46,6 +49,7 @@ def l1_ball(dim, radius=1.0) -> Domain:
         radius=radius,
         diameter=2 * radius,
         project=lambda x: _optax(projections.projection_l1_ball, x, radius),
+        exact_projection=_sparse(dim, 1, radius),
         contains=lambda x, tolerance=TOLERANCE: jnp.sum(jnp.abs(x)) <= radius + tolerance,
         inradius=radius / dim**0.5,
     )
@@ -67,6 +71,9 @@ def lp_ball(dim, p, radius=1.0) -> Domain:
         direction = jnp.sign(g) * size**power
         return -radius * direction / jnp.maximum(norm(direction), 1e-30)
 
+    def project(x):
+        return radius * _onto_lp_ball(x / radius, p)
+
     longest = max(1.0, dim ** (0.5 - 1 / p))
     shortest = min(1.0, dim ** (0.5 - 1 / p))
     return from_minimizer(
@@ -75,6 +82,7 @@ def lp_ball(dim, p, radius=1.0) -> Domain:
         centre=np.zeros(dim),
         radius=radius * longest,
         diameter=2 * radius * longest,
+        project=project,
         contains=lambda x, tolerance=TOLERANCE: norm(x) <= radius + tolerance,
         inradius=radius * shortest,
     )
@@ -99,6 +107,7 @@ def k_sparse(dim, k, radius=1.0) -> Domain:
         centre=np.zeros(dim),
         radius=radius * k**0.5,
         diameter=2 * radius * k**0.5,
+        exact_projection=_sparse(dim, k, radius),
         contains=contains,
         inradius=radius * min(1.0, k / dim**0.5),
     )
@@ -128,15 +137,99 @@ def k_support(dim, k, radius=1.0) -> Domain:
         values = jnp.where(fits, jnp.sqrt(head + tail * mean), jnp.inf)
         return jnp.min(values)
 
+    def project(x):
+        near = radius * _onto_k_support_ball(x / radius, k)
+        return near * (radius / jnp.maximum(radius, norm(near)))  # by rounding only
+
     return from_minimizer(
         dim,
         minimizer,
         centre=np.zeros(dim),
         radius=radius,
         diameter=2 * radius,
+        project=project,
         contains=lambda x, tolerance=TOLERANCE: norm(x) <= radius + tolerance,
         inradius=radius * (k / dim) ** 0.5,
     )
+
+
+def _sparse(dim, k, radius) -> exact_projections.ExactProjection:
+    """Onto the x whose absolute values are at most radius and sum to at most k radius."""
+    rows, totals = np.ones((1, dim), np.float32), np.full(1, k * radius, np.float32)
+    return exact_projections.signed(exact_projections.capped(radius, rows, totals, equal=False))
+
+
+def _halved(more, high):
+    """The number between 0 and high up to which ``more`` is true, by bisection."""
+
+    def halve(_, ends):
+        low, high = ends
+        middle = (low + high) / 2.0
+        yes = more(middle)
+        return jnp.where(yes, middle, low), jnp.where(yes, high, middle)
+
+    low, high = lax.fori_loop(0, 40, halve, (jnp.zeros_like(high), high))
+    return (low + high) / 2.0
+
+
+def _onto_lp_ball(x, p):
+    """The nearest point of norm at most 1.
+
+    Outside, its size z solves z + mu z^(p-1) = |x| entry by entry, with the mu >= 0 for which its
+    norm is 1; mu is at most the dual norm of x. Of z^(p-1), for p < 2, or z, for p >= 2, that is an
+    increasing convex equation t + c t^e = a with e >= 1, or c t + t^e = a: Newton's method from a
+    start within a factor 2 above the root never passes it.
+    """
+    size = jnp.abs(x)
+    power = max(p - 1.0, 1.0 / (p - 1.0))
+
+    def sizes(mu):
+        line, curve = (1.0, mu) if p >= 2 else (mu, 1.0)
+        straight = size / jnp.maximum(line, 1e-30)
+        bent = (size / jnp.maximum(curve, 1e-30)) ** (1.0 / power)
+
+        def newton(_, t):
+            top = curve * t**power
+            slope = line + power * top / jnp.maximum(t, 1e-30)
+            return jnp.maximum(t - (line * t + top - size) / jnp.maximum(slope, 1e-30), 0.0)
+
+        t = lax.fori_loop(0, 6, newton, jnp.minimum(straight, bent))
+        return t if p >= 2 else t ** (1.0 / (p - 1.0))
+
+    def norm(z):
+        largest = jnp.maximum(jnp.max(z), 1e-30)
+        return largest * jnp.sum((z / largest) ** p) ** (1.0 / p)
+
+    most = jnp.max(size) * float(len(x)) ** (1.0 - 1.0 / p)
+    z = sizes(_halved(lambda mu: norm(sizes(mu)) > 1.0, most))
+    return jnp.where(norm(size) > 1.0, jnp.sign(x) * z / jnp.maximum(norm(z), 1e-30), x)
+
+
+def _onto_k_support_ball(x, k):
+    """The nearest point of k-support norm at most 1.
+
+    The square of the norm is the least sum_i x_i^2 / theta_i over 0 <= theta <= 1 that sum to at
+    most k. Outside, with multipliers lambda of the norm and s of the sum, theta_i is
+    (|x_i| - lambda s) / s clipped to [0, 1] and the point x_i theta_i / (theta_i + lambda)
+    (McDonald, Pontil & Stamos 2016): s for each lambda, and lambda, by bisection.
+    """
+    size = jnp.abs(x)
+
+    def shares(weight):
+        def theta(s):
+            s = jnp.maximum(s, 1e-30)
+            return jnp.clip(size / s - weight, 0.0, 1.0)
+
+        return theta(_halved(lambda s: jnp.sum(theta(s)) > k, jnp.sum(size) / k))
+
+    def square(weight):
+        theta = shares(weight)
+        scaled = size / jnp.maximum(theta + weight, 1e-30)
+        return jnp.sum(theta * scaled * scaled)
+
+    weight = _halved(lambda weight: square(weight) > 1.0, jnp.sqrt(jnp.sum(size * size)))
+    theta = shares(weight)
+    return jnp.where(square(jnp.zeros(())) > 1.0, x * theta / jnp.maximum(theta + weight, 1e-30), x)
 
 
 def _at_most(dim, k) -> int:

@@ -16,6 +16,8 @@ from optax import projections
 
 from dpjax import _check, barriers
 from dpjax.core import Array, within
+from dpjax.domains import exact_projections
+from dpjax.domains.exact_projections import ExactProjection
 
 # By how much float32 points may break a constraint.
 TOLERANCE = 1e-5
@@ -51,7 +53,7 @@ class Domain(NamedTuple):
     minimizer: (
         Callable  # g (d,) -> a point x of the set with the least <g, x>; lowest index on ties
     )
-    project: Callable  # (d,) -> the nearest point of the set
+    project: Callable  # (d,) -> the nearest point of the set, or one near it
     centre: Any  # (d,) NumPy
     radius: float  # largest L2 distance of a point from the centre
     diameter: float  # largest L2 distance of two points
@@ -63,6 +65,7 @@ class Domain(NamedTuple):
     # within its affine hull where that is smaller; None where it is not known
     tangent: Any = None  # (d, m) NumPy, orthonormal basis of that hull's directions; None where
     # the set has inner points, m = d
+    exact_projection: ExactProjection | None = None  # None where ``project`` may be far off
 
 
 def support_function(domain, direction):
@@ -93,7 +96,8 @@ def conditional_gradient_step(domain, point, gradient):
 def shrunk(domain, factor) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
-    By its minimizer and its projection: what remains is that of the domain, and so too large.
+    By its minimizer and its projection, which does not count as exact: what remains is that of the
+    domain, and so too large.
     """
     centre = jnp.asarray(domain.centre, jnp.float32)
 
@@ -103,7 +107,9 @@ def shrunk(domain, factor) -> Domain:
     def project(x):
         return scaled(domain.project(centre + (x - centre) / factor))
 
-    return domain._replace(minimizer=lambda g: scaled(domain.minimizer(g)), project=project)
+    return domain._replace(
+        minimizer=lambda g: scaled(domain.minimizer(g)), project=project, exact_projection=None
+    )
 
 
 # Loss sets ------------------------------------------------------------------------------------
@@ -305,6 +311,9 @@ def simplex(dim) -> Domain:
         ),
         inradius=(dim * (dim - 1)) ** -0.5,
         tangent=null_space(np.ones((1, dim))),
+        exact_projection=exact_projections.capped(
+            1.0, np.ones((1, dim), np.float32), np.ones(1, np.float32), equal=True
+        ),
     )
 
 
@@ -328,6 +337,7 @@ def ball(dim, radius=1.0) -> Domain:
         barrier=barriers.ball(dim, radius),
         contains=lambda x, tolerance=TOLERANCE: _norm(x) <= radius + tolerance,
         inradius=radius,
+        exact_projection=exact_projections.ball(radius),
     )
 
 
@@ -351,6 +361,9 @@ def cube(dim, radius=1.0) -> Domain:
         barrier=barriers.cube(dim, radius),
         contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.abs(x)) <= radius + tolerance,
         inradius=radius,
+        exact_projection=exact_projections.box(
+            np.full(dim, -radius, np.float32), np.full(dim, radius, np.float32)
+        ),
     )
 
 
@@ -363,6 +376,7 @@ def from_minimizer(
     losses=None,
     radius=None,
     project=None,
+    exact_projection=None,
     contains=None,
     inradius=None,
     tangent=None,
@@ -370,9 +384,11 @@ def from_minimizer(
 ) -> Domain:
     """Any compact convex set whose linear minimizer is known.
 
-    Projections are found by a fixed number of Frank-Wolfe steps with exact line search; the
-    distance to the true one is then at most 2 diameter / sqrt(steps + 2) (Jaggi 2013, Theorem 1),
-    and far less near vertices. So a point counts as contained where that projection is near.
+    Where no projection is given it is approximated by a fixed number of Frank-Wolfe steps with
+    exact line search; the distance to the true one is then at most 2 diameter / sqrt(steps + 2)
+    (Jaggi 2013, Theorem 1), and far less near vertices. So a point counts as contained where that
+    projection is near. Such a map may bring points farther apart than they were: learners whose
+    privacy rests on projections refuse the domain.
 
     Args:
       dim: d.
@@ -381,7 +397,10 @@ def from_minimizer(
       diameter: largest Euclidean distance of two points of the set, or a bound on it.
       losses: a LossSet of the same dimension; by default vectors of length at most 1.
       radius: largest distance from the centre; by default the diameter.
-      project: (d,) -> the nearest point, where it is known.
+      project: (d,) -> the nearest point, where it is known; off by rounding only, at most 32 units
+        of 2^-24 of the length of its argument.
+      exact_projection: an ExactProjection, where more is known of its rounding; by default made of
+        ``project``, which is by default made of it.
       contains: (x, tolerance) -> whether x is in the set, where it is known.
       inradius: of the largest ball around the centre within the set (and its affine hull).
       tangent: (d, m), orthonormal basis of the directions of the affine hull, where m < d.
@@ -417,7 +436,12 @@ def from_minimizer(
 
         return lax.fori_loop(0, steps, one_step, jnp.asarray(centre, jnp.float32))
 
-    project = search if project is None else project
+    if exact_projection is None and project is not None:
+        exact_projection = exact_projections.from_project(project)
+    if project is None:
+        project = (
+            search if exact_projection is None else exact_projections.by_excess(exact_projection)
+        )
     radius = float(diameter if radius is None else radius)
     return Domain(
         dim=dim,
@@ -431,6 +455,7 @@ def from_minimizer(
         contains=contains or (lambda x, tolerance=TOLERANCE: _norm(x - project(x)) <= tolerance),
         inradius=None if inradius is None else float(inradius),
         tangent=tangent,
+        exact_projection=exact_projection,
     )
 
 

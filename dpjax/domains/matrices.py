@@ -2,9 +2,10 @@
 
 import jax.numpy as jnp
 import numpy as np
+from optax import projections
 
 from dpjax import _check
-from dpjax.domains.base import TOLERANCE, Domain, _radius, _unit, from_minimizer
+from dpjax.domains.base import TOLERANCE, Domain, _optax, _radius, _unit, from_minimizer
 
 
 def spectrahedron(size, trace=1.0) -> Domain:
@@ -29,6 +30,12 @@ def spectrahedron(size, trace=1.0) -> Domain:
         values = jnp.linalg.eigvalsh(matrix)
         return even & (values[0] >= -tolerance) & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
 
+    def project(x):
+        """Of the symmetric part, whose eigenvalues go to the simplex."""
+        values, vectors = jnp.linalg.eigh(symmetric(x))
+        values = _optax(projections.projection_simplex, values, trace)
+        return ((vectors * values[None]) @ vectors.T).reshape(n * n)
+
     basis = []
     for i in range(n):
         for j in range(i):
@@ -44,6 +51,7 @@ def spectrahedron(size, trace=1.0) -> Domain:
         centre=(trace / n * np.eye(n)).ravel(),
         radius=trace * (1 - 1 / n) ** 0.5,
         diameter=trace * 2**0.5,
+        project=project,
         contains=contains,
         # The nearest singular matrix of that trace.
         inradius=trace * (n * (n - 1)) ** -0.5,
@@ -71,6 +79,12 @@ def nuclear_ball(rows, columns, radius=1.0) -> Domain:
             right = _unit(matrix.T @ left)
         return (-radius * left[:, None] * right[None]).reshape(p * q)
 
+    def project(x):
+        """The singular values go to the ball of their sum."""
+        left, values, right = jnp.linalg.svd(x.reshape(p, q), full_matrices=False)
+        nearest = (left * _optax(projections.projection_l1_ball, values, radius)[None]) @ right
+        return jnp.where(jnp.sum(values) > radius, nearest.reshape(p * q), x)
+
     def contains(x, tolerance=TOLERANCE):
         values = jnp.linalg.svd(x.reshape(p, q), compute_uv=False)
         return jnp.sum(values) <= radius + tolerance
@@ -81,6 +95,7 @@ def nuclear_ball(rows, columns, radius=1.0) -> Domain:
         centre=np.zeros(p * q),
         radius=radius,
         diameter=2 * radius,
+        project=project,
         contains=contains,
         inradius=radius / min(p, q) ** 0.5,
     )

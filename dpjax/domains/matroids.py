@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import _check
+from dpjax.domains import exact_projections
 from dpjax.domains.base import (
     FEW,
     TOLERANCE,
@@ -121,6 +122,9 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
         radius=radius,
         diameter=diameter,
         project=project,
+        exact_projection=exact_projections.capped(
+            1.0, members.astype(np.float32), capacities.astype(np.float32), equal=bases
+        ),
         contains=contains,
         inradius=inradius,
         tangent=tangent,

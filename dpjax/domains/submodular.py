@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
+from dpjax.domains import exact_projections
 from dpjax.domains.base import (
     FEW,
     TOLERANCE,
@@ -46,6 +47,7 @@ def permutahedron(weights) -> Domain:
         centre=np.full(dim, weights.mean()),
         radius=np.linalg.norm(weights - weights.mean()),
         diameter=np.linalg.norm(weights - weights[::-1]),
+        exact_projection=exact_projections.permutations(weights.astype(np.float32)),
         contains=contains,
         inradius=np.min(gaps / np.sqrt(s * (dim - s) / dim)),
         tangent=null_space(np.ones((1, dim))),

@@ -5,12 +5,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
+from scipy import optimize, stats
 
-from dpjax import domains, learners, privacy
+from dpjax import audit, domains, learners, noise, privacy
+from tests.test_exact_projections import APPROXIMATE, EXACT
+from tests.test_exact_projections import DOMAINS as CATALOGUE
 
 HORIZON, ALPHA = 20, 0.4
 DOMAINS = {"ball": domains.ball(3, 50.0), "cube": domains.cube(3), "simplex": domains.simplex(3)}
+
+
+def hidden_point(state, domain):
+    """x_(t+1) from t (x_(t+1) - c)."""
+    return domain.centre.astype(np.float32) + state.sum.high / state.round.astype(jnp.float32)
 
 
 def hidden(name, losses):
@@ -22,7 +29,7 @@ def hidden(name, losses):
 
     def one_round(state, loss):
         state, _ = learner.step(state, jr.key(0), loss)
-        return state, state.point
+        return state, hidden_point(state, DOMAINS[name])
 
     return jax.lax.scan(one_round, state, losses)[1]
 
@@ -64,17 +71,17 @@ def test_the_outputs_compose_to_the_declared_mu():
 
         def one_round(state, t):
             state, point = learner.step(state, jr.fold_in(key, t), jnp.zeros(3))
-            return state, point - state.point
+            return state, point - hidden_point(state, wide)
 
         return jax.lax.scan(one_round, state, jnp.arange(1, HORIZON))[1]
 
-    noise = np.asarray(jax.jit(jax.vmap(shown))(jr.split(jr.key(2), 3000)))
+    drawn = np.asarray(jax.jit(jax.vmap(shown))(jr.split(jr.key(2), 3000)))
     mu = 1 / float(privacy.gaussian_inverse_mu(epsilon, delta))
     sensitivity = 2.0 / (ALPHA * np.arange(1, HORIZON))
     scale = sensitivity * np.sqrt(HORIZON - 1) / mu
     for t in (0, 5, 18):
-        assert stats.kstest(noise[:, t, 0] / scale[t], "norm").pvalue > 1e-3
-        assert stats.kstest(noise[:, t, 0] / (scale[t] / 2), "norm").pvalue < 1e-9
+        assert stats.kstest(drawn[:, t, 0] / scale[t], "norm").pvalue > 1e-3
+        assert stats.kstest(drawn[:, t, 0] / (scale[t] / 2), "norm").pvalue < 1e-9
     total = np.sum((sensitivity / scale) ** 2)
     assert total == pytest.approx(mu**2)
     assert privacy.gaussian_delta(total**0.5, epsilon) == pytest.approx(delta, rel=1e-3)
@@ -95,5 +102,130 @@ def test_losses_outside_are_clipped_and_counted():
     state, _ = learner.init(jr.key(0))
     outside, _ = learner.step(state, jr.key(0), jnp.array([3.0, 4.0, 0.0]))
     inside, _ = learner.step(state, jr.key(0), jnp.array([0.6, 0.8, 0.0]))
-    np.testing.assert_allclose(outside.point, inside.point, atol=1e-6)
+    np.testing.assert_allclose(outside.sum.high, inside.sum.high, atol=1e-6)
     assert learner.report(outside).clipped == 1 and learner.report(inside).clipped == 0
+
+
+@pytest.mark.parametrize("name", sorted(APPROXIMATE))
+def test_an_approximate_projection_is_refused(name):
+    with pytest.raises(ValueError, match="^domain must have an exact projection: "):
+        learners.private_giga(8, CATALOGUE[name].domain, epsilon=1.0, delta=1e-6)
+
+
+def test_so_are_domains_that_only_a_minimizer_knows_and_shrunk_ones():
+    cross = domains.from_minimizer(
+        3, domains.l1_ball(3).minimizer, centre=np.zeros(3), diameter=2.0
+    )
+    for domain in (cross, domains.shrunk(domains.ball(3), 0.5)):
+        with pytest.raises(ValueError, match="^domain must have an exact projection: "):
+            learners.private_giga(8, domain, epsilon=1.0, delta=1e-6)
+    known = domains.from_minimizer(
+        3, cross.minimizer, centre=np.zeros(3), diameter=2.0, project=domains.l1_ball(3).project
+    )
+    learners.private_giga(8, known, epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("domain", "limit"),
+    [
+        (domains.simplex(5), 1_677_721), (domains.ball(5), 645_277), (domains.cube(5), 2_374_892),
+        (domains.k_sparse(5, 2), 1_677_721), (domains.lp_ball(5, 3.0), 724),
+    ],
+)  # fmt: skip
+def test_horizons_that_float32_does_not_carry_are_refused(domain, limit):
+    learners.private_giga(limit, domain, epsilon=1.0, delta=1e-6)
+    with pytest.raises(ValueError, match=f"^horizon must be at most {limit} on this domain, got "):
+        learners.private_giga(limit + 1, domain, epsilon=1.0, delta=1e-6)
+
+
+def half_the_noise(epsilon, delta):
+    """The epsilon that is declared where the noise is half of that for ``epsilon``."""
+    wanted = float(privacy.gaussian_inverse_mu(epsilon, delta)) / 2
+
+    def apart(other):
+        return float(privacy.gaussian_inverse_mu(other, delta)) - wanted
+
+    return optimize.brentq(apart, epsilon, 100 * epsilon, rtol=1e-4)
+
+
+def check_replays(domain, horizon, count):
+    """No pair spends what is declared; with half the noise some pair does."""
+    declared, delta = 10.0, 1e-6
+    pairs = audit.pairs(jr.key(1), horizon, domain.losses, count)
+
+    @jax.jit
+    def replays(epsilon):
+        learner = learners.private_giga(
+            horizon, domain, epsilon=epsilon, delta=delta, strong_convexity=0.3
+        )
+        return jax.vmap(lambda pair, key: audit.replay(learner, pair, key))(
+            pairs, jr.split(jr.key(2), count)
+        )
+
+    replayed = replays(declared)
+    assert replayed.same_actions.all() and replayed.same_scales.all() and replayed.same_keys.all()
+    assert audit.spent(replayed, delta).max() <= declared
+    assert audit.spent(replays(half_the_noise(declared, delta)), delta).max() > declared
+
+
+def test_replays_on_the_sparse_hull(quick_compilation):
+    """By Frank-Wolfe steps two of these pairs spent 118 and 34 of the 10 that were declared."""
+    check_replays(domains.k_sparse(5, 2), 1024, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXACT)
+def test_replays_on_every_domain_of_the_catalogue(name, quick_compilation):
+    check_replays(CATALOGUE[name].domain, 256, 16)
+
+
+def hidden_cost(monkeypatch, domain, horizon, strong_convexity, count=8):
+    """mu^2 of default pairs: the squared distance of two hidden points in units of the noise.
+
+    A replay without its twins, for long horizons: what would be released, before the noise.
+    """
+    shown = []
+
+    def recorded(key, value, scale):
+        shown.append((value, scale))
+        return value
+
+    monkeypatch.setattr(noise, "gaussian", recorded)
+    learner = learners.private_giga(
+        horizon, domain, epsilon=1.0, delta=1e-6, strong_convexity=strong_convexity
+    )
+    pairs = audit.pairs(jr.key(1), horizon, domain.losses, count)
+
+    def one(pair):
+        state, _ = learner.init(jr.key(0))
+
+        def one_round(states, losses):
+            states = [
+                learner.step(state, jr.key(0), loss)[0]
+                for state, loss in zip(states, losses, strict=True)
+            ]
+            (ours, scale), (theirs, _) = shown[-2:]
+            return tuple(states), jnp.sum(((ours - theirs) / scale) ** 2)
+
+        inputs = jax.tree.map(lambda leaf: leaf[:-1], (pair.losses, pair.others))
+        return jnp.sum(jax.lax.scan(one_round, (state, state), inputs)[1])
+
+    return np.asarray(jax.jit(jax.vmap(one))(pairs), np.float64)
+
+
+def check_hidden(monkeypatch, domain, horizon, strong_convexity=None):
+    """At most what is declared; with half the noise more."""
+    cost = hidden_cost(monkeypatch, domain, horizon, strong_convexity).max()
+    declared = 1 / float(privacy.gaussian_inverse_mu(1.0, 1e-6)) ** 2
+    assert cost <= declared < 4 * cost
+
+
+def test_rounding_does_not_add_up_beyond_what_is_declared(monkeypatch):
+    """A strong pull to the centre, where a change is soon as small as rounding: one word failed."""
+    check_hidden(monkeypatch, domains.simplex(3), 2**13, 100.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("domain", [domains.simplex(5), domains.ball(5), domains.cube(5)])
+def test_long_horizons(domain, monkeypatch):
+    check_hidden(monkeypatch, domain, 2**19)

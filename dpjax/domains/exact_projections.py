@@ -1,0 +1,217 @@
+"""Exact projections, by what they take off a point: y - P(y), for y in two float32 words.
+
+The projection on a convex set never brings two points farther apart than they were, which is what
+the privacy of a hidden iterate rests on. In float32 that holds up to rounding. Near the set
+y - P(y) is small, and most sets have a formula for it that is as accurate as it is small; where
+y is carried in two words, the rounding of many such steps then stays small too.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from dpjax import two_words
+from dpjax.barriers import rounded
+from dpjax.two_words import TwoWords
+
+# The unit of rounding of a float32: half a unit in the last place of 1.
+UNIT = 2.0**-24
+# What two-word arithmetic loses in one projection, as a part of the largest number in it.
+TWO_WORDS_UNIT = 2.0**-44
+# Bisections that a search for a root may need beside its Newton steps.
+_HALVINGS = 64
+
+
+class ExactProjection(NamedTuple):
+    """The projection P on a set, off by rounding only."""
+
+    excess: Callable  # y (d,) in two words -> y - P(y) (d,), float32
+    relative: float  # its largest error in units of 2^-24: of its own length,
+    absolute: float  # and of that of y
+
+
+def from_project(project, absolute=32.0) -> ExactProjection:
+    """Of a map of float32 points to their nearest points, off by ``absolute`` units of 2^-24."""
+    return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
+
+
+def box(low, high) -> ExactProjection:
+    """Onto the points between low (d,) and high (d,)."""
+
+    def excess(y):
+        below = two_words.subtract(y, two_words.of(low)).high
+        above = two_words.subtract(y, two_words.of(high)).high
+        return jnp.minimum(below, 0.0) + jnp.maximum(above, 0.0)
+
+    return ExactProjection(excess, 2.0, 0.0)
+
+
+def ball(radius) -> ExactProjection:
+    """Onto the points of Euclidean norm at most ``radius``.
+
+    y - P(y) = y (|y|^2 - r^2) / (|y| (|y| + r)), with the difference of squares in two words.
+    """
+
+    def excess(y):
+        size = jnp.max(jnp.abs(y.high))
+        # Far outside nothing cancels, and squares may overflow.
+        far = size > 2.0 * radius
+        scaled = y.high / jnp.maximum(size, 1e-30)
+        length = size * jnp.sqrt(two_words.add_up(two_words.exact_product(scaled, scaled)).high)
+        squares = two_words.exact_product(*(jnp.where(far, 0.0, y.high),) * 2)
+        # 2 high low is the one product that matters of the low words.
+        cross = rounded(2.0 * y.high * jnp.where(far, 0.0, y.low))
+        squares = TwoWords(squares.high, squares.low + cross)
+        r = jnp.float32(radius)
+        over = two_words.subtract(two_words.add_up(squares), two_words.exact_product(r, r)).high
+        length = jnp.maximum(length, r / 2.0)  # what is shorter lies within
+        near_part = jnp.maximum(over, 0.0) / length / (length + r)
+        far_part = 1.0 - r / jnp.maximum(length, r)
+        return rounded(y.high * jnp.where(far, far_part, near_part))
+
+    return ExactProjection(excess, 12.0, 0.0)
+
+
+def capped(upper, rows, totals, *, equal) -> ExactProjection:
+    """Onto the x in [0, upper]^d whose sum over each block is its total, or at most that.
+
+    P(y)_i = clip(y_i - tau, 0, upper) with one tau a block, so that y_i - P(y)_i is tau clipped to
+    [y_i - upper, y_i]. Those sum to the sum of y less the total, which decides tau: by Newton's
+    method on a sum of 2 d linear pieces, which leaves each piece once, and by halves where a piece
+    is flat; between ends that are no farther from 0 than the sum of what is taken off.
+
+    Args:
+      upper: > 0.
+      rows: (blocks, d), 1 where an entry belongs to a block.
+      totals: (blocks,).
+      equal: whether sums are to be the totals, or at most these.
+    """
+
+    most = 2 * rows.shape[1] + _HALVINGS
+
+    def excess(y):
+        over = two_words.subtract(y, two_words.of(jnp.full_like(y.high, upper))).high
+
+        def clipped(tau):
+            return rows * jnp.clip(tau[:, None], over[None], y.high[None])
+
+        wanted = TwoWords(rows * y.high[None], rows * y.low[None])
+        wanted = two_words.subtract(two_words.add_up(wanted), two_words.of(totals))
+
+        def missing(tau):
+            return two_words.subtract(wanted, two_words.add_up(two_words.of(clipped(tau)))).high
+
+        zero = jnp.zeros_like(totals)
+        gap = missing(zero)
+        reach = jnp.abs(gap) + jnp.max(jnp.abs(clipped(zero)), axis=1)
+        low, high = (-reach if equal else zero), jnp.where((gap > 0.0) | equal, reach, zero)
+
+        def newton(search):
+            low, high, tau, _, count = search
+            gap = missing(tau)
+            low, high = jnp.where(gap > 0.0, tau, low), jnp.where(gap > 0.0, high, tau)
+            free = (over[None] < tau[:, None]) & (tau[:, None] < y.high[None])
+            slope = jnp.sum(rows * free.astype(jnp.float32), axis=1)
+            ahead = tau + gap / jnp.maximum(slope, 1.0)
+            within = (low < ahead) & (ahead < high) & (slope > 0.0)
+            ahead = jnp.where(within, ahead, (low + high) / 2.0)
+            return low, high, jnp.where(gap == 0.0, tau, ahead), tau, count + 1
+
+        def moves(search):
+            return jnp.any(search[2] != search[3]) & (search[4] < most)
+
+        start = (low, high, zero, jnp.full_like(zero, jnp.inf), jnp.zeros((), jnp.int32))
+        tau = lax.while_loop(moves, newton, start)[2]
+        return jnp.sum(clipped(tau), axis=0)
+
+    return ExactProjection(excess, 4.0, 0.0)
+
+
+def signed(exact) -> ExactProjection:
+    """Onto the x whose absolute values lie in a set with that projection, together with 0 <= x."""
+
+    def excess(y):
+        sign = jnp.where(y.high < 0.0, -1.0, 1.0)
+        return sign * exact.excess(TwoWords(sign * y.high, sign * y.low))
+
+    return exact._replace(excess=excess)
+
+
+def permutations(weights) -> ExactProjection:
+    """Onto the convex hull of all orders of ``weights`` (d,), which come with the largest first.
+
+    With y sorted likewise, y - P(y) is the isotonic regression of y - weights that does not
+    increase (Lim & Wright 2016): at i the least over j <= i of the largest over k >= i of the mean
+    of entries j to k (Robertson, Wright & Dykstra 1988, Theorem 1.4.4).
+    """
+    dim = len(weights)
+    i = jnp.arange(dim)
+
+    def excess(y):
+        high, low, order = lax.sort((-y.high, -y.low, i), num_keys=2)
+        apart = two_words.subtract(TwoWords(-high, -low), two_words.of(weights))
+        before = (i[None] < i[:, None]).astype(jnp.float32)
+        sums = two_words.add_up(TwoWords(before * apart.high[None], before * apart.low[None]))
+        ends = two_words.add(sums, apart)
+        # Of entries j (rows) to k (columns).
+        between = two_words.subtract(
+            TwoWords(ends.high[None], ends.low[None]),
+            TwoWords(sums.high[:, None], sums.low[:, None]),
+        ).high
+        count = i[None] - i[:, None] + 1
+        means = between / jnp.maximum(count, 1).astype(jnp.float32)
+        largest = lax.cummax(jnp.where(count > 0, means, -jnp.inf), axis=1, reverse=True)
+        least = lax.cummin(jnp.where(count > 0, largest, jnp.inf), axis=0)
+        pooled = jnp.sum(jnp.where(i[None] == i[:, None], least, 0.0), axis=1)
+        return jnp.zeros(dim).at[order].set(pooled)
+
+    return ExactProjection(excess, 4.0, 0.0)
+
+
+def onto_multiple(exact, y, count, centre) -> TwoWords:
+    """The projection of y on count (K - centre), K the set; y and the result in two words."""
+    scaled = two_words.add(two_words.divide(y, count), two_words.of(centre))
+    return two_words.subtract(y, two_words.of(rounded(count * exact.excess(scaled))))
+
+
+def drift(exact, dim, rounds) -> tuple[float, float]:
+    """By how much rounding can part two sums z_t = projection of z_(t-1) + s_t on t (K - centre).
+
+    As found by :func:`onto_multiple`. A projection takes off at most |s_t|, and is off by
+    ``relative`` units of 2^-24 of that, and one more for the product with t; by ``absolute`` units
+    of |y| <= t r + |s_t|, with r the largest length of a point of K; and by what two words lose.
+    Added up over the rounds, for two sums that are rounded apart:
+
+        drift <= a S + b r,   S the largest |s_t|,
+
+    where b also holds the rounding of z_T / T to one word.
+
+    Returns:
+      (a, b).
+    """
+    steps = 2.0 * rounds * UNIT * (exact.relative + exact.absolute + 1.0)
+    lost = exact.absolute * UNIT + dim**0.5 * TWO_WORDS_UNIT
+    return steps, rounds * (2.0 * UNIT + rounds * lost)
+
+
+def longest(exact, dim) -> int:
+    """The most rounds for which neither part of :func:`drift` is above 1."""
+    steps, _ = drift(exact, dim, 1)
+    lost = exact.absolute * UNIT + dim**0.5 * TWO_WORDS_UNIT
+    return int(min(1.0 / steps, ((UNIT**2 + lost) ** 0.5 - UNIT) / lost))
+
+
+def by_excess(exact) -> Callable:
+    """(d,) -> the nearest point, by an exact projection.
+
+    Twice: from far away the first time is off by rounding of the distance.
+    """
+
+    def project(x):
+        for _ in range(2):
+            x = x - exact.excess(two_words.of(x))
+        return x
+
+    return project
