@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import _check, exact_sums, noise, privacy
 from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy, full
 
 
@@ -275,8 +275,7 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
         return state, Batch(action, rounds)
 
     def step(state, key, total):
-        average = jax.tree.map(lambda x: x / rounds.astype(x.dtype), total)
-        state, action = learner.step(state, key, average)
+        state, action = learner.step(state, key, exact_sums.mean(total, rounds))
         return state, Batch(action, rounds)
 
     return BatchLearner(
