@@ -4,16 +4,16 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise
-from dpjax.core import Array, Privacy, add_losses, within
+from dpjax import _check, exact_sums, noise
+from dpjax.core import Array, Privacy, at, within
+from dpjax.exact_sums import ExactSum
 
 
 class ArmSums(NamedTuple):
-    """Pulls and sums of losses of each arm: exact counts, and sums good to 2^-24 a pull."""
+    """Pulls and sums of losses of each arm."""
 
     pulls: Array  # (K,) int32
-    whole: Array  # (K,) int32
-    part: Array  # (K,) float32 in [0, 1)
+    losses: ExactSum  # (K,)
 
 
 class ClippedReport(NamedTuple):
@@ -22,20 +22,24 @@ class ClippedReport(NamedTuple):
 
 def no_losses(arms) -> ArmSums:
     """Before the first round."""
-    zero = jnp.zeros(arms, jnp.int32)
-    return ArmSums(zero, zero, jnp.zeros(arms, jnp.float32))
+    return ArmSums(jnp.zeros(arms, jnp.int32), exact_sums.nothing((arms,)))
 
 
 def record(sums, arm, loss) -> ArmSums:
     """One more loss in [0, 1] of an arm."""
     played = jnp.arange(sums.pulls.shape[0]) == arm
-    whole, part = add_losses(sums.whole, sums.part, jnp.where(played, loss, 0.0))
-    return ArmSums(sums.pulls + played.astype(jnp.int32), whole, part)
+    more = exact_sums.of(jnp.where(played, loss, 0.0))
+    return ArmSums(sums.pulls + played.astype(jnp.int32), exact_sums.add(sums.losses, more))
+
+
+def losses_of(sums, arm) -> ExactSum:
+    """The sum of the losses of one arm, ()."""
+    return ExactSum(at(sums.losses.whole, arm), at(sums.losses.part, arm))
 
 
 def totals(sums):
     """Sums of the losses, (K,) float32."""
-    return sums.whole.astype(jnp.float32) + sums.part
+    return exact_sums.to_float(sums.losses)
 
 
 def means(sums):

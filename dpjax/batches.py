@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check
+from dpjax import _check, exact_sums
 from dpjax.action_sets import check_fit
 from dpjax.core import (
     Array,
@@ -17,7 +17,6 @@ from dpjax.core import (
     Environment,
     Learner,
     Result,
-    add_compensated,
 )
 
 
@@ -53,8 +52,7 @@ class EveryRoundState(NamedTuple):
     learner: Any  # the batch learner's state
     batch: Batch  # in play
     played: Array  # () int32, rounds of it that were played
-    total: Any  # sum of what they revealed
-    error: Any  # what rounding has added to it
+    total: Any  # what they revealed, with an ExactSum in place of each leaf
 
 
 def every_round(batch_learner) -> Learner:
@@ -66,20 +64,17 @@ def every_round(batch_learner) -> Learner:
     """
 
     def begin(state, batch):
-        zero = jax.tree.map(jnp.asarray, batch_learner.zero)
-        played = jnp.zeros((), jnp.int32)
-        return EveryRoundState(state, batch, played, zero, zero), batch.action
+        nothing = jax.tree.map(lambda leaf: exact_sums.nothing(jnp.shape(leaf)), batch_learner.zero)
+        return EveryRoundState(state, batch, jnp.zeros((), jnp.int32), nothing), batch.action
 
     def init(key):
         return begin(*batch_learner.init(key))
 
     def step(state, key, loss):
-        # A batch may be longer than 2^24 rounds, where a plain sum of ones stops growing.
-        total, error = (
-            jax.tree.map(lambda *sum, i=i: add_compensated(*sum)[i], state.total, state.error, loss)
-            for i in (0, 1)
+        total = jax.tree.map(
+            lambda seen, so_far: exact_sums.add(so_far, exact_sums.of(seen)), loss, state.total
         )
-        state = state._replace(played=state.played + 1, total=total, error=error)
+        state = state._replace(played=state.played + 1, total=total)
         return lax.cond(
             state.played >= state.batch.rounds,
             lambda: begin(*batch_learner.step(state.learner, key, total)),

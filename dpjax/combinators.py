@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, domains, noise, privacy
+from dpjax import _check, domains, exact_sums, noise, privacy
 from dpjax.action_sets import fits
 from dpjax.core import Arms, Array, Batch, BatchLearner, Environment, Learner, Privacy, full, within
 
@@ -296,8 +296,7 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
         return state, Batch(action, rounds)
 
     def step(state, key, total):
-        average = jax.tree.map(lambda x: x / rounds.astype(x.dtype), total)
-        state, action = learner.step(state, key, average)
+        state, action = learner.step(state, key, exact_sums.mean(total, rounds))
         return state, Batch(action, rounds)
 
     return BatchLearner(

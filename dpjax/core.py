@@ -109,10 +109,11 @@ class BatchLearner(NamedTuple):
     """
 
     init: Callable  # key -> (state, Batch)
-    step: Callable  # (state, key, sum over the batch of what was seen) -> (state, Batch)
+    step: Callable  # (state, key, total) -> (state, Batch); total has an ExactSum, over the batch,
+    # in place of each leaf of what was seen (dpjax.exact_sums)
     feedback: Callable  # as in Learner, for one round
     action_set: Any  # as in Learner
-    zero: Any  # the empty sum: a pytree of zeros shaped like one round's feedback
+    zero: Any  # a pytree of zeros shaped like one round's feedback
     horizon: int  # T, in rounds
     privacy: Privacy
     report: Callable = empty_report
@@ -138,8 +139,9 @@ class Environment(NamedTuple):
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
     action_set: Any  # what may be played: Arms, Policies, or the Domain of points to compare with
     horizon: int | None = None  # rounds that it has; None where it never ends
-    batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, sum over
-    # the rounds of feedback(loss, action), tally of one round); None where rounds are not i.i.d.
+    batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
+    # of one round); total has an ExactSum over the rounds in place of each leaf of
+    # feedback(loss, action). None where rounds are not i.i.d.
 
 
 class Mechanism(NamedTuple):
@@ -339,14 +341,3 @@ def add_compensated(total, error, value):
     corrected = value - error
     new = total + corrected
     return new, (new - total) - corrected
-
-
-def add_losses(whole, part, loss):
-    """L + loss for L = whole + part, int32 and float32 in [0, 1), and losses in [0, 1].
-
-    The whole part is counted in integers: a float32 sum of 2^20 losses of 0.1 is off by 1 %, this
-    one by at most 2^-24 a round.
-    """
-    part = part + loss
-    carry = jnp.floor(part)
-    return whole + carry.astype(jnp.int32), part - carry

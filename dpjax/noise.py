@@ -17,6 +17,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
+from dpjax import exact_sums
+from dpjax.exact_sums import ExactSum
+
 
 @jax.jit
 def laplace(key, value, scale):
@@ -24,6 +27,27 @@ def laplace(key, value, scale):
     value = jnp.asarray(value)
     draw = _as_laplace(_words(key, value.shape)).astype(value.dtype)
     return value + jnp.asarray(scale, value.dtype) * draw
+
+
+def laplace_total(key, total, scale) -> ExactSum:
+    """An ExactSum plus independent Laplace noise of that scale, as it is and not as a float32 near.
+
+    So the noise hides one loss however many there are: a float32 of 2^27 takes up noise of scale 1
+    one time in a thousand. Noise is a float32, and rounded to 2^-30; what passes 2^31 is cut, which
+    begins to matter at a scale of 10^8.
+    """
+    return ExactSum(*laplace_words(key, jnp.stack(total), scale))
+
+
+@jax.jit
+def laplace_words(key, value, scale):
+    """:func:`laplace_total` of the two words of a sum, (2, *shape) int32."""
+    draw = _as_laplace(_words(key, value.shape[1:]))
+    return _with_noise(value, jnp.asarray(scale, jnp.float32) * draw)
+
+
+def _with_noise(words, draw):
+    return jnp.stack(exact_sums.shifted(ExactSum(*words), draw))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -97,21 +121,26 @@ def _as_normal(words):
     return jnp.where(sign, size, -size)
 
 
-@jax.jit
-def laplace_sum(key, value, scale, count):
-    """``value`` plus the sum of ``count`` independent Laplace draws of that scale.
+def laplace_sum(key, total, scale, count) -> ExactSum:
+    """An ExactSum plus the sum of ``count`` independent Laplace draws of that scale.
 
-    A Laplace variable is Gaussian with the variance 2 E scale^2 for an exponential E; their sum has
-    the variance 2 G scale^2 for a Gamma variable G of shape count. Where count is large float32
-    distorts the tails of G, and G hardly differs from count.
+    Exact as :func:`laplace_total` is. A Laplace variable is Gaussian with the variance 2 E scale^2
+    for an exponential E; their sum has the variance 2 G scale^2 for a Gamma variable G of shape
+    count. Where count is large float32 distorts the tails of G, and G hardly differs from count.
     """
-    value, count = jnp.asarray(value), jnp.asarray(count)
+    return ExactSum(*laplace_sum_words(key, jnp.stack(total), scale, count))
+
+
+@jax.jit
+def laplace_sum_words(key, value, scale, count):
+    """:func:`laplace_sum` of the two words of a sum, (2, *shape) int32."""
     gamma_key, normal_key = jr.split(key)
-    count = jnp.broadcast_to(count, value.shape).astype(value.dtype)
+    shape = value.shape[1:]
+    count = jnp.broadcast_to(jnp.asarray(count), shape).astype(jnp.float32)
     mixed = jnp.exp(log_gamma(gamma_key, jnp.maximum(count, 1.0)))
     mixed = jnp.where(count > 0.0, mixed, 0.0)
-    draw = jnp.sqrt(2.0 * mixed) * normal(normal_key, value.shape)
-    return value + jnp.asarray(scale, value.dtype) * draw
+    draw = jnp.sqrt(2.0 * mixed) * normal(normal_key, shape)
+    return _with_noise(value, jnp.asarray(scale, jnp.float32) * draw)
 
 
 @jax.jit
@@ -263,7 +292,8 @@ def gaussian_prefix(release, key, value, scale, sensitivity):
 
 SITES = (
     "laplace",
-    "laplace_sum",
+    "laplace_words",
+    "laplace_sum_words",
     "laplace_along",
     "gaussian",
     "choose",

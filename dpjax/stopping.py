@@ -6,12 +6,14 @@ noise of either kind cannot matter.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, add_compensated, within
+from dpjax import _check, exact_sums, noise, privacy
+from dpjax.core import Array, within
+from dpjax.exact_sums import ExactSum
 
 
 class Stopped(NamedTuple):
@@ -25,37 +27,43 @@ class Stopped(NamedTuple):
 class _State(NamedTuple):
     query: Array  # () int32
     rounds: Array  # () int32
-    total: Array  # () float32
-    error: Array  # () float32, what rounding has added to the total
+    total: ExactSum  # () of the values over their bound
     stopped: Array  # () bool
 
 
 def recorded(values, bound=1.0):
     """The stream of given values (T,), clipped to [-bound, bound]."""
-    values = within(jnp.asarray(values, jnp.float32), -bound, bound)
+    values = within(jnp.asarray(values, jnp.float32) / bound, -1.0, 1.0)
     if values.ndim != 1:
         raise ValueError(f"values must have shape (T,), got {values.shape}")
-    totals = jnp.concatenate([jnp.zeros(1, jnp.float32), lax.associative_scan(jnp.add, values)])
+    sums = lax.associative_scan(exact_sums.add, exact_sums.of(values))
+    totals = jax.tree.map(lambda leaf: jnp.pad(leaf, (1, 0)), sums)
 
     def stream(key, start, count):
         del key
-        return totals[start + count] - totals[start]
+        first = jax.tree.map(lambda leaf: leaf[start], totals)
+        last = jax.tree.map(lambda leaf: leaf[start + count], totals)
+        return exact_sums.add(last, exact_sums.negative(first))
 
     return stream
 
 
-def two_valued(probability, low=-1.0, high=1.0):
+def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
     """The stream of independent values: ``high`` with this probability, else ``low``.
 
-    Any number of values is one draw.
+    Any number of values is one draw. Both lie in [-bound, bound].
     """
     _check.between(0.0, 1.0, probability=probability)
+    _check.positive(bound=bound)
+    _check.between(-1.0, 1.0, **{"low / bound": low / bound, "high / bound": high / bound})
 
     def stream(key, start, count):
         del start
         highs = noise.binomial(key, count, probability)
-        lows = count - highs
-        return highs.astype(jnp.float32) * high + lows.astype(jnp.float32) * low
+        return exact_sums.add(
+            exact_sums.repeated(high / bound, highs),
+            exact_sums.repeated(low / bound, count - highs),
+        )
 
     return stream
 
@@ -76,14 +84,15 @@ def private_mean(
 
     Args:
       key: PRNG key, consumed.
-      stream: (key, start, count) -> the sum of the values start + 1 .. start + count, as
-        :func:`recorded` and :func:`two_valued` make. Values must lie in [-bound, bound].
+      stream: (key, start, count) -> the sum of the values start + 1 .. start + count over their
+        bound, an ExactSum, as :func:`recorded` and :func:`two_valued` make. Values must lie in
+        [-bound, bound].
       horizon: at most so many values are read.
       epsilon: privacy; inf is the rule without privacy, where h_t has 4 in place of 16.
       accuracy: alpha > 0, relative; 1 is enough to know the sign.
       failure: beta in (0, 1): with probability at most .911 beta the rule stops and the mean is off
         by more than alpha times the true mean.
-      bound: R.
+      bound: R, the same as that of the stream.
       queries: "every_round", or "powers_of_two": t = 1, 2, 4, ... and the horizon. Time at most
         doubles, the union is over fewer events (ln ln t for ln t), and 10^9 values are 31 steps.
 
@@ -105,8 +114,9 @@ def private_mean(
     _check.positive(epsilon=epsilon, accuracy=accuracy, bound=bound)
     _check.inside(0.0, 1.0, failure=failure)
     _check.one_of("every_round", "powers_of_two", queries=queries)
-    scale = 6.0 * privacy.laplace_scale(2.0 * bound, epsilon)
-    third = 2.0 * privacy.laplace_scale(2.0 * bound, epsilon)
+    # From here on values are counted in units of R.
+    scale = 6.0 * privacy.laplace_scale(2.0, epsilon)
+    third = 2.0 * privacy.laplace_scale(2.0, epsilon)
     union = jnp.where(jnp.isinf(jnp.asarray(epsilon, jnp.float32)), 4.0, 16.0)
     nature, coins = jr.split(key)
     threshold_key, mean_key, query_key = jr.split(coins, 3)
@@ -119,20 +129,21 @@ def private_mean(
         else:
             count = jnp.minimum(jnp.maximum(state.rounds, 1), horizon - state.rounds)
         more = stream(jr.fold_in(nature, query), state.rounds, count)
-        total, error = add_compensated(state.total, state.error, more)
+        total = exact_sums.add(state.total, more)
         rounds = state.rounds + count
 
         log_query = 2.0 * jnp.log(query.astype(jnp.float32)) - jnp.log(failure)
         t = rounds.astype(jnp.float32)
-        width = bound * jnp.sqrt(2.0 * t * (jnp.log(union) + log_query))
+        width = jnp.sqrt(2.0 * t * (jnp.log(union) + log_query))
         allowance = scale * (jnp.log(4.0 / failure) + jnp.log(8.0) + log_query)
         allowance = allowance + third / accuracy * jnp.log(4.0 / failure)
         limit = width * (1.0 + 1.0 / accuracy) + allowance + threshold
-        asked = noise.laplace(jr.fold_in(query_key, query), jnp.abs(total), scale)
-        return _State(query, rounds, total, error, asked >= limit)
+        size = exact_sums.magnitude(total)
+        asked = noise.laplace_total(jr.fold_in(query_key, query), size, scale)
+        return _State(query, rounds, total, exact_sums.to_float(asked) >= limit)
 
     zero = jnp.zeros((), jnp.int32)
-    start = _State(zero, zero, jnp.float32(0.0), jnp.float32(0.0), jnp.zeros((), bool))
+    start = _State(zero, zero, exact_sums.nothing(), jnp.zeros((), bool))
     last = lax.while_loop(lambda s: ~s.stopped & (s.rounds < horizon), one_query, start)
-    released = noise.laplace(mean_key, last.total, third)
-    return Stopped(last.stopped, last.rounds, released / last.rounds.astype(jnp.float32))
+    released = noise.laplace_total(mean_key, last.total, third)
+    return Stopped(last.stopped, last.rounds, bound * exact_sums.mean(released, last.rounds))

@@ -13,6 +13,7 @@ from dpjax import (
     Environment,
     environments,
     every_round,
+    exact_sums,
     learners,
     simulate,
     simulate_batches,
@@ -23,11 +24,11 @@ from dpjax.core import Arms, Outcome, add_compensated, bandit, clipped_bandit, f
 
 
 def doubling(horizon, first=1):
-    """Alternates between two arms, in batches of growing length; keeps what it was told."""
+    """Alternates between two arms, in batches of growing length; adds up what it was told."""
 
     def init(key):
         del key
-        state = (jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32))
+        state = (jnp.zeros((), jnp.int32), exact_sums.nothing())
         return state, Batch(jnp.zeros((), jnp.int32), jnp.int32(first))
 
     def step(state, key, total):
@@ -35,18 +36,11 @@ def doubling(horizon, first=1):
         count, told = state
         rounds = jnp.minimum(2.0 ** (count + 1).astype(jnp.float32) * first, horizon)
         batch = Batch((count + 1) % 2, rounds.astype(jnp.int32))
-        return (count + 1, told + total), batch
+        return (count + 1, exact_sums.add(told, total)), batch
 
-    return BatchLearner(
-        init,
-        step,
-        bandit,
-        Arms(2),
-        jnp.zeros((), jnp.float32),
-        horizon,
-        no_privacy(),
-        lambda state: state,
-    )
+    zero = jnp.zeros((), jnp.float32)
+    report = lambda state: state  # noqa: E731
+    return BatchLearner(init, step, bandit, Arms(2), zero, horizon, no_privacy(), report)
 
 
 def spy(horizon, arms=2):
@@ -68,13 +62,15 @@ def test_every_round_plays_each_batch_to_its_end():
     np.testing.assert_array_equal(result.tally, [1, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2, 2])
     steps, told = result.report
     assert steps == 3
-    assert told == 0.5  # the second batch's two rounds at 1/4; not the five of the fourth
+    assert (
+        exact_sums.to_float(told) == 0.5
+    )  # the second batch's two rounds at 1/4; not the five of the fourth
 
 
 def test_a_batch_that_ends_with_the_horizon_is_reported():
     result = simulate(doubling(15), spy(15), jr.key(0))
     assert result.report[0] == 4
-    assert result.report[1] == 0.5 + 8 * 0.25
+    assert exact_sums.to_float(result.report[1]) == 0.5 + 8 * 0.25
 
 
 def test_simulate_batches_plays_the_same_batches():
@@ -119,8 +115,8 @@ def test_a_billion_rounds_in_thirty_batches():
     # Rounds on arm 0 in complete batches 0, 2, ..., 28: (4^15 - 1) / 3; on arm 1 twice 4^14 - 1.
     zeros, ones = (4**15 - 1) // 3, 2 * (4**14 - 1) // 3
     deviation = np.sqrt(zeros * 0.25 + ones * 0.1875)
-    # float32 holds the told sum to within 64.
-    assert abs(float(told) - (zeros * 0.5 + ones * 0.25)) < 4 * deviation + 64
+    assert int(told.part) == 0
+    assert abs(int(told.whole) - (zeros * 0.5 + ones * 0.25)) < 4 * deviation
     assert float(result.regret[-1]) == pytest.approx(0.25 * zeros, rel=1e-6)
 
 
@@ -172,7 +168,8 @@ def telling(horizon, lengths, feedback=bandit):
     def step(state, key, total):
         del key
         count, told = state
-        told = jnp.where(jnp.arange(lengths.shape[0]) == count, total, told)
+        here = jnp.arange(lengths.shape[0]) == count
+        told = jnp.where(here, exact_sums.to_float(total), told)
         count = count + 1
         following = jnp.sum(jnp.where(jnp.arange(lengths.shape[0]) == count, lengths, 0))
         return (count, told), Batch(count % 2, jnp.maximum(following, 1))
@@ -302,20 +299,24 @@ def test_add_compensated_goes_on_where_float32_stops():
     assert float(total) - float(error) == pytest.approx(exact, rel=1e-9)
 
 
-def test_every_round_sums_exactly_beyond_2_to_the_24():
-    """A batch that has been told 2^24 ones goes on counting; a plain sum would not."""
-    learner = every_round(doubling(2**26, first=2**25))
+@pytest.mark.parametrize("before", [2**24, 2**30])
+def test_every_round_sums_exactly_however_long_the_batch_is(before):
+    """101 more losses, of 1 and of 0.3, in a batch that has been told so many ones."""
+    learner = every_round(doubling(2**31 - 1, first=2**31 - 1))
     state, _ = learner.init(jr.key(0))
-    state = state._replace(total=jnp.float32(2**24), played=jnp.int32(2**25 - 101))
 
-    def one_round(state, _):
-        return learner.step(state, jr.key(0), jnp.float32(1.0))[0], ()
+    @jax.jit
+    def one_more(loss):
+        so_far = exact_sums.ExactSum(jnp.int32(before), jnp.int32(0))
+        nearly = state._replace(total=so_far, played=jnp.int32(2**31 - 102))
+        one_round = lambda state, _: (learner.step(state, jr.key(0), loss)[0], ())  # noqa: E731
+        return jax.lax.scan(one_round, nearly, length=101)[0].learner
 
-    state, _ = jax.jit(lambda state: jax.lax.scan(one_round, state, length=101))(state)
-    count, told = state.learner
-    assert count == 1
-    # 2^24 + 101 rounds to 2^24 + 100 or 102.
-    assert abs(float(told) - (2**24 + 101)) <= 1
+    for loss in (1.0, 0.3):
+        count, told = one_more(jnp.float32(loss))
+        each = round(float(np.float32(loss)) * 2**30)
+        assert count == 1
+        assert int(told.whole) * 2**30 + int(told.part) == before * 2**30 + 101 * each
 
 
 @pytest.mark.slow

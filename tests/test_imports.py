@@ -11,21 +11,22 @@ ROOT = Path(dpjax.__file__).parent
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
 LEARNERS = {
     "core", "arm_sums", "barriers", "batches", "combinators", "designs", "divergences", "domains",
-    "ellipsoids", "gram_sums", "mechanisms", "noise", "one_point", "prefix_sums", "privacy",
-    "two_words", "_check",
+    "ellipsoids", "exact_sums", "gram_sums", "mechanisms", "noise", "one_point", "prefix_sums",
+    "privacy", "two_words", "_check",
 }  # fmt: skip
 
 # What each module, or each module of a folder, may import of dpjax. A folder may import itself.
 ALLOWED = {
     "core": set(),
-    "noise": {"core", "_check"},
+    "exact_sums": set(),
+    "noise": {"core", "exact_sums", "_check"},
     "privacy": {"core", "_check"},
     "_check": {"core"},
     "statistics": {"core", "_check"},
     "bounds": {"core", "designs", "_check"},
     "plot": {"core", "_check"},
     "mechanisms": {"core", "noise", "_check"},
-    "arm_sums": {"core", "noise", "_check"},
+    "arm_sums": {"core", "exact_sums", "noise", "_check"},
     "barriers": {"core", "_check"},
     "two_words": {"barriers", "core"},
     "designs": {"core", "_check"},
@@ -38,11 +39,11 @@ ALLOWED = {
     "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},
     "gram_sums": {"core", "ellipsoids", "mechanisms", "noise", "privacy", "_check"},
     "action_sets": {"core", "domains"},
-    "batches": {"action_sets", "core", "noise", "_check"},
-    "combinators": {"action_sets", "core", "domains", "noise", "privacy", "_check"},
-    "stopping": {"core", "noise", "privacy", "_check"},
+    "batches": {"action_sets", "core", "exact_sums", "_check"},
+    "combinators": {"action_sets", "core", "domains", "exact_sums", "noise", "privacy", "_check"},
+    "stopping": {"core", "exact_sums", "noise", "privacy", "_check"},
     "learners": LEARNERS,
-    "environments": {"core", "domains", "generators", "losses", "noise", "_check"},
+    "environments": {"core", "domains", "exact_sums", "generators", "losses", "noise", "_check"},
     "simulate": {"core", "batches", "_check"},
     "generators": set(),
     "batch_last": {"generators", "interpret"},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import noise, stopping
+from dpjax import exact_sums, noise, stopping
 
 TRIALS, HORIZON = 2000, 2**16
 KEYS = jr.split(jr.key(3), TRIALS)
@@ -40,6 +40,7 @@ def limit(t, query, accuracy, failure, epsilon, bound=1.0):
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, monkeypatch):
     """Without the noise, on a recorded stream: the first query whose sum is large enough."""
+    monkeypatch.setattr(noise, "laplace_total", lambda key, total, scale: total)
     monkeypatch.setattr(noise, "laplace", lambda key, value, scale: jnp.asarray(value))
     values = np.random.default_rng(0).choice([-1.0, 1.0], p=[0.25, 0.75], size=4096)
     stopped = stopping.private_mean(
@@ -88,9 +89,10 @@ def test_noise_scales_against_the_sensitivities(monkeypatch):
 
     def recording(key, value, scale):
         drawn.append(float(scale))
-        return jnp.asarray(value) + 0.0 * jnp.float32(scale)
+        return value
 
     monkeypatch.setattr(noise, "laplace", recording)
+    monkeypatch.setattr(noise, "laplace_total", recording)
     bound, epsilon = 3.0, 0.7
     with jax.disable_jit():
         stopping.private_mean(
@@ -98,7 +100,7 @@ def test_noise_scales_against_the_sensitivities(monkeypatch):
             epsilon=epsilon, accuracy=0.5, failure=0.1, bound=bound,
         )  # fmt: skip
     threshold, *queries, mean = drawn
-    sensitivity = 2.0 * bound
+    sensitivity = 2.0  # of sums in units of the bound
     assert len(queries) == 4 and len(set(queries)) == 1
     spent = sensitivity / threshold + 2.0 * sensitivity / queries[0] + sensitivity / mean
     assert spent == pytest.approx(epsilon, rel=1e-6)
@@ -154,8 +156,9 @@ def test_sums_of_a_billion_values_are_31_queries():
 
 def test_recorded_values_are_clipped():
     stream = stopping.recorded([5.0, -7.0, 0.25], bound=2.0)
-    assert float(stream(None, 0, 3)) == 0.25
-    assert float(stream(None, 1, 1)) == -2.0
+    # In units of the bound.
+    assert float(exact_sums.to_float(stream(None, 0, 3))) == 0.125
+    assert float(exact_sums.to_float(stream(None, 1, 1))) == -1.0
 
 
 BAD = {

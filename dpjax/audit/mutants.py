@@ -6,11 +6,12 @@ import numpy as np
 from jax import random as jr
 from jax.extend.core import Literal
 
-from dpjax import interpret, noise
+from dpjax import exact_sums, interpret, noise
 from dpjax.audit.pairs import check_fits
 from dpjax.audit.rules import RULES
 from dpjax.batches import as_learner
 from dpjax.core import Learner
+from dpjax.exact_sums import ExactSum
 
 SHARPER = 16
 
@@ -122,7 +123,10 @@ def _with_scale(name, inputs, factor):
     """The release with its scale times factor(value); draws as they are."""
     inputs, scale = list(inputs), RULES[name].scale
     if scale is not None:
-        inputs[scale] = inputs[scale] * factor(inputs[scale - 1])  # the value stands before it
+        value = inputs[scale - 1]  # it stands before the scale
+        if name.endswith("_words"):
+            value = exact_sums.to_float(ExactSum(*value))
+        inputs[scale] = inputs[scale] * factor(value)
     return getattr(noise, name)(*inputs)
 
 

@@ -64,9 +64,10 @@ def replay(learner, pair, key) -> Replay:
 
     The sums bound the privacy loss of the releases at these losses, this key, and no other:
     nothing is shown about pairs that were not run. Differences within four units in the last place
-    of a float32 are taken for rounding, those of what noise hides where they cost less than 1e-5.
-    Only noise from :mod:`dpjax.noise` is seen, called with positional arguments and outside of
-    loops, ``jax.vmap`` and custom derivatives. Other noise shows as actions that differ.
+    of a float32 are taken for rounding, those of what noise hides where they cost less than 1e-5;
+    of an ExactSum nothing is. Only noise from :mod:`dpjax.noise` is seen, called with positional
+    arguments and outside of loops, ``jax.vmap`` and custom derivatives. Other noise shows as
+    actions that differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
+from dpjax import exact_sums
 from dpjax.core import Array
 
 # Differences of so many units in the last place are taken for rounding, where they cost no more
@@ -74,10 +75,14 @@ def _value(_, value, scale):
     return value, _scale_of(value, scale), ()
 
 
-def _sum(_, value, scale, count):
+def _words(_, value, scale):
+    return value, jnp.asarray(scale, jnp.float32), ()
+
+
+def _sum_words(_, value, scale, count):
     # A sum of no draws is no noise.
-    count = jnp.broadcast_to(jnp.asarray(count), value.shape)
-    return value, jnp.where(count > 0, _scale_of(value, scale), 0.0), (count,)
+    count = jnp.broadcast_to(jnp.asarray(count), value.shape[1:])
+    return value, jnp.where(count > 0, jnp.asarray(scale, jnp.float32), 0.0), (count,)
 
 
 def _along(_, value, scale, weights):
@@ -96,21 +101,40 @@ def _draw(_, probabilities):
 # What they cost --------------------------------------------------------------------------------
 
 
+def _units(change, scale):
+    """A change over the scale of the noise; infinite where no noise hides it."""
+    units = change / jnp.abs(scale)
+    # Not a number: the scale is none, or neither is the change.
+    return jnp.where(jnp.isnan(units), jnp.inf, units)
+
+
 def _shift(record, twin):
     """|x - x'| / b of each coordinate; infinite where no noise hides a change."""
     ours, theirs = record.value, twin.value
     same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
     change = jnp.abs(ours - theirs).astype(jnp.float32)
-    units = change / jnp.abs(record.scale)
-    # Not a number: the scale is none, or neither is the change.
-    units = jnp.where(jnp.isnan(units), jnp.inf, units)
+    units = _units(change, record.scale)
     largest = jnp.maximum(jnp.abs(ours), jnp.abs(theirs))
     rounded = change <= UNITS * jnp.finfo(jnp.float32).eps * largest.astype(jnp.float32)
     return jnp.where(same | (rounded & (units <= ROUNDING)), 0.0, units)
 
 
+def _shift_of_words(record, twin):
+    """The same of an ExactSum, by its two words (2, *shape). Nothing is taken for rounding."""
+    whole, part = (record.value - twin.value).astype(jnp.float32)
+    change = jnp.abs(whole + exact_sums.UNIT * part)
+    return jnp.where(change == 0.0, 0.0, _units(change, record.scale))
+
+
 def _laplace(record, twin) -> Cost:
-    pure = jnp.sum(_shift(record, twin))
+    return _of_pure(jnp.sum(_shift(record, twin)))
+
+
+def _laplace_words(record, twin) -> Cost:
+    return _of_pure(jnp.sum(_shift_of_words(record, twin)))
+
+
+def _of_pure(pure) -> Cost:
     return Cost(pure, pure * pure / 2.0, jnp.float32(0.0))
 
 
@@ -158,6 +182,12 @@ def _far_or_bare(record):
     return [*_far(record), [bare]]
 
 
+def _far_or_bare_words(record):
+    """The same of the two words of a sum, within what int32 holds."""
+    (release,) = record.release
+    return [[release.at[0].set(-(2**30))], [release.at[0].set(2**30)], [record.value]]
+
+
 def _next(record):
     """The outcomes beside it."""
     (release,) = record.release
@@ -170,7 +200,8 @@ def _opposite(record):
 
 RULES = {
     "laplace": Rule(0, 2, _value, _laplace, _far_or_bare),
-    "laplace_sum": Rule(0, 2, _sum, _laplace, _far_or_bare),
+    "laplace_words": Rule(0, 2, _words, _laplace_words, _far_or_bare_words),
+    "laplace_sum_words": Rule(0, 2, _sum_words, _laplace_words, _far_or_bare_words),
     "laplace_along": Rule(0, 2, _along, _laplace, _far_or_bare),
     "gaussian": Rule(0, 2, _value, _gaussian, _far_or_bare),
     "laplace_prefix": Rule(1, 3, _prefix, _laplace, _far),

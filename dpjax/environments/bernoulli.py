@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise
+from dpjax import _check, exact_sums, noise
 from dpjax.core import Arms, Environment, Outcome, at
 from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
 
@@ -42,7 +42,9 @@ def bernoulli(means, *, regret="realised") -> Environment:
         zeros = rounds - ones
 
         def total(of_one, of_zero):
-            return ones.astype(jnp.float32) * of_one + zeros.astype(jnp.float32) * of_zero
+            return exact_sums.add(
+                exact_sums.repeated(of_one, ones), exact_sums.repeated(of_zero, zeros)
+            )
 
         # What the learner sees in a round is one of two values.
         seen = [feedback(jnp.full(means.shape, loss, jnp.float32), arm) for loss in (1.0, 0.0)]

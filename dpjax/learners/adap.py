@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, divergences, noise, privacy
+from dpjax import _check, divergences, exact_sums, noise, privacy
 from dpjax.arm_sums import check_arms, one_release
 from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
 
@@ -107,7 +107,8 @@ def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
         noise_key, tie_key = jax.random.split(key)
         mine = jnp.arange(arms) == state.arm
         rounds = jnp.where(mine, jnp.maximum(state.pulls, 1), 0)
-        mean = noise.laplace(noise_key, total, scale) / jnp.sum(rounds).astype(jnp.float32)
+        released = noise.laplace_total(noise_key, total, scale)
+        mean = exact_sums.mean(released, jnp.sum(rounds))
         pulls, means = state.pulls + rounds, jnp.where(mine, mean, state.means)
         log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
         samples = jnp.maximum(pulls // 2, 1).astype(jnp.float32)  # of the latest episode

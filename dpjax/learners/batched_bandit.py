@@ -2,10 +2,12 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.combinators import minibatch, private_reduction
+from dpjax.arm_sums import one_release
+from dpjax.combinators import minibatch
 from dpjax.core import Arms, Array, BatchLearner, Learner, at, bandit, clipped_bandit, no_privacy
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.tsallis_inf import add, probabilities
@@ -121,15 +123,15 @@ def batched_bandit(horizon, arms, *, epsilon, base="htinf") -> BatchLearner:
         actions, batches = arms_as_actions(arms), jnp.floor(horizon / tau)
         rates = derived_rates(batches, actions, (0.0, 1.0), scale, 0.5)
         plain = exponential_weights(horizon, actions, rates, 0.5)
-    # The average of a batch is epsilon tau-DP as a function of itself, epsilon-DP of one loss.
-    noisy = private_reduction(plain, epsilon=epsilon * tau, loss_range=(0.0, 1.0))
-    batched = minibatch(noisy, horizon, tau)
+    batched = minibatch(plain, horizon, tau)
+
+    def step(state, key, total):
+        noise_key, base_key = jax.random.split(key)
+        released = noise.laplace_total(noise_key, total, privacy.laplace_scale(1.0, epsilon))
+        return batched.step(state, base_key, released)
+
     return batched._replace(
+        step=step,
         feedback=clipped_bandit,
-        privacy=batched.privacy._replace(
-            epsilon=epsilon,
-            accountant="Laplace mechanism on the average of each batch",
-        ),
-        # The averages are in range by then: the reduction has clipped none.
-        report=lambda state: plain.report(state.base),
+        privacy=one_release(epsilon, "Laplace mechanism on the sum of each batch"),
     )

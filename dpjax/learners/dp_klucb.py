@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, divergences, noise, privacy
+from dpjax import _check, divergences, exact_sums, noise, privacy
 from dpjax.arm_sums import check_arms, one_release
 from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
 
@@ -119,7 +119,8 @@ def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
         rounds = batch(state)[1].rounds
         mine = jnp.arange(arms) == state.arm
         pulls = state.pulls + jnp.where(mine, rounds, 0)
-        totals = state.totals + jnp.where(mine, noise.laplace(noise_key, total, scale), 0.0)
+        released = exact_sums.to_float(noise.laplace_total(noise_key, total, scale))
+        totals = state.totals + jnp.where(mine, released, 0.0)
         played = jnp.maximum(pulls, 1).astype(jnp.float32)
         log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
         indices = index(jnp.clip(totals / played, 0.0, 1.0), played, log_t)

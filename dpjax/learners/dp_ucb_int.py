@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import zeta
 
-from dpjax import _check, noise, privacy
+from dpjax import _check, exact_sums, noise, privacy
 from dpjax.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
     clip_loss,
-    means,
+    losses_of,
     no_losses,
     record,
 )
@@ -111,8 +111,10 @@ def dp_ucb_int(
         sums = record(state.sums, state.arm, inside)
         t = state.round + 1
         pulls = at(sums.pulls, state.arm)
-        scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent - 1.0))
-        noisy = noise.laplace(noise_key, at(means(sums), state.arm), scale)
+        # Of the sum, n_a times that of the mean.
+        scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent))
+        total = noise.laplace_total(noise_key, losses_of(sums, state.arm), scale)
+        noisy = exact_sums.mean(total, jnp.maximum(pulls, 1))
         released = (jnp.arange(arms) == state.arm) & (pulls % every == 0)
         noisy_means = jnp.where(released, noisy, state.means)
         samples = jnp.where(released, pulls, state.samples)

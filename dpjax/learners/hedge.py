@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, add_losses, full, within
+from dpjax import _check, exact_sums, noise, privacy
+from dpjax.core import Arms, Array, Learner, Privacy, full, within
+from dpjax.exact_sums import ExactSum
 
 
 class HedgeState(NamedTuple):
-    whole: Array  # (K,) int32 and
-    part: Array  # (K,) float32 in [0, 1): the losses so far are L = whole + part
+    losses: ExactSum  # (K,) L
     clipped: Array  # () int32, losses seen outside [0, 1]
 
 
@@ -52,10 +52,9 @@ def declared_epsilon(horizon, rate, delta):
     return jnp.minimum(2.0 * rate * draws, privacy.zcdp_epsilon(rho, delta)), rho
 
 
-def probabilities(whole, part, rate):
+def probabilities(losses, rate):
     """p = softmax(-eta L)."""
-    losses = (whole - jnp.min(whole)).astype(jnp.float32) + part
-    weights = jnp.exp(-rate * (losses - jnp.min(losses)))
+    weights = jnp.exp(-rate * exact_sums.excess(losses))
     return weights / jnp.sum(weights)
 
 
@@ -101,16 +100,16 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
     reached, rho = declared_epsilon(horizon, eta, delta)
 
     def draw(key, state):
-        return state, noise.choose(key, probabilities(state.whole, state.part, eta))
+        return state, noise.choose(key, probabilities(state.losses, eta))
 
     def init(key):
-        zero = jnp.zeros(arms, jnp.int32)
-        return draw(key, HedgeState(zero, zero.astype(jnp.float32), jnp.zeros((), jnp.int32)))
+        return draw(key, HedgeState(exact_sums.nothing((arms,)), jnp.zeros((), jnp.int32)))
 
     def step(state, key, loss):
         inside = within(loss, 0.0, 1.0)
         clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
-        return draw(key, HedgeState(*add_losses(state.whole, state.part, inside), clipped))
+        losses = exact_sums.add(state.losses, exact_sums.of(inside))
+        return draw(key, HedgeState(losses, clipped))
 
     declared = Privacy(
         epsilon=reached,

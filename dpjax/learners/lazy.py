@@ -5,17 +5,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import _check, exact_sums, noise, privacy
 from dpjax.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
     clip_loss,
+    losses_of,
     no_losses,
     one_release,
     posterior_draws,
     record,
-    totals,
 )
 from dpjax.core import Arms, Array, Learner, at, bandit, smallest
 
@@ -119,8 +119,8 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         size = jnp.maximum(2 * at(state.samples, state.arm), 1)
         full = mine & (buffer.pulls == size)
         # A noise a round, and at most one in use.
-        noisy = noise.laplace(noise_key, at(totals(buffer), state.arm), scale)
-        means = jnp.where(full, noisy / size.astype(jnp.float32), state.means)
+        released = noise.laplace_total(noise_key, losses_of(buffer, state.arm), scale)
+        means = jnp.where(full, exact_sums.mean(released, size), state.means)
         samples = jnp.where(full, size, state.samples)
         buffer = jax.tree.map(lambda x: jnp.where(full, 0, x).astype(x.dtype), buffer)
 

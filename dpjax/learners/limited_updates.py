@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import _check, exact_sums, noise, privacy
 from dpjax.core import Arms, Batch, BatchLearner, Privacy, full, within
 
 
@@ -13,7 +13,7 @@ def clipped_full(loss, action):
 
 def probabilities(total, epsilon):
     """softmax(-epsilon S / 2); uniform over the smallest entries of S at epsilon = inf."""
-    excess = total - jnp.min(total)
+    excess = exact_sums.excess(total)
     # Not 0 * inf, which is nan.
     exponents = jnp.where(excess > 0.0, -0.5 * epsilon * excess, 0.0)
     weights = jnp.exp(exponents)
@@ -55,14 +55,13 @@ def limited_updates(horizon, arms, *, epsilon) -> BatchLearner:
     arms = _check.size(2, arms=arms)
     _check.positive(epsilon=epsilon)
     epsilon = jnp.asarray(epsilon, jnp.float32)
-    zero = jnp.zeros(arms, jnp.float32)
 
     def draw(key, total, rounds):
         # The state is the length of the batch in play.
         return rounds, Batch(noise.choose(key, probabilities(total, epsilon)), rounds)
 
     def init(key):
-        return draw(key, zero, jnp.ones((), jnp.int32))
+        return draw(key, exact_sums.nothing((arms,)), jnp.ones((), jnp.int32))
 
     def step(rounds, key, total):
         # Batches of 1, 2, ... 2^30 rounds fill any horizon in int32; a longer one is never played.
@@ -85,7 +84,7 @@ def limited_updates(horizon, arms, *, epsilon) -> BatchLearner:
         step=step,
         feedback=clipped_full,
         action_set=Arms(arms),
-        zero=zero,
+        zero=jnp.zeros(arms, jnp.float32),
         horizon=horizon,
         privacy=declared,
     )

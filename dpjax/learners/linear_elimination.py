@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, designs, noise, privacy
+from dpjax import _check, designs, exact_sums, noise, privacy
 from dpjax.arm_sums import one_release
 from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
 
@@ -222,12 +222,13 @@ def linear_elimination(
     def step(state, key, total):
         noise_key, order_key = jax.random.split(key)
         played = jnp.maximum(at(state.pulls, state.arm), 1)
-        centred = total - 0.5 * played.astype(jnp.float32)
+        centred = exact_sums.add(total, exact_sums.repeated(-0.5, played))
         if local:
             released = noise.laplace_sum(noise_key, centred, scale, played)
         else:
-            released = noise.laplace(noise_key, centred, scale)
-        sums = jnp.where(jnp.arange(arms) == state.arm, released, state.sums)
+            released = noise.laplace_total(noise_key, centred, scale)
+        here = jnp.arange(arms) == state.arm
+        sums = jnp.where(here, exact_sums.to_float(released), state.sums)
         state = state._replace(sums=sums)
 
         estimates, gamma = evaluate(state)

@@ -9,13 +9,13 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, add_losses, at, full, within
+from dpjax import _check, exact_sums, noise, privacy
+from dpjax.core import Arms, Array, Learner, Privacy, at, full, within
+from dpjax.exact_sums import ExactSum
 
 
 class ShrinkingDartboardState(NamedTuple):
-    whole: Array  # (K,) int32 and
-    part: Array  # (K,) float32 in [0, 1): the losses so far are L = whole + part
+    losses: ExactSum  # (K,) L
     arm: Array  # () int32, the arm in play
     draws: Array  # () int32, k: arms drawn so far, the first one included
     refused: Array  # () int32
@@ -163,10 +163,9 @@ def printed_epsilon(horizon, setting, delta):
     return 5.0 * rate / restart + square + 20.0 * rate * root
 
 
-def probabilities(whole, part, rate):
+def probabilities(losses, rate):
     """P = w / sum w with weights w = (1 - eta)^L."""
-    losses = (whole - jnp.min(whole)).astype(jnp.float32) + part
-    weights = jnp.exp(jnp.log1p(-rate) * (losses - jnp.min(losses)))
+    weights = jnp.exp(jnp.log1p(-rate) * exact_sums.excess(losses))
     return weights / jnp.sum(weights)
 
 
@@ -249,23 +248,23 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
 
     def init(key):
         zero = jnp.zeros((), jnp.int32)
-        whole, part = jnp.zeros(arms, jnp.int32), jnp.zeros(arms, jnp.float32)
-        arm = noise.choose(key, probabilities(whole, part, eta))
-        return ShrinkingDartboardState(whole, part, arm, zero + 1, zero, zero), arm
+        losses = exact_sums.nothing((arms,))
+        arm = noise.choose(key, probabilities(losses, eta))
+        return ShrinkingDartboardState(losses, arm, zero + 1, zero, zero), arm
 
     def step(state, key, loss):
         coin_key, arm_key = jr.split(key)
         inside = within(loss, 0.0, 1.0)
         clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
-        whole, part = add_losses(state.whole, state.part, inside)
+        losses = exact_sums.add(state.losses, exact_sums.of(inside))
         keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * at(inside, state.arm))
         asked = ~noise.coin(coin_key, keep)
         granted = asked & (state.draws < budget)
-        arm = noise.choose(arm_key, probabilities(whole, part, eta))
+        arm = noise.choose(arm_key, probabilities(losses, eta))
         arm = jnp.where(granted, arm, state.arm)
         draws = state.draws + granted.astype(jnp.int32)
         refused = state.refused + (asked & ~granted).astype(jnp.int32)
-        return ShrinkingDartboardState(whole, part, arm, draws, refused, clipped), arm
+        return ShrinkingDartboardState(losses, arm, draws, refused, clipped), arm
 
     def report(state):
         return ShrinkingDartboardReport(state.draws - 1, state.refused, state.clipped)

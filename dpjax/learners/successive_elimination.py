@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import _check, exact_sums, noise, privacy
 from dpjax.arm_sums import check_arms, one_release
 from dpjax.core import Arms, Array, Batch, BatchLearner, clipped_bandit, smallest
 
@@ -129,8 +129,8 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
 
     def step(state, key, total):
         noise_key, order_key = jax.random.split(key)
-        played = jnp.maximum(rounds(state), 1).astype(jnp.float32)
-        mean = noise.laplace(noise_key, total, scale) / played
+        released = noise.laplace_total(noise_key, total, scale)
+        mean = exact_sums.mean(released, jnp.maximum(rounds(state), 1))
         means = jnp.where(jnp.arange(arms) == state.arm, mean, state.means)
 
         count = jnp.sum(state.active, dtype=jnp.int32)

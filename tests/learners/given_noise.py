@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import noise
+from dpjax import exact_sums, noise
 from dpjax.batches import as_learner
 
 
@@ -25,9 +25,9 @@ class Logged(NamedTuple):
 
 
 def with_releases(learner, released):
-    """The learner with ``released(i, value, scale)`` in place of its i-th draw of Laplace noise.
+    """The learner with ``released(i, value, scale)`` in place of its i-th noisy sum.
 
-    For learners that draw once a step, which is checked.
+    For learners that release once a step, which is checked.
     """
 
     def init(key):
@@ -38,12 +38,13 @@ def with_releases(learner, released):
     def step(state, key, seen):
         asked = []
 
-        def laplace(key, value, scale):
+        def laplace_total(key, total, scale):
             del key
+            value = exact_sums.to_float(total)
             asked.append((value, jnp.asarray(scale, jnp.float32)))
-            return released(state.log.count, value, scale)
+            return exact_sums.of(released(state.log.count, value, scale))
 
-        with mock.patch.object(noise, "laplace", laplace):
+        with mock.patch.object(noise, "laplace_total", laplace_total):
             inner, following = learner.step(state.inner, key, seen)
         ((value, scale),) = asked
         return Logged(inner, Log(state.log.count + 1, value, scale)), following

@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import bounds, environments, simulate, simulate_batches, sweep
+from dpjax import bounds, environments, exact_sums, simulate, simulate_batches, sweep
 from dpjax.core import BatchLearner, smallest
 from dpjax.learners import adap_klucb, adap_ucb
 from tests.learners.given_noise import (
@@ -88,10 +88,10 @@ def released_twice(learner):
 
     def init(key):
         state, batch = learner.init(key)
-        return (state, jnp.zeros(())), batch
+        return (state, exact_sums.nothing()), batch
 
     def step(state, key, total):
-        inner, batch = learner.step(state[0], key, total + state[1])
+        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
         return (inner, total), batch
 
     return learner._replace(init=init, step=step, report=lambda state: ())
@@ -137,12 +137,12 @@ def test_scaled_indices(name):
     seen = []
     for i in range(3):
         seen.append(int(batch.action))
-        state, batch = learner.step(state, jr.key(i), jnp.float32(told[seen[-1]]))
+        state, batch = learner.step(state, jr.key(i), exact_sums.of(told[seen[-1]]))
     assert sorted(seen) == [0, 1, 2]
     assert (int(batch.action), int(batch.rounds)) == (1, 1)
-    state, batch = learner.step(state, jr.key(9), jnp.float32(0.0))
+    state, batch = learner.step(state, jr.key(9), exact_sums.of(0.0))
     assert (int(batch.action), int(batch.rounds)) == (1, 2)
-    state, batch = learner.step(state, jr.key(9), jnp.float32(0.0))
+    state, batch = learner.step(state, jr.key(9), exact_sums.of(0.0))
     assert (int(batch.action), int(batch.rounds)) == (1, 4)
     assert learner.report(state).episodes == 5
 
@@ -156,7 +156,7 @@ def test_ties_are_broken_evenly(name):
         state, batch = learner.init(key)
         played = [batch.action]
         for i in range(4):
-            state, batch = learner.step(state, jr.fold_in(key, i), jnp.float32(1.0))
+            state, batch = learner.step(state, jr.fold_in(key, i), exact_sums.of(1.0))
             played.append(batch.action)
         return jnp.stack(played)
 

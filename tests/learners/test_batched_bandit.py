@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, every_round, noise, simulate_batches, sweep
+from dpjax import bounds, environments, every_round, exact_sums, noise, simulate_batches, sweep
 from dpjax.learners import batched_bandit, exp2
 from dpjax.learners.batched_bandit import batch_rounds, htinf
 from tests.learners.test_tsallis_inf import by_bisection
@@ -28,18 +28,22 @@ def test_rounds_of_a_batch(epsilon, rounds):
 def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
     """The change of the value that is released over the noise's scale, for one replaced loss."""
     asked = []
-    monkeypatch.setattr(
-        noise, "laplace", lambda key, v, scale: asked.append((float(v), float(scale))) or v
-    )
+
+    def laplace_total(key, total, scale):
+        del key
+        asked.append((float(exact_sums.to_float(total)), float(scale)))
+        return total
+
+    monkeypatch.setattr(noise, "laplace_total", laplace_total)
     learner = batched_bandit(1000, 3, epsilon=epsilon, base=base)
     state, batch = learner.init(jr.key(0))
     rounds = int(batch.rounds)
     for last in (0.0, 1.0):
-        learner.step(state, jr.key(1), jnp.float32(0.5 * (rounds - 1) + last))
+        learner.step(state, jr.key(1), exact_sums.of(0.5 * (rounds - 1) + last))
     (low, scale), (high, _) = asked
-    # float32: a sum and a quotient.
-    assert (high - low) / scale == pytest.approx(epsilon, rel=1e-4)
-    assert scale <= 1.0 + 1e-6
+    assert (high - low) / scale == pytest.approx(epsilon, rel=1e-6)
+    # Of the average.
+    assert scale / rounds <= 1.0 + 1e-6
 
 
 def test_losses_are_clipped_before_they_are_averaged():
@@ -56,7 +60,7 @@ def test_unfinished_batches_teach_nothing():
     state, _ = learner.init(jr.key(0))
     for t in range(7):
         state, _ = learner.step(state, jr.key(t), jnp.float32(0.5))
-    assert state.learner.base.round == 2
+    assert state.learner.round == 2
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0, np.inf])

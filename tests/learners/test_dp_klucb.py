@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import bounds, environments, simulate, simulate_batches, sweep
+from dpjax import bounds, environments, exact_sums, simulate, simulate_batches, sweep
 from dpjax.learners import dp_imed, dp_klucb, successive_elimination
 from tests.learners.given_noise import (
     laplace_draws,
@@ -110,10 +110,10 @@ def released_twice(learner):
 
     def init(key):
         state, batch = learner.init(key)
-        return (state, jnp.zeros(())), batch
+        return (state, exact_sums.nothing()), batch
 
     def step(state, key, total):
-        inner, batch = learner.step(state[0], key, total + state[1])
+        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
         return (inner, total), batch
 
     return learner._replace(init=init, step=step, report=lambda state: ())
@@ -156,7 +156,7 @@ def test_ties_are_broken_evenly(name):
         state, batch = learner.init(key)
         played = [batch.action]
         for i in range(4):
-            state, batch = learner.step(state, jr.fold_in(key, i), jnp.float32(1.0))
+            state, batch = learner.step(state, jr.fold_in(key, i), exact_sums.of(1.0))
             played.append(batch.action)
         return jnp.stack(played)
 

@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import environments, every_round, simulate_batches, sweep
+from dpjax import environments, every_round, exact_sums, simulate_batches, sweep
 from dpjax.learners.limited_updates import clipped_full, limited_updates, probabilities
 
 
@@ -98,7 +98,7 @@ def test_log_ratios_of_all_small_games(epsilon):
     def worst(rounds, epsilon):
         rows = np.array(list(itertools.product([0.0, 1.0], repeat=2)), np.float32)
         index = np.array(list(itertools.product(range(4), repeat=rounds)))
-        totals = jnp.asarray(rows[index].sum(1))
+        totals = exact_sums.of(rows[index].sum(1))
         p = jax.vmap(probabilities, (0, None))(totals, jnp.float32(epsilon))
         logs = np.log(np.asarray(p, np.float64)).reshape(*[4] * rounds, 2)
         return max((logs.max(axis) - logs.min(axis)).max() for axis in range(rounds))
@@ -197,7 +197,7 @@ def test_batches_fill_any_horizon():
     state, batch = learner.init(jr.key(0))
     lengths = [int(batch.rounds)]
     for _ in range(31):
-        state, batch = learner.step(state, jr.key(0), jnp.zeros(3))
+        state, batch = learner.step(state, jr.key(0), exact_sums.nothing((3,)))
         lengths.append(int(batch.rounds))
     assert lengths == [2**j for j in range(31)] + [2**30]
 

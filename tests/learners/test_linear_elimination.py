@@ -9,7 +9,16 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import bounds, designs, environments, noise, simulate, simulate_batches, sweep
+from dpjax import (
+    bounds,
+    designs,
+    environments,
+    exact_sums,
+    noise,
+    simulate,
+    simulate_batches,
+    sweep,
+)
 from dpjax.combinators import rescale_losses
 from dpjax.core import BatchLearner
 from dpjax.learners import linear_elimination
@@ -277,10 +286,10 @@ def reusing(learner):
 
     def init(key):
         state, batch = learner.init(key)
-        return (state, jnp.zeros(())), batch
+        return (state, exact_sums.nothing()), batch
 
     def step(state, key, total):
-        inner, batch = learner.step(state[0], key, total + state[1])
+        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
         return (inner, total), batch
 
     return learner._replace(init=init, step=step, report=lambda state: ())
@@ -322,7 +331,7 @@ def first_releases(model):
         learner = linear_elimination(10**4, ACTIONS, epsilon=epsilon, model=model)
         start, step = jr.split(key)
         state, batch = learner.init(start)
-        after, _ = learner.step(state, step, jnp.float32(1.0))
+        after, _ = learner.step(state, step, exact_sums.of(1.0))
         noise = jnp.sum(after.sums) - (1.0 - 0.5 * batch.rounds.astype(jnp.float32))
         return noise, batch.rounds
 
@@ -345,7 +354,7 @@ def two_draws(x):
 
 @pytest.mark.parametrize(
     ("model", "law", "function"),
-    [("central", one_draw, "laplace"), ("local", two_draws, "laplace_sum")],
+    [("central", one_draw, "laplace_total"), ("local", two_draws, "laplace_sum")],
 )
 def test_law_of_a_release(model, law, function, monkeypatch):
     """On the sum of two losses: one Laplace draw of scale 1 / epsilon, or one for each loss.
@@ -378,7 +387,7 @@ def one_phase(learner, totals):
     state, batch = learner.init(jr.key(0))
     played = [(int(batch.action), int(batch.rounds))]
     for total in totals:
-        state, batch = learner.step(state, jr.key(0), jnp.float32(total))
+        state, batch = learner.step(state, jr.key(0), exact_sums.of(total))
         played.append((int(batch.action), int(batch.rounds)))
     return state, played
 
@@ -403,7 +412,7 @@ def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
         state, batch = learner.init(jr.key(0))
         played = [batch]
         for total in (0.0, 1.0, 2.0, 3.0):  # of four rounds each: means 0, 1/4, 1/2, 3/4
-            state, batch = learner.step(state, jr.key(0), jnp.float32(total))
+            state, batch = learner.step(state, jr.key(0), exact_sums.of(total))
             played.append(batch)
         return state.active, learner.report(state), played[:4]
 

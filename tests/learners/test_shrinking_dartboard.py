@@ -11,7 +11,8 @@ from jax import lax
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, privacy, sweep
+from dpjax import environments, exact_sums, privacy, sweep
+from dpjax.exact_sums import ExactSum
 from dpjax.learners.shrinking_dartboard import (
     Setting,
     derived_epsilon,
@@ -371,7 +372,7 @@ def test_games_by_hand(epsilon):
         drawn, refused = drawn + granted, refused + (asked & ~granted)
     np.testing.assert_array_equal(state.draws, drawn)
     np.testing.assert_array_equal(state.refused, refused)
-    np.testing.assert_allclose((state.whole + state.part.astype(float))[0], total, rtol=1e-6)
+    np.testing.assert_allclose(exact_sums.to_float(state.losses)[0], total, rtol=1e-6)
     assert state.draws.max() <= budget
     report = shrinking_dartboard(horizon, arms, epsilon=epsilon).report(state)
     np.testing.assert_array_equal(report.resampled, drawn - 1)
@@ -509,9 +510,10 @@ def test_zcdp_is_declared_where_it_is_smaller():
 def test_probabilities_of_large_sums():
     """(1 - eta)^L for sums of 2^30 that differ by little, against float64."""
     whole = np.array([2**30, 2**30 + 1, 2**30 + 700], np.int32)
-    part = np.array([0.75, 0.0, 0.5], np.float32)
+    part = np.array([0.75, 0.0, 0.5])
     exact = 0.99 ** (whole.astype(np.float64) + part - 2**30)
-    p = probabilities(jnp.asarray(whole), jnp.asarray(part), jnp.float32(0.01))
+    units = (part * 2**30).astype(np.int32)
+    p = probabilities(ExactSum(jnp.asarray(whole), jnp.asarray(units)), jnp.float32(0.01))
     np.testing.assert_allclose(p, exact / exact.sum(), rtol=1e-5)
 
 
@@ -529,7 +531,7 @@ def test_losses_outside_the_range_are_clipped_and_counted():
         return state
 
     state, tame = feed(wild), feed(jnp.clip(wild, 0.0, 1.0))
-    for name in ("whole", "part", "arm", "draws"):
+    for name in ("losses", "arm", "draws"):
         np.testing.assert_array_equal(getattr(state, name), getattr(tame, name))
     assert learner.report(state).clipped == 3
     assert learner.report(tame).clipped == 0

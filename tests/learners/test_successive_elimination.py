@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, environments, simulate, simulate_batches, sweep
+from dpjax import bounds, environments, exact_sums, simulate, simulate_batches, sweep
 from dpjax.core import Batch, BatchLearner
 from dpjax.learners import successive_elimination
 from dpjax.learners.successive_elimination import epoch_length, epoch_radius
@@ -295,10 +295,10 @@ def reusing(learner):
 
     def init(key):
         state, batch = learner.init(key)
-        return (state, jnp.zeros(())), batch
+        return (state, exact_sums.nothing()), batch
 
     def step(state, key, total):
-        inner, batch = learner.step(state[0], key, total + state[1])
+        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
         return (inner, total), batch
 
     return learner._replace(init=init, step=step, report=lambda state: ())
@@ -364,7 +364,7 @@ def steps(learner, totals):
     state, batch = learner.init(jr.key(0))
     played = [(int(batch.action), int(batch.rounds))]
     for total in totals:
-        state, batch = learner.step(state, jr.key(0), jnp.float32(total))
+        state, batch = learner.step(state, jr.key(0), exact_sums.of(total))
         played.append((int(batch.action), int(batch.rounds)))
     return state, played
 

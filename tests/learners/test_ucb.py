@@ -53,8 +53,7 @@ def test_games_by_hand(name):
             pulls[arm] += 1
             sums[arm] += float(losses[game, t - 1, arm])
         np.testing.assert_array_equal(states.sums.pulls[game, -1], pulls)
-        total = states.sums.whole[game, -1] + states.sums.part[game, -1]
-        np.testing.assert_allclose(total, sums, rtol=1e-6)
+        np.testing.assert_allclose(totals(states.sums)[game, -1], sums, rtol=1e-6)
 
 
 @every_learner

@@ -1,0 +1,99 @@
+"""Sums of losses that lose nothing, over up to 2^31 rounds.
+
+A float32 near 2^27 moves in steps of 8 or 16. A sum that is one shows neither what one loss has
+changed nor what Laplace noise of scale 1 has added. An ExactSum is a pair of integers. Each loss is
+rounded once, to a multiple of 2^-30, before it is added, and from there on all is exact: two sums
+differ by what their losses differ by, in any order and however many there are.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+UNIT = 2.0**-30  # of the part
+_BITS = 30
+_BELOW = 2**_BITS - 1
+_LEAST, _MOST = -(2**31), 2**31 - 1
+_LARGEST = 2.0**31 - 128.0  # of the float32 below 2^31
+
+
+class ExactSum(NamedTuple):
+    """The number whole + part / 2^30, from -2^31 to below 2^31. Beyond that sums wrap around."""
+
+    whole: jax.Array  # (*shape) int32
+    part: jax.Array  # (*shape) int32 in 0 .. 2^30 - 1
+
+
+def nothing(shape=()) -> ExactSum:
+    """The sum of no losses."""
+    zero = jnp.zeros(shape, jnp.int32)
+    return ExactSum(zero, zero)
+
+
+def of(values) -> ExactSum:
+    """Values (*shape) of size below 2^31, each to the nearest multiple of 2^-30."""
+    values = jnp.asarray(values, jnp.float32)
+    whole = jnp.round(values)  # not the floor: 1 less a small loss has fewer digits than the loss
+    units = jnp.round((values - whole) * 2.0**_BITS)
+    return _carried(whole.astype(jnp.int32), units.astype(jnp.int32))
+
+
+def add(total, more) -> ExactSum:
+    """The sum of two sums."""
+    return _carried(total.whole + more.whole, total.part + more.part)
+
+
+def negative(total) -> ExactSum:
+    """The sum with the other sign."""
+    return _carried(-total.whole, -total.part)
+
+
+def magnitude(total) -> ExactSum:
+    """The size of a sum."""
+    return jax.tree.map(lambda x, y: jnp.where(total.whole < 0, x, y), negative(total), total)
+
+
+def repeated(value, count) -> ExactSum:
+    """The sum of ``count`` losses of one value: both (*shape), count int32 of at least 0.
+
+    The same as the value added so many times. Digits of 15 bits multiply within int32.
+    """
+    whole, part = of(value)
+    low, high = part & 0x7FFF, part >> 15
+    first, second, third = count & 0x7FFF, count >> 15 & 0x7FFF, count >> 30
+    middle = first * high + second * low
+    whole = count * whole + second * high + third * part + (middle >> 15)
+    return _carried(whole, first * low + ((middle & 0x7FFF) << 15))
+
+
+def shifted(total, amount) -> ExactSum:
+    """The sum plus a float32 of any size, to a multiple of 2^-30; cut where it passes 2^31."""
+    more = of(jnp.clip(amount, -_LARGEST, _LARGEST))
+    moved = add(total, more)
+    wrapped = (total.whole ^ moved.whole) & (more.whole ^ moved.whole) < 0
+    cut = jnp.where(more.whole < 0, _LEAST, _MOST)
+    return ExactSum(jnp.where(wrapped, cut, moved.whole), jnp.where(wrapped, 0, moved.part))
+
+
+def to_float(total):
+    """The nearest float32, or one beside it, (*shape). Near 0 it has all its digits."""
+    up = total.part >> (_BITS - 1)
+    near = (total.part - (up << _BITS)).astype(jnp.float32) * UNIT
+    # In two steps, for whole + up may be 2^31.
+    return total.whole.astype(jnp.float32) + up.astype(jnp.float32) + near
+
+
+def excess(totals):
+    """How far each of the sums (K,) is above the least; small differences have their digits."""
+    near = to_float(ExactSum(totals.whole - jnp.min(totals.whole), totals.part))
+    return near - jnp.min(near)
+
+
+def mean(total, count):
+    """The sum over a count, in float32."""
+    return to_float(total) / jnp.asarray(count, jnp.float32)
+
+
+def _carried(whole, part):
+    return ExactSum(whole + (part >> _BITS), part & _BELOW)
