@@ -255,7 +255,10 @@ def figure(runs, horizon):
     legend = panels[5]
     legend.axis("off")
     handles, labels = panels[0].get_legend_handles_labels()
-    legend.legend(handles, labels, loc="upper left", fontsize=8, frameon=False, handlelength=3.5)
+    legend.legend(
+        handles, labels, loc="upper left", fontsize=8, frameon=False, handlelength=3.5,
+        labelspacing=0.25, borderaxespad=0.0,
+    )  # fmt: skip
     trials = len(runs[0].regret)
     legend.text(
         0.0,
