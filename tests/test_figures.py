@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_levels_of_tossou_are_told_apart_by_colour():
-    """26.6 and 10 were two greens 0.14 apart, of a cube of side 1."""
+    """26.6 and 10 were two greens 0.12 apart, of a cube of side 1."""
     shown = tossou2017.levels(2**18)
     epsilons = (*tossou2017.EPSILONS, shown.accounted, shown.paper, np.inf)
     found = [np.array(colors.to_rgb(tossou2017._color(epsilon, shown))) for epsilon in epsilons]
