@@ -105,9 +105,16 @@ def draw(rows):
             slope = np.log(y[-1] / y[back]) / np.log(x[-1] / x[back])
             axes.loglog(x, y, "o-", color=colour, markersize=3, label=f"{name}, slope {slope:.2f}")
             axes.loglog(x, y[-1] * x / x[-1], "--", color=colour, linewidth=0.8, alpha=0.6)
+        axes.plot([], [], "--", color="0.5", linewidth=0.8, label="linear growth")
         axes.set_xscale("log", base=2)
-        plot.label_axes(axes, f"against {label}", xlabel=label, ylabel="seconds a call")
-        axes.legend(fontsize=8, frameon=False)
+        plot.label_axes(axes, f"against {label}", xlabel=label, ylabel="time of a call, s")
+        axes.legend(fontsize=7, frameon=False, handlelength=3)
+    figure.supxlabel(
+        f"Least of {REPEATS} calls on one core, without compilation. What a panel does not vary: "
+        "T = {horizon}, K or N = {size}, {trials} trials, {points} point. Slopes: of the last two "
+        "doublings.".format(**BASE),
+        fontsize=8, x=0.01, horizontalalignment="left",
+    )  # fmt: skip
     return figure
 
 

@@ -24,6 +24,9 @@ def panels(rows, columns, size):
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()
 
 
+STEPS = colormaps["plasma"]  # a colour for a place in [0, 1], dark to bright
+
+
 def epsilon_color(epsilon):
     """A colour for a privacy level: dark for strong privacy, light for weak, black for none."""
     if not np.isfinite(epsilon):
@@ -62,6 +65,13 @@ def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
     axes.set_ylabel(ylabel)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def ticks_at(axis, values) -> None:
+    """Ticks at the sizes that were run, and no others, with plain numbers."""
+    shown = sorted(set(values))
+    axis.set_ticks(shown, [f"{value:g}" for value in shown])
+    axis.set_ticks([], minor=True)
 
 
 def regret_figure(curves, title, *, ylabel="regret") -> Figure:

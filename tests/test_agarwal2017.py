@@ -103,6 +103,34 @@ def test_slope_finds_a_power_law_and_its_interval_covers_it():
     assert np.isnan(agarwal2017.slope(x, cost, np.arange(6) == 1)[0])
 
 
+def test_exponents_are_fitted_where_all_learners_can_be_read():
+    """Of three epsilons the first learner is read at the last two, the second at the first two."""
+    rng = np.random.default_rng(0)
+    sizes, trials = 4, 50
+    clear = 10.0 + rng.normal(size=(sizes, trials))
+    blurred = rng.normal(size=(sizes, trials))
+    first = np.stack([blurred, clear, clear], axis=1)
+    second = np.stack([clear, clear, blurred], axis=1)
+    most = np.full(sizes, 100.0)
+    assert agarwal2017.readable([first, second], [most, most]) == 1
+    assert agarwal2017.readable([first], [most]) == 1
+    assert agarwal2017.readable([second], [most]) == 0
+    # Where the cost is all there is to lose it is not read either.
+    assert agarwal2017.readable([second], [np.full(sizes, 11.0)]) == 0
+
+
+def test_the_dartboard_plays_at_the_rate_of_hedge():
+    """Its law declares by itself what eta = 1 - exp(-sqrt(8 ln K / T)) has, that of Hedge's law."""
+    horizon, arms = 2**14, 10
+    learner = agarwal2017.ARM_LEARNERS["shrinking dartboard"](horizon, arms, np.inf)
+    keep = np.sqrt(8 * np.log(arms) / horizon)
+    rate = 1 - np.exp(-keep)
+    restart = max(rate, horizon ** (-1 / 3) / 2)
+    leave = np.log1p((1 - restart) * rate / restart)
+    rho = ((leave + keep) ** 2 + (horizon - 1) * (2 * keep) ** 2) / 8
+    assert float(learner.privacy.rho) == pytest.approx(rho, rel=1e-4)
+
+
 def test_too_few_trials_are_refused(tmp_path):
     with pytest.raises(ValueError, match="trials must be at least 4, got 3"):
         agarwal2017.reproduce(tmp_path / "out", trials=3)

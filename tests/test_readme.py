@@ -100,8 +100,8 @@ def test_regrets_of_the_stochastic_table_are_those_of_the_measured_file():
         for row in rows
     }
     table = [line for line in README.splitlines() if line.count(" ± ") == 4]
-    table = [line for line in table if re.match(r"\| \S+ \| (0.1|1|inf) \|", line)]
-    assert len(table) == 15
+    table = [line for line in table if re.match(r"\| [^|]+ \| (0.1|1|inf) \|", line)]
+    assert len(table) == 18
     for line in table:
         learner, epsilon, *shown = (cell.strip() for cell in line.strip("|").split("|"))
         assert shown == [cells[learner, epsilon, instance] for instance in ("C1", "C2", "C3", "C4")]
@@ -116,11 +116,15 @@ def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
         cells = []
         for instance in ("experts", "sphere", "cube"):
             mine = [row for row in rows if (row["instance"], row["learner"]) == (instance, name)]
-            values = [float(mine[0][key]) for key in ("epsilon", "low", "high")] if mine else []
-            text = "{:.3g} ({:.3g} to {:.3g})".format(*values) if mine else ""
+            if not mine:
+                cells += ["", ""]
+                continue
+            values = [float(mine[0][key]) for key in ("epsilon", "low", "high")]
+            text = "{:.3g} ({:.3g} to {:.3g})".format(*values)
             cells.append("beyond 1000" if "inf (" in text else text)
+            cells.append(f"{float(mine[0]['without_privacy']):.3g}")
         (line,) = [line for line in README.splitlines() if line.startswith(f"| {name} |")]
-        assert [cell.strip() for cell in line.split("|")[3:6]] == cells
+        assert [cell.strip() for cell in line.split("|")[3:9]] == cells
 
 
 def test_regret_of_linear_elimination_is_that_of_the_measured_file():

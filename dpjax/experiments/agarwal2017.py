@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
@@ -17,6 +18,7 @@ from dpjax import bounds, domains, environments, learners, mechanisms, plot, sta
 from dpjax.combinators import arms_as_points
 from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
 from dpjax.experiments.sweeps import sweep
+from dpjax.learners.hedge import plain_rate
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
@@ -88,14 +90,21 @@ def _on_unit_losses(learner):
     return learner._replace(feedback=lambda loss, action: (loss + 1.0) / 2.0)
 
 
+def _dartboard(horizon, arms, epsilon):
+    """At the rate of Hedge, whose law it has: (1 - eta)^L = exp(-eta' L)."""
+    rate = -jnp.expm1(-plain_rate(horizon, arms))
+    learner = learners.shrinking_dartboard(
+        horizon, arms, epsilon=epsilon, delta=default_delta(horizon), rate=rate
+    )
+    return _on_unit_losses(learner)
+
+
 # Of experts only: these play arms.
 ARM_LEARNERS: dict[str, Callable] = {
     "Hedge, sampled": lambda horizon, arms, epsilon: _on_unit_losses(
         learners.hedge(horizon, arms, epsilon=epsilon, delta=default_delta(horizon))
     ),
-    "shrinking dartboard": lambda horizon, arms, epsilon: _on_unit_losses(
-        learners.shrinking_dartboard(horizon, arms, epsilon=epsilon, delta=default_delta(horizon))
-    ),
+    "shrinking dartboard": _dartboard,
 }
 
 
@@ -223,8 +232,28 @@ def _usable(cost, nothing):
     return (mean > 4 * statistics.standard_error(cost.T)) & (mean < nothing / 3)
 
 
+def readable(costs, nothing) -> int:
+    """The first of the epsilons at which the cost can be read at most sizes, by all learners.
+
+    Args:
+      costs: one (sizes, P, trials) a learner.
+      nothing: one (sizes,) a learner.
+    """
+    counts = np.array(
+        [
+            [_usable(cost[:, p], most).sum() for p in range(cost.shape[1])]
+            for cost, most in zip(costs, nothing, strict=True)
+        ]
+    )
+    return max(range(counts.shape[1]), key=lambda p: (counts[:, p].min(), counts[:, p].sum()))
+
+
 def slopes(runs, by_horizon, by_dim) -> list[dict]:
-    """Fitted exponents of what privacy costs, beside Table 1 of the paper."""
+    """Fitted exponents of what privacy costs, beside Table 1 of the paper.
+
+    In 1 / epsilon each learner has its own range, where its cost can be read; in T and N all
+    learners of an instance are compared at one epsilon.
+    """
     printed = {"1/epsilon": "1", "N": "1 (experts: and ln N)", "T": "0 (and log^2 T)"}
     rows = []
 
@@ -251,15 +280,18 @@ def slopes(runs, by_horizon, by_dim) -> list[dict]:
         nothing = np.full(len(cost), run.nothing.mean())
         add(run.instance, run.learner, "1/epsilon", 1 / run.epsilons[:-1], cost, nothing)
     for variable, groups in [("T", by_horizon), ("N", by_dim)]:
-        for (instance, learner), group in groups.items():
-            x = [run.horizon if variable == "T" else run.dim for run in group]
-            # The epsilon at which the cost can be read at most sizes.
-            costs = np.stack([run.regret[:-1] - run.regret[-1] for run in group])
-            nothing = np.array([run.nothing.mean() for run in group])
-            counts = [_usable(costs[:, p], nothing).sum() for p in range(costs.shape[1])]
-            best = int(np.argmax(counts))
-            add(instance, learner, variable, x, costs[:, best], nothing)
-            rows[-1]["epsilon"] = float(group[0].epsilons[best])
+        for instance in dict.fromkeys(where for where, _ in groups):
+            mine = {name: group for (where, name), group in groups.items() if where == instance}
+            costs = [
+                np.stack([run.regret[:-1] - run.regret[-1] for run in group])
+                for group in mine.values()
+            ]
+            nothing = [np.array([run.nothing.mean() for run in group]) for group in mine.values()]
+            best = readable(costs, nothing)
+            for (learner, group), cost, most in zip(mine.items(), costs, nothing, strict=True):
+                x = [run.horizon if variable == "T" else run.dim for run in group]
+                add(instance, learner, variable, x, cost[:, best], most)
+                rows[-1]["epsilon"] = float(group[0].epsilons[best])
     for row in rows:
         row.setdefault("epsilon", None)
     return rows
@@ -369,11 +401,12 @@ def figure(runs, by_horizon, horizon):
          f"{runs[0].regret.shape[1]} trials above, {_trials(by_horizon)} below. Gaussian noise: "
          "delta = T$^{-2}$;\nLaplace noise: pure. Neighbours: one round's losses replaced.\n"
          "Calibrations as we read them: the printed scale is half\nours under this reading, and "
-         "right where a round is\nzeroed out or experts' losses lie in [0, 1]."),
+         "right where a round is\nzeroed out or experts' losses lie in [0, 1]. Lines later in\n"
+         "the legend are on top: FTRL at $\\epsilon$ = 100 lies under\nFTRL without privacy."),
     ]:  # fmt: skip
         legend.axis("off")
         handles, labels = source.get_legend_handles_labels()
-        legend.legend(handles, labels, loc="upper left", fontsize=8, frameon=False)
+        legend.legend(handles, labels, loc="upper left", fontsize=8, frameon=False, handlelength=4)
         legend.text(
             0.0, 0.0, note, transform=legend.transAxes, fontsize=8.5, verticalalignment="bottom"
         )
@@ -497,10 +530,13 @@ def mechanism_figure(rows, horizon):
             ]
             t = np.unique(np.geomspace(1, horizon - 1, 400).astype(int))
             error = factor * np.sqrt(built.variance()[t])
-            style = {"color": colors[name], "linewidth": 1.0}
+            # Within 1 % of square_root, under which it would not be seen.
+            width = 3.0 if name == "buffered" else 1.0
+            style = {"color": colors[name], "linewidth": width}
             curves.append(plot.Curve(name, t, error, None, None, style))
         plot.draw_curves(axes, curves)
-        plot.label_axes(axes, f"{noise} noise, {unit}", ylabel="standard deviation of a prefix sum")
+        title = f"{noise.title()} noise, {unit}"
+        plot.label_axes(axes, title, ylabel="standard deviation of a prefix sum")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.legend(fontsize=7, frameon=False)
@@ -512,9 +548,11 @@ def mechanism_figure(rows, horizon):
                 continue
             mean = np.array([row["regret"] for row in mine])
             error = 1.96 * np.array([row["standard_error"] for row in mine])
+            style = {"color": colors[name], "linestyle": linestyle, "marker": "o", "markersize": 3}
+            style["linewidth"] = 3.0 if name == "buffered" else 1.4
             curve = plot.Curve(
-                f"{name}, {noise}", [row["epsilon"] for row in mine], mean, mean - error,
-                mean + error, {"color": colors[name], "linestyle": linestyle, "marker": "o"},
+                f"{name}, {noise.title()}", [row["epsilon"] for row in mine], mean, mean - error,
+                mean + error, style,
             )  # fmt: skip
             plot.draw_curves(axes, [curve])
     plot.label_axes(
@@ -525,7 +563,7 @@ def mechanism_figure(rows, horizon):
     )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.legend(fontsize=7, frameon=False, ncols=2)
+    axes.legend(fontsize=7, frameon=False, ncols=2, handlelength=4)
     return drawn
 
 

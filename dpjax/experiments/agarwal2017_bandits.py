@@ -331,15 +331,16 @@ def figure(by_epsilon, by_horizon, by_size):
         for name in CONTENDERS[instance]:
             run = by_epsilon[instance, name]
             style = {"color": COLORS[name], "linewidth": 1.4}
+            # Batches of one round are the base algorithm: crosses on its dots show both.
+            marker, markersize = ("x", 6) if name == "batches, EXP2" else ("o", 3)
+            mark = {"marker": marker, "markersize": markersize}
             if run.epsilons == (np.inf,):
                 first.axhline(worst(run.regret)[0], label=name, linestyle=":", **style)
             else:
                 finite = np.isfinite(run.epsilons)
                 x, y = np.array(run.epsilons)[finite], worst(run.regret)
                 model = CONTENDERS[instance][name].model
-                first.plot(
-                    x, y[finite], label=f"{name} ({model})", marker="o", markersize=3, **style
-                )
+                first.plot(x, y[finite], label=f"{name} ({model})", **mark, **style)
                 first.axhline(y[-1], linestyle=":", linewidth=0.8, color=COLORS[name])
             for panel, runs, variable in (
                 (second, by_horizon[instance, name], "horizon"),
@@ -351,7 +352,7 @@ def figure(by_epsilon, by_horizon, by_size):
                         index = runs[0].epsilons.index(epsilon)
                         x = [getattr(run, variable) for run in runs]
                         y = [worst(run.regret)[index] for run in runs]
-                        panel.plot(x, y, line, marker="o", markersize=3, **style)
+                        panel.plot(x, y, line, **mark, **style)
         lengths = np.array([run.horizon for run in next(iter(by_horizon.values()))])
         arms = SIZE if instance == "arms" else None
         second.plot(
@@ -360,23 +361,29 @@ def figure(by_epsilon, by_horizon, by_size):
         )  # fmt: skip
         ceiling = max(run.nothing.max() for run in by_epsilon.values() if run.instance == instance)
         first.axhline(ceiling, color="0.6", linewidth=1.0, label="doing nothing")
-        second.legend(fontsize=7, frameon=False)
+        second.legend(fontsize=7, frameon=False, handlelength=3.5)
         first.legend(fontsize=7, frameon=False)
         horizon = by_epsilon[instance, next(iter(CONTENDERS[instance]))].horizon
         name = "N" if instance == "ball" else "K"
         plot.label_axes(first, f"{instance}, T = {horizon}, {name} = {SIZE}",
                         xlabel="$\\epsilon$", ylabel="worst mean regret")  # fmt: skip
-        plot.label_axes(second, f"{instance}, {name} = {SIZE}, $\\epsilon$ = 1; dotted: without",
-                        xlabel="T", ylabel="worst mean regret")  # fmt: skip
-        plot.label_axes(third, f"{instance}, T = {horizon}, $\\epsilon$ = 1; dotted: without",
-                        xlabel=name, ylabel="worst mean regret")  # fmt: skip
+        shown = "$\\epsilon$ = 1; dotted: without privacy"
+        for panel, fixed, label in (
+            (second, f"{name} = {SIZE}", "T"),
+            (third, f"T = {horizon}", name),
+        ):
+            title = f"{instance}, {fixed}, {shown}"
+            plot.label_axes(panel, title, xlabel=label, ylabel="worst mean regret")
         for panel in (first, second, third):
             panel.set_xscale("log")
             panel.set_yscale("log")
+        plot.ticks_at(third.xaxis, [run.size for run in next(iter(by_size.values()))])
     trials = next(iter(by_epsilon.values())).regret.shape[-1]
     drawn.supxlabel(
         f"{trials} trials; worst of {len(GAPS)} gaps, or of {len(BIASES)} biases of the losses. "
-        "Local and central privacy are not the same promise. Calibrations as we read them.",
+        "Local and central privacy are not the same promise. Calibrations as we read them.\n"
+        "From epsilon = 1 on a batch is one round: batches of EXP2 lie on DP-EXP2, of which only "
+        "the dots show. Without privacy the three kinds of SCRiBLE are one.",
         fontsize=8,
     )
     return drawn

@@ -388,6 +388,7 @@ def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
 # --- private routes ---
 
 SIDE = 4
+WIDTH = 8  # of a line with flow 1, in points
 
 
 def routes(horizon, epsilon=1.0):
@@ -443,7 +444,7 @@ def routes_figure(horizon, epsilon=1.0):
                     axes.plot(x, y, color="tab:orange", linewidth=13, alpha=0.35, zorder=0)
                 axes.plot(x, y, color="0.85", linewidth=0.8, zorder=1)
                 width = float(windows[column][e])
-                axes.plot(x, y, color=COLORS[name], linewidth=8 * width, alpha=0.8, zorder=2)
+                axes.plot(x, y, color=COLORS[name], linewidth=WIDTH * width, alpha=0.8, zorder=2)
             nodes = np.arange(SIDE * SIDE)
             axes.plot(nodes % SIDE, -(nodes // SIDE), "o", color="white", markersize=5, zorder=3,
                       markeredgecolor="0.3")  # fmt: skip
@@ -452,9 +453,23 @@ def routes_figure(horizon, epsilon=1.0):
             part = f"rounds {column * horizon // 4 + 1} to {(column + 1) * horizon // 4}"
             level = LABELS[name] + ("" if name == "none" else f", $\\epsilon$ = {epsilon:g}")
             axes.set_title(f"{level}\n{part}", fontsize=8)
+            for word, corner, shift in (("from", 0, 9), ("to", SIDE - 1, -15)):
+                axes.annotate(
+                    word, (corner, -corner), xytext=(0, shift), textcoords="offset points",
+                    fontsize=7, horizontalalignment="center",
+                )  # fmt: skip
     drawn.suptitle(
-        "Flow around which is played (width); orange: the best route in hindsight. One trial,\n"
-        f"Gaussian noise, T = {horizon}, delays of unit length, delta = T$^{{-2}}$", fontsize=9,
+        "Mean flow, the share of each road in what is played around, in four windows of one trial\n"
+        f"Gaussian noise, T = {horizon}, delta = T$^{{-2}}$; the vector of all roads' delays has "
+        "length 1 in each round", fontsize=9,
+    )  # fmt: skip
+    for flow in (0.25, 0.5, 1.0):
+        panels[0].plot([], [], color="0.3", linewidth=WIDTH * flow, label=f"flow {flow:g}")
+    best_style = {"color": "tab:orange", "linewidth": 13, "alpha": 0.35}
+    panels[0].plot([], [], **best_style, label="  best route in hindsight")
+    drawn.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8,
+        frameon=False, handlelength=3,
     )  # fmt: skip
     return drawn
 
@@ -492,10 +507,11 @@ def figure(by_horizon, by_dim, by_epsilon, horizon):
             plot.draw_curves(axes, [plot.Curve(LABELS[name], EPSILONS, mean, low, high, style)])
         axes.axhline(regret_of(run, "none").mean(), color=COLORS["none"])
         axes.axhline(run.centre, color=COLORS["centre"])
-        plot.label_axes(axes, f"T = {horizon}", xlabel="epsilon")
+        title = f"{INSTANCES[instance].title}, T = {horizon}"
+        plot.label_axes(axes, title, xlabel="$\\epsilon$")
         axes.set_xscale("log")
         axes.set_yscale("log")
-    panels[0].legend(fontsize=7, frameon=False)
+    panels[0].legend(fontsize=7, frameon=False, handlelength=3)
     axes = panels[3]
     for (instance, noise), runs in by_horizon.items():
         x, ratio = [], []
@@ -504,14 +520,14 @@ def figure(by_horizon, by_dim, by_epsilon, horizon):
             private, plain = regret_of(run, "single_change"), regret_of(run, "none")
             ratio.append(private.mean() / plain.mean())
         style = "-" if noise == "gaussian" else "--"
-        axes.plot(x, ratio, style, marker="o", markersize=3, label=f"{instance}, {noise}")
+        axes.plot(x, ratio, style, marker="o", markersize=3, label=f"{instance}, {noise.title()}")
     axes.axhline(1.0, color="0.5", linewidth=0.8)
     plot.label_axes(
         axes, "single change at $\\epsilon$ = 1", xlabel="horizon T",
         ylabel="regret over that without noise",
     )  # fmt: skip
     axes.set_xscale("log", base=2)
-    axes.legend(fontsize=7, frameon=False)
+    axes.legend(fontsize=7, frameon=False, handlelength=4)
     axes = panels[7]
     for name in ("none", *CALIBRATIONS):
         mean = [regret_of(run, name).mean() for run in by_dim]
@@ -524,7 +540,8 @@ def figure(by_horizon, by_dim, by_epsilon, horizon):
     drawn.suptitle(
         "Final regret, mean with 95 % bands, of PRIVATEBANDIT, Gaussian noise, delta = T$^{-2}$,"
         f" signed losses, {trials} trials below and {len(runs[0].regret[0])} above. Dashed above: "
-        "the best of three rates in hindsight.", fontsize=9,
+        "the best of three rates in hindsight.\nWhere a calibration learns nothing its line lies "
+        "on that of the centre.", fontsize=9,
     )  # fmt: skip
     return drawn
 

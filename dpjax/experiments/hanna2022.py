@@ -435,8 +435,9 @@ def _legend(figure, axes, note) -> None:
     for panel in axes:
         entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     figure.legend(
-        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False
-    )
+        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False,
+        handlelength=4,
+    )  # fmt: skip
     figure.supxlabel(note, fontsize=8, x=0.01, horizontalalignment="left")
 
 
@@ -483,7 +484,8 @@ def main_figure(runs, longer, nets):
         figure, axes,
         f"{len(runs[0].regret)} trials (against T: {longer[0].regret.shape[1]}), bands 95 %. Thin "
         "lines: the same learner without privacy. Names are radii of elimination; dashed: noise on "
-        "each loss.",
+        "each loss.\nLines later in the legend are on top: Chernoff lies under printed where it is "
+        "not seen.",
     )  # fmt: skip
     return figure
 
@@ -534,7 +536,8 @@ def curves_figure(runs, by_rounds):
     _legend(
         figure, axes,
         f"Above: {len(runs[0].regret)} trials; below: {len(by_rounds[0].regret)}, dash-dotted: "
-        "round by round. UCB1 is not private.",
+        "round by round. UCB1 is not private.\nLines later in the legend are on top: Chernoff lies "
+        "under printed, and without privacy central under local.",
     )  # fmt: skip
     return figure
 

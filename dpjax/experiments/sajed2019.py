@@ -42,6 +42,8 @@ BY_BATCHES = {
     "DP-SE": learners.successive_elimination,
     "AdaP-UCB": learners.adap_ucb,
     "AdaP-KLUCB": learners.adap_klucb,
+    # ln t counts once in DP-KLUCB; 3.1 times in AdaP-KLUCB, whose analysis asks for more than 3.
+    "AdaP-KLUCB, constant 1": partial(learners.adap_klucb, confidence=1.0),
     "DP-KLUCB": learners.dp_klucb,
     "DP-IMED": learners.dp_imed,
 }
@@ -58,7 +60,8 @@ NOT_PRIVATE = {"UCB1": learners.ucb1, "KL-UCB": learners.kl_ucb, "Thompson": lea
 _ROUND_COLORS = (
     "tab:brown", "tab:pink", "goldenrod", "tab:olive", "tab:cyan", "navy", "crimson",
 )  # fmt: skip
-COLORS = dict(zip(BY_BATCHES, plot.categorical(len(BY_BATCHES)), strict=True))
+_BATCH_COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:green", "tab:red", "tab:purple")
+COLORS = dict(zip(BY_BATCHES, _BATCH_COLORS, strict=True))
 COLORS |= dict(zip(BY_ROUNDS, _ROUND_COLORS, strict=True))
 
 
@@ -430,8 +433,9 @@ def _legend(figure, axes, note) -> None:
     for panel in axes:
         entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     figure.legend(
-        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False
-    )
+        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False,
+        handlelength=4,
+    )  # fmt: skip
     figure.supxlabel(note, fontsize=8, x=0.01, horizontalalignment="left")
 
 
@@ -466,14 +470,15 @@ def curves_figure(by_batches, by_rounds):
             panel.plot(t, curve, color=COLORS[color], linestyle=(0, (1, 3)), label=label)
         panel.set_xscale("log")
         panel.set_yscale("log")
-        panel.set_ylim(1.0, 1e7)
+        panel.set_ylim(2.0, 6e5)
         plot.label_axes(
             panel, f"{instance}, $\\epsilon$ = {epsilon:g}", ylabel="mean pseudo-regret"
         )
     note = (
         f"Lines: in batches, {len(by_batches[0].regret)} trials; dashed: round by round, "
         f"{len(by_rounds[0].regret)} trials; grey: without privacy. DP-UCB-Int: delta = T^-2, all "
-        "others pure. Calibrations as we read them."
+        "others pure. Calibrations as we read them.\nLines later in the legend are on top. "
+        "AdaP's constant is 3.1 where no other is named."
     )
     _legend(figure, axes, note)
     return figure
@@ -484,6 +489,7 @@ def _style(learner) -> dict:
         line = ("-", "--", ":")[list(NOT_PRIVATE).index(learner)]
         return {"color": "0.5", "linestyle": line, "linewidth": 1.0, "label": learner}
     line = "-" if learner in BY_BATCHES else "--"
+    line = "-." if "constant" in learner else line
     return {"color": COLORS[learner], "linestyle": line, "linewidth": 1.4, "label": learner}
 
 
@@ -503,7 +509,8 @@ def laws_figure(runs):
             panel, f"{instance}, $\\epsilon$ = {epsilon:g}",
             xlabel="pseudo-regret at T", ylabel="share of trials below",
         )  # fmt: skip
-    _legend(figure, axes, f"T = {runs[0].rounds[-1]}, {len(runs[0].regret)} trials.")
+    note = f"T = {runs[0].rounds[-1]}, {len(runs[0].regret)} trials. "
+    _legend(figure, axes, note + "Lines later in the legend are on top.")
     return figure
 
 
@@ -539,20 +546,21 @@ def epsilon_figure(by_batches, by_rounds, knees):
     axes[5].axis("off")
     note = (
         "Dots: the smallest epsilon from which on mean regret is within 10 % of that of the same "
-        "learner without privacy.\nDP-UCB-Int, printed, stands at the epsilon that it has at "
-        "delta = T^-2, not at the one that it is given. Bands: 95 %."
+        "learner without privacy.\nDP-UCB-Int, printed (as reconstructed), stands at "
+        "the epsilon that it has at delta = T^-2, not at the one that it is given. Bands: 95 %."
     )
     _legend(figure, axes, note)
     return figure
 
 
 def _against_epsilon(panel, runs, epsilons) -> None:
-    finite = np.isfinite(epsilons)
+    # A declared epsilon of 0 has no place on the axis.
+    shown = np.isfinite(epsilons) & (np.array(epsilons) > 0.0)
     band = statistics.mean_band(np.stack([run.regret[:, -1] for run in runs], axis=1))
-    x = np.array(epsilons)[finite]
+    x = np.array(epsilons)[shown]
     style = _style(runs[0].learner)
-    panel.plot(x, band.mean[finite], **style)
-    _draw_band(panel, x, band.mean[finite], band.low[finite], band.high[finite], style["color"])
+    panel.plot(x, band.mean[shown], **style)
+    _draw_band(panel, x, band.mean[shown], band.low[shown], band.high[shown], style["color"])
     panel.set_xscale("log")
     panel.set_yscale("log")
 
@@ -605,6 +613,7 @@ def stopping_figure(stopping_runs, pairwise_runs):
             )  # fmt: skip
     left.set_xscale("log")
     left.set_yscale("log")
+    plot.ticks_at(left.xaxis, [row.mean for row in stopping_runs])
     plot.label_axes(left, "DP-NAS, relative error 1/2", xlabel="mean", ylabel="mean stopping time")
     left.legend(fontsize=7, frameon=False, handlelength=4)
     for color, arms in zip(plot.categorical(len(ARM_COUNTS)), ARM_COUNTS, strict=True):
@@ -617,6 +626,7 @@ def stopping_figure(stopping_runs, pairwise_runs):
             )
     right.set_xscale("log")
     right.set_yscale("log")
+    plot.ticks_at(right.xaxis, [row.epsilon for row in pairwise_runs])
     plot.label_axes(
         right, "Until an arm of gap 1/4 is given up", xlabel="$\\epsilon$", ylabel="mean pulls"
     )
@@ -636,7 +646,7 @@ def parameters(horizon, trials) -> dict:
         "more_epsilons": list(MORE_EPSILONS),
         "key": f"jax.random.key({SEED})",
         "failure": 1.0 / horizon,
-        "confidence": 3.1,
+        "confidence": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
         "ratio": 2.0,
         "log_base": 2.0,
         "versions": {"jax": jax.__version__, "python": platform.python_version()},

@@ -208,49 +208,61 @@ def curve_rows(runs) -> list[dict]:
     ]  # fmt: skip
 
 
-def comparison_figure(runs):
-    """Regret curves, a panel a gap, and the theorems' bounds on an axis of their own."""
-    gaps = sorted({run.gap for run in runs})
+def _style(name) -> dict:
+    """Both kinds of Wishart noise have much the same regret: dashes show the one below."""
+    line = (0, (4, 3)) if name == "Wishart, unshifted" else "-"
+    return {"color": COLORS[name], "linestyle": line, "label": name}
+
+
+def comparison_figure(rows, trials):
+    """Regret curves, a panel a gap, and the theorems' bounds on an axis of their own.
+
+    Args:
+      rows: of :func:`curve_rows`.
+      trials: how many the means are of.
+    """
+    gaps = sorted({row["gap"] for row in rows})
     figure, axes = plot.panels(1, len(gaps) + 1, size=(5.0 * (len(gaps) + 1), 4.4))
     for panel, gap in zip(axes, gaps, strict=False):
-        for run in runs:
-            if run.gap == gap and run.name in COLORS:
-                band = statistics.mean_band(run.regret)
-                style = {"color": COLORS[run.name], "label": run.name}
-                panel.plot(run.rounds, band.mean, **style)
-                low = np.maximum(band.low, band.mean / 3.0)
-                panel.fill_between(
-                    run.rounds, low, band.high, color=COLORS[run.name], alpha=0.2, linewidth=0
-                )
+        for name in dict.fromkeys(row["learner"] for row in rows if row["learner"] in COLORS):
+            mine = [row for row in rows if (row["learner"], row["gap"]) == (name, gap)]
+            t, mean, error = (
+                np.array([row[key] for row in mine]) for key in ("round", "mean", "standard_error")
+            )
+            panel.plot(t, mean, **_style(name))
+            low, high = np.maximum(mean - 1.96 * error, mean / 3.0), mean + 1.96 * error
+            panel.fill_between(t, low, high, color=COLORS[name], alpha=0.2, linewidth=0)
         for (name, at), value in PUBLISHED_REGRET.items():
             if at == gap:
+                mark = "+" if name == "Wishart, unshifted" else "x"
                 panel.plot(
-                    PUBLISHED_ROUND, value, "x", color=COLORS[name], markersize=6, clip_on=False
+                    PUBLISHED_ROUND, value, mark, color=COLORS[name], markersize=7, clip_on=False
                 )
         panel.set_xscale("log")
         panel.set_yscale("log")
         panel.set_xlim(right=1.5 * PUBLISHED_ROUND)
         plot.label_axes(panel, f"gap {gap:g}", ylabel="mean pseudo-regret")
-    axes[0].legend(fontsize=8, frameon=False)
+    axes[0].legend(fontsize=8, frameon=False, handlelength=3)
     panel, t = axes[-1], np.geomspace(100, CALIBRATED, 100)
     cases = {
         "LinUCB": gram_sums.Regularizer(1.0, 1.0, 1.0, 0.0),
+        "Gaussian, tight": regularizer("gaussian", tight=True),
         "Gaussian": regularizer("gaussian"),
         "Wishart": regularizer("wishart"),
         "Wishart, unshifted": regularizer("wishart", shifted=False),
-        "Gaussian, tight": regularizer("gaussian", tight=True),
     }
     for name, made in cases.items():
         curve = bounds.linucb(t, DIM, *made[1:], mean_bound=0.75, failure=1.0 / CALIBRATED)
-        panel.plot(t, curve, color=COLORS[name], label=name)
+        panel.plot(t, curve, **_style(name))
     panel.plot(t, 1.5 * t, color="black", linestyle=":", label="1.5 t, the most there is")
     panel.set_xscale("log")
     panel.set_yscale("log")
     plot.label_axes(panel, "Theorem 5's upper bounds", ylabel="bound")
-    panel.legend(fontsize=8, frameon=False)
+    panel.legend(fontsize=8, frameon=False, handlelength=3)
     figure.supxlabel(
         f"$\\epsilon$ = {EPSILON:g}, $\\delta$ = {DELTA:g}, calibrated for n = 5e7; "
-        f"{len(runs[0].regret)} trials, 95 % bands. Crosses: read off the published figure at 2e7.",
+        f"{trials} trials, 95 % bands. Crosses (upright: Wishart, unshifted): read off the "
+        "published figure at round 2e7.",
         fontsize=8, x=0.01, horizontalalignment="left",
     )  # fmt: skip
     return figure
@@ -259,7 +271,7 @@ def comparison_figure(runs):
 def floor_figure(rows):
     """Regret against the floor of the eigenvalues, measured and published."""
     gaps = sorted({row["gap"] for row in rows})
-    figure, axes = plot.panels(1, len(gaps), size=(5.5 * len(gaps), 4.4))
+    figure, axes = plot.panels(1, len(gaps), size=(5.5 * len(gaps), 4.8))
     for panel, gap in zip(axes, gaps, strict=True):
         for noise, name in (("gaussian", "Gaussian"), ("wishart", "Wishart")):
             mine = [row for row in rows if (row["learner"], row["gap"]) == (noise, gap)]
@@ -277,7 +289,11 @@ def floor_figure(rows):
         panel.set_xscale("log")
         panel.set_yscale("log")
         plot.label_axes(panel, f"gap {gap:g}", xlabel="$\\rho_{min}$", ylabel="mean pseudo-regret")
-        panel.legend(fontsize=8, frameon=False)
+    # Below both panels: inside, it would lie over the bars.
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8,
+        frameon=False, handlelength=4, title="Bars: two standard errors", title_fontsize=8,
+    )  # fmt: skip
     return figure
 
 
@@ -321,7 +337,8 @@ def scaling_figure(rows):
         )  # fmt: skip
     panel.set_xscale("log")
     panel.set_yscale("log")
-    title = f"LinUCB without privacy, n = {rows[0]['horizon']:g}, gap 0.1"
+    plot.ticks_at(panel.xaxis, [row["dim"] for row in rows])
+    title = f"LinUCB without privacy, n = {rows[0]['horizon']:g}, gap 0.1; bars: 2 standard errors"
     plot.label_axes(panel, title, xlabel="dimension d", ylabel="mean pseudo-regret")
     panel.legend(fontsize=8, frameon=False)
     return figure
@@ -383,13 +400,14 @@ def reproduce(out="results/shariff2018", *, horizon=HORIZON, trials=TRIALS, prog
         runs = [run for gap in gaps for run in play(gap, horizon, trials, progress=progress)]
         scaling = play_scaling(dims, scaling_horizon(horizon), trials, progress=progress)
         compared, swept, fitted = comparison_rows(runs), floor_rows(runs), fits(scaling)
+        curves = curve_rows(runs)
         write_csv(folder / "shariff2018.csv", compared)
-        write_csv(folder / "shariff2018_curves.csv", curve_rows(runs))
+        write_csv(folder / "shariff2018_curves.csv", curves)
         write_csv(folder / "shariff2018_floor.csv", swept)
         write_csv(folder / "shariff2018_scaling.csv", scaling)
         write_csv(folder / "shariff2018_fits.csv", fitted)
         write_json(folder / "parameters.json", parameters(horizon, trials, gaps, dims))
-        plot.save(comparison_figure(runs), folder, "shariff2018")
+        plot.save(comparison_figure(curves, trials), folder, "shariff2018")
         plot.save(floor_figure(swept), folder, "shariff2018_floor")
         plot.save(scaling_figure(scaling), folder, "shariff2018_scaling")
     return "\n\n".join(map(format_table, (compared, swept, scaling, fitted)))

@@ -211,15 +211,25 @@ def _label(run) -> str:
     if run.learner == "DP-EXP3-Lap":
         note = {"paper": ", the paper's", "accounted": ", as EXP3$_\\tau$'s"}.get(run.level, "")
         return f"DP-EXP3-Lap (local), {level}{note}"
-    note = f", the paper's ({run.printed_epsilon:.0f} as printed)" if run.level == "paper" else ""
+    note = f",\nthe paper's ({run.printed_epsilon:.0f} by its theorem, as reconstructed)"
+    note = note if run.level == "paper" else ""
     return f"EXP3$_\\tau$ (central), $\\tau$ = {run.tau}, {level}{note}"
 
 
-def _curve(run) -> plot.Curve:
+def _color(epsilon, shown):
+    """Dark for strong privacy, bright for weak, in equal steps from level to level."""
+    if np.isinf(epsilon):
+        return "black"
+    all_levels = np.sort([*EPSILONS, shown.accounted, shown.paper])
+    place = np.argmin(np.abs(np.log(all_levels / epsilon)))
+    return plot.STEPS(0.9 * place / (len(all_levels) - 1))
+
+
+def _curve(run, shown) -> plot.Curve:
     centre, spread = _estimate(run.regret)
     paper = run.level == "paper" or run.learner == "EXP3"
     style = {
-        "color": plot.epsilon_color(np.inf if run.learner == "EXP3" else run.epsilon),
+        "color": _color(np.inf if run.learner == "EXP3" else run.epsilon, shown),
         "linestyle": "--" if run.learner == "EXP3_tau" else "-",
         "linewidth": 2.0 if paper else 1.0,
     }
@@ -231,9 +241,11 @@ def _curve(run) -> plot.Curve:
 def figure(runs, horizon):
     """Five panels, one an adversary, and a sixth for the legend and what must be said."""
     drawn, panels = plot.panels(2, 3, size=(13.0, 7.6))
+    shown = levels(horizon)
     for axes, letter, adversary in zip(panels[:5], "abcde", ADVERSARIES, strict=True):
         mine = [run for run in runs if run.adversary == adversary]
-        plot.draw_curves(axes, [_curve(run) for run in mine], bars=8)
+        plot.draw_curves(axes, [_curve(run, shown) for run in mine], bars=8)
+        axes.locator_params(axis="x", nbins=3)
         policy = adversary == "switching cost"
         plot.label_axes(
             axes,
@@ -243,8 +255,10 @@ def figure(runs, horizon):
     legend = panels[5]
     legend.axis("off")
     handles, labels = panels[0].get_legend_handles_labels()
-    legend.legend(handles, labels, loc="upper left", fontsize=8, frameon=False)
-    shown = levels(horizon)
+    legend.legend(
+        handles, labels, loc="upper left", fontsize=8, frameon=False, handlelength=3.5,
+        labelspacing=0.25, borderaxespad=0.0,
+    )  # fmt: skip
     trials = len(runs[0].regret)
     legend.text(
         0.0,
@@ -255,7 +269,8 @@ def figure(runs, horizon):
         "DP-EXP3-Lap is\nprivate in the stronger, local model; EXP3$_\\tau$ in the central.\n"
         f"T = {horizon}, K = {ARMS}, {trials} trials; median of means over\n"
         f"{GROUPS} groups, bars: Gini mean difference below and above.\n"
-        "Reconstructed constants; calibrations as we read them.",
+        "Reconstructed constants; calibrations as we read them.\n"
+        "In (e) EXP3$_\\tau$ at $\\epsilon$ = 1 and 0.1 lies on the axis.",
         transform=legend.transAxes,
         fontsize=8.5,
         verticalalignment="bottom",

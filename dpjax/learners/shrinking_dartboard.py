@@ -96,14 +96,14 @@ def derived_epsilon(setting, delta):
 
 # Compiled once for all epsilons and deltas: a loop on its own would be compiled in each call.
 @partial(jax.jit, static_argnums=(0, 1))
-def derived_setting(horizon, arms, epsilon, delta) -> Setting:
-    """The largest eta of at most sqrt(ln K / T) whose :func:`derived_epsilon` is within epsilon.
+def derived_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
+    """The largest eta, of at most ``rate``, whose :func:`derived_epsilon` is within epsilon.
 
-    With the p that is best for small eta, or eta where that is more: the regret bound needs
-    eta <= p. At epsilon = inf the budget is none. By bisection of ln eta: an epsilon of 1e-9 asks
-    for an eta of 1e-15.
+    The rate is sqrt(ln K / T) by default. With the p that is best for small eta, or eta where that
+    is more: the regret bound needs eta <= p. At epsilon = inf the budget is none. By bisection of
+    ln eta: an epsilon of 1e-9 asks for an eta of 1e-15.
     """
-    largest = jnp.asarray(default_rate(horizon, arms), jnp.float32)
+    largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
     least_restart = pure_restart(horizon) if delta is None else zcdp_restart(horizon)
 
     def at_rate(rate):
@@ -126,7 +126,7 @@ def derived_setting(horizon, arms, epsilon, delta) -> Setting:
     return at_rate(jnp.where(is_private(largest), largest, low))
 
 
-def printed_setting(horizon, arms, epsilon, delta) -> Setting:
+def printed_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
     """The parameters of the paper's corollaries, for epsilon <= 1, as reconstructed.
 
     Pure: p = T^(-1/2), eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
@@ -144,9 +144,9 @@ def printed_setting(horizon, arms, epsilon, delta) -> Setting:
         useful = log_term * float(horizon ** (-1 / 6) * np.sqrt(np.log(arms)))
         base = jnp.minimum(epsilon / 2.0, useful)
     restart = jnp.minimum(restart, 0.5)
-    rate = jnp.minimum(restart * base / 20.0, restart)
-    printed = Setting(rate, restart, switch_budget(horizon, restart))
-    plain = derived_setting(horizon, arms, epsilon, delta)
+    eta = jnp.minimum(restart * base / 20.0, restart)
+    printed = Setting(eta, restart, switch_budget(horizon, restart))
+    plain = derived_setting(horizon, arms, epsilon, delta, rate)
     return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
 
 
@@ -169,7 +169,9 @@ def probabilities(losses, rate):
     return weights / jnp.sum(weights)
 
 
-def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="derived") -> Learner:
+def shrinking_dartboard(
+    horizon, arms, *, epsilon, delta=None, rate=None, calibration="derived"
+) -> Learner:
     """The private shrinking dartboard: draws from Hedge's law, but seldom.
 
     With weights w = (1 - eta)^L, L (K,) the sums of the losses so far, the first arm is uniform,
@@ -187,6 +189,8 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
       epsilon: privacy to reach by the choice of eta; inf gives Hedge's law throughout, without a
         budget.
       delta: in (0, 1); by default epsilon is pure.
+      rate: the largest eta, in (0, 1/2]; default sqrt(ln K / T). The bound of Hedge, whose law the
+        arms have, is least at 1 - exp(-sqrt(8 ln K / T)), 2.8 times as much for large T.
       calibration: "derived" or "printed", how eta and p follow from epsilon and delta.
 
     Returns:
@@ -201,7 +205,7 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
 
         ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)),
 
-    given delta also by zCDP. "derived" has the largest eta up to sqrt(ln K / T), p = 1 / sqrt(8 T)
+    given delta also by zCDP. "derived" has the largest eta up to ``rate``, p = 1 / sqrt(8 T)
     (given delta T^(-1/3) / 2), or p = eta where that is more. At T = 2^16 and epsilon = 0.1 eta is
     3.6 times the printed one, given delta = 1e-6 it is 10.6 times. At epsilon = inf the declaration
     is what the law has by itself.
@@ -219,9 +223,11 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
     arms = _check.size(2, arms=arms)
     _check.positive(epsilon=epsilon)
     _check.inside(0.0, 1.0, delta=delta)
+    _check.positive(rate=rate)
+    _check.between(0.0, 0.5, rate=rate)
     _check.one_of("derived", "printed", calibration=calibration)
     epsilon = jnp.asarray(epsilon, jnp.float32)
-    setting = derived_setting(horizon, arms, epsilon, delta)
+    setting = derived_setting(horizon, arms, epsilon, delta, rate)
     declared = Privacy(
         epsilon=derived_epsilon(setting, delta),
         delta=0.0 if delta is None else delta,
@@ -236,7 +242,7 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
         + ("" if delta is None else ", or their zCDP where smaller"),
     )
     if calibration == "printed":
-        setting = printed_setting(horizon, arms, epsilon, delta)
+        setting = printed_setting(horizon, arms, epsilon, delta, rate)
         formula = printed_epsilon(horizon, setting, delta)
         declared = declared._replace(
             epsilon=derived_epsilon(setting, delta),

@@ -13,6 +13,7 @@ from scipy import stats
 
 from dpjax import environments, exact_sums, privacy, sweep
 from dpjax.exact_sums import ExactSum
+from dpjax.learners.hedge import plain_rate
 from dpjax.learners.shrinking_dartboard import (
     Setting,
     derived_epsilon,
@@ -266,6 +267,35 @@ def test_derived_setting(horizon, delta):
             assert rate == pytest.approx(cap, rel=1e-6)
     assert (np.diff(rates) >= 0).all()
     assert rates[-1] == pytest.approx(cap, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_a_rate_of_ones_own(delta):
+    """It caps eta, and the declaration follows; at that of Hedge the law is Hedge's."""
+    horizon, arms = 2**14, 10
+    plain = float(plain_rate(horizon, arms))
+    rate = -np.expm1(-plain)
+    for epsilon in (0.1, 3.0, np.inf):
+        setting = derived_setting(horizon, arms, jnp.float32(epsilon), delta, rate)
+        declared = shrinking_dartboard(horizon, arms, epsilon=epsilon, delta=delta, rate=rate)
+        exact = derived_by_hand(tuple(float(x) for x in setting), delta)
+        assert float(declared.privacy.epsilon) == pytest.approx(exact, rel=1e-5)
+        assert exact <= epsilon * (1 + 1e-5)
+        assert float(setting.rate) <= rate * (1 + 1e-6)
+    assert float(setting.rate) == pytest.approx(rate, rel=1e-6)
+    assert float(setting.restart) >= float(setting.rate)
+    whole, part = jnp.array([3, 0, 40], jnp.int32), jnp.array([0.5, 0.0, 0.25], jnp.float32)
+    law = np.exp(-plain * (np.asarray(whole) + np.asarray(part)))
+    np.testing.assert_allclose(probabilities(whole, part, setting.rate), law / law.sum(), rtol=1e-4)
+    # By default eta is 2.8 times smaller.
+    default = derived_setting(horizon, arms, jnp.float32(np.inf), delta)
+    assert plain / float(default.rate) == pytest.approx(8**0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 0.6, np.nan])
+def test_a_rate_that_is_none_is_refused(rate):
+    with pytest.raises(ValueError, match="rate must be"):
+        shrinking_dartboard(64, 4, epsilon=1.0, rate=rate)
 
 
 def test_restart_probabilities_are_the_best_for_small_epsilon():
