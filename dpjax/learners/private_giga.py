@@ -120,7 +120,8 @@ def private_giga(
         moved = two_words.subtract(state.sum, two_words.of(inside / alpha))
         total = exact_projections.onto_multiple(exact, moved, t, centre)
         point = two_words.add(two_words.divide(total, t), two_words.of(centre)).high
-        shown = domain.project(noise.gaussian(key, point, size / (alpha * t)))
+        # Twice: from where noise is large the first projection is off by its rounding.
+        shown = domain.project(domain.project(noise.gaussian(key, point, size / (alpha * t))))
         return PrivateGigaState(count, total, state.clipped + outside.astype(jnp.int32)), shown
 
     declared = Privacy(
