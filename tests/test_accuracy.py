@@ -40,8 +40,17 @@ class Played(NamedTuple):
     state: tuple  # of the learner at the end
 
 
+def long(name, horizon):
+    """The learner, unless it refuses a horizon that float32 does not carry."""
+    try:
+        return as_learner(make(name, horizon))
+    except ValueError as error:
+        assert str(error).startswith("horizon must be at most ")
+        pytest.skip(str(error))
+
+
 def both(name, horizon, environment=None, checkpoints=4):
-    learner = as_learner(make(name, horizon))
+    learner = long(name, horizon)
     showing = learner._replace(report=lambda state: state)
 
     def play(key):
@@ -161,7 +170,7 @@ FAR = jnp.array([2**24, 2**25])
 AFTER = 8  # rounds that are played after the jump
 
 
-FEW = ["dp_ucb_bound", "private_ftal", "private_giga", "successive_elimination", "ucb1"]
+FEW = ["dp_ucb_bound", "private_ftal", "successive_elimination", "ucb1"]
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -181,7 +190,7 @@ def check_counters(name):
     And before 2^25. From there each counter goes on by one a round, and whatever else is an
     integer, the arms included, is what float64 arithmetic makes it.
     """
-    learner, environment = as_learner(make(name, 2**25 + 64)), real_losses(name)
+    learner, environment = long(name, 2**25 + 64), real_losses(name)
     nature = environment.init(jr.key(2))
     (state, action), states = start(learner, environment)
     counting = counts(states)

@@ -133,13 +133,10 @@ def k_support(dim, k, radius=1.0) -> Domain:
         tail = total[-1] - total[k - r - 1]
         mean = tail / (r + 1).astype(jnp.float32)
         before = jnp.concatenate([jnp.full(1, jnp.inf), size])[k - r - 1]
-        fits = (before > mean * (1 - 1e-6)) & (mean * (1 + 1e-6) >= size[k - r - 1])
+        rounding = 1e-6 * total[-1]
+        fits = (before > mean - rounding) & (mean + rounding >= size[k - r - 1])
         values = jnp.where(fits, jnp.sqrt(head + tail * mean), jnp.inf)
         return jnp.min(values)
-
-    def project(x):
-        near = radius * _onto_k_support_ball(x / radius, k)
-        return near * (radius / jnp.maximum(radius, norm(near)))  # by rounding only
 
     return from_minimizer(
         dim,
@@ -147,7 +144,7 @@ def k_support(dim, k, radius=1.0) -> Domain:
         centre=np.zeros(dim),
         radius=radius,
         diameter=2 * radius,
-        project=project,
+        project=lambda x: radius * _onto_k_support_ball(x / radius, k),
         contains=lambda x, tolerance=TOLERANCE: norm(x) <= radius + tolerance,
         inradius=radius * (k / dim) ** 0.5,
     )

@@ -70,9 +70,9 @@ def private_giga(
     and what it is off by adds up over the rounds, while the noise stays. So z is carried in two
     float32 words, and Delta_2 includes the worst that rounding can do,
     :func:`dpjax.domains.exact_projections.drift`: on the simplex of 5 entries 0.1 % at T = 2^10 and
-    6 % at T = 2^16 with epsilon = 1. Horizons are refused for which that may exceed Delta_2 itself:
-    above some 2^19 on balls, 2^20 on the simplex, and 2^10 where projections are found by roots or
-    eigenvalues in float32, as on lp balls.
+    5 % at T = 2^16 with epsilon = 1 and delta = 1e-6. Horizons are refused for which that may
+    exceed Delta_2 itself: above some 2^19 on balls, 2^20 on the simplex, and 724 where projections
+    are found by roots or eigenvalues in one word, as on lp balls.
 
     Regret: as we derive it, alpha T R^2 / 2 + (G^2 / (2 alpha) + G sqrt(d) beta)(1 + ln T) up to
     constants, with R the radius of the domain around c and G the largest |l|_2; the default alpha
@@ -123,7 +123,8 @@ def private_giga(
         moved = two_words.subtract(state.sum, two_words.of(inside / alpha))
         total = exact_projections.onto_multiple(exact, moved, t, centre)
         point = two_words.add(two_words.divide(total, t), two_words.of(centre)).high
-        shown = domain.project(noise.gaussian(key, point, size / (alpha * t)))
+        # Twice: from where noise is large the first projection is off by its rounding.
+        shown = domain.project(domain.project(noise.gaussian(key, point, size / (alpha * t))))
         return PrivateGigaState(count, total, state.clipped + outside.astype(jnp.int32)), shown
 
     declared = Privacy(
