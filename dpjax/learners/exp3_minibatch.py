@@ -70,7 +70,8 @@ def exp3_minibatch(
     depend on data, each of bounded range 1 / tau and so 1 / (8 tau^2)-zCDP: about nine times
     smaller at the paper's own tau. Both need the gain form of EXP3. tau is rounded up, so that
     the declared epsilon is at most the one asked for; a tau beyond T is cut to T, where no action
-    depends on data and "derived" declares 0.
+    depends on data and "derived" declares 0. Averages and draws have the digits of a
+    float32: from about tau = 2^22 on the declaration is of the algorithm in real numbers.
 
     Regret: at most sqrt(7 T tau K ln K) + T m / tau + tau in expectation, against adaptive
     adversaries with memory m < tau (policy regret).

@@ -153,9 +153,9 @@ def test_games_by_hand(epsilon, exponent):
 def test_a_loss_is_in_every_later_release_of_its_arm_and_rho_is_their_sum():
     """Each round's loss is replaced in turn, releases being fixed.
 
-    The sum of release n moves by 1 at noise of scale n^(v / 2): epsilons of n^(-v / 2), whose squares
-    over two add up to at most the declared rho. The first loss of an arm that plays to the end of
-    the game attains it.
+    The sum of release n moves by 1 at noise of scale n^(v / 2): epsilons of n^(-v / 2), whose
+    squares over two add up to at most the declared rho. The first loss of an arm that plays to the
+    end of the game attains it.
     """
     horizon, exponent, interval = 60, 1.2, 3
     losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
