@@ -105,7 +105,9 @@ class BatchLearner(NamedTuple):
 
     ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`);
     :func:`dpjax.simulate_batches` plays a batch at a time where rounds are i.i.d.
-    A batch that the horizon cuts short is played, and never reported.
+    A batch that the horizon cuts short is played, and never reported. Its sum is exact, for losses
+    in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.exact_sums`): the noise of
+    :func:`dpjax.noise.laplace_total` hides one loss of 10^9 as it does one of ten.
     """
 
     init: Callable  # key -> (state, Batch)

@@ -267,7 +267,8 @@ def gram_sums(
     sqrt(2) L~^2 in Frobenius norm, L~ the bound on |v|. Symmetric noise with variance s^2 off the
     diagonal and 2 s^2 on it weighs a change D by |D|_F^2 / (2 s^2), since an entry off the diagonal
     is there twice: it has the sensitivity L~^2. (With s^2 on the diagonal too it would be
-    sqrt(2) L~^2, so the larger variance is needed.)
+    sqrt(2) L~^2, so the larger variance is needed.) Sums are float32 with Kahan's correction: one
+    row shows as it should while they stay below 2^24 times the noise.
     """
     size = ellipsoids.packed_size(dim + 1)
     rows, columns = ellipsoids.indices(dim + 1)

@@ -32,8 +32,8 @@ def laplace(key, value, scale):
 def laplace_total(key, total, scale) -> ExactSum:
     """An ExactSum plus independent Laplace noise of that scale, as it is and not as a float32 near.
 
-    So the noise hides one loss however many there are: a float32 of 2^27 takes up noise of scale 1
-    one time in a thousand. Noise is a float32, and rounded to 2^-30; what passes 2^31 is cut, which
+    So it hides one loss however many there are. (A float32 of 2^27 takes up noise of scale 1
+    one time in a hundred.) Noise is a float32, and rounded to 2^-30; what passes 2^31 is cut, which
     begins to matter at a scale of 10^8.
     """
     return ExactSum(*laplace_words(key, jnp.stack(total), scale))

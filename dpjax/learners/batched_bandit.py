@@ -82,7 +82,7 @@ def batch_rounds(horizon, epsilon):
 
 
 def batched_bandit(horizon, arms, *, epsilon, base="htinf") -> BatchLearner:
-    """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the average of each.
+    """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the sum of each.
 
     Each arm of the base is played for tau = ceil(1 / epsilon) rounds, and the base is fed their
     average loss plus Lap(1 / (epsilon tau)). A batch of 1 / epsilon rounds needs no more noise than
@@ -99,10 +99,10 @@ def batched_bandit(horizon, arms, *, epsilon, base="htinf") -> BatchLearner:
       averaged. What the base has to report is reported.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. One loss in [0, 1] is
-    in one average, which it moves by at most 1 / tau; given the past, the noisy average is an
-    epsilon-DP function of that loss, and all later actions depend on it through that average alone.
-    The last batch, if the horizon cuts it short, is never read. The noise is put on averages, so
-    the model is central (from epsilon = 1 on the batches are single rounds, and it is local too).
+    in one sum, which it moves by at most 1; given the past, the noisy sum is an epsilon-DP function
+    of that loss, and all later actions depend on it through that sum alone. The last batch, if the
+    horizon cuts it short, is never read. The noise is put on sums, so the model is central (from
+    epsilon = 1 on the batches are single rounds, and it is local too).
 
     Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF, sigma^2 = 1 + 2 / (epsilon
     tau)^2, in expectation (oblivious losses; the constant is as recalled): O(sqrt(K T / epsilon) +

@@ -70,7 +70,9 @@ def exp3_minibatch(
     1 / (8 tau^2)-zCDP. The paper, as reconstructed, states
     4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need
     the gain form of EXP3. tau is rounded up, so that neither is more than the epsilon asked for; a
-    tau beyond T is cut to T, where no action depends on data and 0 is declared.
+    tau beyond T is cut to T, where no action depends on data and 0 is declared. Averages and draws
+    have the digits of a float32: from about tau = 2^22 on the declaration is of the algorithm in
+    real numbers.
 
     Regret: at most sqrt(7 T tau K ln K) + T m / tau + tau in expectation, against adaptive
     adversaries with memory m < tau (policy regret).

@@ -10,6 +10,11 @@ that offsets a change d of value t leaves all releases as they are, and d depend
 before t only, which the shift does not move. So it preserves volume, and densities change by the
 factor that the sensitivity bounds. (For Gaussian noise: Denisov, McMahan, Rush, Smith & Thakurta
 2022.)
+
+The sums are float32 with Kahan's correction, and a release is their sum with the noise, rounded. So
+what is released is the declared mechanism while sums stay below about 2^24 times the scale of a
+draw. The sums of :mod:`dpjax.exact_sums` have no such limit, but a unit: values here are of any
+size.
 """
 
 from dpjax.mechanisms.exact import exact

@@ -186,7 +186,7 @@ def test_batches_of_one_arm_grow_by_the_ratio(ratio):
             )
             assert rounds in {max(1, value) for value in allowed} or rounds == 2000
             n += rounds
-        state, batch = step(state, jr.key(1), jnp.float32(0.0 if arm == 0 else rounds))
+        state, batch = step(state, jr.key(1), exact_sums.of(0.0 if arm == 0 else rounds))
 
 
 # --- regret ---
