@@ -12,12 +12,12 @@ from scipy import stats
 
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
-from dpjax.audit.pairs import check_fits
 from dpjax.core import (
     Arms,
     Batch,
     BatchLearner,
     Learner,
+    Policies,
     bandit,
     contextual,
     empty_report,
@@ -49,7 +49,7 @@ def randomized_response(epsilon):
 
     # A coin of probability e^epsilon / (1 + e^epsilon) or 1 / (1 + e^epsilon).
     zero = jnp.zeros((), jnp.int32)
-    return Learner(lambda key: ((), zero), step, full, Arms(2), 2, declared(epsilon), empty_report)
+    return Learner(lambda key: ((), zero), step, full, None, 2, declared(epsilon), empty_report)
 
 
 BITS = Pair(jnp.zeros((2, 1)), jnp.zeros((2, 1)).at[0].set(1.0))
@@ -575,7 +575,9 @@ def test_a_policy_that_leaks_is_found_by_its_leaves(leak):
         return state, Threshold(noise.laplace(key, loss, 1.0) + leak * loss)
 
     start = (), Threshold(jnp.float32(0.0))
-    learner = Learner(lambda key: start, step, contextual, None, 4, declared(1.0), empty_report)
+    learner = Learner(
+        lambda key: start, step, contextual, Policies(1), 4, declared(1.0), empty_report
+    )
     features = jnp.ones((4, 2, 1))
     pair = Pair((features, CHANGED.losses), (features, CHANGED.others))
     replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
@@ -689,27 +691,40 @@ def test_bad_input_is_named():
 
 
 @pytest.mark.parametrize("arms", [1, 2, 5])
-@pytest.mark.parametrize("name", ["exp3", "dp_ucb", "adap_ucb", "hedge", "ftrl", "scrible"])
-def test_losses_of_another_number_of_arms_are_refused(name, arms):
-    learner, _ = subject(name, ONCE[name])
+@pytest.mark.parametrize(
+    ("name", "plays"),
+    [
+        ("exp3", "3 arms"),
+        ("dp_ucb", "3 arms"),
+        ("adap_ucb", "3 arms"),
+        ("hedge", "3 arms"),
+        ("ftrl", "points of R\\^3"),
+        ("scrible", "points of R\\^3"),
+    ],
+)
+def test_losses_of_another_number_of_arms_are_refused(name, plays, arms):
+    learner = audits.build(name, ONCE[name], 16, 1.0)
     wrong = Pair(jnp.zeros((16, arms)), jnp.zeros((16, arms)).at[0].set(1.0))
+    several = jax.tree.map(lambda leaf: leaf[None], wrong)
+    message = rf"losses of shape \({arms},\) a round do not fit the learner: it plays {plays}"
     for call in (
         lambda: audit.replay(learner, wrong, jr.key(0)),
-        lambda: jax.vmap(lambda pair: audit.replay(learner, pair, jr.key(0)))(
-            jax.tree.map(lambda leaf: leaf[None], wrong)
-        ),
+        lambda: jax.vmap(lambda pair: audit.replay(learner, pair, jr.key(0)))(several),
         lambda: audit.epsilon(learner, wrong, jr.key(0), progress=False),
-        lambda: audit.most_visible(learner, jax.tree.map(lambda x: x[None], wrong), jr.key(0)),
+        lambda: audit.most_visible(learner, several, jr.key(0)),
         lambda: audit.mutants(learner, wrong.losses),
     ):
-        with pytest.raises(ValueError, match=rf"losses of shape \({arms},\) a round do not fit"):
+        with pytest.raises(ValueError, match=message):
             call()
 
 
-def test_the_losses_of_every_learner_fit():
-    for name, domain in CASES:
-        learner, pairs = subject(name, domain)
-        check_fits(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
+def test_losses_of_other_features_are_refused():
+    learner = audits.build("linucb", "", 16, 1.0)
+    features, losses = jnp.zeros((16, 2, 3)), jnp.zeros((16, 2))
+    assert audit.mutants(learner, (features, losses))
+    for wrong in ((features[..., :2], losses), (features, losses[..., :1]), losses):
+        with pytest.raises(ValueError, match=r"do not fit .* policies over features in R\^3"):
+            audit.mutants(learner, wrong)
 
 
 @pytest.mark.slow

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, interpret
-from dpjax.core import bandit, clipped_bandit, full, linear, value
+from dpjax import _check
+from dpjax.core import Arms, Policies
+from dpjax.domains import Domain
 
 
 class Pair(NamedTuple):
@@ -128,39 +129,22 @@ def check_fits(learner, losses) -> None:
 
 def _fits(learner, loss) -> str:
     """Why a learner cannot be shown a round's loss (a pytree of shapes); empty where it can."""
-    # Once a learner says what it plays (Arms, a Domain, Policies), that decides here.
-    state, action = jax.eval_shape(learner.init, jr.key(0))
+    actions, leaves = learner.action_set, jax.tree.leaves(loss)
+    shapes = [leaf.shape for leaf in leaves]
+    if isinstance(actions, Arms) and not callable(loss) and shapes != [(actions.count,)]:
+        return f"it plays {actions.count} arms"
+    if isinstance(actions, Domain) and not callable(loss) and shapes != [(actions.dim,)]:
+        return f"it plays points of R^{actions.dim}"
+    if isinstance(actions, Policies):
+        arms = shapes[-1][:1]
+        if shapes != [(*arms, actions.dim), arms]:
+            return f"it plays policies over features in R^{actions.dim}"
     try:
+        state, action = jax.eval_shape(learner.init, jr.key(0))
         seen = jax.eval_shape(learner.feedback, loss, action)
-        program, after = jax.make_jaxpr(learner.step, return_shape=True)(state, jr.key(0), seen)
+        after = jax.eval_shape(learner.step, state, jr.key(0), seen)
     except (TypeError, ValueError, IndexError) as error:
         return str(error).splitlines()[0]
-    before = jax.tree.leaves((state, action))
-    if [leaf.shape for leaf in before] != [leaf.shape for leaf in jax.tree.leaves(after)]:
-        return "its state or its action changes shape"
-    if len(jax.tree.leaves(action)) != 1 or len(jax.tree.leaves(loss)) != 1 or callable(loss):
-        return ""
-    (played,), (shown,) = jax.tree.leaves(action), jax.tree.leaves(loss)
-    if jnp.issubdtype(played.dtype, jnp.inexact):
-        points = learner.feedback in (full, value, linear) and played.ndim == shown.ndim == 1
-        if points and played.shape != shown.shape:
-            return f"it plays points of shape {played.shape}"
-        return ""
-    if learner.feedback not in (full, bandit, clipped_bandit) or shown.ndim != 1:
-        return ""
-    # A learner of arms has something of each: in its state, or, where it sees one loss only and
-    # the length cannot come from there, in what it computes.
-    lengths = {length for leaf in jax.tree.leaves(state) for length in leaf.shape}
-    if learner.feedback is not full:
-        lengths |= _lengths(program)
-    return "" if not lengths or shown.shape[0] in lengths else "nothing in it has so many arms"
-
-
-def _lengths(closed) -> set[int]:
-    """The lengths of all axes of what a program computes."""
-    found = set()
-    for eqn in closed.jaxpr.eqns:
-        found |= {length for atom in eqn.outvars for length in atom.aval.shape}
-        for inner in interpret.programs(eqn):
-            found |= _lengths(inner)
-    return found
+    before, after = ([leaf.shape for leaf in jax.tree.leaves(tree)]
+                     for tree in ((state, action), after))  # fmt: skip
+    return "" if before == after else "its state or its action changes shape"
