@@ -17,7 +17,7 @@ from dpjax import (
     simulate_batches,
     sweep,
 )
-from dpjax.core import Environment, Learner, Outcome, full, no_privacy
+from dpjax.core import Arms, Environment, Learner, Outcome, full, no_privacy
 
 W1_MEANS = (0.45, 0.5, 0.5, 0.5)
 ARMS_MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)
@@ -60,7 +60,7 @@ def releases_summed(horizon, dim) -> Learner:
     def report(state):
         return jnp.mean(jnp.square(state.total))
 
-    return Learner(init, step, full, horizon, no_privacy(), report)
+    return Learner(init, step, full, Arms(dim), horizon, no_privacy(), report)
 
 
 def zeros(dim) -> Environment:
@@ -69,6 +69,7 @@ def zeros(dim) -> Environment:
         init=lambda key: 0.0 * jr.uniform(key, (dim,)),
         step=lambda state, key, action: (state, Outcome(state, jnp.zeros((), jnp.float32))),
         regret=lambda state, tally: tally,
+        action_set=Arms(dim),
     )
 
 

@@ -9,6 +9,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
+from dpjax.action_sets import check_fit
 from dpjax.core import (
     Array,
     Batch,
@@ -23,8 +24,9 @@ from dpjax.core import (
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
     """The rounds at which a game records regret: as given, or that many, evenly spaced.
 
-    The last one is the horizon. Also refuses a game that cannot be played to the end.
+    The last one is the horizon. Also refuses a game that cannot be played, or not to the end.
     """
+    check_fit(learner, environment)
     horizon = learner.horizon
     if horizon >= 2**31:
         raise ValueError(f"horizon must be below 2^31, since rounds are int32; got {horizon}")
@@ -88,6 +90,7 @@ def every_round(batch_learner) -> Learner:
         init=init,
         step=step,
         feedback=batch_learner.feedback,
+        action_set=batch_learner.action_set,
         horizon=batch_learner.horizon,
         privacy=batch_learner.privacy,
         report=lambda state: batch_learner.report(state.learner),

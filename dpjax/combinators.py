@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Privacy, full
+from dpjax import _check, domains, noise, privacy
+from dpjax.action_sets import fits
+from dpjax.core import Arms, Array, Batch, BatchLearner, Environment, Learner, Privacy, full
 
 
 class LaplaceFeedbackState(NamedTuple):
@@ -283,6 +284,7 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
         init=init,
         step=step,
         feedback=learner.feedback,
+        action_set=learner.action_set,
         zero=jnp.zeros((), jnp.float32),
         horizon=horizon,
         privacy=learner.privacy,
@@ -300,7 +302,17 @@ def sample_arms(learner) -> Learner:
       learner: a Learner whose action is a probability vector, (K,), with full information or
         linear in what it sees of its action: it then sees the loss of the arm that was drawn,
         whose mean is that of its point.
+
+    Raises:
+      ValueError: the learner plays no points of a simplex.
     """
+    points = learner.action_set
+    if (
+        not isinstance(points, domains.Domain)
+        or points.dim < 2
+        or not fits(points, domains.simplex(points.dim))
+    ):
+        raise ValueError("learner must play points of a simplex, to draw an arm from")
 
     def feedback(loss, arm):
         unit = (jnp.arange(loss.shape[0]) == arm).astype(jnp.float32)
@@ -317,18 +329,20 @@ def sample_arms(learner) -> Learner:
         base_key, arm_key = jax.random.split(key)
         return draw(arm_key, *learner.step(state, base_key, loss))
 
-    return learner._replace(init=init, step=step, feedback=feedback)
+    return learner._replace(init=init, step=step, feedback=feedback, action_set=Arms(points.dim))
 
 
 def arms_as_points(environment, arms) -> Environment:
     """An environment over points of the simplex, played by arms: arm i is the i-th unit vector."""
     arms = _check.size(2, arms=arms)
+    if not fits(domains.simplex(arms), environment.action_set):
+        raise ValueError(f"environment must have a domain that holds the simplex of {arms} arms")
 
     def step(state, key, arm):
         point = (jnp.arange(arms) == arm).astype(jnp.float32)
         return environment.step(state, key, point)
 
-    return environment._replace(step=step, batch=None)
+    return environment._replace(step=step, action_set=Arms(arms), batch=None)
 
 
 class SwitchesState(NamedTuple):
@@ -432,6 +446,7 @@ def doubling(make, horizon, *, first=64) -> Learner:
         init=init,
         step=step,
         feedback=epochs[0].feedback,
+        action_set=epochs[0].action_set,
         horizon=horizon,
         privacy=epochs[-1].privacy,
         report=lambda state: tuple(

@@ -65,12 +65,26 @@ def empty_report(state) -> tuple:
     return ()
 
 
+class Arms(NamedTuple):
+    """The action set of a bandit: an action is an index, 0 .. count - 1, () int32."""
+
+    count: int  # K
+
+
+class Policies(NamedTuple):
+    """The action set of a contextual bandit: an action maps features (K, d) to an arm, () int32."""
+
+    dim: int  # d
+
+
 class Learner(NamedTuple):
     """Turns what was revealed of the past rounds into actions."""
 
     init: Callable  # key -> (state, action of round 1)
     step: Callable  # (state, key, loss of round t) -> (state, action of round t + 1)
     feedback: Callable  # (Outcome.loss, action) -> what this learner may see
+    action_set: Any  # what it plays: Arms, Policies, or the Domain that has its points; None where
+    # it plays no game, as a mechanism that is audited by itself
     horizon: int  # T, the rounds that the calibration covers; exactly these are played
     privacy: Privacy
     report: Callable = empty_report  # state -> NamedTuple of scalars worth knowing at the end
@@ -94,6 +108,7 @@ class BatchLearner(NamedTuple):
     init: Callable  # key -> (state, Batch)
     step: Callable  # (state, key, sum over the batch of what was seen) -> (state, Batch)
     feedback: Callable  # as in Learner, for one round
+    action_set: Any  # as in Learner
     zero: Any  # the empty sum: a pytree of zeros shaped like one round's feedback
     horizon: int  # T, in rounds
     privacy: Privacy
@@ -118,6 +133,7 @@ class Environment(NamedTuple):
     init: Callable  # key -> state
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
+    action_set: Any  # what may be played: Arms, Policies, or the Domain of points to compare with
     horizon: int | None = None  # rounds that it has; None where it never ends
     batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, sum over
     # the rounds of feedback(loss, action), tally of one round); None where rounds are not i.i.d.
@@ -225,8 +241,16 @@ def optional(module):
 
 
 def full(loss, action):
-    """Full information: the loss of every action is seen."""
+    """Full information: the loss of every action is seen.
+
+    Raises:
+      TypeError: the loss is a function, of which only values can be seen.
+    """
     del action
+    if callable(loss) and not hasattr(loss, "vector"):
+        raise TypeError(
+            "learner: needs the loss of every action, but this environment's losses are functions"
+        )
     return loss.vector() if hasattr(loss, "vector") else loss
 
 
@@ -244,7 +268,13 @@ def value(loss, action):
 
 
 def linear(loss, point):
-    """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ()."""
+    """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ().
+
+    Raises:
+      TypeError: the loss is a function that is not linear.
+    """
+    if callable(loss):
+        raise TypeError("learner: needs linear losses, but this environment's losses are functions")
     return jnp.sum(loss * point)
 
 

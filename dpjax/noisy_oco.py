@@ -23,7 +23,7 @@ class NoisyOcoState(NamedTuple):
     point: Array  # (d,) x_(t+1)
 
 
-def noisy_oco(horizon, noisy_gradient, noisy_map, *, rate) -> Learner:
+def noisy_oco(horizon, domain, noisy_gradient, noisy_map, *, rate) -> Learner:
     """The meta-algorithm NoisyOCO of Ene, Nguyen & Vladu, with its two oracles as arguments.
 
         x_t = NoisyMap(-eta s_(t-1)),   g_t = NoisyGrad(f_t, x_t),   s_t = s_(t-1) + g_t.
@@ -36,6 +36,7 @@ def noisy_oco(horizon, noisy_gradient, noisy_map, *, rate) -> Learner:
 
     Args:
       horizon: T, rounds.
+      domain: the Domain that the map's points lie in.
       noisy_gradient: (key, loss, x (d,)) -> g (d,), unbiased, with E|g|^2 <= kappa^2.
       noisy_map: a NoisyMap, off by at most gamma in mean.
       rate: eta > 0; D / (kappa sqrt T) where the mirror map's range is D^2.
@@ -64,4 +65,11 @@ def noisy_oco(horizon, noisy_gradient, noisy_map, *, rate) -> Learner:
         inner, point = noisy_map.step(state.map, map_key, -eta * total)
         return NoisyOcoState(inner, total, point), point
 
-    return Learner(init=init, step=step, feedback=full, horizon=horizon, privacy=no_privacy())
+    return Learner(
+        init=init,
+        step=step,
+        feedback=full,
+        action_set=domain,
+        horizon=horizon,
+        privacy=no_privacy(),
+    )

@@ -12,7 +12,7 @@ from jax import random as jr
 
 from dpjax import environments, simulate
 from dpjax.batches import EveryRoundState, as_learner
-from dpjax.core import Environment, Outcome, add_compensated
+from dpjax.core import Arms, Environment, Outcome, add_compensated
 from tests.shadow import in_float64, shadowed
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make, parameters
 
@@ -29,7 +29,7 @@ def real_losses(name):
         played = jnp.sum(jnp.where(jnp.arange(ARMS) == arm, loss, 0.0))
         return state, Outcome(loss, played - loss)
 
-    return Environment(lambda key: (), step, lambda state, tally: jnp.max(tally))
+    return Environment(lambda key: (), step, lambda state, tally: jnp.max(tally), Arms(ARMS))
 
 
 class Played(NamedTuple):

@@ -11,7 +11,7 @@ from scipy import stats
 
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
-from dpjax.core import Learner, bandit, empty_report, full, no_privacy
+from dpjax.core import Arms, Learner, bandit, empty_report, full, no_privacy
 from dpjax.experiments import audits
 
 RUNS = 2**17
@@ -34,7 +34,7 @@ def randomized_response(epsilon):
 
     # A coin of probability e^epsilon / (1 + e^epsilon) or 1 / (1 + e^epsilon).
     zero = jnp.zeros((), jnp.int32)
-    return Learner(lambda key: ((), zero), step, full, 2, declared(epsilon), empty_report)
+    return Learner(lambda key: ((), zero), step, full, Arms(2), 2, declared(epsilon), empty_report)
 
 
 BITS = Pair(jnp.zeros((2, 1)), jnp.zeros((2, 1)).at[0].set(1.0))
@@ -229,7 +229,7 @@ def test_printed_scale_of_agarwal_and_singh_has_twice_its_epsilon_under_replacem
 
 def learner_of(step, horizon=4, state=0.0, epsilon=1.0):
     start = jnp.asarray(state, jnp.float32), jnp.zeros((), jnp.float32)
-    return Learner(lambda key: start, step, bandit_of_first, horizon, declared(epsilon),
+    return Learner(lambda key: start, step, bandit_of_first, None, horizon, declared(epsilon),
                    empty_report)  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from dpjax import (
     sweep,
 )
 from dpjax.combinators import rescale_losses
-from dpjax.core import Outcome, add_compensated, bandit, clipped_bandit, full, no_privacy
+from dpjax.core import Arms, Outcome, add_compensated, bandit, clipped_bandit, full, no_privacy
 
 
 def doubling(horizon, first=1):
@@ -38,20 +38,27 @@ def doubling(horizon, first=1):
         return (count + 1, told + total), batch
 
     return BatchLearner(
-        init, step, bandit, jnp.zeros((), jnp.float32), horizon, no_privacy(), lambda state: state
+        init,
+        step,
+        bandit,
+        Arms(2),
+        jnp.zeros((), jnp.float32),
+        horizon,
+        no_privacy(),
+        lambda state: state,
     )
 
 
-def spy(horizon):
+def spy(horizon, arms=2):
     """An environment that records arm + 1 of each round, and whose loss is 1/4 for arm 1."""
 
     def step(t, key, arm):
         del key
-        loss = jnp.array([0.0, 0.25])
+        loss = jnp.where(jnp.arange(arms) == 1, 0.25, 0.0)
         return t + 1, Outcome(loss, jnp.where(jnp.arange(horizon) == t, arm + 1, 0))
 
     return Environment(
-        lambda key: jnp.zeros((), jnp.int32), step, lambda state, tally: jnp.float32(0)
+        lambda key: jnp.zeros((), jnp.int32), step, lambda state, tally: jnp.float32(0), Arms(arms)
     )
 
 
@@ -122,7 +129,7 @@ def test_every_round_of_a_traced_length_under_vmap():
 
     def switches(tau):
         learner = learners.exp3_minibatch(24, 3, tau=tau)
-        return simulate(learner, spy(24), jr.key(1)).tally
+        return simulate(learner, spy(24, 3), jr.key(1)).tally
 
     arms = np.asarray(jax.vmap(switches)(jnp.array([1.0, 4.0, 5.0, 24.0])))
     for row, tau in zip(arms, [1, 4, 5, 24], strict=True):
@@ -172,7 +179,7 @@ def telling(horizon, lengths, feedback=bandit):
 
     zero = jnp.zeros((), jnp.float32)
     report = lambda state: state[1]  # noqa: E731
-    return BatchLearner(init, step, feedback, zero, horizon, no_privacy(), report)
+    return BatchLearner(init, step, feedback, Arms(2), zero, horizon, no_privacy(), report)
 
 
 FEEDBACK = {

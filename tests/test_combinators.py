@@ -18,7 +18,7 @@ from dpjax.combinators import (
     rescale_losses,
     sample_arms,
 )
-from dpjax.core import Learner, bandit, no_privacy
+from dpjax.core import Arms, Learner, bandit, no_privacy
 
 ROUNDS = 12
 
@@ -28,7 +28,7 @@ class Log(NamedTuple):
     count: Any  # () int32
 
 
-def logging(horizon=ROUNDS):
+def logging(horizon=ROUNDS, arms=3):
     """A learner that plays arms 0, 1, 0, 1, ... and logs what it is fed."""
 
     def init(key):
@@ -40,7 +40,7 @@ def logging(horizon=ROUNDS):
         fed = jnp.where(jnp.arange(ROUNDS) == state.count, loss, state.fed)
         return Log(fed, state.count + 1), (state.count + 1) % 2
 
-    return Learner(init, step, bandit, horizon, no_privacy(), lambda state: state.count)
+    return Learner(init, step, bandit, Arms(arms), horizon, no_privacy(), lambda state: state.count)
 
 
 def feed(learner, losses):
@@ -94,7 +94,7 @@ def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
 
     start = (jnp.zeros(()), jnp.zeros(()))
     base = Learner(
-        lambda key: (start, jnp.zeros((), jnp.int32)), keep_key, bandit, ROUNDS, no_privacy()
+        lambda key: (start, jnp.zeros((), jnp.int32)), keep_key, bandit, None, ROUNDS, no_privacy()
     )
     learner = laplace_feedback(base, epsilon=1.0, threshold=50.0, null_loss=0.0)
     draws = []
@@ -227,8 +227,10 @@ def test_count_switches_of_a_learner_that_never_and_one_that_always_switches():
     environment = count_switches(environments.bernoulli([0.2, 0.6], regret="pseudo"))
     assert environment.batch is None  # the batches of the inner environment count no switches
     assert environment.horizon is None
-    never = simulate(minibatch(logging(), ROUNDS, ROUNDS), environment, jr.key(0), checkpoints=1)
-    always = simulate(logging(), environment, jr.key(0), checkpoints=1)
+    never = simulate(
+        minibatch(logging(arms=2), ROUNDS, ROUNDS), environment, jr.key(0), checkpoints=1
+    )
+    always = simulate(logging(arms=2), environment, jr.key(0), checkpoints=1)
     assert never.tally.switches == 0
     assert always.tally.switches == ROUNDS - 1
     assert count_switches(environments.switching_cost(16, 2)).horizon == 16
@@ -344,7 +346,7 @@ def test_gaussian_losses_reach_a_learner_clipped():
         least, most = jnp.minimum(state.least, loss), jnp.maximum(state.most, loss)
         return Extremes(least, most, state.total + loss), jnp.zeros((), jnp.int32)
 
-    base = Learner(init, step, bandit, horizon, no_privacy(), lambda state: state)
+    base = Learner(init, step, bandit, Arms(2), horizon, no_privacy(), lambda state: state)
     environment = environments.gaussian([0.2, 0.6], deviation=deviation)
     learner = rescale_losses(base, low, high)
     report = jax.jit(lambda: simulate(learner, environment, jr.key(0)).report)()

@@ -108,6 +108,7 @@ def recorded(learner, environment):
         init=lambda key: (environment.init(key), jnp.zeros((), jnp.int32)),
         step=step,
         regret=lambda state, tally: environment.regret(state[0], tally[0]),
+        action_set=environment.action_set,
         horizon=environment.horizon,
     )
 
@@ -389,7 +390,9 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
             return t + 1, Outcome(revealed(name, loss), ())
 
         zero = jnp.zeros((), jnp.int32)
-        return Environment(lambda key: zero, step, lambda state, tally: jnp.float32(0))
+        return Environment(
+            lambda key: zero, step, lambda state, tally: jnp.float32(0), learner.action_set
+        )
 
     @jax.jit
     @jax.vmap

@@ -142,7 +142,7 @@ def test_regret_is_over_the_certified_bound():
     assert tally.suffered - best - 1e-3 <= regret <= tally.suffered - best + 0.02 * ROUNDS
 
 
-def still(horizon, point):
+def still(horizon, domain, point):
     """A learner that plays one point."""
     action = jnp.asarray(point, jnp.float32)
     nothing = jnp.zeros(())
@@ -150,6 +150,7 @@ def still(horizon, point):
         init=lambda key: (nothing, action),
         step=lambda state, key, seen: (state + seen, action),
         feedback=value,
+        action_set=domain,
         horizon=horizon,
         privacy=no_privacy(),
     )
@@ -165,7 +166,8 @@ def test_a_users_own_function_and_rows():
     environment = environments.convex_losses(BALL, own, "rows", parameters={"a": rows})
     assert environment.horizon == ROUNDS
     point = np.array([0.5, 0.0, 0.0])
-    run = jax.jit(lambda: simulate(still(ROUNDS, point), environment, jr.key(0), checkpoints=3))
+    learner = still(ROUNDS, BALL, point)
+    run = jax.jit(lambda: simulate(learner, environment, jr.key(0), checkpoints=3))
     result = run()
     suffered = np.cumsum(np.cosh(np.asarray(rows) @ point))
     expected = (suffered - np.arange(1, ROUNDS + 1))[19::20]

@@ -17,7 +17,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import devices, learners, programs, store, sweep
-from dpjax.core import Environment, Learner, Outcome, full, no_privacy
+from dpjax.core import Arms, Environment, Learner, Outcome, full, no_privacy
 from dpjax.sweep import _compute, _halved, _put
 from tests.on_devices import SEEDS, plan_of
 from tests.test_conformance import EPSILONS
@@ -150,7 +150,12 @@ def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon
     """Eight rounds whose account some trajectories lose in one round (0: none does)."""
     zero = jnp.zeros((), jnp.int32)
     idle = Learner(
-        lambda key: (zero, zero), lambda state, key, loss: (state, state), full, 8, no_privacy()
+        lambda key: (zero, zero),
+        lambda state, key, loss: (state, state),
+        full,
+        Arms(2),
+        8,
+        no_privacy(),
     )
 
     def game(epsilon):
@@ -164,6 +169,7 @@ def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon
             init=lambda key: (jnp.int32(0), spoiled(epsilon, key)),
             step=step,
             regret=lambda state, tally: tally,
+            action_set=Arms(2),
         )
 
     return game

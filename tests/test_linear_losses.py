@@ -281,7 +281,7 @@ def test_the_leader_suffers_every_round_and_the_regularized_one_does_not(name, k
 def constant(point, horizon):
     """Plays one point."""
     act = lambda *_: ((), jnp.asarray(point, jnp.float32))  # noqa: E731
-    return Learner(act, act, full, horizon, no_privacy())
+    return Learner(act, act, full, domains.simplex(len(point)), horizon, no_privacy())
 
 
 def test_a_users_own_losses_are_replayed_row_by_row():

@@ -22,7 +22,7 @@ def keeping(point=None, feedback=linear):
         del state, key
         return loss, action
 
-    return Learner(lambda key: (jnp.zeros(()), action), step, feedback, 8, no_privacy())
+    return Learner(lambda key: (jnp.zeros(()), action), step, feedback, None, 8, no_privacy())
 
 
 def fed(learner, losses, seed=0):

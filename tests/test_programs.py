@@ -16,6 +16,7 @@ from jax import random as jr
 from dpjax import programs, reads, simulate, store, sweep
 from dpjax.batches import simulate_batches
 from dpjax.core import (
+    Arms,
     Batch,
     BatchLearner,
     Environment,
@@ -36,12 +37,18 @@ def game_of(loss):
     """Two rounds that cost this each, whatever is played."""
     zero = jnp.zeros((), jnp.int32)
     learner = Learner(
-        lambda key: (zero, zero), lambda state, key, loss: (state, state), full, 2, no_privacy()
+        lambda key: (zero, zero),
+        lambda state, key, loss: (state, state),
+        full,
+        Arms(2),
+        2,
+        no_privacy(),
     )
     environment = Environment(
         init=lambda key: (),
         step=lambda state, key, arm: (state, Outcome(jnp.zeros(2), jnp.asarray(loss, jnp.float32))),
         regret=lambda state, tally: tally,
+        action_set=Arms(2),
     )
     return learner, environment
 
@@ -323,7 +330,8 @@ def test_nothing_is_stale_in_batches():
         batch = Batch(jnp.zeros((), jnp.int32), jnp.int32(2))
         learner = BatchLearner(
             init=lambda key: ((), batch), step=lambda state, key, total: (state, batch),
-            feedback=bandit, zero=jnp.float32(0.0), horizon=2, privacy=no_privacy(),
+            feedback=bandit, zero=jnp.float32(0.0), action_set=Arms(2), horizon=2,
+            privacy=no_privacy(),
         )  # fmt: skip
         cost = factor * point
         return learner, game_of(cost)[1]._replace(

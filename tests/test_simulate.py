@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import Environment, Learner, Outcome, environments, learners, simulate
 from dpjax.combinators import count_switches
-from dpjax.core import at, bandit, contextual, full, no_privacy, value
+from dpjax.core import Arms, at, bandit, contextual, full, no_privacy, value
 
 
 def follow_the_loser(horizon):
@@ -20,7 +20,7 @@ def follow_the_loser(horizon):
         return arm, arm
 
     zero = jnp.zeros((), jnp.int32)
-    return Learner(lambda key: (zero, zero), step, bandit, horizon, no_privacy())
+    return Learner(lambda key: (zero, zero), step, bandit, Arms(3), horizon, no_privacy())
 
 
 def test_a_three_round_game_by_hand():
@@ -78,7 +78,7 @@ def recorded_losses(learner, horizon, key):
         return (t + 1, state), outcome._replace(tally=jnp.where(row, outcome.loss[None], 0.0))
 
     init = lambda key: (jnp.zeros((), jnp.int32), inner.init(key))  # noqa: E731
-    spy = Environment(init, step, lambda state, tally: jnp.float32(0))
+    spy = Environment(init, step, lambda state, tally: jnp.float32(0), inner.action_set)
     return simulate(learner, spy, key, checkpoints=1).tally
 
 
@@ -147,10 +147,11 @@ def test_tallies_of_millions_of_rounds_stay_accurate():
         lambda key: (),
         lambda state, key, action: (state, Outcome(jnp.zeros(2), jnp.float32(0.1))),
         lambda state, tally: tally,
+        Arms(2),
     )
     idle = Learner(
-        lambda key: (zero, zero), lambda state, key, loss: (state, state), bandit, horizon,
-        no_privacy(),
+        lambda key: (zero, zero), lambda state, key, loss: (state, state), bandit, Arms(2),
+        horizon, no_privacy(),
     )  # fmt: skip
     play = jax.jit(lambda: simulate(idle, constant, jr.key(0), checkpoints=1).tally)
     exact = horizon * float(np.float32(0.1))
@@ -166,7 +167,7 @@ def test_an_account_has_the_shape_that_it_has_now():
     def step(state, key, arm):
         return state, Outcome(jnp.zeros(3), jnp.zeros(arms))
 
-    environment = Environment(lambda key: (), step, lambda state, tally: jnp.sum(tally))
+    environment = Environment(lambda key: (), step, lambda state, tally: jnp.sum(tally), Arms(3))
     for arms in (2, 3):
         result = simulate(follow_the_loser(2), environment, jr.key(0), checkpoints=1)
         assert result.tally.shape == (arms,)

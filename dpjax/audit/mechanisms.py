@@ -49,6 +49,7 @@ def releases(mechanism, privacy=None) -> Learner:
         init=mechanism.init,
         step=mechanism.step,
         feedback=full,
+        action_set=None,
         horizon=mechanism.horizon,
         privacy=no_privacy() if privacy is None else privacy,
         report=empty_report,

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise
-from dpjax.core import Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome, at
 from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
 
 
@@ -23,6 +23,7 @@ def bernoulli(means, *, regret="realised") -> Environment:
     (0.45, 0.5, ..., 0.5), as reconstructed.
     """
     means = as_means(means)
+    arms = Arms(means.shape[0])
     _check.one_of("realised", "pseudo", regret=regret)
 
     if regret == "realised":
@@ -31,7 +32,7 @@ def bernoulli(means, *, regret="realised") -> Environment:
             loss = draw_losses(key, means)
             return state, Outcome(loss, at(loss, arm) - loss)
 
-        return Environment(init=lambda key: (), step=step, regret=best_fixed_arm)
+        return Environment(init=lambda key: (), step=step, regret=best_fixed_arm, action_set=arms)
 
     def gap(arm):
         return at(means, arm) - jnp.min(means)
@@ -51,5 +52,6 @@ def bernoulli(means, *, regret="realised") -> Environment:
         init=lambda key: (),
         step=lambda state, key, arm: (state, Outcome(BernoulliLosses(key, means), gap(arm))),
         regret=lambda state, tally: tally,
+        action_set=arms,
         batch=batch,
     )

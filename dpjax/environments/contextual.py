@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from scipy.special import betainc, betaincinv, ndtr
 
 from dpjax import _check, noise
-from dpjax.core import Array, Environment, Outcome, at
+from dpjax.core import Array, Environment, Outcome, Policies, at
 
 # Of the best arm of a round, and minus the least of all arms.
 BEST_REWARD = 0.75
@@ -91,7 +91,7 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
             loss = noise.normal(loss_key) - reward
         return state, Outcome((features, loss), BEST_REWARD - at(reward, policy(features)))
 
-    return Environment(init=init, step=step, regret=_total)
+    return Environment(init=init, step=step, regret=_total, action_set=Policies(dim))
 
 
 _REACH = 6.0
@@ -163,7 +163,7 @@ def fixed_actions(actions, parameter) -> Environment:
         gap = at(means, policy(features)) - jnp.min(means)
         return state, Outcome((features, _two_valued(jr.uniform(key), means)), gap)
 
-    return Environment(init=lambda key: (), step=step, regret=_total)
+    return Environment(init=lambda key: (), step=step, regret=_total, action_set=Policies(dim))
 
 
 class TableTally(NamedTuple):
@@ -212,6 +212,7 @@ def contextual_table(features, losses) -> Environment:
         init=lambda key: jnp.zeros((), jnp.int32),
         step=step,
         regret=lambda state, tally: tally.suffered - tally.compared,
+        action_set=Policies(dim),
         horizon=len(losses),
     )
 

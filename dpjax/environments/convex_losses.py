@@ -133,7 +133,11 @@ def convex_losses(
         return tally.suffered - best.lower
 
     return Environment(
-        init=init, step=step, regret=regret, horizon=count if kind == "rows" else None
+        init=init,
+        step=step,
+        regret=regret,
+        action_set=domain,
+        horizon=count if kind == "rows" else None,
     )
 
 

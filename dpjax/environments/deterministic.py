@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome, at
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -32,4 +32,9 @@ def deterministic(arms=4) -> Environment:
         loss = jnp.concatenate([first_three, jnp.ones(arms - 3, jnp.float32)])
         return t + 1, Outcome(loss, at(loss, arm) - loss)
 
-    return Environment(init=lambda key: jnp.ones((), jnp.int32), step=step, regret=best_fixed_arm)
+    return Environment(
+        init=lambda key: jnp.ones((), jnp.int32),
+        step=step,
+        regret=best_fixed_arm,
+        action_set=Arms(arms),
+    )

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax import _check, noise
-from dpjax.core import Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome, at
 
 
 def gaussian(means, *, deviation) -> Environment:
@@ -32,4 +32,9 @@ def gaussian(means, *, deviation) -> Environment:
         loss = means + spread * noise.normal(key, means.shape)
         return state, Outcome(loss, at(means, arm) - jnp.min(means))
 
-    return Environment(init=lambda key: (), step=step, regret=lambda state, tally: tally)
+    return Environment(
+        init=lambda key: (),
+        step=step,
+        regret=lambda state, tally: tally,
+        action_set=Arms(means.shape[0]),
+    )

@@ -109,7 +109,7 @@ def linear_losses(domain, losses, *, loss_set=None, bias=0.2, period=200) -> Env
         del state
         return tally.suffered + support_function(domain, -tally.loss)
 
-    return Environment(init=init, step=step, regret=regret, horizon=horizon)
+    return Environment(init=init, step=step, regret=regret, action_set=domain, horizon=horizon)
 
 
 def _as_rows(losses, loss_set) -> Any:

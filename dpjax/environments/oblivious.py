@@ -7,7 +7,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Environment, Outcome, at
+from dpjax.core import Arms, Array, Environment, Outcome, at
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -43,7 +43,7 @@ def fully_oblivious(arms, *, half_width=0.05) -> Environment:
         loss = _draw_losses(key, arms, half_width)
         return state, Outcome(loss, at(loss, arm) - loss)
 
-    return Environment(init=lambda key: (), step=step, regret=best_fixed_arm)
+    return Environment(init=lambda key: (), step=step, regret=best_fixed_arm, action_set=Arms(arms))
 
 
 class ObliviousState(NamedTuple):
@@ -84,4 +84,4 @@ def oblivious(arms, period=200, *, half_width=0.05) -> Environment:
         )
         return ObliviousState(state.round + 1, loss), Outcome(loss, at(loss, arm) - loss)
 
-    return Environment(init=init, step=step, regret=best_fixed_arm)
+    return Environment(init=init, step=step, regret=best_fixed_arm, action_set=Arms(arms))

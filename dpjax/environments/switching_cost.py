@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import _check, noise
-from dpjax.core import Array, Environment, Outcome, at
+from dpjax.core import Arms, Array, Environment, Outcome, at
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -70,4 +70,6 @@ def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
         new = SwitchingCostState(t + 1, new_walk, state.best, arm)
         return new, Outcome(suffered, at(suffered, arm) - loss)
 
-    return Environment(init=init, step=step, regret=best_fixed_arm, horizon=horizon)
+    return Environment(
+        init=init, step=step, regret=best_fixed_arm, action_set=Arms(arms), horizon=horizon
+    )

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome, at
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -33,6 +33,7 @@ def table(losses) -> Environment:
         init=lambda key: jnp.zeros((), jnp.int32),
         step=step,
         regret=best_fixed_arm,
+        action_set=Arms(losses.shape[1]),
         horizon=losses.shape[0],
     )
 

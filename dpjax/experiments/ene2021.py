@@ -320,6 +320,7 @@ def resting(horizon, domain) -> Learner:
         init=lambda key: (nothing, centre),
         step=lambda state, key, seen: (state, centre),
         feedback=value,
+        action_set=domain,
         horizon=horizon,
         privacy=no_privacy(),
     )

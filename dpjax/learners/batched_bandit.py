@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import minibatch, private_reduction
-from dpjax.core import Array, BatchLearner, Learner, at, bandit, clipped_bandit, no_privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, at, bandit, clipped_bandit, no_privacy
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.tsallis_inf import add, probabilities
 
@@ -67,6 +67,7 @@ def htinf(horizon, arms, deviation) -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=no_privacy(),
         report=lambda state: HtinfReport(state.skipped),

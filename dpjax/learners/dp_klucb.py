@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, divergences, noise, privacy
 from dpjax.arm_sums import check_arms, one_release
-from dpjax.core import Array, Batch, BatchLearner, at, clipped_bandit, smallest
+from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
 
 
 class DpKlucbState(NamedTuple):
@@ -130,6 +130,7 @@ def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
         init=init,
         step=step,
         feedback=clipped_bandit,
+        action_set=Arms(arms),
         zero=jnp.zeros((), jnp.float32),
         horizon=horizon,
         privacy=one_release(epsilon),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, domains, mechanisms
 from dpjax.arm_sums import check_arms
-from dpjax.core import Array, Learner, bandit, smallest
+from dpjax.core import Arms, Array, Learner, bandit, smallest
 from dpjax.prefix_sums import prefix_sums
 
 
@@ -93,6 +93,7 @@ def dp_ucb(horizon, arms, *, epsilon, failure=0.1, split="parallel") -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
         report=lambda state: sums.report(state.sums),

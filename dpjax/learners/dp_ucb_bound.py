@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
 from dpjax.arm_sums import ClippedReport, check_arms, clip_loss, one_release
-from dpjax.core import Array, Learner, at, bandit, smallest
+from dpjax.core import Arms, Array, Learner, at, bandit, smallest
 
 
 class DpUcbBoundState(NamedTuple):
@@ -98,6 +98,7 @@ def dp_ucb_bound(horizon, arms, *, epsilon) -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=one_release(epsilon, "Laplace mechanism on the encoded stream of each arm"),
         report=lambda state: ClippedReport(state.clipped),

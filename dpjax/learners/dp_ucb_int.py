@@ -16,7 +16,7 @@ from dpjax.arm_sums import (
     no_losses,
     record,
 )
-from dpjax.core import Array, Learner, Privacy, at, bandit, smallest
+from dpjax.core import Arms, Array, Learner, Privacy, at, bandit, smallest
 
 
 class DpUcbIntState(NamedTuple):
@@ -138,6 +138,7 @@ def dp_ucb_int(
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
         report=lambda state: ClippedReport(state.clipped),

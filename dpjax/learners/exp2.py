@@ -10,7 +10,8 @@ import numpy as np
 
 from dpjax import _check, designs, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, at, bandit, linear, no_privacy
+from dpjax.core import Arms, Array, Learner, at, bandit, linear, no_privacy
+from dpjax.domains import Domain, from_minimizer
 
 
 class Actions(NamedTuple):
@@ -26,6 +27,7 @@ class Actions(NamedTuple):
     scores: Callable  # (p (K,), index) -> <a_j, P^+ a_index> for all j, (K,), P = E_p[a a']
     play: Callable  # index -> the action as the environment takes it
     feedback: Callable
+    action_set: Any  # Arms, or the Domain that the vectors span as its corners
 
 
 class Exp2State(NamedTuple):
@@ -46,7 +48,7 @@ def arms_as_actions(arms) -> Actions:
         return jnp.where(jnp.arange(arms) == arm, 1.0 / at(p, arm), 0.0)
 
     uniform = np.full(arms, 1.0 / arms)
-    return Actions(arms, arms, uniform, float(arms), scores, lambda arm: arm, bandit)
+    return Actions(arms, arms, uniform, float(arms), scores, lambda arm: arm, bandit, Arms(arms))
 
 
 def vectors_as_actions(vectors) -> Actions:
@@ -61,8 +63,22 @@ def vectors_as_actions(vectors) -> Actions:
         spread = jnp.sum(p[:, None, None] * white[:, :, None] * white[:, None, :], axis=0)
         return jnp.sum(white * jnp.linalg.solve(spread, at(white, index))[None], axis=1)
 
-    return Actions(
-        count, rank, exploration, spread, scores, lambda index: at(points, index), linear
+    def play(index):
+        return at(points, index)
+
+    return Actions(count, rank, exploration, spread, scores, play, linear, hull(vectors))
+
+
+def hull(vectors) -> Domain:
+    """The convex hull of vectors (K, d)."""
+    centre, points = np.mean(vectors, axis=0), jnp.asarray(vectors, jnp.float32)
+    radius = float(np.max(np.linalg.norm(vectors - centre, axis=1)))
+    return from_minimizer(
+        vectors.shape[1],
+        lambda g: points[jnp.argmin(points @ g)],
+        centre=centre,
+        radius=max(radius, 1e-30),
+        diameter=max(2.0 * radius, 1e-30),
     )
 
 
@@ -155,6 +171,7 @@ def exponential_weights(horizon, actions, rates, centre) -> Learner:
         init=init,
         step=step,
         feedback=actions.feedback,
+        action_set=actions.action_set,
         horizon=horizon,
         privacy=no_privacy(),
         report=lambda state: Exp2Report(state.violations, jnp.asarray(capped, jnp.int32)),

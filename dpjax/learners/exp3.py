@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, at, bandit
+from dpjax.core import Arms, Array, Learner, Privacy, at, bandit
 
 
 class Exp3State(NamedTuple):
@@ -166,6 +166,7 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
         report=lambda state: Exp3Report(state.clipped),

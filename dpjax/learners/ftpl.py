@@ -133,6 +133,7 @@ def ftpl(
         init=init,
         step=step,
         feedback=full,
+        action_set=domain,
         horizon=horizon,
         privacy=sums.privacy,
         report=lambda state: sums.report(state.sums),

@@ -109,6 +109,7 @@ def ftrl(
         init=lambda key: act(*sums.init(key)),
         step=lambda state, key, loss: act(*sums.step(state.sums, key, loss)),
         feedback=full,
+        action_set=domain,
         horizon=horizon,
         privacy=sums.privacy,
         report=lambda state: sums.report(state.sums),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, add_losses, full
+from dpjax.core import Arms, Array, Learner, Privacy, add_losses, full
 
 
 class HedgeState(NamedTuple):
@@ -128,6 +128,7 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
         init=init,
         step=step,
         feedback=full,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
         report=lambda state: HedgeReport(state.clipped),

@@ -17,7 +17,7 @@ from dpjax.arm_sums import (
     record,
     totals,
 )
-from dpjax.core import Array, Learner, at, bandit, smallest
+from dpjax.core import Arms, Array, Learner, at, bandit, smallest
 
 
 class LazyState(NamedTuple):
@@ -134,6 +134,7 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=one_release(epsilon),
         report=lambda state: ClippedReport(state.clipped),

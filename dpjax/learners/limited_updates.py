@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Batch, BatchLearner, Privacy, full
+from dpjax.core import Arms, Batch, BatchLearner, Privacy, full
 
 
 def clipped_full(loss, action):
@@ -84,6 +84,7 @@ def limited_updates(horizon, arms, *, epsilon) -> BatchLearner:
         init=init,
         step=step,
         feedback=clipped_full,
+        action_set=Arms(arms),
         zero=zero,
         horizon=horizon,
         privacy=declared,

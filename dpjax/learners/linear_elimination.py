@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, designs, noise, privacy
 from dpjax.arm_sums import one_release
-from dpjax.core import Array, Batch, BatchLearner, at, clipped_bandit, smallest
+from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
 
 
 class LinearEliminationState(NamedTuple):
@@ -248,6 +248,7 @@ def linear_elimination(
         init=init,
         step=step,
         feedback=clipped_bandit,
+        action_set=Arms(arms),
         zero=jnp.zeros((), jnp.float32),
         horizon=horizon,
         privacy=declared,

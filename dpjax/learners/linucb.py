@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, ellipsoids, mechanisms
-from dpjax.core import Array, Learner, contextual
+from dpjax.core import Array, Learner, Policies, contextual
 from dpjax.gram_sums import gram_sums
 
 
@@ -165,6 +165,7 @@ def linucb(
         init=init,
         step=step,
         feedback=contextual,
+        action_set=Policies(dim),
         horizon=horizon,
         privacy=sums.privacy,
         report=lambda state: LinucbReport(state.sums.clipped, state.indefinite),

@@ -62,4 +62,11 @@ def one_point_gradient(horizon, domain, *, lipschitz=None, loss_range="signed") 
         move = rounded(rounded(nu * seen) * space.lift(state.direction))
         return play(inner.project(state.base - move), key)
 
-    return Learner(init=init, step=step, feedback=value, horizon=horizon, privacy=no_privacy())
+    return Learner(
+        init=init,
+        step=step,
+        feedback=value,
+        action_set=domain,
+        horizon=horizon,
+        privacy=no_privacy(),
+    )

@@ -99,6 +99,7 @@ def online_gradient(
         init=init,
         step=step,
         feedback=full,
+        action_set=domain,
         horizon=horizon,
         privacy=sums.privacy,
         report=lambda state: sums.report(state.sums),

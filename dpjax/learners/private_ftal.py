@@ -102,6 +102,7 @@ def private_ftal(
         init=init,
         step=step,
         feedback=full,
+        action_set=domain,
         horizon=horizon,
         privacy=sums.privacy,
         report=lambda state: sums.report(state.sums),

@@ -117,6 +117,7 @@ def private_giga(
         init=init,
         step=step,
         feedback=full,
+        action_set=domain,
         horizon=horizon,
         privacy=declared,
         report=lambda state: PrefixSumsReport(state.clipped),

@@ -103,6 +103,7 @@ def private_one_point(
         init=init,
         step=step,
         feedback=value,
+        action_set=domain,
         horizon=horizon,
         privacy=calibrated.privacy,
         report=lambda state: PrefixSumsReport(state.clipped),

@@ -274,6 +274,7 @@ def projection_free(
         init=init,
         step=step,
         feedback=value,
+        action_set=domain,
         horizon=horizon,
         privacy=calibrated.privacy,
         report=report,

@@ -68,6 +68,7 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
         init=init,
         step=step,
         feedback=linear,
+        action_set=domain,
         horizon=horizon,
         privacy=no_privacy(),
         report=lambda state: ScribleReport(state.violations),

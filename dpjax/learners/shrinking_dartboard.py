@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, add_losses, at, full
+from dpjax.core import Arms, Array, Learner, Privacy, add_losses, at, full
 
 
 class ShrinkingDartboardState(NamedTuple):
@@ -275,6 +275,7 @@ def shrinking_dartboard(horizon, arms, *, epsilon, delta=None, calibration="deri
         init=init,
         step=step,
         feedback=full,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
         report=report,

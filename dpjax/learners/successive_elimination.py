@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.arm_sums import check_arms, one_release
-from dpjax.core import Array, Batch, BatchLearner, clipped_bandit, smallest
+from dpjax.core import Arms, Array, Batch, BatchLearner, clipped_bandit, smallest
 
 
 class SuccessiveEliminationState(NamedTuple):
@@ -148,6 +148,7 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
         init=init,
         step=step,
         feedback=clipped_bandit,
+        action_set=Arms(arms),
         zero=jnp.zeros((), jnp.float32),
         horizon=horizon,
         privacy=one_release(epsilon),

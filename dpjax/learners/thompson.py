@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax.arm_sums import ClippedReport, check_arms, clip_loss, posterior_draws
-from dpjax.core import Array, Learner, bandit, no_privacy
+from dpjax.core import Arms, Array, Learner, bandit, no_privacy
 
 
 class ThompsonState(NamedTuple):
@@ -62,6 +62,7 @@ def thompson(horizon, arms) -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=no_privacy(),
         report=lambda state: ClippedReport(state.clipped),

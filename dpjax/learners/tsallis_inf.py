@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import _check, noise
-from dpjax.core import Array, Learner, at, bandit, no_privacy
+from dpjax.core import Arms, Array, Learner, at, bandit, no_privacy
 
 # Of thousands of estimates (equal, far apart, in two groups) the worst sum after 6 steps is off by
 # 1e-15 at K = 100, by 7e-13 at K = 10^4.
@@ -90,6 +90,7 @@ def tsallis_inf(horizon, arms) -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=no_privacy(),
         report=lambda state: TsallisInfReport(state.clipped),

@@ -14,7 +14,7 @@ from dpjax.arm_sums import (
     no_losses,
     record,
 )
-from dpjax.core import Array, Learner, bandit, no_privacy, smallest
+from dpjax.core import Arms, Array, Learner, bandit, no_privacy, smallest
 
 
 class UcbState(NamedTuple):
@@ -98,6 +98,7 @@ def _optimism(horizon, arms, bound) -> Learner:
         init=init,
         step=step,
         feedback=bandit,
+        action_set=Arms(arms),
         horizon=horizon,
         privacy=no_privacy(),
         report=lambda state: ClippedReport(state.clipped),

@@ -159,7 +159,7 @@ def one_round():
         return loss, jnp.zeros((), jnp.int32)
 
     base = Learner(
-        lambda key: (jnp.zeros(()), jnp.zeros((), jnp.int32)), keep, bandit, 1, no_privacy()
+        lambda key: (jnp.zeros(()), jnp.zeros((), jnp.int32)), keep, bandit, None, 1, no_privacy()
     )
 
     def play(key, epsilon, loss):

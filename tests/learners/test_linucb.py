@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import ellipsoids, environments, learners, mechanisms, simulate, sweep
-from dpjax.core import Environment, Outcome
+from dpjax.core import Environment, Outcome, Policies
 from dpjax.gram_sums import gram_sums
 
 DELTA = 0.1
@@ -207,7 +207,7 @@ def two_contexts():
         arm = policy(features)
         return state, Outcome((features, losses), 0.5 * (1.0 + losses[arm]))
 
-    return Environment(lambda key: (), step, lambda state, tally: tally)
+    return Environment(lambda key: (), step, lambda state, tally: tally, Policies(4))
 
 
 def answer_by_randomized_response(learner, epsilon):
@@ -333,7 +333,9 @@ def test_a_missing_delta_is_named():
 
 
 def test_features_of_another_dimension_are_refused():
+    """By the policy itself, too, where no environment has said its dimension."""
+    _, policy = private(3).init(jr.key(0))
     with pytest.raises(
         ValueError, match=r"features must have shape \(K, 3\) for dim = 3.*\(9, 4\)"
     ):
-        simulate(private(3), environments.gap_arms(4, arms=9), jr.key(0))
+        policy(jnp.zeros((9, 4)))

@@ -125,7 +125,7 @@ def test_it_is_an_instance_of_noisy_oco(name):
     given = vectors(domain)
     plays, _, _ = jax.jit(lambda: play(learner, given, key))()
     tree = mechanisms.tree(batches - 1, (n,), scale=asked[-1])
-    whole = noisy_oco(batches, *oracles(domain, key, tree, zeta, eta, BATCH), rate=eta)
+    whole = noisy_oco(batches, domain, *oracles(domain, key, tree, zeta, eta, BATCH), rate=eta)
 
     @jax.jit
     def points():

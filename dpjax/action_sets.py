@@ -1,0 +1,76 @@
+"""Whether a learner plays what its environment has: checked before every game."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core import Arms, Policies
+from dpjax.domains import Domain, support_function
+
+# In so many directions, and their opposites, the reach of two convex sets is compared.
+_DIRECTIONS = 8
+
+
+def check_fit(learner, environment) -> None:
+    """Refuses a learner that plays what the environment does not have.
+
+    Points may come from a part of the environment's domain: regret is against the best point of
+    the whole.
+
+    Raises:
+      ValueError: the action sets differ; the sentence names both.
+      TypeError: one of the two does not say what is played.
+    """
+    sides = {"learner": learner.action_set, "environment": environment.action_set}
+    for side, actions in sides.items():
+        if not isinstance(actions, Arms | Policies | Domain):
+            raise TypeError(
+                f"{side}: action_set must be Arms, Policies or a Domain, got {actions!r}"
+            )
+    played, present = sides.values()
+    if fits(played, present):
+        return
+    if isinstance(played, Domain) and isinstance(present, Domain) and played.dim == present.dim:
+        raise ValueError("learner: its domain reaches beyond the environment's domain")
+    raise ValueError(
+        f"learner: plays {_words(played)}; environment: has {_words(present)}"
+        + _way_out(played, present)
+    )
+
+
+def fits(played, present) -> bool:
+    """Whether every action of the first set is one of the second.
+
+    Of two domains the support functions are compared in a few fixed directions.
+    """
+    if not (isinstance(played, Domain) and isinstance(present, Domain)):
+        return type(played) is type(present) and played == present
+    return played is present or (played.dim == present.dim and _within(played, present))
+
+
+def _within(inner, outer) -> bool:
+    drawn = np.random.default_rng(0).normal(size=(_DIRECTIONS, inner.dim))
+    unit = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    with jax.ensure_compile_time_eval():  # a game is traced, its sets are not
+        directions = jnp.asarray(np.concatenate([unit, -unit]), jnp.float32)
+        reach = [
+            np.asarray(jax.vmap(lambda g, domain=domain: support_function(domain, g))(directions))
+            for domain in (inner, outer)
+        ]
+    return bool((reach[0] <= reach[1] + 1e-4 * outer.diameter).all())
+
+
+def _words(actions) -> str:
+    if isinstance(actions, Arms):
+        return f"{actions.count} arms"
+    of = "points" if isinstance(actions, Domain) else "policies over features"
+    return f"{of} in R^{actions.dim}"
+
+
+def _way_out(played, present) -> str:
+    """How a learner of points meets arms, or the other way round; empty where there is no way."""
+    if isinstance(played, Domain) and present == Arms(played.dim):
+        return " (combinators.sample_arms draws an arm from a point of the simplex)"
+    if isinstance(present, Domain) and played == Arms(present.dim):
+        return " (combinators.arms_as_points plays arms as the corners of the simplex)"
+    return ""

@@ -1,0 +1,181 @@
+"""A learner and an environment that do not play the same are refused, in one sentence."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import combinators, domains, environments, learners, simulate, simulate_batches, sweep
+from dpjax.action_sets import fits
+from dpjax.core import Arms, Policies
+from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make
+
+BALL = domains.ball(ARMS)
+
+
+def refused(learner, environment, message):
+    """By round, by batches and in a sweep."""
+    with pytest.raises(ValueError, match=message):
+        simulate(learner, environment, jr.key(0))
+    with pytest.raises(ValueError, match=message):
+        sweep(lambda _: (learner, environment), np.ones(1), 2, jr.key(0), progress=False)
+
+
+MISFITS = {
+    "4 arms against 3": (
+        lambda: learners.exp3(32, 4),
+        lambda: environments.bernoulli([0.1, 0.5, 0.9]),
+        "learner: plays 4 arms; environment: has 3 arms",
+    ),
+    "points against arms": (
+        lambda: learners.ftrl(32, domains.ball(3), epsilon=1.0),
+        lambda: environments.bernoulli([0.1, 0.5, 0.9]),
+        "learner: plays points in R\\^3; environment: has 3 arms",
+    ),
+    "arms against points": (
+        lambda: learners.exp3(32, 3),
+        lambda: environments.linear_losses(domains.simplex(3), "iid"),
+        "plays 3 arms; environment: has points in R\\^3 .combinators.arms_as_points",
+    ),
+    "two arms": (
+        lambda: learners.exp3(32, 2),
+        lambda: environments.deterministic(4),
+        "plays 2 arms; environment: has 4 arms",
+    ),
+    "a table of 5 columns": (
+        lambda: learners.hedge(32, 4, epsilon=1.0),
+        lambda: environments.table(np.zeros((32, 5))),
+        "plays 4 arms; environment: has 5 arms",
+    ),
+    "horizon and arms swapped": (
+        lambda: learners.exp3(4, 32),
+        lambda: environments.bernoulli(np.full(4, 0.5)),
+        "plays 32 arms; environment: has 4 arms",
+    ),
+    "another dimension": (
+        lambda: learners.ftrl(32, domains.ball(4), epsilon=1.0),
+        lambda: environments.linear_losses(domains.ball(3), "iid"),
+        "plays points in R\\^4; environment: has points in R\\^3",
+    ),
+    "a larger domain": (
+        lambda: learners.ftrl(32, domains.ball(3, 2.0), epsilon=1.0),
+        lambda: environments.linear_losses(domains.ball(3), "iid"),
+        "learner: its domain reaches beyond the environment's domain",
+    ),
+    "vectors beyond the domain": (
+        lambda: learners.exp2(32, np.array([[1.0, 1.0], [0.0, 0.5]]), epsilon=1.0),
+        lambda: environments.linear_losses(domains.ball(2), "iid"),
+        "learner: its domain reaches beyond the environment's domain",
+    ),
+    "policies of another dimension": (
+        lambda: learners.linucb(32, 3, epsilon=1.0, delta=0.1),
+        lambda: environments.gap_arms(4),
+        "plays policies over features in R\\^3; environment: has policies over features in R\\^4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_pairs_that_do_not_fit_are_refused(name):
+    learner, environment, message = MISFITS[name]
+    refused(learner(), environment(), message)
+
+
+def test_six_arms_against_three_by_batches():
+    learner = learners.successive_elimination(1000, 6, epsilon=1.0)
+    environment = environments.bernoulli([0.1, 0.5, 0.9], regret="pseudo")
+    with pytest.raises(ValueError, match="plays 6 arms; environment: has 3 arms"):
+        simulate_batches(learner, environment, jr.key(0))
+
+
+def test_what_says_nothing_of_its_actions_is_refused():
+    learner = learners.exp3(32, 3)
+    environment = environments.bernoulli([0.1, 0.5, 0.9])
+    for pair, side in (
+        ((learner._replace(action_set=None), environment), "learner"),
+        ((learner, environment._replace(action_set=3)), "environment"),
+    ):
+        with pytest.raises(TypeError, match=f"{side}: action_set must be Arms, Policies or a Dom"):
+            simulate(*pair, jr.key(0))
+
+
+def test_one_domain_within_another():
+    """By support functions: also where two domains are made apart."""
+    assert fits(domains.ball(3), domains.ball(3))
+    assert fits(domains.ball(3), domains.cube(3))
+    assert not fits(domains.cube(3), domains.ball(3))
+    assert fits(domains.simplex(3), domains.ball(3))
+    assert fits(domains.lp_ball(3, 1.5), domains.ball(3))
+    assert not fits(domains.ball(3), domains.lp_ball(3, 1.5))
+    assert not fits(domains.ball(3, 1.001), domains.ball(3))
+    assert not fits(domains.simplex(3), domains.simplex(4))
+    assert not fits(Arms(3), domains.simplex(3))
+    assert not fits(Arms(3), Policies(3))
+    # Within a traced game as well.
+    assert jax.jit(lambda x: jnp.where(fits(domains.ball(3), domains.cube(3)), x, 0))(1)
+
+
+def test_combinators_between_arms_and_points():
+    simplex = domains.simplex(3)
+    sampled = combinators.sample_arms(learners.ftrl(8, simplex, epsilon=1.0))
+    assert sampled.action_set == Arms(3)
+    by_arms = combinators.arms_as_points(environments.linear_losses(simplex, "iid"), 3)
+    assert by_arms.action_set == Arms(3)
+    with pytest.raises(ValueError, match="learner must play points of a simplex"):
+        combinators.sample_arms(learners.ftrl(8, BALL, epsilon=1.0))
+    with pytest.raises(ValueError, match="learner must play points of a simplex"):
+        combinators.sample_arms(learners.exp3(8, 3))
+    with pytest.raises(ValueError, match="environment must have a domain that holds the simplex"):
+        combinators.arms_as_points(environments.linear_losses(simplex, "iid"), 4)
+    with pytest.raises(ValueError, match="environment must have a domain that holds the simplex"):
+        combinators.arms_as_points(environments.bernoulli([0.1, 0.5, 0.9]), 3)
+
+
+# What every environment of the package is called with here; all arms, dimensions and rows fit.
+ENVIRONMENTS = {
+    "bernoulli": lambda domain: environments.bernoulli(np.full(ARMS, 0.5)),
+    "bernoulli, pseudo": lambda domain: environments.bernoulli(np.full(ARMS, 0.5), regret="pseudo"),
+    "contextual_table": lambda domain: environments.contextual_table(
+        np.broadcast_to(np.eye(ARMS), (8, ARMS, ARMS)), np.zeros((8, ARMS))
+    ),
+    "convex_losses": lambda domain: environments.convex_losses(
+        domain, lambda p, x: jnp.sum(p * x) ** 2, parameters=np.eye(ARMS, dtype=np.float32)
+    ),
+    "deterministic": lambda domain: environments.deterministic(ARMS),
+    "fixed_actions": lambda domain: environments.fixed_actions(np.eye(ARMS), np.zeros(ARMS)),
+    "fully_oblivious": lambda domain: environments.fully_oblivious(ARMS),
+    "gap_arms": lambda domain: environments.gap_arms(ARMS),
+    "gaussian": lambda domain: environments.gaussian(np.full(ARMS, 0.5), deviation=0.1),
+    "linear_losses": lambda domain: environments.linear_losses(domain, "iid"),
+    "memory": lambda domain: environments.memory(np.full(ARMS, 0.5), rounds=1),
+    "oblivious": lambda domain: environments.oblivious(ARMS),
+    "switching_cost": lambda domain: environments.switching_cost(8, ARMS),
+    "table": lambda domain: environments.table(np.zeros((8, ARMS))),
+}
+
+
+def test_every_environment_is_here():
+    assert {name.split(",")[0] for name in ENVIRONMENTS} == set(environments.__all__)
+
+
+@every_learner
+def test_every_pair_plays_or_is_refused_in_one_sentence(name):
+    """Every environment of the package: none fails within JAX, and none fits by accident."""
+    learner = make(name, 8)
+    kinds = set()
+    for environment in (make_one(ARGUMENTS["domain"]) for make_one in ENVIRONMENTS.values()):
+        kind = type(learner.action_set), type(environment.action_set)
+        if kind[0] is not kind[1]:
+            with pytest.raises(ValueError, match="learner: plays .*; environment: has "):
+                simulate(learner, environment, jr.key(0))
+            continue
+        kinds.add(kind)
+        play = lambda key, environment=environment: simulate(learner, environment, key)  # noqa: E731
+        try:
+            regret = jax.eval_shape(play, jr.key(0)).regret
+        except TypeError as error:
+            assert str(error).endswith("but this environment's losses are functions")
+        else:
+            assert regret.shape == (8,)
+    assert len(kinds) == 1
