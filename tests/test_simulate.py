@@ -158,3 +158,16 @@ def test_tallies_of_millions_of_rounds_stay_accurate():
     naive = float(np.cumsum(np.full(horizon, 0.1, np.float32))[-1])
     assert abs(float(play()) - exact) < 1e-4 * exact
     assert abs(naive - exact) > 1e-2 * exact
+
+
+def test_an_account_has_the_shape_that_it_has_now():
+    """JAX keeps shapes under a function, also when a variable that it reads has changed."""
+    arms = 2
+
+    def step(state, key, arm):
+        return state, Outcome(jnp.zeros(3), jnp.zeros(arms))
+
+    environment = Environment(lambda key: (), step, lambda state, tally: jnp.sum(tally), Arms(3))
+    for arms in (2, 3):
+        result = simulate(follow_the_loser(2), environment, jr.key(0), checkpoints=1)
+        assert result.tally.shape == (arms,)
