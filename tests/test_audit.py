@@ -13,7 +13,6 @@ from scipy import stats
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.core import (
-    Arms,
     Batch,
     BatchLearner,
     Learner,
