@@ -59,8 +59,8 @@ ALLOWED = {
     },
     "interpret": {"core", "noise"},
     "audit": ALL - {"learners", "environments", "experiments", "cli", "plot"},
-    "experiments": ALL,
-    "cli": ALL,
+    "experiments": ALL | {"__version__"},
+    "cli": ALL | {"__version__"},
     "__init__": ALL,
     "__main__": {"cli"},
 }

@@ -215,7 +215,7 @@ def comparison_figure(runs):
     for panel, gap in zip(axes, gaps, strict=False):
         for run in runs:
             if run.gap == gap and run.name in COLORS:
-                band = statistics.mean_band(run.regret)
+                band = statistics.mean_band(run.regret, axis=0)
                 style = {"color": COLORS[run.name], "label": run.name}
                 panel.plot(run.rounds, band.mean, **style)
                 low = np.maximum(band.low, band.mean / 3.0)
