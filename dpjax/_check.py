@@ -4,6 +4,7 @@ Values that are being traced cannot be looked at and pass; :func:`dpjax.sweep` t
 calls a game once per point with plain numbers before it traces it.
 """
 
+import difflib
 import operator
 import os
 import traceback
@@ -90,6 +91,13 @@ def one_of(*options: str, **values) -> None:
     for name, value in values.items():
         if value not in options:
             raise ValueError(f"{name} must be one of {', '.join(options)}; got {value!r}")
+
+
+def nearest(word: str, known) -> str:
+    """The one of the known words that is meant perhaps, as " (did you mean ...?)"; or nothing."""
+    plain = {name.lower().replace("-", "_"): name for name in known}
+    found = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
+    return f" (did you mean {plain[found[0]]}?)" if found else ""
 
 
 def key(**values) -> None:

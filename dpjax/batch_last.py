@@ -10,6 +10,7 @@ Two things differ from ``vmap`` besides the layout, and neither changes a number
 depend on the batch carries no batch axis, through loops too: round counters and shared losses are
 computed once. And the keys of threefry2x32, JAX's default, travel as two separate arrays of words,
 drawn from by the function of jax.random, written out so that it joins what uses it in one kernel.
+The layout itself may: of short rows compilers contract some products and sums, and not others.
 """
 
 from dataclasses import dataclass

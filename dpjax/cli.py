@@ -8,8 +8,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dpjax import environments, experiments, learners, mechanisms, store
+from dpjax import __version__, _check, environments, experiments, learners, mechanisms, store
 from dpjax.experiments import audits, losses
+from dpjax.experiments.output import refuse_to_overwrite
 from dpjax.experiments.sweeps import kept_in, on_devices
 
 
@@ -33,11 +34,18 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help shows the usage)\n")
 
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(action.choices)
+            meant = _check.nearest(value, action.choices)
+            raise argparse.ArgumentError(action, f"there is no {value!r}{meant}; known are {known}")
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="dpjax", description="Simulates differentially private online learning and bandits."
     )
+    parser.add_argument("--version", action="version", version=f"dpjax {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     listing = commands.add_parser("list", help="learners, environments and papers")
@@ -57,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seeds", type=int, default=100, metavar="N", help="default 100")
     run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
     run.add_argument("--seed", type=int, default=0, help="of the random key (default 0)")
-    run.add_argument("--out", default="results/run", metavar="DIR", help="default results/run")
+    _add_output(run, "results/run")
     _add_scale(run, "a folder or URL for a Zarr store that keeps results chunk by chunk")
 
     reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
@@ -65,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     papers = [name.replace("_", "-") for name in experiments.__all__]
     reproduce.add_argument("paper", choices=papers)
     reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
-    reproduce.add_argument("--out", metavar="DIR", help="default results/PAPER")
+    _add_output(reproduce, "results/PAPER")
     _add_scale(
         reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
     )
@@ -79,10 +87,15 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=int, default=audits.RUNS, metavar="N",
         help=f"counted runs of each sequence (default {audits.RUNS})",
     )  # fmt: skip
-    audit.add_argument(
-        "--out", default="results/audit", metavar="DIR", help="default results/audit"
-    )
+    _add_output(audit, "results/audit")
     return parser
+
+
+def _add_output(command, default) -> None:
+    command.add_argument("--out", metavar="DIR", help=f"default {default}")
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace the results of an earlier run in DIR"
+    )
 
 
 def _add_scale(command, stored) -> None:
@@ -91,6 +104,14 @@ def _add_scale(command, stored) -> None:
     command.add_argument(
         "--devices", type=int, metavar="N", help="share the work among N devices (or CPU cores)"
     )
+
+
+def _output(options, default) -> str:
+    """The folder for results; ValueError where it has some that nobody asked to replace."""
+    out = options.out or default
+    if not options.overwrite:
+        refuse_to_overwrite(out)
+    return out
 
 
 def _prepare(options) -> Mesh | None:
@@ -145,11 +166,12 @@ def _list(options) -> None:
 
 
 def _run(options) -> None:
+    out = _output(options, "results/run")
     with on_devices(_prepare(options)):
         text = losses.run(
             options.losses,
             options.learner,
-            options.out,
+            out,
             epsilons=options.epsilon,
             seeds=options.seeds,
             horizon=options.horizon,
@@ -157,21 +179,22 @@ def _run(options) -> None:
             store=options.store,
         )
     print(text)
-    print(f"\nWritten to {options.out}.")
+    print(f"\nWritten to {out}.")
 
 
 def _audit(options) -> None:
     if bool(options.learner) == options.all:
         raise ValueError("audit: name learners, or say --all")
+    out = _output(options, "results/audit")
     names = None if options.all else options.learner
-    print(audits.run(names, options.out, epsilon=options.epsilon, runs=options.runs))
-    print(f"\nWritten to {options.out}.")
+    print(audits.run(names, out, epsilon=options.epsilon, runs=options.runs))
+    print(f"\nWritten to {out}.")
 
 
 def _reproduce(options) -> None:
+    out = _output(options, f"results/{options.paper}")
     mesh = _prepare(options)
     paper = getattr(experiments, options.paper.replace("-", "_"))
-    out = options.out or f"results/{options.paper}"
     sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
     with kept_in(options.store), on_devices(mesh):
         print(paper.reproduce(out, **sizes))

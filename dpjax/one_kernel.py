@@ -37,6 +37,9 @@ _APART = {
 # kernel: few enough that their state stays in the innermost caches, enough to fill the vectors. In
 # many: enough to hide what it costs to start one.
 _TRIALS, _TRIALS_OF_MANY = 128, 1024
+# Trials at least. LLVM takes loops over fewer apart and then contracts the products and sums of
+# some of them only, so that last bits of a trial would depend on how many play beside it.
+_FEWEST = 8
 
 
 def in_pieces(function, batched, length):
@@ -72,6 +75,28 @@ def in_pieces(function, batched, length):
     return in_turn
 
 
+def _of_enough(function, batched):
+    """``function`` of at least ``_FEWEST`` trials, the last one repeated where there are fewer."""
+
+    def filled(*arguments):
+        flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
+        size = jax.tree.leaves(flagged)[0].shape[-1]
+        missing = _FEWEST - size
+        if missing <= 0:
+            return function(*arguments)
+
+        def fill(leaf):
+            last = jnp.broadcast_to(leaf[..., -1:], (*leaf.shape[:-1], missing))
+            return jnp.concatenate([leaf, last], axis=-1)
+
+        own = [
+            jax.tree.map(fill, x) if flag else x for x, flag in zip(arguments, batched, strict=True)
+        ]
+        return jax.tree.map(lambda leaf: leaf[..., :size], function(*own))
+
+    return filled
+
+
 def compile_for_cpu(function, arguments, batched, *, spread=None):
     """The compiled program of a function for CPU: one kernel, where it can be that.
 
@@ -83,6 +108,8 @@ def compile_for_cpu(function, arguments, batched, *, spread=None):
       spread: makes the program of the function, as ``jax.shard_map`` does; by default they are the
         same.
     """
+
+    function = _of_enough(function, batched)
 
     def compiled(function, options):
         program = spread(function) if spread else function

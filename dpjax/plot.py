@@ -1,5 +1,6 @@
 """Figures. The only module that imports matplotlib; nothing here touches global state."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +85,9 @@ def regret_figure(curves, title, *, ylabel="regret") -> Figure:
 
 
 def save(figure, folder, name) -> None:
-    """Writes folder/name.png and folder/name.pdf."""
+    """Writes folder/name.png and folder/name.pdf, into a folder that is made if it is missing."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{name}.png", dpi=150)
     # Without a date the same figure is the same file.
     figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})

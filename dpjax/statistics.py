@@ -1,4 +1,8 @@
-"""Estimators over trials, in NumPy on the host. The trials are the first axis: (n, ...)."""
+"""Estimators over trials, in NumPy on the host.
+
+Of an array with several axes ``axis`` says which one the trials are, for no shape tells: 1 of the
+regret of a sweep, (points, seeds, rounds), and of its last rounds, ``regret[..., -1]``.
+"""
 
 from typing import NamedTuple
 
@@ -21,35 +25,63 @@ class Spread(NamedTuple):
     above: np.ndarray
 
 
-def median_of_means(trials, groups) -> np.ndarray:
+def _first(axis, **arrays):
+    """Arrays in float64 with their trials first.
+
+    Raises:
+      ValueError: there are no trials, ``axis`` is none of theirs, or is not given and needed.
+    """
+    found = []
+    for name, array in arrays.items():
+        array = np.asarray(array, np.float64)
+        if array.ndim == 0 or array.size == 0:
+            raise ValueError(f"{name} must be an array of trials, got the shape {array.shape}")
+        if axis is None and array.ndim > 1:
+            raise ValueError(
+                f"axis must be given, for {name} has {array.ndim} of them, {array.shape}: the one "
+                "of the trials, as axis=1 of the regret of a sweep, (points, seeds, rounds)"
+            )
+        if not -array.ndim <= (axis or 0) < array.ndim:
+            raise ValueError(f"axis: {name} has the shape {array.shape}, and no axis {axis}")
+        found.append(np.moveaxis(array, axis or 0, 0))
+    return found[0] if len(found) == 1 else found
+
+
+def median_of_means(trials, groups, *, axis=None) -> np.ndarray:
     """Median over ``groups`` equal groups of consecutive trials of the group's mean.
 
     With probability at least 1 - exp(-groups / 4.5) it is within sigma sqrt(6 groups / n) of the
     mean, for any law of variance sigma^2 (Hsu & Sabato 2016, as recalled).
 
     Args:
-      trials: (n, ...), n a multiple of groups.
+      trials: (n,), or an array with an axis of n trials, n a multiple of groups.
       groups: number of groups.
+      axis: the one of the trials; must be given where there are several.
 
     Returns:
-      The estimate, of shape (...).
+      The estimate, of the shape of one trial.
 
     Raises:
-      ValueError: the number of trials is not a multiple of groups.
+      ValueError: the number of trials is not a multiple of groups, or bad axes.
     """
-    trials = np.asarray(trials, np.float64)
-    if groups < 1 or len(trials) == 0 or len(trials) % groups:
+    trials = _first(axis, trials=trials)
+    if groups < 1 or len(trials) % groups:
         raise ValueError(f"trials: {len(trials)} do not divide into {groups} equal groups")
     means = trials.reshape(groups, len(trials) // groups, *trials.shape[1:]).mean(axis=1)
     return np.median(means, axis=0)
 
 
-def gini_mean_difference(trials) -> np.ndarray:
+def gini_mean_difference(trials, *, axis=None) -> np.ndarray:
     """Mean of |x - x'| over all pairs of distinct trials; 0 for a single trial.
 
     2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) over the order statistics x_(1) <= ... <= x_(n).
+    ``axis`` is the one of the trials; it must be given where there are several.
     """
-    ordered = np.sort(np.asarray(trials, np.float64), axis=0)
+    return _gini(_first(axis, trials=trials))
+
+
+def _gini(trials):
+    ordered = np.sort(trials, axis=0)
     n = len(ordered)
     if n < 2:
         return np.zeros(ordered.shape[1:])
@@ -57,49 +89,68 @@ def gini_mean_difference(trials) -> np.ndarray:
     return np.tensordot(weights, ordered, axes=1) * 2.0 / (n * (n - 1))
 
 
-def gini_spread(trials, centre) -> Spread:
+def gini_spread(trials, centre, *, axis=None) -> Spread:
     """Gini mean difference of the trials below the centre, and of those above, separately.
 
     Asymmetric error bars, as in Tossou & Dimitrakakis 2017. A trial at the centre counts on
     both sides; a side with fewer than two trials has spread 0.
 
     Args:
-      trials: (n, ...).
-      centre: (...), as median_of_means returns it.
+      trials: (n,), or an array with an axis of n trials.
+      centre: of the shape of one trial, as median_of_means returns it.
+      axis: the one of the trials; must be given where there are several.
     """
-    trials = np.asarray(trials, np.float64)
+    trials = _first(axis, trials=trials)
     flat = trials.reshape(len(trials), -1)
     centres = np.reshape(centre, -1)
-    below = [gini_mean_difference(x[x <= c]) for x, c in zip(flat.T, centres, strict=True)]
-    above = [gini_mean_difference(x[x >= c]) for x, c in zip(flat.T, centres, strict=True)]
+    below = [_gini(x[x <= c]) for x, c in zip(flat.T, centres, strict=True)]
+    above = [_gini(x[x >= c]) for x, c in zip(flat.T, centres, strict=True)]
     shape = trials.shape[1:]
     return Spread(np.reshape(below, shape), np.reshape(above, shape))
 
 
-def mean_band(trials, confidence=0.95) -> Band:
+def mean_band(trials, confidence=0.95, *, axis=None) -> Band:
     """Mean over trials with a normal confidence interval at each point, not simultaneous.
 
     Args:
-      trials: (n, ...), n at least 2.
+      trials: (n,), or an array with an axis of n trials; the interval of a single one is nan.
       confidence: of each interval, in (0, 1).
+      axis: the one of the trials; must be given where there are several.
+
+    Returns:
+      A Band, of the shape of one trial: the axis is left out.
+
+    Raises:
+      ValueError: there are no trials, or it is not said which axis they are.
     """
-    trials = np.asarray(trials, np.float64)
-    mean, error = trials.mean(axis=0), standard_error(trials)
+    trials = _first(axis, trials=trials)
+    mean, error = trials.mean(axis=0), standard_error(trials, axis=0)
     width = stats.norm.ppf(0.5 + confidence / 2) * error
     return Band(mean, mean - width, mean + width)
 
 
-def standard_error(trials) -> np.ndarray:
-    """Standard error of the mean over trials, (n, ...) -> (...); nan for a single trial."""
-    trials = np.asarray(trials, np.float64)
+def standard_error(trials, *, axis=None) -> np.ndarray:
+    """Standard error of the mean over trials, of the shape of one; nan for a single trial.
+
+    ``axis`` is the one of the trials; it must be given where there are several.
+    """
+    trials = _first(axis, trials=trials)
     if len(trials) < 2:
         return np.full(trials.shape[1:], np.nan)
     return trials.std(axis=0, ddof=1) / np.sqrt(len(trials))
 
 
-def paired_difference(trials, others, confidence=0.95) -> Band:
-    """Mean of trials - others with its band, trial by trial: both faced the same nature."""
-    return mean_band(np.asarray(trials, np.float64) - np.asarray(others, np.float64), confidence)
+def paired_difference(trials, others, confidence=0.95, *, axis=None) -> Band:
+    """Mean of trials - others with its band, trial by trial: both faced the same nature.
+
+    Both have the same shape; ``axis`` is as of :func:`mean_band`.
+    """
+    if np.shape(trials) != np.shape(others):
+        raise ValueError(
+            f"others must have the shape of trials, {np.shape(trials)}, got {np.shape(others)}"
+        )
+    trials, others = _first(axis, trials=trials, others=others)
+    return mean_band(trials - others, confidence, axis=0)
 
 
 def resampled(trials, statistic, *, draws=400, seed=2017):
@@ -129,7 +180,14 @@ def free_epsilon(epsilons, regret) -> float:
     Args:
       epsilons: (P,), increasing, the last one inf.
       regret: (P, n).
+
+    Raises:
+      ValueError: another shape.
     """
+    if np.ndim(regret) != 2 or len(regret) != len(epsilons):
+        raise ValueError(
+            f"regret must be of (points, seeds), {len(epsilons)} points, got {np.shape(regret)}"
+        )
     ratio = regret.mean(axis=1) / regret[-1].mean()
     above = np.flatnonzero(ratio[:-1] > 1.1)
     if not len(above):

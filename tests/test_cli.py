@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray
 
+import dpjax
 from dpjax import environments, experiments, learners, mechanisms, store
 from dpjax.cli import main
 from dpjax.experiments.output import output_folder
@@ -46,6 +47,58 @@ def test_run_prints_the_table_and_writes_the_files(capsys, tmp_path):
     assert code == 0
     assert "exp3_minibatch" in printed and str(out) in printed
     assert len(list(out.iterdir())) == 5
+
+
+def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_path, monkeypatch):
+    """Of no command; where it is said they are, and what a killed run left there does not count."""
+    monkeypatch.setattr(experiments.tossou2017, "reproduce", lambda out, **sizes: "played")
+    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: "played")
+    monkeypatch.setattr("dpjax.cli.losses.run", lambda *arguments, **options: "played")
+    left = tmp_path / "results"
+    monkeypatch.chdir(tmp_path)
+    for words, default in [
+        (["run", "--losses", DIAGNOSES, "--learner", "exp3"], "run"),
+        (["reproduce", "tossou2017"], "tossou2017"),
+        (["audit", "exp3"], "audit"),
+    ]:
+        folder = left / default
+        (folder / ".unfinished-1-2").mkdir(parents=True)
+        assert call(capsys, *words)[0] == 0
+        (folder / "table.csv").write_text("mine")
+        code, printed, error = call(capsys, *words)
+        assert (code, printed, error.count("\n")) == (2, "", 1)
+        assert f"out: results/{default} is not empty; say --overwrite" in error
+        assert call(capsys, *words, "--overwrite")[0] == 0
+        assert call(capsys, *words, "--out", str(tmp_path / "new"))[0] == 0
+
+
+def test_version(capsys):
+    code, printed, _ = call(capsys, "--version")
+    assert (code, printed) == (0, f"dpjax {dpjax.__version__}\n")
+    pyproject = Path(__file__).parents[1] / "pyproject.toml"
+    assert 'version = {attr = "dpjax.__version__"}' in pyproject.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["run", "--losses", DIAGNOSES, "--learner", "EXP3"], "exp3"),
+        (["run", "--losses", DIAGNOSES, "--learner", "DP-UCB"], "dp_ucb"),
+        (["audit", "FTRL"], "ftrl"),
+        (["reproduce", "Tossou2017"], "tossou2017"),
+        (["reproduce", "agarwal2017_bandits"], "agarwal2017-bandits"),
+        (["reprodcue", "tossou2017"], "reproduce"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_suggested(words, meant, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, error = call(capsys, *words)
+    assert code == 2 and error.count("\n") == 1
+    assert f" (did you mean {meant}?)" in error
+
+
+def test_a_name_that_is_far_off_has_no_suggestion(capsys):
+    assert "did you mean" not in call(capsys, "audit", "zzz")[2]
 
 
 BAD = {
@@ -111,6 +164,7 @@ def test_run_keeps_a_store_and_goes_on_with_it(capsys, tmp_path, monkeypatch):
     data = xarray.open_zarr(kept, chunks=None)
     assert data.regret.shape == (2, 8, 64) and data.learner.item() == "exp3_minibatch"
 
+    out.append("--overwrite")
     code, _, error = call(capsys, *RUN, *out, "--store", kept)
     assert code == 2 and error.count("\n") == 1
     assert f"store: {kept} is not empty; say --resume" in error
@@ -175,7 +229,7 @@ def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
     cwd = Path(__file__).parents[1]
     found = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
     assert found.returncode == 0 and "on 2 devices" in found.stderr, found.stderr
-    assert found.stdout == call(capsys, *arguments)[1]
+    assert found.stdout == call(capsys, *arguments, "--overwrite")[1]
 
 
 def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):

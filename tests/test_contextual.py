@@ -148,3 +148,14 @@ TABLE = np.ones((4, 2, 3)), np.ones((4, 2))
 def test_bad_arguments_are_refused_by_name(make, name):
     with pytest.raises((ValueError, TypeError), match=name):
         make()
+
+
+def test_the_program_of_gap_arms_does_not_grow_with_the_dimension():
+    """One operation a coordinate takes the compiler most of a minute for sixty of them."""
+    sizes = []
+    for dim in (20, 40):
+        environment = environments.gap_arms(dim, arms=4)
+        state = environment.init(jr.key(0))
+        program = jax.make_jaxpr(lambda key, e=environment, s=state: e.step(s, key, always(0)))
+        sizes.append(len(program(jr.key(1)).eqns))
+    assert sizes[0] == sizes[1] < 400

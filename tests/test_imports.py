@@ -55,8 +55,8 @@ ALLOWED = {
     "sweep": {"core", "batches", "devices", "programs", "simulate", "store", "_check"},
     "interpret": {"core", "noise"},
     "audit": ALL - {"learners", "environments", "experiments", "cli", "plot"},
-    "experiments": ALL,
-    "cli": ALL,
+    "experiments": ALL | {"__version__"},
+    "cli": ALL | {"__version__"},
     "__init__": ALL,
     "__main__": {"cli"},
 }

@@ -1,6 +1,7 @@
 """A user's own loss table: reading it, refusing it, playing on it."""
 
 import csv
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dpjax
+from dpjax import plot
 from dpjax.experiments import losses
 from dpjax.experiments.output import output_folder
 
@@ -57,6 +60,15 @@ def test_the_same_table_reads_the_same_from_every_format(tmp_path):
 
 
 BAD_CSV = {
+    "semicolons": ("a;b\n0;1\n", r"its entries are separated by semicolons; .* commas"),
+    "decimal commas": ("a;b\n0,5;1\n0,25;0,5\n", r"its entries are separated by semicolons"),
+    "semicolons in one row": ("0;1\n", r"its entries are separated by semicolons"),
+    "tabs": ("a\tb\n0\t1\n", r"its entries are separated by tabs"),
+    "a stray semicolon": ("0,1\n0,1;\n", r"row 2, column 2: '1;' is not a number"),
+    "an index from 0": (",a,b\n0,0,1\n1,1,0\n2,0,0\n", r"column 1 counts the rows, 0 to 2; "),
+    "an index from 1": ("1,0,1\n2,1,0\n", r"column 1 counts the rows, 1 to 2; .* leave it out"),
+    "rounds behind": ("0,1,1\n0,1,2\n1,1,3\n", r"column 3 counts the rows, 1 to 3; "),
+    "no index": ("0,1\n2,1\n3,0\n", r"row 2, column 1 is 2; losses must lie in"),
     "missing entry": ("a,b\n0,1\n0.5,\n", r"row 3, column 2 \(b\): is missing"),
     "NaN": ("0,1\nnan,0\n", r"row 2, column 1 is missing"),
     "not a number": ("a,b\n0,1\n\n0.5,high\n", r"row 4, column 2 \(b\): 'high' is not a number"),
@@ -81,8 +93,15 @@ def test_a_bad_csv_is_refused_in_one_sentence(case, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_what_resembles_an_index_or_a_separator_and_is_none_is_read(tmp_path):
+    path = write(tmp_path / "two.csv", "a;b, c\n0,\t1\n1,0\n")
+    assert losses.read_losses(path).arms == ("a;b", "c")
+    assert losses.read_losses(path).losses.tolist() == [[0, 1], [1, 0]]
+
+
 def test_bad_arrays_and_files_are_refused(tmp_path):
     cases = {
+        "index.npy": (np.array([[1, 0, 1], [2, 1, 0]]), "column 1 counts the rows, 1 to 2"),
         "nan.npy": (np.array([[0.0, 1.0], [np.nan, 0.0]]), "row 2, column 1 is missing"),
         "flat.npy": (np.zeros(4), r"shape \(T, K\)"),
         "words.npy": (np.array([["a", "b"]]), "not real numbers"),
@@ -187,7 +206,7 @@ def test_learners_of_points_with_value_feedback_see_the_loss_of_the_drawn_arm(le
 
 def test_play_refuses_what_the_learner_does_not_take():
     table = np.full((8, 2), 0.5)
-    with pytest.raises(ValueError, match="learner: there is no 'exp4'; known are .*exp3"):
+    with pytest.raises(ValueError, match="learner: there is no 'exp4' .*; known are .*exp3"):
         losses.play(table, "exp4", progress=False)
     with pytest.raises(ValueError, match="epsilon: the learner exp3 takes none"):
         losses.play(table, "exp3", epsilons=(1.0,), progress=False)
@@ -198,6 +217,39 @@ def test_play_refuses_what_the_learner_does_not_take():
             losses.play(table, "dp_exp3_lap", epsilons=(1.0, epsilon), progress=False)
     with pytest.raises(ValueError, match="horizon: .* 9 rounds, but .* only 8"):
         losses.play(table, "exp3", horizon=9, progress=False)
+
+
+def test_one_seed_has_a_line_and_no_band(tmp_path):
+    table = np.tile([0.5, 0.0, 1.0], (8, 1))
+    path = tmp_path / "losses.npy"
+    np.save(path, table)
+    for seeds, bands in [(1, 0), (2, 1)]:
+        summary = losses.play(table, "exp3", seeds=seeds, progress=False)
+        (axes,) = losses.figure(summary, "title").axes
+        assert len(axes.lines) == 1 and np.isfinite(axes.lines[0].get_ydata()).all()
+        assert len(axes.collections) == bands
+    losses.run(path, "exp3", tmp_path / "out", seeds=1, progress=False)
+    row = read_rows(tmp_path / "out" / "curves.csv")[-1]
+    assert float(row["regret"]) >= 0.0 and row["low"] == row["high"] == "nan"
+
+
+def test_parameters_say_what_table_and_what_program(tmp_path):
+    """The hash is of the file, as sha256sum prints it; any change of a loss changes it."""
+    found = []
+    for loss in (0.5, 0.25):
+        path, out = write(tmp_path / "losses.csv", f"0,1\n{loss},1\n"), tmp_path / str(loss)
+        losses.run(path, "exp3", out, seeds=2, progress=False)
+        found.append(json.loads((out / "parameters.json").read_text()))
+        assert found[-1]["losses_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found[0]["losses_sha256"] != found[1]["losses_sha256"]
+    assert found[0]["versions"]["dpjax"] == dpjax.__version__
+
+
+def test_a_figure_is_saved_by_the_name_of_a_folder_that_is_made(tmp_path):
+    folder = str(tmp_path / "deep" / "folder")
+    figure, _ = plot.panels(1, 1, (2, 2))
+    plot.save(figure, folder, "name")
+    assert sorted(file.name for file in Path(folder).iterdir()) == ["name.pdf", "name.png"]
 
 
 def test_output_appears_as_a_whole_or_not_at_all(tmp_path):

@@ -10,7 +10,8 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import domains, environments, learners, one_kernel, programs, sweep
+from dpjax import domains, environments, learners, noise, one_kernel, programs, sweep
+from dpjax.batch_last import batch_last
 from dpjax.one_kernel import compile_for_cpu
 from tests.test_performance import compiled_programs
 
@@ -93,16 +94,18 @@ def test_what_needs_kernels_of_its_own_has_many(function, capfd):
 
 
 def test_a_compiler_that_refuses(monkeypatch):
-    compile_ = jax.stages.Lowered.compile
+    """It is asked as for many kernels, though of a loop as small as this it may make one."""
+    compile_, made = jax.stages.Lowered.compile, []
 
     def refuses(lowered, options=None):
         if options == one_kernel._OPTIONS:
             raise jax.errors.JaxRuntimeError("INVALID_ARGUMENT: no such compile option")
+        made.append((options, "xla_cpu_small_call" in lowered.as_text()))
         return compile_(lowered, options)
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", refuses)
     program = compile_for_cpu(looped, [SHAPE], [True])
-    assert not is_one_kernel(program)
+    assert made == [(one_kernel._OPTIONS_OF_MANY, False)]
     np.testing.assert_array_equal(program(example()), jax.jit(looped)(example()))
 
 
@@ -159,6 +162,18 @@ def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
         results.append(sweep(game, points, 22, jr.key(0), chunk=22, progress=False))
     for other in results[1:]:
         jax.tree.map(np.testing.assert_array_equal, results[0], other)
+
+
+@pytest.mark.parametrize(("draws", "trials"), [(4, 5), (8, 3), (8, 4), (1, 1), (3, 7)])
+def test_a_trial_has_the_same_bits_among_few_and_many(draws, trials):
+    """Of a few trials LLVM once contracted some products and sums and not others."""
+    keys = jr.split(jr.key(0), 300)
+
+    def played(keys):
+        game = batch_last(lambda key: noise.normal(key, (draws,)), (True,))
+        return np.asarray(compile_for_cpu(game, (keys,), [True])(keys))
+
+    np.testing.assert_array_equal(played(keys)[:, :trials], played(keys[:trials]))
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 8])

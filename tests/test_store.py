@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from functools import partial
@@ -405,19 +406,33 @@ def test_killed_between_any_two_objects(tmp_path, monkeypatch):
 
 
 def start(folder, cache):
-    """The sweep in a process of its own, which compiles once for all of them."""
+    """The sweep in a process of its own, which compiles once for all of them.
+
+    What it complains of goes into a file: a pipe that nobody reads stops it when it is full.
+    """
     environment = {
         **os.environ,
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "PYTHONPATH": str(ROOT),
     }
+    complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
     process = subprocess.Popen(
         [sys.executable, "-c", f"from tests.stored import main; main({str(folder)!r})"],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment, stdout=subprocess.PIPE, stderr=complaints, text=True,
     )  # fmt: skip
-    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    process.complaints = complaints
+    ready = process.stdout.readline()
+    assert ready == "ready\n", complaints_of(process, timeout=60)
     return process
+
+
+def complaints_of(process, timeout):
+    """What it wrote to stderr until it ended."""
+    process.communicate(timeout=timeout)
+    with process.complaints as complaints:
+        complaints.seek(0)
+        return complaints.read()
 
 
 def wait_for(folder, seeds, process):
@@ -457,7 +472,7 @@ def test_ctrl_c(undisturbed, tmp_path):
         process = start(folder, tmp_path / "cache")
         wait_for(folder, 3, process)
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        error = complaints_of(process, timeout=60)
         if process.returncode != 0:  # else it was done before the signal came
             break
     assert process.returncode != 0 and "KeyboardInterrupt" in error
@@ -471,7 +486,7 @@ def test_ctrl_c(undisturbed, tmp_path):
 def test_two_writers_end_with_the_same_bytes(undisturbed, tmp_path):
     processes = [start(tmp_path / "store", tmp_path / "cache") for _ in range(2)]
     for process in processes:
-        _, error = process.communicate(timeout=120)
+        error = complaints_of(process, timeout=120)
         assert process.returncode == 0, error
     assert tree(tmp_path / "store") == tree(undisturbed[0])
 

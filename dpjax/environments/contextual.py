@@ -73,17 +73,16 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
         # A row a coordinate: along -theta, then across it. Drawn flat: some draws of the shape
         # (d, K) take the CPU four times as long.
         flat = noise.normal(normal_key, (dim * arms,))
-        normal = [flat[i * arms : (i + 1) * arms] for i in range(dim)]
+        if dim > _UNROLLED:
+            normal = flat.reshape(dim, arms)
+        else:
+            normal = [flat[i * arms : (i + 1) * arms] for i in range(dim)]
         best_level, level = jr.uniform(uniform_key, (2,))
         reward = jnp.clip(_series(coefficients, normal[0]), -BEST_REWARD, BEST_REWARD - gap)
         best = jnp.floor(best_level * arms).astype(jnp.int32)
         reward = jnp.where(jnp.arange(arms) == best, BEST_REWARD, reward)
 
-        across = normal[1:]
-        length = jnp.sqrt((1.0 - reward * reward) / sum(x * x for x in across))
-        plain = [reward, *(length * x for x in across)]
-        along = 2.0 * sum(state.mirror[i] * x for i, x in enumerate(plain))
-        features = jnp.stack([x - state.mirror[i] * along for i, x in enumerate(plain)], axis=1)
+        features = _mirrored(state.mirror, reward, normal[1:])
 
         if losses == "bernoulli":
             loss = _two_valued(level, -reward)
@@ -92,6 +91,30 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
         return state, Outcome((features, loss), BEST_REWARD - at(reward, policy(features)))
 
     return Environment(init=init, step=step, regret=_total, action_set=Policies(dim))
+
+
+# Coordinates up to which each is an operation of its own, which is quicker for a few of them and
+# takes the compiler long for many.
+_UNROLLED = 8
+
+
+def _mirrored(mirror, reward, across):
+    """Unit vectors (K, d) with the entry ``reward`` (K,) along -theta, the others along ``across``.
+
+    Args:
+      mirror: (d,) unit vector of the reflection that takes e_1 to -theta.
+      reward: (K,).
+      across: d - 1 rows (K,), of any length.
+    """
+    if len(mirror) > _UNROLLED:
+        length = jnp.sqrt((1.0 - reward * reward) / jnp.sum(across * across, axis=0))
+        plain = jnp.concatenate([reward[None], length * across])
+        along = 2.0 * jnp.sum(mirror[:, None] * plain, axis=0)
+        return (plain - mirror[:, None] * along).T
+    length = jnp.sqrt((1.0 - reward * reward) / sum(x * x for x in across))
+    plain = [reward, *(length * x for x in across)]
+    along = 2.0 * sum(mirror[i] * x for i, x in enumerate(plain))
+    return jnp.stack([x - mirror[i] * along for i, x in enumerate(plain)], axis=1)
 
 
 _REACH = 6.0

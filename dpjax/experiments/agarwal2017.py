@@ -229,7 +229,7 @@ def slope(x, cost, usable):
 def _usable(cost, nothing):
     """Where mean cost is over 4 standard errors, and below a third of playing the centre."""
     mean = cost.mean(axis=1)
-    return (mean > 4 * statistics.standard_error(cost.T)) & (mean < nothing / 3)
+    return (mean > 4 * statistics.standard_error(cost, axis=1)) & (mean < nothing / 3)
 
 
 def readable(costs, nothing) -> int:

@@ -1,7 +1,6 @@
 """Audits of the learners that dpjax ships: what each declares beside what it was found to spend."""
 
 import inspect
-import platform
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,11 +11,17 @@ import numpy as np
 from jax import random as jr
 from tqdm import tqdm
 
-from dpjax import audit, domains, learners, plot
+from dpjax import _check, audit, domains, learners, plot
 from dpjax.batches import as_learner
 from dpjax.core import value
 from dpjax.devices import cores
-from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
+from dpjax.experiments.output import (
+    format_table,
+    output_folder,
+    versions,
+    write_csv,
+    write_json,
+)
 
 HORIZON = 16
 # Learners that release nothing in so few rounds.
@@ -281,7 +286,8 @@ def run(
     names = list(learners.__all__ if names is None else names)
     for name in names:
         if name not in learners.__all__:
-            raise ValueError(f"learner: there is no {name!r}; see dpjax list")
+            meant = _check.nearest(name, learners.__all__)
+            raise ValueError(f"learner: there is no {name!r}{meant}; see dpjax list")
     if not 0.0 < epsilon < float("inf"):
         raise ValueError(f"epsilon must be a finite number above 0, got {epsilon}")
     with output_folder(out) as folder:
@@ -302,7 +308,7 @@ def run(
                 "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
                 "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
                 "key": f"jax.random.key({SEED})",
-                "versions": {"jax": jax.__version__, "python": platform.python_version()},
+                "versions": versions(),
                 "backend": jax.default_backend(),
             },
         )  # fmt: skip

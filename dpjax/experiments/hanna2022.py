@@ -448,7 +448,7 @@ def main_figure(runs, longer, nets):
         for name in BY_BATCHES:
             mine = [run for run in runs if (run.learner, run.instance) == (name, instance)]
             finite = np.isfinite([run.epsilon for run in mine])
-            band = statistics.mean_band(np.stack([run.regret[:, -1] for run in mine], axis=1))
+            band = statistics.mean_band(np.stack([run.regret[:, -1] for run in mine]), axis=1)
             x = np.array([run.epsilon for run in mine])[finite]
             style = _style(name)
             panel.plot(x, band.mean[finite], **style, marker="o", markersize=3)

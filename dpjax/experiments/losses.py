@@ -1,8 +1,8 @@
 """Any learner on a user's own table of losses."""
 
 import csv
+import hashlib
 import inspect
-import platform
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -11,10 +11,16 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax import domains, environments, learners, plot, statistics
+from dpjax import _check, domains, environments, learners, plot, statistics
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.environments.table import check_losses
-from dpjax.experiments.output import format_table, output_folder, write_csv, write_json
+from dpjax.experiments.output import (
+    format_table,
+    output_folder,
+    versions,
+    write_csv,
+    write_json,
+)
 from dpjax.experiments.sweeps import sweep
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
@@ -40,7 +46,8 @@ def read_losses(path) -> Losses:
     Raises:
       ValueError: an entry is missing, not a number, infinite or out of range, a row is ragged,
         there are no rows, or fewer than two arms; the message names file, row and column, counted
-        from 1 (the rows of a CSV file as an editor counts its lines).
+        from 1 (the rows of a CSV file as an editor counts its lines). Or its entries are separated
+        by something else than commas, or a column counts the rows.
       OSError: the file cannot be read.
     """
     path = Path(path)
@@ -62,6 +69,8 @@ def _read_csv(path) -> Losses:
         raise ValueError(f"{path}: is not UTF-8 text ({error.reason})") from None
     except csv.Error as error:
         raise ValueError(f"{path}: is not a CSV file ({error})") from None
+    if lines:
+        _refuse_separators(path, lines[-1][1])
     names = None
     if lines and not any(_is_number(cell) for cell in lines[0][1]):
         names = tuple(cell.strip() for cell in lines[0][1])
@@ -81,8 +90,32 @@ def _read_csv(path) -> Losses:
                 what = f"{cell.strip()!r} is not a number" if cell.strip() else "is missing"
                 raise ValueError(f"{path}: row {number}, column {column + 1}{name}: {what}")
     values = np.array([[float(cell) for cell in row] for _, row in lines])
+    _refuse_counts(path, values)
     check_losses(values, str(path), [number for number, _ in lines], names)
     return Losses(names or _default_names(width), values)
+
+
+def _refuse_separators(path, row) -> None:
+    """ValueError where an entry of a row, split at commas, is several by another separator."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if any(len([part for part in cell.split(separator) if part.strip()]) > 1 for cell in row):
+            raise ValueError(
+                f"{path}: its entries are separated by {name}; a loss table has commas between "
+                "them, and points in decimal fractions"
+            )
+
+
+def _refuse_counts(path, values) -> None:
+    """ValueError where a column is 0, 1, 2, ... or 1, 2, 3, ..., an index that was written too."""
+    if values.ndim != 2 or not values.size or values.dtype.kind not in "fiu":
+        return
+    steps = np.diff(np.asarray(values, np.float64), axis=0)
+    counts = np.isin(values[0], (0, 1)) & (values[-1] > 1) & (steps == 1).all(axis=0)
+    for column in np.flatnonzero(counts) + 1:
+        raise ValueError(
+            f"{path}: column {column} counts the rows, {values[0, column - 1]:g} to "
+            f"{values[-1, column - 1]:g}; an index is no arm, so leave it out"
+        )
 
 
 def _is_number(cell) -> bool:
@@ -114,6 +147,7 @@ def _read_numpy(path) -> Losses:
                 raise ValueError(f"{path}: the array {name} cannot be read") from None
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{path}: holds {values.dtype}, not real numbers")
+    _refuse_counts(path, values)
     check_losses(values, str(path))
     return Losses(_default_names(values.shape[1]), np.asarray(values, np.float64))
 
@@ -126,7 +160,8 @@ def find_learner(name):
     """The factory of that name among ``learners.__all__``; ValueError lists what there is."""
     if name not in learners.__all__:
         known = ", ".join(learners.__all__)
-        raise ValueError(f"learner: there is no {name!r}; known are {known}")
+        meant = _check.nearest(name, learners.__all__)
+        raise ValueError(f"learner: there is no {name!r}{meant}; known are {known}")
     return getattr(learners, name)
 
 
@@ -238,10 +273,10 @@ def table(summary) -> list[dict]:
 
 
 def curve_rows(summary) -> list[dict]:
-    """Mean regret with its 95 % band, one row a privacy level and round."""
+    """Mean regret with its 95 % band (of one seed none), one row a privacy level and round."""
     rows = []
     for epsilon, regret in zip(summary.epsilons, summary.regret, strict=True):
-        band = statistics.mean_band(regret)
+        band = statistics.mean_band(regret, axis=0)
         for t, mean, low, high in zip(summary.rounds, *band, strict=True):
             rows.append(
                 {
@@ -256,13 +291,14 @@ def curve_rows(summary) -> list[dict]:
 
 
 def figure(summary, title):
-    """Regret curves by privacy level."""
+    """Regret curves by privacy level, with 95 % bands where there are several seeds."""
     curves = []
     for epsilon, regret in zip(summary.epsilons, summary.regret, strict=True):
-        band = statistics.mean_band(regret)
+        band = statistics.mean_band(regret, axis=0)
+        low, high = band[1:] if len(regret) > 1 else (None, None)
         label = f"$\\epsilon$ = {epsilon:g}" if np.isfinite(epsilon) else "no noise"
         style = {"color": plot.epsilon_color(epsilon)}
-        curves.append(plot.Curve(label, summary.rounds, band.mean, band.low, band.high, style))
+        curves.append(plot.Curve(label, summary.rounds, band.mean, low, high, style))
     return plot.regret_figure(curves, title)
 
 
@@ -280,6 +316,7 @@ def run(
       The table, as text.
     """
     arms, losses = read_losses(path)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     if horizon is not None and horizon > len(losses):
         raise ValueError(
             f"horizon: {horizon} rounds were asked for, but {path} has only {len(losses)}"
@@ -290,7 +327,8 @@ def run(
             store=store, progress=progress,
         )  # fmt: skip
         rows = table(summary)
-        title = f"{learner} on {Path(path).name}: mean of {seeds} seeds, 95 % bands"
+        shown = f"mean of {seeds} seeds, 95 % bands" if seeds > 1 else "one seed, so no band"
+        title = f"{learner} on {Path(path).name}: {shown}"
         write_csv(folder / "table.csv", rows)
         write_csv(folder / "curves.csv", curve_rows(summary))
         plot.save(figure(summary, title), folder, "regret")
@@ -298,6 +336,7 @@ def run(
             folder / "parameters.json",
             {
                 "losses": str(path),
+                "losses_sha256": digest,
                 "arms": arms,
                 "mean_losses": losses[: summary.rounds[-1]].mean(axis=0).tolist(),
                 "learner": learner,
@@ -306,7 +345,7 @@ def run(
                 "seeds": seeds,
                 "key": f"jax.random.key({seed})",
                 "privacy": [_as_json(privacy) for privacy in summary.privacy],
-                "versions": {"jax": jax.__version__, "python": platform.python_version()},
+                "versions": versions(),
                 "backend": jax.default_backend(),
             },
         )

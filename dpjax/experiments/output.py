@@ -4,14 +4,29 @@ import csv
 import json
 import math
 import os
+import platform
 import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import jax
+import numpy as np
+
+from dpjax import __version__
 from dpjax.store import is_left_behind, process_mark
 
 _SCRATCH = ".unfinished-"
+
+
+def refuse_to_overwrite(out) -> None:
+    """Raises ValueError where the folder has files, but for what an unfinished run left there."""
+    out = Path(out)
+    if out.is_dir() and any(not file.name.startswith(_SCRATCH) for file in out.iterdir()):
+        raise ValueError(
+            f"out: {out} is not empty; say --overwrite to replace results that are in it, or name "
+            "another folder"
+        )
 
 
 @contextmanager
@@ -45,6 +60,16 @@ def output_folder(out):
         for folder in missing:
             if folder.exists() and not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def versions() -> dict:
+    """Of what computes, for parameters.json."""
+    return {
+        "dpjax": __version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def write_csv(path, rows) -> None:

@@ -556,7 +556,7 @@ def epsilon_figure(by_batches, by_rounds, knees):
 def _against_epsilon(panel, runs, epsilons) -> None:
     # A declared epsilon of 0 has no place on the axis.
     shown = np.isfinite(epsilons) & (np.array(epsilons) > 0.0)
-    band = statistics.mean_band(np.stack([run.regret[:, -1] for run in runs], axis=1))
+    band = statistics.mean_band(np.stack([run.regret[:, -1] for run in runs]), axis=1)
     x = np.array(epsilons)[shown]
     style = _style(runs[0].learner)
     panel.plot(x, band.mean[shown], **style)
@@ -578,7 +578,7 @@ def horizon_figure(runs):
     for panel, epsilon in zip(axes, epsilons, strict=True):
         for run in runs:
             if run.epsilon == epsilon:
-                band = statistics.mean_band(run.regret)
+                band = statistics.mean_band(run.regret, axis=0)
                 style = _style(run.learner) | {"marker": "o", "markersize": 3}
                 panel.plot(run.horizons, band.mean, **style)
                 _draw_band(panel, run.horizons, band.mean, band.low, band.high, style["color"])

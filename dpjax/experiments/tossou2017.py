@@ -156,8 +156,8 @@ def _bounds(adversary, learner, horizon, epsilon, tau):
 
 def _estimate(trials):
     """The paper's centre and spread of (trials, ...): median of means, Gini below and above."""
-    centre = statistics.median_of_means(trials, GROUPS)
-    return centre, statistics.gini_spread(trials, centre)
+    centre = statistics.median_of_means(trials, GROUPS, axis=0)
+    return centre, statistics.gini_spread(trials, centre, axis=0)
 
 
 def table(runs) -> list[dict]:
@@ -329,7 +329,7 @@ def memory_figure(runs, horizon):
     """Policy regret against the adversary's memory, and the theorem's bound."""
     curves = []
     for run, color in zip(runs, ("black", "tab:blue"), strict=True):
-        band = statistics.mean_band(run.regret.T)
+        band = statistics.mean_band(run.regret, axis=1)
         label = "EXP3" if run.learner == "EXP3" else f"EXP3$_\\tau$, $\\tau$ = {run.tau}"
         style = {"color": color, "marker": "o", "markersize": 3}
         curves.append(plot.Curve(label, run.memory, band.mean, band.low, band.high, style))
