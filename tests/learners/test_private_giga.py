@@ -189,7 +189,7 @@ def check_replays(domain, horizon, count):
 
 
 def test_replays_on_the_sparse_hull(quick_compilation):
-    """By Frank-Wolfe steps these pairs spent up to 330 of the 10 that were declared."""
+    """By Frank-Wolfe steps leaning pairs spent up to 330 of the 10 that were declared."""
     check_replays(domains.k_sparse(5, 2), 1024, 12)
 
 
