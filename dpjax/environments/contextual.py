@@ -108,9 +108,9 @@ def _mirrored(mirror, reward, across):
     """
     if len(mirror) > _UNROLLED:
         length = jnp.sqrt((1.0 - reward * reward) / jnp.sum(across * across, axis=0))
-        plain = jnp.concatenate([reward[None], length * across])
+        plain = jnp.concatenate([reward[None], length[None] * across])
         along = 2.0 * jnp.sum(mirror[:, None] * plain, axis=0)
-        return (plain - mirror[:, None] * along).T
+        return (plain - mirror[:, None] * along[None]).T
     length = jnp.sqrt((1.0 - reward * reward) / sum(x * x for x in across))
     plain = [reward, *(length * x for x in across)]
     along = 2.0 * sum(mirror[i] * x for i, x in enumerate(plain))
