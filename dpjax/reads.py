@@ -50,7 +50,11 @@ def _digest(value, names, known, seen) -> str:
     place = (id(value), names if isinstance(value, types.ModuleType) else ())
     if place not in known:
         known[place] = value, ""
-        parts = [type(value).__name__, *_parts(value, names, known, seen)]
+        parts = [type(value).__name__]
+        try:
+            parts += _parts(value, names, known, seen)
+        except Exception:  # of an object that answers no questions, or nested too deeply
+            parts.append(str(id(value)))
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         known[place] = value, digest
         if isinstance(value, types.FunctionType) and not _in_library(value.__code__.co_filename):

@@ -157,9 +157,11 @@ def unpack(result):
 @cache
 def grid(name):
     traced = []
+    # A list that grows would be something that the game reads, and that has changed.
+    note = traced.append
 
     def game(epsilon):
-        traced.append(isinstance(epsilon, jax.core.Tracer))
+        note(isinstance(epsilon, jax.core.Tracer))
         return recorded(make(name, epsilon=epsilon), on_table(name, table()))
 
     with compilations() as compiled:

@@ -303,6 +303,26 @@ def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps():
     assert {function.__name__ for function in seen} == {"game", "cost", "game_of"}
 
 
+ODD = {
+    "an object that answers nothing": (
+        "class Odd:\n    def __getattr__(self, name): raise RuntimeError(name)\nodd = Odd()"
+    ),
+    "a list nested too deeply": "odd = []\nfor _ in range(3000): odd = [odd]",
+    "a chain of objects": (
+        "class Node: pass\nodd = node = Node()\n"
+        "for _ in range(3000):\n    node.next = Node()\n    node = node.next"
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_cannot_be_looked_into_stops_no_game(odd):
+    cells = Notebook(ODD[odd], "def game(point): return odd and game_of(point)")
+    cells.names["odd"] = (cells.names["odd"],)
+    for _ in range(2):
+        assert isinstance(reads.as_now(cells.names["game"]), contextlib.nullcontext)
+
+
 def test_what_jax_keeps_of_another_game():
     """The function in cond is the same, the game that uses it is new."""
     of_cond = f"def game(point): return game_of({KEPT['cond']})"
