@@ -31,6 +31,7 @@ def given_totals(learner, batches):
         init=learner.init,
         step=learner.step,
         feedback=total,
+        action_set=None,
         horizon=batches,
         privacy=learner.privacy,
         report=lambda state: state,
@@ -135,7 +136,7 @@ def at_the_end_of_a_billion(name):
     state, arm = learner.init(jr.key(0))
     samples = jnp.array([2**29, 5], jnp.int32)
     state = state._replace(round=sums.pulls[0] + 5, samples=samples, **{field: sums})
-    return learner._replace(init=lambda key: (state, arm))
+    return learner._replace(init=lambda key: (state, arm), horizon=2)
 
 
 @pytest.mark.usefixtures("quick_compilation")
