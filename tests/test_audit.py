@@ -10,7 +10,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, learners, mechanisms, noise, privacy
+from dpjax import audit, domains, exact_sums, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.core import (
     Batch,
@@ -390,7 +390,8 @@ def scale_of_rounding(state, key, loss):
 
 
 def no_draws(state, key, loss):
-    return state, noise.laplace_sum(key, loss, 1.0, jnp.int32(0))
+    total = noise.laplace_sum(key, exact_sums.of(loss), 1.0, jnp.int32(0))
+    return state, exact_sums.to_float(total)
 
 
 def integer_noise(state, key, loss):
@@ -591,7 +592,8 @@ def test_a_batch_learner_that_leaks_is_found(leak):
         return (), Batch(jnp.float32(0.0), jnp.int32(2))
 
     def step(state, key, total):
-        return state, Batch(noise.laplace(key, total, 1.0) + leak * total, jnp.int32(2))
+        released = exact_sums.to_float(noise.laplace_total(key, total, 1.0))
+        return state, Batch(released + leak * exact_sums.to_float(total), jnp.int32(2))
 
     learner = BatchLearner(
         init, step, bandit_of_first, None, jnp.float32(0.0), 4, declared(1.0), empty_report

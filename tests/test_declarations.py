@@ -10,7 +10,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, combinators, domains, learners, mechanisms, privacy
+from dpjax import audit, combinators, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.core import Arms, Learner, bandit, full, no_privacy, within
 from dpjax.domains import clipped
@@ -142,12 +142,13 @@ def test_a_replay_that_is_not_a_number_fails():
     found = audits.replays(learner, jax.tree.map(lambda leaf: leaf[raw], pairs))
     assert found.failed == () and np.isfinite(found.spent).all()
 
-    def step(state, key, loss):
-        # Its clipping lets NaN pass.
-        state, arm = learner.step(state, key, loss)
-        return state._replace(part=state.part + 0.0 * jnp.clip(loss, 0.0, 1.0)), arm
+    def step(total, key, loss):
+        total = total + jnp.clip(loss, 0.0, 1.0)  # which lets NaN pass
+        return total, noise.choose(key, jax.nn.softmax(-total))
 
-    poisoned = audits.replays(learner._replace(step=step), pairs)
+    start = jnp.zeros(audits.ARMS), jnp.zeros((), jnp.int32)
+    passing = learner._replace(init=lambda key: start, step=step)
+    poisoned = audits.replays(passing, pairs)
     assert "epsilon" in poisoned.failed
 
 

@@ -111,7 +111,7 @@ def test_log_ratios_of_all_small_games(epsilon):
     # other.
     far = np.ceil(40 / epsilon)
     before, after = (
-        np.log(probabilities(jnp.float32(total), jnp.float32(epsilon)))[1]
+        np.log(probabilities(exact_sums.of(jnp.float32(total)), jnp.float32(epsilon)))[1]
         for total in ([0.0, far, far], [1.0, far - 1, far])
     )
     assert 0.99 * epsilon < after - before <= epsilon + 1e-5
@@ -136,9 +136,9 @@ def test_infinite_epsilon_follows_the_leader_of_the_batch():
         leader = losses[start - 1 : 2 * start - 1].sum(0).argmin()
         assert (played[:, 2 * start - 1 : 4 * start - 1] == leader).all()
     assert set(played[:, 0]) == {0, 1, 2}
-    p = probabilities(jnp.float32([3.0, 2.0, 2.0, 9.0]), jnp.float32(jnp.inf))
+    p = probabilities(exact_sums.of(jnp.float32([3.0, 2.0, 2.0, 9.0])), jnp.float32(jnp.inf))
     np.testing.assert_array_equal(p, [0.0, 0.5, 0.5, 0.0])
-    p = probabilities(jnp.float32([2.0, 2.0]), jnp.float32(1e-9))
+    p = probabilities(exact_sums.of(jnp.float32([2.0, 2.0])), jnp.float32(1e-9))
     np.testing.assert_array_equal(p, [0.5, 0.5])
 
 

@@ -284,9 +284,10 @@ def test_a_rate_of_ones_own(delta):
         assert float(setting.rate) <= rate * (1 + 1e-6)
     assert float(setting.rate) == pytest.approx(rate, rel=1e-6)
     assert float(setting.restart) >= float(setting.rate)
-    whole, part = jnp.array([3, 0, 40], jnp.int32), jnp.array([0.5, 0.0, 0.25], jnp.float32)
-    law = np.exp(-plain * (np.asarray(whole) + np.asarray(part)))
-    np.testing.assert_allclose(probabilities(whole, part, setting.rate), law / law.sum(), rtol=1e-4)
+    losses = jnp.float32([3.5, 0.0, 40.25])
+    law = np.exp(-plain * np.asarray(losses, np.float64))
+    p = probabilities(exact_sums.of(losses), setting.rate)
+    np.testing.assert_allclose(p, law / law.sum(), rtol=1e-4)
     # By default eta is 2.8 times smaller.
     default = derived_setting(horizon, arms, jnp.float32(np.inf), delta)
     assert plain / float(default.rate) == pytest.approx(8**0.5, rel=1e-5)
