@@ -188,6 +188,7 @@ def check_replays(domain, horizon, count):
     assert audit.spent(replays(half_the_noise(declared, delta)), delta).max() > declared
 
 
+@pytest.mark.slow
 def test_replays_on_the_sparse_hull(quick_compilation):
     """By Frank-Wolfe steps leaning pairs spent up to 330 of the 10 that were declared."""
     check_replays(domains.k_sparse(5, 2), 1024, 12)
