@@ -74,7 +74,7 @@ def longest_batch(learner, pairs):
 
 
 TWO = [[1.0, 0.0], [0.0, 1.0]]
-# Each with a number of batches that are told to it within the horizon.
+# Each with a number of batches that are told to it within the horizon, and of which it makes use.
 BY_BATCHES = {
     "adap_ucb": (lambda e: learners.adap_ucb(LONGEST, 2, epsilon=e), 62),
     "adap_klucb": (lambda e: learners.adap_klucb(LONGEST, 2, epsilon=e), 62),
@@ -83,7 +83,7 @@ BY_BATCHES = {
     "successive_elimination": (
         lambda e: learners.successive_elimination(LONGEST, 2, epsilon=e, failure=2.4e-5), 20
     ),
-    "linear_elimination": (lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e), 41),
+    "linear_elimination": (lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e), 39),
     "linear_elimination, local": (
         lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e, model="local"), 41
     ),
@@ -103,7 +103,7 @@ def test_one_loss_among_a_billion_costs_what_is_declared(name):
     """Of each batch in turn, short or long, it is epsilon; with half the noise twice as much."""
     make, batches = BY_BATCHES[name]
     learner, pairs = given_totals(make(1.0), batches), neighbours(batches)
-    assert longest_batch(learner, pairs) > 4 * 10**8
+    assert longest_batch(learner, pairs) > 2**27  # beyond what one float32 tells apart
     found = spent(learner, pairs)
     np.testing.assert_allclose(found, 1.0, rtol=1e-6)
     one = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
