@@ -16,7 +16,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from dpjax import domains, environments, learners, mechanisms, programs, simulate
+from dpjax import domains, environments, learners, mechanisms, simulate
+from dpjax.engine import programs
 from dpjax.sweep import _plan, sweep
 
 HORIZONS = [2**10, 2**14, 2**18, 2**22]

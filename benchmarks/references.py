@@ -12,13 +12,15 @@ import workloads
 from measure import Implementation, c_library, call_c
 from scipy import special
 
-from dpjax import audit, designs, domains, generators, gram_sums, privacy
+from dpjax import audit, domains, privacy
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.ftrl import default_rate
 from dpjax.learners.linear_elimination import exact_radii
+from dpjax.learners.parts import gram_sums
 from dpjax.learners.projection_free import smoothing_radius
 from dpjax.learners.projection_free import step_size as projection_free_rate
 from dpjax.learners.scrible import step_size as scrible_rate
+from dpjax.maths import designs, generators
 
 if find_spec("numba"):
     import in_numba

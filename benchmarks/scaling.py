@@ -20,8 +20,9 @@ import numpy as np
 from jax import random as jr
 from measure import seconds
 
-from dpjax import domains, environments, learners, plot, sweep
-from dpjax.experiments.output import output_folder, write_csv
+from dpjax import domains, environments, learners, sweep
+from dpjax.analysis import plot
+from dpjax.analysis.output import output_folder, write_csv
 
 BASE = {"horizon": 2048, "size": 4, "trials": 1024, "points": 1}
 AXES = {

@@ -30,7 +30,7 @@ import numpy as np
 import workloads
 from references import implementations, in_numba
 
-from dpjax.devices import cores
+from dpjax.engine.devices import cores
 
 
 def machine() -> str:

@@ -47,7 +47,8 @@ def child(options) -> None:
     import jax
     import numpy as np
 
-    from dpjax import devices, simulate
+    from dpjax import simulate
+    from dpjax.engine import devices
     from dpjax.sweep import _compute, _plan
 
     if options.devices > 1:

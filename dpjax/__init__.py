@@ -1,25 +1,19 @@
 """dpjax: a simulator of differentially private online learning and bandits in JAX."""
 
 from dpjax import (
-    bounds,
     combinators,
     core,
-    designs,
-    divergences,
     domains,
     environments,
-    generators,
     learners,
-    losses,
     mechanisms,
     noise,
     noisy_oco,
-    prefix_sums,
     privacy,
-    statistics,
     stopping,
     store,
 )
+from dpjax.analysis import bounds, statistics
 from dpjax.batches import every_round, simulate_batches
 from dpjax.core import (
     Batch,
@@ -31,6 +25,9 @@ from dpjax.core import (
     Privacy,
     Result,
 )
+from dpjax.environments import loss_families
+from dpjax.learners.parts import prefix_sums
+from dpjax.maths import designs, divergences, generators
 from dpjax.simulate import simulate
 from dpjax.sweep import sweep
 
@@ -53,7 +50,7 @@ __all__ = [
     "every_round",
     "generators",
     "learners",
-    "losses",
+    "loss_families",
     "mechanisms",
     "noise",
     "noisy_oco",

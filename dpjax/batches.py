@@ -8,16 +8,10 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, exact_sums
+from dpjax import _check
 from dpjax.action_sets import check_fit
-from dpjax.core import (
-    Array,
-    Batch,
-    BatchLearner,
-    Environment,
-    Learner,
-    Result,
-)
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Result
+from dpjax.maths import exact_sums
 
 
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, domains, exact_sums, noise, privacy
+from dpjax import _check, domains, noise, privacy
 from dpjax.action_sets import fits
 from dpjax.core import Arms, Array, Batch, BatchLearner, Environment, Learner, Privacy, full, within
+from dpjax.maths import exact_sums
 
 
 class LaplaceFeedbackState(NamedTuple):

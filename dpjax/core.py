@@ -106,13 +106,13 @@ class BatchLearner(NamedTuple):
     ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`);
     :func:`dpjax.simulate_batches` plays a batch at a time where rounds are i.i.d.
     A batch that the horizon cuts short is played, and never reported. Its sum is exact, for losses
-    in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.exact_sums`): the noise of
+    in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`): the noise of
     :func:`dpjax.noise.laplace_total` hides one loss of 10^9 as it does one of ten.
     """
 
     init: Callable  # key -> (state, Batch)
     step: Callable  # (state, key, total) -> (state, Batch); total has an ExactSum, over the batch,
-    # in place of each leaf of what was seen (dpjax.exact_sums)
+    # in place of each leaf of what was seen (dpjax.maths.exact_sums)
     feedback: Callable  # as in Learner, for one round
     action_set: Any  # as in Learner
     zero: Any  # a pytree of zeros shaped like one round's feedback

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import exact_sums
-from dpjax.exact_sums import ExactSum
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 
 @jax.jit

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, exact_sums, noise, privacy
+from dpjax import _check, noise, privacy
 from dpjax.core import Array, within
-from dpjax.exact_sums import ExactSum
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 
 class Stopped(NamedTuple):

@@ -173,7 +173,7 @@ def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) ->
       url: a folder, or an fsspec URL.
       game, points, seeds, key, play: as of :func:`dpjax.sweep`.
       rounds: (n,) the checkpoints.
-      traced: the game, as :func:`dpjax.programs.trace` returns it.
+      traced: the game, as :func:`dpjax.engine.programs.trace` returns it.
       block: (points, seeds) of a block, for a store that is yet to be made.
 
     Returns:

@@ -1,6 +1,6 @@
 """Points x seeds as one compiled program, in blocks, on any number of devices and processes.
 
-Only this module, :mod:`dpjax.devices` and :mod:`dpjax.store` know of devices and disks.
+Only this module, :mod:`dpjax.engine.devices` and :mod:`dpjax.store` know of devices and disks.
 """
 
 import sys
@@ -18,9 +18,10 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from dpjax import _check, devices, programs
+from dpjax import _check
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
+from dpjax.engine import devices, programs
 from dpjax.simulate import simulate
 from dpjax.store import open_store
 

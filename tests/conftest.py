@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from dpjax import generators
+from dpjax.maths import generators
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -13,7 +13,6 @@ from dpjax import (
     Environment,
     environments,
     every_round,
-    exact_sums,
     learners,
     simulate,
     simulate_batches,
@@ -21,6 +20,7 @@ from dpjax import (
 )
 from dpjax.combinators import rescale_losses
 from dpjax.core import Arms, Outcome, add_compensated, bandit, clipped_bandit, full, no_privacy
+from dpjax.maths import exact_sums
 
 
 def doubling(horizon, first=1):

@@ -1,11 +1,12 @@
 """The examples run, and say what they should."""
 
 import importlib.util
-from pathlib import Path
 
 import numpy as np
 
-PATH = Path(__file__).parent.parent / "examples" / "classification.py"
+from tests import ROOT
+
+PATH = ROOT / "examples" / "classification.py"
 
 
 def test_a_classification_data_set_becomes_a_contextual_bandit():

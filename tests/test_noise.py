@@ -7,7 +7,8 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import exact_sums, noise
+from dpjax import noise
+from dpjax.maths import exact_sums
 
 DRAWS = 100_000
 

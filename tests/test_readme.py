@@ -2,13 +2,12 @@
 
 import csv
 import re
-from pathlib import Path
 
 import numpy as np
 
 from dpjax import environments, learners, mechanisms
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
@@ -55,8 +54,8 @@ def test_ci_runs_the_test_command_of_the_readme():
 
 
 def test_numbers_of_the_table_are_those_of_the_measured_file():
-    """Each cell of the README's table stands in benchmarks/tossou2017/tossou2017.csv."""
-    measured = (ROOT / "benchmarks" / "tossou2017" / "tossou2017.csv").read_text().splitlines()
+    """Each cell of the README's table stands in docs/papers/tossou2017/tossou2017.csv."""
+    measured = (ROOT / "docs" / "papers" / "tossou2017" / "tossou2017.csv").read_text().splitlines()
     header = measured[0].split(",")
     columns = [header.index(name) for name in ("regret", "gini_below", "gini_above")]
     known = set()
@@ -70,7 +69,7 @@ def test_numbers_of_the_table_are_those_of_the_measured_file():
 
 def test_regrets_of_bandits_in_the_table_are_those_of_the_measured_file():
     """Each cell is the worst over the difficulties in agarwal2017_bandits.csv."""
-    path = ROOT / "benchmarks" / "agarwal2017-bandits" / "agarwal2017_bandits.csv"
+    path = ROOT / "docs" / "papers" / "agarwal2017-bandits" / "agarwal2017_bandits.csv"
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
     table = [line.strip("|").split("|") for line in README.splitlines()]
@@ -90,8 +89,8 @@ def test_regrets_of_bandits_in_the_table_are_those_of_the_measured_file():
 
 
 def test_regrets_of_the_stochastic_table_are_those_of_the_measured_file():
-    """Each row stands in benchmarks/sajed2019/sajed2019.csv, to whole numbers."""
-    with open(ROOT / "benchmarks" / "sajed2019" / "sajed2019.csv", newline="") as file:
+    """Each row stands in docs/papers/sajed2019/sajed2019.csv, to whole numbers."""
+    with open(ROOT / "docs" / "papers" / "sajed2019" / "sajed2019.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     cells = {
         (row["learner"], row["asked"], row["instance"]): "{:.0f} ± {:.0f}".format(
@@ -109,7 +108,7 @@ def test_regrets_of_the_stochastic_table_are_those_of_the_measured_file():
 
 def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
     """Each row of the README's second table stands in agarwal2017_free.csv, to three digits."""
-    path = ROOT / "benchmarks" / "agarwal2017" / "agarwal2017_free.csv"
+    path = ROOT / "docs" / "papers" / "agarwal2017" / "agarwal2017_free.csv"
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
     for name in dict.fromkeys(row["learner"] for row in rows):
@@ -129,7 +128,7 @@ def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
 
 def test_regret_of_linear_elimination_is_that_of_the_measured_file():
     """Each row of the README's table stands in hanna2022.csv, to four digits."""
-    with open(ROOT / "benchmarks" / "hanna2022" / "hanna2022.csv", newline="") as file:
+    with open(ROOT / "docs" / "papers" / "hanna2022" / "hanna2022.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     for name in ("exact", "Chernoff", "printed", "local, exact", "DP-SE"):
         cells = []
@@ -149,7 +148,7 @@ def test_regret_of_linear_elimination_is_that_of_the_measured_file():
 
 def test_shares_of_the_third_table_are_those_of_the_measured_file():
     """Each cell is a row of ene2021.csv at epsilon = 1 over what the centre loses."""
-    with open(ROOT / "benchmarks" / "ene2021" / "ene2021.csv", newline="") as file:
+    with open(ROOT / "docs" / "papers" / "ene2021" / "ene2021.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["rate"] == "1"]
     known = set()
     for row in rows:
@@ -164,8 +163,8 @@ def test_shares_of_the_third_table_are_those_of_the_measured_file():
 
 
 def test_regrets_of_linucb_are_those_of_the_measured_file():
-    """Each cell of the README's third table stands in benchmarks/shariff2018/shariff2018.csv."""
-    with open(ROOT / "benchmarks" / "shariff2018" / "shariff2018.csv", newline="") as file:
+    """Each cell of the README's third table stands in docs/papers/shariff2018/shariff2018.csv."""
+    with open(ROOT / "docs" / "papers" / "shariff2018" / "shariff2018.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     known = [f"{float(r['mean']):.3g} +- {float(r['standard_error']):.2g}" for r in rows]
     cells = re.findall(r"[\d.e+]+ \+- [\d.e+]+", README)
@@ -174,7 +173,7 @@ def test_regrets_of_linucb_are_those_of_the_measured_file():
 
 def test_audits_of_the_table_are_those_of_the_measured_file():
     """Each audited learner has its row, to three digits."""
-    with open(ROOT / "benchmarks" / "audit" / "audit.csv", newline="") as file:
+    with open(ROOT / "docs" / "audit" / "audit.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["replay"]]
 
     def text(value):
@@ -189,7 +188,7 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
         printed = [text(row[key]) for key in ("paper", "printed", "printed_replay")]
         cells = [name, *numbers, row["model"], *found, ", ".join(filter(None, printed))]
         assert f"| {' | '.join(cells)} |" in section
-    with open(ROOT / "benchmarks" / "audit" / "audit_mutants.csv", newline="") as file:
+    with open(ROOT / "docs" / "audit" / "audit_mutants.csv", newline="") as file:
         mutants = list(csv.DictReader(file))
     caught = sum(bool(row["caught"]) for row in mutants)
     assert f"{caught} of {len(mutants)} mutants" in " ".join(section.split())

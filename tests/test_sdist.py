@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-HELD = ("dpjax", "tests", "examples", "notebooks", "benchmarks")
+from tests import ROOT
+
+HELD = ("dpjax", "tests", "examples", "notebooks", "docs", "benchmarks")
 
 
 def files(folder):

@@ -22,10 +22,10 @@ import zarr
 from jax import random as jr
 
 import dpjax
-from dpjax import batches, environments, learners, programs, simulate, store
+from dpjax import batches, environments, learners, simulate, store
+from dpjax.engine import programs
+from tests import ROOT
 from tests.stored import POINTS, SEEDS, dp_exp3_lap, run
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, domains, environments, learners, mechanisms, programs, simulate, sweep
+from dpjax import audit, domains, environments, learners, mechanisms, simulate, sweep
 from dpjax.batches import simulate_batches
+from dpjax.engine import programs
 from dpjax.sweep import _block_size
 
 LOSSES = np.random.default_rng(0).random((8, 3))

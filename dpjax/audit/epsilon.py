@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 from dpjax import _check
 from dpjax.audit.pairs import check_fits, check_neighbours
-from dpjax.batch_last import batch_last
 from dpjax.batches import as_learner
-from dpjax.devices import cores
-from dpjax.one_kernel import compile_for_cpu
+from dpjax.engine.batch_last import batch_last
+from dpjax.engine.devices import cores
+from dpjax.engine.one_kernel import compile_for_cpu
 
 # Runs of each sequence that find the statistic, and those that find the event.
 TRAINING, SELECTION = 2**14, 2**16

@@ -6,12 +6,14 @@ import numpy as np
 from jax import random as jr
 from jax.extend.core import Literal
 
-from dpjax import exact_sums, interpret, noise
+from dpjax import noise
 from dpjax.audit.pairs import check_fits
 from dpjax.audit.rules import RULES
 from dpjax.batches import as_learner
 from dpjax.core import Learner
-from dpjax.exact_sums import ExactSum
+from dpjax.engine import interpret
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 SHARPER = 16
 

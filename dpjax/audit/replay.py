@@ -9,12 +9,13 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import interpret, privacy
+from dpjax import privacy
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import check_fits, check_neighbours
 from dpjax.audit.rules import RULES, draw, record
 from dpjax.batches import as_learner
 from dpjax.core import Array
+from dpjax.engine import interpret
 
 # Actions that are computed alike in both runs, and yet may be rounded in two ways.
 UNITS = 4.0

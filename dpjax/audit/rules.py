@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax import exact_sums
 from dpjax.core import Array
+from dpjax.maths import exact_sums
 
 # Differences of so many units in the last place are taken for rounding, where they cost no more
 # than this much of epsilon.

@@ -14,10 +14,11 @@ import numpy as np
 from jax import lax
 from optax import projections
 
-from dpjax import _check, barriers
+from dpjax import _check
 from dpjax.core import Array, within
 from dpjax.domains import exact_projections
 from dpjax.domains.exact_projections import ExactProjection
+from dpjax.maths import barriers
 
 # By how much float32 points may break a constraint.
 TOLERANCE = 1e-5

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax import two_words
-from dpjax.barriers import rounded
-from dpjax.two_words import TwoWords
+from dpjax.maths import two_words
+from dpjax.maths.barriers import rounded
+from dpjax.maths.two_words import TwoWords
 
 # The unit of rounding of a float32: half a unit in the last place of 1.
 UNIT = 2.0**-24

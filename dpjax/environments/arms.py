@@ -11,7 +11,7 @@ from jax import random as jr
 
 from dpjax import _check
 from dpjax.core import Array, at
-from dpjax.generators import rounds_of
+from dpjax.maths.generators import rounds_of
 
 
 def best_fixed_arm(state, tally):

@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, exact_sums, noise
+from dpjax import _check, noise
 from dpjax.core import Arms, Environment, Outcome, at
 from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
+from dpjax.maths import exact_sums
 
 
 def bernoulli(means, *, regret="realised") -> Environment:

@@ -10,7 +10,7 @@ from jax import random as jr
 from dpjax import _check, noise
 from dpjax.core import Array, Environment, Outcome, at
 from dpjax.domains import check_domain
-from dpjax.losses import Family, as_function, offline_optimum
+from dpjax.environments.loss_families import Family, as_function, offline_optimum
 
 KINDS = ("iid", "drifting", "switching", "adaptive", "rows")
 
@@ -43,8 +43,8 @@ def convex_losses(
 
     Args:
       domain: a Domain.
-      family: a Family of ``dpjax.losses``, or one's own function (parameters, x) -> (), convex in
-        x, defined outside the domain too for learners that play there.
+      family: a Family of ``dpjax.loss_families``, or one's own function (parameters, x) -> (),
+        convex in x, defined outside the domain too for learners that play there.
       kind: one of these words.
       parameters: pytree of arrays with a common leading axis (n,), the rows; needed for one's own
         function and for "rows".
@@ -56,8 +56,9 @@ def convex_losses(
     Returns:
       An Environment whose ``Outcome.loss`` is a callable pytree, for learners with value feedback,
       and whose regret is against the best fixed point of the domain, over a certified lower bound
-      of what it suffers (:func:`dpjax.losses.offline_optimum`): never understated, and overstated
-      by at most the bound's gap. "adaptive" is not oblivious: regret is of the losses as they were.
+      of what it suffers (:func:`dpjax.loss_families.offline_optimum`): never understated, and
+      overstated by at most the bound's gap. "adaptive" is not oblivious: regret is of the losses
+      as they were.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, divergences, exact_sums, noise, privacy
-from dpjax.arm_sums import check_arms, one_release
+from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
+from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.maths import divergences, exact_sums
 
 
 class AdapState(NamedTuple):
@@ -62,7 +63,7 @@ def adap_klucb(horizon, arms, *, epsilon, confidence=3.1) -> BatchLearner:
     """AdaP-KLUCB: AdaP-UCB with the confidence bound of the Kullback-Leibler divergence.
 
     With p_a = mean_a - alpha ln t / (epsilon n_a), clipped to [0, 1], the bound of arm a is the
-    smallest q with kl(p_a, q) <= alpha ln t / n_a (:func:`dpjax.divergences.kl_lower`). Where
+    smallest q with kl(p_a, q) <= alpha ln t / n_a (:func:`dpjax.maths.divergences.kl_lower`). Where
     epsilon is small, many bounds are 0 at first: ties are broken at random.
 
     Args:

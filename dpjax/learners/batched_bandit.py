@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.arm_sums import one_release
 from dpjax.combinators import minibatch
 from dpjax.core import Arms, Array, BatchLearner, Learner, at, bandit, clipped_bandit, no_privacy
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
+from dpjax.learners.parts.arm_sums import one_release
 from dpjax.learners.tsallis_inf import add, probabilities
 
 # Theta at alpha = 2: min(1 - 2^(-1/3), e^(-1/2)).

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, divergences, exact_sums, noise, privacy
-from dpjax.arm_sums import check_arms, one_release
+from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
+from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.maths import divergences, exact_sums
 
 
 class DpKlucbState(NamedTuple):
@@ -27,7 +28,7 @@ def dp_klucb(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
     Laplace noise; the mean mu~_a is the sum of all these releases over n_a, clipped to [0, 1]. The
     next batch goes to the arm with the smallest q such that
 
-        d_epsilon(mu~_a, q) <= ln t / n_a        (:func:`dpjax.divergences.d_epsilon_lower`),
+        d_epsilon(mu~_a, q) <= ln t / n_a        (:func:`dpjax.maths.divergences.d_epsilon_lower`),
 
     one of them at random where several are. At first each arm plays once.
 
@@ -48,7 +49,7 @@ def dp_klucb(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
     to be forgotten.
 
     Regret: asymptotically sum Delta_a ln T / d_epsilon(mu_a, mu*) up to a factor of ratio
-    (:func:`dpjax.bounds.d_epsilon`), which no private learner can beat.
+    (:func:`dpjax.analysis.bounds.d_epsilon`), which no private learner can beat.
 
     Reference: Azize, Wu, Honda, Orabona, Ito & Basu, "Optimal regret of Bernoulli bandits under
     global differential privacy", 2025, as a secondary text tells it: the length of its batches is

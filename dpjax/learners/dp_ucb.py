@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, domains, mechanisms
-from dpjax.arm_sums import check_arms
 from dpjax.core import Arms, Array, Learner, bandit, smallest
-from dpjax.prefix_sums import prefix_sums
+from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.prefix_sums import prefix_sums
 
 
 class DpUcbState(NamedTuple):

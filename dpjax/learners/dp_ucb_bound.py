@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.arm_sums import ClippedReport, check_arms, clip_loss, one_release
 from dpjax.core import Arms, Array, Learner, at, bandit, smallest
+from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, one_release
 
 
 class DpUcbBoundState(NamedTuple):

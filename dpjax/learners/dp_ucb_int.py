@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import zeta
 
-from dpjax import _check, exact_sums, noise, privacy
-from dpjax.arm_sums import (
+from dpjax import _check, noise, privacy
+from dpjax.core import Arms, Array, Learner, Privacy, at, bandit, smallest
+from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
@@ -16,7 +17,7 @@ from dpjax.arm_sums import (
     no_losses,
     record,
 )
-from dpjax.core import Arms, Array, Learner, Privacy, at, bandit, smallest
+from dpjax.maths import exact_sums
 
 
 class DpUcbIntState(NamedTuple):

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, designs, noise, privacy
+from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
 from dpjax.core import Arms, Array, Learner, at, bandit, linear, no_privacy
 from dpjax.domains import Domain, from_minimizer
+from dpjax.maths import designs
 
 
 class Actions(NamedTuple):
@@ -85,7 +86,7 @@ def hull(vectors) -> Domain:
 def g_optimal_design(vectors):
     """The mu that makes the largest a' P^+ a small, P = E_mu[a a'], to 1 % of the least there is.
 
-    The least is the rank r (Kiefer & Wolfowitz 1960); by :func:`dpjax.designs.g_optimal`.
+    The least is the rank r (Kiefer & Wolfowitz 1960); by :func:`dpjax.maths.designs.g_optimal`.
 
     Args:
       vectors: (K, d).

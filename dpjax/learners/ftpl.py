@@ -11,7 +11,7 @@ from jax import random as jr
 from dpjax import _check, mechanisms, noise
 from dpjax.core import Array, Learner, full
 from dpjax.domains import fitting
-from dpjax.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import prefix_sums
 
 IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)
 

@@ -8,7 +8,7 @@ import numpy as np
 from dpjax import _check, mechanisms
 from dpjax.core import Learner, full
 from dpjax.domains import fitting
-from dpjax.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import prefix_sums
 
 
 class FtrlState(NamedTuple):

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check, exact_sums, noise, privacy
+from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Privacy, full, within
-from dpjax.exact_sums import ExactSum
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 
 class HedgeState(NamedTuple):

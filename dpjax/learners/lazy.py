@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, exact_sums, noise, privacy
-from dpjax.arm_sums import (
+from dpjax import _check, noise, privacy
+from dpjax.core import Arms, Array, Learner, at, bandit, smallest
+from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
@@ -17,7 +18,7 @@ from dpjax.arm_sums import (
     posterior_draws,
     record,
 )
-from dpjax.core import Arms, Array, Learner, at, bandit, smallest
+from dpjax.maths import exact_sums
 
 
 class LazyState(NamedTuple):

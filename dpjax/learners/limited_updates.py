@@ -2,8 +2,9 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, exact_sums, noise, privacy
+from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Batch, BatchLearner, Privacy, full, within
+from dpjax.maths import exact_sums
 
 
 def clipped_full(loss, action):

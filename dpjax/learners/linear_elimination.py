@@ -5,9 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, designs, exact_sums, noise, privacy
-from dpjax.arm_sums import one_release
+from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
+from dpjax.learners.parts.arm_sums import one_release
+from dpjax.maths import designs, exact_sums
 
 
 class LinearEliminationState(NamedTuple):
@@ -116,7 +117,7 @@ def linear_elimination(
     with q = (2T)^(1 / ln T):
 
     1. a core set of the active arms has a design pi with leverages of at most 2 d
-       (:func:`dpjax.designs.g_optimal`); its arm a plays n_a = ceil(pi_a q^i) times;
+       (:func:`dpjax.maths.designs.g_optimal`); its arm a plays n_a = ceil(pi_a q^i) times;
     2. the sum of its losses, less n_a / 2, is released with Laplace noise;
     3. least squares on these sums give theta~, V = sum_a n_a a a';
     4. an arm leaves whose <theta~, a> - gamma_a exceeds the least <theta~, a> + gamma_a.
@@ -153,7 +154,7 @@ def linear_elimination(
     Regret: with probability 1 - 1 / T no estimate is off by more than gamma, but for "printed",
     whose coefficient of ln(4 |A_i| T^2) / epsilon is below what Chernoff's bound gives. An arm of
     phase i then has a gap of at most 4 gamma_(i-1): O(sqrt(d T ln(K T)) + d (d + ln(K T)) ln T /
-    epsilon) (:func:`dpjax.bounds.linear_elimination`), for "local"
+    epsilon) (:func:`dpjax.analysis.bounds.linear_elimination`), for "local"
     O(sqrt(d T ln(K T)) (1 + 1 / epsilon)).
 
     Reference: Hanna, Girgis, Fragouli & Diggavi, "Differentially private stochastic linear bandits:

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, ellipsoids, mechanisms
+from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Policies, contextual
-from dpjax.gram_sums import gram_sums
+from dpjax.learners.parts.gram_sums import gram_sums
+from dpjax.maths import ellipsoids
 
 
 class Belief(NamedTuple):
@@ -90,7 +91,7 @@ def linucb(
         4 L~^2 sqrt(m k) D (Wishart), at least 1.
       calibration: "derived", "printed" (the paper's) or "code" (the authors' program).
       norm_bound: of Gaussian noise, "tight" or "paper" (see
-        :func:`dpjax.gram_sums.gaussian_norm`).
+        :func:`dpjax.learners.parts.gram_sums.gaussian_norm`).
       mechanism: a factory of ``dpjax.mechanisms``, for derived Gaussian noise; all else is on a
         tree with a node a level in every release.
       protected: "rows", features and loss; or "losses" alone, an ablation: features are public.

@@ -5,10 +5,16 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.barriers import rounded
 from dpjax.core import Array, Learner, no_privacy, value
 from dpjax.domains import check_domain, shrunk
-from dpjax.one_point import as_floats, directions, flaxman_radius, inradius_of, values
+from dpjax.learners.parts.one_point import (
+    as_floats,
+    directions,
+    flaxman_radius,
+    inradius_of,
+    values,
+)
+from dpjax.maths.barriers import rounded
 
 
 class OnePointGradientState(NamedTuple):

@@ -8,7 +8,7 @@ import optax
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, full
 from dpjax.domains import fitting
-from dpjax.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import prefix_sums
 
 
 class OnlineGradientState(NamedTuple):

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, noise, privacy, two_words
+from dpjax import _check, noise, privacy
 from dpjax.core import Array, Learner, Privacy, full
 from dpjax.domains import clipped, exact_projections, fitting, sensitivity
-from dpjax.prefix_sums import PrefixSumsReport
+from dpjax.learners.parts.prefix_sums import PrefixSumsReport
+from dpjax.maths import two_words
 
 
 class PrivateGigaState(NamedTuple):

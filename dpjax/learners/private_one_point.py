@@ -6,11 +6,17 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import _check, mechanisms
-from dpjax.barriers import rounded
 from dpjax.core import Array, Learner, value
 from dpjax.domains import check_domain, shrunk
-from dpjax.one_point import as_floats, directions, flaxman_radius, inradius_of, values
-from dpjax.prefix_sums import PrefixSumsReport, calibrate
+from dpjax.learners.parts.one_point import (
+    as_floats,
+    directions,
+    flaxman_radius,
+    inradius_of,
+    values,
+)
+from dpjax.learners.parts.prefix_sums import PrefixSumsReport, calibrate
+from dpjax.maths.barriers import rounded
 
 
 class PrivateOnePointState(NamedTuple):

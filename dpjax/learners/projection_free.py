@@ -9,11 +9,11 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.barriers import rounded
 from dpjax.core import Array, Learner, value
 from dpjax.domains import check_domain, conditional_gradient_step, shrunk
-from dpjax.one_point import as_floats, directions, inradius_of, is_known, values
-from dpjax.prefix_sums import calibrate
+from dpjax.learners.parts.one_point import as_floats, directions, inradius_of, is_known, values
+from dpjax.learners.parts.prefix_sums import calibrate
+from dpjax.maths.barriers import rounded
 
 
 class ProjectionFreeState(NamedTuple):

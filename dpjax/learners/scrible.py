@@ -7,10 +7,10 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.barriers import add_up, rounded
 from dpjax.combinators import private_reduction
 from dpjax.core import Array, Learner, linear, no_privacy
 from dpjax.domains import fitting
+from dpjax.maths.barriers import add_up, rounded
 
 
 class ScribleState(NamedTuple):

@@ -9,9 +9,10 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, exact_sums, noise, privacy
+from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Privacy, at, full, within
-from dpjax.exact_sums import ExactSum
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 
 class ShrinkingDartboardState(NamedTuple):

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, exact_sums, noise, privacy
-from dpjax.arm_sums import check_arms, one_release
+from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Batch, BatchLearner, clipped_bandit, smallest
+from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.maths import exact_sums
 
 
 class SuccessiveEliminationState(NamedTuple):
@@ -83,7 +84,7 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
     carried over to the next epoch would be released twice.
 
     Regret: an arm of gap Delta is pulled at most sum_{e <= ceil(log2(1 / Delta))} ceil(R_e) times
-    with probability 1 - beta (:func:`dpjax.bounds.successive_elimination`), that is
+    with probability 1 - beta (:func:`dpjax.analysis.bounds.successive_elimination`), that is
     O(sum ln T / Delta + K ln T / epsilon). A gap of Delta_e / 4 is a coin flip where privacy does
     not bind: the law of the regret has several modes.
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import divergences
-from dpjax.arm_sums import (
+from dpjax.core import Arms, Array, Learner, bandit, no_privacy, smallest
+from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
@@ -14,7 +14,7 @@ from dpjax.arm_sums import (
     no_losses,
     record,
 )
-from dpjax.core import Arms, Array, Learner, bandit, no_privacy, smallest
+from dpjax.maths import divergences
 
 
 class UcbState(NamedTuple):
@@ -61,7 +61,7 @@ def kl_ucb(horizon, arms) -> Learner:
     Privacy: none.
 
     Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*), which no learner can beat
-    (:func:`dpjax.bounds.lai_robbins`).
+    (:func:`dpjax.analysis.bounds.lai_robbins`).
 
     Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
     2011, with the constant c = 0 that they recommend for use.

@@ -13,8 +13,8 @@ factor that the sensitivity bounds. (For Gaussian noise: Denisov, McMahan, Rush,
 
 The sums are float32 with Kahan's correction, and a release is their sum with the noise, rounded. So
 what is released is the declared mechanism while sums stay below about 2^24 times the scale of a
-draw. The sums of :mod:`dpjax.exact_sums` have no such limit, but a unit: values here are of any
-size.
+draw. The sums of :mod:`dpjax.maths.exact_sums` have no such limit, but a unit: values here are
+of any size.
 """
 
 from dpjax.mechanisms.exact import exact

@@ -9,13 +9,7 @@ from scipy import linalg
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.buffered_parameters import BUFFERED
-from dpjax.mechanisms.prefix import (
-    Factorization,
-    check,
-    draw,
-    draw_rounds,
-    from_noise,
-)
+from dpjax.mechanisms.prefix import Factorization, check, draw, draw_rounds, from_noise
 
 
 class SquareRootState(NamedTuple):

@@ -9,8 +9,9 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import exact_sums, noise
+from dpjax import noise
 from dpjax.batches import as_learner
+from dpjax.maths import exact_sums
 
 
 class Log(NamedTuple):

@@ -7,9 +7,11 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import bounds, environments, exact_sums, simulate, simulate_batches, sweep
+from dpjax import environments, simulate, simulate_batches, sweep
+from dpjax.analysis import bounds
 from dpjax.core import BatchLearner, smallest
 from dpjax.learners import adap_klucb, adap_ucb
+from dpjax.maths import exact_sums
 from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,

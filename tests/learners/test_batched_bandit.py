@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, every_round, exact_sums, noise, simulate_batches, sweep
+from dpjax import environments, every_round, noise, simulate_batches, sweep
+from dpjax.analysis import bounds
 from dpjax.learners import batched_bandit, exp2
 from dpjax.learners.batched_bandit import batch_rounds, htinf
+from dpjax.maths import exact_sums
 from tests.learners.test_tsallis_inf import by_bisection
 
 

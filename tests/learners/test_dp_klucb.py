@@ -7,8 +7,10 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import bounds, environments, exact_sums, simulate, simulate_batches, sweep
+from dpjax import environments, simulate, simulate_batches, sweep
+from dpjax.analysis import bounds
 from dpjax.learners import dp_imed, dp_klucb, successive_elimination
+from dpjax.maths import exact_sums
 from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,

@@ -9,7 +9,8 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, domains, environments, learners, mechanisms, sweep
+from dpjax import domains, environments, learners, mechanisms, sweep
+from dpjax.analysis import bounds
 from dpjax.learners.ftpl import default_perturbation, printed_scale
 
 HORIZON, DIM = 64, 3

@@ -9,7 +9,8 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, domains, environments, learners, mechanisms, simulate, sweep
+from dpjax import domains, environments, learners, mechanisms, simulate, sweep
+from dpjax.analysis import bounds
 
 HORIZON = 64
 TREE = partial(mechanisms.tree, identical_law=True)

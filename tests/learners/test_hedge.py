@@ -10,9 +10,10 @@ from jax import lax
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, exact_sums, sweep
-from dpjax.exact_sums import ExactSum
+from dpjax import environments, sweep
 from dpjax.learners.hedge import declared_epsilon, hedge, probabilities
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 EPSILONS = [1e-9, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, np.inf]
 

@@ -8,9 +8,9 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, sweep
-from dpjax.arm_sums import no_losses
 from dpjax.learners import lazy_thompson, lazy_ucb
 from dpjax.learners.lazy import LazyState
+from dpjax.learners.parts.arm_sums import no_losses
 from tests.learners.given_noise import (
     from_draws,
     laplace_draws,

@@ -9,8 +9,9 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import environments, every_round, exact_sums, simulate_batches, sweep
+from dpjax import environments, every_round, simulate_batches, sweep
 from dpjax.learners.limited_updates import clipped_full, limited_updates, probabilities
+from dpjax.maths import exact_sums
 
 
 def play(learner, losses, keys):

@@ -9,16 +9,8 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import (
-    bounds,
-    designs,
-    environments,
-    exact_sums,
-    noise,
-    simulate,
-    simulate_batches,
-    sweep,
-)
+from dpjax import environments, noise, simulate, simulate_batches, sweep
+from dpjax.analysis import bounds
 from dpjax.combinators import rescale_losses
 from dpjax.core import BatchLearner
 from dpjax.learners import linear_elimination
@@ -31,6 +23,7 @@ from dpjax.learners.linear_elimination import (
     phase_length,
     printed_radius,
 )
+from dpjax.maths import designs, exact_sums
 from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,

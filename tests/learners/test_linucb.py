@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import ellipsoids, environments, learners, mechanisms, simulate, sweep
+from dpjax import environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
-from dpjax.gram_sums import gram_sums
+from dpjax.learners.parts.gram_sums import gram_sums
+from dpjax.maths import ellipsoids
 
 DELTA = 0.1
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, learners, losses, mechanisms, sweep
-from dpjax.one_point import directions, flaxman_radius
+from dpjax import domains, environments, learners, mechanisms, sweep
+from dpjax.environments import loss_families
+from dpjax.learners.parts.one_point import directions, flaxman_radius
 from tests.learners.replay import changed_rounds, given_releases, play, worlds
 
 HORIZON, RANGE = 24, (-1.0, 2.0)
@@ -85,7 +86,7 @@ def test_sensitivity_of_a_round_is_that_of_the_calibration(name):
 def test_regret_is_below_the_bound():
     """2 T^(3/4) sqrt(3 R n C (L + C / r)) on the ball against distances, 32 trials; it learns."""
     ball, horizon = domains.ball(3), 8192
-    family = losses.distance(ball)
+    family = loss_families.distance(ball)
 
     def game(_):
         learner = learners.one_point_gradient(

@@ -8,8 +8,8 @@ from jax import random as jr
 from scipy import optimize, stats
 
 from dpjax import audit, domains, learners, noise, privacy
-from tests.test_exact_projections import APPROXIMATE, EXACT
-from tests.test_exact_projections import DOMAINS as CATALOGUE
+from tests.domains.test_exact_projections import APPROXIMATE, EXACT
+from tests.domains.test_exact_projections import DOMAINS as CATALOGUE
 
 HORIZON, ALPHA = 20, 0.4
 DOMAINS = {"ball": domains.ball(3, 50.0), "cube": domains.cube(3), "simplex": domains.simplex(3)}

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, learners, losses, mechanisms, privacy, simulate, sweep
+from dpjax import domains, environments, learners, mechanisms, privacy, simulate, sweep
+from dpjax.environments import loss_families
+from dpjax.learners.parts.one_point import directions
 from dpjax.learners.projection_free import batch_norms, printed_scale
 from dpjax.noisy_oco import NoisyMap, noisy_oco
-from dpjax.one_point import directions
 from tests.learners.replay import changed_rounds, given_releases, play, worlds
 
 make = partial(learners.projection_free, lipschitz=1.0)
@@ -423,7 +424,7 @@ def test_regret_counts_the_point_that_is_played():
     """|x|^2 / 2 at the centre is 0, and at what is played it is zeta^2 / 2."""
     ball, zeta = domains.ball(3), 0.25
     environment = environments.convex_losses(
-        ball, losses.quadratic(ball), "rows", parameters=jnp.zeros((64, 3))
+        ball, loss_families.quadratic(ball), "rows", parameters=jnp.zeros((64, 3))
     )
     learner = make(64, ball, epsilon=np.inf, smoothing=zeta, rate=1e-9)
     result = jax.jit(lambda: simulate(learner, environment, jr.key(0), checkpoints=1))()

@@ -11,8 +11,7 @@ from jax import lax
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, exact_sums, privacy, sweep
-from dpjax.exact_sums import ExactSum
+from dpjax import environments, privacy, sweep
 from dpjax.learners.hedge import plain_rate
 from dpjax.learners.shrinking_dartboard import (
     Setting,
@@ -26,6 +25,8 @@ from dpjax.learners.shrinking_dartboard import (
     shrinking_dartboard,
     switch_budget,
 )
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 EPSILONS = [1e-9, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, np.inf]
 

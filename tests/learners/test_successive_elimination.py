@@ -9,10 +9,12 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, environments, exact_sums, simulate, simulate_batches, sweep
+from dpjax import environments, simulate, simulate_batches, sweep
+from dpjax.analysis import bounds
 from dpjax.core import Batch, BatchLearner
 from dpjax.learners import successive_elimination
 from dpjax.learners.successive_elimination import epoch_length, epoch_radius
+from dpjax.maths import exact_sums
 from tests.learners.given_noise import (
     from_draws,
     laplace_draws,

@@ -7,8 +7,8 @@ import pytest
 from jax import random as jr
 from scipy import special, stats
 
-from dpjax.arm_sums import posterior_draws
 from dpjax.learners import thompson
+from dpjax.learners.parts.arm_sums import posterior_draws
 from dpjax.learners.thompson import ThompsonState
 from tests.learners.given_noise import losses_of_games, play
 

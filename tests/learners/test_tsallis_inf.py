@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, sweep
+from dpjax import environments, sweep
+from dpjax.analysis import bounds
 from dpjax.learners import tsallis_inf
 from dpjax.learners.tsallis_inf import probabilities
 

@@ -9,9 +9,10 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import bounds, environments, simulate
-from dpjax.arm_sums import totals
+from dpjax import environments, simulate
+from dpjax.analysis import bounds
 from dpjax.learners import kl_ucb, thompson, ucb1
+from dpjax.learners.parts.arm_sums import totals
 from tests.learners.given_noise import losses_of_games, play
 
 LEARNERS = {"ucb1": ucb1, "kl_ucb": kl_ucb}

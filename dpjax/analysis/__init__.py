@@ -1,0 +1,1 @@
+"""What one does with results: statistics over trials, curves of bounds, tables and figures."""

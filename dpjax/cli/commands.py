@@ -1,0 +1,201 @@
+"""The command line: ``dpjax list``, ``run``, ``reproduce`` and ``audit``."""
+
+import argparse
+import inspect
+import sys
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from dpjax import __version__, _check, environments, learners, mechanisms, papers, store
+from dpjax.analysis.output import refuse_to_overwrite
+from dpjax.cli import audits, run
+from dpjax.papers.sweeps import kept_in, on_devices
+
+
+def main(arguments=None) -> int:
+    """Runs a command; 0, or 2 after one sentence on stderr that says what is wrong."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"dpjax: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        kept = getattr(options, "store", None)
+        rest = f"what is finished is in {kept}: --resume goes on" if kept else "nothing was written"
+        print(f"dpjax: interrupted; {rest}", file=sys.stderr)
+        return 130
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message} ({self.prog} --help shows the usage)\n")
+
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(action.choices)
+            meant = _check.nearest(value, action.choices)
+            raise argparse.ArgumentError(action, f"there is no {value!r}{meant}; known are {known}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dpjax", description="Simulates differentially private online learning and bandits."
+    )
+    parser.add_argument("--version", action="version", version=f"dpjax {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="learners, environments and papers")
+    listing.set_defaults(command=_list)
+
+    run = commands.add_parser("run", help="play a learner on your own table of losses")
+    run.set_defaults(command=_run)
+    run.add_argument(
+        "--losses", required=True, metavar="FILE",
+        help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz",
+    )  # fmt: skip
+    run.add_argument("--learner", required=True, metavar="NAME", help="as dpjax list shows them")
+    run.add_argument(
+        "--epsilon", type=_epsilons, metavar="E,E,...",
+        help="privacy levels, inf for none (default 0.1,1,10,inf)",
+    )  # fmt: skip
+    run.add_argument("--seeds", type=int, default=100, metavar="N", help="default 100")
+    run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
+    run.add_argument("--seed", type=int, default=0, help="of the random key (default 0)")
+    _add_output(run, "results/run")
+    _add_scale(run, "a folder or URL for a Zarr store that keeps results chunk by chunk")
+
+    reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
+    reproduce.set_defaults(command=_reproduce)
+    known = [name.replace("_", "-") for name in papers.__all__]
+    reproduce.add_argument("paper", choices=known)
+    reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
+    _add_output(reproduce, "results/PAPER")
+    _add_scale(
+        reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
+    )
+
+    audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
+    audit.set_defaults(command=_audit)
+    audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
+    audit.add_argument("--all", action="store_true", help="every learner")
+    audit.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="default 1")
+    audit.add_argument(
+        "--runs", type=int, default=audits.RUNS, metavar="N",
+        help=f"counted runs of each sequence (default {audits.RUNS})",
+    )  # fmt: skip
+    _add_output(audit, "results/audit")
+    return parser
+
+
+def _add_output(command, default) -> None:
+    command.add_argument("--out", metavar="DIR", help=f"default {default}")
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace the results of an earlier run in DIR"
+    )
+
+
+def _add_scale(command, stored) -> None:
+    command.add_argument("--store", metavar="PATH", help=stored)
+    command.add_argument("--resume", action="store_true", help="go on with what PATH has")
+    command.add_argument(
+        "--devices", type=int, metavar="N", help="share the work among N devices (or CPU cores)"
+    )
+
+
+def _output(options, default) -> str:
+    """The folder for results; ValueError where it has some that nobody asked to replace."""
+    out = options.out or default
+    if not options.overwrite:
+        refuse_to_overwrite(out)
+    return out
+
+
+def _prepare(options) -> Mesh | None:
+    """Before the first computation of JAX: the devices, and whether the store may be used."""
+    mesh = None
+    if options.devices is not None:
+        if options.devices < 1:
+            raise ValueError(f"devices must be at least 1, got {options.devices}")
+        jax.config.update("jax_num_cpu_devices", options.devices)
+        if jax.device_count() < options.devices:
+            raise ValueError(
+                f"devices: {options.devices} were asked for, but there are {jax.device_count()}"
+            )
+        mesh = Mesh(np.array(jax.devices()[: options.devices]), ("devices",))
+    if options.store is None:
+        if options.resume:
+            raise ValueError("resume: there is nothing to go on with; say --store PATH")
+    elif not options.resume and not store.is_empty(options.store):
+        raise ValueError(
+            f"store: {options.store} is not empty; say --resume to go on with it, or name another"
+        )
+    return mesh
+
+
+def _epsilons(text) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be numbers separated by commas, got {text!r}"
+        ) from None
+
+
+def _first_line(thing) -> str:
+    return inspect.getdoc(thing).splitlines()[0]
+
+
+def _list(options) -> None:
+    del options
+    for title, package in [
+        ("learners", learners),
+        ("mechanisms", mechanisms),
+        ("environments", environments),
+        ("papers", papers),
+    ]:
+        print(f"{title}:")
+        width = max(map(len, package.__all__))
+        for name in package.__all__:
+            # A paper's name as the command line takes it.
+            shown = name.replace("_", "-") if package is papers else name
+            print(f"  {shown:{width}}  {_first_line(getattr(package, name))}")
+
+
+def _run(options) -> None:
+    out = _output(options, "results/run")
+    with on_devices(_prepare(options)):
+        text = run.run(
+            options.losses,
+            options.learner,
+            out,
+            epsilons=options.epsilon,
+            seeds=options.seeds,
+            horizon=options.horizon,
+            seed=options.seed,
+            store=options.store,
+        )
+    print(text)
+    print(f"\nWritten to {out}.")
+
+
+def _audit(options) -> None:
+    if bool(options.learner) == options.all:
+        raise ValueError("audit: name learners, or say --all")
+    out = _output(options, "results/audit")
+    names = None if options.all else options.learner
+    print(audits.run(names, out, epsilon=options.epsilon, runs=options.runs))
+    print(f"\nWritten to {out}.")
+
+
+def _reproduce(options) -> None:
+    out = _output(options, f"results/{options.paper}")
+    mesh = _prepare(options)
+    paper = getattr(papers, options.paper.replace("-", "_"))
+    sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
+    with kept_in(options.store), on_devices(mesh):
+        print(paper.reproduce(out, **sizes))
+    print(f"\nWritten to {out}.")

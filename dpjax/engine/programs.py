@@ -1,0 +1,243 @@
+"""Games as programs: traced at every call of a sweep, compiled once for each program and size.
+
+What a game does can change while the function stays the same: a helper, a global or an array that
+it reads. So a compiled program is kept under the program that was traced, with all its arrays, and
+is compiled from that trace.
+"""
+
+import hashlib
+import re
+import warnings
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+
+from dpjax import _check
+from dpjax.engine import devices, reads
+from dpjax.engine.batch_last import batch_last
+from dpjax.engine.one_kernel import compile_for_cpu
+
+# Programs that differ in numbers alone, after which a sweep says what that costs.
+_ALIKE = 5
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One trajectory of a game as a program. Equal ones compute the same bits."""
+
+    digest: str  # of the program, all arrays in it, and what else decides on numbers
+    text: str  # digest of the program without its numbers
+    callbacks: tuple  # functions of Python that it calls as it runs
+    settings: tuple  # of jax.config
+    rounds: tuple  # the checkpoints
+    point: tuple = field(compare=False)  # shapes of the leaves of a point
+    output: Any = field(compare=False)  # shapes of (regret, tally, report)
+    program: Any = field(compare=False)  # ClosedJaxpr of (*leaves of the point, seed, key)
+
+
+def trace(game, play, rounds, points, key_dtype) -> Traced:
+    """The program of a cell of a sweep, as it is now.
+
+    Args:
+      game, play: as of :func:`dpjax.sweep`.
+      rounds: (n,) the checkpoints.
+      points: pytree of (P, ...) arrays.
+      key_dtype: of the key.
+
+    Raises:
+      TypeError: the game looks at a number of a point, which is traced.
+    """
+    rounds = tuple(rounds.tolist())
+
+    def cell(point, seed, key):
+        result = play(*game(point), jr.fold_in(key, seed), checkpoints=rounds)
+        return result.regret, result.tally, result.report
+
+    point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.float32), points)
+    seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
+    with reads.as_now(game, play), _check.traceable("game"):
+        program, output = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
+    # Arrays of NumPy, and those of JAX in the same memory, may be changed in place.
+    program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])
+    digest, text, callbacks = digests(program)
+    digest = hashlib.sha256(f"{digest} {_numeric()}".encode()).hexdigest()[:16]
+    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(point))
+    return Traced(digest, text, callbacks, _settings(), rounds, shapes, output, program)
+
+
+def _own(constant):
+    if isinstance(constant, np.ndarray | jax.Array):
+        return constant.copy()
+    return constant
+
+
+def _numeric() -> tuple:
+    """What jax.config holds that decides on numbers, and that no traced program shows."""
+    return jax.config.jax_threefry_partitionable, jax.config.jax_default_matmul_precision
+
+
+def _settings() -> tuple:
+    """What jax.config holds, within contexts too."""
+    held = jax.config.values.items()
+    return tuple(repr(getattr(jax.config, name, value)) for name, value in held)
+
+
+class Program(NamedTuple):
+    """A compiled program of a block."""
+
+    run: Any  # (leaves of points, seeds (S,), key) -> leaves of what a cell returns, (..., P, S)
+    bytes_needed: int  # on each device, beside its code; 0 where nobody knows
+
+
+@lru_cache(maxsize=128)
+def compiled(traced, size, mesh) -> Program:
+    """The program of a block of (points, seeds); with a mesh, of one for each of its devices.
+
+    Blocks of a mesh stand in front of the other axes. Points are mapped first: what does not depend
+    on the point, such as nature's draws, is then computed once a seed.
+    """
+    _count(traced, size, mesh)
+    of_cell = jaxpr_as_fun(traced.program)
+
+    def cell(point, seed, key):
+        return of_cell(*point, seed, key)
+
+    over_points = batch_last(cell, (True, False, False))
+
+    def over_seeds(points, seeds, key):
+        if len(points[0]) == 1:
+            point = [leaf[0] for leaf in points]
+            result = batch_last(cell, (False, True, False))(point, seeds, key)
+            return [jnp.expand_dims(leaf, -2) for leaf in result]
+        points = [jnp.moveaxis(leaf, 0, -1) for leaf in points]
+        return batch_last(over_points, (False, True, False))(points, seeds, key)
+
+    lead, one_each, same, spread = (), None, None, None
+    if mesh is not None:
+        lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
+        spread = partial(devices.shard, mesh=mesh)
+
+    def block(shape, dtype):
+        return jax.ShapeDtypeStruct((*lead, *shape), dtype, sharding=one_each)
+
+    points, seeds = size
+    key_dtype = traced.program.in_avals[-1].dtype
+    arguments = (
+        [block((points, *shape), jnp.float32) for shape in traced.point],
+        block((seeds,), jnp.int32),
+        jax.ShapeDtypeStruct((), key_dtype, sharding=same),
+    )
+    if devices.platform(mesh) == "cpu":
+        run = compile_for_cpu(over_seeds, arguments, (False, True, False), spread=spread)
+    else:
+        run = jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()
+    return Program(run, devices.bytes_needed(run))
+
+
+def _count(traced, size, mesh) -> None:
+    """Says once that programs are compiled which differ in nothing but numbers."""
+    alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
+    if traced.digest not in alike and len(alike) < _ALIKE:
+        alike.add(traced.digest)
+        if len(alike) == _ALIKE:
+            warnings.warn(
+                f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
+                "shapes; put what changes into points, which compiles once for all of them",
+                RuntimeWarning,
+                stacklevel=6,  # of who called sweep
+            )
+
+
+@lru_cache(maxsize=1024)
+def _alike(*what) -> set:
+    """Digests of programs that were compiled, and differ in numbers alone."""
+    del what
+    return set()
+
+
+def digests(program) -> tuple[str, str, tuple]:
+    """Of a traced program: (digest of it all, digest without its numbers, callbacks).
+
+    They do not depend on where the code is, what its variables are called, or the process. What a
+    program calls back is a function of Python, which no digest sees: it stands for itself.
+    """
+    known, described, callbacks = {}, {}, []
+
+    def visit(program) -> tuple[bytes, bytes]:
+        """Digests of the text and of the numbers of a program, open or closed."""
+        if id(program) in known:
+            return known[id(program)]
+        text, numbers = [], hashlib.sha256()
+        places: dict[Any, int] = {}
+
+        def feed(array):
+            if jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key):
+                array = jr.key_data(array)
+            array = np.ascontiguousarray(array)
+            text.append(f"{array.dtype}{array.shape}")
+            numbers.update(array)
+
+        def place(atom) -> str:
+            if not isinstance(atom, Literal):
+                return f"{places.setdefault(atom, len(places))}:{_type(atom.aval)}"
+            if type(atom.val) in _PLAIN:
+                numbers.update(f"{atom.val!r},".encode())
+            else:
+                feed(atom.val)
+            return _type(atom.aval)
+
+        def describe(value):
+            if type(value) in _PLAIN:
+                text.append(repr(value))
+            elif hasattr(value, "eqns"):
+                inner, numbers_of_inner = visit(value)
+                text.append(inner.hex())
+                numbers.update(numbers_of_inner)
+            elif hasattr(value, "__array__"):
+                feed(value)
+            elif isinstance(value, tuple | list):
+                text.append(f"{type(value).__name__}{len(value)}")
+                for part in value:
+                    describe(part)
+            elif isinstance(value, dict):
+                for name in sorted(value):
+                    text.append(name)
+                    describe(value[name])
+            elif isinstance(value, set | frozenset):
+                text.extend(sorted(map(repr, value)))
+            else:
+                # The object is a part of the program, so that its id is its own.
+                if id(value) not in described:
+                    described[id(value)] = re.sub("0x[0-9a-f]+", "", repr(value))
+                text.append(described[id(value)])
+
+        jaxpr = getattr(program, "jaxpr", program)
+        for constant in getattr(program, "consts", ()):
+            feed(constant)
+        text.extend(map(place, (*jaxpr.constvars, *jaxpr.invars)))
+        for equation in jaxpr.eqns:
+            text.append(equation.primitive.name)
+            text.extend(map(place, (*equation.invars, *equation.outvars)))
+            describe(equation.params)
+            if "callback" in equation.params:
+                callbacks.append(equation.params["callback"])
+        text.extend(map(place, jaxpr.outvars))
+        known[id(program)] = hashlib.sha256("\n".join(text).encode()).digest(), numbers.digest()
+        return known[id(program)]
+
+    text, numbers = visit(program)
+    return hashlib.sha256(text + numbers).hexdigest()[:16], text.hex()[:16], tuple(callbacks)
+
+
+_PLAIN = {bool, float, int, str, type(None)}
+
+
+@lru_cache(maxsize=4096)
+def _type(aval) -> str:
+    return str(aval)

@@ -1,0 +1,1 @@
+"""What several learners share: sums of losses, with their noise. A learner's author comes in."""

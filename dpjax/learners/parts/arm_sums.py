@@ -1,0 +1,89 @@
+"""What learners over stochastic arms share: sums of each arm's losses, and a declaration."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax import _check, noise
+from dpjax.core import Array, Privacy, at, within
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
+
+
+class ArmSums(NamedTuple):
+    """Pulls and sums of losses of each arm."""
+
+    pulls: Array  # (K,) int32
+    losses: ExactSum  # (K,)
+
+
+class ClippedReport(NamedTuple):
+    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
+
+
+def no_losses(arms) -> ArmSums:
+    """Before the first round."""
+    return ArmSums(jnp.zeros(arms, jnp.int32), exact_sums.nothing((arms,)))
+
+
+def record(sums, arm, loss) -> ArmSums:
+    """One more loss in [0, 1] of an arm."""
+    played = jnp.arange(sums.pulls.shape[0]) == arm
+    more = exact_sums.of(jnp.where(played, loss, 0.0))
+    return ArmSums(sums.pulls + played.astype(jnp.int32), exact_sums.add(sums.losses, more))
+
+
+def losses_of(sums, arm) -> ExactSum:
+    """The sum of the losses of one arm, ()."""
+    return ExactSum(at(sums.losses.whole, arm), at(sums.losses.part, arm))
+
+
+def totals(sums):
+    """Sums of the losses, (K,) float32."""
+    return exact_sums.to_float(sums.losses)
+
+
+def means(sums):
+    """Mean losses, (K,) float32; 0 for an arm that was not pulled."""
+    return totals(sums) / jnp.maximum(sums.pulls, 1).astype(jnp.float32)
+
+
+def clip_loss(loss, clipped):
+    """The loss clipped to [0, 1], and the count of losses that were."""
+    inside = within(loss, 0.0, 1.0)
+    return inside, clipped + (inside != loss).astype(jnp.int32)
+
+
+def posterior_draws(key, losses, gains):
+    """ln(theta / (1 - theta)) for theta ~ Beta(losses + 1, gains + 1), (K,).
+
+    A Beta variable is a Gamma variable over the sum of two; one call for both is cheaper, and the
+    logarithm keeps what lies close to 0 or 1 apart.
+    """
+    one, other = noise.log_gamma(key, jnp.stack([losses, gains]) + 1.0)
+    return one - other
+
+
+def check_arms(horizon, arms) -> tuple[int, int]:
+    """Horizon and number of arms as Python integers."""
+    return _check.size(1, horizon=horizon), _check.size(2, arms=arms)
+
+
+def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:
+    """The declaration where each loss is in exactly one release, which is epsilon-DP.
+
+    Fix the releases so far: they decide which batch a round belongs to, in both worlds alike. A
+    replaced loss then changes one released sum, by at most 1.
+    """
+    return Privacy(
+        epsilon=epsilon,
+        delta=0.0,
+        rho=float("nan"),
+        neighbours="replace",
+        unit="round",
+        loss_range=(0.0, 1.0),
+        model="central",
+        released="actions 1..T",
+        calibration="derived",
+        accountant=accountant,
+    )

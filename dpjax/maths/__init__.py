@@ -1,0 +1,1 @@
+"""Mathematics that knows of no learner: sums, barriers, designs. A learner's author comes in."""

@@ -1,0 +1,77 @@
+"""Numbers carried as an unevaluated sum of two float32: some 46 bits, for sums that must not drift.
+
+The building blocks are the error-free sum of Knuth and the error-free product of Dekker (1971).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax.core import Array
+from dpjax.maths.barriers import rounded
+
+
+class TwoWords(NamedTuple):
+    """The number high + low; high is that number rounded to float32."""
+
+    high: Array
+    low: Array
+
+
+def of(value) -> TwoWords:
+    """A float32 value as two words."""
+    return TwoWords(value, jnp.zeros_like(value))
+
+
+def exact_sum(a, b) -> TwoWords:
+    """a + b for float32 a and b, without error."""
+    total = a + b
+    part = total - a
+    return TwoWords(total, (a - (total - part)) + (b - part))
+
+
+def exact_product(a, b) -> TwoWords:
+    """a b for float32 a and b up to 1e34, without error unless the low word underflows."""
+    total = rounded(a * b)
+    (a_top, a_rest), (b_top, b_rest) = _halves(a), _halves(b)
+    rest = ((a_top * b_top - total) + a_top * b_rest + a_rest * b_top) + a_rest * b_rest
+    return TwoWords(total, rest)
+
+
+def add(x, y) -> TwoWords:
+    """x + y, off by at most 2^-46 (|x| + |y|)."""
+    total = exact_sum(x.high, y.high)
+    return exact_sum(total.high, total.low + (x.low + y.low))
+
+
+def subtract(x, y) -> TwoWords:
+    """x - y, off by at most 2^-46 (|x| + |y|)."""
+    return add(x, TwoWords(-y.high, -y.low))
+
+
+def divide(x, divisor) -> TwoWords:
+    """x / divisor for a float32 divisor, off by at most 2^-46 |x / divisor|."""
+    quotient = x.high / divisor
+    product = exact_product(quotient, jnp.broadcast_to(divisor, quotient.shape))
+    rest = ((x.high - product.high) - product.low) + x.low
+    return exact_sum(quotient, rest / divisor)
+
+
+def add_up(x) -> TwoWords:
+    """The sum of x over its last axis, off by at most 2^-46 log2(n) times that of the |x|."""
+    while (count := x.high.shape[-1]) > 1:
+        half = count // 2
+        pairs = add(
+            TwoWords(x.high[..., :half], x.low[..., :half]),
+            TwoWords(x.high[..., half : 2 * half], x.low[..., half : 2 * half]),
+        )
+        odd = TwoWords(x.high[..., 2 * half :], x.low[..., 2 * half :])
+        x = TwoWords(*(jnp.concatenate(both, axis=-1) for both in zip(pairs, odd, strict=True)))
+    return TwoWords(x.high[..., 0], x.low[..., 0])
+
+
+def _halves(a):
+    """a as the sum of two numbers of 12 bits, whose products float32 holds exactly."""
+    shifted = rounded(4097.0 * a)
+    top = shifted - (shifted - a)
+    return top, a - top

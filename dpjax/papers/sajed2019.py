@@ -1,0 +1,714 @@
+"""Sajed & Sheffet 2019, DP successive elimination, with its forerunners and followers.
+
+Four instances with five Bernoulli arms, T = 5e7. What plays in batches plays all of it; what
+chooses anew each round plays a 400th.
+"""
+
+import platform
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import random as jr
+
+from dpjax import environments, learners, stopping
+from dpjax.analysis import bounds, plot, statistics
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.batches import simulate_batches
+from dpjax.papers.sweeps import sweep
+from dpjax.simulate import simulate
+
+HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
+TRIALS, QUICK_TRIALS = 1000, 64
+EPSILONS = (0.1, 0.25, 0.5, 1.0)
+# Of the second figure: two and a half decades on each side of the paper's.
+MORE_EPSILONS = tuple(10.0 ** np.arange(-3.0, 2.01, 0.25))
+MORE_ROUND_EPSILONS = (0.03, 3.0, 10.0, 30.0)
+SEED = 2019
+ARMS = 5
+ARM_COUNTS = (2, 5, 10)  # of the comparison with the rule on each pair
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+HORIZONS = tuple(10**k for k in range(4, 10))
+HORIZON_INSTANCE = "C2"
+
+# Mean rewards as the paper's followers give them; losses are 1 - reward.
+REWARDS = {
+    "C1": (0.75, 0.70, 0.70, 0.70, 0.70),
+    "C2": (0.75, 0.625, 0.5, 0.375, 0.25),
+    "C3": (0.75, 0.53125, 0.375, 0.28125, 0.25),
+    "C4": (0.75, 0.71875, 0.625, 0.46875, 0.25),
+}
+BY_BATCHES = {
+    "DP-SE": learners.successive_elimination,
+    "AdaP-UCB": learners.adap_ucb,
+    "AdaP-KLUCB": learners.adap_klucb,
+    # ln t counts once in DP-KLUCB; 3.1 times in AdaP-KLUCB, whose analysis asks for more than 3.
+    "AdaP-KLUCB, constant 1": partial(learners.adap_klucb, confidence=1.0),
+    "DP-KLUCB": learners.dp_klucb,
+    "DP-IMED": learners.dp_imed,
+}
+BY_ROUNDS = {
+    "DP-UCB": learners.dp_ucb,
+    "DP-UCB, split": partial(learners.dp_ucb, split="paper"),
+    "DP-UCB-Bound": learners.dp_ucb_bound,
+    "DP-UCB-Int": learners.dp_ucb_int,
+    "DP-UCB-Int, printed": partial(learners.dp_ucb_int, calibration="printed"),
+    "Lazy-UCB": learners.lazy_ucb,
+    "Lazy-DP-TS": learners.lazy_thompson,
+}
+NOT_PRIVATE = {"UCB1": learners.ucb1, "KL-UCB": learners.kl_ucb, "Thompson": learners.thompson}
+_ROUND_COLORS = (
+    "tab:brown", "tab:pink", "goldenrod", "tab:olive", "tab:cyan", "navy", "crimson",
+)  # fmt: skip
+_BATCH_COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:green", "tab:red", "tab:purple")
+COLORS = dict(zip(BY_BATCHES, _BATCH_COLORS, strict=True))
+COLORS |= dict(zip(BY_ROUNDS, _ROUND_COLORS, strict=True))
+
+
+def means(instance) -> np.ndarray:
+    """Mean losses of the arms, (5,)."""
+    return 1.0 - np.array(REWARDS[instance])
+
+
+def round_horizon(horizon) -> int:
+    """The rounds of the learners that choose anew each round."""
+    return max(horizon // 400, 2 * ARMS)
+
+
+def round_trials(trials) -> int:
+    """Their trials."""
+    return max(trials // 32, 8)
+
+
+class Run(NamedTuple):
+    """One learner at one epsilon on one instance."""
+
+    learner: str
+    instance: str
+    asked: float  # epsilon that it was given, inf for none
+    epsilon: float  # declared
+    delta: float
+    rounds: np.ndarray  # (n,)
+    regret: np.ndarray  # (trials, n), pseudo-regret
+
+
+def checkpoints(horizon) -> tuple[int, ...]:
+    """Up to 80 rounds, evenly spaced on a logarithmic axis, the last one the horizon."""
+    return tuple(np.unique(np.geomspace(min(100, horizon), horizon, 80).astype(int)).tolist())
+
+
+def _play(name, factory, points, horizon, trials, play, rounds, progress) -> list[Run]:
+    """One sweep of a learner over (instance, epsilon) points, regret at the given rounds."""
+
+    def game(point):
+        arguments = {} if name in NOT_PRIVATE else {"epsilon": point["epsilon"]}
+        learner = factory(horizon, ARMS, **arguments)
+        return learner, environments.bernoulli(point["means"], regret="pseudo")
+
+    game.__name__ = name
+    swept = {
+        "means": np.array([means(instance) for instance, _ in points], np.float32),
+        "epsilon": np.array([epsilon for _, epsilon in points], np.float32),
+    }
+    result = sweep(
+        game, swept, trials, jr.key(SEED),
+        play=play, checkpoints=rounds, progress=progress,
+    )  # fmt: skip
+    runs = []
+    for index, (instance, epsilon) in enumerate(points):
+        point = {"means": means(instance), "epsilon": epsilon}
+        privacy = game(point)[0].privacy
+        runs.append(
+            Run(
+                name,
+                instance,
+                epsilon,
+                float(privacy.epsilon),
+                float(privacy.delta),
+                result.rounds,
+                result.regret[index],
+            )
+        )
+    return runs
+
+
+def play_batches(horizon=HORIZON, trials=TRIALS, *, progress=True) -> list[Run]:
+    """All learners that play in batches, on all instances at all epsilons, and at inf."""
+    epsilons = [*sorted({*EPSILONS, *MORE_EPSILONS}), np.inf]
+    points = [(instance, epsilon) for instance in REWARDS for epsilon in epsilons]
+    shown, runs = checkpoints(horizon), []
+    for name, factory in BY_BATCHES.items():
+        runs += _play(name, factory, points, horizon, trials, simulate_batches, shown, progress)
+    return runs
+
+
+def play_rounds(horizon, trials, *, progress=True) -> list[Run]:
+    """All others, round by round: the paper's epsilons, on the second instance a few more."""
+    points = [(instance, epsilon) for instance in REWARDS for epsilon in EPSILONS]
+    points += [(HORIZON_INSTANCE, epsilon) for epsilon in (*MORE_ROUND_EPSILONS, np.inf)]
+    plain = [(instance, np.inf) for instance in REWARDS]
+    shown, runs = checkpoints(horizon), []
+    for name, factory in BY_ROUNDS.items():
+        runs += _play(name, factory, points, horizon, trials, simulate, shown, progress)
+    for name, factory in NOT_PRIVATE.items():
+        runs += _play(name, factory, plain, horizon, trials, simulate, shown, progress)
+    return runs
+
+
+class HorizonRun(NamedTuple):
+    """Final regret of one learner against the horizon."""
+
+    learner: str
+    epsilon: float
+    horizons: np.ndarray  # (n,)
+    regret: np.ndarray  # (trials, n)
+
+
+def play_horizons(horizons, trials, *, epsilons=(0.1, 1.0), progress=True) -> list[HorizonRun]:
+    """Regret at each horizon on the second instance.
+
+    DP-SE is tuned to its horizon, and plays each; the others do not know theirs, so that one long
+    game is as good as many short ones.
+    """
+    points = [(HORIZON_INSTANCE, epsilon) for epsilon in epsilons]
+    runs = []
+    for name, factory in BY_BATCHES.items():
+        # The last game alone tells all shorter ones, but of a learner that knows its horizon.
+        games = {
+            horizon: _play(
+                name, factory, points, horizon, trials, simulate_batches,
+                tuple(h for h in horizons if h <= horizon), progress,
+            )
+            for horizon in (horizons if name == "DP-SE" else horizons[-1:])
+        }  # fmt: skip
+        finals = [
+            np.stack(
+                [games.get(h, games[horizons[-1]])[i].regret[:, j] for j, h in enumerate(horizons)],
+                1,
+            )
+            for i in range(len(points))
+        ]
+        for (_, epsilon), final in zip(points, finals, strict=True):
+            runs.append(HorizonRun(name, epsilon, np.array(horizons), final))
+    return runs
+
+
+class StoppingRow(NamedTuple):
+    """Values read until the private mean of +-1 values was known to half of itself."""
+
+    mean: float
+    epsilon: float
+    every_round: np.ndarray  # (trials,)
+    powers_of_two: np.ndarray  # (trials,)
+    wrong: float  # share of trials, of both kinds, whose mean was off by more
+
+
+def play_stopping(limit, trials, *, epsilons=(0.1, 1.0, np.inf)) -> list[StoppingRow]:
+    """What asking at powers of two only costs the stopping rule: stopping times of both kinds."""
+    rows = []
+    for mean in (0.5, 0.2, 0.1):
+        for epsilon in epsilons:
+            stopped = {}
+            for queries in ("every_round", "powers_of_two"):
+
+                def one(key, mean=mean, epsilon=epsilon, queries=queries):
+                    stream = stopping.two_valued((1.0 + mean) / 2.0)
+                    return stopping.private_mean(
+                        key, stream, limit,
+                        epsilon=epsilon, accuracy=0.5, failure=0.05, queries=queries,
+                    )  # fmt: skip
+
+                keys = jr.split(jr.key(SEED), trials)
+                stopped[queries] = jax.tree.map(np.asarray, jax.jit(jax.vmap(one))(keys))
+            off = [np.abs(kind.mean - mean) > 0.5 * mean for kind in stopped.values()]
+            rows.append(
+                StoppingRow(
+                    mean,
+                    epsilon,
+                    stopped["every_round"].rounds,
+                    stopped["powers_of_two"].rounds,
+                    float(np.mean(off)),
+                )
+            )
+    return rows
+
+
+class PairwiseRow(NamedTuple):
+    """Pulls of a suboptimal arm until it is given up."""
+
+    arms: int
+    epsilon: float
+    pairwise: np.ndarray  # (trials,)
+    epochs: np.ndarray  # (trials,)
+
+
+def play_pairwise(horizon, trials, *, gap=0.25, progress=True) -> list[PairwiseRow]:
+    """The stopping rule on each pair of arms, with epsilon / K each, beside DP-SE.
+
+    One arm of mean loss 0.25, the others of ``gap`` more. An arm is given up when the rule, at
+    powers of two, tells its sign of the difference to the best arm; DP-SE's pulls are its regret
+    over the gaps. Both fail with probability 1 / T.
+    """
+    better, worse = stopping.two_valued(0.75, 0.0), stopping.two_valued(0.75 - gap, 0.0)
+
+    def difference(key, start, count):
+        one, other = jr.split(key)
+        return better(one, start, count) - worse(other, start, count)
+
+    def pair(key, epsilon, failure):
+        return stopping.private_mean(
+            key, difference, horizon,
+            epsilon=epsilon, accuracy=1.0, failure=failure, queries="powers_of_two",
+        ).rounds  # fmt: skip
+
+    cases = [(arms, epsilon) for arms in ARM_COUNTS for epsilon in EPSILONS]
+    epsilons = np.array([epsilon / arms for arms, epsilon in cases], np.float32)
+    failures = np.array([2.0 / (horizon * k * (k - 1)) for k, _ in cases], np.float32)
+    each = jax.jit(jax.vmap(jax.vmap(pair, (0, None, None)), (None, 0, 0)))
+    rounds = np.asarray(each(jr.split(jr.key(SEED), trials), epsilons, failures))
+
+    rows = []
+    for arms in ARM_COUNTS:
+        values = np.full(arms, 0.25 + gap, np.float32)
+        values[0] = 0.25
+
+        def game(epsilon, arms=arms, values=values):
+            learner = learners.successive_elimination(horizon, arms, epsilon=epsilon)
+            return learner, environments.bernoulli(values, regret="pseudo")
+
+        final = sweep(
+            game, np.array(EPSILONS, np.float32), trials, jr.key(SEED),
+            play=simulate_batches, checkpoints=1, progress=progress,
+        ).regret[..., -1]  # fmt: skip
+        for epsilon, regret in zip(EPSILONS, final, strict=True):
+            pulls = regret / (gap * (arms - 1))
+            rows.append(PairwiseRow(arms, epsilon, rounds[cases.index((arms, epsilon))], pulls))
+    return rows
+
+
+def lower_bound(horizon, instance, epsilon):
+    """The largest of the lower bounds that hold for every consistent learner: d_epsilon's."""
+    return bounds.d_epsilon(horizon, means(instance), epsilon)
+
+
+def table(runs) -> list[dict]:
+    """Final regret with its quantiles and bounds, one row a run."""
+    rows = []
+    for run in runs:
+        final, horizon = run.regret[:, -1].astype(np.float64), float(run.rounds[-1])
+        upper = {
+            "DP-SE": bounds.successive_elimination,
+            "AdaP-UCB": bounds.adap_ucb,
+        }.get(run.learner)
+        losses = means(run.instance)
+        rows.append(
+            {
+                "instance": run.instance,
+                "learner": run.learner,
+                "asked": run.asked,
+                "epsilon": run.epsilon,
+                "delta": run.delta,
+                "horizon": int(horizon),
+                "mean": float(final.mean()),
+                "standard_error": float(statistics.standard_error(final)),
+                **{
+                    f"q{round(100 * q)}": float(value)
+                    for q, value in zip(QUANTILES, np.quantile(final, QUANTILES), strict=True)
+                },
+                "lower_d_epsilon": float(lower_bound(horizon, run.instance, run.asked)),
+                "lower_lai_robbins": float(bounds.lai_robbins(horizon, losses)),
+                "lower_shariff_sheffet": float(
+                    bounds.shariff_sheffet(horizon, ARMS, run.asked)
+                ),
+                "upper": None if upper is None else float(upper(horizon, losses, run.asked)),
+                "trials": len(final),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def curve_rows(runs) -> list[dict]:
+    """What the first figure draws: mean, 10 % and 90 % quantile at each checkpoint."""
+    rows = []
+    for run in runs:
+        if run.asked in EPSILONS or not np.isfinite(run.asked):
+            low, high = np.quantile(run.regret, [0.1, 0.9], axis=0)
+            for index, t in enumerate(run.rounds):
+                rows.append(
+                    {
+                        "instance": run.instance,
+                        "learner": run.learner,
+                        "asked": run.asked,
+                        "round": int(t),
+                        "mean": float(run.regret[:, index].mean(dtype=np.float64)),
+                        "q10": float(low[index]),
+                        "q90": float(high[index]),
+                    }
+                )
+    return rows
+
+
+def knee_table(runs) -> list[dict]:
+    """From which epsilon on does privacy cost less than 10 %? One row a learner and instance."""
+    rows = []
+    for name in BY_BATCHES:
+        for instance in REWARDS:
+            mine = [run for run in runs if run.learner == name and run.instance == instance]
+            epsilons = np.array([run.asked for run in mine])
+            finals = np.stack([run.regret[:, -1] for run in mine]).astype(np.float64)
+            point, low, high = statistics.resampled(
+                finals.shape[1],
+                lambda seeds, e=epsilons, r=finals: statistics.free_epsilon(e, r[:, seeds]),
+            )
+            rows.append(
+                {
+                    "instance": instance,
+                    "learner": name,
+                    "without_privacy": float(finals[-1].mean()),
+                    "epsilon": point,
+                    "low": low,
+                    "high": high,
+                    "trials": finals.shape[1],
+                }
+            )
+    return rows
+
+
+def stopping_rows(rows) -> list[dict]:
+    """Stopping times of both kinds of query, and their ratio."""
+    return [
+        {
+            "mean": row.mean,
+            "epsilon": row.epsilon,
+            "every_round": float(row.every_round.mean()),
+            "every_round_error": float(statistics.standard_error(row.every_round)),
+            "powers_of_two": float(row.powers_of_two.mean()),
+            "powers_of_two_error": float(statistics.standard_error(row.powers_of_two)),
+            "ratio": float(row.powers_of_two.mean() / row.every_round.mean()),
+            "wrong": row.wrong,
+            "trials": len(row.every_round),
+        }
+        for row in rows
+    ]
+
+
+def pairwise_rows(rows) -> list[dict]:
+    """Pulls until a suboptimal arm is given up, both ways."""
+    return [
+        {
+            "arms": row.arms,
+            "epsilon": row.epsilon,
+            "pairwise": float(row.pairwise.mean()),
+            "pairwise_error": float(statistics.standard_error(row.pairwise)),
+            "epochs": float(row.epochs.mean(dtype=np.float64)),
+            "epochs_error": float(statistics.standard_error(row.epochs)),
+            "ratio": float(row.pairwise.mean() / row.epochs.mean(dtype=np.float64)),
+            "trials": len(row.epochs),
+        }
+        for row in rows
+    ]
+
+
+def horizon_rows(runs) -> list[dict]:
+    """Final regret against the horizon."""
+    return [
+        {
+            "learner": run.learner,
+            "instance": HORIZON_INSTANCE,
+            "epsilon": run.epsilon,
+            "horizon": int(horizon),
+            "mean": float(run.regret[:, i].mean(dtype=np.float64)),
+            "standard_error": float(statistics.standard_error(run.regret[:, i])),
+            "lower_d_epsilon": float(lower_bound(float(horizon), HORIZON_INSTANCE, run.epsilon)),
+            "trials": len(run.regret),
+        }
+        for run in runs
+        for i, horizon in enumerate(run.horizons)
+    ]
+
+
+def _legend(figure, axes, note) -> None:
+    """One legend of all panels to the right, and a note under it."""
+    entries = {}
+    for panel in axes:
+        entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False,
+        handlelength=4,
+    )  # fmt: skip
+    figure.supxlabel(note, fontsize=8, x=0.01, horizontalalignment="left")
+
+
+def curves_figure(by_batches, by_rounds):
+    """Regret against the round, a row an instance and a column an epsilon, both logarithmic."""
+    figure, axes = plot.panels(4, 4, size=(15.0, 13.0))
+    shown = [run for run in by_batches if run.asked in EPSILONS]
+    shown += [run for run in by_rounds if run.asked in EPSILONS and "printed" not in run.learner]
+    for panel, (instance, epsilon) in zip(
+        axes, [(i, e) for i in REWARDS for e in EPSILONS], strict=True
+    ):
+        for run in shown:
+            if (run.instance, run.asked) == (instance, epsilon):
+                panel.plot(run.rounds, run.regret.mean(axis=0), **_style(run.learner))
+        for run in by_rounds:
+            if run.instance == instance and run.learner in NOT_PRIVATE:
+                panel.plot(run.rounds, run.regret.mean(axis=0), **_style(run.learner))
+        t = np.array(by_batches[0].rounds, np.float64)
+        losses, last = means(instance), t[-1]
+        panel.plot(
+            t, [lower_bound(x, instance, epsilon) for x in t],
+            color="black", linestyle=":", label="lower bound, $d_\\epsilon$",
+        )  # fmt: skip
+        for label, curve, color in [
+            (
+                "DP-SE, bound",
+                bounds.successive_elimination(t, losses, epsilon, 1.0 / last),
+                "DP-SE",
+            ),
+            ("AdaP-UCB, bound", bounds.adap_ucb(t, losses, epsilon), "AdaP-UCB"),
+        ]:
+            panel.plot(t, curve, color=COLORS[color], linestyle=(0, (1, 3)), label=label)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_ylim(2.0, 6e5)
+        plot.label_axes(
+            panel, f"{instance}, $\\epsilon$ = {epsilon:g}", ylabel="mean pseudo-regret"
+        )
+    note = (
+        f"Lines: in batches, {len(by_batches[0].regret)} trials; dashed: round by round, "
+        f"{len(by_rounds[0].regret)} trials; grey: without privacy. DP-UCB-Int: delta = T^-2, all "
+        "others pure. Calibrations as we read them.\nLines later in the legend are on top. "
+        "AdaP's constant is 3.1 where no other is named."
+    )
+    _legend(figure, axes, note)
+    return figure
+
+
+def _style(learner) -> dict:
+    if learner in NOT_PRIVATE:
+        line = ("-", "--", ":")[list(NOT_PRIVATE).index(learner)]
+        return {"color": "0.5", "linestyle": line, "linewidth": 1.0, "label": learner}
+    line = "-" if learner in BY_BATCHES else "--"
+    line = "-." if "constant" in learner else line
+    return {"color": COLORS[learner], "linestyle": line, "linewidth": 1.4, "label": learner}
+
+
+def laws_figure(runs):
+    """Distribution functions of the final regret: the laws have several modes."""
+    figure, axes = plot.panels(4, 4, size=(15.0, 12.0))
+    for panel, (instance, epsilon) in zip(
+        axes, [(i, e) for i in REWARDS for e in EPSILONS], strict=True
+    ):
+        for run in runs:
+            if (run.instance, run.asked) == (instance, epsilon):
+                final = np.sort(run.regret[:, -1])
+                share = np.arange(1, len(final) + 1) / len(final)
+                panel.step(final, share, where="post", **_style(run.learner))
+        panel.set_xscale("log")
+        plot.label_axes(
+            panel, f"{instance}, $\\epsilon$ = {epsilon:g}",
+            xlabel="pseudo-regret at T", ylabel="share of trials below",
+        )  # fmt: skip
+    note = f"T = {runs[0].rounds[-1]}, {len(runs[0].regret)} trials. "
+    _legend(figure, axes, note + "Lines later in the legend are on top.")
+    return figure
+
+
+def epsilon_figure(by_batches, by_rounds, knees):
+    """Final regret against epsilon, with the knee from which on privacy costs under 10 %."""
+    figure, axes = plot.panels(2, 3, size=(15.0, 8.5))
+    for panel, instance in zip(axes, REWARDS, strict=False):
+        for name in BY_BATCHES:
+            mine = [r for r in by_batches if (r.learner, r.instance) == (name, instance)]
+            _against_epsilon(panel, mine, [run.asked for run in mine])
+            (knee,) = [k for k in knees if (k["learner"], k["instance"]) == (name, instance)]
+            if 0.0 < knee["epsilon"] < np.inf:
+                height = 1.1 * knee["without_privacy"]
+                panel.plot(knee["epsilon"], height, "o", color=COLORS[name], markersize=5)
+        grid = np.array(MORE_EPSILONS)
+        horizon = float(by_batches[0].rounds[-1])
+        panel.plot(
+            grid, lower_bound(horizon, instance, grid),
+            color="black", linestyle=":", label="lower bound, $d_\\epsilon$",
+        )  # fmt: skip
+        plot.label_axes(
+            panel, f"{instance}, T = {horizon:g}", xlabel="$\\epsilon$", ylabel="mean regret at T"
+        )
+    panel = axes[4]
+    for name in BY_ROUNDS:
+        mine = [r for r in by_rounds if (r.learner, r.instance) == (name, HORIZON_INSTANCE)]
+        mine = sorted(mine, key=lambda run: run.asked)
+        _against_epsilon(panel, mine, [run.epsilon for run in mine])
+    plot.label_axes(
+        panel, f"{HORIZON_INSTANCE}, round by round, T = {by_rounds[0].rounds[-1]}",
+        xlabel="declared $\\epsilon$", ylabel="mean regret at T",
+    )  # fmt: skip
+    axes[5].axis("off")
+    note = (
+        "Dots: the smallest epsilon from which on mean regret is within 10 % of that of the same "
+        "learner without privacy.\nDP-UCB-Int, printed (as reconstructed), stands at "
+        "the epsilon that it has at delta = T^-2, not at the one that it is given. Bands: 95 %."
+    )
+    _legend(figure, axes, note)
+    return figure
+
+
+def _against_epsilon(panel, runs, epsilons) -> None:
+    # A declared epsilon of 0 has no place on the axis.
+    shown = np.isfinite(epsilons) & (np.array(epsilons) > 0.0)
+    band = statistics.mean_band(np.stack([run.regret[:, -1] for run in runs]), axis=1)
+    x = np.array(epsilons)[shown]
+    style = _style(runs[0].learner)
+    panel.plot(x, band.mean[shown], **style)
+    _draw_band(panel, x, band.mean[shown], band.low[shown], band.high[shown], style["color"])
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+
+
+def _draw_band(panel, x, mean, low, high, color) -> None:
+    """A band on a logarithmic axis, where what lies below a third of the mean is not drawn."""
+    low = np.maximum(low, mean / 3.0)
+    panel.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def horizon_figure(runs):
+    """Final regret against the horizon, to a billion rounds."""
+    epsilons = sorted({run.epsilon for run in runs})
+    figure, axes = plot.panels(1, len(epsilons), size=(12.0, 5.0))
+    for panel, epsilon in zip(axes, epsilons, strict=True):
+        for run in runs:
+            if run.epsilon == epsilon:
+                band = statistics.mean_band(run.regret, axis=0)
+                style = _style(run.learner) | {"marker": "o", "markersize": 3}
+                panel.plot(run.horizons, band.mean, **style)
+                _draw_band(panel, run.horizons, band.mean, band.low, band.high, style["color"])
+        lengths = runs[0].horizons.astype(np.float64)
+        bound = [lower_bound(x, HORIZON_INSTANCE, epsilon) for x in lengths]
+        label = "lower bound, $d_\\epsilon$"
+        panel.plot(lengths, bound, color="black", linestyle=":", label=label)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        plot.label_axes(
+            panel, f"{HORIZON_INSTANCE}, $\\epsilon$ = {epsilon:g}", xlabel="horizon T",
+            ylabel="mean pseudo-regret at T",
+        )  # fmt: skip
+    _legend(figure, axes, f"{len(runs[0].regret)} trials, 95 % bands.")
+    return figure
+
+
+def stopping_figure(stopping_runs, pairwise_runs):
+    """Left: queries every round or at powers of two. Right: pairs of arms or epochs."""
+    figure, axes = plot.panels(1, 2, size=(12.0, 4.6))
+    left, right = axes
+    epsilons = sorted({row.epsilon for row in stopping_runs})
+    for color, epsilon in zip(plot.categorical(len(epsilons)), epsilons, strict=True):
+        mine = [row for row in stopping_runs if row.epsilon == epsilon]
+        x = [row.mean for row in mine]
+        label = "without privacy" if np.isinf(epsilon) else f"$\\epsilon$ = {epsilon:g}"
+        for queries, line in (("every_round", "-"), ("powers_of_two", "--")):
+            y = [getattr(row, queries).mean() for row in mine]
+            left.plot(
+                x, y, line, color=color, marker="o", markersize=3,
+                label=f"{label}, {queries.replace('_', ' ')}",
+            )  # fmt: skip
+    left.set_xscale("log")
+    left.set_yscale("log")
+    plot.ticks_at(left.xaxis, [row.mean for row in stopping_runs])
+    plot.label_axes(left, "DP-NAS, relative error 1/2", xlabel="mean", ylabel="mean stopping time")
+    left.legend(fontsize=7, frameon=False, handlelength=4)
+    for color, arms in zip(plot.categorical(len(ARM_COUNTS)), ARM_COUNTS, strict=True):
+        mine = [row for row in pairwise_runs if row.arms == arms]
+        x = [row.epsilon for row in mine]
+        for kind, line, name in (("pairwise", "--", "every pair"), ("epochs", "-", "DP-SE")):
+            y = [getattr(row, kind).mean() for row in mine]
+            right.plot(
+                x, y, line, color=color, marker="o", markersize=3, label=f"K = {arms}, {name}"
+            )
+    right.set_xscale("log")
+    right.set_yscale("log")
+    plot.ticks_at(right.xaxis, [row.epsilon for row in pairwise_runs])
+    plot.label_axes(
+        right, "Until an arm of gap 1/4 is given up", xlabel="$\\epsilon$", ylabel="mean pulls"
+    )
+    right.legend(fontsize=7, frameon=False, handlelength=4)
+    return figure
+
+
+def parameters(horizon, trials) -> dict:
+    """Everything that the tables and figures depend on."""
+    return {
+        "horizon": horizon,
+        "trials": trials,
+        "round_horizon": round_horizon(horizon),
+        "round_trials": round_trials(trials),
+        "rewards": {name: list(values) for name, values in REWARDS.items()},
+        "epsilons": list(EPSILONS),
+        "more_epsilons": list(MORE_EPSILONS),
+        "key": f"jax.random.key({SEED})",
+        "failure": 1.0 / horizon,
+        "confidence": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
+        "ratio": 2.0,
+        "log_base": 2.0,
+        "versions": {"jax": jax.__version__, "python": platform.python_version()},
+        "backend": jax.default_backend(),
+    }
+
+
+def horizons(horizon) -> tuple[int, ...]:
+    """The horizons of the third figure: powers of ten up to twenty times ``horizon``."""
+    return tuple(h for h in HORIZONS if h <= 20 * horizon)
+
+
+def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+    """Runs everything and writes figures, tables and parameters into the folder ``out``.
+
+    Files: sajed2019.png and .pdf (regret curves), sajed2019_laws, sajed2019_epsilon,
+    sajed2019_horizon and sajed2019_stopping likewise; sajed2019.csv (final regrets with quantiles
+    and bounds), sajed2019_curves.csv, sajed2019_knee.csv, sajed2019_horizon.csv,
+    sajed2019_stopping.csv, sajed2019_pairwise.csv; parameters.json.
+
+    Args:
+      out: folder, created if missing.
+      horizon: T of what plays in batches, at least 10^4; the others play a 400th.
+      trials: of what plays in batches, at least 8; the others have a 32nd, and at least 8.
+      progress: whether to show progress bars.
+
+    Returns:
+      The printed summary.
+
+    Raises:
+      OSError: the folder cannot be written to.
+      ValueError: too few trials or rounds.
+    """
+    if trials < 8 or horizon < HORIZONS[0]:
+        raise ValueError(
+            f"trials must be at least 8 and horizon at least {HORIZONS[0]}, "
+            f"got {trials} and {horizon}"
+        )
+    few = round_trials(trials)
+    with output_folder(out) as folder:
+        by_batches = play_batches(horizon, trials, progress=progress)
+        longer = play_horizons(horizons(horizon), trials, progress=progress)
+        pairs = play_pairwise(horizon, trials, progress=progress)
+        by_rounds = play_rounds(round_horizon(horizon), few, progress=progress)
+        rules = play_stopping(min(horizon, 2**18), few)
+        rows, knees = table([*by_batches, *by_rounds]), knee_table(by_batches)
+        stopping_table, pairwise_table = stopping_rows(rules), pairwise_rows(pairs)
+        write_csv(folder / "sajed2019.csv", rows)
+        write_csv(folder / "sajed2019_curves.csv", curve_rows([*by_batches, *by_rounds]))
+        write_csv(folder / "sajed2019_knee.csv", knees)
+        write_csv(folder / "sajed2019_horizon.csv", horizon_rows(longer))
+        write_csv(folder / "sajed2019_stopping.csv", stopping_table)
+        write_csv(folder / "sajed2019_pairwise.csv", pairwise_table)
+        write_json(folder / "parameters.json", parameters(horizon, trials))
+        plot.save(curves_figure(by_batches, by_rounds), folder, "sajed2019")
+        plot.save(laws_figure(by_batches), folder, "sajed2019_laws")
+        plot.save(epsilon_figure(by_batches, by_rounds, knees), folder, "sajed2019_epsilon")
+        plot.save(horizon_figure(longer), folder, "sajed2019_horizon")
+        plot.save(stopping_figure(rules, pairs), folder, "sajed2019_stopping")
+    printed = ("instance", "learner", "asked", "epsilon", "horizon", "mean", "standard_error")
+    printed += ("q5", "q50", "q95", "lower_d_epsilon", "upper", "trials")
+    shown = [row for row in rows if row["asked"] in EPSILONS]
+    shown = [{name: row[name] for name in printed} for row in shown]
+    return "\n\n".join(map(format_table, (shown, knees, stopping_table, pairwise_table)))

@@ -1,0 +1,222 @@
+"""The bounds as curves: numbers worked out by hand, and their range of validity."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpjax.analysis import bounds
+
+ARMS, HORIZON = 4, 2**18
+K_LN_K = ARMS * math.log(ARMS)
+
+# The mini-batch size that balances the bound of EXP3_tau against switching costs, and the
+# epsilon at delta = T^-2 that Tossou & Dimitrakakis 2017 give to it: 28 K ln K + sqrt(112 K ln K
+# ln T).
+TAU = (HORIZON / (7 * K_LN_K)) ** (1 / 3)
+EPSILON = 28 * K_LN_K + math.sqrt(112 * K_LN_K * math.log(HORIZON))
+
+
+def rounds_to(value, printed):
+    """Whether a value is the printed number, to half a unit of its last digit."""
+    decimals = len(printed.partition(".")[2])
+    return abs(float(value) - float(printed)) <= 0.5 * 10.0**-decimals * (1 + 1e-9)
+
+
+def test_parameters_of_the_first_papers_experiment():
+    """The two numbers at which the bounds below are evaluated."""
+    assert rounds_to(TAU, "18.9020")
+    assert rounds_to(EPSILON, "243.29193")
+
+
+def test_exp3():
+    """Auer et al. 2002, Corollary 3.2, by hand: 2 sqrt(e - 1) sqrt(T K ln K)."""
+    value = bounds.exp3(HORIZON, ARMS)
+    assert rounds_to(value, "3160.86")
+    # One term each, in double precision: a few roundings.
+    assert value == pytest.approx(2 * math.sqrt((math.e - 1) * HORIZON * K_LN_K), rel=1e-14)
+    assert bounds.exp3(100, 2) == pytest.approx(2 * math.sqrt(171.8281828459045 * math.log(4)))
+
+
+def lap_extras(epsilon):
+    """What DP-EXP3-Lap pays beside the regret of EXP3 on scaled losses: rejections and noise."""
+    return 2 * ARMS + math.sqrt(32 * HORIZON) / epsilon
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "scaled", "printed"), [(EPSILON, "3485.05", "344.10"), (1.0, "82034.7", "81778.1")]
+)
+def test_dp_exp3_lap(epsilon, scaled, printed):
+    """The scaled term (2b + 1) 3160.86 with b = ln T / epsilon, and the corollary as printed."""
+    whole = bounds.dp_exp3_lap(HORIZON, ARMS, epsilon)
+    assert rounds_to(whole - lap_extras(epsilon), scaled)
+    corollary = bounds.dp_exp3_lap_printed(HORIZON, ARMS, epsilon)
+    assert rounds_to(corollary, printed)
+    # They differ by the "+ 1" of the interval's length, which is the bound of EXP3 itself.
+    assert whole - corollary == pytest.approx(bounds.exp3(HORIZON, ARMS), rel=1e-11)
+
+
+def test_dp_exp3_lap_without_privacy_is_exp3():
+    """At epsilon = inf: the bound of EXP3 plus the 2K of rejections; printed, 2K alone."""
+    for horizon in (1, HORIZON):
+        assert bounds.dp_exp3_lap(horizon, ARMS, np.inf) == bounds.exp3(horizon, ARMS) + 8
+        assert bounds.dp_exp3_lap_printed(horizon, ARMS, np.inf) == 8
+
+
+def test_exp3_minibatch():
+    """Against a switching cost at the balancing tau, where the bound has a closed form."""
+    value = bounds.exp3_minibatch(HORIZON, ARMS, TAU, 1)
+    assert rounds_to(value, "27756.0")
+    closed = 2 * (7 * K_LN_K) ** (1 / 3) * HORIZON ** (2 / 3) + TAU
+    assert value == pytest.approx(closed, rel=1e-13)
+    # Without memory the term T m / tau is gone.
+    memoryless = bounds.exp3_minibatch(HORIZON, ARMS, TAU, 0)
+    assert value - memoryless == pytest.approx(HORIZON / TAU, rel=1e-10)
+
+
+def test_exp3_minibatch_is_nan_where_memory_reaches_the_batch():
+    """The theorem asks for m < tau."""
+    tau = np.array([1.0, 2.0, 3.0, 4.0])
+    for memory in range(5):
+        value = bounds.exp3_minibatch(1000, 3, tau, memory)
+        np.testing.assert_array_equal(np.isnan(value), memory >= tau)
+    assert np.isnan(bounds.exp3_minibatch(1000, 3, 2, 2)) and np.isnan(
+        bounds.exp3_minibatch(1000, 3, 2, np.inf)
+    )
+    np.testing.assert_array_equal(np.isnan(bounds.exp3_minibatch(1000, 3, np.nan, 0)), True)
+
+
+def test_switching_cost_lower():
+    """Dekel et al. 2014: K^(1/3) T^(2/3) / (50 log2 T), by hand 4^(1/3) 2^12 / 900."""
+    value = bounds.switching_cost_lower(HORIZON, ARMS)
+    assert rounds_to(value, "7.2244")
+    assert value == pytest.approx(4 ** (1 / 3) * 4096 / 900, rel=1e-14)
+    assert value < bounds.exp3_minibatch(HORIZON, ARMS, TAU, 1)
+
+
+def test_curves_broadcast_in_float64():
+    """Rounds along one axis, epsilons or batches along another; each entry as by itself."""
+    rounds = np.array([2, 1000, 10**9], np.int32)  # T m would overflow as an integer
+    epsilons = np.array([[0.1], [np.inf]], np.float32)
+    taus = np.array([[4], [7]], np.int32)
+    cases = [
+        (lambda t, _: bounds.exp3(t, ARMS), epsilons),
+        (lambda t, e: bounds.dp_exp3_lap(t, ARMS, e), epsilons),
+        (lambda t, e: bounds.dp_exp3_lap_printed(t, ARMS, e), epsilons),
+        (lambda t, tau: bounds.exp3_minibatch(t, ARMS, tau, 3), taus),
+        (lambda t, _: bounds.switching_cost_lower(t, ARMS), epsilons),
+    ]
+    for curve, column in cases:
+        values = np.broadcast_to(curve(rounds, column), (2, 3))
+        assert values.dtype == np.float64
+        assert np.isfinite(values).all()
+        for i, j in np.ndindex(2, 3):
+            alone = curve(float(rounds[j]), float(column[i, 0]))
+            assert values[i, j] == pytest.approx(float(alone), rel=1e-13)
+
+
+def test_ftrl_by_hand():
+    """T = 1024 and so 10 levels, N = 4, epsilon = 2, term by term; without privacy at inf."""
+    log_dim = math.log(4)
+    noise = (8 * 4 * 10**1.5 * math.sqrt(log_dim) + 4 * 4 * 10 * log_dim) / 2
+    simplex = bounds.ftrl(1024, 4, 2.0, domain="simplex")
+    assert simplex == pytest.approx(math.sqrt(2 * 1024 * log_dim) + noise, rel=1e-14)
+    noise = 4 * math.sqrt(2) * 4 * 10**1.5 / 2
+    assert bounds.ftrl(1024, 4, 2.0, domain="ball") == pytest.approx(32 + noise, rel=1e-14)
+    assert bounds.ftrl(1024, 4, 2.0, domain="cube") == pytest.approx(64 + noise, rel=1e-14)
+    assert bounds.ftrl(1025, 4, 2.0, domain="ball") > 32 + noise + 10  # an eleventh level
+    assert bounds.ftrl(1024, 4, np.inf, domain="ball") == 32
+    with pytest.raises(ValueError, match="domain"):
+        bounds.ftrl(1024, 4, 2.0, domain="sphere")
+
+
+def test_the_noise_term_of_ftrl_bounds_the_range_of_the_noise():
+    """E[max <Z, x> - min <Z, x>] over 20 000 sums of 10 Laplace draws, and not by half of it."""
+    draws = np.random.default_rng(0).laplace(size=(20_000, 10, 4)).sum(axis=1)
+    scale = {"simplex": 2 * 4 * 10, "ball": 2 * 4**0.5 * 10, "cube": 2 * 10}  # epsilon = 1
+    spread = {
+        "simplex": np.ptp(draws, axis=1),
+        "ball": 2 * np.linalg.norm(draws, axis=1),
+        "cube": 2 * np.abs(draws).sum(axis=1),
+    }
+    for domain in scale:
+        plain = bounds.ftrl(1024, 4, np.inf, domain=domain)
+        term = bounds.ftrl(1024, 4, 1.0, domain=domain) - plain
+        mean = scale[domain] * spread[domain].mean()
+        assert mean < term
+        assert mean > term / 4
+
+
+def test_before_ftrl_and_ftpl_by_hand():
+    assert bounds.before_ftrl(100, 9, 0.5, domain="cube") == pytest.approx(60.0)
+    assert bounds.before_ftrl(100, 9, 0.5, domain="ball") == pytest.approx(60.0)
+    value = bounds.before_ftrl(100, 9, 0.5, domain="simplex")
+    assert value == pytest.approx(20 * math.sqrt(math.log(9)))
+    assert rounds_to(bounds.ftpl(1, 1), "1.263")
+    assert bounds.ftpl(100, 16) == pytest.approx(20 * bounds.ftpl(1, 1))
+    with pytest.raises(ValueError, match="domain"):
+        bounds.before_ftrl(100, 9, 0.5, domain="sphere")
+
+
+def test_experts_by_hand():
+    """Hedge at its best rate; the dartboard where eta <= p only; limited updates."""
+    rate = math.sqrt(8 * math.log(5) / 200)
+    assert bounds.hedge(200, 5, rate) == pytest.approx(math.sqrt(200 * math.log(5) / 2))
+    dartboard = bounds.shrinking_dartboard(300, 4, 0.01, 0.05)
+    assert dartboard == pytest.approx(3 + 100 * math.log(4) + 600 * math.exp(-5))
+    assert np.isnan(bounds.shrinking_dartboard(300, 4, 0.06, 0.05))
+    updates = bounds.limited_updates(256, 4, 2.0)
+    assert updates == pytest.approx(1 + 3.42 * 16 * math.sqrt(math.log(4)) + 16 * math.log(4))
+    assert math.sqrt(2) / (math.sqrt(2) - 1) < 3.42
+
+
+def test_bandits_by_hand():
+    """EXP2, SCRiBLE and the batches, term by term; at epsilon = inf the noise is gone."""
+    log = math.log(100)
+    value = bounds.exp2(100, 4, 2.0)
+    assert value == pytest.approx(math.sqrt(100 * 4 * math.log(4) * (3 + 2 + 4 * log)) + 1)
+    assert bounds.exp2(100, 4, np.inf) == pytest.approx(math.sqrt(1200 * math.log(4)) + 1)
+    assert bounds.exp2_rate(100, 4, 0.5) == pytest.approx(2 * math.sqrt(400 * log * math.log(4)))
+    cases = [
+        # 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M at N = 4, epsilon = 2.
+        ("simplex", "scalar", 6 * math.sqrt(8 * 100 * log * (0.25 + 2 * 0.25)) + 1),
+        ("simplex", "vector", 6 * math.sqrt(8 * 100 * log * (0.25 + 2 * 16)) + 1),
+        ("ball", "scalar", 8 * math.sqrt(2 * 100 * log * 3) + 2),
+        ("ball", "vector", 8 * math.sqrt(2 * 100 * log * (1 + 2 * 4)) + 2),
+        ("cube", "scalar", 8 * math.sqrt(8 * 100 * log * 3) + 2),
+        ("cube", "vector", 8 * math.sqrt(8 * 100 * log * (1 + 2 * 4)) + 2),
+    ]
+    for domain, noise, expected in cases:
+        got = bounds.scrible(100, 4, 2.0, domain=domain, noise=noise)
+        assert got == pytest.approx(expected, rel=1e-13)
+    with pytest.raises(ValueError, match="domain"):
+        bounds.scrible(100, 4, 1.0, domain="sphere")
+    with pytest.raises(ValueError, match="noise"):
+        bounds.scrible(100, 4, 1.0, domain="ball", noise="gaussian")
+    assert bounds.before_bandits(1000, 0.5) == pytest.approx(200)
+    assert bounds.before_bandits(1000, 0.5, arms=3) == pytest.approx(600)
+    assert bounds.tsallis_inf(100, 4) == pytest.approx(81)
+
+
+def test_batched_bandit_by_hand():
+    """epsilon = 0.3: batches of 4, noise of scale 1 / 1.2, 25 of them and a rest."""
+    sigma = math.sqrt(1 + 2 / 1.44)
+    value = bounds.batched_bandit(103, 4, 0.3)
+    assert value == pytest.approx(4 * 30 * sigma * math.sqrt(4 * 26) + 4)
+    over_exp2 = bounds.batched_bandit(103, 4, 0.3, base="exp2")
+    assert over_exp2 == pytest.approx(4 * bounds.exp2(25, 4, 1.2) + 4)
+    assert bounds.batched_bandit(100, 4, np.inf) == pytest.approx(30 * math.sqrt(404) + 1)
+    with pytest.raises(ValueError, match="base"):
+        bounds.batched_bandit(100, 4, 1.0, base="exp3")
+
+
+def test_batches_beat_noise_on_each_loss_where_epsilon_is_small():
+    """Table 2's T^(1/2) passes its T^(2/3); batches are sublinear below epsilon = T^(-1/2)."""
+    rounds = 10.0 ** np.arange(4, 13)
+    ratio = bounds.before_bandits(rounds, 0.1, arms=4) / bounds.exp2_rate(rounds, 4, 0.1)
+    assert (np.diff(ratio) > 0).all() and ratio[-1] > 10
+    epsilon = 10.0 * rounds**-0.75
+    batched = bounds.batched_bandit(rounds, 2, epsilon, base="exp2") / rounds
+    local = bounds.exp2(rounds, 2, epsilon) / rounds
+    assert (np.diff(batched) < 0).all()
+    assert local[-1] > 1

@@ -1,0 +1,203 @@
+"""Bounds for stochastic arms: golden numbers at T = 1e7, their order, and what they refuse."""
+
+import numpy as np
+import pytest
+
+from dpjax.analysis import bounds
+
+HORIZON = 10**7
+# Mean losses of the four instances of Sajed & Sheffet.
+INSTANCES = {
+    "C1": 1 - np.array([0.75, 0.70, 0.70, 0.70, 0.70]),
+    "C2": 1 - np.array([0.75, 0.625, 0.5, 0.375, 0.25]),
+    "C3": 1 - np.array([0.75, 0.53125, 0.375, 0.28125, 0.25]),
+    "C4": 1 - np.array([0.75, 0.71875, 0.625, 0.46875, 0.25]),
+}
+EPSILONS = [0.1, 0.25, 0.5, 1.0]
+
+
+def rounded(values):
+    return [int(np.floor(value + 0.5)) for value in values]
+
+
+def test_lai_robbins():
+    values = [bounds.lai_robbins(HORIZON, means) for means in INSTANCES.values()]
+    assert rounded(values) == [504, 115, 81, 291]
+
+
+def test_azize_basu():
+    """From epsilon 1/4 on it is the bound of Lai & Robbins."""
+    at_tenth = [bounds.azize_basu(HORIZON, means, 0.1) for means in INSTANCES.values()]
+    assert rounded(at_tenth) == [504, 135, 112, 305]
+    for means in INSTANCES.values():
+        plain = bounds.lai_robbins(HORIZON, means)
+        for epsilon in (0.25, 1.0, np.inf):
+            assert bounds.azize_basu(HORIZON, means, epsilon) == pytest.approx(plain, rel=1e-12)
+
+
+def test_d_epsilon():
+    expected = {
+        0.1: [797, 672, 663, 738],
+        0.25: [504, 288, 277, 417],
+        0.5: [504, 168, 151, 328],
+        1.0: [504, 124, 96, 298],
+    }
+    for epsilon, row in expected.items():
+        values = [bounds.d_epsilon(HORIZON, means, epsilon) for means in INSTANCES.values()]
+        assert rounded(values) == row
+
+
+def test_shariff_sheffet():
+    values = bounds.shariff_sheffet(HORIZON, 5, np.array(EPSILONS))
+    np.testing.assert_allclose(values, [3.22, 1.29, 0.64, 0.32], atol=0.005)
+
+
+def test_azize_basu_minimax():
+    """The larger of 234.2, without privacy, and 0.305 / (epsilon / 0.1)."""
+    assert bounds.azize_basu_minimax(HORIZON, 5, 0.1) == pytest.approx(234.2, abs=0.05)
+    small = bounds.azize_basu_minimax(HORIZON, 5, 1e-5)
+    assert small == pytest.approx(0.305 * 1e4, rel=2e-3)
+
+
+def test_divergence_spot_checks():
+    """For x >= y: gains are mirrored."""
+    divergence = bounds.d_epsilon_divergence
+    assert divergence(0.5, 0.25, 0.1) == pytest.approx(0.0240470, abs=5e-8)
+    assert divergence(0.75, 0.25, 0.5) == pytest.approx(0.2247022, abs=5e-8)
+    assert divergence(0.3, 0.25, 1.0) == pytest.approx(0.0064015, abs=5e-8)
+    assert divergence(0.3, 0.25, 1.0) == bounds.kl(0.3, 0.25)
+    # The ends: no budget, equal means, a certain arm.
+    assert divergence(0.4, 0.4, 1.0) == 0.0
+    assert divergence(0.4, 0.0, 2.0) == pytest.approx(0.8)
+    assert np.isinf(divergence(0.4, 0.0, np.inf))
+    assert divergence(1.0, 0.5, np.inf) == pytest.approx(np.log(2))
+
+
+def test_the_order_of_the_lower_bounds():
+    """d_epsilon >= Azize & Basu >= Lai & Robbins, on 200 random instances.
+
+    d_epsilon falls with epsilon, and is at least epsilon's own term, sum ln T / epsilon.
+    """
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        means = random.uniform(0.02, 0.98, random.integers(2, 8))
+        epsilon = np.sort(10 ** random.uniform(-3, 1, 4))
+        tight = bounds.d_epsilon(HORIZON, means, epsilon)
+        older = bounds.azize_basu(HORIZON, means, epsilon)
+        plain = bounds.lai_robbins(HORIZON, means)
+        assert (tight >= older * (1 - 1e-9)).all()
+        assert (older >= plain * (1 - 1e-12)).all()
+        assert (np.diff(tight) <= 1e-9 * tight[:-1]).all()
+        private = (len(means) - 1) * np.log(HORIZON) / epsilon
+        assert (tight >= private * (1 - 1e-9)).all()
+        assert bounds.d_epsilon(HORIZON, means, np.inf) == pytest.approx(plain, rel=1e-9)
+
+
+def test_bounds_broadcast_over_horizon_and_epsilon():
+    """Each entry is that of the numbers by themselves."""
+    means = INSTANCES["C2"]
+    horizons, epsilons = np.array([[1e4], [1e6]]), np.array([0.1, 1.0, np.inf])
+    for bound in (bounds.azize_basu, bounds.d_epsilon, bounds.successive_elimination):
+        values = bound(horizons, means, epsilons)
+        assert values.shape == (2, 3)
+        for i, j in np.ndindex(2, 3):
+            single = bound(horizons[i, 0], means, epsilons[j])
+            assert values[i, j] == pytest.approx(single, rel=1e-12)
+    values = bounds.adap_ucb(horizons, means, epsilons)
+    assert values.shape == (2, 3)
+
+
+def test_upper_bounds_by_hand():
+    """One number each, for C2."""
+    means, log_t = INSTANCES["C2"], np.log(1e5)
+    gaps = np.array([0.125, 0.25, 0.375, 0.5])
+    ucb1 = 8 * log_t * (1 / gaps).sum() + (1 + np.pi**2 / 3) * gaps.sum()
+    assert bounds.ucb1(1e5, means) == pytest.approx(ucb1)
+    adap = (16 * 3.1 * log_t / np.minimum(gaps, 0.2) + 31).sum()
+    assert bounds.adap_ucb(1e5, means, 0.2) == pytest.approx(adap)
+    # Arms with gap 1/8 leave by epoch 3, 1/4 by epoch 2, 3/8 by epoch 2, 1/2 by epoch 1, of which
+    # the lengths are the golden ones; one more for the failure.
+    pulls = [1947 + 8495 + 35635, 1947 + 8495, 1947 + 8495, 1947]
+    elimination = bounds.successive_elimination(1e5, means, 1.0)
+    assert elimination == pytest.approx(gaps @ pulls + 1)
+    # At a short horizon an arm is pulled at most T times.
+    assert bounds.successive_elimination(100, means, 1.0) == pytest.approx(100 * gaps.sum() + 1)
+
+
+def test_arms_as_good_as_the_best_cost_nothing():
+    means = np.array([0.2, 0.2, 0.6])
+    pair = np.array([0.2, 0.6])
+    assert bounds.lai_robbins(1e5, means) == bounds.lai_robbins(1e5, pair)
+    assert bounds.d_epsilon(1e5, means, 0.3) == bounds.d_epsilon(1e5, pair, 0.3)
+    assert bounds.ucb1(1e5, means) == bounds.ucb1(1e5, pair)
+    assert bounds.lai_robbins(1e5, [0.5, 0.5]) == 0.0
+
+
+BAD_MEANS = [[0.5], 0.5, [[0.1, 0.2]], [0.5, 1.5], [-0.1, 0.5], [0.5, np.nan], []]
+
+
+@pytest.mark.parametrize("means", BAD_MEANS, ids=str)
+def test_bad_means_are_refused(means):
+    """Out of range, one arm, a table, nothing."""
+    for bound in (
+        bounds.lai_robbins,
+        bounds.ucb1,
+        lambda horizon, means: bounds.d_epsilon(horizon, means, 1.0),
+        lambda horizon, means: bounds.azize_basu(horizon, means, 1.0),
+        lambda horizon, means: bounds.adap_ucb(horizon, means, 1.0),
+        lambda horizon, means: bounds.successive_elimination(horizon, means, 1.0),
+    ):
+        with pytest.raises(ValueError, match="^means must be at least two mean losses"):
+            bound(1e5, means)
+
+
+# --- vectors ---
+
+
+def test_linear_elimination_by_hand():
+    """Four actions in the plane, epsilon 2: T = 1000, where it says nothing, and T = 10^6."""
+    assert bounds.linear_elimination(1000, 4, 2, 2.0) == pytest.approx(1001)
+    for model in ("central", "local"):
+        log_t = np.log(1e6)
+        q, term = (2e6) ** (1 / log_t), np.log(4 * 4 * 1e12)
+        total, left, gap = 1.0, 1e6, 1.0
+        for i in range(1, int(log_t)):
+            if q**i + 4 > left:
+                break
+            total, left = total + (q**i + 4) * gap, left - q**i - 4
+            largest = 4 / q**i
+            count = 4 if model == "central" else q**i / 4
+            u = np.sqrt(term / (term + count))
+            noise = largest * (term - count * np.log(1 - u**2)) / (2.0 * u)
+            gap = min(1.0, 4 * (np.sqrt(8 * term / q**i) + noise))
+        assert i == 12 and gap < 0.2
+        computed = bounds.linear_elimination(1e6, 4, 2, 2.0, model=model)
+        assert computed == pytest.approx(total + left * gap, rel=1e-9)
+
+
+def test_linear_elimination_grows_as_the_theorem_says():
+    """Like sqrt(T) and like 1 / epsilon; local noise costs sqrt(T) / epsilon; broadcast."""
+    horizons, epsilons = np.array([[1e8], [1e12]]), np.array([1e-3, 1e-2, np.inf])
+    values = bounds.linear_elimination(horizons, 20, 5, epsilons)
+    assert values.shape == (2, 3)
+    plain = values[:, 2]
+    assert 0.45 < np.log(plain[1] / plain[0]) / np.log(1e4) < 0.6
+    privacy = values[1, :2] - plain[1]
+    assert 8 < privacy[0] / privacy[1] < 10.5
+    local = bounds.linear_elimination(horizons, 20, 5, 0.1, model="local")[:, 0]
+    assert 0.45 < np.log(local[1] / local[0]) / np.log(1e4) < 0.6
+    assert local[1] > 5 * plain[1]
+    for i, j in np.ndindex(2, 3):
+        single = bounds.linear_elimination(horizons[i, 0], 20, 5, epsilons[j])
+        assert values[i, j] == pytest.approx(single, rel=1e-12)
+    assert (np.diff(bounds.linear_elimination(1e8, 20, 5, [0.01, 0.1, 1.0, 10.0])) < 0).all()
+    with pytest.raises(ValueError, match=r"\bmodel\b"):
+        bounds.linear_elimination(1e8, 20, 5, 1.0, model="shuffled")
+
+
+def test_other_bounds_of_linear_bandits():
+    printed = np.sqrt(1e6 * np.log(1e6)) + np.log(1e6) ** 2 / 0.5
+    assert bounds.linear_elimination_printed(1e6, 0.5) == pytest.approx(printed)
+    lower = bounds.azize_basu_linear(1e4, 3, np.array([0.0, 1e-3, 1.0, np.inf]))
+    expected = 3 * 100 / 8 * np.array([1.0, np.exp(-0.6), np.exp(-2), np.exp(-2)])
+    np.testing.assert_allclose(lower, expected)

@@ -1,0 +1,742 @@
+"""Audits: mechanisms with a known epsilon, learners on worst pairs, learners with mistakes."""
+
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, domains, learners, mechanisms, noise, privacy
+from dpjax.audit import Pair
+from dpjax.cli import audits
+from dpjax.core import (
+    Batch,
+    BatchLearner,
+    Learner,
+    Policies,
+    bandit,
+    contextual,
+    empty_report,
+    full,
+    no_privacy,
+)
+from dpjax.maths import exact_sums
+
+# Many of the learners here are to be found out.
+pytestmark = pytest.mark.filterwarnings("ignore:spent is infinite")
+
+RUNS = 2**17
+
+
+def declared(epsilon, delta=0.0):
+    return no_privacy()._replace(epsilon=epsilon, delta=delta)
+
+
+# Mechanisms whose epsilon is known ------------------------------------------------------------
+
+
+def randomized_response(epsilon):
+    """Its second action is the first loss, 0 or 1, told the truth with odds e^epsilon."""
+
+    def step(state, key, loss):
+        truth = noise.coin(key, jnp.where(loss[0] > 0.5, 1.0, jnp.exp(epsilon)) /
+                           (1.0 + jnp.exp(epsilon)))  # fmt: skip
+        return state, truth.astype(jnp.int32)
+
+    # A coin of probability e^epsilon / (1 + e^epsilon) or 1 / (1 + e^epsilon).
+    zero = jnp.zeros((), jnp.int32)
+    return Learner(lambda key: ((), zero), step, full, None, 2, declared(epsilon), empty_report)
+
+
+BITS = Pair(jnp.zeros((2, 1)), jnp.zeros((2, 1)).at[0].set(1.0))
+
+
+def tree_and_pair(height, law, epsilon=1.0, delta=0.0):
+    """A tree of that height as a learner, its worst pair, and the best statistic there is."""
+    horizon = 2 ** (height - 1) + 1
+    norm = {"laplace": 0, "gaussian": 1}[law]
+    sensitivity = mechanisms.tree(horizon, (), scale=0.0).sensitivity[norm]
+    scale = sensitivity / epsilon
+    mechanism = mechanisms.tree(horizon, (), scale=scale, noise=law)
+    learner = audit.releases(mechanism, declared(epsilon, delta))
+    pair = Pair(jnp.zeros(horizon).at[0].set(1.0), jnp.zeros(horizon))
+    return learner, pair, audit.prefix_statistic(mechanism, law, scale, 1.0)
+
+
+@pytest.mark.parametrize("height", [1, 2, 4])
+def test_lower_bound_of_a_laplace_tree_is_near_its_epsilon_and_below(height):
+    learner, pair, statistic = tree_and_pair(height, "laplace")
+    bound = audit.epsilon(learner, pair, jr.key(0), runs=RUNS, statistic=statistic, progress=False)
+    assert 0.8 < bound.epsilon <= 1.0
+
+
+def test_a_trained_statistic_is_nearly_as_good():
+    learner, pair, _ = tree_and_pair(2, "laplace")
+    bound = audit.epsilon(learner, pair, jr.key(0), runs=RUNS, progress=False)
+    assert 0.75 < bound.epsilon <= 1.0
+
+
+def test_lower_bounds_of_a_gaussian_tree_stay_below_its_curve():
+    """epsilon at delta, and mu, of one Gaussian mechanism with mu = 1."""
+    delta = 1e-2
+    learner, pair, statistic = tree_and_pair(3, "gaussian", 1.0, delta)
+    bound = audit.epsilon(
+        learner, pair, jr.key(0), runs=RUNS, delta=delta, statistic=statistic, progress=False
+    )
+    true = float(privacy.gaussian_epsilon(1.0, delta))
+    assert 0.8 * true < bound.epsilon <= true
+    mu = audit.gaussian_from_counts(bound.hits, bound.misses, bound.runs)
+    assert 0.8 < mu <= 1.0
+
+
+def test_randomized_response_in_replay_and_attack():
+    learner = randomized_response(1.0)
+    replayed = audit.replay(learner, BITS, jr.key(0))
+    assert float(replayed.pure) == pytest.approx(1.0, abs=1e-5)
+    assert int(replayed.touched) == 1
+    bound = audit.epsilon(learner, BITS, jr.key(0), runs=RUNS, progress=False)
+    assert 0.9 < bound.epsilon <= 1.0
+
+
+def test_half_the_noise_is_found_by_an_attack():
+    learner, pair, statistic = tree_and_pair(2, "laplace")
+    mutant = audit.mutants(learner, pair.losses)["noise halved"]
+    bound = audit.epsilon(mutant, pair, jr.key(0), runs=RUNS, statistic=statistic, progress=False)
+    assert 1.5 < bound.epsilon <= 2.0
+
+
+def test_coverage_of_the_bound_over_repeated_audits():
+    """Of bounds at confidence 0.9 on an event of exactly e^1 odds few exceed 1."""
+    p = np.e / (1.0 + np.e)
+    rng = np.random.default_rng(0)
+    runs, audits_made = 2000, 4000
+    bounds = audit.bound_from_counts(
+        rng.binomial(runs, p, audits_made), rng.binomial(runs, 1 - p, audits_made), runs,
+        confidence=0.9,
+    )  # fmt: skip
+    wrong = int((bounds > 1.0).sum())
+    # No more than 1 in 10, and the bound is not idle either.
+    assert stats.binomtest(wrong, audits_made, 0.1, alternative="greater").pvalue > 1e-3
+    assert bounds.mean() > 0.85
+    # One standard error below is no bound of that confidence.
+    naive = np.log(p * runs - 0.0) - np.log((1 - p) * runs)
+    assert naive == pytest.approx(1.0)
+
+
+def test_clopper_pearson_against_its_definition():
+    low, high = audit.clopper_pearson(7, 20, 0.05)
+    assert stats.binom.sf(6, 20, low) == pytest.approx(0.05)
+    assert stats.binom.cdf(7, 20, high) == pytest.approx(0.05)
+    assert audit.clopper_pearson(0, 20, 0.05)[0] == 0.0
+    assert audit.clopper_pearson(20, 20, 0.05)[1] == 1.0
+
+
+# Mechanisms, exactly ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in mechanisms.__all__ if n != "exact"])
+@pytest.mark.parametrize("horizon", [2, 9, 33])
+def test_declared_sensitivity_is_that_of_the_matrices(name, horizon):
+    mechanism = getattr(mechanisms, name)(horizon, (), scale=1.0)
+    exact = audit.sensitivity(mechanism)
+    # A factorization whose parameters were fitted is normalized to 1 within rounding.
+    assert exact.l1 <= mechanism.sensitivity[0] * (1 + 1e-6)
+    assert exact.l2 <= mechanism.sensitivity[1] * (1 + 1e-6)
+    assert exact.error < 1e-6
+    if name == "tree":
+        assert mechanism.sensitivity == pytest.approx((exact.l1, exact.l2))
+        fewer = mechanism._replace(sensitivity=(exact.l1 - 1.0, exact.l2))
+        assert exact.l1 > fewer.sensitivity[0]
+
+
+# Learners --------------------------------------------------------------------------------------
+
+
+CASES = [(name, domain) for name in learners.__all__ for domain in audits.domains_of(name)]
+# One domain a learner; the other ones take as long and show little more.
+ONCE = dict(CASES)
+# The worst of the pairs is worth all that is declared, so that any smaller scale would show.
+TIGHT = ["dp_exp3_lap", "successive_elimination", "dp_ucb", "lazy_ucb", "ftrl", "ftpl", "exp2"]
+FEW = 32
+
+
+@cache
+def subject(name, domain, **keywords):
+    return audits.subject(name, domain, 1.0, count=FEW, **keywords)
+
+
+@cache
+def verdict(name, domain):
+    return audits.replays(*subject(name, domain))
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"),
+    [
+        case if case in ONCE.items() else pytest.param(*case, marks=pytest.mark.slow)
+        for case in CASES
+    ],
+)
+@pytest.mark.usefixtures("quick_compilation")
+def test_no_learner_spends_more_than_it_declares(name, domain):
+    if not np.isfinite(float(subject(name, domain).learner.privacy.epsilon)):
+        pytest.skip("declares nothing")
+    assert not verdict(name, domain).failed
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_the_worst_pair_uses_all_that_is_declared(name):
+    declared = float(subject(name, ONCE[name]).learner.privacy.epsilon)
+    assert verdict(name, ONCE[name]).spent.max() == pytest.approx(declared, rel=1e-3)
+
+
+def survivors(name, domain):
+    learner, pairs = subject(name, domain)
+    losses = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    mutants = audit.mutants(learner, losses)
+    return [
+        mistake for mistake, mutant in mutants.items() if not audits.replays(mutant, pairs).failed
+    ], len(mutants)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("case", [("ftrl", "ball"), ("hedge", "")])
+def test_every_mutant_is_caught(case):
+    left, count = survivors(*case)
+    assert count >= 3
+    assert left == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("name", "domain"), CASES)
+def test_every_mutant_of_every_learner_is_caught(name, domain):
+    learner, _ = subject(name, domain)
+    if not np.isfinite(float(learner.privacy.epsilon)):
+        pytest.skip("declares nothing")
+    left, count = survivors(name, domain)
+    assert count >= 3
+    assert left == []
+
+
+@pytest.mark.slow
+def test_printed_scale_of_agarwal_and_singh_has_twice_its_epsilon_under_replacement():
+    """On losses symmetric around 0, where a replaced loss moves by the diameter: 2 is declared."""
+    learner, pairs = subject("ftrl", "ball", calibration="printed")
+    spent = audits.replays(learner, pairs).spent.max()
+    assert spent == pytest.approx(float(learner.privacy.epsilon), rel=1e-3)
+    assert spent == pytest.approx(2.0 * float(learner.privacy.paper_epsilon), rel=1e-3)
+    # Where a round is zeroed out it is right.
+    zero_out = audits.build(
+        "ftrl", "ball", audits.HORIZON, 1.0, calibration="printed", neighbours="zero_out"
+    )
+    pairs = audit.pairs(
+        jr.key(0), audits.HORIZON, domains.ball(audits.ARMS).losses, FEW, neighbours="zero_out"
+    )
+    assert not audits.replays(zero_out, pairs).failed
+    assert float(zero_out.privacy.epsilon) == pytest.approx(1.0)
+
+
+# What replay sees ------------------------------------------------------------------------------
+
+
+def learner_of(step, horizon=4, state=0.0, epsilon=1.0):
+    start = jnp.asarray(state, jnp.float32), jnp.zeros((), jnp.float32)
+    return Learner(lambda key: start, step, bandit_of_first, None, horizon, declared(epsilon),
+                   empty_report)  # fmt: skip
+
+
+def bandit_of_first(loss, action):
+    del action
+    return bandit(loss, jnp.int32(0))
+
+
+CHANGED = Pair(jnp.zeros((4, 2)), jnp.zeros((4, 2)).at[1].set(1.0))
+
+
+def test_a_leak_beside_the_noise_shows_in_the_actions():
+    def honest(state, key, loss):
+        release = noise.laplace(key, loss, 1.0)
+        return state, release
+
+    def leaking(state, key, loss):
+        return state, noise.laplace(key, loss, 1.0) + 0.1 * loss
+
+    assert bool(audit.replay(learner_of(honest), CHANGED, jr.key(0)).same_actions)
+    assert not bool(audit.replay(learner_of(leaking), CHANGED, jr.key(0)).same_actions)
+
+
+def test_noise_that_is_not_used_costs_nothing_and_all_uses_add_up():
+    def masked(state, key, loss):
+        release = noise.laplace(key, state + loss, 1.0)
+        due = loss < -1.0
+        return state + loss, jnp.where(due, release, 0.0)
+
+    def every_round(state, key, loss):
+        return state + loss, noise.laplace(key, state + loss, 1.0)
+
+    replayed = audit.replay(learner_of(masked), CHANGED, jr.key(0))
+    assert float(replayed.pure) == 0.0 and int(replayed.touched) == 0
+    # The sum differs after rounds 2 and 3; the action after round 4 is not played.
+    replayed = audit.replay(learner_of(every_round), CHANGED, jr.key(0))
+    assert float(replayed.pure) == 2.0 and int(replayed.touched) == 2
+    assert float(replayed.rho) == 1.0
+
+
+def test_gaussian_noise_adds_up_in_zcdp():
+    def gaussian(state, key, loss):
+        return state + loss, noise.gaussian(key, state + loss, 2.0)
+
+    replayed = audit.replay(learner_of(gaussian), CHANGED, jr.key(0))
+    assert float(replayed.rho) == pytest.approx(2 * 0.5 / 4.0)
+    assert float(audit.spent(replayed, 0.0)) == np.inf
+    exact = float(privacy.gaussian_epsilon(0.5**0.5, 1e-3))
+    assert float(audit.spent(replayed, 1e-3)) == pytest.approx(exact, rel=1e-5)
+
+
+def test_releases_in_branches_are_seen_where_they_are_taken():
+    def branching(state, key, loss):
+        release = jax.lax.cond(
+            state > 0.5,
+            lambda: noise.laplace(key, 3.0 * loss, 1.0),
+            lambda: noise.laplace(key, 2.0 * loss, 1.0),
+        )
+        return state + 1.0, release
+
+    # The change is in round 2, where state is 1.
+    replayed = audit.replay(learner_of(branching), CHANGED, jr.key(0))
+    assert float(replayed.pure) == 3.0 and bool(replayed.same_actions)
+
+
+def test_data_in_keys_and_scales_is_found():
+    def keyed(state, key, loss):
+        key = jr.fold_in(key, (loss > 0.5).astype(jnp.int32))
+        return state, noise.laplace(key, loss, 1.0)
+
+    def scaled(state, key, loss):
+        return state, noise.laplace(key, loss, 1.0 + loss)
+
+    assert not bool(audit.replay(learner_of(keyed), CHANGED, jr.key(0)).same_keys)
+    assert not bool(audit.replay(learner_of(scaled), CHANGED, jr.key(0)).same_scales)
+
+
+def test_a_key_that_draws_twice_is_found_and_two_that_do_not_are_not():
+    def twice(state, key, loss):
+        return state, noise.laplace(key, loss, 1.0) + noise.laplace(key, 0.0 * loss, 1.0)
+
+    def once(state, key, loss):
+        first, second = jr.split(key)
+        return state, noise.laplace(first, loss, 1.0) + noise.laplace(second, 0.0 * loss, 1.0)
+
+    assert not bool(audit.replay(learner_of(twice), CHANGED, jr.key(0)).fresh_keys)
+    assert bool(audit.replay(learner_of(once), CHANGED, jr.key(0)).fresh_keys)
+
+
+# What has no privacy ---------------------------------------------------------------------------
+
+
+def replay_of(step, *, spread=1.0):
+    """Of a learner with such a step, where the losses of round 2 change by ``spread``."""
+    changed = CHANGED._replace(others=spread * CHANGED.others)
+    return jax.jit(lambda: audit.replay(learner_of(step), changed, jr.key(0)))()
+
+
+def spent_by(step, **keywords):
+    return float(audit.spent(replay_of(step, **keywords), 0.0))
+
+
+def honest(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0)
+
+
+def noise_of_jax(state, key, loss):
+    return state, loss + 0.0 * jr.laplace(key)
+
+
+def good_noise_of_jax(state, key, loss):
+    return state, loss + jr.laplace(key)
+
+
+def a_leak_beside_a_release(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0) + 1e-4 * loss
+
+
+def a_release_times_zero(state, key, loss):
+    return state, 0.0 * noise.laplace(key, loss, 1.0) + loss
+
+
+def a_leak_in_the_last_round(state, key, loss):
+    """After three rounds the state is 24, and the action shows what it has beyond that."""
+    state = state + 8.0 + 0.01 * loss
+    leak = jnp.where(state >= 24.0, state, 0.0)
+    return state, noise.laplace(key, loss, 1.0) + leak
+
+
+def memory_without_release(state, key, loss):
+    del key
+    return state + loss, jnp.float32(0.0)
+
+
+def scaled_by(scale):
+    return lambda state, key, loss: (state, noise.laplace(key, loss, jnp.float32(scale)))
+
+
+def scale_of_rounding(state, key, loss):
+    """A change that a float32 hardly holds, and noise that is no larger than its digits."""
+    return state, noise.laplace(key, 2.0**22 + loss, 0.01)
+
+
+def no_draws(state, key, loss):
+    total = noise.laplace_sum(key, exact_sums.of(loss), 1.0, jnp.int32(0))
+    return state, exact_sums.to_float(total)
+
+
+def integer_noise(state, key, loss):
+    return state, noise.laplace(key, loss.astype(jnp.int32), 1.0).astype(jnp.float32)
+
+
+def one_name_alike(state, key, loss):
+    @jax.jit
+    def laplace(key, value, scale):
+        return value + 0.0 * jr.laplace(key) * scale
+
+    return state, laplace(key, loss, 1.0)
+
+
+def one_draw_for_all_rows(state, key, loss):
+    rows = jnp.stack([loss, 0.0 * loss])
+    noisy = jax.vmap(lambda value: noise.laplace(key, value, 1.0))(rows)
+    return state, noisy[0] - noisy[1]
+
+
+def in_a_loop(state, key, loss):
+    def again(i, total):
+        return total + noise.laplace(jr.fold_in(key, i), loss, 1.0)
+
+    return state, jax.lax.fori_loop(0, 8, again, 0.0 * loss)
+
+
+def until_it_is_small(state, key, loss):
+    def again(carry):
+        index, _ = carry
+        return index + 1, noise.laplace(jr.fold_in(key, index), loss, 1.0)
+
+    start = jnp.int32(0), 9.0 + 0.0 * loss
+    return state, jax.lax.while_loop(lambda carry: carry[1] > 0.5, again, start)[1]
+
+
+def with_a_derivative_of_its_own(state, key, loss):
+    release = jax.custom_jvp(lambda value: noise.laplace(key, value, 1.0))
+    release.defjvp(lambda primals, tangents: (release(*primals), *tangents))
+    return state, release(loss)
+
+
+def key_from_data(state, key, loss):
+    key = jr.fold_in(key, (loss > 0.5).astype(jnp.int32))
+    return state, noise.laplace(key, loss, 1.0)
+
+
+def scale_from_data(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0 + 1e-5 * loss)
+
+
+def weights_from_data(state, key, loss):
+    weights = jnp.stack([jnp.float32(1.0), 1.0 - loss])
+    return state, noise.laplace_along(key, loss, 1.0, weights)
+
+
+def one_key_for_two(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0) - noise.laplace(key, 0.0 * loss, 1.0)
+
+
+def one_key_for_two_releases_of_data(state, key, loss):
+    return loss, noise.laplace(key, loss, 1.0) + noise.laplace(key, state, 1.0)
+
+
+def a_key_that_draws_something_else(state, key, loss):
+    return state, noise.laplace(key, loss, 1.0) + jr.uniform(key)
+
+
+def a_constant_key(state, key, loss):
+    """Another one in each round, and the same in each run."""
+    del key
+    return state + 1.0, noise.laplace(jr.fold_in(jr.key(5), state.astype(jnp.int32)), loss, 1.0)
+
+
+def a_mechanism_without_noise(state, key, loss):
+    return state + loss, noise.laplace_prefix(state + loss, key, loss, 1.0, 1.0)
+
+
+NO_PRIVACY = [
+    noise_of_jax, good_noise_of_jax, a_leak_beside_a_release, a_release_times_zero,
+    a_leak_in_the_last_round, memory_without_release, scale_of_rounding, no_draws, integer_noise,
+    one_name_alike, one_draw_for_all_rows, in_a_loop, until_it_is_small,
+    with_a_derivative_of_its_own, key_from_data, scale_from_data, weights_from_data,
+    one_key_for_two, one_key_for_two_releases_of_data, a_key_that_draws_something_else,
+    a_constant_key, a_mechanism_without_noise,
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("step", NO_PRIVACY, ids=lambda step: step.__name__)
+def test_what_has_no_privacy_that_is_seen_spends_more_than_all(step):
+    expected = 100.0 if step is scale_of_rounding else np.inf
+    assert spent_by(step) == expected
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_what_has_privacy_spends_what_it_is_worth():
+    assert spent_by(honest) == 1.0
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("scale", "expected"), [
+    (0.0, np.inf), (-0.0, np.inf), (np.nan, np.inf), (-0.5, 2.0), (0.5, 2.0), (2.0, 0.5),
+])  # fmt: skip
+def test_a_scale_that_is_none_hides_nothing(scale, expected):
+    assert spent_by(scaled_by(scale)) == expected
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_two_draws_at_once_are_no_draw_of_the_package():
+    """Two rows of probabilities side by side, each worth ln 3 and both ln 9."""
+    odds = jnp.array([3.0, 1.0])
+
+    def step(state, key, loss):
+        rows = jnp.stack([jnp.where(loss > 0.5, odds, odds[::-1])] * 2)
+        arms = jax.vmap(noise.choose)(jr.split(key), rows)
+        return state, jnp.sum(arms).astype(jnp.float32)
+
+    assert spent_by(step) == np.inf
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_probability_that_is_no_number_is_no_privacy():
+    def step(state, key, loss):
+        chosen = noise.choose(key, jnp.stack([loss, jnp.float32(0.5)]) - loss * jnp.nan)
+        return state, chosen.astype(jnp.float32)
+
+    assert spent_by(step) == np.inf
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_release_that_is_kept_only_where_it_is_likely_costs():
+    """Far away on both sides it is refused, as it is by chance: it costs all the same."""
+
+    def step(state, key, loss):
+        release = noise.laplace(key, loss, 1.0)
+        return state, jnp.where(jnp.abs(release) < 1e-3, 1.0, 0.0)
+
+    assert spent_by(step, spread=1e-4) == pytest.approx(1e-4)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_key_of_init_that_draws_again_is_found(again):
+    def init(key):
+        own, kept = (key, key) if again else jr.split(key)
+        return (kept, noise.laplace(own, jnp.float32(0.0), 1.0)), jnp.float32(0.0)
+
+    def step(state, key, loss):
+        del key
+        kept, drawn = state
+        return state, noise.laplace(kept, loss, 1.0) - drawn
+
+    learner = Learner(init, step, bandit_of_first, None, 2, declared(1.0), empty_report)
+    pair = Pair(jnp.zeros((2, 2)), jnp.zeros((2, 2)).at[0].set(1.0))
+    replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
+    assert bool(replayed.fresh_keys) is not again
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_what_the_state_hides_and_only_the_report_tells_is_not_released():
+    def step(state, key, loss):
+        return state + loss, noise.laplace(key, loss, 1.0)
+
+    replayed = replay_of(step)
+    assert float(audit.spent(replayed, 0.0)) == 1.0 and audit.explain(replayed) == []
+
+
+class Threshold(NamedTuple):
+    level: Any
+
+    def __call__(self, features):
+        return jnp.sum(features[:, 0] > self.level, dtype=jnp.int32)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("leak", [0.0, 1e-4])
+def test_a_policy_that_leaks_is_found_by_its_leaves(leak):
+    def step(state, key, seen):
+        _, loss = seen
+        return state, Threshold(noise.laplace(key, loss, 1.0) + leak * loss)
+
+    start = (), Threshold(jnp.float32(0.0))
+    learner = Learner(
+        lambda key: start, step, contextual, Policies(1), 4, declared(1.0), empty_report
+    )
+    features = jnp.ones((4, 2, 1))
+    pair = Pair((features, CHANGED.losses), (features, CHANGED.others))
+    replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
+    spent = float(audit.spent(replayed, 0.0))
+    assert spent == (np.inf if leak else 1.0)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("leak", [0.0, 1e-4])
+def test_a_batch_learner_that_leaks_is_found(leak):
+    def init(key):
+        return (), Batch(jnp.float32(0.0), jnp.int32(2))
+
+    def step(state, key, total):
+        released = exact_sums.to_float(noise.laplace_total(key, total, 1.0))
+        return state, Batch(released + leak * exact_sums.to_float(total), jnp.int32(2))
+
+    learner = BatchLearner(
+        init, step, bandit_of_first, None, jnp.float32(0.0), 4, declared(1.0), empty_report
+    )
+    replayed = jax.jit(lambda: audit.replay(learner, CHANGED, jr.key(0)))()
+    spent = float(audit.spent(replayed, 0.0))
+    assert spent == (np.inf if leak else 1.0)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_infinite_is_said_in_a_sentence():
+    with pytest.warns(UserWarning, match="noise must come from dpjax.noise to be seen"):
+        assert float(audit.spent(replay_of(noise_of_jax), 0.0)) == np.inf
+    two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), replay_of(noise_of_jax))
+    assert "in 2 of 2 replays" in audit.explain(two)[0]
+    assert "the scale of its noise is 0" in audit.explain(replay_of(scaled_by(0.0)))[0]
+    assert audit.explain(replay_of(honest)) == []
+    for text in (audit.__doc__, audit.replay.__doc__):
+        assert "dpjax.noise" in text
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_learners_without_privacy_spend_all():
+    """They declare nothing: UCB1 is a function of the losses, and so is FTRL without noise."""
+    pairs = audit.pairs(jr.key(0), 16, domains.box_losses(3, 0.0, 1.0), 1)
+    pair = jax.tree.map(lambda leaf: leaf[0], pairs)
+    for learner in (
+        learners.ucb1(16, 3),
+        learners.ftrl(16, domains.simplex(3), epsilon=float("inf")),
+    ):
+        with pytest.warns(UserWarning, match="spent is infinite"):
+            replayed = jax.jit(lambda key, own=learner: audit.replay(own, pair, key))(jr.key(0))
+            assert float(audit.spent(replayed, 0.0)) == np.inf
+
+
+def test_mutants_of_what_has_no_release_are_refused():
+    with pytest.raises(ValueError, match="no release was seen in its steps"):
+        audit.mutants(learner_of(noise_of_jax), CHANGED.losses)
+    assert audit.mutants(learner_of(a_leak_beside_a_release), CHANGED.losses)
+
+
+# Pairs and bad input ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "zero_out"])
+@pytest.mark.parametrize("unit", ["round", "entry"])
+@pytest.mark.parametrize("name", ["simplex", "ball"])
+def test_pairs_are_neighbours_within_the_set_and_reach_its_diameters(neighbours, unit, name):
+    losses = audits.domain_of(name).losses
+    pairs = audit.pairs(jr.key(0), 8, losses, 64, neighbours=neighbours, unit=unit)
+    change = np.asarray(pairs.losses - pairs.others)
+    assert (np.any(change != 0.0, axis=2).sum(axis=1) <= 1).all()
+    assert not change[:, -1].any()
+    within = jax.vmap(jax.vmap(losses.clip))(pairs.losses)
+    np.testing.assert_allclose(within, pairs.losses, atol=1e-6)
+    sizes = np.abs(change).sum(axis=(1, 2)), np.sqrt(np.square(change).sum(axis=(1, 2)))
+    largest = domains.sensitivity(losses, neighbours, unit)
+    for size, bound in zip(sizes, largest, strict=True):
+        assert size.max() <= bound * (1 + 1e-5)
+        if unit == "round":
+            assert size.max() == pytest.approx(bound, rel=1e-5)
+
+
+def test_bad_input_is_named():
+    learner, pair, _ = tree_and_pair(2, "laplace")
+    attack = partial(audit.epsilon, progress=False)
+    zeros = jnp.zeros(3)
+    with pytest.raises(ValueError, match="neighbours differ in one round, these in 0"):
+        audit.replay(learner, Pair(zeros, zeros), jr.key(0))
+    with pytest.raises(ValueError, match="these in 3"):
+        attack(learner, Pair(zeros, zeros + 1.0), jr.key(0))
+    with pytest.raises(ValueError, match="alike in shape"):
+        audit.replay(learner, Pair(zeros, jnp.zeros(2)), jr.key(0))
+    for bad in (jnp.nan, jnp.inf):
+        with pytest.raises(ValueError, match="must be finite"):
+            audit.replay(learner, Pair(zeros, zeros.at[0].set(bad)), jr.key(0))
+    for rounds in (2, 9):
+        other = Pair(jnp.zeros(rounds), jnp.zeros(rounds).at[0].set(1.0))
+        for call in (audit.replay, attack):
+            with pytest.raises(ValueError, match=rf"horizon is 3 rounds, .* \({rounds},\)"):
+                call(learner, other, jr.key(0))
+    for bad in (-0.1, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="delta must be in"):
+            audit.spent(audit.replay(learner, pair, jr.key(0)), bad)
+    with pytest.raises(ValueError, match="delta must be 0"):
+        attack(learner, pair, jr.key(0), delta=1e-3)
+    with pytest.raises(ValueError, match="delta must be in"):
+        attack(learner, pair, jr.key(0), delta=-1.0)
+    with pytest.raises(ValueError, match="confidence"):
+        attack(learner, pair, jr.key(0), confidence=1.0)
+    with pytest.raises(ValueError, match="runs"):
+        attack(learner, pair, jr.key(0), runs=0)
+    with pytest.raises(ValueError, match="round must be 1"):
+        mechanism = mechanisms.tree(4, (), scale=1.0)
+        audit.prefix_statistic(mechanism, "laplace", 1.0, 1.0, round=2)
+
+
+@pytest.mark.parametrize("arms", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("name", "plays"),
+    [
+        ("exp3", "3 arms"),
+        ("dp_ucb", "3 arms"),
+        ("adap_ucb", "3 arms"),
+        ("hedge", "3 arms"),
+        ("ftrl", "points of R\\^3"),
+        ("scrible", "points of R\\^3"),
+    ],
+)
+def test_losses_of_another_number_of_arms_are_refused(name, plays, arms):
+    learner = audits.build(name, ONCE[name], 16, 1.0)
+    wrong = Pair(jnp.zeros((16, arms)), jnp.zeros((16, arms)).at[0].set(1.0))
+    several = jax.tree.map(lambda leaf: leaf[None], wrong)
+    message = rf"losses of shape \({arms},\) a round do not fit the learner: it plays {plays}"
+    for call in (
+        lambda: audit.replay(learner, wrong, jr.key(0)),
+        lambda: jax.vmap(lambda pair: audit.replay(learner, pair, jr.key(0)))(several),
+        lambda: audit.epsilon(learner, wrong, jr.key(0), progress=False),
+        lambda: audit.most_visible(learner, several, jr.key(0)),
+        lambda: audit.mutants(learner, wrong.losses),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_losses_of_other_features_are_refused():
+    learner = audits.build("linucb", "", 16, 1.0)
+    features, losses = jnp.zeros((16, 2, 3)), jnp.zeros((16, 2))
+    assert audit.mutants(learner, (features, losses))
+    for wrong in ((features[..., :2], losses), (features, losses[..., :1]), losses):
+        with pytest.raises(ValueError, match=r"do not fit .* policies over features in R\^3"):
+            audit.mutants(learner, wrong)
+
+
+@pytest.mark.slow
+def test_the_table_of_audits(tmp_path):
+    printed = audits.run(["hedge", "ucb1"], tmp_path, runs=1000, count=8, progress=False)
+    assert "3 of 3 caught" in printed and "nothing declared" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "audit.csv", "audit_mutants.csv", "audit.png", "audit.pdf", "parameters.json",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="there is no 'exp4'"):
+        audits.run(["exp4"], tmp_path)
+    with pytest.raises(ValueError, match="epsilon must be a finite number"):
+        audits.run(["ftrl"], tmp_path, epsilon=float("inf"))

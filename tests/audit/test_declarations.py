@@ -1,0 +1,424 @@
+"""Declarations where their proofs could break: losses out of range, entries, epochs, print."""
+
+import inspect
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, combinators, domains, learners, mechanisms, noise, privacy
+from dpjax.audit import Pair
+from dpjax.cli import audits
+from dpjax.core import Arms, Learner, bandit, full, no_privacy, within
+from dpjax.domains import clipped
+
+HORIZON = 6
+DIM = 3
+SETS = {
+    "box": domains.box_losses(DIM),
+    "ball": domains.ball_losses(DIM),
+    "l1": domains.l1_losses(DIM),
+}
+DOMAINS = {"box": domains.cube(DIM), "ball": domains.ball(DIM), "l1": domains.cube(DIM)}
+WILD = np.array([1e9, -1e9, 3e38, np.inf, -np.inf, np.nan, 1e3, 0.3, -1.0, 1.0])
+quickly = pytest.mark.usefixtures("quick_compilation")
+
+
+def halved(learner, pairs):
+    losses = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    return audit.mutants(learner, losses)["noise halved"]
+
+
+def changed(ours, theirs, others, horizon=HORIZON, at=0):
+    """Pairs that differ in round ``at``, as given, (n, d) each; other rounds are ``others``."""
+    sides = [np.tile(others, (len(ours), horizon, 1)) for _ in range(2)]
+    sides[0][:, at], sides[1][:, at] = ours, theirs
+    return Pair(*(jnp.asarray(side, jnp.float32) for side in sides))
+
+
+def wild_rounds(low=-1.0, high=1.0, horizon=HORIZON):
+    """Whole rounds far out of range, against each other and against rounds within."""
+    rows = [np.full(DIM, value) for value in WILD]
+    for value in WILD[:6]:
+        rows += [np.array([value, 1e3, -1e3]), np.array([high, value, low])]
+    rows += [np.full(DIM, low), np.array([high, low, low])]
+    one, other = np.triu_indices(len(rows), 1)
+    rows = np.array(rows)
+    # Round 4: by then all arms have been played, and what is released is used.
+    return changed(rows[one], rows[other], np.full(DIM, low), horizon, at=3)
+
+
+def wild_entries():
+    """One entry changes, from and to anything; the others are anything too."""
+    ours, theirs = [], []
+    for rest in (np.full(DIM, 1e3), np.array([0.0, 1.0, -1.0]), np.array([0.0, np.nan, 1e9])):
+        for one, other in zip(*np.triu_indices(len(WILD), 1), strict=True):
+            ours.append(np.array([WILD[one], *rest[1:]]))
+            theirs.append(np.array([WILD[other], *rest[1:]]))
+    return changed(np.array(ours), np.array(theirs), np.zeros(DIM))
+
+
+# Losses out of range --------------------------------------------------------------------------
+
+
+def test_what_is_no_number_counts_as_the_least():
+    values = np.array([np.nan, -np.inf, -2.0, 0.25, 2.0, np.inf], np.float32)
+    expected = np.array([-1.0, -1.0, -1.0, 0.25, 1.0, 1.0], np.float32)
+    np.testing.assert_array_equal(within(values, -1.0, 1.0), expected)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_whatever_comes_in_what_is_summed_lies_in_the_set(name):
+    """Norms within those that calibrations read, for numbers of any size and for none."""
+    losses = SETS[name]
+    rng = np.random.default_rng(0)
+    mixed = rng.choice(WILD, (500, DIM))
+    near = 1e3 * (1.0 + 1e-6 * rng.normal(size=(500, DIM)))
+    rows = jnp.asarray(np.concatenate([mixed, near, np.full((1, DIM), 1e30)]), jnp.float32)
+    inside = np.asarray(jax.vmap(clipped(losses, "round"))(rows), np.float64)
+    for order, bound in zip((1, 2), losses.norms, strict=True):
+        assert np.linalg.norm(inside, order, axis=1).max() <= bound * (1 + 2e-5)
+    entries = np.asarray(jax.vmap(clipped(losses, "entry"))(rows))
+    assert entries.min() == losses.entry[0] and entries.max() == losses.entry[1]
+
+
+@pytest.mark.parametrize("dim", [50, 500])
+def test_long_vectors_end_in_the_l1_ball(dim):
+    """Where float32 finds the threshold of the projection a little off."""
+    directions = 1.0 + 1e-6 * np.random.default_rng(0).normal(size=(200, dim))
+    rows = np.concatenate([size * directions for size in (10.0, 1e3, 1e30)])
+    clip = jax.jit(jax.vmap(clipped(domains.l1_losses(dim), "round")))
+    inside = np.asarray(clip(jnp.asarray(rows, jnp.float32)), np.float64)
+    assert np.abs(inside).sum(axis=1).max() <= 1 + 2e-5
+
+
+# What releases something: the interval of DP-UCB-Int is then one round, and a phase has an end.
+EPSILON, LONGER = {"dp_ucb_int": 100.0}, {"linear_elimination": 16}
+DECLARED = [
+    name
+    for name in learners.__all__
+    if "epsilon" in inspect.signature(getattr(learners, name)).parameters
+]
+# One learner for each way in which losses are usually clipped.
+CLIPS = ["hedge", "lazy_ucb", "adap_ucb", "ftrl", "exp2"]
+
+
+def wild_contexts():
+    """Features and losses of a round out of range, against others that are too."""
+    pairs = wild_rounds()
+    features = jr.normal(jr.key(3), (HORIZON, DIM, DIM))
+    features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
+
+    def of(side):
+        # The features of the arms are the round's vector, the losses are its entries.
+        rows = jnp.broadcast_to(features, (len(side), *features.shape))
+        return rows.at[:, 3].set(side[:, 3][:, None]), side
+
+    return Pair(of(pairs.losses), of(pairs.others))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in CLIPS else pytest.mark.slow) for n in DECLARED]
+)
+@quickly
+def test_rounds_far_out_of_range_spend_no_more_than_is_declared(name):
+    domain = audits.domains_of(name)[-1]
+    horizon = LONGER.get(name, HORIZON)
+    learner = audits.build(name, domain, horizon, EPSILON.get(name, 1.0))
+    joint = learner.privacy.model == "joint"
+    pairs = wild_contexts() if joint else wild_rounds(0.0, 1.0, horizon)
+    assert audits.replays(learner, pairs).failed == ()
+
+
+@quickly
+def test_a_replay_that_is_not_a_number_fails():
+    """As that of a learner that passes NaN on to its draws."""
+    learner, pairs = audits.build("hedge", "", HORIZON, 1.0), wild_rounds(0.0, 1.0)
+    raw = jnp.isnan(pairs.losses).any(axis=(1, 2))
+    found = audits.replays(learner, jax.tree.map(lambda leaf: leaf[raw], pairs))
+    assert found.failed == () and np.isfinite(found.spent).all()
+
+    def step(total, key, loss):
+        total = total + jnp.clip(loss, 0.0, 1.0)  # which lets NaN pass
+        return total, noise.choose(key, jax.nn.softmax(-total))
+
+    start = jnp.zeros(audits.ARMS), jnp.zeros((), jnp.int32)
+    passing = learner._replace(init=lambda key: start, step=step)
+    poisoned = audits.replays(passing, pairs)
+    assert "epsilon" in poisoned.failed
+
+
+# Entries --------------------------------------------------------------------------------------
+
+
+WITH_UNITS = [
+    name
+    for name in learners.__all__
+    if "unit" in inspect.signature(getattr(learners, name)).parameters
+]
+
+
+def test_the_learners_with_a_unit_are_those():
+    assert WITH_UNITS == ["ftpl", "ftrl", "online_gradient", "private_ftal", "private_giga"]
+
+
+def with_entries(name, of, **keywords):
+    options = {"delta": 1e-3} if name in ("ftpl", "private_giga") else {}
+    factory = getattr(learners, name)
+    return factory(
+        HORIZON, DOMAINS[of], losses=SETS[of], epsilon=1.0, unit="entry", **options, **keywords
+    )
+
+
+# The others go through the same sums.
+FEW_ENTRIES = [("ftrl", "ball"), ("private_giga", "l1")]
+ALL_ENTRIES = [(name, of) for name in WITH_UNITS for of in SETS]
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [pytest.param(*c, marks=() if c in FEW_ENTRIES else pytest.mark.slow) for c in ALL_ENTRIES],
+)
+@quickly
+def test_an_entry_out_of_range_spends_what_is_declared(name, of):
+    """A projection onto a ball would spread its change over all entries: 2 of 1 on the ball."""
+    learner, pairs = with_entries(name, of), wild_entries()
+    verdict = audits.replays(learner, pairs)
+    assert verdict.failed == ()
+    assert verdict.spent.max() == pytest.approx(1.0, rel=1e-3)
+    assert "epsilon" in audits.replays(halved(learner, pairs), pairs).failed
+
+
+# Epochs ---------------------------------------------------------------------------------------
+
+
+def exact_delta(learner, epsilon):
+    """delta(epsilon) of all actions of Hedge over two arms, whose first losses change.
+
+    They go from (0, 1) to (1, 0), and all others are 0. Each later arm is then the first with
+    probability p = 1 / (1 + e^-eta), and 1 - p in the other world: arms are draws of their own, and
+    how often the first was drawn is all that there is to know.
+    """
+    draws = learner.horizon - 1
+    eta = np.sqrt(2.0 * float(learner.privacy.rho) / draws)
+    p = 1.0 / (1.0 + np.exp(-eta))
+    counts = np.arange(draws + 1)
+    one, other = (stats.binom.pmf(counts, draws, q) for q in (p, 1.0 - p))
+    return np.maximum(0.0, one - np.exp(epsilon) * other).sum()
+
+
+def hedge_of(horizon, epsilon=1.0):
+    return learners.hedge(horizon, 2, epsilon=epsilon)
+
+
+def test_the_delta_of_doubling_covers_every_epoch():
+    """The first epoch alone has delta(1) = 6.5e-7, which the last one's T^-2 does not cover."""
+    declared = combinators.doubling(hedge_of, 100_000).privacy
+    found = exact_delta(hedge_of(64), float(declared.epsilon))
+    assert found == pytest.approx(6.548e-7, rel=1e-3)
+    assert found <= float(declared.delta)
+    last = hedge_of(64 * 2**10)
+    assert found > 1000 * float(last.privacy.delta)
+    # Exactly over two epochs of a game that can be counted through: the larger of their deltas.
+    small = combinators.doubling(hedge_of, 24, first=8).privacy
+    worst = max(exact_delta(hedge_of(n), float(small.epsilon)) for n in (8, 16))
+    assert 0.0 < worst <= float(small.delta) == 8.0**-2
+
+
+@pytest.mark.parametrize("make", [
+    hedge_of,
+    lambda n: learners.exp3(n, 3, calibration="printed"),
+    lambda n: learners.dp_ucb_int(n, 3, epsilon=1.0),
+])  # fmt: skip
+def test_doubling_declares_the_largest_of_all_its_epochs(make):
+    """Numbers and traced ones; each epoch's own (epsilon, delta) and rho follow from them."""
+    declared = combinators.doubling(make, 1000).privacy
+    epochs = [make(64 * 2**i).privacy for i in range(5)]
+    for name in ("epsilon", "delta", "rho", "paper_epsilon"):
+        largest = np.max([float(getattr(epoch, name)) for epoch in epochs])
+        np.testing.assert_allclose(float(getattr(declared, name)), largest, rtol=1e-6)
+    deltas = [float(epoch.delta) for epoch in epochs]
+    assert deltas[-1] < deltas[0] == pytest.approx(float(declared.delta))
+
+
+def test_doubling_under_a_trace():
+    def numbers(epsilon):
+        return combinators.doubling(partial(hedge_of, epsilon=epsilon), 1000).privacy[:3]
+
+    np.testing.assert_allclose(jax.jit(numbers)(1.0), numbers(1.0), rtol=1e-6)
+
+
+def test_epochs_that_do_not_combine_are_refused_and_ranges_are_cut():
+    def units(horizon):
+        unit = "round" if horizon == 8 else "entry"
+        return learners.ftrl(horizon, domains.ball(2), epsilon=1.0, unit=unit)
+
+    with pytest.raises(ValueError, match="one unit for all horizons, got .*entry.*round"):
+        combinators.doubling(units, 24, first=8)
+
+    def ranges(horizon):
+        return learners.projection_free(
+            horizon, domains.ball(2), epsilon=1.0, smoothing=16 / horizon
+        )
+
+    declared = combinators.doubling(ranges, 24, first=8).privacy
+    assert declared.loss_range == ranges(16).privacy.loss_range == (-3.0, 3.0)
+
+
+# Other combinators ----------------------------------------------------------------------------
+
+
+def test_batches_of_a_local_learner_are_central():
+    """The average of a batch is made of losses as they are: a declaration "local" would be false.
+
+    Of two losses that are averaged before the noise one changes, from 0 to 1, and the release of
+    that loss alone does not exist.
+    """
+    base = learners.dp_exp3_lap(8, 2, epsilon=1.0)
+    batched = combinators.minibatch(base, 8, 2)
+    assert (base.privacy.model, batched.privacy.model) == ("local", "central")
+    assert batched.privacy._replace(model="local") == base.privacy
+    plain = learners.exp3(8, 2)
+    assert combinators.minibatch(plain, 8, 2).privacy == plain.privacy
+
+
+def test_zeroed_rounds_are_not_zero_once_they_are_rescaled():
+    """On a set of losses where the distance of two is more than the length of one."""
+    zeroed = learners.ftrl(8, domains.simplex(2), epsilon=1.0, neighbours="zero_out")
+    with pytest.raises(ValueError, match="learner must be for neighbours 'replace'"):
+        combinators.rescale_losses(zeroed, -1.0, 1.0)
+
+
+def summing(horizon):
+    """Shows all that it is fed: what replay finds is then what the noise of a wrapper hides."""
+
+    def step(state, key, loss):
+        del key
+        return state, loss
+
+    def first_entry(loss, action):
+        del action
+        return bandit(loss, jnp.int32(0))
+
+    start = ((), jnp.zeros((), jnp.float32))
+    return Learner(
+        init=lambda key: start,
+        step=step,
+        feedback=first_entry,
+        action_set=Arms(DIM),
+        horizon=horizon,
+        privacy=no_privacy(),
+    )
+
+
+@pytest.mark.parametrize("wrap", [
+    partial(combinators.laplace_feedback, epsilon=1.0, threshold=3.0, null_loss=0.0),
+    partial(combinators.private_reduction, epsilon=1.0, loss_range=(0.0, 1.0)),
+])  # fmt: skip
+@quickly
+def test_wrappers_that_add_noise_have_a_declaration_of_their_own(wrap):
+    """Over a base that shows everything they spend all of it, and no more; half the noise does."""
+    learner, pairs = wrap(summing(HORIZON)), wild_rounds(0.0, 1.0)
+    verdict = audits.replays(learner, pairs)
+    assert verdict.failed == () and verdict.spent.max() == pytest.approx(1.0, rel=1e-5)
+    assert "epsilon" in audits.replays(halved(learner, pairs), pairs).failed
+
+
+# Printed calibrations -------------------------------------------------------------------------
+
+
+@cache
+def printed(name, of):
+    """A learner with its paper's calibration, epsilon 1, and pairs of the losses of that set."""
+    horizon = audits.HORIZONS.get(name, audits.HORIZON)
+    keywords = audits.PRINTED.get(name, {}) | {"calibration": "printed"}
+    if name == "dp_ucb":
+        keywords = {"split": "paper"}
+    if name == "linucb" or not of:
+        return audits.subject(name, "", 1.0, count=32, **keywords)
+    if name == "exp2":
+        learner = learners.exp2(horizon, DIM, epsilon=1.0, loss_range=(-1.0, 1.0), **keywords)
+    else:
+        options = {"delta": 1e-3} if name == "ftpl" else {}
+        keywords |= options | {"epsilon": 1.0}
+        if name != "projection_free":
+            keywords["losses"] = SETS[of]
+        learner = getattr(learners, name)(horizon, DOMAINS[of], **keywords)
+    pairs = audit.pairs(jr.key(1), horizon, SETS[of], 32)
+    if name in ("scrible", "projection_free"):
+        pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
+    return audits.Subject(learner, pairs)
+
+
+# What is declared where epsilon = 1 is asked for, and whether the worst pair spends all of it.
+PRINTED = {
+    ("ftrl", "box"): (2.0, True), ("ftrl", "ball"): (2.0, True), ("ftrl", "l1"): (2.0, True),
+    ("ftpl", "box"): (0.248, True), ("ftpl", "ball"): (0.127, True), ("ftpl", "l1"): (0.127, True),
+    ("projection_free", "ball"): (1.346, False), ("projection_free", "l1"): (1.346, False),
+    ("scrible", "ball"): (2.0, False), ("scrible", "l1"): (2.0, False),
+    ("exp2", "box"): (2.0, True), ("exp2", ""): (1.0, True), ("exp3", ""): (8.324, False),
+    ("exp3_minibatch", ""): (0.0615, False), ("shrinking_dartboard", ""): (0.414, False),
+    ("linucb", ""): (0.0378, True),
+    ("dp_ucb_int", ""): (16.4, True), ("dp_ucb", ""): (1 / 3, True),
+}  # fmt: skip
+QUICK = [("ftrl", "ball"), ("exp2", "box")]
+
+
+def test_every_printed_calibration_is_tried():
+    """All that there are, by the words that their factories take."""
+    takes = {
+        name: inspect.signature(getattr(learners, name)).parameters for name in learners.__all__
+    }
+    names = {name for name in takes if {"calibration", "split"} & set(takes[name])}
+    assert names == {name for name, _ in PRINTED}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in PRINTED]
+)
+@quickly
+def test_printed_noise_spends_what_is_declared_for_it(case):
+    """And not what the paper says, which is beside it: less for some, more for others."""
+    learner, pairs = printed(*case)
+    shown, tight = PRINTED[case]
+    declared = learner.privacy
+    assert float(declared.epsilon) == pytest.approx(shown, rel=5e-3)
+    assert declared.calibration == "printed" and np.isfinite(float(declared.paper_epsilon))
+    verdict = audits.replays(learner, pairs)
+    assert verdict.failed == ()
+    if tight:
+        assert verdict.spent.max() == pytest.approx(float(declared.epsilon), rel=2e-2)
+        assert "epsilon" in audits.replays(halved(learner, pairs), pairs).failed
+
+
+def test_derived_calibrations_state_no_paper():
+    for name in ("ftrl", "ftpl", "scrible", "exp2", "exp3", "linucb", "shrinking_dartboard"):
+        learner = audits.build(name, audits.domains_of(name)[-1], 8, 1.0)
+        assert np.isnan(float(learner.privacy.paper_epsilon))
+
+
+def test_an_epsilon_from_the_noise_is_the_inverse_of_the_derived_scale():
+    """Laplace and Gaussian noise, traced; nothing is spent where nothing is released."""
+    scale = privacy.laplace_scale(3.0, 0.7)
+    assert float(jax.jit(privacy.noise_ratio)(3.0, scale)) == pytest.approx(0.7, rel=1e-6)
+    scale = privacy.gaussian_scale(3.0, 0.7, 1e-5)
+    mu = privacy.noise_ratio(3.0, scale)
+    assert float(privacy.gaussian_epsilon(mu, 1e-5)) == pytest.approx(0.7, rel=1e-4)
+    assert float(privacy.noise_ratio(1.0, 0.0)) == np.inf
+    assert float(privacy.noise_ratio(0.0, 0.0)) == 0.0
+    for calibration in ("printed", "code"):
+        wishart = partial(learners.linucb, 16, 3, delta=1e-3, noise="wishart", floor=1e3)
+        assert float(wishart(epsilon=1.0, calibration=calibration).privacy.epsilon) < 0.5
+        assert float(wishart(epsilon=np.inf, calibration=calibration).privacy.epsilon) == np.inf
+    # Of the authors' program at large epsilon Sheffet's theorem does not speak.
+    assert float(wishart(epsilon=1e3, calibration="code").privacy.epsilon) == np.inf
+
+
+def test_mechanisms_without_noise_still_declare_nothing():
+    learner = learners.ftrl(8, domains.ball(2), epsilon=1.0, mechanism=mechanisms.exact)
+    assert learner.privacy.epsilon == np.inf and np.isnan(learner.privacy.paper_epsilon)
+    assert full is learner.feedback

@@ -1,0 +1,285 @@
+"""The command line, called as a function, and once as a process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import xarray
+
+import dpjax
+from dpjax import environments, learners, mechanisms, papers, store
+from dpjax.analysis.output import output_folder
+from dpjax.cli import main
+from dpjax.papers.sweeps import sweep
+from tests import ROOT
+
+DIAGNOSES = str(ROOT / "tests" / "data" / "diagnoses.csv")
+
+
+def call(capsys, *arguments):
+    """Exit code, what was printed, and what was complained of."""
+    try:
+        code = main(list(arguments))
+    except SystemExit as exit_:
+        code = exit_.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_list_shows_everything_with_one_line_each(capsys):
+    code, out, _ = call(capsys, "list")
+    assert code == 0
+    for package in (learners, mechanisms, environments, papers):
+        for name in package.__all__:
+            shown = name.replace("_", "-") if package is papers else name
+            (line,) = [line for line in out.splitlines() if line.split()[:1] == [shown]]
+            assert len(line) <= 110 and line.endswith(".")
+
+
+def test_run_prints_the_table_and_writes_the_files(capsys, tmp_path):
+    out = tmp_path / "out"
+    code, printed, _ = call(
+        capsys, "run", "--losses", DIAGNOSES, "--learner", "exp3_minibatch",
+        "--epsilon", "1,inf", "--seeds", "8", "--horizon", "64", "--out", str(out),
+    )  # fmt: skip
+    assert code == 0
+    assert "exp3_minibatch" in printed and str(out) in printed
+    assert len(list(out.iterdir())) == 5
+
+
+def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_path, monkeypatch):
+    """Of no command; where it is said they are, and what a killed run left there does not count."""
+    monkeypatch.setattr(papers.tossou2017, "reproduce", lambda out, **sizes: "played")
+    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: "played")
+    monkeypatch.setattr("dpjax.cli.run.run", lambda *arguments, **options: "played")
+    left = tmp_path / "results"
+    monkeypatch.chdir(tmp_path)
+    for words, default in [
+        (["run", "--losses", DIAGNOSES, "--learner", "exp3"], "run"),
+        (["reproduce", "tossou2017"], "tossou2017"),
+        (["audit", "exp3"], "audit"),
+    ]:
+        folder = left / default
+        (folder / ".unfinished-1-2").mkdir(parents=True)
+        assert call(capsys, *words)[0] == 0
+        (folder / "table.csv").write_text("mine")
+        code, printed, error = call(capsys, *words)
+        assert (code, printed, error.count("\n")) == (2, "", 1)
+        assert f"out: results/{default} is not empty; say --overwrite" in error
+        assert call(capsys, *words, "--overwrite")[0] == 0
+        assert call(capsys, *words, "--out", str(tmp_path / "new"))[0] == 0
+
+
+def test_version(capsys):
+    code, printed, _ = call(capsys, "--version")
+    assert (code, printed) == (0, f"dpjax {dpjax.__version__}\n")
+    pyproject = ROOT / "pyproject.toml"
+    assert 'version = {attr = "dpjax.__version__"}' in pyproject.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["run", "--losses", DIAGNOSES, "--learner", "EXP3"], "exp3"),
+        (["run", "--losses", DIAGNOSES, "--learner", "DP-UCB"], "dp_ucb"),
+        (["audit", "FTRL"], "ftrl"),
+        (["reproduce", "Tossou2017"], "tossou2017"),
+        (["reproduce", "agarwal2017_bandits"], "agarwal2017-bandits"),
+        (["reprodcue", "tossou2017"], "reproduce"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_suggested(words, meant, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, error = call(capsys, *words)
+    assert code == 2 and error.count("\n") == 1
+    assert f" (did you mean {meant}?)" in error
+
+
+def test_a_name_that_is_far_off_has_no_suggestion(capsys):
+    assert "did you mean" not in call(capsys, "audit", "zzz")[2]
+
+
+BAD = {
+    "unknown learner": (["--learner", "exp4"], "learner: there is no 'exp4'"),
+    "epsilon zero": (["--epsilon", "0"], "epsilon must be greater than 0"),
+    "epsilon negative": (["--epsilon=-1"], "epsilon must be greater than 0"),
+    "epsilon NaN": (["--epsilon", "1,nan"], "epsilon must be greater than 0"),
+    "epsilon a word": (["--epsilon", "1,low"], "argument --epsilon: must be numbers"),
+    "horizon too long": (["--horizon", "570"], "570 rounds were asked for, but"),
+    "horizon zero": (["--horizon", "0"], "horizon must be an integer of at least 1"),
+    "no seeds": (["--seeds", "0"], "seeds must be an integer of at least 1"),
+    "no file": (["--losses", "absent.csv"], "absent.csv: no such file"),
+    "bad output": (["--out", "/dev/null/out"], "out: cannot write to the folder /dev/null/out"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_sentence_exit_code_2_and_no_files(case, capsys, tmp_path):
+    arguments, message = BAD[case]
+    out = tmp_path / "out"
+    code, printed, error = call(
+        capsys, "run", "--losses", DIAGNOSES, "--learner", "dp_exp3_lap", "--out", str(out),
+        *arguments,
+    )  # fmt: skip
+    assert code == 2
+    assert message in error
+    assert error.count("\n") == 1, "one sentence"
+    assert printed == ""
+    assert not out.exists()
+
+
+def test_unknown_commands_and_papers(capsys):
+    for arguments in ([], ["fly"], ["reproduce", "smith2013"], ["run"]):
+        code, _, error = call(capsys, *arguments)
+        assert code == 2
+        assert error.count("\n") == 1
+
+
+def test_an_interrupted_run_leaves_nothing(capsys, tmp_path, monkeypatch):
+    def interrupt(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpjax.cli.run.play", interrupt)
+    out = tmp_path / "out"
+    code, _, error = call(
+        capsys, "run", "--losses", DIAGNOSES, "--learner", "exp3", "--out", str(out)
+    )
+    assert code == 130
+    assert "nothing was written" in error
+    assert not out.exists()
+
+
+RUN = [
+    "run", "--losses", DIAGNOSES, "--learner", "exp3_minibatch", "--epsilon", "1,inf",
+    "--seeds", "8", "--horizon", "64",
+]  # fmt: skip
+
+
+def test_run_keeps_a_store_and_goes_on_with_it(capsys, tmp_path, monkeypatch):
+    kept, out = str(tmp_path / "store"), ["--out", str(tmp_path / "out")]
+    code, printed, _ = call(capsys, *RUN, *out, "--store", kept)
+    assert code == 0
+    data = xarray.open_zarr(kept, chunks=None)
+    assert data.regret.shape == (2, 8, 64) and data.learner.item() == "exp3_minibatch"
+
+    out.append("--overwrite")
+    code, _, error = call(capsys, *RUN, *out, "--store", kept)
+    assert code == 2 and error.count("\n") == 1
+    assert f"store: {kept} is not empty; say --resume" in error
+
+    monkeypatch.setattr(store.Store, "write", lambda *block: pytest.fail("computed again"))
+    code, again, _ = call(capsys, *RUN, *out, "--store", kept, "--resume")
+    assert (code, again) == (0, printed)
+
+    code, _, error = call(capsys, *RUN, *out, "--store", kept, "--resume", "--seed", "1")
+    assert code == 2 and "was made with another key" in error
+
+
+def game(epsilon):
+    return learners.dp_exp3_lap(8, 3, epsilon=epsilon), environments.bernoulli([0.1, 0.5, 0.5])
+
+
+def test_reproduce_keeps_a_store_a_sweep_and_goes_on(capsys, tmp_path, monkeypatch):
+    killed, written = [True], []
+
+    def reproduce(out, **sizes):
+        points, options = np.array([1.0, np.inf]), {"checkpoints": 2, "progress": False}
+        first = sweep(game, points, 4, jax.random.key(0), **options)
+        if killed.pop():
+            raise KeyboardInterrupt
+        second = sweep(game, points, 4, jax.random.key(1), **options)
+        return f"{first.regret.sum()} {second.regret.sum()}"
+
+    monkeypatch.setattr(papers.tossou2017, "reproduce", reproduce)
+    write = store.Store.write
+
+    def counted(self, *block):
+        written.append(self.files.root)
+        write(self, *block)
+
+    monkeypatch.setattr(store.Store, "write", counted)
+    kept = str(tmp_path / "stores")
+    arguments = ["reproduce", "tossou2017", "--out", str(tmp_path / "out"), "--store", kept]
+    code, _, error = call(capsys, *arguments)
+    assert code == 130 and f"what is finished is in {kept}: --resume goes on" in error
+    assert {*written} == {f"{kept}/001-game"}
+    written.clear()
+    killed.append(False)
+    assert call(capsys, *arguments, "--resume")[0] == 0
+    assert {*written} == {f"{kept}/002-game"}
+    assert sweep(game, np.ones(2), 1, jax.random.key(0), progress=False).regret.shape == (2, 1, 8)
+    assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
+
+
+def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
+    """In a process of its own: the number of devices is settled once. The output is the same."""
+    code = (
+        "import sys; from dpjax import cli; from dpjax.papers import sweeps\n"
+        "sweep = sweeps._sweep\n"
+        "def spied(*arguments, mesh, **options):\n"
+        "    print(f'on {mesh.size} devices', file=sys.stderr)\n"
+        "    return sweep(*arguments, mesh=mesh, **options)\n"
+        "sweeps._sweep = spied\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    arguments = [*RUN, "--out", str(tmp_path)]
+    command = [sys.executable, "-c", code, *arguments, "--devices", "2"]
+    cwd = ROOT
+    found = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0 and "on 2 devices" in found.stderr, found.stderr
+    assert found.stdout == call(capsys, *arguments, "--overwrite")[1]
+
+
+def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):
+    out = ["--out", str(tmp_path / "out")]
+    for options, message in [
+        (["--resume"], "resume: there is nothing to go on with; say --store PATH"),
+        (["--devices", "0"], "devices must be at least 1, got 0"),
+    ]:
+        code, _, error = call(capsys, *RUN, *out, *options)
+        assert code == 2 and message in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_devices_as_a_process(tmp_path):
+    """Importing the command must not start JAX, which then could not be told."""
+    code = (
+        "import sys, jax; from dpjax.cli import main; "
+        "code = main(sys.argv[1:]); assert jax.device_count() == 2; sys.exit(code)"
+    )
+    arguments = [*RUN, "--devices", "2", "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "exp3_minibatch" in done.stdout
+
+
+def test_what_a_killed_run_left_in_its_folder_is_removed_by_the_next(tmp_path):
+    code = (
+        "import os, signal; from dpjax.analysis.output import output_folder\n"
+        f"with output_folder({str(tmp_path)!r}) as folder:\n"
+        "    (folder / 'half.csv').write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".unfinished-")
+    with output_folder(tmp_path), output_folder(tmp_path) as second:
+        assert not left.exists()
+        assert len(list(tmp_path.iterdir())) == 2, "of two that are running none is removed"
+        (second / "table.csv").write_text("whole")
+    assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_as_a_process():
+    """python -m dpjax, from a folder that is not the project's."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dpjax", "list"], capture_output=True, text=True, cwd="/"
+    )
+    assert done.returncode == 0
+    assert "tossou2017" in done.stdout

@@ -1,0 +1,231 @@
+"""What a sweep costs, by counting: operations, programs, bytes. No clocks, so nothing to flake."""
+
+import re
+from collections import Counter
+from contextlib import contextmanager
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from jax.extend.core import jaxprs_in_params
+
+from dpjax import domains, environments, learners, sweep
+from dpjax.engine.devices import cores
+from dpjax.engine.programs import compiled
+from tests.test_conformance import compilations
+
+ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32
+MEANS = (0.45, 0.5, 0.5, 0.5)
+LOSSES = np.random.default_rng(0).integers(0, 2, size=(1024, EXPERTS)).astype(np.float32)
+
+
+def exp3_over(horizon):
+    def game(mixing):
+        learner = learners.exp3(horizon, ARMS, mixing=mixing)
+        return learner, environments.bernoulli(MEANS, regret="pseudo")
+
+    return game
+
+
+def ftrl_over(horizon):
+    def game(epsilon):
+        domain = domains.simplex(EXPERTS)
+        learner = learners.ftrl(horizon, domain, epsilon=epsilon)
+        return learner, environments.linear_losses(domain, LOSSES)
+
+    return game
+
+
+GAMES = {"exp3": exp3_over(HORIZON), "ftrl": ftrl_over(HORIZON)}
+
+
+@contextmanager
+def compiled_programs():
+    """Collects what is compiled ahead of time within the block, also what was before."""
+    compiled.cache_clear()
+    compile_, found = jax.stages.Lowered.compile, []
+
+    def record(lowered, *arguments, **options):
+        found.append(compile_(lowered, *arguments, **options))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax.stages.Lowered, "compile", record)
+        yield found
+
+
+def program_of(game, points=1, seeds=SEEDS):
+    """The one program that a sweep compiles, of a block of exactly these points and seeds."""
+    with compiled_programs() as found:
+        sweep(
+            game, np.full(points, 0.1), cores() * seeds, jr.key(0), checkpoints=1,
+            chunk=points * seeds, progress=False,
+        )  # fmt: skip
+    (program,) = found
+    return program
+
+
+@pytest.fixture(scope="module")
+def programs():
+    return {name: program_of(game) for name, game in GAMES.items()}
+
+
+def operations(program) -> Counter:
+    """How often each operation of HLO stands in the program, fusions looked into."""
+    return Counter(re.findall(r" ([a-z][a-z0-9\-]*)\(", program.as_text()))
+
+
+def random_blocks(function, *arguments) -> int:
+    """Blocks of threefry that a function asks for: one a word of 32 bits, one a derived key."""
+
+    def count(jaxpr):
+        total = 0
+        for equation in jaxpr.eqns:
+            name, parameters = equation.primitive.name, equation.params
+            if name == "random_bits":
+                total += int(np.prod(parameters["shape"])) * -(-parameters["bit_width"] // 32)
+            elif name == "random_fold_in":
+                total += 1
+            elif name == "random_split":
+                total += int(np.prod(parameters["shape"]))
+            else:
+                total += sum(map(count, jaxprs_in_params(parameters)))
+        return total
+
+    return count(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def blocks_of_a_round(learner, environment) -> int:
+    """As simulate plays it: a key a round for nature, and one for the learner."""
+
+    def one_round(learner_state, action, environment_state, nature, coins, t):
+        environment_state, outcome = environment.step(
+            environment_state, jr.fold_in(nature, t), action
+        )
+        seen = learner.feedback(outcome.loss, action)
+        return learner.step(learner_state, jr.fold_in(coins, t), seen), environment_state
+
+    key = jr.key(0)
+    return random_blocks(
+        one_round, *learner.init(key), environment.init(key), key, key, jnp.int32(1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        # Two keys, the loss of the arm in play (a word of a key of its own, whatever the number of
+        # arms) and one number to choose the next by.
+        ("exp3", 2 + 1 + 1),
+        # Two keys and N draws of noise, two a block; the losses are given.
+        ("ftrl", 2 + EXPERTS // 2),
+    ],
+)
+def test_random_numbers_of_a_round(name, most):
+    assert blocks_of_a_round(*GAMES[name](0.1)) <= most
+
+
+def test_random_blocks_are_counted():
+    def draws(key):
+        one, other = jr.split(key)
+        return jr.uniform(jr.fold_in(one, 1), (3,)), jr.bits(other, (2,), jnp.uint16)
+
+    assert random_blocks(draws, jr.key(0)) == 2 + 1 + 3 + 2
+
+
+@pytest.mark.parametrize(
+    ("name", "a_round"),
+    [
+        ("exp3", ARMS),  # one exp of each exponent; the weights themselves would need one in all
+        ("ftrl", 2 * EXPERTS),  # a log a draw of noise, an exp an entry
+    ],
+)
+def test_logarithms_and_exponentials_of_a_round(programs, name, a_round):
+    # The body of a loop is counted once, and so is what precedes the first round: the empty prefix
+    # has no noise, and of equal exponents the compiler knows the exp.
+    total = programs[name].cost_analysis()["transcendentals"]
+    assert total <= SEEDS * a_round
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_no_gather_and_no_scatter(programs, name):
+    found = operations(programs[name])
+    assert found["while"]
+    assert not {"gather", "scatter", "sort"} & set(found)
+
+
+def test_a_round_of_the_tree_writes_one_row(programs):
+    """For all trials at once, in place: rounds neither select over the levels nor copy the walk."""
+    levels = (HORIZON - 1).bit_length() + 1
+    walk = re.escape(f"f32[{levels},{EXPERTS},{SEEDS}]")
+    made = re.findall(rf" = {walk}\S* ([a-z\-]+)\(", programs["ftrl"].as_text())
+    assert "dynamic-update-slice" in made
+    assert not {"copy", "select"} & set(made)
+
+
+def test_draws_are_not_repeated(programs, monkeypatch):
+    """XLA repeats what it fuses; draws are in conditions, into which it does not look."""
+    monkeypatch.setattr("dpjax.engine.batch_last._certain", lambda arrays: None)
+    for name, over in (("exp3", exp3_over), ("ftrl", ftrl_over)):
+        joined = operations(program_of(over(HORIZON)))
+        assert operations(programs[name])["xor"] < 0.7 * joined["xor"]
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_nothing_leaves_the_device_within_a_program(programs, name):
+    text = programs[name].as_text()
+    assert not {"infeed", "outfeed", "send", "recv"} & set(operations(programs[name]))
+    assert "callback" not in text
+
+
+def test_a_callback_would_be_seen():
+    def shows(x):
+        jax.debug.callback(lambda value: None, x)
+        return x
+
+    assert "callback" in jax.jit(shows).lower(jnp.zeros(3)).compile().as_text()
+
+
+def test_memory_and_operations_do_not_grow_with_the_horizon(programs):
+    # 1024 rounds: losses are given up to there. The program is a loop, whatever its length.
+    for name, over in (("exp3", exp3_over), ("ftrl", ftrl_over)):
+        short, long = programs[name], program_of(over(16 * HORIZON))
+        few, many = (p.memory_analysis().temp_size_in_bytes for p in (short, long))
+        # Four more levels of the tree, of N numbers a trial, and as much again for the copy of the
+        # carry that the compiler may keep.
+        assert many - few <= 2 * 4 * SEEDS * EXPERTS * 4
+        few, many = (p.cost_analysis()["flops"] for p in (short, long))
+        assert many <= 1.5 * few
+
+
+def test_cost_is_linear_in_trials(programs):
+    double = program_of(GAMES["exp3"], seeds=2 * SEEDS)
+    ratio = double.cost_analysis()["flops"] / programs["exp3"].cost_analysis()["flops"]
+    assert ratio == pytest.approx(2.0, rel=0.05)
+
+
+def test_points_share_what_is_drawn(programs):
+    # Eight points are far from eight times as much: nature and coins are drawn once a seed.
+    eight = program_of(GAMES["exp3"], points=8)
+    ratio = eight.cost_analysis()["flops"] / programs["exp3"].cost_analysis()["flops"]
+    assert 1.0 < ratio < 4.0
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_a_second_sweep_compiles_nothing(name):
+    def play(points, seeds, key):
+        return sweep(
+            GAMES[name], points, seeds, key, checkpoints=1, chunk=2 * SEEDS, progress=False
+        ).regret  # fmt: skip
+
+    first = play(np.array([0.1, 0.2]), cores() * SEEDS, jr.key(0))
+    with compilations() as events:
+        # Other epsilons, another key, twice as many blocks of seeds.
+        second = play(np.array([0.3, 0.9]), 2 * cores() * SEEDS, jr.key(1))
+        assert not events
+    assert not np.array_equal(first, second[:, : first.shape[1]])
+    with compilations() as events:
+        jax.jit(lambda x: x + len(name))(jnp.zeros(3))
+    assert events  # what is counted here is counted at all

@@ -1,0 +1,146 @@
+"""One-point estimates: directions, unbiasedness, ranges."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import domains
+from dpjax.environments import loss_families
+from dpjax.learners.parts.one_point import directions, flaxman_radius, values
+
+DRAWS = 200_000
+DOMAINS = {
+    "ball": domains.ball(3),
+    "simplex": domains.simplex(3),
+    "paths": domains.paths([(0, 1), (0, 1), (1, 2), (1, 2), (0, 2)], 0, 2),
+}
+every_domain = pytest.mark.parametrize("name", DOMAINS)
+
+
+def sample(name):
+    """Directions (DRAWS, n), and lifted (DRAWS, d)."""
+    space = directions(DOMAINS[name])
+
+    @jax.jit
+    def draw(key):
+        u = jax.vmap(space.draw)(jr.split(key, DRAWS))
+        return u, jax.vmap(space.lift)(u)
+
+    return space.dim, *draw(jr.key(4))
+
+
+def worst_z(estimates, truth):
+    estimates = np.asarray(estimates, np.float64)
+    error = estimates.std(axis=0) / len(estimates) ** 0.5
+    return np.abs((estimates.mean(axis=0) - truth) / np.maximum(error, 1e-9)).max()
+
+
+@every_domain
+def test_directions_are_uniform_on_the_sphere_of_the_hull(name):
+    """Length 1, in the tangent, E[u] = 0 and E[u u'] = I / n."""
+    n, u, lifted = sample(name)
+    domain = DOMAINS[name]
+    np.testing.assert_allclose(np.linalg.norm(lifted, axis=1), 1.0, atol=1e-5)
+    if domain.tangent is not None:
+        assert n == domain.tangent.shape[1] < domain.dim
+        outside = lifted - lifted @ domain.tangent @ domain.tangent.T
+        assert np.abs(outside).max() < 1e-5
+    assert worst_z(u, 0.0) < 4.5
+    squares = np.asarray(u)[:, :, None] * np.asarray(u)[:, None]
+    assert worst_z(squares.reshape(DRAWS, -1), np.eye(n).ravel() / n) < 4.5
+
+
+@every_domain
+def test_estimates_are_unbiased(name):
+    """(n / zeta) f(x + zeta u) u of a linear and of a quadratic loss, whose smoothing has the same
+    gradient: its part in the tangent. A direction from the ball shrinks the mean by n / (n + 2), a
+    missing n by n; both are told apart."""
+    domain = DOMAINS[name]
+    n, _, lifted = sample(name)
+    x, zeta = jnp.asarray(domain.centre, jnp.float32), 0.5
+    slope = jnp.asarray([0.9, -0.4, 0.3, 0.7, -0.2][: domain.dim], jnp.float32)
+    hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent @ domain.tangent.T
+    z = domain.minimizer(slope)
+    for f, gradient in [
+        (lambda p: jnp.sum(slope * p), slope),
+        (lambda p: 0.5 * jnp.sum((p - z) ** 2), x - z),
+    ]:
+        truth = hull @ np.asarray(gradient, np.float64)
+
+        def estimates(lifted, f=f):
+            values = jax.vmap(f)(x[None] + zeta * lifted)
+            # Less its value at x, which leaves the mean and takes most of the scatter.
+            return (n / zeta * (values - f(x)))[:, None] * lifted
+
+        right = np.asarray(estimates(lifted))
+        assert worst_z(right, truth) < 4.5
+        inward = lifted * jr.uniform(jr.key(5), (DRAWS, 1)) ** (1.0 / n)
+        assert worst_z(estimates(inward), truth) > 10
+        assert worst_z(estimates(inward), truth * n / (n + 2)) < 4.5
+        assert worst_z(right / n, truth) > 10
+
+
+@pytest.mark.parametrize("family", ["linear", "distance", "absolute", "quadratic", "largest"])
+@every_domain
+def test_ranges_cover_what_is_played(name, family):
+    """f up to zeta outside the domain stays within the range of its family, and near both ends
+    somewhere; its slope stays below L. The words for ranges agree with the families'."""
+    domain, reach = DOMAINS[name], 0.4
+    made = getattr(loss_families, family)(domain)
+    _, _, lifted = sample(name)
+    rng = np.random.default_rng(0)
+    vertices = np.asarray(
+        jax.vmap(domain.minimizer)(rng.normal(size=(300, domain.dim)).astype("f"))
+    )
+    keys = jr.split(jr.key(0), 300)
+    parameters = jax.vmap(made.draw)(keys, jnp.asarray(vertices))
+    # At the vertices and beyond them, and at the point where a loss is least.
+    points = np.concatenate([vertices + r * lifted[:300] for r in (0.0, reach)])
+    grid = jax.vmap(jax.vmap(made.function, (None, 0)), (0, None))
+    seen = np.asarray(jax.jit(grid)(parameters, jnp.asarray(points, jnp.float32)))
+    low, high = made.range(reach)
+    assert low - 1e-5 <= seen.min() and seen.max() <= high + 1e-5
+    assert seen.max() > 0.5 * high
+    slopes = jax.vmap(jax.vmap(jax.grad(made.function, 1), (None, 0)), (0, None))
+    steep = np.linalg.norm(jax.jit(slopes)(parameters, jnp.asarray(points)), axis=-1).max()
+    assert steep <= made.lipschitz(reach) * (1 + 1e-5)
+    if family != "quadratic":  # whose L makes B = L (D + reach), twice its range
+        word = {"linear": "nonnegative_inside", "largest": "signed"}.get(family, "nonnegative")
+        words = values(domain, word, made.lipschitz(reach), reach)
+        assert (words.low, words.high) == pytest.approx((low, high))
+
+
+def test_the_smaller_width_under_noises_linear_losses():
+    """A linear loss that is 0 at the best point falls to -L zeta outside: the width L (D + zeta)
+    is too small by 1.24 for D = 2, T = 2500, n = 5 (zeta = 0.63)."""
+    ball = domains.ball(5)
+    zeta = 2.0 * 5**0.5 / 2500**0.25
+    width = {}
+    for word in ("nonnegative", "nonnegative_inside", "signed"):
+        v = values(ball, word, 1.0, zeta)
+        width[word] = v.high - v.low
+    assert width["nonnegative_inside"] == pytest.approx(2.0 + 2 * zeta)
+    assert width["nonnegative_inside"] / width["nonnegative"] == pytest.approx(1.24, abs=0.01)
+    assert width["signed"] == pytest.approx(2 * (2.0 + zeta))
+
+
+def test_values_are_clipped_counted_and_centred():
+    v = values(domains.ball(2), (0.0, 4.0), 1.0, 0.0)
+    assert v.bound == 2.0
+    for value, centred, out in [(0.0, -2.0, False), (5.0, 2.0, True), (-1.0, -2.0, True),
+                                (1.0, -1.0, False), (4.0 + 1e-6, 2.0, False)]:  # fmt: skip
+        read, outside = v.read(jnp.float32(value))
+        assert float(read) == pytest.approx(centred) and bool(outside) == out
+    with pytest.raises(ValueError, match="loss_range must be one of signed, nonnegative"):
+        values(domains.ball(2), "positive", 1.0, 0.0)
+    with pytest.raises(ValueError, match="loss_range"):
+        values(domains.ball(2), (1.0, 0.0), 1.0, 0.0)
+
+
+def test_flaxman_radius():
+    """By hand: R = r = 1, n = 4, C = 1, L = 1, T = 10^4: sqrt(4 / 6) / 10; capped at r / 2."""
+    ball = domains.ball(4)
+    assert float(flaxman_radius(10**4, ball, 1.0, 1.0)) == pytest.approx((4 / 6) ** 0.5 / 10)
+    assert float(flaxman_radius(1, ball, 1.0, 1.0)) == 0.5

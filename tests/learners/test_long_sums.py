@@ -1,0 +1,154 @@
+"""Replays of batches of up to 2^30 rounds: what one loss among them is seen to cost."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import audit, learners
+from dpjax.audit import Pair
+from dpjax.core import Learner
+from dpjax.learners.parts.arm_sums import ArmSums
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
+
+LONGEST = 2**31 - 1
+
+
+def given_totals(learner, batches):
+    """A BatchLearner as a Learner whose rounds are batches, and whose losses are what sums them.
+
+    The loss is a pair: of the batch's last round (), or (K,) with full information, and of each of
+    the others.
+    """
+
+    def total(losses, batch):
+        last, others = losses
+        more = jnp.broadcast_to(batch.rounds - 1, others.shape)
+        return exact_sums.add(exact_sums.repeated(others, more), exact_sums.of(last))
+
+    return Learner(
+        init=learner.init,
+        step=learner.step,
+        feedback=total,
+        action_set=None,
+        horizon=batches,
+        privacy=learner.privacy,
+        report=lambda state: state,
+    )
+
+
+def neighbours(batches, last=0.0, changed=1.0):
+    """Pairs in which the last loss of batch 1, 2, ... is replaced, with that axis in front.
+
+    The other losses have a mean for each batch, the same for all arms, so that no two batches tie.
+    """
+    shape = np.shape(last)
+    means = np.linspace(0.95, 0.99, batches).reshape(batches, *[1] * len(shape))
+    others = np.broadcast_to(means + np.zeros(shape), (batches - 1, batches, *shape))
+    here = np.eye(batches)[:-1].reshape(batches - 1, batches, *[1] * len(shape)) > 0
+    sides = np.where(here, changed, last), np.where(here, last, last)
+    sides = [np.broadcast_to(side, others.shape).astype(np.float32) for side in sides]
+    return Pair(*((side, others.astype(np.float32)) for side in sides))
+
+
+def spent(learner, pairs):
+    """Of each pair, in multiples of the declared epsilon."""
+    replayed = jax.jit(jax.vmap(lambda pair: audit.replay(learner, pair, jr.key(0))))(pairs)
+    assert np.all(replayed.same_actions) and np.all(replayed.same_scales)
+    return np.asarray(replayed.pure) / float(learner.privacy.epsilon)
+
+
+def longest_batch(learner, pairs):
+    """Rounds of the longest batch that the learner is told about."""
+
+    def one(carry, inputs):
+        state, batch = carry
+        i, losses = inputs
+        after = learner.step(state, jr.fold_in(jr.key(0), i), learner.feedback(losses, batch))
+        return after, batch.rounds
+
+    start = learner.init(jr.fold_in(jr.key(0), 0))
+    inputs = jnp.arange(1, learner.horizon), jax.tree.map(lambda leaf: leaf[0, :-1], pairs.losses)
+    return int(jnp.max(jax.jit(lambda: jax.lax.scan(one, start, inputs)[1])()))
+
+
+TWO = [[1.0, 0.0], [0.0, 1.0]]
+# Each with a number of batches that are told to it within the horizon, and of which it makes use.
+BY_BATCHES = {
+    "adap_ucb": (lambda e: learners.adap_ucb(LONGEST, 2, epsilon=e), 62),
+    "adap_klucb": (lambda e: learners.adap_klucb(LONGEST, 2, epsilon=e), 62),
+    "dp_klucb": (lambda e: learners.dp_klucb(LONGEST, 2, epsilon=e), 62),
+    "dp_imed": (lambda e: learners.dp_imed(LONGEST, 2, epsilon=e), 62),
+    "successive_elimination": (
+        lambda e: learners.successive_elimination(LONGEST, 2, epsilon=e, failure=2.4e-5), 20
+    ),
+    "linear_elimination": (lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e), 39),
+    "linear_elimination, local": (
+        lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e, model="local"), 41
+    ),
+    "batched_bandit": (
+        lambda e: learners.batched_bandit(LONGEST, 2, epsilon=e * 2.0**-29, base="exp2"), 4
+    ),
+}  # fmt: skip
+QUICK = {"adap_ucb", "batched_bandit"}
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BY_BATCHES],
+)
+def test_one_loss_among_a_billion_costs_what_is_declared(name):
+    """Of each batch in turn, short or long, it is epsilon; with half the noise twice as much."""
+    make, batches = BY_BATCHES[name]
+    learner, pairs = given_totals(make(1.0), batches), neighbours(batches)
+    assert longest_batch(learner, pairs) > 2**27  # beyond what one float32 tells apart
+    found = spent(learner, pairs)
+    np.testing.assert_allclose(found, 1.0, rtol=1e-6)
+    one = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    halved = audit.mutants(learner, one)["noise halved"]
+    np.testing.assert_allclose(spent(halved, pairs), 2.0, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_one_loss_vector_among_a_billion_moves_the_draw_of_limited_updates():
+    """Between arms that are level, (0, 1) for (1, 0) costs epsilon / 2 after a batch of any size.
+
+    With twice the epsilon, which is half the noise, it is epsilon.
+    """
+    pairs = neighbours(31, last=(0.0, 1.0), changed=(1.0, 0.0))
+    for epsilon, expected in [(1.0, 0.5), (2.0, 1.0)]:
+        learner = given_totals(learners.limited_updates(LONGEST, 2, epsilon=epsilon), 31)
+        assert longest_batch(learner, pairs) == 2**29
+        np.testing.assert_allclose(spent(learner, pairs) * epsilon, expected, rtol=1e-5)
+
+
+def at_the_end_of_a_billion(name):
+    """A learner that plays round by round, before the last of 2^30 losses of one arm."""
+    sums = ArmSums(
+        jnp.array([2**30 - 1, 5], jnp.int32),
+        ExactSum(jnp.array([2**30 - 2**20, 3], jnp.int32), jnp.array([2**29, 7], jnp.int32)),
+    )
+    # Of dp_ucb_int with so much epsilon that it releases a mean in every round.
+    epsilon, field = (1.0, "buffer") if name == "lazy_ucb" else (1000.0, "sums")
+    learner = getattr(learners, name)(LONGEST, 2, epsilon=epsilon)
+    state, arm = learner.init(jr.key(0))
+    samples = jnp.array([2**29, 5], jnp.int32)
+    state = state._replace(round=sums.pulls[0] + 5, samples=samples, **{field: sums})
+    return learner._replace(init=lambda key: (state, arm), horizon=2)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("name", ["lazy_ucb", "dp_ucb_int"])
+def test_the_billionth_loss_of_an_arm_costs_what_is_declared(name):
+    """Epsilon for a mean that is released once, n^(-v / 2) for release n of dp_ucb_int."""
+    learner = at_the_end_of_a_billion(name)
+    pair = Pair(jnp.array([[0.0, 0.5], [0.0, 0.5]]), jnp.array([[1.0, 0.5], [0.0, 0.5]]))
+    declared = 2.0 ** (-30 * 1.1 / 2) if name == "dp_ucb_int" else 1.0
+    halved = audit.mutants(learner, pair.losses)["noise halved"]
+    for player, factor in [(learner, 1.0), (halved, 2.0)]:
+        replayed = jax.jit(lambda player=player: audit.replay(player, pair, jr.key(0)))()
+        assert replayed.same_actions
+        assert float(replayed.pure) == pytest.approx(factor * declared, rel=1e-5)

@@ -1,0 +1,144 @@
+"""Barriers: closed forms against the Hessians they come from, and near the boundary in float32."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpjax import domains
+from dpjax.maths import barriers
+
+DIM = 4
+# Twice the size and a set that is not the unit one, where a radius could be lost.
+BARRIERS = {
+    "ball": (barriers.ball(DIM, 2.0), lambda x: -np.log(1 - np.sum(x * x) / 4)),
+    "cube": (barriers.cube(DIM, 2.0), lambda x: -np.sum(np.log(1 - x * x / 4))),
+    "simplex": (barriers.simplex(DIM), lambda x: -np.sum(np.log(x))),
+    "interval": (barriers.ball(1, 1.0), lambda x: -np.log(1 - np.sum(x * x))),
+    "pair": (barriers.simplex(2), lambda x: -np.sum(np.log(x))),
+}
+every_barrier = pytest.mark.parametrize("name", BARRIERS)
+
+
+def vectors(dim):
+    """Small, medium and large s, with a negative first entry and none at all."""
+    base = np.array([-0.7, 1.9, 0.2, -1.1], np.float32)[:dim]
+    return [np.zeros(dim, np.float32), 0.1 * base, base, 5 * base, -60 * base]
+
+
+def columns(barrier, s):
+    """A and A^+' of a barrier, column by column: (d, n) each, in float64; and x."""
+    x = np.asarray(barrier.argmin(s), np.float64)
+    eye = jnp.eye(barrier.dim, dtype=jnp.float32)
+    points, duals = jax.vmap(barrier.explore, (None, 0))(s, eye)
+    return x, np.asarray(points, np.float64).T - x[:, None], np.asarray(duals, np.float64).T
+
+
+def second_derivative(function, x, v, w, h=1e-3):
+    """D^2 R(x)[v, w] by central differences; v and w have about unit length in the local norm."""
+    at = [function(x + h * (a * v + b * w)) for a, b in [(1, 1), (1, -1), (-1, 1), (-1, -1)]]
+    return (at[0] - at[1] - at[2] + at[3]) / (4 * h * h)
+
+
+@every_barrier
+def test_semi_axes_against_the_numerical_hessian(name):
+    """A' R''(x) A = 1 at each s, n columns, and <A^+' z, A z'> = <z, z'>."""
+    barrier, function = BARRIERS[name]
+    n = barrier.dim
+    for s in vectors(n + (name in ("simplex", "pair"))):
+        x, axes, duals = columns(barrier, s)
+        hessian = [
+            [second_derivative(function, x, axes[:, i], axes[:, j]) for j in range(n)]
+            for i in range(n)
+        ]
+        # Differences of step 1e-3 are off by 1e-6; float32 points at 1 - |x| ~ 1e-3 by 1e-4.
+        np.testing.assert_allclose(hessian, np.eye(n), atol=2e-3)
+        np.testing.assert_allclose(duals.T @ axes, np.eye(n), atol=2e-3)
+
+
+@every_barrier
+def test_argmin_is_where_the_gradient_vanishes(name):
+    """D R(x)[v] = -<s, v> along each semi-axis v."""
+    barrier, function = BARRIERS[name]
+    dim = barrier.dim + (name in ("simplex", "pair"))
+    for s in vectors(dim):
+        x, axes, _ = columns(barrier, s)
+        for v in axes.T:
+            slope = (function(x + 1e-4 * v) - function(x - 1e-4 * v)) / 2e-4
+            assert slope == pytest.approx(-np.dot(s, v), abs=2e-3)
+
+
+@every_barrier
+def test_parameter_bounds_the_newton_decrement(name):
+    """|D R(x)[v]|^2 <= nu for unit v, the definition of nu; and it is attained in the limit."""
+    barrier, _ = BARRIERS[name]
+    dim = barrier.dim + (name in ("simplex", "pair"))
+    largest = 0.0
+    for s in [*vectors(dim), 100 * np.arange(1, dim + 1, dtype=np.float32)]:
+        _, axes, _ = columns(barrier, s)
+        decrement = np.sum((axes.T @ np.asarray(s, np.float64)) ** 2)
+        # On the simplex in the plane alone: the part along x is gone, which leaves nu - 1.
+        largest = max(largest, decrement)
+        # Axes are differences of float32 points here, off by 1e-3 close to the boundary.
+        assert decrement <= barrier.parameter * (1 + 4e-3)
+    assert largest > 0.95 * (barrier.parameter - (name in ("simplex", "pair")))
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e5, 1e8, 1e12, 1e18])
+@pytest.mark.parametrize("name", ["ball", "cube", "simplex"])
+def test_float32_near_the_boundary(name, scale):
+    """Points stay in the set to rounding, and A^+' is finite, however large s is."""
+    barrier, _ = BARRIERS[name]
+    generator = np.random.default_rng(0)
+    s = (scale * generator.normal(size=(200, DIM))).astype(np.float32)
+    z = generator.normal(size=(200, barrier.dim)).astype(np.float32)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    points, duals = jax.vmap(barrier.explore)(s, z)
+    assert np.isfinite(points).all() and np.isfinite(duals).all()
+    assert outside(name, np.asarray(points, np.float64)).max() < 1e-6
+
+
+def outside(name, points):
+    if name == "ball":
+        return np.linalg.norm(points, axis=1) / 2 - 1
+    if name == "cube":
+        return np.abs(points).max(axis=1) / 2 - 1
+    return np.maximum(-points.min(axis=1), np.abs(points.sum(axis=1) - 1))
+
+
+@pytest.mark.parametrize("dim", [2, 3, 100, 10_000])
+def test_root_on_the_simplex(dim):
+    """Against bisection in float64, for s near together, far apart and in two groups.
+
+    The last 40 are what is hardest for Newton's method: half of its steps fail there.
+    """
+    generator = np.random.default_rng(1)
+    cases = [
+        np.zeros(dim),
+        generator.exponential(size=dim),
+        10 ** generator.uniform(-3, 8, dim),
+        np.where(np.arange(dim) == 1, 0.0, 3.0 * dim),
+        np.where(np.arange(dim) % 2, 0.0, 1e4) - 50.0,
+        *(10 ** generator.uniform(-4, 10, (20, dim))),
+        *(generator.exponential(size=(20, dim)) * 10 ** generator.uniform(-3, 8, (20, 1))),
+    ]
+    argmin = jax.jit(barriers.simplex(dim).argmin)
+    for s in cases:
+        s = s.astype(np.float32).astype(np.float64)
+        gap = s - s.min()
+        low, high = 1.0, float(dim)
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.sum(1 / (gap + middle)) > 1 else (low, middle)
+        x = argmin(jnp.asarray(s, jnp.float32))
+        # s itself carries 6e-8 of its largest entry.
+        np.testing.assert_allclose(x, 1 / (gap + low), rtol=2e-5)
+
+
+def test_values_are_the_range_of_the_losses():
+    """[0, 1] on the simplex, +- radius times the dual norm on ball and cube."""
+    assert domains.simplex(3).barrier.values(domains.simplex(3).losses) == (0.0, 1.0)
+    assert domains.ball(9, 2.0).barrier.values(domains.ball_losses(9)) == (-2.0, 2.0)
+    assert domains.ball(9).barrier.values(domains.l1_losses(9, 3.0)) == (-3.0, 3.0)
+    assert domains.cube(9, 2.0).barrier.values(domains.l1_losses(9)) == (-2.0, 2.0)
+    assert domains.cube(9).barrier.values(domains.ball_losses(9)) == (-3.0, 3.0)

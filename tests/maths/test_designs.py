@@ -1,0 +1,220 @@
+"""Designs: leverages of at most 2 r on every mask, in float64; nets; what is refused."""
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpjax.maths import designs
+
+
+def sets_of_actions():
+    """Name and actions (n, K, d) of many kinds."""
+    random = np.random.default_rng(0)
+    gaussian = random.normal(size=(300, 20, 5))
+    yield "sphere", gaussian / np.linalg.norm(gaussian, axis=2, keepdims=True)
+    # Lengths over six decades.
+    yield "lengths", gaussian * 10.0 ** random.uniform(-3, 3, (300, 20, 1))
+    yield "sparse", gaussian * (random.random(gaussian.shape) < 0.3)
+    yield "integers", random.integers(-1, 2, gaussian.shape).astype(float)
+    yield "plane", gaussian @ np.diag([1.0, 1.0, 0.0, 0.0, 0.0]) @ random.normal(size=(5, 5))
+    yield "narrow", np.eye(5)[0] + 0.01 * gaussian
+
+
+@jax.jit
+@jax.vmap
+def design(actions, active):
+    """Weights, leverages and the basis."""
+    weights = designs.g_optimal(actions, active)
+    basis = designs.coordinates(actions, active)[1]
+    return weights, designs.leverages(actions, weights, active), basis
+
+
+def largest_leverage(actions, weights):
+    """Of all actions, in float64, and their rank; inf where the weights do not span them."""
+    columns, lengths, _ = np.linalg.svd(actions, full_matrices=False)
+    columns = columns[:, lengths > 1e-6 * lengths[0]]
+    information = columns.T @ (weights[:, None] * columns)
+    if np.linalg.matrix_rank(information) < columns.shape[1]:
+        return np.inf, columns.shape[1]
+    return np.sum(columns @ np.linalg.inv(information) * columns, 1).max(), columns.shape[1]
+
+
+@pytest.mark.parametrize(("kind", "actions"), list(sets_of_actions()), ids=lambda x: str(x)[:8])
+def test_leverages_are_at_most_twice_the_rank_on_random_masks(kind, actions):
+    """In float64; the weights sum to 1 and are 0 outside the mask."""
+    random = np.random.default_rng(1)
+    active = random.random(actions.shape[:2]) < random.random((len(actions), 1))
+    active[:, 0] |= ~active.any(axis=1)
+    weights, leverage, basis = jax.device_get(design(jnp.asarray(actions, jnp.float32), active))
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-5)
+    assert (weights >= 0).all() and (weights[~active] == 0).all()
+    core = (weights > 0).sum(axis=1)
+    checked = 0
+    for one in range(len(actions)):
+        chosen = actions[one][active[one]]
+        if not np.abs(chosen).any():
+            continue
+        largest, rank = largest_leverage(chosen, weights[one][active[one]].astype(float))
+        assert rank == basis[one].sum() or kind == "lengths"  # 1e-6 of the longest may be dropped
+        if rank == basis[one].sum():
+            checked += 1
+            assert largest <= 2 * rank * (1 + 1e-3)
+            assert leverage[one].max() == pytest.approx(largest, rel=1e-2)
+            assert core[one] <= rank + designs.core_set_steps(rank)
+    assert checked > 0.9 * len(actions)
+
+
+def test_all_masks_of_a_small_set():
+    """Each of the 255 subsets of eight actions in R^3, two of them the same and one 0."""
+    active = jnp.array([False, True, True])
+    np.testing.assert_array_equal(designs.g_optimal(jnp.zeros((3, 2)), active), [0, 1, 0])
+    actions = np.random.default_rng(2).normal(size=(8, 3))
+    actions[5], actions[6] = actions[0], 0.0
+    masks = np.array(list(product([False, True], repeat=8)))[1:]
+    repeated = jnp.asarray(np.broadcast_to(actions, (len(masks), 8, 3)), jnp.float32)
+    weights, _, _ = jax.device_get(design(repeated, masks))
+    for mask, row in zip(masks, weights, strict=True):
+        if mask.sum() == 1 and mask[6]:
+            continue
+        largest, rank = largest_leverage(actions[mask], row[mask].astype(float))
+        assert largest <= 2 * rank * (1 + 1e-4)
+
+
+def test_the_start_alone_would_not_do():
+    """Uniform weights on the basis have leverages above 2 r now and then."""
+    actions = np.random.default_rng(3).normal(size=(300, 20, 5))
+    everything = np.ones((300, 20), bool)
+    _, _, basis = jax.device_get(design(jnp.asarray(actions, jnp.float32), everything))
+    above = [
+        largest_leverage(one, mine / 5)[0] > 10.0 for one, mine in zip(actions, basis, strict=True)
+    ]
+    assert 10 < sum(above) < 290
+
+
+def test_number_of_steps():
+    """By hand for d = 2: a step gains ln(4 / 3), from at most ln 8 below the maximum."""
+    assert [designs.core_set_steps(dim) for dim in (1, 2)] == [0, 8]
+    assert np.ceil(np.log(8) / np.log(4 / 3)) == 8
+    steps = [designs.core_set_steps(dim) for dim in range(1, 12)]
+    assert steps == sorted(steps)
+    assert designs.core_set_steps(3, 1.1) > designs.core_set_steps(3)
+
+
+def test_a_smaller_ratio():
+    """To 5 % of the least that there is."""
+    actions = jnp.asarray(np.random.default_rng(4).normal(size=(30, 4)), jnp.float32)
+    weights = np.asarray(designs.g_optimal(actions, ratio=1.05), np.float64)
+    assert 4.0 <= largest_leverage(np.asarray(actions, float), weights)[0] <= 4.2 * (1 + 1e-3)
+
+
+def test_coordinates_are_those_of_a_basis():
+    """Actions are combinations of the basis, with coefficients of modulus at most 2^(d - 1)."""
+    random = np.random.default_rng(5)
+    for dim, rank in [(1, 1), (3, 3), (6, 4)]:
+        actions = random.normal(size=(15, rank)) @ random.normal(size=(rank, dim))
+        active = np.arange(15) != 7
+        points, basis = jax.device_get(
+            designs.coordinates(jnp.asarray(actions, jnp.float32), jnp.asarray(active))
+        )
+        assert basis.sum() == rank and not basis[7]
+        assert (points[:, rank:] == 0).all() and (points[7] == 0).all()
+        assert np.abs(points).max() <= 2.0 ** (rank - 1)
+        inside = points[basis][:, :rank]  # a permutation
+        np.testing.assert_allclose(np.sort(inside, axis=1)[:, -1], 1.0, atol=1e-5)
+        rebuilt = points[:, :rank] @ np.linalg.inv(inside) @ actions[basis]
+        np.testing.assert_allclose(rebuilt[active], actions[active], atol=2e-5)
+
+
+def test_inverse():
+    """Against NumPy; conditions up to 1e4."""
+    random = np.random.default_rng(6)
+    for dim in (1, 2, 5, 9):
+        root = random.normal(size=(dim, dim))
+        matrix = root @ root.T + 0.01 * np.eye(dim)
+        computed = designs.inverse(jnp.asarray(matrix, jnp.float32))
+        exact = np.linalg.inv(matrix)
+        np.testing.assert_allclose(computed, exact, atol=2e-3 * np.abs(exact).max())
+
+
+def test_leverages_do_not_depend_on_the_basis():
+    """Those of A M are those of A, for the same weights."""
+    random = np.random.default_rng(7)
+    actions, weights = random.normal(size=(10, 3)), random.random(10)
+    turned = actions @ random.normal(size=(3, 3))
+    first, second = (
+        designs.leverages(jnp.asarray(a, jnp.float32), jnp.asarray(weights, jnp.float32))
+        for a in (actions, turned)
+    )
+    exact = np.sum(actions @ np.linalg.inv(actions.T * weights @ actions) * actions, 1)
+    np.testing.assert_allclose(first, exact, rtol=1e-4)
+    np.testing.assert_allclose(second, exact, rtol=1e-3)
+
+
+@pytest.mark.parametrize("zeta", [1.5, 1.0, 0.3, 0.1, 0.01])
+def test_net_covers_the_circle(zeta):
+    """Every point is within zeta of the net, and of no evenly spaced one with a point less."""
+    net = designs.circle_net(zeta)
+    np.testing.assert_allclose(np.linalg.norm(net, axis=1), 1.0)
+
+    def covered(points):
+        angles = np.pi / len(points) + np.linspace(0, 2 * np.pi, 20 * len(points), endpoint=False)
+        circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        distances = np.linalg.norm(circle[:, None] - points[None], axis=2).min(axis=1)
+        return distances.max() <= zeta * (1 + 1e-9)
+
+    assert covered(net)
+    if len(net) > 2:
+        angles = 2 * np.pi * np.arange(len(net) - 1) / (len(net) - 1)
+        assert not covered(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+
+
+def test_size_of_a_net():
+    """At most the 3 / zeta squared, plus 2, of the covering argument; about pi / zeta."""
+    for zeta in (1.0, 0.1, 0.01):
+        assert np.pi / zeta * 0.9 <= len(designs.circle_net(zeta)) <= (3 / zeta) ** 2 + 2
+    assert len(designs.circle_net(1.0)) == 3
+    for zeta in (0.0, -1.0, 2.0, np.nan):
+        with pytest.raises(ValueError, match=r"\bzeta\b"):
+            designs.circle_net(zeta)
+
+
+def test_span_coordinates():
+    """Orthonormal columns, as many as the rank; scales far from 1 and d > K included."""
+    random = np.random.default_rng(8)
+    for shape, rank in [((6, 3), 3), ((6, 9), 6), ((2, 1), 1)]:
+        for scale in (1e-30, 1.0, 1e30):
+            vectors = random.normal(size=shape)
+            columns = designs.span_coordinates(scale * vectors)
+            assert columns.shape == (shape[0], rank)
+            np.testing.assert_allclose(columns.T @ columns, np.eye(rank), atol=1e-12)
+            # The same space of functions of the arms.
+            np.testing.assert_allclose(columns @ (columns.T @ vectors), vectors, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        np.ones((1, 2)),
+        np.ones(3),
+        np.zeros((3, 2)),
+        [[1.0, np.nan], [0.0, 1.0]],
+        [[1.0, np.inf], [0.0, 1.0]],
+        [[1.0], [1.0, 2.0]],
+        np.ones((2, 2, 2)),
+        np.zeros((3, 0)),
+        None,
+        "ab",
+    ],
+    ids=str,
+)
+def test_bad_actions_are_named(actions):
+    with pytest.raises((ValueError, TypeError), match=r"^actions must be at least 2 finite"):
+        designs.span_coordinates(actions)
+
+
+def test_traced_actions_are_refused():
+    with pytest.raises(TypeError, match="actions must be .* known, not traced"):
+        jax.jit(lambda actions: designs.span_coordinates(actions).sum())(jnp.eye(3))

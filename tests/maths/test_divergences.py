@@ -1,0 +1,213 @@
+"""Divergences and their inverses in float32 against float64, at extreme arguments too."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize
+
+from dpjax.maths.divergences import d_epsilon, d_epsilon_lower, kl, kl_lower
+
+MEANS = np.float32([0, 1e-8, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999, 1 - 2**-24, 1])
+RADII = np.float32([0, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1, 3, 10, 30, 100])
+EPSILONS = np.float32([1e-9, 1e-6, 1e-3, 0.1, 1, 10, 80, 1e4, np.inf])
+
+
+def gap_of_log(r):
+    """r - ln(1 + r), by its series for small r."""
+    return r * r * (0.5 - r / 3 + r * r / 4) if abs(r) < 1e-4 else r - np.log1p(r)
+
+
+def kl_by_hand(x, y):
+    """In float64, as a sum of positive terms."""
+    if y in (0.0, 1.0):
+        return 0.0 if x == y else np.inf
+    d = x - y
+    left = y - x
+    if x > 0:
+        left = x * np.log(x / y) - d if y < 1e-9 * x else x * gap_of_log(-d / x)
+    right = (1 - x) * gap_of_log(d / (1 - x)) if x < 1 else d
+    return left + right
+
+
+def kl_lower_by_hand(x, radius):
+    """By bisection for ln(y / x)."""
+    if x == 0.0 or radius == 0.0:
+        return x
+
+    def excess(u):
+        # kl in terms of u = ln(y / x): x (e^u - 1 - u) + (1 - x) f((x - y) / (1 - x)).
+        d = -x * np.expm1(u)
+        left = x * (np.expm1(u) - u) if u < -1e-4 else x * u * u * (0.5 + u / 6)
+        right = (1 - x) * gap_of_log(d / (1 - x)) if x < 1 else d
+        return left + right - radius
+
+    low = -1.0
+    while excess(low) < 0:
+        low *= 2
+        if low < -1e11:
+            return 0.0
+    return x * np.exp(optimize.brentq(excess, low, 0.0, xtol=1e-300, rtol=1e-14))
+
+
+def d_epsilon_by_search(x, y, epsilon):
+    """The infimum over z in [y, x] of epsilon (x - z) + kl(z, y), taken numerically."""
+
+    def cost(z):
+        return epsilon * (x - z) + kl_by_hand(z, y)
+
+    found = optimize.minimize_scalar(
+        cost, bounds=(y, x), method="bounded", options={"xatol": 1e-12}
+    )
+    return min(found.fun, cost(x), cost(y))
+
+
+def d_epsilon_by_hand(x, y, epsilon):
+    """The closed form in float64, checked against the search below."""
+    if x <= y:
+        return 0.0
+    if np.isinf(epsilon):
+        return kl_by_hand(x, y)
+    if y == 0.0:
+        return epsilon * x
+    touching = 1 / (1 + (1 - y) / y * np.exp(-epsilon))
+    if touching >= x:
+        return kl_by_hand(x, y)
+    if epsilon > 1:
+        return -epsilon * (1 - x) - np.log(y + (1 - y) * np.exp(-epsilon))
+    return epsilon * x - np.log1p(y * np.expm1(epsilon))
+
+
+def d_epsilon_lower_by_hand(x, radius, epsilon):
+    """That of kl where the slope of kl is at most epsilon there, else of the straight piece."""
+    below = kl_lower_by_hand(x, radius)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.log(x) - np.log1p(-x) - np.log(below) + np.log1p(-below)
+    if x == 0.0 or below == x or slope <= epsilon:
+        return below
+    if epsilon * x <= radius:
+        return 0.0
+    budget = epsilon * x - radius
+    if epsilon > 1:
+        return np.exp(budget - epsilon) * np.expm1(-budget) / np.expm1(-epsilon)
+    return np.expm1(budget) / np.expm1(epsilon)
+
+
+def assert_bounds_close(computed, exact, x):
+    """Off by less than 2e-4 of x - y, or by no more than three units in the last place of x.
+
+    What matters is the width x - y; float32 cannot tell it where y is a neighbour of x.
+    """
+    error = np.abs(np.asarray(computed, np.float64) - exact)
+    allowed = np.maximum(2e-4 * (x - exact), 6 * 2.0**-24 * x + 1e-37)
+    worst = np.argmax(error - allowed)
+    assert (error <= allowed).all(), (x[worst], exact[worst], computed[worst])
+
+
+def test_kl_lower():
+    """Against root finding in float64, over a grid with both ends; within [0, x]."""
+    x, radius = (grid.ravel() for grid in np.meshgrid(MEANS, RADII))
+    computed = np.asarray(jax.jit(kl_lower)(x, radius))
+    x, radius = x.astype(np.float64), radius.astype(np.float64)
+    exact = np.array([kl_lower_by_hand(*pair) for pair in zip(x, radius, strict=True)])
+    assert computed.dtype == np.float32
+    assert (computed >= 0).all() and (computed <= x).all()
+    assert_bounds_close(computed, exact, x)
+    # Small bounds are accurate relative to themselves.
+    small = (exact > 1e-30) & (exact < 0.1 * x)
+    np.testing.assert_allclose(computed[small], exact[small], rtol=1e-4)
+    assert small.sum() > 20
+
+
+def test_kl_lower_falls_with_the_radius():
+    """And rises with x: no step of Newton's method is off."""
+    x = jnp.linspace(0.0, 1.0, 201)
+    radius = jnp.geomspace(1e-6, 50.0, 151)
+    values = np.asarray(jax.vmap(lambda r: kl_lower(x, r))(radius))
+    assert (np.diff(values, axis=0) <= 2e-7).all()
+    assert (np.diff(values, axis=1) >= -2e-7).all()
+
+
+def test_kl():
+    """Within 3e-7 of float64, and 0 or infinite where it is."""
+    x, y = (grid.ravel() for grid in np.meshgrid(MEANS, MEANS))
+    computed = np.asarray(jax.jit(kl)(x, y), np.float64)
+    exact = np.array([kl_by_hand(float(a), float(b)) for a, b in zip(x, y, strict=True)])
+    finite = np.isfinite(exact)
+    np.testing.assert_array_equal(np.isfinite(computed), finite)
+    np.testing.assert_allclose(computed[finite], exact[finite], rtol=1e-6, atol=3e-7)
+    assert (computed[x == y] <= 2e-7).all() and (computed >= 0).all()
+
+
+def test_the_closed_form_is_the_infimum():
+    """Numerical minimisation in float64, over 300 random triples."""
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        y, x = np.sort(random.uniform(0.001, 0.999, 2))
+        epsilon = 10 ** random.uniform(-3, 1.5)
+        searched = d_epsilon_by_search(x, y, epsilon)
+        assert d_epsilon_by_hand(x, y, epsilon) == pytest.approx(searched, rel=1e-6, abs=1e-10)
+
+
+def test_d_epsilon():
+    """Within 1e-6 of itself, or 1e-7; never negative, at most kl and epsilon (x - y)."""
+    x, y, epsilon = (grid.ravel() for grid in np.meshgrid(MEANS, MEANS, EPSILONS))
+    # At y = 0 and a finite epsilon x e^-epsilon has to be a float32 that is not 0.
+    below = (y <= x) & ((y > 0) | (epsilon <= 60) | np.isinf(epsilon))
+    x, y, epsilon = x[below], y[below], epsilon[below]
+    computed = np.asarray(jax.jit(d_epsilon)(x, y, epsilon), np.float64)
+    cases = zip(x.astype(float), y.astype(float), epsilon.astype(float), strict=True)
+    exact = np.array([d_epsilon_by_hand(*case) for case in cases])
+    finite = np.isfinite(exact)
+    np.testing.assert_array_equal(np.isinf(computed[~finite]), True)
+    np.testing.assert_allclose(computed[finite], exact[finite], rtol=1e-6, atol=2e-7)
+    assert (computed >= 0).all()
+    most = epsilon * np.maximum(x.astype(np.float64) - y, 1e-30)
+    assert (computed <= most * (1 + 1e-5) + 2e-7).all()
+
+
+def test_d_epsilon_spot_checks():
+    """Worked out by hand, for gains: means are mirrored where y > x."""
+    for epsilon, x, y, value in [(0.1, 0.5, 0.75, 0.0240470), (0.5, 0.25, 0.75, 0.2247022)]:
+        assert float(d_epsilon(1 - x, 1 - y, epsilon)) == pytest.approx(value, abs=2e-7)
+    plain = float(d_epsilon(0.3, 0.25, 1.0))
+    assert plain == pytest.approx(0.0064015, abs=2e-7)
+    assert plain == pytest.approx(float(kl(0.3, 0.25)), abs=1e-9)
+
+
+def test_d_epsilon_lower():
+    """Against float64 over a grid of means, radii and epsilons; infinity is kl_lower."""
+    x, radius, epsilon = (grid.ravel() for grid in np.meshgrid(MEANS, RADII, EPSILONS))
+    computed = np.asarray(jax.jit(d_epsilon_lower)(x, radius, epsilon))
+    cases = zip(x.astype(float), radius.astype(float), epsilon.astype(float), strict=True)
+    exact = np.array([d_epsilon_lower_by_hand(*case) for case in cases])
+    assert (computed >= 0).all() and (computed <= x).all()
+    assert_bounds_close(computed, exact, x.astype(np.float64))
+    infinite = np.isinf(epsilon)
+    np.testing.assert_array_equal(computed[infinite], kl_lower(x[infinite], radius[infinite]))
+
+
+def test_d_epsilon_lower_inverts_d_epsilon():
+    """At the bound the divergence is the radius, wherever the bound is above 0."""
+    random = np.random.default_rng(1)
+    x, radius, epsilon = random.uniform(0.05, 0.95, 500), 10 ** random.uniform(-3, 0.5, 500), 0
+    epsilon = 10 ** random.uniform(-1, 2, 500)
+    x, radius, epsilon = (value.astype(np.float32) for value in (x, radius, epsilon))
+    y = np.asarray(d_epsilon_lower(x, radius, epsilon), np.float64)
+    cases = zip(x.astype(float), y, epsilon.astype(float), strict=True)
+    reached = np.array([d_epsilon_by_hand(*case) for case in cases])
+    inside = y > 0
+    assert 200 < inside.sum() < 500
+    np.testing.assert_allclose(reached[inside], radius[inside], rtol=2e-3)
+    assert (reached[~inside] <= radius[~inside] * (1 + 1e-6)).all()
+
+
+def test_under_vmap_and_jit_as_by_itself():
+    """The same numbers to rounding, whichever argument is mapped."""
+    x, radius = jnp.linspace(0.0, 1.0, 11), jnp.geomspace(1e-3, 2.0, 11)
+    for function in (kl_lower, lambda x, r: d_epsilon_lower(x, r, 0.7)):
+        whole = function(x, radius)
+        mapped = jax.jit(jax.vmap(function))(x, radius)
+        np.testing.assert_allclose(whole, mapped, rtol=1e-5, atol=1e-7)
+        single = [float(function(x[i], radius[i])) for i in (0, 5, 10)]
+        np.testing.assert_allclose(whole[::5], single, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,138 @@
+"""Threefry with fewer rounds: JAX's own function, but for their number."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+from scipy import stats
+
+from dpjax import environments, learners, noise, simulate, sweep
+from dpjax.engine.batch_last import batch_last
+from dpjax.maths import generators
+from dpjax.maths.generators import threefry2x32, threefry13
+
+# The same functions with 20 rounds must be JAX's.
+TWENTY = generators.implementation(20, "threefry2x32_20", "fry20")
+
+
+def words(key):
+    return np.asarray(jr.key_data(key))
+
+
+def drawn(key):
+    """What there is to draw and to derive, as arrays."""
+    odd, even = jr.split(jr.fold_in(key, 5))
+    return (
+        jr.bits(key, (3, 2)),
+        jr.bits(odd, (5,), jnp.uint8),
+        jr.bits(even, (), jnp.uint16),
+        jr.uniform(odd, (4,)),
+        jr.key_data(jr.split(even, (2, 3))),
+        jr.key_data(jr.fold_in(even, jnp.uint32(2**32 - 1))),
+        jr.normal(even, ()),
+        noise.normal(odd, (3,)),
+        noise.laplace(even, jnp.zeros(2), 1.0),
+        environments.arms.uniform_at(odd, 2, 4),
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1, -1, 2**31 - 1])
+def test_with_20_rounds_it_is_the_generator_of_jax(seed):
+    np.testing.assert_array_equal(words(jr.key(seed, impl=TWENTY)), words(jr.key(seed)))
+    ours, theirs = drawn(jr.key(seed, impl=TWENTY)), drawn(jr.key(seed))
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+    fewer = drawn(jr.key(seed, impl=threefry13))
+    for x, y in zip(fewer, theirs, strict=True):
+        assert x.shape == y.shape and x.dtype == y.dtype and (x != y).any()
+
+
+def test_64_bits_are_both_words():
+    with jax.enable_x64(True):
+        ours = jr.bits(jr.key(3, impl=TWENTY), (4,), jnp.uint64)
+        np.testing.assert_array_equal(ours, jr.bits(jr.key(3), (4,), jnp.uint64))
+
+
+def test_blocks_of_13_rounds():
+    """Known answers, from the reference implementation's Random123 (13 rounds, kat_vectors)."""
+    cases = [
+        ([0, 0], [0, 0], [0x9D1C5EC6, 0x8BD50731]),
+        ([0xFFFFFFFF] * 2, [0xFFFFFFFF] * 2, [0xFD36D048, 0x2D17272C]),
+        ([0x13198A2E, 0x03707344], [0x243F6A88, 0x85A308D3], [0xBA3E4725, 0xF27D669E]),
+    ]
+    for key, counter, expected in cases:
+        arrays = [np.array([word], np.uint32) for word in (*key, *counter)]
+        np.testing.assert_array_equal(np.ravel(threefry2x32(*arrays, 13)), expected)
+
+
+def test_too_many_numbers_at_once():
+    with pytest.raises(ValueError, match=r"fewer than 2\^32 entries"):
+        jax.jit(lambda key: jr.bits(key, (2**16, 2**16))).lower(jr.key(0, impl=threefry13))
+
+
+def test_keys_of_either_kind_are_mapped_to_the_same_bits():
+    keys = jr.split(jr.key(1, impl=threefry13), 7)
+
+    def function(key, number):
+        inner = jr.fold_in(key, number)
+        return drawn(key), inner, jr.split(inner, 2), lax.fori_loop(0, 3, jr_fold, inner)
+
+    def jr_fold(i, key):
+        return jr.fold_in(key, i)
+
+    numbers = jnp.arange(7)
+    expected = jax.jit(jax.vmap(function, in_axes=-1, out_axes=-1))(keys, numbers)
+    found = jax.jit(batch_last(function, (True, True)))(keys, numbers)
+    for x, y in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+        assert x.dtype == y.dtype
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x, y = jr.key_data(x), jr.key_data(y)
+        np.testing.assert_array_equal(x, y)
+
+
+HORIZON = 64
+
+
+def game(epsilon):
+    learner = learners.dp_exp3_lap(HORIZON, 3, epsilon=epsilon)
+    return learner, environments.bernoulli((0.2, 0.5, 0.6))
+
+
+def test_a_sweep_under_such_a_key():
+    """The same law as under JAX's: mean regret of 2000 seeds, z-test at four standard errors."""
+    points, key = np.array([1.0, 10.0]), jr.key(0, impl=threefry13)
+    result = sweep(game, points, 2000, key, checkpoints=2, progress=False)
+    cell = jax.jit(lambda key: simulate(*game(1.0), key, checkpoints=2))(jr.fold_in(key, 7))
+    np.testing.assert_allclose(result.regret[0, 7], cell.regret, rtol=1e-6)
+    usual = sweep(game, points, 2000, jr.key(0), checkpoints=2, progress=False)
+    for ours, theirs in zip(result.regret[..., -1], usual.regret[..., -1], strict=True):
+        error = np.sqrt((ours.var() + theirs.var()) / 2000)
+        assert 0 < abs(ours.mean() - theirs.mean()) < 4 * error
+        # A tenth more regret would be seen.
+        assert 0.1 * theirs.mean() > 4 * error
+
+
+@pytest.mark.parametrize("rounds", [13, 20])
+def test_words_as_trajectories_draw_them(rounds):
+    """Frequencies of each bit, and of pairs of bits of neighbours, over 2^15 keys and 3 words.
+
+    z-scores squared, a chi-square. With 3 rounds it is refused. The battery of benchmarks/battery.c
+    is the thorough test; this one shows that the power is there.
+    """
+
+    def p_value(rounds):
+        t = np.arange(2**15, dtype=np.uint32)
+        keys = threefry2x32(np.uint32(3), np.uint32(5), np.uint32(0), t, rounds)
+        first, second = threefry2x32(*keys, np.uint32(0), np.uint32(0), rounds)
+        columns = np.stack(
+            [first ^ second, *threefry2x32(*keys, np.uint32(0), np.uint32(1), rounds)]
+        )
+        bits = np.unpackbits(columns.T.copy().view(np.uint8), axis=1).astype(np.float64) - 0.5
+        rows = np.concatenate([bits, np.roll(bits, 1, axis=0)], axis=1)
+        scores = 4.0 * rows.T @ rows / np.sqrt(len(rows))
+        scores = scores[np.triu_indices(len(scores), 1)]
+        return stats.chi2.sf(np.sum(scores**2), len(scores))
+
+    assert 1e-3 < p_value(rounds) < 1 - 1e-3
+    assert p_value(3) < 1e-9

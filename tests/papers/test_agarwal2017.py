@@ -1,0 +1,138 @@
+"""The reproduction of Agarwal & Singh 2017: its statistics, its files, and what it shows."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from dpjax import mechanisms
+from dpjax.analysis import bounds, statistics
+from dpjax.papers import agarwal2017
+
+
+def read_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A small run of everything, with some of the learners: (folder, what was printed)."""
+    out = tmp_path_factory.mktemp("results") / "agarwal2017"
+    some = ("FTRL", "FTRL, identical law", "FTRL, Gaussian, buffered")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agarwal2017, "LEARNERS", {n: agarwal2017.LEARNERS[n] for n in some})
+        patch.setattr(agarwal2017, "HORIZON_LEARNERS", ("FTRL",))
+        # A program for each: one of them shows that they are run; slopes are tested by themselves.
+        patch.setattr(agarwal2017, "horizons", lambda horizon: [horizon // 4])
+        patch.setattr(agarwal2017, "QUICK_DIMS", (4,))
+        patch.setattr(mechanisms, "__all__", ["buffered", "exact", "tree"])
+        printed = agarwal2017.reproduce(out, horizon=2**9, trials=16, progress=False)
+    return out, printed
+
+
+@pytest.mark.slow
+def test_files_and_their_rows(reproduced):
+    out, printed = reproduced
+    figures = ("agarwal2017", "agarwal2017_map", "agarwal2017_mechanisms")
+    tables = ("agarwal2017", "agarwal2017_free", "agarwal2017_mechanisms", "agarwal2017_slopes")
+    expected = [f"{name}.{kind}" for name in figures for kind in ("pdf", "png")]
+    expected += [f"{name}.csv" for name in tables] + ["parameters.json"]
+    assert sorted(file.name for file in out.iterdir()) == sorted(expected)
+    free = read_rows(out / "agarwal2017_free.csv")
+    assert len(free) == 3 * 3 + 2  # of experts also Hedge and the dartboard
+    for row in free:
+        assert float(row["low"]) <= float(row["epsilon"]) <= float(row["high"])
+        assert row["learner"] in printed
+    parameters = json.loads((out / "parameters.json").read_text())
+    assert parameters["horizon"] == 2**9 and parameters["trials"] == 16
+    rows = read_rows(out / "agarwal2017_mechanisms.csv")
+    assert [(row["mechanism"], row["noise"]) for row in rows[::3]] == [
+        ("tree", "laplace"), ("buffered", "gaussian"), ("tree", "gaussian"),
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
+    """From near always playing the centre to near FTRL without privacy, 16 trials."""
+    rows = read_rows(reproduced[0] / "agarwal2017.csv")
+    for instance, about in agarwal2017.INSTANCES.items():
+        keys = {"instance": instance, "learner": "FTRL, identical law", "horizon": "512"}
+        mine = [row for row in rows if all(row[k] == v for k, v in keys.items())]
+        regret = np.array([float(row["regret"]) for row in mine])
+        error = np.array([float(row["standard_error"]) for row in mine])
+        assert regret[0] > 0.8 * float(mine[0]["centre"])
+        assert regret[-2] == pytest.approx(regret[-1], rel=0.02)
+        assert (np.diff(regret[:-1]) < 4 * error[:-2]).all()
+        bound = bounds.ftrl(
+            512, 10, np.array([float(r["epsilon"]) for r in mine]), domain=about.domain
+        )
+        assert (regret + 4 * error < bound).all()
+        np.testing.assert_allclose([float(row["bound"]) for row in mine], bound, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_better_mechanisms_have_less_error_and_regret(reproduced):
+    rows = read_rows(reproduced[0] / "agarwal2017_mechanisms.csv")
+    at = {(row["mechanism"], row["noise"], float(row["epsilon"])): row for row in rows}
+    tree, buffered = at["tree", "gaussian", 1.0], at["buffered", "gaussian", 1.0]
+    key = "root_mean_square_error_at_1"
+    assert float(buffered[key]) < float(tree[key]) / 2
+    assert float(buffered["regret"]) < float(tree["regret"])
+
+
+def test_free_epsilon_is_where_the_ratio_crosses_ten_percent():
+    """Ratios 2, 1.2, 1, 1: halfway in logarithm between 1 and 10. Never free, always free."""
+    epsilons = np.array([0.1, 1.0, 10.0, np.inf])
+    regret = np.array([2.0, 1.2, 1.0, 1.0])[:, None] * np.ones((4, 5))
+    assert statistics.free_epsilon(epsilons, regret) == pytest.approx(10**0.5)
+    assert statistics.free_epsilon(epsilons, regret[[0, 0, 0, 3]]) == np.inf
+    assert statistics.free_epsilon(epsilons, regret[[3, 3, 3, 3]]) == 0.0
+
+
+def test_slope_finds_a_power_law_and_its_interval_covers_it():
+    """cost = x^1.5 with 20 % of noise on each of 200 trials; unusable points are left out."""
+    x = 2.0 ** np.arange(6)
+    noise = 1.0 + 0.2 * np.random.default_rng(0).normal(size=(6, 200))
+    cost = x[:, None] ** 1.5 * noise
+    cost[0] = 1e6
+    usable = np.arange(6) > 0
+    point, low, high = agarwal2017.slope(x, cost, usable)
+    assert low < 1.5 < high and high - low < 0.1
+    assert low < point < high
+    assert np.isnan(agarwal2017.slope(x, cost, np.arange(6) == 1)[0])
+
+
+def test_exponents_are_fitted_where_all_learners_can_be_read():
+    """Of three epsilons the first learner is read at the last two, the second at the first two."""
+    rng = np.random.default_rng(0)
+    sizes, trials = 4, 50
+    clear = 10.0 + rng.normal(size=(sizes, trials))
+    blurred = rng.normal(size=(sizes, trials))
+    first = np.stack([blurred, clear, clear], axis=1)
+    second = np.stack([clear, clear, blurred], axis=1)
+    most = np.full(sizes, 100.0)
+    assert agarwal2017.readable([first, second], [most, most]) == 1
+    assert agarwal2017.readable([first], [most]) == 1
+    assert agarwal2017.readable([second], [most]) == 0
+    # Where the cost is all there is to lose it is not read either.
+    assert agarwal2017.readable([second], [np.full(sizes, 11.0)]) == 0
+
+
+def test_the_dartboard_plays_at_the_rate_of_hedge():
+    """Its law declares by itself what eta = 1 - exp(-sqrt(8 ln K / T)) has, that of Hedge's law."""
+    horizon, arms = 2**14, 10
+    learner = agarwal2017.ARM_LEARNERS["shrinking dartboard"](horizon, arms, np.inf)
+    keep = np.sqrt(8 * np.log(arms) / horizon)
+    rate = 1 - np.exp(-keep)
+    restart = max(rate, horizon ** (-1 / 3) / 2)
+    leave = np.log1p((1 - restart) * rate / restart)
+    rho = ((leave + keep) ** 2 + (horizon - 1) * (2 * keep) ** 2) / 8
+    assert float(learner.privacy.rho) == pytest.approx(rho, rel=1e-4)
+
+
+def test_too_few_trials_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="trials must be at least 4, got 3"):
+        agarwal2017.reproduce(tmp_path / "out", trials=3)
+    assert not (tmp_path / "out").exists()

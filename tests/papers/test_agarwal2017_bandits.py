@@ -1,0 +1,103 @@
+"""The reproduction of Agarwal & Singh 2017, section 4, at a small size."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from dpjax.papers import agarwal2017_bandits as paper
+
+EPSILONS = (1.0, 1000.0, np.inf)
+
+
+def read_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    out = tmp_path_factory.mktemp("agarwal2017-bandits")
+    with pytest.MonkeyPatch.context() as patch:
+        shown = {"arms": ["DP-EXP2", "Tsallis-INF"], "ball": ["SCRiBLE, scalar noise"]}
+        contenders = {
+            instance: {name: paper.CONTENDERS[instance][name] for name in names}
+            for instance, names in shown.items()
+        }
+        patch.setattr(paper, "CONTENDERS", contenders)
+        patch.setattr(paper, "EPSILONS", EPSILONS)
+        patch.setattr(paper, "FEW_EPSILONS", EPSILONS)
+        patch.setattr(paper, "horizons", lambda horizon: [horizon])
+        patch.setattr(paper, "SIZES", (paper.SIZE,))
+        patch.setattr(paper, "KINDS", ("adaptive",))
+        patch.setattr(paper, "crossing_table", lambda by_epsilon: [{"epsilon": 1.0}])
+        printed = paper.reproduce(out, horizon=512, trials=8, progress=False)
+    return out, printed
+
+
+@pytest.mark.slow
+def test_files_and_their_rows(reproduced):
+    out, printed = reproduced
+    stem = "agarwal2017_bandits"
+    tables = [f"{stem}{end}.csv" for end in ("", "_slopes", "_crossing", "_adversaries")]
+    figures = [f"{stem}.png", f"{stem}.pdf"]
+    assert sorted(p.name for p in out.iterdir()) == sorted([*tables, *figures, "parameters.json"])
+    assert "SCRiBLE, scalar noise" in printed
+    rows = read_rows(out / f"{stem}.csv")
+    # Twice, with 8 trials and with 4; Tsallis-INF has no epsilon.
+    assert len(rows) == 2 * (len(paper.GAPS) * 4 + len(paper.BIASES) * 3)
+    assert {row["model"] for row in rows} == {"local", ""}
+    assert {row["trials"] for row in rows} == {"8", "4"}
+
+
+@pytest.mark.slow
+def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
+    rows = read_rows(reproduced[0] / "agarwal2017_bandits.csv")
+    for learner in ("DP-EXP2", "SCRiBLE, scalar noise"):
+        mine = [row for row in rows if (row["learner"], row["trials"]) == (learner, "8")]
+        worst = [
+            max(float(r["regret"]) for r in mine if float(r["epsilon"]) == e) for e in EPSILONS
+        ]
+        assert worst[0] > worst[1] >= 0.5 * worst[2] > 0.0
+        for row in mine:
+            if row["bound"]:
+                assert float(row["regret"]) < float(row["bound"])
+
+
+def test_crossing_is_where_the_ratio_is_one():
+    epsilons = [0.01, 0.1, 1.0, 10.0]
+    local = np.array([100.0, 100.0, 100.0, 100.0])
+    # Ratios 1/4, 1/2, 2, 4: on the logarithms half way between 0.1 and 1.
+    assert paper.crossing(epsilons, local * [0.25, 0.5, 2.0, 4.0], local) == pytest.approx(0.1**0.5)
+    assert paper.crossing(epsilons, 0.5 * local, local) == np.inf
+    assert paper.crossing(epsilons, 2.0 * local, local) == 0.0
+
+
+def test_slope_finds_a_power_law_where_something_is_learned():
+    generator = np.random.default_rng(0)
+    x = np.array([1.0, 4.0, 16.0, 64.0])
+    # The easier of the two difficulties does not matter; the last point has learned nothing.
+    regrets = [np.array([[0.1], [1.0]]) * v**0.7 * generator.uniform(0.9, 1.1, (2, 40)) for v in x]
+    ceilings = np.array([100.0, 100.0, 100.0, 1.0])
+    value, low, high, points = paper.slope(x, regrets, ceilings)
+    assert points == 3
+    assert low < 0.7 < high and high - low < 0.1
+    assert value == pytest.approx(0.7, abs=0.05)
+    assert np.isnan(paper.slope(x, regrets, 0.0 * ceilings)[0])
+
+
+@pytest.mark.slow
+def test_doing_nothing_is_what_uniform_play_and_the_centre_lose(reproduced):
+    rows = read_rows(reproduced[0] / "agarwal2017_bandits.csv")
+    for row in rows:
+        if row["instance"] == "arms":
+            gap = float(row["difficulty"]) * (1 - 1 / paper.SIZE)
+            assert float(row["nothing"]) == pytest.approx(512 * gap)
+        else:
+            assert 0.0 < float(row["nothing"]) <= 512
+
+
+def test_too_few_trials_are_refused_and_leave_nothing(tmp_path):
+    with pytest.raises(ValueError, match="trials must be at least 4, got 3"):
+        paper.reproduce(tmp_path / "out", trials=3)
+    assert not (tmp_path / "out").exists()

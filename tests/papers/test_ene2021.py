@@ -1,0 +1,84 @@
+"""The reproduction of Ene, Nguyen & Vladu 2021: a small run, its numbers, its exponents."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from dpjax.papers import ene2021
+from dpjax.papers.ene2021 import Point, Run
+
+
+def read_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A small run on the ball alone: (folder, what was printed)."""
+    out = tmp_path_factory.mktemp("results") / "ene2021"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ene2021, "INSTANCES", {"ball": ene2021.INSTANCES["ball"]})
+        patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
+        patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
+        patch.setattr(ene2021, "QUICK_DIMS", (2,))
+        patch.setattr(ene2021, "SIDE", 3)
+        # A program for each: one of them shows that they are run.
+        some = {"PRIVATEBANDIT": ene2021.BASELINES["PRIVATEBANDIT"]}
+        patch.setattr(ene2021, "BASELINES", some)
+        printed = ene2021.reproduce(out, horizon=2**8, trials=16, progress=False)
+    return out, printed
+
+
+@pytest.mark.slow
+def test_files_and_their_rows(reproduced):
+    out, printed = reproduced
+    expected = [f"ene2021{part}.{kind}" for part in ("", "_routes") for kind in ("pdf", "png")]
+    expected += [f"ene2021{part}.csv" for part in ("", "_slopes", "_baselines")]
+    assert sorted(file.name for file in out.iterdir()) == sorted([*expected, "parameters.json"])
+    assert "with the printed noise regret at T = 1024 is" in printed
+    assert json.loads((out / "parameters.json").read_text())["trials"] == 16
+    rows = read_rows(out / "ene2021.csv")
+    # Ten points over epsilon, then two horizons and a dimension at seven points.
+    assert len(rows) == 3 * 7 + 10
+    for row in rows:
+        assert float(row["certified_distance"]) <= 2.0 * (13.5 / 17) ** 0.5
+
+
+@pytest.mark.slow
+def test_regret_falls_with_epsilon_and_with_the_noise(reproduced):
+    rows = read_rows(reproduced[0] / "ene2021.csv")[:10]
+    regret = {(row["calibration"], float(row["epsilon"])): float(row["regret"]) for row in rows}
+    none = regret["none", np.inf]
+    for name in ("single_change", "batch_norm", "printed"):
+        levels = [regret[name, e] for e in (1.0, 10.0, 1000.0)]
+        assert levels[0] > levels[1] > levels[2] > 0.95 * none
+    assert regret["single_change", 10.0] < regret["printed", 10.0]
+    assert regret["single_change", 1000.0] < 1.05 * none
+    baselines = read_rows(reproduced[0] / "ene2021_baselines.csv")
+    by_name = {(row["learner"], float(row["epsilon"])): float(row["regret"]) for row in baselines}
+    assert by_name["PRIVATEBANDIT", 1.0] > by_name["PRIVATEBANDIT", np.inf]
+    # The learner by itself and the one that is given a scale are the same.
+    assert by_name["PRIVATEBANDIT", np.inf] == pytest.approx(none, rel=1e-4)
+    assert by_name["PRIVATEBANDIT", 1.0] == pytest.approx(regret["single_change", 1.0], rel=1e-3)
+
+
+def test_slope_finds_a_power_law():
+    x = 2.0 ** np.arange(5)
+    noise = 1.0 + 0.1 * np.random.default_rng(0).normal(size=(5, 100))
+    value, low, high = ene2021.slope(x, list(x[:, None] ** 0.75 * noise))
+    assert low < 0.75 < high and low < value < high and high - low < 0.1
+
+
+def test_signal_to_noise_by_hand():
+    """T = 4^4: two of four levels on average; n = 2, gradients of length 1 / 2, scale 8."""
+    run = Run("ball", "gaussian", 2**8, 2, (Point("none", np.inf),), (0.0,), None, 1.0, 0.5, 0.0)
+    assert ene2021.signal_to_noise(run, 8.0) == pytest.approx(128 / (8 * 2))
+    assert ene2021.signal_to_noise(run, 0.0) == np.inf
+
+
+def test_too_few_trials_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="trials must be at least 4, got 3"):
+        ene2021.reproduce(tmp_path / "out", trials=3)

@@ -1,0 +1,121 @@
+"""The reproduction of Hanna et al. 2022: its files, and what its tables say."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from dpjax.analysis import bounds
+from dpjax.papers import hanna2022
+
+
+def read_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A small run of everything, with some of the learners: (folder, what was printed)."""
+    out = tmp_path_factory.mktemp("results") / "hanna2022"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, some in [
+            ("BY_BATCHES", ("exact", "DP-SE")),
+            ("BY_ROUNDS", ("UCB1",)),
+            ("INSTANCES", ("K = 20, d = 5",)),
+        ]:
+            everything = getattr(hanna2022, name)
+            patch.setattr(hanna2022, name, {key: everything[key] for key in some})
+        patch.setattr(hanna2022, "ZETAS", (1.0,))
+        patch.setattr(hanna2022, "LENGTHS", (1.0, 0.1))
+        patch.setattr(hanna2022, "round_horizon", lambda horizon: 2000)
+        printed = hanna2022.reproduce(out, horizon=10**5, trials=32, progress=False)
+    return out, printed
+
+
+@pytest.mark.slow
+def test_files_and_their_rows(reproduced):
+    out, printed = reproduced
+    figures = ("hanna2022", "hanna2022_curves")
+    kinds = ("", "_curves", "_horizon", "_exponents", "_nets", "_rounds")
+    expected = [f"{name}.{kind}" for name in figures for kind in ("pdf", "png")]
+    expected += [f"hanna2022{kind}.csv" for kind in kinds] + ["parameters.json"]
+    assert sorted(file.name for file in out.iterdir()) == sorted(expected)
+    rows = read_rows(out / "hanna2022.csv")
+    # By batches at eight epsilons, beside UCB1 at five, of which it takes none.
+    assert len(rows) == 2 * 8 + 2 * 5 + 1
+    parameters = json.loads((out / "parameters.json").read_text())
+    assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 2000
+    assert parameters["horizons"] == [10**4, 10**5]
+    assert "exact" in printed and "zeta" in printed
+
+
+@pytest.mark.slow
+def test_elimination_uses_what_arms_tell_of_each_other(reproduced):
+    """From epsilon 1 on less than half of the regret of DP-SE, by 4 standard errors; below the
+    bound, and falling with epsilon."""
+    rows = read_rows(reproduced[0] / "hanna2022.csv")
+    mine, other = (
+        {
+            float(row["epsilon"]): row
+            for row in rows
+            if (row["learner"], row["horizon"]) == (name, "100000")
+        }
+        for name in ("exact", "DP-SE")
+    )
+    for epsilon in (1.0, 10.0, np.inf):
+        high = float(mine[epsilon]["mean"]) + 4 * float(mine[epsilon]["standard_error"])
+        assert high < 0.5 * float(other[epsilon]["mean"])
+    for epsilon, row in mine.items():
+        bound = bounds.linear_elimination(1e5, 20, 5, epsilon)
+        assert float(row["upper"]) == pytest.approx(bound, rel=1e-5)
+        assert float(row["q95"]) <= bound
+    means = [float(mine[epsilon]["mean"]) for epsilon in sorted(mine)]
+    assert means[-1] < means[-3] < means[2]
+
+
+@pytest.mark.slow
+def test_worst_length_is_at_least_as_bad_as_length_one(reproduced):
+    rows = read_rows(reproduced[0] / "hanna2022_horizon.csv")
+    assert len(rows) == 2 * 3 * 2
+    assert all(float(row["worst"]) >= float(row["mean"]) for row in rows)
+    exponents = read_rows(reproduced[0] / "hanna2022_exponents.csv")
+    for row in exponents:
+        assert float(row["low"]) <= float(row["exponent"]) <= float(row["high"])
+
+
+@pytest.mark.slow
+def test_nets_and_overtaking(reproduced):
+    """Regret to the circle has two parts; UCB1 without privacy is not overtaken in 2000 rounds."""
+    (net,) = read_rows(reproduced[0] / "hanna2022_nets.csv")
+    # Three points; theta at 60 degrees from the two best.
+    assert net["arms"] == "3"
+    assert float(net["net_to_circle"]) == pytest.approx(1e5 * 0.25)
+    assert float(net["total"]) == pytest.approx(
+        float(net["to_the_net"]) + float(net["net_to_circle"]), rel=1e-5
+    )
+    rows = read_rows(reproduced[0] / "hanna2022_rounds.csv")
+    assert [row["learner"] for row in rows] == ["UCB1"] * 5
+    assert all(row["horizon"] == "2000" for row in rows)
+
+
+def test_slope():
+    horizons = np.array([1e4, 1e6, 1e8])
+    assert hanna2022.slope(horizons, 3.0 * horizons**0.5) == pytest.approx(0.5)
+
+
+def test_rewards_on_the_sphere_are_losses_in_the_unit_interval():
+    for instance in hanna2022.INSTANCES.values():
+        np.testing.assert_allclose(np.linalg.norm(instance.actions, axis=1), 1.0)
+        assert np.linalg.norm(instance.theta) == pytest.approx(1.0)
+        means = instance.means()
+        assert ((means >= 0) & (means <= 1)).all()
+        np.testing.assert_allclose(instance.means(0.1) - 0.5, 0.1 * (means - 0.5))
+
+
+@pytest.mark.parametrize("arguments", [{"trials": 7}, {"horizon": 9999}])
+def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, tmp_path):
+    with pytest.raises(ValueError, match="trials must be at least 8 and horizon at least 10000"):
+        hanna2022.reproduce(tmp_path / "out", progress=False, **arguments)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,117 @@
+"""The reproduction of Sajed & Sheffet 2019: its files, and what its tables say."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from dpjax.analysis import bounds
+from dpjax.papers import sajed2019
+
+
+def read_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A small run of everything, with some of the learners: (folder, what was printed)."""
+    out = tmp_path_factory.mktemp("results") / "sajed2019"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, some in [
+            ("BY_BATCHES", ("DP-SE", "AdaP-UCB")),
+            ("BY_ROUNDS", ("DP-UCB-Int, printed", "Lazy-UCB")),
+            ("NOT_PRIVATE", ("UCB1",)),
+        ]:
+            everything = getattr(sajed2019, name)
+            patch.setattr(sajed2019, name, {learner: everything[learner] for learner in some})
+        patch.setattr(sajed2019, "MORE_EPSILONS", (0.1, 1.0, 10.0))
+        patch.setattr(sajed2019, "HORIZONS", (10**4, 10**5))
+        patch.setattr(sajed2019, "ARM_COUNTS", (2, 5))
+        patch.setattr(sajed2019, "play_stopping", lambda limit, trials: STOPPING)
+        printed = sajed2019.reproduce(out, horizon=10**5, trials=128, progress=False)
+    return out, printed
+
+
+STOPPING = [
+    sajed2019.StoppingRow(0.5, epsilon, np.array([300, 500]), np.array([256, 512]), 0.0)
+    for epsilon in (0.1, 1.0, np.inf)
+]
+
+
+@pytest.mark.slow
+def test_files_and_their_rows(reproduced):
+    out, printed = reproduced
+    figures = ["sajed2019" + kind for kind in ("", "_epsilon", "_horizon", "_laws", "_stopping")]
+    tables = ["sajed2019" + kind for kind in ("", "_curves", "_horizon", "_knee")]
+    tables += ["sajed2019_pairwise", "sajed2019_stopping"]
+    expected = [f"{name}.{kind}" for name in figures for kind in ("pdf", "png")]
+    expected += [f"{name}.csv" for name in tables] + ["parameters.json"]
+    assert sorted(file.name for file in out.iterdir()) == sorted(expected)
+    rows = read_rows(out / "sajed2019.csv")
+    # Four instances at {0.1, 0.25, 0.5, 1, 10, inf} by batches; by rounds at four epsilons and, on
+    # one instance, five more; UCB1 on four instances.
+    assert len(rows) == 2 * 4 * 6 + 2 * (4 * 4 + 5) + 4
+    parameters = json.loads((out / "parameters.json").read_text())
+    assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 250
+    assert "DP-SE" in printed and "pairwise" in printed
+
+
+def final(out, **wanted):
+    rows = read_rows(out / "sajed2019.csv")
+    (row,) = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return row
+
+
+@pytest.mark.slow
+def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
+    """T = 1e5: 2433.75 after one epoch, 3436.875 after two with two arms, at epsilon = 1."""
+    row = final(reproduced[0], instance="C2", learner="DP-SE", asked="1")
+    quantiles = {float(row[f"q{q}"]) for q in (5, 25, 50, 75, 95)}
+    assert quantiles <= {2433.75, 3436.88, 3436.875}
+    assert 2433.75 < float(row["mean"]) < 3436.875
+
+
+@pytest.mark.slow
+def test_dp_ucb_int_stands_at_the_epsilon_that_it_has(reproduced):
+    for row in read_rows(reproduced[0] / "sajed2019.csv"):
+        if row["learner"] == "DP-UCB-Int, printed" and row["asked"] != "inf":
+            # From f = 1 on, at 1, asking for more changes nothing.
+            assert float(row["epsilon"]) > 1.2 * min(float(row["asked"]), 1.0)
+            assert float(row["delta"]) > 0.0
+        elif row["learner"] != "UCB1":
+            assert float(row["epsilon"]) == float(row["asked"])
+
+
+@pytest.mark.slow
+def test_regret_lies_between_nothing_and_the_theorems_bounds(reproduced):
+    rows = [row for row in read_rows(reproduced[0] / "sajed2019.csv") if row["upper"]]
+    assert len(rows) == 2 * 4 * 6
+    for row in rows:
+        assert float(row["mean"]) - 4 * float(row["standard_error"]) > 0.0
+        assert float(row["q95"]) <= float(row["upper"])
+
+
+@pytest.mark.slow
+def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
+    """Pulls of a suboptimal arm: with epsilon / K each the rule pays for K, epochs do not."""
+    rows = read_rows(reproduced[0] / "sajed2019_pairwise.csv")
+    ratio = {(int(row["arms"]), float(row["epsilon"])): float(row["ratio"]) for row in rows}
+    assert ratio[2, 0.1] > 2.0
+    assert ratio[5, 0.1] > 1.5 * ratio[2, 0.1]
+
+
+def test_upper_bound_of_the_figure_is_the_one_of_bounds():
+    """The table's bound of DP-SE is that of mean losses, 1 - reward."""
+    losses = sajed2019.means("C2")
+    assert losses.tolist() == [0.25, 0.375, 0.5, 0.625, 0.75]
+    assert bounds.successive_elimination(1e5, losses, 1.0) > 3436.875
+
+
+@pytest.mark.parametrize("arguments", [{"trials": 7}, {"horizon": 9999}])
+def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, tmp_path):
+    with pytest.raises(ValueError, match="trials must be at least 8 and horizon at least 10000"):
+        sajed2019.reproduce(tmp_path / "out", progress=False, **arguments)
+    assert not (tmp_path / "out").exists()

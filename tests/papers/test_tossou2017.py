@@ -1,0 +1,169 @@
+"""The reproduction of Tossou & Dimitrakakis 2017: its constants, its files, and what it shows."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from dpjax.papers import tossou2017
+
+
+def read_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A small run of everything: (folder, what was printed)."""
+    out = tmp_path_factory.mktemp("results") / "tossou2017"
+    return out, tossou2017.reproduce(out, horizon=2**12, trials=48, progress=False)
+
+
+def find(rows, adversary, learner, level):
+    """(mean, standard error) of the one row that fits."""
+    keys = {"adversary": adversary, "learner": learner, "level": level}
+    (row,) = [row for row in rows if all(row[key] == value for key, value in keys.items())]
+    return float(row["mean"]), float(row["standard_error"])
+
+
+def test_levels_at_the_papers_horizon():
+    """28 K ln K + sqrt(112 K ln K ln T) and tau = 18.9 rounded up, in float64; zCDP at tau = 19."""
+    levels = tossou2017.levels(2**18)
+    k_log_k = 4 * np.log(4)
+    paper = 28 * k_log_k + np.sqrt(112 * k_log_k * np.log(2**18))
+    assert levels.paper == pytest.approx(paper, rel=1e-6)
+    assert paper == pytest.approx(243.29193, abs=1e-5)
+    assert levels.tau == 19
+    rho = (np.ceil(2**18 / 19) - 1) / (8 * 19**2)
+    accounted = rho + 2 * np.sqrt(rho * np.log(2.0**36))
+    assert levels.accounted == pytest.approx(accounted, rel=1e-6)
+    assert levels.taus == (34, 150, 690)
+
+
+@pytest.mark.slow
+def test_files_and_their_rows(reproduced):
+    out, printed = reproduced
+    assert sorted(file.name for file in out.iterdir()) == [
+        "parameters.json",
+        "tossou2017.csv",
+        "tossou2017.pdf",
+        "tossou2017.png",
+        "tossou2017_curves.csv",
+        "tossou2017_memory.csv",
+        "tossou2017_memory.pdf",
+        "tossou2017_memory.png",
+    ]
+    rows = read_rows(out / "tossou2017.csv")
+    assert len(rows) == 5 * (1 + 5 + 4)
+    assert {row["adversary"] for row in rows} == set(tossou2017.ADVERSARIES)
+    assert all(row["trials"] == "48" for row in rows)
+    models = {(row["learner"], row["model"]) for row in rows}
+    assert models == {("EXP3", "central"), ("DP-EXP3-Lap", "local"), ("EXP3_tau", "central")}
+    curves = read_rows(out / "tossou2017_curves.csv")
+    assert len(curves) == len(rows) * 100
+    parameters = json.loads((out / "parameters.json").read_text())
+    assert parameters["horizon"] == 2**12 and parameters["trials"] == 48
+    for row in rows:
+        assert row["adversary"] in printed
+
+
+@pytest.mark.slow
+def test_both_private_algorithms_are_compared_at_one_accounted_level(reproduced):
+    rows = read_rows(reproduced[0] / "tossou2017.csv")
+    for adversary in tossou2017.ADVERSARIES:
+        mine = [row for row in rows if row["adversary"] == adversary]
+        (lap,) = [row for row in mine if row["level"] == "accounted"]
+        (tau,) = [row for row in mine if (row["learner"], row["level"]) == ("EXP3_tau", "paper")]
+        assert lap["epsilon"] == tau["epsilon"]
+        assert float(tau["delta"]) == pytest.approx(2.0**-24, rel=1e-6)
+        assert float(tau["printed_epsilon"]) > 8 * float(tau["epsilon"])
+
+
+@pytest.mark.slow
+def test_table_agrees_with_the_estimators_of_the_curves(reproduced):
+    """The last point of every curve is the regret of the table."""
+    rows = read_rows(reproduced[0] / "tossou2017.csv")
+    curves = read_rows(reproduced[0] / "tossou2017_curves.csv")
+    final = [row["regret"] for row in curves if row["round"] == str(2**12)]
+    assert final == [row["regret"] for row in rows]
+
+
+@pytest.mark.slow
+def test_what_the_paper_states_where_it_is_plainest(reproduced):
+    """Deterministic: DP-EXP3-Lap near EXP3, EXP3_tau behind. Switching cost: the reverse."""
+    rows = read_rows(reproduced[0] / "tossou2017.csv")
+    exp3, lap, tau = (
+        find(rows, "deterministic", learner, level)
+        for learner, level in [("EXP3", ""), ("DP-EXP3-Lap", "paper"), ("EXP3_tau", "paper")]
+    )
+    assert lap[0] < 1.15 * exp3[0]
+    assert tau[0] - 4 * np.hypot(tau[1], lap[1]) > 1.5 * lap[0]
+    exp3, lap, tau = (
+        find(rows, "switching cost", learner, level)
+        for learner, level in [("EXP3", ""), ("DP-EXP3-Lap", "paper"), ("EXP3_tau", "paper")]
+    )
+    assert 2 * tau[0] < min(exp3[0], lap[0]) - 4 * max(exp3[1], lap[1])
+
+
+@pytest.mark.slow
+def test_epsilon_243_is_said_to_be_no_privacy_on_the_figure():
+    """The words of the sixth panel, and labels of both models in the legend."""
+    runs = tossou2017.play("deterministic", horizon=64, trials=24, progress=False)
+    every = [run._replace(adversary=name) for name in tossou2017.ADVERSARIES for run in runs]
+    drawn = tossou2017.figure(every, 64)
+    panel = drawn.axes[5]
+    words = " ".join(text.get_text() for text in panel.texts)
+    assert f"\\approx$ {tossou2017.levels(64).paper:.0f}" in words
+    assert "no one would call that private" in words
+    labels = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert sum("(local)" in label for label in labels) == 5
+    assert sum("(central)" in label for label in labels) == 4
+
+
+def test_the_sentence_on_the_corollary_follows_the_numbers():
+    row = {
+        "adversary": "deterministic", "learner": "DP-EXP3-Lap", "level": "paper",
+        "epsilon": 243.3, "mean": 900.0, "standard_error": 2.0,
+        "bound": 3505.0, "printed_bound": 344.0,
+    }  # fmt: skip
+    assert "was violated" in tossou2017.corollary_sentence([row])
+    assert "held" in tossou2017.corollary_sentence([{**row, "mean": 300.0}])
+
+
+@pytest.mark.slow
+def test_policy_regret_grows_with_memory_and_stays_below_the_bound(reproduced):
+    rows = read_rows(reproduced[0] / "tossou2017_memory.csv")
+    mine = [row for row in rows if row["learner"] == "EXP3_tau"]
+    means = [float(row["mean"]) for row in mine]
+    assert means == sorted(means)
+    for row in mine:
+        assert float(row["mean"]) + 4 * float(row["standard_error"]) < float(row["bound"])
+
+
+def test_trials_that_do_not_divide_into_groups_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="trials must be a multiple of 24, got 100"):
+        tossou2017.reproduce(tmp_path / "out", trials=100)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_what_the_paper_states_on_all_five_adversaries():
+    """At the quick size, with the standard errors of the 120 trials."""
+    for adversary in tossou2017.ADVERSARIES:
+        runs = tossou2017.play(
+            adversary,
+            horizon=tossou2017.QUICK_HORIZON,
+            trials=tossou2017.QUICK_TRIALS,
+            progress=False,
+        )
+        rows = tossou2017.table(runs)
+        exp3, error = find(rows, adversary, "EXP3", "")
+        lap, _ = find(rows, adversary, "DP-EXP3-Lap", "paper")
+        tau, _ = find(rows, adversary, "EXP3_tau", "paper")
+        if adversary == "switching cost":
+            assert 2 * tau < min(exp3, lap)
+        else:
+            assert lap < 1.15 * exp3 + 2 * error
+            assert tau > 1.2 * lap
