@@ -10,27 +10,19 @@ from dpjax.domains.base import (
     Domain,
     LossSet,
     Regularizer,
-    ball,
-    ball_losses,
-    box_losses,
     check_domain,
-    clipped,
     conditional_gradient_step,
-    cube,
     fitting,
-    from_minimizer,
-    l1_losses,
-    negative_entropy,
-    numerical_regularizer,
-    sensitivity,
     shrunk,
-    simplex,
-    squared_norm,
     support_function,
 )
+from dpjax.domains.from_minimizer import from_minimizer
+from dpjax.domains.loss_sets import ball_losses, box_losses, clipped, l1_losses, sensitivity
 from dpjax.domains.matrices import nuclear_ball, spectrahedron
 from dpjax.domains.matroids import capped_simplex, forests, partition_matroid, uniform_matroid
 from dpjax.domains.paths import paths
+from dpjax.domains.regularizers import negative_entropy, numerical_regularizer, squared_norm
+from dpjax.domains.standard import ball, cube, simplex
 from dpjax.domains.submodular import (
     base_polytope,
     concave_of_weights,

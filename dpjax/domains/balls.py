@@ -7,8 +7,10 @@ from optax import projections
 
 from dpjax import _check
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain, _optax, _radius, _unit, from_minimizer
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import from_minimizer
 from dpjax.domains.ranks import ranks
+from dpjax.domains.vectors import by_optax, check_radius, unit_vector
 
 
 def box(low, high) -> Domain:
@@ -36,7 +38,7 @@ def box(low, high) -> Domain:
 
 def l1_ball(dim, radius=1.0) -> Domain:
     """Points whose absolute values sum to at most ``radius``."""
-    dim, radius = _check.size(1, dim=dim), _radius(radius)
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
 
     def minimizer(g):
         largest = jnp.arange(dim) == jnp.argmax(jnp.abs(g))
@@ -48,7 +50,7 @@ def l1_ball(dim, radius=1.0) -> Domain:
         centre=np.zeros(dim),
         radius=radius,
         diameter=2 * radius,
-        project=lambda x: _optax(projections.projection_l1_ball, x, radius),
+        project=lambda x: by_optax(projections.projection_l1_ball, x, radius),
         exact_projection=_sparse(dim, 1, radius),
         contains=lambda x, tolerance=TOLERANCE: jnp.sum(jnp.abs(x)) <= radius + tolerance,
         inradius=radius / dim**0.5,
@@ -57,7 +59,7 @@ def l1_ball(dim, radius=1.0) -> Domain:
 
 def lp_ball(dim, p, radius=1.0) -> Domain:
     """Points of norm (sum_i |x_i|^p)^(1/p) at most ``radius``, for 1 < p < inf."""
-    dim, radius = _check.size(1, dim=dim), _radius(radius)
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
     _check.inside(1.0, np.inf, p=p)
     p = float(p)
     power = 1 / (p - 1)  # q - 1, for the dual norm 1/p + 1/q = 1
@@ -90,7 +92,7 @@ def lp_ball(dim, p, radius=1.0) -> Domain:
 
 def k_sparse(dim, k, radius=1.0) -> Domain:
     """Convex hull of the vectors with at most k entries that are not 0, each within +-radius."""
-    dim, radius = _check.size(1, dim=dim), _radius(radius)
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)
 
     def minimizer(g):
@@ -118,11 +120,11 @@ def k_support(dim, k, radius=1.0) -> Domain:
 
     The ball of the k-support norm: Argyriou, Foygel & Srebro 2012.
     """
-    dim, radius = _check.size(1, dim=dim), _radius(radius)
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)
 
     def minimizer(g):
-        return -radius * _unit(jnp.where(ranks(-jnp.abs(g)) < k, g, 0.0))
+        return -radius * unit_vector(jnp.where(ranks(-jnp.abs(g)) < k, g, 0.0))
 
     def norm(x):
         """Their Proposition 2.1: the r largest entries by length, the rest by their mean."""

@@ -5,7 +5,9 @@ import numpy as np
 from optax import projections
 
 from dpjax import _check
-from dpjax.domains.base import TOLERANCE, Domain, _optax, _radius, _unit, from_minimizer
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import from_minimizer
+from dpjax.domains.vectors import by_optax, check_radius, unit_vector
 
 
 def spectrahedron(size, trace=1.0) -> Domain:
@@ -13,7 +15,7 @@ def spectrahedron(size, trace=1.0) -> Domain:
 
     The linear minimizer is a full eigendecomposition: for small n.
     """
-    n, trace = _check.size(2, size=size), _radius(trace)
+    n, trace = _check.size(2, size=size), check_radius(trace)
 
     def symmetric(x):
         matrix = x.reshape(n, n)
@@ -33,7 +35,7 @@ def spectrahedron(size, trace=1.0) -> Domain:
     def project(x):
         """Of the symmetric part, whose eigenvalues go to the simplex."""
         values, vectors = jnp.linalg.eigh(symmetric(x))
-        values = _optax(projections.projection_simplex, values, trace)
+        values = by_optax(projections.projection_simplex, values, trace)
         return ((vectors * values[None]) @ vectors.T).reshape(n * n)
 
     basis = []
@@ -65,7 +67,7 @@ def nuclear_ball(rows, columns, radius=1.0) -> Domain:
     The linear minimizer is an eigendecomposition of the smaller Gram matrix: for small ones.
     """
     p, q = _check.size(1, rows=rows), _check.size(1, columns=columns)
-    radius = _radius(radius)
+    radius = check_radius(radius)
 
     def minimizer(g):
         matrix = g.reshape(p, q)
@@ -73,16 +75,16 @@ def nuclear_ball(rows, columns, radius=1.0) -> Domain:
         matrix = matrix / jnp.maximum(jnp.max(jnp.abs(matrix)), 1e-30)
         if q <= p:
             right = jnp.linalg.eigh(matrix.T @ matrix)[1][:, -1]
-            left = _unit(matrix @ right)
+            left = unit_vector(matrix @ right)
         else:
             left = jnp.linalg.eigh(matrix @ matrix.T)[1][:, -1]
-            right = _unit(matrix.T @ left)
+            right = unit_vector(matrix.T @ left)
         return (-radius * left[:, None] * right[None]).reshape(p * q)
 
     def project(x):
         """The singular values go to the ball of their sum."""
         left, values, right = jnp.linalg.svd(x.reshape(p, q), full_matrices=False)
-        nearest = (left * _optax(projections.projection_l1_ball, values, radius)[None]) @ right
+        nearest = (left * by_optax(projections.projection_l1_ball, values, radius)[None]) @ right
         return jnp.where(jnp.sum(values) > radius, nearest.reshape(p * q), x)
 
     def contains(x, tolerance=TOLERANCE):

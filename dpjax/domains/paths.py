@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.domains.base import TOLERANCE, Domain, from_minimizer, null_space
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import from_minimizer, null_space
 
 
 def paths(edges, source, target) -> Domain:

@@ -6,10 +6,9 @@ import numpy as np
 
 from dpjax import _check
 from dpjax.domains import exact_projections
-from dpjax.domains.base import (
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import (
     FEW,
-    TOLERANCE,
-    Domain,
     all_subsets,
     distance_to_facets,
     from_minimizer,

@@ -1,0 +1,137 @@
+"""Any set whose linear minimizer is known, and what helps to describe one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dpjax import _check
+from dpjax.domains import exact_projections
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.loss_sets import ball_losses
+from dpjax.domains.regularizers import squared_norm
+from dpjax.domains.vectors import euclidean_norm
+
+# Up to so many elements all their sets are written out.
+FEW = 12
+
+
+def from_minimizer(
+    dim,
+    minimizer,
+    *,
+    centre,
+    diameter,
+    losses=None,
+    radius=None,
+    project=None,
+    exact_projection=None,
+    contains=None,
+    inradius=None,
+    tangent=None,
+    steps=100,
+) -> Domain:
+    """Any compact convex set whose linear minimizer is known.
+
+    Where no projection is given it is approximated by a fixed number of Frank-Wolfe steps with
+    exact line search; the distance to the true one is then at most 2 diameter / sqrt(steps + 2)
+    (Jaggi 2013, Theorem 1), and far less near vertices. So a point counts as contained where that
+    projection is near. Such a map may bring points farther apart than they were: learners whose
+    privacy rests on projections refuse the domain.
+
+    Args:
+      dim: d.
+      minimizer: g (d,) -> a point x of the set with the least <g, x>.
+      centre: a point of the set, (d,).
+      diameter: largest Euclidean distance of two points of the set, or a bound on it.
+      losses: a LossSet of the same dimension; by default vectors of length at most 1.
+      radius: largest distance from the centre; by default the diameter.
+      project: (d,) -> the nearest point, where it is known; off by rounding only, at most 32 units
+        of 2^-24 of the length of its argument.
+      exact_projection: an ExactProjection, where more is known of its rounding; by default made of
+        ``project``, which is by default made of it.
+      contains: (x, tolerance) -> whether x is in the set, where it is known.
+      inradius: of the largest ball around the centre within the set (and its affine hull).
+      tangent: (d, m), orthonormal basis of the directions of the affine hull, where m < d.
+      steps: Frank-Wolfe steps a projection.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+    """
+    dim, steps = _check.size(1, dim=dim), _check.size(1, steps=steps)
+    _check.positive(diameter=diameter, radius=radius, inradius=inradius)
+    losses = ball_losses(dim) if losses is None else losses
+    centre = np.asarray(centre, np.float64)
+    if centre.shape != (dim,):
+        raise ValueError(f"centre must have shape ({dim},), got {centre.shape}")
+    if losses.dim != dim:
+        raise ValueError(f"losses must have the dimension of the domain, {dim}, got {losses.dim}")
+    shape = jax.eval_shape(minimizer, jax.ShapeDtypeStruct((dim,), jnp.float32)).shape
+    if shape != (dim,):
+        raise ValueError(f"minimizer must return shape ({dim},), got {shape}")
+    if tangent is not None:
+        tangent = np.asarray(tangent, np.float64)
+        if tangent.ndim != 2 or tangent.shape[0] != dim or not 1 <= tangent.shape[1] < dim:
+            raise ValueError(f"tangent must be ({dim}, m), 1 <= m < {dim}, got {tangent.shape}")
+        if np.abs(tangent.T @ tangent - np.eye(tangent.shape[1])).max() > 1e-6:
+            raise ValueError("tangent must have orthonormal columns")
+
+    def search(y):
+        def one_step(_, x):
+            toward = minimizer(x - y) - x
+            length = jnp.vdot(toward, toward)
+            step = jnp.vdot(y - x, toward) / jnp.maximum(length, 1e-30)
+            return x + jnp.clip(step, 0.0, 1.0) * toward
+
+        return lax.fori_loop(0, steps, one_step, jnp.asarray(centre, jnp.float32))
+
+    if exact_projection is None and project is not None:
+        exact_projection = exact_projections.from_project(project)
+    if project is None:
+        project = (
+            search if exact_projection is None else exact_projections.by_excess(exact_projection)
+        )
+    radius = float(diameter if radius is None else radius)
+
+    def is_near(x, tolerance=TOLERANCE):
+        return euclidean_norm(x - project(x)) <= tolerance
+
+    return Domain(
+        dim=dim,
+        minimizer=minimizer,
+        project=project,
+        centre=centre,
+        radius=radius,
+        diameter=float(diameter),
+        regularizer=squared_norm(project, centre, radius),
+        losses=losses,
+        contains=contains
+        or (lambda x, tolerance=TOLERANCE: euclidean_norm(x - project(x)) <= tolerance),
+        inradius=None if inradius is None else float(inradius),
+        tangent=tangent,
+        exact_projection=exact_projection,
+    )
+
+
+def null_space(rows) -> np.ndarray:
+    """An orthonormal basis (d, m) of the x with A x = 0, for A (k, d); in NumPy."""
+    rows = np.asarray(rows, np.float64)
+    _, lengths, axes = np.linalg.svd(rows)
+    rank = int(np.sum(lengths > 1e-9 * lengths[0]))
+    return axes[rank:].T
+
+
+def all_subsets(n) -> np.ndarray:
+    """(2^n, n), every set of n elements as a row of False and True."""
+    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
+
+
+def distance_to_facets(rows, bounds, centre, tangent) -> float:
+    """The inradius around centre (d,) of the x with A x <= b within the hull; in NumPy.
+
+    Rows of A (k, d) that are constant on the hull do not count.
+    """
+    along = rows if tangent is None else rows @ tangent
+    lengths = np.linalg.norm(along, axis=1)
+    moves = lengths > 1e-9
+    return float(np.min((bounds - rows @ centre)[moves] / lengths[moves]))

@@ -1,0 +1,111 @@
+"""The loss vectors that a round may bring, and what their sizes mean for a calibration."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import _check
+from dpjax.core import within
+from dpjax.domains.base import LossSet
+from dpjax.domains.vectors import (
+    check_interval,
+    check_radius,
+    into_ball,
+    into_l1_ball,
+    unit_vector,
+)
+
+
+def box_losses(dim, low=-1.0, high=1.0) -> LossSet:
+    """Losses with each entry in [low, high]."""
+    dim = _check.size(1, dim=dim)
+    low, high = check_interval(low, high)
+    largest, width = max(abs(low), abs(high)), high - low
+    return LossSet(
+        dim=dim,
+        clip=lambda loss: jnp.clip(loss, low, high),
+        maximizer=lambda g: jnp.where(g > 0, jnp.float32(high), jnp.float32(low)),
+        centre=np.full(dim, (low + high) / 2),
+        norms=(dim * largest, dim**0.5 * largest),
+        diameters=(dim * width, dim**0.5 * width),
+        spread=width if dim > 1 else 0.0,
+        entry=(low, high),
+    )
+
+
+def ball_losses(dim, radius=1.0) -> LossSet:
+    """Losses of Euclidean norm at most ``radius``."""
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
+    return LossSet(
+        dim=dim,
+        clip=lambda loss: into_ball(loss, radius),
+        maximizer=lambda g: radius * unit_vector(g),
+        centre=np.zeros(dim),
+        norms=(dim**0.5 * radius, radius),
+        diameters=(2 * dim**0.5 * radius, 2 * radius),
+        spread=2**0.5 * radius if dim > 1 else 0.0,
+        entry=(-radius, radius),
+    )
+
+
+def l1_losses(dim, radius=1.0) -> LossSet:
+    """Losses whose absolute values sum to at most ``radius``."""
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
+
+    def maximizer(g):
+        largest = jnp.argmax(jnp.abs(g))
+        sign = jnp.where(g >= 0, 1.0, -1.0)
+        return radius * jnp.where(jnp.arange(dim) == largest, sign, 0.0)
+
+    return LossSet(
+        dim=dim,
+        clip=lambda loss: into_l1_ball(loss, radius),
+        maximizer=maximizer,
+        centre=np.zeros(dim),
+        norms=(radius, radius),
+        diameters=(2 * radius, 2 * radius),
+        spread=radius if dim > 1 else 0.0,
+        entry=(-radius, radius),
+    )
+
+
+def sensitivity(losses, neighbours, unit) -> tuple[float, float]:
+    """The largest (L1, L2) change of one round's loss vector between neighbours.
+
+    Args:
+      losses: a LossSet.
+      neighbours: "replace", by another vector of the set, or "zero_out", by 0.
+      unit: "round", the whole vector, or "entry", one of its entries (Dwork, Naor, Pitassi &
+        Rothblum 2010).
+    """
+    _check.one_of("replace", "zero_out", neighbours=neighbours)
+    _check.one_of("round", "entry", unit=unit)
+    if unit == "entry":
+        low, high = losses.entry
+        change = high - low if neighbours == "replace" else max(abs(low), abs(high))
+        return change, change
+    return losses.diameters if neighbours == "replace" else losses.norms
+
+
+def clipped(losses, unit) -> Callable:
+    """What keeps loss vectors (d,) within what :func:`sensitivity` of that unit counts.
+
+    Of a round, the nearest vector of the set. Of an entry, each entry clipped by itself: on the way
+    to the nearest vector one entry that is out of range moves all the others. The vector may then
+    be longer than the set's ``norms``, which regret bounds read, and no calibration for entries.
+
+    Args:
+      losses: a LossSet.
+      unit: "round" or "entry".
+
+    Returns:
+      A function (d,) -> (d,). Before it looks for the nearest vector it cuts entries at 1000 times
+      their range, beyond which float32 finds a vector outside the set. NaN counts as the least.
+    """
+    _check.one_of("round", "entry", unit=unit)
+    low, high = losses.entry
+    if unit == "entry":
+        return lambda loss: within(loss, low, high)
+    limit = 1e3 * max(abs(low), abs(high))
+    return lambda loss: losses.clip(within(loss, -limit, limit))

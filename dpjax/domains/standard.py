@@ -1,0 +1,92 @@
+"""The simplex, the Euclidean ball and the cube."""
+
+import jax.numpy as jnp
+import numpy as np
+from optax import projections
+
+from dpjax import _check
+from dpjax.domains import exact_projections
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import null_space
+from dpjax.domains.loss_sets import ball_losses, box_losses, l1_losses
+from dpjax.domains.regularizers import negative_entropy, squared_norm
+from dpjax.domains.vectors import by_optax, check_radius, euclidean_norm, into_ball, unit_vector
+from dpjax.maths import barriers
+
+
+def simplex(dim) -> Domain:
+    """Probability vectors: prediction with expert advice. Losses in [0, 1], negative entropy."""
+    dim = _check.size(2, dim=dim)
+
+    def minimizer(g):
+        return (jnp.arange(dim) == jnp.argmin(g)).astype(jnp.float32)
+
+    return Domain(
+        dim=dim,
+        minimizer=minimizer,
+        project=lambda x: by_optax(projections.projection_simplex, x),
+        centre=np.full(dim, 1 / dim),
+        radius=(1 - 1 / dim) ** 0.5,
+        diameter=2**0.5,
+        regularizer=negative_entropy(dim),
+        losses=box_losses(dim, 0.0, 1.0),
+        barrier=barriers.simplex(dim),
+        contains=lambda x, tolerance=TOLERANCE: (
+            (jnp.min(x) >= -tolerance) & (jnp.abs(jnp.sum(x) - 1.0) <= tolerance)
+        ),
+        inradius=(dim * (dim - 1)) ** -0.5,
+        tangent=null_space(np.ones((1, dim))),
+        exact_projection=exact_projections.capped(
+            1.0, np.ones((1, dim), np.float32), np.ones(1, np.float32), equal=True
+        ),
+    )
+
+
+def ball(dim, radius=1.0) -> Domain:
+    """Points of Euclidean norm at most ``radius``. Losses in the unit ball, squared norm."""
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
+    centre = np.zeros(dim)
+
+    def project(x):
+        return into_ball(x, radius)
+
+    return Domain(
+        dim=dim,
+        minimizer=lambda g: -radius * unit_vector(g),
+        project=project,
+        centre=centre,
+        radius=radius,
+        diameter=2 * radius,
+        regularizer=squared_norm(project, centre, radius),
+        losses=ball_losses(dim),
+        barrier=barriers.ball(dim, radius),
+        contains=lambda x, tolerance=TOLERANCE: euclidean_norm(x) <= radius + tolerance,
+        inradius=radius,
+        exact_projection=exact_projections.ball(radius),
+    )
+
+
+def cube(dim, radius=1.0) -> Domain:
+    """[-radius, radius]^d. Losses whose absolute values sum to at most 1, squared norm."""
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
+    centre = np.zeros(dim)
+
+    def project(x):
+        return jnp.clip(x, -radius, radius)
+
+    return Domain(
+        dim=dim,
+        minimizer=lambda g: jnp.where(g > 0, jnp.float32(-radius), jnp.float32(radius)),
+        project=project,
+        centre=centre,
+        radius=dim**0.5 * radius,
+        diameter=2 * dim**0.5 * radius,
+        regularizer=squared_norm(project, centre, dim**0.5 * radius),
+        losses=l1_losses(dim),
+        barrier=barriers.cube(dim, radius),
+        contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.abs(x)) <= radius + tolerance,
+        inradius=radius,
+        exact_projection=exact_projections.box(
+            np.full(dim, -radius, np.float32), np.full(dim, radius, np.float32)
+        ),
+    )
