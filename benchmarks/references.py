@@ -16,7 +16,7 @@ from dpjax import audit, domains, privacy
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.ftrl import default_rate
 from dpjax.learners.linear_elimination import exact_radii
-from dpjax.learners.parts import gram_sums
+from dpjax.learners.parts import gram_calibration
 from dpjax.learners.projection_free import smoothing_radius
 from dpjax.learners.projection_free import step_size as projection_free_rate
 from dpjax.learners.scrible import step_size as scrible_rate
@@ -160,7 +160,7 @@ def w3(horizon, trials, private):
     if private:
         levels = (horizon - 1).bit_length()
         scale = float(privacy.gaussian_scale(2.0 * levels**0.5, 1.0, 0.1))
-        made = gram_sums.gaussian_regularizer(
+        made = gram_calibration.gaussian_regularizer(
             scale * levels**0.5, dim, 0.5 / horizon**2, norm_bound="tight"
         )
         offset, smallest = float(made.offset), float(made.smallest)

@@ -409,8 +409,8 @@ def linucb(
         ln det = d ln(rho_max / rho + T L^2 / (d rho)),    widths = d ln(1 + T L^2 / (d rho)),
 
     rho = ``smallest``, rho_max = ``largest`` and gamma = ``tilt`` of a regularizer
-    (:class:`dpjax.learners.parts.gram_sums.Regularizer`), B = ``mean_bound``. With probability
-    1 - alpha, by default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
+    (:class:`dpjax.learners.parts.gram_calibration.Regularizer`), B = ``mean_bound``. With
+    probability 1 - alpha, by default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
     """
     horizon, dim, smallest, largest, tilt = _float64(horizon, dim, smallest, largest, tilt)
     alpha = 1.0 / horizon if failure is None else failure

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Policies, contextual
-from dpjax.learners.parts.gram_sums import gram_sums
+from dpjax.learners.parts import gram_sums
 from dpjax.maths import ellipsoids
 
 
@@ -91,7 +91,7 @@ def linucb(
         4 L~^2 sqrt(m k) D (Wishart), at least 1.
       calibration: "derived", "printed" (the paper's) or "code" (the authors' program).
       norm_bound: of Gaussian noise, "tight" or "paper" (see
-        :func:`dpjax.learners.parts.gram_sums.gaussian_norm`).
+        :func:`dpjax.learners.parts.gram_calibration.gaussian_norm`).
       mechanism: a factory of ``dpjax.mechanisms``, for derived Gaussian noise; all else is on a
         tree with a node a level in every release.
       protected: "rows", features and loss; or "losses" alone, an ablation: features are public.
@@ -131,15 +131,23 @@ def linucb(
         deviation=deviation,
     )  # fmt: skip
     _check.inside(0.0, 1.0, failure=failure)
-    sums = gram_sums(
-        horizon, dim, epsilon=epsilon, delta=delta, noise=noise, shifted=shifted, floor=floor,
-        calibration=calibration, norm_bound=norm_bound, mechanism=mechanism, protected=protected,
-        feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound,
-        failure=failure,
-    )  # fmt: skip
+    bounds = gram_sums.Bounds(feature_bound, loss_bound, parameter_bound)
+    given = {"epsilon": epsilon, "delta": delta, "failure": failure, "floor": floor}
+    if protected == "losses":
+        drawn = gram_sums.losses_only(horizon, dim, bounds, mechanism=mechanism, **given)
+    elif noise == "wishart":
+        drawn = gram_sums.wishart(
+            horizon, dim, bounds, calibration=calibration, shifted=shifted, **given
+        )
+    else:
+        drawn = gram_sums.symmetric(
+            horizon, dim, bounds, calibration=calibration, mechanism=mechanism, shifted=shifted,
+            norm_bound=norm_bound, **given,
+        )  # fmt: skip
+    sums = gram_sums.gram_sums(dim, bounds, drawn)
     regularizer = sums.regularizer
     # Private regularizers spend one half of the failure, sampling the other.
-    share = jnp.where(sums.noisy, 2.0, 1.0)
+    share = jnp.where(drawn.noisy, 2.0, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
     bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
@@ -169,7 +177,7 @@ def linucb(
         feedback=contextual,
         action_set=Policies(dim),
         horizon=horizon,
-        privacy=sums.privacy,
+        privacy=drawn.privacy,
         report=lambda state: LinucbReport(state.sums.clipped, state.indefinite),
     )
 

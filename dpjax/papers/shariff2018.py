@@ -15,7 +15,8 @@ from jax import random as jr
 from dpjax import environments, learners
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
-from dpjax.learners.parts import gram_sums
+from dpjax.learners.parts import gram_calibration, gram_sums
+from dpjax.learners.parts.gram_calibration import Regularizer
 from dpjax.papers.sweeps import sweep
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000
@@ -62,17 +63,21 @@ class Run(NamedTuple):
     indefinite: int  # rounds of all trials whose matrix was not positive definite
 
 
-def regularizer(noise, *, floor=None, shifted=True, tight=False) -> gram_sums.Regularizer:
+def regularizer(noise, *, floor=None, shifted=True, tight=False) -> gram_calibration.Regularizer:
     """Of the experiment's calibration, in float64; ``tight``: derived noise, tight norm bound."""
     calibration = "derived" if tight else "code"
+    given = {
+        "epsilon": EPSILON, "delta": DELTA, "failure": 1.0 / CALIBRATED, "calibration": calibration,
+        "shifted": shifted, "floor": floor,
+    }  # fmt: skip
     with jax.enable_x64(True):
-        made = gram_sums.gram_sums(
-            CALIBRATED, DIM, epsilon=EPSILON, delta=DELTA, noise=noise, shifted=shifted,
-            floor=floor, calibration=calibration, norm_bound="tight" if tight else "paper",
-            mechanism=learners.linucb.__kwdefaults__["mechanism"], protected="rows",
-            feature_bound=1.0, loss_bound=1.0, parameter_bound=1.0, failure=1.0 / CALIBRATED,
-        ).regularizer  # fmt: skip
-    return gram_sums.Regularizer(*map(float, made))
+        bounds = gram_sums.Bounds(1.0, 1.0, 1.0)
+        if noise == "wishart":
+            drawn = gram_sums.wishart(CALIBRATED, DIM, bounds, **given)
+        else:
+            given["norm_bound"] = "tight" if tight else "paper"
+            drawn = gram_sums.symmetric(CALIBRATED, DIM, bounds, **given)
+    return Regularizer(*map(float, drawn.regularizer))
 
 
 def checkpoints(horizon) -> tuple[int, ...]:
@@ -247,7 +252,7 @@ def comparison_figure(rows, trials):
     axes[0].legend(fontsize=8, frameon=False, handlelength=3)
     panel, t = axes[-1], np.geomspace(100, CALIBRATED, 100)
     cases = {
-        "LinUCB": gram_sums.Regularizer(1.0, 1.0, 1.0, 0.0),
+        "LinUCB": gram_calibration.Regularizer(1.0, 1.0, 1.0, 0.0),
         "Gaussian, tight": regularizer("gaussian", tight=True),
         "Gaussian": regularizer("gaussian"),
         "Wishart": regularizer("wishart"),

@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
-from dpjax.learners.parts.gram_sums import gram_sums
+from dpjax.learners.parts import gram_sums
 from dpjax.maths import ellipsoids
 
 DELTA = 0.1
@@ -110,11 +110,17 @@ VARIANTS = {
     "wishart": {"noise": "wishart"},
     "reward only": {"protected": "losses"},
 }
-DEFAULTS = {
-    "noise": "gaussian", "shifted": True, "floor": None, "calibration": "derived",
-    "norm_bound": "tight", "mechanism": mechanisms.tree, "protected": "rows",
-    "feature_bound": 1.0, "loss_bound": 1.0, "parameter_bound": 1.0, "failure": 1.0 / 64,
-}  # fmt: skip
+
+
+def gram_sums_of(variant, horizon, dim):
+    """The private Gram matrices that a learner of that variant keeps."""
+    given = dict(VARIANTS[variant])
+    make = {"wishart": gram_sums.wishart, "losses": gram_sums.losses_only}.get(
+        given.pop("noise", None) or given.pop("protected", None), gram_sums.symmetric
+    )
+    bounds = gram_sums.Bounds(1.0, 1.0, 1.0)
+    given |= {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
+    return gram_sums.gram_sums(dim, bounds, make(horizon, dim, bounds, **given))
 
 
 def private(dim, horizon=64, epsilon=1.0, **changed):
@@ -126,7 +132,7 @@ def two_games(variant):
     """One game, and the same with round 20 replaced: beliefs, releases, reports and regularizer."""
     dim, horizon = 3, 64
     learner = private(dim, **VARIANTS[variant])
-    sums = gram_sums(horizon, dim, epsilon=1.0, delta=DELTA, **DEFAULTS | VARIANTS[variant])
+    sums = gram_sums_of(variant, horizon, dim)
     features, losses = table(horizon, 5, dim)
     other_features, other_losses = features.copy(), losses.copy()
     other_features[19], other_losses[19] = -features[19][::-1], -losses[19]

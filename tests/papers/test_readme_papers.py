@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from dpjax.learners.parts import gram_sums
+from dpjax.learners.parts import gram_calibration
 from tests import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -438,8 +438,8 @@ def test_what_privacy_costs_elimination():
 def test_wishart_noise_is_not_compared_with_like():
     counts = []
     for calibration in ("code", "derived"):
-        levels = gram_sums.levels_of(50_000_000, calibration)
-        counts.append(float(gram_sums.wishart_freedom(6, levels, 1.0, 0.1, calibration)))
+        levels = gram_calibration.levels_of(50_000_000, calibration)
+        counts.append(float(gram_calibration.wishart_freedom(6, levels, 1.0, 0.1, calibration)))
     says(
         "the authors' program takes {:.0f} degrees of freedom a node, where our count by zCDP "
         "takes {:.0f} from the same theorem".format(*counts)

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 
 from dpjax import mechanisms, noise, privacy
 from dpjax.analysis import bounds
-from dpjax.learners.parts import gram_sums
+from dpjax.learners.parts import gram_calibration, gram_sums
 from dpjax.maths import ellipsoids
 
 # The experiment of Shariff & Sheffet 2018: losses -1 and 1 and unit features, so L~^2 = 2.
@@ -23,24 +23,26 @@ ROW = 2.0**0.5
 def constants():
     """The regularizers of the authors' program, in float64."""
     with jax.enable_x64(True):
-        levels = gram_sums.levels_of(HORIZON, "code")
-        p = gram_sums.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
-        s = gram_sums.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
-        k = gram_sums.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
+        levels = gram_calibration.levels_of(HORIZON, "code")
+        p = gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
+        s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
+        k = gram_calibration.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
         deviation = s * np.sqrt(levels)
 
         def gaussian(**kw):
-            return gram_sums.gaussian_regularizer(deviation, DIM, p, norm_bound="paper", **kw)
+            return gram_calibration.gaussian_regularizer(
+                deviation, DIM, p, norm_bound="paper", **kw
+            )
 
         def wishart(**kw):
-            return gram_sums.wishart_regularizer(2.0, levels * k, DIM, p, **kw)
+            return gram_calibration.wishart_regularizer(2.0, levels * k, DIM, p, **kw)
 
         made = {
             "Gaussian": gaussian(),
             "Wishart": wishart(),
             "Wishart, unshifted": wishart(shifted=False),
         }
-        made = {name: gram_sums.Regularizer(*map(float, made[name])) for name in made}
+        made = {name: gram_calibration.Regularizer(*map(float, made[name])) for name in made}
         return made, gaussian, wishart, float(s), float(k), levels
 
 
@@ -70,17 +72,17 @@ def test_floors_that_minimize_the_planned_regret(kind, printed, digits):
     """The "Opt" variants of the notebook, 71629.3 and 2.07393e5: alpha is not padded there."""
     with jax.enable_x64(True):
         levels, p = 27, jnp.asarray(0.5 / HORIZON**2)
-        s = gram_sums.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
-        k = gram_sums.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
+        s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
+        k = gram_calibration.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
 
         def planned(log_floor):
             floor = np.exp(log_floor)
             if kind == "gaussian":
-                made = gram_sums.gaussian_regularizer(
+                made = gram_calibration.gaussian_regularizer(
                     s * np.sqrt(levels), DIM, p, norm_bound="paper", floor=floor
                 )
             else:
-                made = gram_sums.wishart_regularizer(2.0, levels * k, DIM, p, floor=floor)
+                made = gram_calibration.wishart_regularizer(2.0, levels * k, DIM, p, floor=floor)
             return float(
                 bounds.linucb_planned(HORIZON, DIM, *map(float, made[1:]), failure=0.5 / HORIZON)
             )
@@ -112,8 +114,8 @@ def test_planned_regret_at_the_default_floors():
 ])  # fmt: skip
 def test_degrees_of_freedom(kind, horizon, epsilon, k):
     with jax.enable_x64(True):
-        levels = gram_sums.levels_of(horizon, kind)
-        assert gram_sums.wishart_freedom(6, levels, epsilon, DELTA, kind) == k
+        levels = gram_calibration.levels_of(horizon, kind)
+        assert gram_calibration.wishart_freedom(6, levels, epsilon, DELTA, kind) == k
 
 
 @pytest.mark.parametrize("levels, epsilon, delta, printed, zcdp, exact", [
@@ -125,7 +127,7 @@ def test_the_printed_scale_is_six_to_fifty_times_what_is_needed(
     levels, epsilon, delta, printed, zcdp, exact
 ):
     root = levels**0.5
-    scale = gram_sums.printed_gaussian_scale(1.0, levels, epsilon, delta)
+    scale = gram_calibration.printed_gaussian_scale(1.0, levels, epsilon, delta)
     assert float(scale) == pytest.approx(printed, abs=6e-3)
     assert float(privacy.zcdp_scale(root, epsilon, delta)) == pytest.approx(zcdp, abs=6e-3)
     assert float(privacy.gaussian_scale(root, epsilon, delta)) == pytest.approx(exact, abs=6e-3)
@@ -135,11 +137,13 @@ def test_shift_of_the_tight_and_exact_variants():
     """Upsilon 92209 as printed, 13275 by the tight norm, 977 with exact noise too."""
     with jax.enable_x64(True):
         # The tight bound shares its failure among two events; these numbers give all to one.
-        p = 2.0 * gram_sums.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
-        printed = gram_sums.printed_gaussian_scale(ROW, 27, EPSILON, DELTA)
+        p = 2.0 * gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
+        printed = gram_calibration.printed_gaussian_scale(ROW, 27, EPSILON, DELTA)
         exact = privacy.gaussian_scale(2.0 * 27**0.5, EPSILON, DELTA)
         for scale, value in [(printed, 13275.0), (exact, 977.0)]:
-            made = gram_sums.gaussian_regularizer(scale * 27**0.5, DIM, p, norm_bound="tight")
+            made = gram_calibration.gaussian_regularizer(
+                scale * 27**0.5, DIM, p, norm_bound="tight"
+            )
             assert float(made.smallest) == pytest.approx(value, abs=0.6)
 
 
@@ -172,15 +176,12 @@ def test_sensitivity_of_the_gram_matrix_and_the_noise_that_it_needs():
     assert weighed(1.0) == pytest.approx(2.0**0.5, rel=1e-12)  # the footnote's way is too little
 
 
-ARGUMENTS = {
-    "delta": DELTA, "noise": "gaussian", "shifted": True, "floor": None, "calibration": "derived",
-    "norm_bound": "tight", "mechanism": mechanisms.tree, "protected": "rows", "feature_bound": 1.0,
-    "loss_bound": 1.0, "parameter_bound": 1.0, "failure": 0.1,
-}  # fmt: skip
+BOUNDS = gram_sums.Bounds(1.0, 1.0, 1.0)
 
 
-def make(horizon, dim, epsilon=1.0, **changed):
-    return gram_sums.gram_sums(horizon, dim, epsilon=epsilon, **{**ARGUMENTS, **changed})
+def make(horizon, dim, noise=gram_sums.symmetric, *, bounds=BOUNDS, **changed):
+    given = {"epsilon": 1.0, "delta": DELTA, "failure": 0.1, **changed}
+    return gram_sums.gram_sums(dim, bounds, noise(horizon, dim, bounds, **given))
 
 
 def releases(sums, horizon, dim, trials):
@@ -222,7 +223,7 @@ def test_covariance_of_symmetric_gaussian_noise_on_the_tree(calibration):
         s = float(privacy.gaussian_scale(2.0 * np.sqrt(3.0), 1.0, DELTA))
     else:
         levels, shared = 4, shared_levels(horizon, 4)
-        s = float(gram_sums.printed_gaussian_scale(ROW, 4, 1.0, DELTA))
+        s = float(gram_calibration.printed_gaussian_scale(ROW, 4, 1.0, DELTA))
     rows, columns = ellipsoids.indices(dim + 1)
     weights = np.diag(np.where(rows == columns, 2.0, 1.0))
     flat = made.reshape(trials, -1) / s
@@ -237,9 +238,9 @@ def test_covariance_of_symmetric_gaussian_noise_on_the_tree(calibration):
 def test_wishart_noise_on_the_tree_has_exactly_m_nodes_in_every_release():
     """Variances m k and 2 m k of scale L~^2 = 2, the same in each release, with means 0."""
     horizon, dim, trials = 5, 2, 4000
-    sums = make(horizon, dim, noise="wishart", calibration="printed")
+    sums = make(horizon, dim, gram_sums.wishart, calibration="printed")
     levels = 4
-    n = levels * float(gram_sums.wishart_freedom(3, levels, 1.0, DELTA, "printed"))
+    n = levels * float(gram_calibration.wishart_freedom(3, levels, 1.0, DELTA, "printed"))
     made = releases(sums, horizon, dim, trials)
     # Centred by the mean of the noise, which the offset leaves out.
     rows, columns = ellipsoids.indices(dim + 1)
@@ -302,16 +303,16 @@ def test_norm_of_gaussian_noise_is_below_its_bound(norm_bound):
     rng = np.random.default_rng(5)
     z = rng.normal(size=(20_000, DIM, DIM))
     norm = np.linalg.norm((z + np.swapaxes(z, 1, 2)) / ROW, ord=2, axis=(1, 2))
-    bound = float(gram_sums.gaussian_norm(DIM, 0.05, norm_bound))
+    bound = float(gram_calibration.gaussian_norm(DIM, 0.05, norm_bound))
     assert (norm > bound).mean() <= 0.05
     assert (norm > bound * (0.5 if norm_bound == "tight" else 0.2)).mean() > 0.1
     length = np.linalg.norm(rng.normal(size=(20_000, DIM)), axis=1)
-    assert (length > float(gram_sums.normal_length(DIM, 0.05))).mean() <= 0.05
-    assert (length > 0.5 * float(gram_sums.normal_length(DIM, 0.05))).mean() > 0.1
+    assert (length > float(gram_calibration.normal_length(DIM, 0.05))).mean() <= 0.05
+    assert (length > 0.5 * float(gram_calibration.normal_length(DIM, 0.05))).mean() > 0.1
     # The regularizer puts them together.
-    made = gram_sums.gaussian_regularizer(2.0, DIM, 0.1, norm_bound="tight", floor=0.7)
+    made = gram_calibration.gaussian_regularizer(2.0, DIM, 0.1, norm_bound="tight", floor=0.7)
     assert float(made.offset) == pytest.approx(0.7 + 2.0 * float(
-        gram_sums.gaussian_norm(DIM, 0.05, "tight")), rel=1e-5)  # fmt: skip
+        gram_calibration.gaussian_norm(DIM, 0.05, "tight")), rel=1e-5)  # fmt: skip
     assert float(made.largest) == pytest.approx(2.0 * float(made.offset) - 0.7, rel=1e-5)
 
 
@@ -320,11 +321,11 @@ def test_wishart_regularizers_are_accurate_but_for_the_stated_probability(kind):
     """In 20 000 draws with p = 0.1; half of gamma fails where nothing was rounded up for it."""
     freedom, p = 4000.0, 0.1
     made = 2.0 * wishart(freedom, 6, 2)
-    r = gram_sums.wishart_regularizer(
+    r = gram_calibration.wishart_regularizer(
         2.0, freedom, DIM, p, shifted=kind != "unshifted",
         floor=300.0 if kind == "lower floor" else None,
     )  # fmt: skip
-    r = gram_sums.Regularizer(*map(float, r))
+    r = gram_calibration.Regularizer(*map(float, r))
     h, tail = made[:, :DIM, :DIM] + r.offset * np.eye(DIM), made[:, :DIM, DIM]
     eigenvalues = np.linalg.eigvalsh(h)
     low, high = eigenvalues[:, 0], eigenvalues[:, -1]
@@ -339,14 +340,19 @@ def test_wishart_regularizers_are_accurate_but_for_the_stated_probability(kind):
 
 
 def test_every_regularizer_is_the_ridge_without_privacy():
-    for changed in [
-        {}, {"noise": "wishart"}, {"noise": "wishart", "shifted": False}, {"shifted": False},
-        {"protected": "losses"}, {"calibration": "printed"}, {"mechanism": mechanisms.exact},
-    ]:  # fmt: skip
+    for noise, changed in [
+        (gram_sums.symmetric, {}),
+        (gram_sums.symmetric, {"shifted": False}),
+        (gram_sums.symmetric, {"calibration": "printed"}),
+        (gram_sums.symmetric, {"mechanism": mechanisms.exact}),
+        (gram_sums.wishart, {}),
+        (gram_sums.wishart, {"shifted": False}),
+        (gram_sums.losses_only, {}),
+    ]:
         epsilon = 1.0 if "mechanism" in changed else np.inf
-        made = make(100, 3, epsilon=epsilon, **changed)
-        assert tuple(map(float, made.regularizer)) == (1.0, 1.0, 1.0, 0.0), changed
-        assert np.isinf(made.privacy.epsilon)
+        drawn = noise(100, 3, BOUNDS, epsilon=epsilon, delta=DELTA, failure=0.1, **changed)
+        assert tuple(map(float, drawn.regularizer)) == (1.0, 1.0, 1.0, 0.0), changed
+        assert np.isinf(drawn.privacy.epsilon)
 
 
 @pytest.mark.parametrize("name", ["honaker", "kary", "smooth", "square_root", "buffered", "hybrid"])
@@ -363,7 +369,7 @@ def test_other_mechanisms_serve_gaussian_noise(name):
 
 def test_sums_do_not_stop_at_2_to_the_24():
     """Rows of length 64 and more of length 1: a plain float32 sum loses the latter."""
-    sums = make(20_000, 1, epsilon=np.inf, feature_bound=64.0)
+    sums = make(20_000, 1, bounds=gram_sums.Bounds(64.0, 1.0, 1.0), epsilon=np.inf)
 
     def add(length):
         return lambda t, state: sums.step(state, jr.key(0), length[None], jnp.float32(1.0))[0]

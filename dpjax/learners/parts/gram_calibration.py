@@ -1,0 +1,153 @@
+"""How much noise a private Gram matrix needs, and what the noise does to its eigenvalues.
+
+A *regularizer* is what noise and shift add to the Gram matrix; it is accurate where its
+eigenvalues and the noise of the last row are within stated bounds.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import privacy
+from dpjax.core import Array
+
+
+def real(value):
+    return jnp.asarray(value, jnp.result_type(float))
+
+
+def levels_of(horizon, calibration) -> int:
+    """m, levels of the tree: ceil(log2 T) hold data; the paper has one more."""
+    return max((horizon - 1).bit_length(), 1) + (calibration != "derived")
+
+
+def per_round_failure(horizon, failure, calibration):
+    """p, with which a regularizer may be inaccurate in one round: alpha / (2 T).
+
+    "code" divides alpha / 2 by the next power of 2, as the authors' program does.
+    """
+    rounds = 2 ** (horizon - 1).bit_length() if calibration == "code" else horizon
+    return real(failure) / (2.0 * rounds)
+
+
+def printed_gaussian_scale(row_bound, levels, epsilon, delta):
+    """s = 4 sqrt(m) L~^2 ln(4 / delta) / epsilon, off the diagonal: Shariff & Sheffet 2018, 4.2.
+
+    The classical Gaussian mechanism at epsilon / sqrt(8 m ln(2 / delta)) a node, rounded up. In
+    zCDP it has rho = epsilon^2 / (32 ln(4 / delta)^2): 6 to 14 times what is needed.
+    """
+    log_term = jnp.log(4.0 / real(delta))
+    return 4.0 * jnp.sqrt(real(levels)) * real(row_bound) ** 2 * log_term / real(epsilon)
+
+
+def wishart_freedom(size, levels, epsilon, delta, calibration):
+    """k, degrees of freedom of the Wishart noise of each node, W_p(L~^2 I, k) with p = ``size``.
+
+    Sheffet 2015, Theorem 4.1: k = p + floor(28 ln(4 / delta_0) / epsilon_0^2) makes one Gram matrix
+    (epsilon_0, delta_0)-DP for a changed row, epsilon_0 < 1 (which caps it here). Over m nodes:
+
+        printed   epsilon_0 = epsilon / sqrt(8 m ln(2 / delta)), delta_0 = delta / (2 m): advanced
+                  composition, fine for epsilon up to about 4 ln(2 / delta)
+        code      delta / (m + 1) for delta_0 and for delta / 2: the authors' program
+        derived   epsilon_0 = sqrt(2 rho / m), delta_0 = delta / (2 m), rho the zCDP of
+                  (epsilon, delta / 2): (epsilon_0, delta_0)-DP is delta_0-approximate
+                  epsilon_0^2 / 2-zCDP (Bun & Steinke 2016)
+    """
+    m, delta = real(levels), real(delta)
+    if calibration == "derived":
+        inverse = m * privacy.zcdp_inverse_root(epsilon, 0.5 * delta) ** 2 / 2.0
+        node_delta = delta / (2.0 * m)
+    else:
+        node_delta = delta / (m + 1.0) if calibration == "code" else delta / (2.0 * m)
+        slack = node_delta if calibration == "code" else delta / 2.0
+        inverse = 8.0 * m * jnp.log(1.0 / slack) / real(epsilon) ** 2
+    added = 28.0 * jnp.log(4.0 / node_delta) * jnp.maximum(inverse, 1.0)
+    return size + (jnp.ceil(added) if calibration == "printed" else jnp.floor(added))
+
+
+def wishart_rho(size, levels, freedom, delta):
+    """rho of ``levels`` nodes of Wishart noise, but for delta / 2: derived freedom backwards.
+
+    Their epsilon is :func:`dpjax.privacy.zcdp_epsilon` of it at delta / 2. inf where a node has an
+    epsilon_0 beyond 1, of which the theorem does not speak.
+    """
+    m = real(levels)
+    log_term = jnp.log(8.0 * m / real(delta))  # ln(4 / delta_0)
+    squared = 28.0 * log_term / (real(freedom) - size)  # epsilon_0^2
+    return jnp.where(squared <= 1.0, 0.5 * m * squared, jnp.inf)
+
+
+class Regularizer(NamedTuple):
+    """Centred noise + offset I, and what holds of it in a round, but for a small probability."""
+
+    offset: Array  # () added to the diagonal
+    smallest: Array  # () rho_min, at most its smallest eigenvalue
+    largest: Array  # () rho_max, at least its largest eigenvalue
+    tilt: Array  # () gamma, at least the norm |h| in the inverse of it, h the noise of the last row
+
+
+def gaussian_norm(dim, failure, norm_bound):
+    """What |Z| stays below but for probability p; Z symmetric, variance 1, and 2 on the diagonal.
+
+    paper   sqrt(2) (4 sqrt(d) + 2 ln(1 / p))
+    tight   2 sqrt(d) + 2 sqrt(ln(2 / p)): |Z| is sqrt(2)-Lipschitz in independent normal
+            numbers, and E[largest eigenvalue] <= 2 sqrt(d)
+    """
+    root, level = np.sqrt(dim), jnp.log(1.0 / failure)
+    if norm_bound == "paper":
+        return np.sqrt(2.0) * (4.0 * root + 2.0 * level)
+    return 2.0 * root + 2.0 * jnp.sqrt(level + np.log(2.0))
+
+
+def normal_length(dim, failure):
+    """sqrt(d) + sqrt(2 ln(1 / p)): what the length of d standard normal numbers stays below."""
+    return np.sqrt(dim) + jnp.sqrt(2.0 * jnp.log(1.0 / failure))
+
+
+def gaussian_regularizer(deviation, dim, failure, *, norm_bound, floor=None) -> Regularizer:
+    """Of symmetric Gaussian noise, ``deviation`` off the diagonal: Proposition 11.
+
+    The shift is rho_min + Upsilon, Upsilon the bound on the norm of the noise; by default
+    rho_min = Upsilon (and at least 1).
+    """
+    deviation = real(deviation)
+    # One failure is shared by two events; the paper's norm bound has room enough.
+    share = failure if norm_bound == "paper" else 0.5 * failure
+    norm = deviation * gaussian_norm(dim, share, norm_bound)
+    smallest = jnp.maximum(norm, 1.0) if floor is None else real(floor)
+    tilt = deviation * normal_length(dim, share) / jnp.sqrt(smallest)
+    return Regularizer(smallest + norm, smallest, smallest + 2.0 * norm, tilt)
+
+
+def wishart_regularizer(scale, freedom, dim, failure, *, shifted=True, floor=None) -> Regularizer:
+    """Of centred noise W - n I, W ~ Wishart(``scale`` I, n), n ``freedom`` of all nodes together.
+
+    Claim 9 and Corollary 10. With D = sqrt(d) + sqrt(2 ln(4 / p)) the eigenvalues of W are within
+    scale (sqrt(n) -+ D)^2. Shifted, these become rho_min = 4 scale sqrt(n) D, or the given floor,
+    and as much above it as before; gamma grows by the root of the ratio of the two rho_min (not
+    where the floor lies above the noise). All of it in a form where the large n cancels.
+    """
+    scale, root = real(scale), jnp.sqrt(real(freedom))
+    spread = normal_length(dim, 0.25 * failure)
+    lowest = scale * (root - spread) ** 2
+    if not shifted:
+        smallest = lowest
+    elif floor is None:
+        smallest = 4.0 * scale * root * spread
+    else:
+        smallest = real(floor)
+    # Without noise (scale 0) what is left is the ridge of LinUCB.
+    if floor is None:
+        smallest = jnp.maximum(smallest, 1.0)
+    growth = jnp.sqrt(jnp.maximum(lowest / smallest, 1.0))
+    tilt = jnp.sqrt(scale) * normal_length(dim, failure) * growth
+    offset = smallest + scale * spread * (2.0 * root - spread)
+    return Regularizer(offset, smallest, smallest + 4.0 * scale * root * spread, tilt)
+
+
+def loss_regularizer(deviation, dim, failure, parameter_bound, *, floor=None) -> Regularizer:
+    """Of noise on the last row alone: the floor that makes S sqrt(rho) + gamma least."""
+    length = real(deviation) * normal_length(dim, failure)
+    smallest = jnp.maximum(length / parameter_bound, 1.0) if floor is None else real(floor)
+    return Regularizer(smallest, smallest, smallest, length / jnp.sqrt(smallest))
