@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Policies, contextual
-from dpjax.learners.parts import gram_sums
+from dpjax.learners.parts import gram_noise, gram_sums
 from dpjax.maths import ellipsoids
 
 
@@ -131,16 +131,16 @@ def linucb(
         deviation=deviation,
     )  # fmt: skip
     _check.inside(0.0, 1.0, failure=failure)
-    bounds = gram_sums.Bounds(feature_bound, loss_bound, parameter_bound)
+    bounds = gram_noise.Bounds(feature_bound, loss_bound, parameter_bound)
     given = {"epsilon": epsilon, "delta": delta, "failure": failure, "floor": floor}
     if protected == "losses":
-        drawn = gram_sums.losses_only(horizon, dim, bounds, mechanism=mechanism, **given)
+        drawn = gram_noise.losses_only(horizon, dim, bounds, mechanism=mechanism, **given)
     elif noise == "wishart":
-        drawn = gram_sums.wishart(
+        drawn = gram_noise.wishart(
             horizon, dim, bounds, calibration=calibration, shifted=shifted, **given
         )
     else:
-        drawn = gram_sums.symmetric(
+        drawn = gram_noise.symmetric(
             horizon, dim, bounds, calibration=calibration, mechanism=mechanism, shifted=shifted,
             norm_bound=norm_bound, **given,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from jax import random as jr
 from dpjax import environments, learners
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
-from dpjax.learners.parts import gram_calibration, gram_sums
+from dpjax.learners.parts import gram_calibration, gram_noise
 from dpjax.learners.parts.gram_calibration import Regularizer
 from dpjax.papers.sweeps import sweep
 
@@ -71,12 +71,12 @@ def regularizer(noise, *, floor=None, shifted=True, tight=False) -> gram_calibra
         "shifted": shifted, "floor": floor,
     }  # fmt: skip
     with jax.enable_x64(True):
-        bounds = gram_sums.Bounds(1.0, 1.0, 1.0)
+        bounds = gram_noise.Bounds(1.0, 1.0, 1.0)
         if noise == "wishart":
-            drawn = gram_sums.wishart(CALIBRATED, DIM, bounds, **given)
+            drawn = gram_noise.wishart(CALIBRATED, DIM, bounds, **given)
         else:
             given["norm_bound"] = "tight" if tight else "paper"
-            drawn = gram_sums.symmetric(CALIBRATED, DIM, bounds, **given)
+            drawn = gram_noise.symmetric(CALIBRATED, DIM, bounds, **given)
     return Regularizer(*map(float, drawn.regularizer))
 
 

@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
-from dpjax.learners.parts import gram_sums
+from dpjax.learners.parts import gram_noise, gram_sums
 from dpjax.maths import ellipsoids
 
 DELTA = 0.1
@@ -115,10 +115,10 @@ VARIANTS = {
 def gram_sums_of(variant, horizon, dim):
     """The private Gram matrices that a learner of that variant keeps."""
     given = dict(VARIANTS[variant])
-    make = {"wishart": gram_sums.wishart, "losses": gram_sums.losses_only}.get(
-        given.pop("noise", None) or given.pop("protected", None), gram_sums.symmetric
+    make = {"wishart": gram_noise.wishart, "losses": gram_noise.losses_only}.get(
+        given.pop("noise", None) or given.pop("protected", None), gram_noise.symmetric
     )
-    bounds = gram_sums.Bounds(1.0, 1.0, 1.0)
+    bounds = gram_noise.Bounds(1.0, 1.0, 1.0)
     given |= {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
     return gram_sums.gram_sums(dim, bounds, make(horizon, dim, bounds, **given))
 
