@@ -17,7 +17,8 @@ from dpjax import (
     simulate_batches,
     sweep,
 )
-from dpjax.core import Arms, Environment, Learner, Outcome, full, no_privacy
+from dpjax.core import Arms, Environment, Learner, Outcome, no_privacy
+from dpjax.feedback import full
 
 W1_MEANS = (0.45, 0.5, 0.5, 0.5)
 ARMS_MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)

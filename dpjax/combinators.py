@@ -8,8 +8,10 @@ import numpy as np
 
 from dpjax import _check, domains, noise, privacy
 from dpjax.action_sets import fits
-from dpjax.core import Arms, Array, Batch, BatchLearner, Environment, Learner, Privacy, full, within
+from dpjax.core import Arms, Array, Batch, BatchLearner, Environment, Learner, Privacy
+from dpjax.feedback import full
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import within
 
 
 class LaplaceFeedbackState(NamedTuple):

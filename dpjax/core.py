@@ -247,71 +247,6 @@ def optional(module):
         ) from None
 
 
-def full(loss, action):
-    """Full information: the loss of every action is seen.
-
-    Raises:
-      TypeError: the loss is a function, of which only values can be seen.
-    """
-    del action
-    if callable(loss) and not hasattr(loss, "vector"):
-        raise TypeError(
-            "learner: needs the loss of every action, but this environment's losses are functions"
-        )
-    return loss.vector() if hasattr(loss, "vector") else loss
-
-
-def bandit(loss, action):
-    """Bandit feedback: of the (K,) losses only that of the played arm is seen, ()."""
-    return loss(action) if callable(loss) else at(loss, action)
-
-
-def value(loss, action):
-    """Value feedback: what the loss function gives at the played point, ().
-
-    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
-    """
-    return loss(action) if callable(loss) else linear(loss, action)
-
-
-def linear(loss, point):
-    """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ().
-
-    Raises:
-      TypeError: the loss is a function that is not linear.
-    """
-    if callable(loss):
-        raise TypeError("learner: needs linear losses, but this environment's losses are functions")
-    return jnp.sum(loss * point)
-
-
-def contextual(loss, policy):
-    """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
-
-    ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable
-    pytree, maps features to an arm.
-    """
-    features, losses = loss
-    arm = policy(features)
-    return at(features, arm), at(losses, arm)
-
-
-def within(loss, low, high):
-    """The loss clipped to [low, high], where NaN counts as low.
-
-    A NaN that is passed on shows in every later release, whatever noise they have.
-    """
-    return jnp.where(loss > low, jnp.minimum(loss, high), low)
-
-
-def clipped_bandit(loss, action):
-    """Bandit feedback clipped to [0, 1], (): where sums over rounds carry a calibration.
-
-    A learner that sees a sum cannot clip its terms, nor count those that were out of range.
-    """
-    return within(bandit(loss, action), 0.0, 1.0)
-
-
 def at(values, arm):
     """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0..K-1.
 
@@ -320,26 +255,3 @@ def at(values, arm):
     chosen = jnp.arange(values.shape[0]) == arm
     chosen = chosen.reshape(-1, *[1] * (values.ndim - 1))
     return jnp.sum(jnp.where(chosen, values, 0), axis=0, dtype=values.dtype)
-
-
-def smallest(key, values):
-    """The index of the smallest of values (n,), one of them at random where several are; () int32.
-
-    A fixed order among ties would favour some arms in every trial.
-    """
-    ties = values == jnp.min(values)
-    count = jnp.sum(ties, dtype=jnp.int32)
-    rank = jnp.floor(jax.random.uniform(key) * count.astype(jnp.float32)).astype(jnp.int32)
-    rank = jnp.minimum(rank, count - 1)  # the product may round up
-    chosen = ties & (jnp.cumsum(ties, dtype=jnp.int32) == rank + 1)
-    return jnp.sum(jnp.where(chosen, jnp.arange(values.shape[0]), 0), dtype=jnp.int32)
-
-
-def add_compensated(total, error, value):
-    """total + value and what its rounding adds, by Kahan: as good as a sum with twice the digits.
-
-    Start at zeros. A plain float32 sum of ones stops growing at 2^24.
-    """
-    corrected = value - error
-    new = total + corrected
-    return new, (new - total) - corrected

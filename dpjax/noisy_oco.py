@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Learner, full, no_privacy
+from dpjax.core import Array, Learner, no_privacy
+from dpjax.feedback import full
 
 
 class NoisyMap(NamedTuple):

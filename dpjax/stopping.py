@@ -12,8 +12,9 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, within
+from dpjax.core import Array
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
 

@@ -12,7 +12,8 @@ from jax import random as jr
 
 from dpjax import environments, simulate
 from dpjax.batches import EveryRoundState, as_learner
-from dpjax.core import Arms, Environment, Outcome, add_compensated
+from dpjax.core import Arms, Environment, Outcome
+from dpjax.maths.two_words import add_compensated
 from tests.shadow import in_float64, shadowed
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make, parameters
 

@@ -19,8 +19,10 @@ from dpjax import (
     sweep,
 )
 from dpjax.combinators import rescale_losses
-from dpjax.core import Arms, Outcome, add_compensated, bandit, clipped_bandit, full, no_privacy
+from dpjax.core import Arms, Outcome, no_privacy
+from dpjax.feedback import bandit, clipped_bandit, full
 from dpjax.maths import exact_sums
+from dpjax.maths.two_words import add_compensated
 
 
 def doubling(horizon, first=1):

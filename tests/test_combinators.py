@@ -18,7 +18,8 @@ from dpjax.combinators import (
     rescale_losses,
     sample_arms,
 )
-from dpjax.core import Arms, Learner, bandit, no_privacy
+from dpjax.core import Arms, Learner, no_privacy
+from dpjax.feedback import bandit
 
 ROUNDS = 12
 

@@ -8,68 +8,51 @@ import pytest
 import dpjax
 
 ROOT = Path(dpjax.__file__).parent
-ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} - {"__pycache__"}
-LEARNERS = {
-    "core", "arm_sums", "barriers", "batches", "combinators", "designs", "divergences", "domains",
-    "ellipsoids", "exact_sums", "gram_sums", "mechanisms", "noise", "one_point", "prefix_sums",
-    "privacy", "two_words", "_check",
-}  # fmt: skip
-
-# What each module, or each module of a folder, may import of dpjax. A folder may import itself.
+# What each room may import of dpjax. A room may import itself.
+COMMON = {"_check", "core", "maths", "noise", "privacy"}
+ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} | {"learners.parts"}
 ALLOWED = {
     "core": set(),
-    "exact_sums": set(),
-    "noise": {"core", "exact_sums", "_check"},
-    "privacy": {"core", "_check"},
     "_check": {"core"},
-    "statistics": {"core", "_check"},
-    "bounds": {"core", "designs", "_check"},
-    "plot": {"core", "_check"},
-    "mechanisms": {"core", "noise", "_check"},
-    "arm_sums": {"core", "exact_sums", "noise", "_check"},
-    "barriers": {"core", "_check"},
-    "two_words": {"barriers", "core"},
-    "designs": {"core", "_check"},
-    "divergences": {"core", "_check"},
-    "ellipsoids": {"core", "_check"},
-    "domains": {"barriers", "core", "two_words", "_check"},
-    "losses": {"core", "domains", "noise", "_check"},
-    "noisy_oco": {"core", "_check"},
-    "one_point": {"barriers", "core", "noise", "_check"},
-    "prefix_sums": {"core", "domains", "mechanisms", "noise", "privacy", "_check"},
-    "gram_sums": {"core", "ellipsoids", "mechanisms", "noise", "privacy", "_check"},
+    "maths": {"_check", "core"},
+    "feedback": {"core", "maths"},
+    "noise": {"core", "maths", "_check"},
+    "privacy": {"core", "_check"},
+    "domains": {"_check", "core", "maths"},
+    "mechanisms": COMMON,
     "action_sets": {"core", "domains"},
-    "batches": {"action_sets", "core", "exact_sums", "_check"},
-    "combinators": {"action_sets", "core", "domains", "exact_sums", "noise", "privacy", "_check"},
-    "stopping": {"core", "exact_sums", "noise", "privacy", "_check"},
-    "learners": LEARNERS,
-    "environments": {"core", "domains", "exact_sums", "generators", "losses", "noise", "_check"},
-    "simulate": {"core", "batches", "_check"},
-    "generators": set(),
-    "batch_last": {"generators", "interpret"},
-    "devices": set(),
+    "batches": {"_check", "action_sets", "core", "maths"},
+    "combinators": COMMON | {"action_sets", "domains", "feedback"},
+    "stopping": COMMON | {"feedback"},
+    "learners.parts": COMMON | {"domains", "feedback", "mechanisms"},
+    "learners": COMMON | {"combinators", "domains", "feedback", "learners.parts", "mechanisms"},
+    "environments": COMMON | {"domains", "feedback"},
+    "engine": {"_check", "maths", "noise"},
+    "simulate": {"_check", "batches", "core"},
     "store": {"core", "__version__"},
-    "one_kernel": set(),
-    "reads": set(),
-    "programs": {"batch_last", "devices", "one_kernel", "reads", "_check"},
-    "sweep": {"core", "batches", "devices", "programs", "simulate", "store", "_check"},
-    "interpret": {"core", "noise"},
-    "audit": ALL - {"learners", "environments", "experiments", "cli", "plot"},
-    "experiments": ALL | {"__version__"},
+    "sweep": {"_check", "batches", "core", "engine", "simulate", "store"},
+    "audit": COMMON | {"batches", "domains", "engine", "feedback"},
+    "analysis": {"maths", "store", "__version__"},
+    "noisy_oco": {"_check", "core", "feedback"},
+    "papers": ALL - {"cli", "engine", "audit"},
     "cli": ALL | {"__version__"},
-    "__init__": ALL,
+    "__init__": ALL - {"cli", "papers", "engine"},
     "__main__": {"cli"},
 }
 FILES = sorted(ROOT.rglob("*.py"))
 
 
-def owner(path):
-    """The module or folder of dpjax that a file belongs to."""
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def room(parts):
+    """The room of a module or folder, from the parts of its name below dpjax."""
+    return "learners.parts" if parts[:2] == ("learners", "parts") else parts[0]
+
+
+def room_of(path):
+    return room(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def imports(path):
-    """Names of modules that a file imports: (of dpjax, first part), (others, first part)."""
+    """What a file imports: (rooms of dpjax, packages)."""
     inside, outside = set(), set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -77,30 +60,30 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             names = [node.module]
-            if node.module == "dpjax":
-                names = [f"dpjax.{alias.name}" for alias in node.names]
+            if node.module in ("dpjax", "dpjax.learners"):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            if parts[0] == "dpjax":
-                inside.add(parts[1])
+            first, *rest = name.split(".")
+            if first == "dpjax":
+                inside.add(room(tuple(rest)))
             else:
-                outside.add(parts[0])
+                outside.add(first)
     return inside, outside
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_within_the_package(path):
     inside, _ = imports(path)
-    extra = inside - ALLOWED[owner(path)] - {owner(path)}
+    extra = inside - ALLOWED[room_of(path)] - {room_of(path)}
     assert not extra, f"{path.name} may not import {sorted(extra)}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_plot_imports_matplotlib(path):
     _, outside = imports(path)
-    assert "matplotlib" not in outside or owner(path) == "plot"
+    assert "matplotlib" not in outside or path.stem == "plot"
 
 
 def test_a_learner_imports_another_only_where_the_paper_combines_them():
@@ -117,10 +100,10 @@ def test_a_learner_imports_another_only_where_the_paper_combines_them():
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.ImportFrom) and node.module.startswith("dpjax.learners.")
         }
-        assert others <= combined.get(path.stem, set())
+        assert others - {"parts"} <= combined.get(path.stem, set())
 
 
 def test_the_package_sets_no_jax_configuration():
     """But for the command line, which is a program: the number of CPU devices, where asked."""
     for path in FILES:
-        assert "config.update" not in path.read_text() or path.name == "cli.py", path
+        assert "config.update" not in path.read_text() or room_of(path) == "cli", path

@@ -9,7 +9,8 @@ from scipy import stats
 
 from dpjax import domains, environments, every_round, learners, noise, simulate
 from dpjax.combinators import minibatch, private_reduction
-from dpjax.core import Learner, bandit, linear, no_privacy
+from dpjax.core import Learner, no_privacy
+from dpjax.feedback import bandit, linear
 
 POINT = (0.6, -0.3, 0.1)
 

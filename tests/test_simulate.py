@@ -8,7 +8,8 @@ from jax import random as jr
 
 from dpjax import Environment, Learner, Outcome, environments, learners, simulate
 from dpjax.combinators import count_switches
-from dpjax.core import Arms, at, bandit, contextual, full, no_privacy, value
+from dpjax.core import Arms, at, no_privacy
+from dpjax.feedback import bandit, contextual, full, value
 
 
 def follow_the_loser(horizon):

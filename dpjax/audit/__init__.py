@@ -17,17 +17,8 @@ misses what shows only in rare events. The report is taken to stay with whoever 
 dpjax simulates idealised mechanisms, with float32 draws from a reproducible generator.
 """
 
-from dpjax.audit.epsilon import (
-    SELECTION,
-    TRAINING,
-    Bound,
-    bound_from_counts,
-    clopper_pearson,
-    epsilon,
-    gaussian_from_counts,
-    most_visible,
-    play,
-)
+from dpjax.audit.counts import Bound, bound_from_counts, clopper_pearson, gaussian_from_counts
+from dpjax.audit.epsilon import SELECTION, TRAINING, epsilon, most_visible, play
 from dpjax.audit.mechanisms import Sensitivity, prefix_statistic, releases, sensitivity
 from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, pairs

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
-from dpjax.core import Learner, Mechanism, empty_report, full, no_privacy
+from dpjax.core import Learner, Mechanism, empty_report, no_privacy
+from dpjax.feedback import full
 
 
 class Sensitivity(NamedTuple):

@@ -15,8 +15,8 @@ from dpjax import _check, audit, domains, learners
 from dpjax.analysis import plot
 from dpjax.analysis.output import format_table, output_folder, versions, write_csv, write_json
 from dpjax.batches import as_learner
-from dpjax.core import value
 from dpjax.engine.devices import cores
+from dpjax.feedback import value
 
 HORIZON = 16
 # Learners that release nothing in so few rounds.

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
-from dpjax.core import within
 from dpjax.domains.base import LossSet
 from dpjax.domains.vectors import (
     check_interval,
@@ -15,6 +14,7 @@ from dpjax.domains.vectors import (
     into_l1_ball,
     unit_vector,
 )
+from dpjax.maths.clipping import within
 
 
 def box_losses(dim, low=-1.0, high=1.0) -> LossSet:

@@ -1,7 +1,7 @@
 """Contextual environments, whose actions are policies: features (K, d) -> arm.
 
-A round reveals the pair of its features (K, d) and losses (K,); :func:`dpjax.core.contextual` shows
-a learner what its policy played.
+A round reveals the pair of its features (K, d) and losses (K,); a learner sees what its policy
+played (:func:`dpjax.feedback.contextual`).
 """
 
 from typing import NamedTuple

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, at, bandit, clipped_bandit, no_privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, at, no_privacy
+from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.parts.arm_sums import one_release
 from dpjax.learners.tsallis_inf import add, probabilities

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner, at, clipped_bandit, smallest
+from dpjax.core import Arms, Array, Batch, BatchLearner, at
+from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.maths import divergences, exact_sums
+from dpjax.maths.sampling import smallest
 
 
 class DpKlucbState(NamedTuple):

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, domains, mechanisms
-from dpjax.core import Arms, Array, Learner, bandit, smallest
+from dpjax.core import Arms, Array, Learner
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.maths.sampling import smallest
 
 
 class DpUcbState(NamedTuple):

@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Arms, Array, Learner, at, bandit, smallest
+from dpjax.core import Arms, Array, Learner, at
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, one_release
+from dpjax.maths.sampling import smallest
 
 
 class DpUcbBoundState(NamedTuple):

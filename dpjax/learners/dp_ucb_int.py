@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax.scipy.special import zeta
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, at, bandit, smallest
+from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
@@ -18,6 +19,7 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import exact_sums
+from dpjax.maths.sampling import smallest
 
 
 class DpUcbIntState(NamedTuple):

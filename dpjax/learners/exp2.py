@@ -10,8 +10,9 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Learner, at, bandit, linear, no_privacy
+from dpjax.core import Arms, Array, Learner, at, no_privacy
 from dpjax.domains import Domain, from_minimizer
+from dpjax.feedback import bandit, linear
 from dpjax.maths import designs
 
 

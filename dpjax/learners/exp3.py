@@ -5,7 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, at, bandit, within
+from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.feedback import bandit
+from dpjax.maths.clipping import within
 
 
 class Exp3State(NamedTuple):

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 
 from dpjax import _check, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import BatchLearner, clipped_bandit
+from dpjax.core import BatchLearner
+from dpjax.feedback import clipped_bandit
 from dpjax.learners.exp3 import default_delta, default_mixing, derived_privacy, exp3
 
 

@@ -9,8 +9,9 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, mechanisms, noise
-from dpjax.core import Array, Learner, full
+from dpjax.core import Array, Learner
 from dpjax.domains import fitting
+from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 
 IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, mechanisms
-from dpjax.core import Learner, full
+from dpjax.core import Learner
 from dpjax.domains import fitting
+from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 
 

@@ -5,8 +5,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, full, within
+from dpjax.core import Arms, Array, Learner, Privacy
+from dpjax.feedback import full
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
 

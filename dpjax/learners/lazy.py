@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, at, bandit, smallest
+from dpjax.core import Arms, Array, Learner, at
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
@@ -19,6 +20,7 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import exact_sums
+from dpjax.maths.sampling import smallest
 
 
 class LazyState(NamedTuple):

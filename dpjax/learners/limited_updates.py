@@ -3,8 +3,10 @@
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Batch, BatchLearner, Privacy, full, within
+from dpjax.core import Arms, Batch, BatchLearner, Privacy
+from dpjax.feedback import full
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import within
 
 
 def clipped_full(loss, action):

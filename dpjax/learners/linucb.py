@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Policies, contextual
+from dpjax.core import Array, Learner, Policies
+from dpjax.feedback import contextual
 from dpjax.learners.parts import gram_noise, gram_sums
 from dpjax.maths import ellipsoids
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Learner, no_privacy, value
+from dpjax.core import Array, Learner, no_privacy
 from dpjax.domains import check_domain, shrunk
+from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
     as_floats,
     directions,

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import optax
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, full
+from dpjax.core import Array, Learner
 from dpjax.domains import fitting
+from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 
 

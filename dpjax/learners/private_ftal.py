@@ -6,9 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, add_compensated, full
+from dpjax.core import Array, Learner
 from dpjax.domains import fitting
+from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.maths.two_words import add_compensated
 
 
 class PrivateFtalState(NamedTuple):

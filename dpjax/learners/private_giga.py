@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy, full
+from dpjax.core import Array, Learner, Privacy
 from dpjax.domains import clipped, exact_projections, fitting, sensitivity
+from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import PrefixSumsReport
 from dpjax.maths import two_words
 

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, value
+from dpjax.core import Array, Learner
 from dpjax.domains import check_domain, shrunk
+from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
     as_floats,
     directions,

@@ -9,8 +9,9 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Array, Learner, value
+from dpjax.core import Array, Learner
 from dpjax.domains import check_domain, conditional_gradient_step, shrunk
+from dpjax.feedback import value
 from dpjax.learners.parts.one_point import as_floats, directions, inradius_of, is_known, values
 from dpjax.learners.parts.prefix_sums import calibrate
 from dpjax.maths.barriers import rounded

@@ -8,8 +8,9 @@ from jax import random as jr
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, linear, no_privacy
+from dpjax.core import Array, Learner, no_privacy
 from dpjax.domains import fitting
+from dpjax.feedback import linear
 from dpjax.maths.barriers import add_up, rounded
 
 

@@ -10,8 +10,10 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, at, full, within
+from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.feedback import full
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Learner, bandit, no_privacy
+from dpjax.core import Arms, Array, Learner, no_privacy
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, posterior_draws
 
 

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import _check, noise
-from dpjax.core import Arms, Array, Learner, at, bandit, no_privacy
+from dpjax.core import Arms, Array, Learner, at, no_privacy
+from dpjax.feedback import bandit
 
 # Of thousands of estimates (equal, far apart, in two groups) the worst sum after 6 steps is off by
 # 1e-15 at K = 100, by 7e-13 at K = 10^4.

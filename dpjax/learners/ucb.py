@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Learner, bandit, no_privacy, smallest
+from dpjax.core import Arms, Array, Learner, no_privacy
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
@@ -15,6 +16,7 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import divergences
+from dpjax.maths.sampling import smallest
 
 
 class UcbState(NamedTuple):

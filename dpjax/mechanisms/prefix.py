@@ -16,7 +16,8 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise
-from dpjax.core import Array, Mechanism, add_compensated
+from dpjax.core import Array, Mechanism
+from dpjax.maths.two_words import add_compensated
 
 
 class PrefixState(NamedTuple):

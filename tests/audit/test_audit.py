@@ -13,17 +13,8 @@ from scipy import stats
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import (
-    Batch,
-    BatchLearner,
-    Learner,
-    Policies,
-    bandit,
-    contextual,
-    empty_report,
-    full,
-    no_privacy,
-)
+from dpjax.core import Batch, BatchLearner, Learner, Policies, empty_report, no_privacy
+from dpjax.feedback import bandit, contextual, full
 from dpjax.maths import exact_sums
 
 # Many of the learners here are to be found out.

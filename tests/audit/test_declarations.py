@@ -13,8 +13,10 @@ from scipy import stats
 from dpjax import audit, combinators, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Learner, bandit, full, no_privacy, within
+from dpjax.core import Arms, Learner, no_privacy
 from dpjax.domains import clipped
+from dpjax.feedback import bandit, full
+from dpjax.maths.clipping import within
 
 HORIZON = 6
 DIM = 3

@@ -16,8 +16,9 @@ import pytest
 from jax import random as jr
 
 from dpjax import learners, store, sweep
-from dpjax.core import Arms, Environment, Learner, Outcome, full, no_privacy
+from dpjax.core import Arms, Environment, Learner, Outcome, no_privacy
 from dpjax.engine import devices, programs
+from dpjax.feedback import full
 from dpjax.sweep import _compute, _halved, _put
 from tests import ROOT
 from tests.engine.on_devices import SEEDS, plan_of

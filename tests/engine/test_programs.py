@@ -15,18 +15,9 @@ from jax import random as jr
 
 from dpjax import simulate, store, sweep
 from dpjax.batches import simulate_batches
-from dpjax.core import (
-    Arms,
-    Batch,
-    BatchLearner,
-    Environment,
-    Learner,
-    Outcome,
-    bandit,
-    full,
-    no_privacy,
-)
+from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, no_privacy
 from dpjax.engine import programs, reads
+from dpjax.feedback import bandit, full
 from tests.test_conformance import compilations
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -10,8 +10,9 @@ from jax import random as jr
 from scipy import optimize
 
 from dpjax import domains, environments, learners, simulate
-from dpjax.core import Learner, no_privacy, value
+from dpjax.core import Learner, no_privacy
 from dpjax.environments import loss_families
+from dpjax.feedback import value
 
 BALL, CAPPED = domains.ball(3), domains.capped_simplex(4, 2)
 FAMILIES = ("linear", "distance", "absolute", "quadratic", "largest")
@@ -181,7 +182,7 @@ def test_a_users_own_function_and_rows():
 
 
 def test_a_vector_stands_for_its_linear_loss():
-    """core.value takes both, and learners with value feedback both environments."""
+    """feedback.value takes both, and learners with value feedback both environments."""
     x, loss = jnp.array([1.0, 2.0]), jnp.array([3.0, -1.0])
     assert float(value(loss, x)) == 1.0
     assert float(value(jax.tree_util.Partial(jnp.vdot, loss), x)) == 1.0

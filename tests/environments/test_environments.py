@@ -15,8 +15,8 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, noise
-from dpjax.core import bandit, full
 from dpjax.environments.arms import uniform_at
+from dpjax.feedback import bandit, full
 
 ARMS, ROUNDS = 3, 24
 MEANS = [0.6, 0.3, 0.5]

@@ -13,8 +13,9 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import domains, environments, learners, simulate
-from dpjax.core import Learner, full, no_privacy
+from dpjax.core import Learner, no_privacy
 from dpjax.environments.linear_losses import KINDS
+from dpjax.feedback import full
 
 DIM, ROUNDS, GAMES = 3, 40, 4
 DOMAINS = {"simplex": domains.simplex(DIM), "ball": domains.ball(DIM), "cube": domains.cube(DIM)}

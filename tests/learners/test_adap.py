@@ -9,9 +9,10 @@ from scipy import optimize, stats
 
 from dpjax import environments, simulate, simulate_batches, sweep
 from dpjax.analysis import bounds
-from dpjax.core import BatchLearner, smallest
+from dpjax.core import BatchLearner
 from dpjax.learners import adap_klucb, adap_ucb
 from dpjax.maths import exact_sums
+from dpjax.maths.sampling import smallest
 from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,

@@ -10,7 +10,8 @@ from scipy import stats
 
 from dpjax import noise
 from dpjax.combinators import laplace_feedback
-from dpjax.core import Learner, bandit, no_privacy
+from dpjax.core import Learner, no_privacy
+from dpjax.feedback import bandit
 from dpjax.learners import dp_exp3_lap, exp3
 
 ARMS = 3

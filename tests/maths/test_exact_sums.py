@@ -8,7 +8,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, noise
-from dpjax.core import bandit
+from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 

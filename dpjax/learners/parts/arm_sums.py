@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise
-from dpjax.core import Array, Privacy, at, within
+from dpjax.core import Array, Privacy, at
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
 

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, add_compensated, within
+from dpjax.core import Array
 from dpjax.learners.parts.gram_calibration import Regularizer
 from dpjax.maths import ellipsoids
+from dpjax.maths.clipping import within
+from dpjax.maths.two_words import add_compensated
 
 
 class GramSumsState(NamedTuple):

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, noise
-from dpjax.core import Array, within
+from dpjax.core import Array
 from dpjax.maths.barriers import add_up, rounded
+from dpjax.maths.clipping import within
 
 RANGES = ("signed", "nonnegative", "nonnegative_inside")
 

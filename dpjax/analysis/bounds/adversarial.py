@@ -1,0 +1,207 @@
+"""Bounds against adversaries: experts, bandits, online linear optimization."""
+
+import numpy as np
+
+from dpjax.analysis.bounds.host import float64
+
+
+def exp3(horizon, arms):
+    """2 sqrt(e - 1) sqrt(T K ln K): Auer et al. 2002, Corollary 3.2."""
+    horizon, arms = float64(horizon, arms)
+    return 2.0 * np.sqrt((np.e - 1.0) * horizon * arms * np.log(arms))
+
+
+def dp_exp3_lap(horizon, arms, epsilon):
+    """(2b + 1) 2 sqrt((e - 1) T K ln K) + 2 T K e^(-b epsilon) + sqrt(32 T) / epsilon.
+
+    b = ln T / epsilon, so the middle term is 2K. The theorem of Tossou & Dimitrakakis 2017 with
+    the full length 2b + 1 of the interval that is scaled to [0, 1].
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    width = 2.0 * np.log(horizon) / epsilon + 1.0
+    return width * exp3(horizon, arms) + 2.0 * arms + np.sqrt(32.0 * horizon) / epsilon
+
+
+def dp_exp3_lap_printed(horizon, arms, epsilon):
+    """(4 ln T / epsilon) sqrt((e - 1) T K ln K) + 2K + sqrt(32 T) / epsilon.
+
+    The corollary of Tossou & Dimitrakakis 2017, as reconstructed: 2b stands for 2b + 1, which
+    understates the regret where epsilon is large.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    width = 2.0 * np.log(horizon) / epsilon
+    return width * exp3(horizon, arms) + 2.0 * arms + np.sqrt(32.0 * horizon) / epsilon
+
+
+def exp3_minibatch(horizon, arms, tau, memory):
+    """sqrt(7 T tau K ln K) + T m / tau + tau, against memory m < tau; nan where m >= tau.
+
+    Policy regret. Arora, Dekel & Tewari 2012 for EXP3; theorem of Tossou & Dimitrakakis 2017, as
+    reconstructed.
+    """
+    horizon, arms, tau, memory = float64(horizon, arms, tau, memory)
+    value = np.sqrt(7.0 * horizon * tau * arms * np.log(arms)) + horizon * memory / tau + tau
+    return np.where(np.less(memory, tau), value, np.nan)
+
+
+def switching_cost_lower(horizon, arms):
+    """K^(1/3) T^(2/3) / (50 log2 T): Dekel, Ding, Koren & Peres 2014, any learner."""
+    horizon, arms = float64(horizon, arms)
+    return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * np.log2(horizon))
+
+
+def ftrl(horizon, dim, epsilon, *, domain):
+    """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
+
+    The theorem of Agarwal & Singh 2017 for their losses (of norm at most 1: largest entry, length,
+    sum of absolute values) and replaced rounds, with our constants. With N = ``dim``,
+    D = ceil(log2 T) and nodes of scale 2 N D / epsilon, 2 sqrt(N) D / epsilon, 2 D / epsilon:
+
+        simplex   sqrt(2 T ln N) + (8 N D^1.5 sqrt(ln N) + 4 N D ln N) / epsilon
+        ball      sqrt(T) + 4 sqrt(2) N D^1.5 / epsilon
+        cube      sqrt(N T) + 4 sqrt(2) N D^1.5 / epsilon
+
+    The first term is 2 sqrt(D_R S T) by strong convexity, the second bounds E[max <Z, x> -
+    min <Z, x>].
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    nodes = np.ceil(np.log2(horizon))
+    log_dim = np.log(dim)
+    if domain == "simplex":
+        noise = 8.0 * dim * nodes**1.5 * np.sqrt(log_dim) + 4.0 * dim * nodes * log_dim
+        return np.sqrt(2.0 * horizon * log_dim) + noise / epsilon
+    if domain not in ("ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    plain = np.sqrt(horizon if domain == "ball" else dim * horizon)
+    return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
+
+
+def before_ftrl(horizon, dim, epsilon, *, domain):
+    """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
+
+    What Agarwal & Singh 2017 print as the best regret known before (Table 1), up to logarithms and
+    with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    if domain not in ("simplex", "ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    return np.sqrt(horizon * (np.log(dim) if domain == "simplex" else dim)) / epsilon
+
+
+def ftpl(horizon, dim):
+    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, as long as privacy is free.
+
+    (8 / pi)^(1/4) N^(1/4) |X|_2 |Y|_2 sqrt(T) with unit norms: Abernethy et al. 2014, in Agarwal &
+    Singh 2017, Theorem 3.5.
+    """
+    horizon, dim = float64(horizon, dim)
+    return (8.0 / np.pi * dim) ** 0.25 * np.sqrt(horizon)
+
+
+def hedge(horizon, arms, rate):
+    """ln K / eta + eta T / 8, losses in [0, 1]: Cesa-Bianchi & Lugosi 2006, Theorem 2.2."""
+    horizon, arms, rate = float64(horizon, arms, rate)
+    return np.log(arms) / rate + rate * horizon / 8.0
+
+
+def shrinking_dartboard(horizon, arms, rate, restart):
+    """eta T + ln K / eta + 2 T exp(-T p / 3) for eta <= p, nan elsewhere.
+
+    Asi, Feldman, Koren & Talwar 2023, as recalled; oblivious losses in [0, 1]. Without a budget
+    of switches, as at epsilon = inf, the last term drops.
+    """
+    horizon, arms, rate, restart = float64(horizon, arms, rate, restart)
+    ran_out = 2.0 * horizon * np.exp(-horizon * restart / 3.0)
+    value = rate * horizon + np.log(arms) / rate + ran_out
+    return np.where(rate <= restart, value, np.nan)
+
+
+def limited_updates(horizon, arms, epsilon):
+    """1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon: i.i.d. losses, pseudo-regret.
+
+    Our constants, for limited updates by the exponential mechanism (Asi et al. 2023, Algorithm 2);
+    3.42 is sqrt(2) / (sqrt(2) - 1), rounded up.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    noise = 4.0 * np.log(arms) * np.log2(horizon) / epsilon
+    return 1.0 + 3.42 * np.sqrt(horizon * np.log(arms)) + noise
+
+
+def exp2(horizon, arms, epsilon):
+    """sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, losses in [0, 1].
+
+    Agarwal & Singh 2017, Theorem 4.1, with corrected parameters and our constants; noise of scale
+    1 / epsilon. With losses in [-1, 1], noise of scale 2 / epsilon and the same epsilon it is twice
+    that.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    noise = 8.0 / epsilon**2 + 8.0 * np.log(horizon) / epsilon
+    return np.sqrt(horizon * arms * np.log(arms) * (3.0 + noise)) + 1.0
+
+
+def exp2_rate(horizon, arms, epsilon):
+    """sqrt(N T ln T ln N) / epsilon: Agarwal & Singh 2017, Theorem 4.1, with constant 1.
+
+    Printed up to constants, for epsilon <= 1; Table 2 leaves out the logarithm of T.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    return np.sqrt(arms * horizon * np.log(horizon) * np.log(arms)) / epsilon
+
+
+def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
+    """2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M: "simplex", "ball" or "cube", with their own losses.
+
+    Losses in [0, 1] on the simplex, of length at most 1 on the ball, with absolute values that sum
+    to at most 1 on the cube; <l, x> is then within M = 1/2, 1, 1 of its middle. The noise has the
+    variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
+    ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof; for rates with
+    eta n |f| <= 1/4, as from T of some hundreds on.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    if domain not in ("simplex", "ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    if noise not in ("scalar", "vector"):
+        raise ValueError(f"noise must be scalar or vector, got {noise!r}")
+    # n, nu, M, |X|_2, |Y|_1
+    n, parameter, bound, farthest, norm = {
+        "simplex": (dim - 1.0, dim, 0.5, 1.0, dim),
+        "ball": (dim, 1.0, 1.0, 1.0, np.sqrt(dim)),
+        "cube": (dim, dim, 1.0, np.sqrt(dim), 1.0),
+    }[domain]
+    size = bound if noise == "scalar" else farthest * norm
+    moment = bound**2 + 8.0 * size**2 / epsilon**2
+    return 2.0 * n * np.sqrt(2.0 * parameter * horizon * np.log(horizon) * moment) + 2.0 * bound
+
+
+def before_bandits(horizon, epsilon, *, arms=None):
+    """N T^(2/3) / epsilon over arms, T^(2/3) / epsilon over convex sets, with constant 1.
+
+    Smith & Thakurta 2013, in Table 2 of Agarwal & Singh 2017: the best regret known before.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    dim = 1.0 if arms is None else np.asarray(arms, np.float64)
+    return dim * np.cbrt(horizon) ** 2 / epsilon
+
+
+def tsallis_inf(horizon, arms):
+    """4 sqrt(K T) + 1: Zimmert & Seldin 2021, Theorem 1; losses in [0, 1]."""
+    horizon, arms = float64(horizon, arms)
+    return 4.0 * np.sqrt(arms * horizon) + 1.0
+
+
+def batched_bandit(horizon, arms, epsilon, *, base="htinf"):
+    """tau R(T / tau) + tau, tau = ceil(1 / epsilon): Asi, Raman & Talwar 2025.
+
+    R bounds the base on losses with noise of scale lambda = 1 / (epsilon tau):
+    30 sigma sqrt(K (T / tau + 1)) for HTINF with sigma^2 = 1 + 2 lambda^2 (constant as recalled,
+    Huang, Dai & Huang 2022), or that of :func:`exp2` at 1 / lambda.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    if base not in ("htinf", "exp2"):
+        raise ValueError(f"base must be htinf or exp2, got {base!r}")
+    tau = np.clip(np.ceil(1.0 / epsilon), 1.0, horizon)
+    batches = np.floor(horizon / tau)
+    if base == "exp2":
+        return tau * exp2(batches, arms, epsilon * tau) + tau
+    sigma = np.sqrt(1.0 + 2.0 / (epsilon * tau) ** 2)
+    return tau * 30.0 * sigma * np.sqrt(arms * (batches + 1.0)) + tau

@@ -1,0 +1,103 @@
+"""Bounds for linear bandits, with a fixed set of actions or features in each round."""
+
+import numpy as np
+
+from dpjax.analysis.bounds.host import float64
+from dpjax.maths.designs import core_set_steps
+
+
+def linear_elimination(horizon, arms, dim, epsilon, *, model="central"):
+    """Worst case of linear elimination with radius "exact" or "chernoff", summed over its phases.
+
+    1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), and 4 gamma of the last phase that surely fits for
+    the rounds after it: our constants, gamma = :func:`dpjax.learners.linear_elimination`'s
+    "chernoff" with all arms active, B d = min(K, d + core_set_steps(d)). Hanna et al. 2022.
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    if model not in ("central", "local"):
+        raise ValueError(f"model must be central or local, got {model!r}")
+    core = min(arms, dim + core_set_steps(dim))
+    log_horizon = np.log(np.maximum(horizon, 2.0))
+    term = np.log(4.0 * arms) + 2.0 * np.log(horizon)
+    regret, left, gap = np.ones(horizon.shape), horizon, np.ones(horizon.shape)
+    fits = np.ones(horizon.shape, bool)
+    for phase in range(1, int(np.max(log_horizon, initial=1.0)) + 1):
+        length = np.exp(phase * (1.0 + np.log(2.0) / log_horizon))
+        fits = fits & (length + core <= left)
+        rounds = np.where(fits, length + core, 0.0)
+        regret, left = regret + rounds * gap, left - rounds
+        largest = 2.0 * dim / length
+        count = 1.0 / largest if model == "local" else core
+        tilt = np.sqrt(term / (term + count))
+        noise = largest * (term - count * np.log1p(-(tilt**2))) / tilt / epsilon
+        radius = np.sqrt(2.0 * largest * term) + noise
+        gap = np.where(fits, np.minimum(1.0, 4.0 * radius), gap)
+    return regret + left * gap
+
+
+def linear_elimination_printed(horizon, epsilon):
+    """sqrt(T ln T) + ln^2 T / epsilon: Hanna et al. 2022 in Chari's survey, with constant 1.
+
+    Printed up to constants, among them powers of the dimension.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
+
+
+def azize_basu_linear(horizon, dim, epsilon):
+    """max(e^-2, e^(-6 epsilon sqrt(T))) d sqrt(T) / 8: minimax lower bound, actions [-1, 1]^d.
+
+    Azize & Basu 2022, Theorem 4, in units of rewards with Gaussian noise of variance 1. Privacy
+    adds at most a factor e^2, and none from epsilon = 1 / (3 sqrt(T)) on.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    factor = np.maximum(np.exp(-2.0), np.exp(-6.0 * epsilon * np.sqrt(horizon)))
+    return factor * dim * np.sqrt(horizon) / 8.0
+
+
+def _linucb_logs(horizon, dim, smallest, largest, feature_bound):
+    """What ln det V - d ln rho_min, and half the sum of the squared widths, stay below."""
+    visits = horizon * feature_bound**2 / (dim * smallest)
+    return dim * np.log(largest / smallest + visits), dim * np.log1p(visits)
+
+
+def linucb(
+    horizon, dim, smallest, largest, tilt, *,
+    gap=None, mean_bound=1.0, parameter_bound=1.0, feature_bound=1.0, deviation=1.0, failure=None,
+):  # fmt: skip
+    """B sqrt(8 T) W, or 8 B W^2 / gap where the best arm of each round leads by that gap.
+
+    W = sigma (2 ln(2 / alpha) + ln det) + (S sqrt(rho_max) + gamma) sqrt(widths), with
+
+        ln det = d ln(rho_max / rho + T L^2 / (d rho)),    widths = d ln(1 + T L^2 / (d rho)),
+
+    rho = ``smallest``, rho_max = ``largest`` and gamma = ``tilt`` of a regularizer
+    (:class:`dpjax.learners.parts.gram_calibration.Regularizer`), B = ``mean_bound``. With
+    probability 1 - alpha, by default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
+    """
+    horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
+    alpha = 1.0 / horizon if failure is None else failure
+    growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
+    bias = parameter_bound * np.sqrt(largest) + tilt
+    w = deviation * (2.0 * np.log(2.0 / alpha) + growth) + bias * np.sqrt(widths)
+    if gap is None:
+        return mean_bound * np.sqrt(8.0 * horizon) * w
+    return 8.0 * mean_bound * w**2 / np.asarray(gap, np.float64)
+
+
+def linucb_planned(
+    horizon, dim, smallest, largest, tilt, *,
+    gap=None, mean_bound=1.0, parameter_bound=1.0, feature_bound=1.0, deviation=1.0, failure=None,
+):  # fmt: skip
+    """The same with B beta sqrt(8 T widths): what the authors' program minimizes over the floor.
+
+    beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
+    """
+    horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
+    alpha = 1.0 / horizon if failure is None else failure
+    growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
+    beta = deviation * np.sqrt(2.0 * np.log(2.0 / alpha) + growth)
+    beta = beta + parameter_bound * np.sqrt(largest) + tilt
+    if gap is None:
+        return mean_bound * beta * np.sqrt(8.0 * horizon * widths)
+    return 8.0 * mean_bound * beta**2 * widths / np.asarray(gap, np.float64)

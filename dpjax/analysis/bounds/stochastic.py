@@ -1,0 +1,130 @@
+"""Bounds on pseudo-regret over stochastic arms.
+
+``means`` (K,) are mean losses; sums run over the arms that are not the best.
+"""
+
+import numpy as np
+from scipy.special import rel_entr
+
+from dpjax.analysis.bounds.host import float64
+
+
+def _gaps(means):
+    """Means, gaps and the smallest mean of the suboptimal arms, or of arms as good as the best."""
+    means = np.asarray(means, np.float64)
+    if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):
+        raise ValueError("means must be at least two mean losses in [0, 1], of shape (K,)")
+    best = means.min()
+    suboptimal = means[means > best]
+    return suboptimal, suboptimal - best, best
+
+
+def kl(x, y):
+    """kl of Bernoulli laws of means x and y."""
+    x, y = float64(x, y)
+    return rel_entr(x, y) + rel_entr(1.0 - x, 1.0 - y)
+
+
+def d_epsilon_divergence(x, y, epsilon):
+    """inf over z between x and y of epsilon |z - x| + kl(z, y), for x >= y: in closed form.
+
+    kl(x, y) where the slope of kl(., y) at x is at most epsilon, else
+    epsilon x - ln(1 - y + y e^epsilon). Azize et al. 2025, from a secondary text.
+    """
+    x, y, epsilon = float64(x, y, epsilon)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        odds = np.log(x) - np.log1p(-x) - np.log(y) + np.log1p(-y)  # the slope at x
+        linear = epsilon * x - np.logaddexp(np.log1p(-y), np.log(y) + epsilon)
+    return np.where((odds <= epsilon) | (x <= y), kl(x, y), linear)
+
+
+def lai_robbins(horizon, means):
+    """sum Delta_a ln T / kl(mu_a, mu*): asymptotic lower bound, Lai & Robbins 1985."""
+    (horizon,) = float64(horizon)
+    mean, gap, best = _gaps(means)
+    return np.log(horizon) * np.sum(gap / kl(mean, best))
+
+
+def shariff_sheffet(horizon, arms, epsilon):
+    """(K - 1) ln T / (200 epsilon): asymptotic lower bound, Shariff & Sheffet 2018, Corollary 15.
+
+    Printed for rewards in {-1, 1}, whose regret counts double in units of losses in [0, 1].
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    return (arms - 1.0) * np.log(horizon) / (200.0 * epsilon)
+
+
+def azize_basu(horizon, means, epsilon):
+    """sum Delta_a ln T / min(kl(mu_a, mu*), 6 epsilon Delta_a): asymptotic lower bound.
+
+    Azize & Basu 2022, Theorem 3, for Bernoulli losses.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    mean, gap, best = _gaps(means)
+    information = np.minimum(kl(mean, best), 6.0 * epsilon[..., None] * gap)
+    return np.log(horizon) * np.sum(gap / information, axis=-1)
+
+
+def azize_basu_minimax(horizon, arms, epsilon):
+    """max(sqrt(T (K - 1)) / 27, (K - 1) / (131 epsilon)): minimax lower bound.
+
+    Azize & Basu 2022, Theorem 2, with the constants of the submission.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    return np.maximum(np.sqrt(horizon * (arms - 1.0)) / 27.0, (arms - 1.0) / (131.0 * epsilon))
+
+
+def d_epsilon(horizon, means, epsilon):
+    """sum Delta_a ln T / d_epsilon(mu_a, mu*): asymptotic lower bound, Azize et al. 2025.
+
+    At least :func:`azize_basu` and :func:`lai_robbins`, for d_epsilon is at most kl and
+    epsilon Delta.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    mean, gap, best = _gaps(means)
+    information = d_epsilon_divergence(mean, best, epsilon[..., None])
+    return np.log(horizon) * np.sum(gap / information, axis=-1)
+
+
+def successive_elimination(horizon, means, epsilon, failure=None):
+    """sum Delta_a min(T, sum_{e <= ceil(log2(1 / Delta_a))} ceil(R_e)), + beta T: DP-SE.
+
+    R_e is the length of epoch e with all K arms active
+    (:func:`dpjax.learners.successive_elimination`). With probability 1 - beta no arm is pulled
+    more often, Sajed & Sheffet 2019 with our constants; else regret is at most T. failure is
+    beta, by default 1 / T.
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = _gaps(means)
+    arms = len(np.asarray(means))
+    beta = np.asarray(1.0 / horizon if failure is None else failure, np.float64)
+    total = beta * horizon
+    for gap in gaps:
+        pulls = np.zeros(horizon.shape)
+        for epoch in range(1, int(np.ceil(np.log2(1.0 / gap))) + 1):
+            inverse = arms * epoch**2 / beta
+            size = 2.0**-epoch
+            sampling = 32.0 * np.log(8.0 * inverse) / size**2
+            privacy = 8.0 * np.log(4.0 * inverse) / (epsilon * size)
+            pulls = pulls + np.ceil(np.maximum(sampling, privacy) + 1.0)
+        total = total + gap * np.minimum(pulls, horizon)
+    return total
+
+
+def adap_ucb(horizon, means, epsilon, confidence=3.1):
+    """sum (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)), alpha > 3: AdaP-UCB.
+
+    Azize & Basu 2022.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    _, gaps, _ = _gaps(means)
+    smaller = np.minimum(gaps, epsilon[..., None])
+    leading = 16.0 * confidence * np.log(horizon) * np.sum(1.0 / smaller, axis=-1)
+    return leading + len(gaps) * confidence / (confidence - 3.0)
+
+
+def ucb1(horizon, means):
+    """8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a: Auer et al. 2002, Theorem 1."""
+    (horizon,) = float64(horizon)
+    _, gaps, _ = _gaps(means)
+    return 8.0 * np.log(horizon) * np.sum(1.0 / gaps) + (1.0 + np.pi**2 / 3.0) * np.sum(gaps)

@@ -1,0 +1,63 @@
+"""What a learner sees of a round: all losses, that of its action, or what its policy picks."""
+
+import jax.numpy as jnp
+
+from dpjax.core import at
+from dpjax.maths.clipping import within
+
+
+def full(loss, action):
+    """Full information: the loss of every action is seen.
+
+    Raises:
+      TypeError: the loss is a function, of which only values can be seen.
+    """
+    del action
+    if callable(loss) and not hasattr(loss, "vector"):
+        raise TypeError(
+            "learner: needs the loss of every action, but this environment's losses are functions"
+        )
+    return loss.vector() if hasattr(loss, "vector") else loss
+
+
+def bandit(loss, action):
+    """Bandit feedback: of the (K,) losses only that of the played arm is seen, ()."""
+    return loss(action) if callable(loss) else at(loss, action)
+
+
+def value(loss, action):
+    """Value feedback: what the loss function gives at the played point, ().
+
+    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
+    """
+    return loss(action) if callable(loss) else linear(loss, action)
+
+
+def linear(loss, point):
+    """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ().
+
+    Raises:
+      TypeError: the loss is a function that is not linear.
+    """
+    if callable(loss):
+        raise TypeError("learner: needs linear losses, but this environment's losses are functions")
+    return jnp.sum(loss * point)
+
+
+def contextual(loss, policy):
+    """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
+
+    ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable
+    pytree, maps features to an arm.
+    """
+    features, losses = loss
+    arm = policy(features)
+    return at(features, arm), at(losses, arm)
+
+
+def clipped_bandit(loss, action):
+    """Bandit feedback clipped to [0, 1], (): where sums over rounds carry a calibration.
+
+    A learner that sees a sum cannot clip its terms, nor count those that were out of range.
+    """
+    return within(bandit(loss, action), 0.0, 1.0)
