@@ -17,7 +17,7 @@ from dpjax import (
     simulate_batches,
     sweep,
 )
-from dpjax.core import Arms, Environment, Learner, Outcome, no_privacy
+from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
 from dpjax.feedback import full
 
 W1_MEANS = (0.45, 0.5, 0.5, 0.5)
@@ -61,7 +61,7 @@ def releases_summed(horizon, dim) -> Learner:
     def report(state):
         return jnp.mean(jnp.square(state.total))
 
-    return Learner(init, step, full, Arms(dim), horizon, no_privacy(), report)
+    return Learner(init, step, full, Arms(dim), horizon, Privacy(), report)
 
 
 def zeros(dim) -> Environment:

@@ -78,14 +78,7 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
 
     declared = Privacy(
         epsilon=epsilon,
-        delta=0.0,
-        rho=float("nan"),
-        neighbours="replace",
-        unit="round",
-        loss_range=(0.0, 1.0),
         model="local",
-        released="actions 1..T",
-        calibration="derived",
         accountant="Laplace mechanism on each observed loss",
     )
 
@@ -237,13 +230,8 @@ def private_reduction(
 
     declared = Privacy(
         epsilon=shown,
-        delta=0.0,
-        rho=float("nan"),
-        neighbours="replace",
-        unit="round",
         loss_range=(low, high),
         model="local",
-        released="actions 1..T",
         calibration=calibration,
         accountant="Laplace mechanism on each observed loss",
         paper_epsilon=paper_epsilon,

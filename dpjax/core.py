@@ -29,37 +29,22 @@ class Privacy(NamedTuple):
 
     ``released`` as a whole is (epsilon, delta)-differentially private with respect to a
     change of one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` is
-    what follows for the noise that is added, whoever printed its scale.
+    what follows for the noise that is added, whoever printed its scale. ``Privacy()`` promises
+    nothing.
     """
 
-    epsilon: Any  # () inf where nothing is declared
-    delta: Any  # () 0 for pure differential privacy
-    rho: Any  # () parameter of zero-concentrated differential privacy, nan where none
-    neighbours: str  # "replace": one round's losses take other values; "zero_out": they become 0
-    unit: str  # "round" (the whole loss vector) or "entry" (one coordinate of it)
-    loss_range: tuple[float, float]  # losses outside it are clipped before noise
-    model: str  # "central", "local" (each observed loss is randomized), "joint"
-    released: str  # what the declaration covers, as in "actions 1..T"
-    calibration: str  # "derived", or "printed" as in the paper
-    accountant: str  # the theorem by which epsilon follows
+    epsilon: Any = float("inf")  # () inf where nothing is declared
+    delta: Any = 0.0  # () 0 for pure differential privacy
+    rho: Any = float("nan")  # () of zero-concentrated differential privacy, nan where none
+    neighbours: str = "replace"  # one round's losses take other values; "zero_out": they become 0
+    unit: str = "round"  # the whole loss vector; "entry": one coordinate of it
+    loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
+    model: str = "central"  # or "local" (each observed loss is randomized), "joint"
+    released: str = "actions 1..T"  # what the declaration covers
+    calibration: str = "derived"  # or "printed", as in the paper
+    accountant: str = "none"  # the theorem by which epsilon follows
     paper_epsilon: Any = float("nan")  # () that the paper states for this calibration; nan where
     # the calibration is derived
-
-
-def no_privacy() -> Privacy:
-    """The declaration of a learner that promises nothing: epsilon is infinite."""
-    return Privacy(
-        epsilon=float("inf"),
-        delta=0.0,
-        rho=float("nan"),
-        neighbours="replace",
-        unit="round",
-        loss_range=(0.0, 1.0),
-        model="central",
-        released="actions 1..T",
-        calibration="derived",
-        accountant="none",
-    )
 
 
 def empty_report(state) -> tuple:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Learner, no_privacy
+from dpjax.core import Array, Learner, Privacy
 from dpjax.feedback import full
 
 
@@ -72,5 +72,5 @@ def noisy_oco(horizon, domain, noisy_gradient, noisy_map, *, rate) -> Learner:
         feedback=full,
         action_set=domain,
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
     )

@@ -19,7 +19,7 @@ from dpjax import (
     sweep,
 )
 from dpjax.combinators import rescale_losses
-from dpjax.core import Arms, Outcome, no_privacy
+from dpjax.core import Arms, Outcome, Privacy
 from dpjax.feedback import bandit, clipped_bandit, full
 from dpjax.maths import exact_sums
 from dpjax.maths.two_words import add_compensated
@@ -42,7 +42,7 @@ def doubling(horizon, first=1):
 
     zero = jnp.zeros((), jnp.float32)
     report = lambda state: state  # noqa: E731
-    return BatchLearner(init, step, bandit, Arms(2), zero, horizon, no_privacy(), report)
+    return BatchLearner(init, step, bandit, Arms(2), zero, horizon, Privacy(), report)
 
 
 def spy(horizon, arms=2):
@@ -178,7 +178,7 @@ def telling(horizon, lengths, feedback=bandit):
 
     zero = jnp.zeros((), jnp.float32)
     report = lambda state: state[1]  # noqa: E731
-    return BatchLearner(init, step, feedback, Arms(2), zero, horizon, no_privacy(), report)
+    return BatchLearner(init, step, feedback, Arms(2), zero, horizon, Privacy(), report)
 
 
 FEEDBACK = {

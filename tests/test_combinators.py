@@ -18,7 +18,7 @@ from dpjax.combinators import (
     rescale_losses,
     sample_arms,
 )
-from dpjax.core import Arms, Learner, no_privacy
+from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit
 
 ROUNDS = 12
@@ -41,7 +41,7 @@ def logging(horizon=ROUNDS, arms=3):
         fed = jnp.where(jnp.arange(ROUNDS) == state.count, loss, state.fed)
         return Log(fed, state.count + 1), (state.count + 1) % 2
 
-    return Learner(init, step, bandit, Arms(arms), horizon, no_privacy(), lambda state: state.count)
+    return Learner(init, step, bandit, Arms(arms), horizon, Privacy(), lambda state: state.count)
 
 
 def feed(learner, losses):
@@ -95,7 +95,7 @@ def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
 
     start = (jnp.zeros(()), jnp.zeros(()))
     base = Learner(
-        lambda key: (start, jnp.zeros((), jnp.int32)), keep_key, bandit, None, ROUNDS, no_privacy()
+        lambda key: (start, jnp.zeros((), jnp.int32)), keep_key, bandit, None, ROUNDS, Privacy()
     )
     learner = laplace_feedback(base, epsilon=1.0, threshold=50.0, null_loss=0.0)
     draws = []
@@ -347,7 +347,7 @@ def test_gaussian_losses_reach_a_learner_clipped():
         least, most = jnp.minimum(state.least, loss), jnp.maximum(state.most, loss)
         return Extremes(least, most, state.total + loss), jnp.zeros((), jnp.int32)
 
-    base = Learner(init, step, bandit, Arms(2), horizon, no_privacy(), lambda state: state)
+    base = Learner(init, step, bandit, Arms(2), horizon, Privacy(), lambda state: state)
     environment = environments.gaussian([0.2, 0.6], deviation=deviation)
     learner = rescale_losses(base, low, high)
     report = jax.jit(lambda: simulate(learner, environment, jr.key(0)).report)()

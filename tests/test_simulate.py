@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import Environment, Learner, Outcome, environments, learners, simulate
 from dpjax.combinators import count_switches
-from dpjax.core import Arms, at, no_privacy
+from dpjax.core import Arms, Privacy, at
 from dpjax.feedback import bandit, contextual, full, value
 
 
@@ -21,7 +21,7 @@ def follow_the_loser(horizon):
         return arm, arm
 
     zero = jnp.zeros((), jnp.int32)
-    return Learner(lambda key: (zero, zero), step, bandit, Arms(3), horizon, no_privacy())
+    return Learner(lambda key: (zero, zero), step, bandit, Arms(3), horizon, Privacy())
 
 
 def test_a_three_round_game_by_hand():
@@ -152,7 +152,7 @@ def test_tallies_of_millions_of_rounds_stay_accurate():
     )
     idle = Learner(
         lambda key: (zero, zero), lambda state, key, loss: (state, state), bandit, Arms(2),
-        horizon, no_privacy(),
+        horizon, Privacy(),
     )  # fmt: skip
     play = jax.jit(lambda: simulate(idle, constant, jr.key(0), checkpoints=1).tally)
     exact = horizon * float(np.float32(0.1))

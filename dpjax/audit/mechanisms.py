@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
-from dpjax.core import Learner, Mechanism, empty_report, no_privacy
+from dpjax.core import Learner, Mechanism, Privacy, empty_report
 from dpjax.feedback import full
 
 
@@ -52,7 +52,7 @@ def releases(mechanism, privacy=None) -> Learner:
         feedback=full,
         action_set=None,
         horizon=mechanism.horizon,
-        privacy=no_privacy() if privacy is None else privacy,
+        privacy=Privacy() if privacy is None else privacy,
         report=empty_report,
     )
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, at, no_privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, Privacy, at
 from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.parts.arm_sums import one_release
@@ -72,7 +72,7 @@ def htinf(horizon, arms, deviation) -> Learner:
         feedback=bandit,
         action_set=Arms(arms),
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
         report=lambda state: HtinfReport(state.skipped),
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Learner, at, no_privacy
+from dpjax.core import Arms, Array, Learner, Privacy, at
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear
 from dpjax.maths import designs
@@ -175,7 +175,7 @@ def exponential_weights(horizon, actions, rates, centre) -> Learner:
         feedback=actions.feedback,
         action_set=actions.action_set,
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
         report=lambda state: Exp2Report(state.violations, jnp.asarray(capped, jnp.int32)),
     )
 

@@ -73,12 +73,6 @@ def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
         epsilon=jnp.minimum(pure, privacy.zcdp_epsilon(rho, delta)),
         delta=delta,
         rho=rho,
-        neighbours="replace",
-        unit="round",
-        loss_range=(0.0, 1.0),
-        model="central",
-        released="actions 1..T",
-        calibration="derived",
         accountant="zCDP of bounded-range draws, or the sum of their log-ratios where smaller",
     )
 

@@ -118,12 +118,6 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
         epsilon=reached,
         delta=delta,
         rho=rho,
-        neighbours="replace",
-        unit="round",
-        loss_range=(0.0, 1.0),
-        model="central",
-        released="actions 1..T",
-        calibration="derived",
         accountant="zCDP of bounded-range draws, or the sum of their log-ratios where smaller",
     )
     return Learner(

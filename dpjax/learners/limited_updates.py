@@ -72,14 +72,7 @@ def limited_updates(horizon, arms, *, epsilon) -> BatchLearner:
 
     declared = Privacy(
         epsilon=epsilon,
-        delta=0.0,
         rho=privacy.bounded_range_rho(epsilon),
-        neighbours="replace",
-        unit="round",
-        loss_range=(0.0, 1.0),
-        model="central",
-        released="actions 1..T",
-        calibration="derived",
         accountant="exponential mechanism on each batch, parallel over batches",
     )
     return BatchLearner(

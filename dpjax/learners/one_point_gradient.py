@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Learner, no_privacy
+from dpjax.core import Array, Learner, Privacy
 from dpjax.domains import check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
@@ -75,5 +75,5 @@ def one_point_gradient(horizon, domain, *, lipschitz=None, loss_range="signed") 
         feedback=value,
         action_set=domain,
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
     )

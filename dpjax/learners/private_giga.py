@@ -136,9 +136,6 @@ def private_giga(
         neighbours=neighbours,
         unit=unit,
         loss_range=losses.entry,
-        model="central",
-        released="actions 1..T",
-        calibration="derived",
         accountant="exact composition of T - 1 Gaussian mechanisms",
     )
     return Learner(

@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, no_privacy
+from dpjax.core import Array, Learner, Privacy
 from dpjax.domains import fitting
 from dpjax.feedback import linear
 from dpjax.maths.barriers import add_up, rounded
@@ -71,7 +71,7 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
         feedback=linear,
         action_set=domain,
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
         report=lambda state: ScribleReport(state.violations),
     )
 

@@ -235,12 +235,6 @@ def shrinking_dartboard(
         epsilon=derived_epsilon(setting, delta),
         delta=0.0 if delta is None else delta,
         rho=rho(setting),
-        neighbours="replace",
-        unit="round",
-        loss_range=(0.0, 1.0),
-        model="central",
-        released="actions 1..T",
-        calibration="derived",
         accountant="one coin and B - 1 draws: the sum of their log-ratios"
         + ("" if delta is None else ", or their zCDP where smaller"),
     )

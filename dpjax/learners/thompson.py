@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Learner, no_privacy
+from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, posterior_draws
 
@@ -65,6 +65,6 @@ def thompson(horizon, arms) -> Learner:
         feedback=bandit,
         action_set=Arms(arms),
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
         report=lambda state: ClippedReport(state.clipped),
     )

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import _check, noise
-from dpjax.core import Arms, Array, Learner, at, no_privacy
+from dpjax.core import Arms, Array, Learner, Privacy, at
 from dpjax.feedback import bandit
 
 # Of thousands of estimates (equal, far apart, in two groups) the worst sum after 6 steps is off by
@@ -93,7 +93,7 @@ def tsallis_inf(horizon, arms) -> Learner:
         feedback=bandit,
         action_set=Arms(arms),
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
         report=lambda state: TsallisInfReport(state.clipped),
     )
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Learner, no_privacy
+from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
@@ -102,6 +102,6 @@ def _optimism(horizon, arms, bound) -> Learner:
         feedback=bandit,
         action_set=Arms(arms),
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
         report=lambda state: ClippedReport(state.clipped),
     )

@@ -18,7 +18,7 @@ from jax import random as jr
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.analysis import plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
-from dpjax.core import Learner, no_privacy
+from dpjax.core import Learner, Privacy
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import directions
 from dpjax.learners.projection_free import printed_scale, smoothing_radius, step_size
@@ -324,7 +324,7 @@ def resting(horizon, domain) -> Learner:
         feedback=value,
         action_set=domain,
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
     )
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Batch, BatchLearner, Learner, Policies, empty_report, no_privacy
+from dpjax.core import Batch, BatchLearner, Learner, Policies, Privacy, empty_report
 from dpjax.feedback import bandit, contextual, full
 from dpjax.maths import exact_sums
 
@@ -24,7 +24,7 @@ RUNS = 2**17
 
 
 def declared(epsilon, delta=0.0):
-    return no_privacy()._replace(epsilon=epsilon, delta=delta)
+    return Privacy()._replace(epsilon=epsilon, delta=delta)
 
 
 # Mechanisms whose epsilon is known ------------------------------------------------------------

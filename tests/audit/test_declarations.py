@@ -13,7 +13,7 @@ from scipy import stats
 from dpjax import audit, combinators, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Learner, no_privacy
+from dpjax.core import Arms, Learner, Privacy
 from dpjax.domains import clipped
 from dpjax.feedback import bandit, full
 from dpjax.maths.clipping import within
@@ -313,7 +313,7 @@ def summing(horizon):
         feedback=first_entry,
         action_set=Arms(DIM),
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
     )
 
 

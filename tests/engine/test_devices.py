@@ -16,7 +16,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import learners, store, sweep
-from dpjax.core import Arms, Environment, Learner, Outcome, no_privacy
+from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
 from dpjax.engine import devices, programs
 from dpjax.feedback import full
 from dpjax.sweep import _compute, _halved, _put
@@ -156,7 +156,7 @@ def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon
         full,
         Arms(2),
         8,
-        no_privacy(),
+        Privacy(),
     )
 
     def game(epsilon):

@@ -15,7 +15,7 @@ from jax import random as jr
 
 from dpjax import simulate, store, sweep
 from dpjax.batches import simulate_batches
-from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, no_privacy
+from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, Privacy
 from dpjax.engine import programs, reads
 from dpjax.feedback import bandit, full
 from tests.test_conformance import compilations
@@ -34,7 +34,7 @@ def game_of(loss):
         full,
         Arms(2),
         2,
-        no_privacy(),
+        Privacy(),
     )
     environment = Environment(
         init=lambda key: (),
@@ -343,7 +343,7 @@ def test_nothing_is_stale_in_batches():
         learner = BatchLearner(
             init=lambda key: ((), batch), step=lambda state, key, total: (state, batch),
             feedback=bandit, zero=jnp.float32(0.0), action_set=Arms(2), horizon=2,
-            privacy=no_privacy(),
+            privacy=Privacy(),
         )  # fmt: skip
         cost = factor * point
         return learner, game_of(cost)[1]._replace(

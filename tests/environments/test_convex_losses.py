@@ -10,7 +10,7 @@ from jax import random as jr
 from scipy import optimize
 
 from dpjax import domains, environments, learners, simulate
-from dpjax.core import Learner, no_privacy
+from dpjax.core import Learner, Privacy
 from dpjax.environments import loss_families
 from dpjax.feedback import value
 
@@ -154,7 +154,7 @@ def still(horizon, domain, point):
         feedback=value,
         action_set=domain,
         horizon=horizon,
-        privacy=no_privacy(),
+        privacy=Privacy(),
     )
 
 

@@ -13,7 +13,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import domains, environments, learners, simulate
-from dpjax.core import Learner, no_privacy
+from dpjax.core import Learner, Privacy
 from dpjax.environments.linear_losses import KINDS
 from dpjax.feedback import full
 
@@ -282,7 +282,7 @@ def test_the_leader_suffers_every_round_and_the_regularized_one_does_not(name, k
 def constant(point, horizon):
     """Plays one point."""
     act = lambda *_: ((), jnp.asarray(point, jnp.float32))  # noqa: E731
-    return Learner(act, act, full, domains.simplex(len(point)), horizon, no_privacy())
+    return Learner(act, act, full, domains.simplex(len(point)), horizon, Privacy())
 
 
 def test_a_users_own_losses_are_replayed_row_by_row():

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpjax import noise
 from dpjax.combinators import laplace_feedback
-from dpjax.core import Learner, no_privacy
+from dpjax.core import Learner, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners import dp_exp3_lap, exp3
 
@@ -160,7 +160,7 @@ def one_round():
         return loss, jnp.zeros((), jnp.int32)
 
     base = Learner(
-        lambda key: (jnp.zeros(()), jnp.zeros((), jnp.int32)), keep, bandit, None, 1, no_privacy()
+        lambda key: (jnp.zeros(()), jnp.zeros((), jnp.int32)), keep, bandit, None, 1, Privacy()
     )
 
     def play(key, epsilon, loss):

@@ -78,13 +78,5 @@ def one_release(epsilon, accountant="parallel composition of Laplace mechanisms"
     """
     return Privacy(
         epsilon=epsilon,
-        delta=0.0,
-        rho=float("nan"),
-        neighbours="replace",
-        unit="round",
-        loss_range=(0.0, 1.0),
-        model="central",
-        released="actions 1..T",
-        calibration="derived",
         accountant=accountant,
     )

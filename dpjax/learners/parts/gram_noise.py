@@ -92,7 +92,6 @@ class GramNoise(NamedTuple):
 def _declared(bounds, delta, calibration, asked, **found) -> Privacy:
     return Privacy(
         delta=delta,
-        neighbours="replace",
         loss_range=(-bounds.loss, bounds.loss),
         model="joint",
         released="policies 1..T",

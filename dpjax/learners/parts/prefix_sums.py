@@ -129,8 +129,6 @@ def calibrate(
         neighbours=neighbours,
         unit=unit,
         loss_range=loss_range,
-        model="central",
-        released="actions 1..T",
         calibration=calibration,
         accountant=accountant,
         paper_epsilon=paper_epsilon,
