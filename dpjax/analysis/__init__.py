@@ -1,1 +1,4 @@
-"""What one does with results: statistics over trials, curves of bounds, tables and figures."""
+"""What one does with results: statistics over trials, curves of bounds, tables and figures.
+
+Users come in by way of ``dpjax.bounds`` and ``dpjax.statistics``.
+"""

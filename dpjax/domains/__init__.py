@@ -1,4 +1,4 @@
-"""Decision sets, the loss vectors that go with them, and the regularizers on them.
+"""Decision sets, the losses that go with them, and regularizers. Whoever adds a set comes in.
 
 A learner plays points x of a :class:`Domain` in R^d against loss vectors l of a :class:`LossSet`
 and suffers <l, x>. Sets are described by what algorithms do with them: minimize a linear

@@ -1,4 +1,7 @@
-"""One file per family of nature. ``__all__`` is the registry."""
+"""What one plays against: a file for each family of nature. Whoever adds one comes in.
+
+``__all__`` is the registry.
+"""
 
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms

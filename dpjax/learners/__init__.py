@@ -1,5 +1,7 @@
-"""One file per published algorithm. ``__all__`` is the registry: tests, audits and the
-command line go by it."""
+"""What one plays: a file for each published algorithm. Whoever adds one comes in.
+
+``__all__`` is the registry: tests, audits and the command line go by it.
+"""
 
 from dpjax.learners.adap import adap_klucb, adap_ucb
 from dpjax.learners.batched_bandit import batched_bandit

@@ -1,4 +1,6 @@
-"""Noisy prefix sums of a private stream. ``__all__`` is the registry.
+"""Noisy prefix sums of a private stream: a file for each mechanism. Whoever adds one comes in.
+
+``__all__`` is the registry.
 
 Each is a factory ``name(horizon, shape, *, scale, noise)`` of a :class:`dpjax.Mechanism`. The
 scale follows from what it declares: for a change of one value by at most Delta, pure epsilon-DP of

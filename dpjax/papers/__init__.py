@@ -1,4 +1,7 @@
-"""One file per paper, and ``losses`` for a user's own table. ``__all__`` lists the papers."""
+"""A file for each paper whose figures and tables are rebuilt. Whoever adds one comes in.
+
+``__all__`` is the registry: the command line goes by it.
+"""
 
 from dpjax.papers import (
     agarwal2017,
