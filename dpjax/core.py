@@ -56,7 +56,7 @@ def empty_report(state) -> tuple:
 class Arms(NamedTuple):
     """The action set of a bandit: an action is an index, 0 .. count - 1, () int32."""
 
-    count: int  # K
+    count: int  # type: ignore[assignment] # K; tuples have a method of that name
 
 
 class Policies(NamedTuple):

@@ -181,11 +181,11 @@ def epsilon(
 
     chunk = min(chunk, SELECTION)
     scores = _scores(scored, learner, pair.losses, jr.split(count_key, chunk))
-    selection = [
+    ours, theirs = (
         _collect(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
         for i, side in enumerate(pair)
-    ]
-    threshold, above, swapped = _choose_event(*selection, delta, confidence, runs)
+    )
+    threshold, above, swapped = _choose_event(ours, theirs, delta, confidence, runs)
     counts = []
     for i, side in enumerate(pair):
         found, left = 0, runs

@@ -44,7 +44,8 @@ def mutants(learner, losses) -> dict[str, Learner]:
     """
     learner = as_learner(learner)
     check_fits(learner, losses)
-    sensitivities, kinds = [], set()
+    sensitivities: list[float] = []
+    kinds: set[str] = set()
     _survey(_traced_step(learner, losses), sensitivities, kinds)
     if not kinds:
         raise ValueError(

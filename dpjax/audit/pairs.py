@@ -86,10 +86,10 @@ def check_neighbours(pair) -> int:
         raise ValueError(
             "pair: losses and others must be alike in shape and dtype, with an axis of rounds"
         )
-    rounds = {shape[0] for shape, _ in shapes[0]}
-    if len(rounds) != 1:
-        raise ValueError(f"pair: the axes of rounds differ in length, {sorted(rounds)}")
-    (rounds,) = rounds
+    lengths = {shape[0] for shape, _ in shapes[0]}
+    if len(lengths) != 1:
+        raise ValueError(f"pair: the axes of rounds differ in length, {sorted(lengths)}")
+    (rounds,) = lengths
     if not any(isinstance(leaf, jax.core.Tracer) for side in sides for leaf in side):
         if not all(np.isfinite(np.asarray(leaf)).all() for side in sides for leaf in side):
             raise ValueError("pair: losses and others must be finite")

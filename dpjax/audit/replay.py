@@ -263,7 +263,8 @@ class _Costs(NamedTuple):
 
 def _costs(names, records, twins, used) -> _Costs:
     """Of one round, of the releases that are used."""
-    total = _Costs(*[jnp.float32(0)] * 3, jnp.int32(0), *[jnp.bool(True)] * 2)
+    nothing, same = jnp.float32(0), jnp.bool(True)
+    total = _Costs(nothing, nothing, nothing, jnp.int32(0), same, same)
     for name, own, twin, matters in zip(names, records, twins, used, strict=True):
         if name not in RULES:
             continue

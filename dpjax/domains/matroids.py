@@ -50,8 +50,9 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
         raise TypeError("blocks must be integers (d,), the block of each entry")
     if capacities.ndim != 1 or capacities.dtype.kind not in "iu":
         raise TypeError("capacities must be integers, one a block")
-    sizes = np.bincount(blocks, minlength=len(capacities)) if blocks.min() >= 0 else []
-    if len(sizes) != len(capacities):
+    least = blocks.min()
+    sizes = np.bincount(np.maximum(blocks, 0), minlength=len(capacities))
+    if least < 0 or len(sizes) != len(capacities):
         raise ValueError(f"blocks must lie in 0 .. {len(capacities) - 1}, one for each capacity")
     if not ((capacities >= 1) & (capacities <= sizes)).all():
         raise ValueError("capacities must be at least 1 and at most the size of their block")

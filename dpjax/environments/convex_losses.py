@@ -145,8 +145,8 @@ def convex_losses(
 def _rows(parameters) -> int:
     """The common length of the leading axes, at least 1."""
     leaves = jax.tree.leaves(parameters)
-    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else None for leaf in leaves}
-    if len(lengths) != 1 or None in lengths or 0 in lengths:
+    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in leaves}
+    if len(lengths) != 1 or 0 in lengths:
         raise ValueError("parameters must be arrays with a common leading axis (n,), n at least 1")
     if any(not np.isfinite(np.asarray(leaf)).all() for leaf in leaves if not _traced(leaf)):
         raise ValueError("parameters must be finite")

@@ -22,7 +22,7 @@ class Actions(NamedTuple):
     For arms the actions are the K unit vectors; r, g and mu are K, K and uniform.
     """
 
-    count: int  # K
+    count: int  # type: ignore[assignment] # K; tuples have a method of that name
     rank: int  # r
     exploration: Any  # mu (K,) NumPy
     spread: float  # g, the largest a' P^+ a under mu, at least r

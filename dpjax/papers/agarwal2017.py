@@ -287,9 +287,11 @@ def slopes(runs, by_horizon, by_dim) -> list[dict]:
                 np.stack([run.regret[:-1] - run.regret[-1] for run in group])
                 for group in mine.values()
             ]
-            nothing = [np.array([run.nothing.mean() for run in group]) for group in mine.values()]
-            best = readable(costs, nothing)
-            for (learner, group), cost, most in zip(mine.items(), costs, nothing, strict=True):
+            of_nothing = [
+                np.array([run.nothing.mean() for run in group]) for group in mine.values()
+            ]
+            best = readable(costs, of_nothing)
+            for (learner, group), cost, most in zip(mine.items(), costs, of_nothing, strict=True):
                 x = [run.horizon if variable == "T" else run.dim for run in group]
                 add(instance, learner, variable, x, cost[:, best], most)
                 rows[-1]["epsilon"] = float(group[0].epsilons[best])

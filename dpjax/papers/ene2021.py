@@ -83,7 +83,7 @@ class Run(NamedTuple):
     dim: int  # n
     points: tuple[Point, ...]
     scales: tuple[float, ...]  # of the noise of a node
-    regret: np.ndarray  # (points, trials), final
+    regret: np.ndarray | None  # (points, trials), final; None where nothing was played
     centre: float  # mean regret of the best point that knows no data, the centre
     gradient: float  # mean length of the mean loss vector in the hull
     distance: float  # largest certified distance of a base from its minimizer

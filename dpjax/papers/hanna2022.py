@@ -232,9 +232,9 @@ def play_horizons(horizons, trials, *, progress=True) -> list[HorizonRun]:
                 play=simulate_batches, checkpoints=1, progress=progress,
             )  # fmt: skip
             finals.append(result.regret[..., 0].reshape(len(LENGTHS), len(HORIZON_EPSILONS), -1))
-        finals = np.stack(finals, axis=-1).astype(np.float64)
+        stacked = np.stack(finals, axis=-1).astype(np.float64)
         for i, epsilon in enumerate(HORIZON_EPSILONS):
-            runs.append(HorizonRun(name, epsilon, np.array(horizons), finals[:, i]))
+            runs.append(HorizonRun(name, epsilon, np.array(horizons), stacked[:, i]))
     return runs
 
 
@@ -433,7 +433,7 @@ def _style(learner) -> dict:
 
 def _legend(figure, axes, note) -> None:
     """One legend of all panels to the right, and a note under it."""
-    entries = {}
+    entries: dict[str, Any] = {}
     for panel in axes:
         entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     figure.legend(
@@ -623,8 +623,8 @@ def reproduce(out="results/hanna2022", *, horizon=HORIZON, trials=TRIALS, progre
         write_json(folder / "parameters.json", parameters(horizon, trials))
         plot.save(main_figure(runs, longer, nets), folder, "hanna2022")
         plot.save(curves_figure(runs, by_rounds), folder, "hanna2022_curves")
-    printed = ("instance", "learner", "epsilon", "horizon", "mean", "standard_error")
-    printed += ("q5", "q50", "q95", "phases", "active", "upper", "trials")
+    printed = ["instance", "learner", "epsilon", "horizon", "mean", "standard_error"]
+    printed += ["q5", "q50", "q95", "phases", "active", "upper", "trials"]
     shown = [
         {name: row[name] for name in printed}
         for row in rows

@@ -6,7 +6,7 @@ chooses anew each round plays a 400th.
 
 import platform
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -430,7 +430,7 @@ def horizon_rows(runs) -> list[dict]:
 
 def _legend(figure, axes, note) -> None:
     """One legend of all panels to the right, and a note under it."""
-    entries = {}
+    entries: dict[str, Any] = {}
     for panel in axes:
         entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     figure.legend(
@@ -707,8 +707,8 @@ def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progre
         plot.save(epsilon_figure(by_batches, by_rounds, knees), folder, "sajed2019_epsilon")
         plot.save(horizon_figure(longer), folder, "sajed2019_horizon")
         plot.save(stopping_figure(rules, pairs), folder, "sajed2019_stopping")
-    printed = ("instance", "learner", "asked", "epsilon", "horizon", "mean", "standard_error")
-    printed += ("q5", "q50", "q95", "lower_d_epsilon", "upper", "trials")
+    printed = ["instance", "learner", "asked", "epsilon", "horizon", "mean", "standard_error"]
+    printed += ["q5", "q50", "q95", "lower_d_epsilon", "upper", "trials"]
     shown = [row for row in rows if row["asked"] in EPSILONS]
     shown = [{name: row[name] for name in printed} for row in shown]
     return "\n\n".join(map(format_table, (shown, knees, stopping_table, pairwise_table)))

@@ -9,7 +9,7 @@ are reconstructed; they agree with each other and with everything that the text 
 
 import platform
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -99,7 +99,7 @@ def play(adversary, *, horizon=HORIZON, trials=TRIALS, progress=True) -> list[Ru
         return dp_exp3_lap(horizon, ARMS, epsilon=epsilon), environment()
 
     # EXP3_tau with tau = 1 is EXP3 (tests/learners/test_exp3_minibatch.py): one program for both.
-    taus = [("EXP3", "", 1), ("EXP3_tau", "paper", shown.tau)]
+    taus: list[tuple[str, str, float]] = [("EXP3", "", 1), ("EXP3_tau", "paper", shown.tau)]
     taus += [("EXP3_tau", "", tau) for tau in shown.taus]
     epsilons = [
         ("DP-EXP3-Lap", "paper", shown.paper),
@@ -107,7 +107,8 @@ def play(adversary, *, horizon=HORIZON, trials=TRIALS, progress=True) -> list[Ru
     ]
     epsilons += [("DP-EXP3-Lap", "", epsilon) for epsilon in EPSILONS]
     runs = []
-    for game, points in [(play_minibatch, taus), (play_lap, epsilons)]:
+    played: list[tuple[Any, list]] = [(play_minibatch, taus), (play_lap, epsilons)]
+    for game, points in played:
         values = np.array([value for _, _, value in points], np.float32)
         result = sweep(game, values, trials, jr.key(SEED), progress=progress)
         for index, (name, level, value) in enumerate(points):

@@ -4,13 +4,12 @@ A *regularizer* is what noise and shift add to the Gram matrix; it is accurate w
 eigenvalues and the noise of the last row are within stated bounds.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import privacy
-from dpjax.core import Array
 
 
 def real(value):
@@ -81,10 +80,10 @@ def wishart_rho(size, levels, freedom, delta):
 class Regularizer(NamedTuple):
     """Centred noise + offset I, and what holds of it in a round, but for a small probability."""
 
-    offset: Array  # () added to the diagonal
-    smallest: Array  # () rho_min, at most its smallest eigenvalue
-    largest: Array  # () rho_max, at least its largest eigenvalue
-    tilt: Array  # () gamma, at least the norm |h| in the inverse of it, h the noise of the last row
+    offset: Any  # () added to the diagonal
+    smallest: Any  # () rho_min, at most its smallest eigenvalue
+    largest: Any  # () rho_max, at least its largest eigenvalue
+    tilt: Any  # () gamma, at least the norm |h| in the inverse of it, h the noise of the last row
 
 
 def gaussian_norm(dim, failure, norm_bound):
