@@ -1,4 +1,4 @@
-"""Why noise.binomial has a sampler of its own: jax.random.binomial in float32 is not exact.
+"""Why laws.binomial has a sampler of its own: jax.random.binomial in float32 is not exact.
 
     python benchmarks/binomial.py
 
@@ -11,7 +11,7 @@ import numpy as np
 from jax import random as jr
 from scipy import stats
 
-from dpjax import noise
+from dpjax.maths import laws
 
 DRAWS = 4_000_000
 COUNTS = [2**10, 2**14, 2**16, 2**17, 2**18, 2**20, 2**24, 2**30]
@@ -30,9 +30,9 @@ def p_value(draws, count, probability):
 
 def main():
     """One line a count and probability."""
-    ours = jax.jit(jax.vmap(noise.binomial, (0, None, None)))
+    ours = jax.jit(jax.vmap(laws.binomial, (0, None, None)))
     keys = jr.split(jr.key(1), DRAWS)
-    print(f"{'count':>8} {'p':>6} {'jax':>9} {'noise.binomial':>15}")
+    print(f"{'count':>8} {'p':>6} {'jax':>9} {'laws.binomial':>15}")
     for count in COUNTS:
         for probability in PROBABILITIES:
             one = jr.binomial(jr.key(7), float(count), jnp.float32(probability), (DRAWS,))

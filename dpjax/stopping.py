@@ -13,7 +13,7 @@ from jax import random as jr
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Array
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, laws
 from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
@@ -61,7 +61,7 @@ def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
 
     def stream(key, start, count):
         del start
-        highs = noise.binomial(key, count, probability)
+        highs = laws.binomial(key, count, probability)
         return exact_sums.add(
             exact_sums.repeated(high / bound, highs),
             exact_sums.repeated(low / bound, count - highs),

@@ -8,7 +8,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import noise
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, laws
 
 DRAWS = 100_000
 
@@ -31,7 +31,7 @@ WORDS = np.concatenate([
 
 @pytest.mark.parametrize(
     ("draws", "law", "furthest"),
-    [(noise._as_laplace, stats.laplace, 22.1), (noise._as_normal, stats.norm, 6.3)],
+    [(laws.as_laplace, stats.laplace, 22.1), (laws.as_normal, stats.norm, 6.3)],
 )
 def test_draws_are_quantiles_of_their_words(draws, law, furthest):
     """Of each word one bit is the sign; the others are the probability to be farther out."""
@@ -50,16 +50,16 @@ def test_draws_are_quantiles_of_their_words(draws, law, furthest):
 @pytest.mark.parametrize("shape", [(2,), (5,), (3, 4)])
 def test_both_words_of_a_block_are_used(shape):
     key, count = jr.key(3), int(np.prod(shape))
-    words = np.asarray(jax.jit(noise._words, static_argnums=1)(key, shape))
+    words = np.asarray(jax.jit(laws.random_words, static_argnums=1)(key, shape))
     blocks = np.asarray(jr.key_data(jr.split(key, -(-count // 2))))
     np.testing.assert_array_equal(words.ravel(), blocks.ravel()[:count])
-    np.testing.assert_array_equal(noise._words(key, ()), jr.bits(key))
+    np.testing.assert_array_equal(laws.random_words(key, ()), jr.bits(key))
 
 
 def test_words_of_a_key_are_independent():
     """Correlations of uniform numbers, of neighbours and of keys; a word used twice is rejected."""
     keys = jr.split(jr.key(4), 50_000)
-    words = np.asarray(jax.vmap(lambda key: noise._words(key, (6,)))(keys))
+    words = np.asarray(jax.vmap(lambda key: laws.random_words(key, (6,)))(keys))
     uniform = np.sqrt(12.0) * (words / 2.0**32 - 0.5)
     matrix = np.concatenate([uniform, np.roll(uniform, 1, axis=0)], axis=1)
     scores = np.sqrt(len(keys)) * (matrix.T @ matrix / len(keys))[np.triu_indices(12, 1)]
@@ -152,7 +152,7 @@ def laplace_sum(key, value, scale, count):
 def test_log_gamma_has_its_law(shape):
     """To a twentieth of the shape, or a thousandth of the spread's square where it is large."""
     shapes = jnp.full(2**16, shape, jnp.float32)
-    draws = np.exp(np.asarray(jax.jit(noise.log_gamma)(jr.key(31), shapes), np.float64))
+    draws = np.exp(np.asarray(jax.jit(laws.log_gamma)(jr.key(31), shapes), np.float64))
     assert stats.kstest(draws, stats.gamma(shape).cdf).pvalue > 1e-3
     for wrong in (stats.gamma(1.05 * shape), stats.norm(shape, 1.05 * shape**0.5)):
         if not (shape > 1e5 and wrong.dist.name == "norm"):
@@ -165,7 +165,7 @@ def test_log_gamma_ends_where_it_is_mapped():
     """The key at which the loop of jax.random.loggamma did not, under vmap in float32."""
     key = jr.wrap_key_data(jnp.array([489837438, 4005834669], jnp.uint32))
     shapes = jnp.array([[137251.0, 55.0, 48.0], [266779.0, 46.0, 35.0]], jnp.float32)
-    mapped = jax.jit(jax.vmap(lambda key: noise.log_gamma(key, shapes)))(jr.split(key, 64))
+    mapped = jax.jit(jax.vmap(lambda key: laws.log_gamma(key, shapes)))(jr.split(key, 64))
     # Skew: of 384 draws one lies five and a half deviations above its mean.
     expected = np.asarray(shapes)
     assert np.all(np.abs(np.exp(mapped) - expected) < 6.0 * np.sqrt(expected))
@@ -336,7 +336,7 @@ def test_choose_of_one_key_is_a_scalar():
 
 # --- binomial ---
 
-binomial = jax.jit(jax.vmap(noise.binomial, (0, None, None)))
+binomial = jax.jit(jax.vmap(laws.binomial, (0, None, None)))
 LANES = 16_384
 
 
@@ -394,7 +394,7 @@ def billion():
     """256 draws of 1e9 trials, in one run: the first 240 at 0.3, then 8 at 0 and 8 at 1."""
     probabilities = jnp.array([0.3] * 240 + [0.0] * 8 + [1.0] * 8, jnp.float32)
     keys = jr.split(jr.key(9), 256)
-    return np.asarray(jax.jit(jax.vmap(noise.binomial, (0, None, 0)))(keys, 10**9, probabilities))
+    return np.asarray(jax.jit(jax.vmap(laws.binomial, (0, None, 0)))(keys, 10**9, probabilities))
 
 
 def test_binomial_of_a_billion_trials(billion):
@@ -415,7 +415,7 @@ def test_binomial_with_probability_0_or_1_is_exact(billion):
     """Never or always, in a billion trials and at the largest int32."""
     np.testing.assert_array_equal(billion[240:248], 0)
     np.testing.assert_array_equal(billion[248:], 10**9)
-    largest = jax.jit(noise.binomial)(jr.key(0), 2**31 - 1, 1.0)
+    largest = jax.jit(laws.binomial)(jr.key(0), 2**31 - 1, 1.0)
     assert largest.dtype == jnp.int32 and int(largest) == 2**31 - 1
 
 
@@ -436,4 +436,4 @@ def test_binomial_under_different_keys_is_independent():
 def test_a_count_beyond_int32_is_refused():
     """It would wrap around silently."""
     with pytest.raises(OverflowError):
-        noise.binomial(jr.key(0), 2**31, 0.5)
+        laws.binomial(jr.key(0), 2**31, 0.5)

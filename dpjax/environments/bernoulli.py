@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Arms, Environment, Outcome, at
 from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, laws
 
 
 def bernoulli(means, *, regret="realised") -> Environment:
@@ -39,7 +39,7 @@ def bernoulli(means, *, regret="realised") -> Environment:
         return at(means, arm) - jnp.min(means)
 
     def batch(state, key, arm, rounds, feedback):
-        ones = noise.binomial(key, rounds, at(means, arm))
+        ones = laws.binomial(key, rounds, at(means, arm))
         zeros = rounds - ones
 
         def total(of_one, of_zero):

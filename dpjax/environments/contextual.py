@@ -13,8 +13,9 @@ from jax import random as jr
 from numpy.polynomial import chebyshev
 from scipy.special import betainc, betaincinv, ndtr
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Array, Environment, Outcome, Policies, at
+from dpjax.maths import laws
 
 # Of the best arm of a round, and minus the least of all arms.
 BEST_REWARD = 0.75
@@ -63,7 +64,7 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
     coefficients = _reward_series(dim, gap)
 
     def init(key):
-        parameter = noise.normal(key, (dim,))
+        parameter = laws.normal(key, (dim,))
         parameter = parameter / jnp.sqrt(jnp.sum(parameter * parameter))
         mirror = parameter + jnp.where(jnp.arange(dim) == 0, 1.0, 0.0)
         return GapArmsState(parameter, mirror / jnp.sqrt(jnp.sum(mirror * mirror)))
@@ -72,7 +73,7 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
         normal_key, uniform_key, loss_key = jr.split(key, 3)
         # A row a coordinate: along -theta, then across it. Drawn flat: some draws of the shape
         # (d, K) take the CPU four times as long.
-        flat = noise.normal(normal_key, (dim * arms,))
+        flat = laws.normal(normal_key, (dim * arms,))
         if dim > _UNROLLED:
             normal = flat.reshape(dim, arms)
         else:
@@ -87,7 +88,7 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
         if losses == "bernoulli":
             loss = _two_valued(level, -reward)
         else:
-            loss = noise.normal(loss_key) - reward
+            loss = laws.normal(loss_key) - reward
         return state, Outcome((features, loss), BEST_REWARD - at(reward, policy(features)))
 
     return Environment(init=init, step=step, regret=_total, action_set=Policies(dim))

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Array, Environment, Outcome, at
 from dpjax.domains import check_domain
 from dpjax.environments.loss_families import Family, as_function, offline_optimum
+from dpjax.maths import laws
 
 KINDS = ("iid", "drifting", "switching", "adaptive", "rows")
 
@@ -83,7 +84,7 @@ def convex_losses(
 
     def draw_rows(key):
         def extreme(key):
-            return domain.minimizer(noise.normal(key, (domain.dim,)))
+            return domain.minimizer(laws.normal(key, (domain.dim,)))
 
         first_key, key = jr.split(key)
         z = extreme(first_key)

@@ -2,8 +2,9 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Arms, Environment, Outcome, at
+from dpjax.maths import laws
 
 
 def gaussian(means, *, deviation) -> Environment:
@@ -29,7 +30,7 @@ def gaussian(means, *, deviation) -> Environment:
     spread = jnp.asarray(deviation, jnp.float32)
 
     def step(state, key, arm):
-        loss = means + spread * noise.normal(key, means.shape)
+        loss = means + spread * laws.normal(key, means.shape)
         return state, Outcome(loss, at(means, arm) - jnp.min(means))
 
     return Environment(

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Array, Environment, Outcome
 from dpjax.domains import fitting, support_function
+from dpjax.maths import laws
 
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
 
@@ -67,7 +68,7 @@ def linear_losses(domain, losses, *, loss_set=None, bias=0.2, period=200) -> Env
     dim = loss_set.dim
 
     def toward(key, direction):
-        return loss_set.maximizer(bias * direction + noise.normal(key, (dim,)))
+        return loss_set.maximizer(bias * direction + laws.normal(key, (dim,)))
 
     def alternate(t):
         low, high = loss_set.entry
@@ -92,12 +93,12 @@ def linear_losses(domain, losses, *, loss_set=None, bias=0.2, period=200) -> Env
             return toward(key, turned), directions
         if losses == "switching":
             draw_key, key = jr.split(key)
-            fresh = noise.normal(draw_key, directions.shape)
+            fresh = laws.normal(draw_key, directions.shape)
             directions = jnp.where((t > 0) & (t % period == 0), fresh, directions)
         return toward(key, directions[0]), directions
 
     def init(key):
-        directions = noise.normal(key, (2, dim))
+        directions = laws.normal(key, (2, dim))
         return LinearLossesState(jnp.zeros((), jnp.int32), directions, centre)
 
     def step(state, key, action):

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Array
 from dpjax.domains import check_domain, support_function
+from dpjax.maths import laws
 
 
 class Family(NamedTuple):
@@ -43,7 +44,7 @@ def _length(x) -> Array:
 def _direction(key, domain, z):
     """A random unit vector that points from z to the centre on average."""
     outward = (z - jnp.asarray(domain.centre, jnp.float32)) * (domain.dim**0.5 / domain.radius)
-    away = noise.normal(key, (domain.dim,)) - outward
+    away = laws.normal(key, (domain.dim,)) - outward
     return away / _length(away)
 
 

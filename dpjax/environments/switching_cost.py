@@ -6,9 +6,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Arms, Array, Environment, Outcome, at
 from dpjax.environments.arms import best_fixed_arm
+from dpjax.maths import laws
 
 
 class SwitchingCostState(NamedTuple):
@@ -61,7 +62,7 @@ def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
         # t - 1 without j bits is the parent of t, and t itself without up to j bits is t.
         lowest = t & -t if walk == "multiscale" else 1
         here = jnp.sum(jnp.where((1 << levels) == lowest, state.walk, 0.0))
-        here = here + sigma * noise.normal(key)
+        here = here + sigma * laws.normal(key)
         advantage = jnp.where(jnp.arange(arms) == state.best, gap, 0.0)
         loss = jnp.clip(here + 0.5 - advantage, 0.0, 1.0)
         stays = (state.previous < 0) | (jnp.arange(arms) == state.previous)

@@ -10,7 +10,7 @@ from dpjax.core import Arms, Array, Batch, BatchLearner, at
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.maths import divergences, exact_sums
-from dpjax.maths.sampling import smallest
+from dpjax.maths.laws import smallest
 
 
 class DpKlucbState(NamedTuple):

@@ -10,7 +10,7 @@ from dpjax.core import Arms, Array, Learner
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.prefix_sums import prefix_sums
-from dpjax.maths.sampling import smallest
+from dpjax.maths.laws import smallest
 
 
 class DpUcbState(NamedTuple):

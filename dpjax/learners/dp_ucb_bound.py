@@ -9,7 +9,7 @@ from dpjax import _check, mechanisms, privacy
 from dpjax.core import Arms, Array, Learner, at
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, one_release
-from dpjax.maths.sampling import smallest
+from dpjax.maths.laws import smallest
 
 
 class DpUcbBoundState(NamedTuple):

@@ -19,7 +19,7 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import exact_sums
-from dpjax.maths.sampling import smallest
+from dpjax.maths.laws import smallest
 
 
 class DpUcbIntState(NamedTuple):

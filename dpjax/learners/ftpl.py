@@ -8,11 +8,12 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, mechanisms, noise
+from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner
 from dpjax.domains import fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.maths import laws
 
 IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)
 
@@ -117,7 +118,7 @@ def ftpl(
 
     def act(key, state, t, release):
         own = lax.dynamic_index_in_dim(missing, t, keepdims=False)
-        perturbed = release + own * noise.normal(key, (domain.dim,))
+        perturbed = release + own * laws.normal(key, (domain.dim,))
         return FtplState(state, t), domain.minimizer(perturbed)
 
     def init(key):

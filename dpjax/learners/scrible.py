@@ -6,11 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, noise, privacy
+from dpjax import _check, privacy
 from dpjax.combinators import private_reduction
 from dpjax.core import Array, Learner, Privacy
 from dpjax.domains import fitting
 from dpjax.feedback import linear
+from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
 
 
@@ -44,7 +45,7 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
 
     def direction(key):
         if sampling == "sphere":
-            normal = rounded(noise.normal(key, (n,)))
+            normal = rounded(laws.normal(key, (n,)))
             return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
         axis_key, sign_key = jr.split(key)
         axis = jnp.arange(n) == jr.randint(axis_key, (), 0, n)

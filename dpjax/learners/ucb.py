@@ -16,7 +16,7 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import divergences
-from dpjax.maths.sampling import smallest
+from dpjax.maths.laws import smallest
 
 
 class UcbState(NamedTuple):

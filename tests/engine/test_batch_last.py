@@ -10,6 +10,7 @@ from jax import random as jr
 from dpjax import learners, noise, simulate
 from dpjax.engine import one_kernel
 from dpjax.engine.batch_last import batch_last
+from dpjax.maths import laws
 from dpjax.maths.generators import threefry2x32
 from tests import test_conformance as conformance
 
@@ -134,7 +135,7 @@ def test_words_are_kept_whatever_numbers_they_look_like():
 
     def function(key):
         folded = jr.fold_in(key, 1)
-        return folded, jr.split(folded, 3), jr.bits(folded, (2,)), noise.normal(folded, (5,))
+        return folded, jr.split(folded, 3), jr.bits(folded, (2,)), laws.normal(folded, (5,))
 
     check(function, keys)
 
@@ -148,7 +149,7 @@ def test_noise(shape):
     def function(key, scale):
         zero = jnp.zeros(shape, jnp.float32)
         return (
-            noise.normal(key, shape),
+            laws.normal(key, shape),
             noise.laplace(key, zero, scale),
             noise.gaussian(jr.fold_in(key, 3), zero, 1.0),
             noise.laplace_along(key, jnp.float32(0.0), scale, jnp.ones(3)),

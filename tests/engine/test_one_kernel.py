@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import domains, environments, learners, noise, sweep
+from dpjax import domains, environments, learners, sweep
 from dpjax.engine import one_kernel, programs
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.one_kernel import compile_for_cpu
@@ -171,7 +171,7 @@ def test_a_trial_has_the_same_bits_among_few_and_many(draws, trials):
     keys = jr.split(jr.key(0), 300)
 
     def played(keys):
-        game = batch_last(lambda key: noise.normal(key, (draws,)), (True,))
+        game = batch_last(lambda key: laws.normal(key, (draws,)), (True,))
         return np.asarray(compile_for_cpu(game, (keys,), [True])(keys))
 
     np.testing.assert_array_equal(played(keys)[:, :trials], played(keys[:trials]))

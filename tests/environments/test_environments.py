@@ -14,9 +14,10 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, noise
+from dpjax import environments
 from dpjax.environments.arms import uniform_at
 from dpjax.feedback import bandit, full
+from dpjax.maths import laws
 
 ARMS, ROUNDS = 3, 24
 MEANS = [0.6, 0.3, 0.5]
@@ -420,7 +421,7 @@ def long_games():
         for walk in WALKS:
             environment = environments.switching_cost(LONG, 4, walk=walk)
             played.append(jax.vmap(lambda a, e=environment: play(e, a, nature)[0])(arms))
-        normals = jax.vmap(lambda t: noise.normal(jr.fold_in(nature, t)))(jnp.arange(1, 101))
+        normals = jax.vmap(lambda t: laws.normal(jr.fold_in(nature, t)))(jnp.arange(1, 101))
         return dict(zip(WALKS, played, strict=True)), normals
 
     return jax.tree.map(lambda x: np.asarray(x, np.float64), jax.jit(games)(jr.key(9)))
@@ -559,7 +560,7 @@ def test_losses_are_clipped_where_the_walk_leaves_the_unit_interval():
     def game(nature):
         outcomes = play(environment, jnp.zeros(horizon, jnp.int32), nature)[0]
         rounds = jnp.arange(1, horizon + 1)
-        normals = jax.vmap(lambda t: noise.normal(jr.fold_in(nature, t)))(rounds)
+        normals = jax.vmap(lambda t: laws.normal(jr.fold_in(nature, t)))(rounds)
         return outcomes.loss[:, :1] - outcomes.tally, normals
 
     losses, normals = jax.jit(jax.vmap(game))(jr.split(jr.key(17), 8))

@@ -12,7 +12,7 @@ from dpjax.analysis import bounds
 from dpjax.core import BatchLearner
 from dpjax.learners import adap_klucb, adap_ucb
 from dpjax.maths import exact_sums
-from dpjax.maths.sampling import smallest
+from dpjax.maths.laws import smallest
 from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpjax import environments, learners, noise, simulate, sweep
 from dpjax.engine.batch_last import batch_last
-from dpjax.maths import generators
+from dpjax.maths import generators, laws
 from dpjax.maths.generators import threefry2x32, threefry13
 
 # The same functions with 20 rounds must be JAX's.
@@ -32,7 +32,7 @@ def drawn(key):
         jr.key_data(jr.split(even, (2, 3))),
         jr.key_data(jr.fold_in(even, jnp.uint32(2**32 - 1))),
         jr.normal(even, ()),
-        noise.normal(odd, (3,)),
+        laws.normal(odd, (3,)),
         noise.laplace(even, jnp.zeros(2), 1.0),
         environments.arms.uniform_at(odd, 2, 4),
     )

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Array, Privacy, at
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, laws
 from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
@@ -61,7 +61,7 @@ def posterior_draws(key, losses, gains):
     A Beta variable is a Gamma variable over the sum of two; one call for both is cheaper, and the
     logarithm keeps what lies close to 0 or 1 apart.
     """
-    one, other = noise.log_gamma(key, jnp.stack([losses, gains]) + 1.0)
+    one, other = laws.log_gamma(key, jnp.stack([losses, gains]) + 1.0)
     return one - other
 
 

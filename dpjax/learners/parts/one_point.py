@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, noise
+from dpjax import _check
 from dpjax.core import Array
+from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
 from dpjax.maths.clipping import within
 
@@ -54,7 +55,7 @@ def directions(domain) -> Directions:
             return jnp.sum(parts, axis=0) if n > 32 else add_up(parts)
 
     def draw(key):
-        normal = rounded(noise.normal(key, (n,)))
+        normal = rounded(laws.normal(key, (n,)))
         return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
 
     return Directions(n, draw, lift)

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 from dpjax import mechanisms, noise, privacy
 from dpjax.analysis import bounds
 from dpjax.learners.parts import gram_calibration, gram_noise, gram_sums
-from dpjax.maths import ellipsoids
+from dpjax.maths import ellipsoids, laws
 
 # The experiment of Shariff & Sheffet 2018: losses -1 and 1 and unit features, so L~^2 = 2.
 HORIZON, DIM, EPSILON, DELTA = 50_000_000, 5, 1.0, 0.1
@@ -266,7 +266,7 @@ def _wishart(freedom, keys, size):
 
 @jax.jit
 def _chi(freedom, keys):
-    return jax.vmap(lambda key: noise._centred_chi(key, freedom, 3))(keys)
+    return jax.vmap(lambda key: laws.centred_chi(key, freedom, 3))(keys)
 
 
 @pytest.mark.parametrize("freedom", [7.0, 300.0, 2.4e7, 1e13])
