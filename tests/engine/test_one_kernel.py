@@ -14,6 +14,7 @@ from dpjax import domains, environments, learners, sweep
 from dpjax.engine import one_kernel, programs
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.one_kernel import compile_for_cpu
+from dpjax.maths import laws
 from tests.engine.test_performance import compiled_programs
 
 pytestmark = pytest.mark.skipif(
