@@ -64,15 +64,6 @@ def zcdp_inverse_root(epsilon, delta):
     return jnp.sqrt(root * root + inverse) + root
 
 
-def zcdp_scale(sensitivity, epsilon, delta):
-    """Standard deviation of the Gaussian noise whose :func:`zcdp_epsilon` at delta is epsilon.
-
-    sensitivity / sqrt(2 rho), Bun & Steinke 2016, Proposition 1.6. :func:`gaussian_scale` needs
-    less.
-    """
-    return _real(sensitivity) * zcdp_inverse_root(epsilon, delta) * 2.0**-0.5
-
-
 def _log_mills(x):
     """ln R(x), R(x) = Phi(-x) / phi(x) the Mills ratio of the standard normal law.
 

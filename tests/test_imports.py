@@ -33,7 +33,6 @@ ALLOWED = {
     "sweep": {"_check", "batches", "core", "engine", "simulate", "store"},
     "audit": COMMON | {"batches", "domains", "engine", "feedback"},
     "analysis": {"maths", "store", "__version__"},
-    "noisy_oco": {"_check", "core", "feedback"},
     "papers": ALL - {"cli", "engine", "audit"},
     "cli": ALL | {"__version__"},
     "__init__": ALL - {"cli", "papers", "engine"},

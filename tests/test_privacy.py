@@ -237,7 +237,6 @@ def test_bounded_range_rho():
         (privacy.laplace_scale, ([1.0, 2.0, 1.0], [0.1, 1.0, INF])),
         (privacy.zcdp_epsilon, ([0.0, 0.5, 100.0], [1e-9, 1e-5, 0.1])),
         (privacy.zcdp_inverse_root, ([1e-6, 1.0, INF], [1e-9, 1e-5, 0.1])),
-        (privacy.zcdp_scale, ([1.0, 2.0, 3.0], [1e-6, 1.0, INF], [1e-9, 1e-5, 0.1])),
         (privacy.gaussian_delta, ([1e-3, 1.0, 10.0], [1e-3, 0.1, 20.0])),
         (privacy.gaussian_epsilon, ([0.0, 1.0, INF], [1e-9, 1e-5, 0.1])),
         (privacy.gaussian_inverse_mu, ([1e-6, 1.0, INF], [1e-9, 1e-5, 0.1])),

@@ -14,7 +14,7 @@ from dpjax import domains, environments, learners, mechanisms, privacy, simulate
 from dpjax.environments import loss_families
 from dpjax.learners.parts.one_point import directions
 from dpjax.learners.projection_free import batch_norms, printed_scale
-from dpjax.noisy_oco import NoisyMap, noisy_oco
+from tests.learners.noisy_oco import NoisyMap, noisy_oco
 from tests.learners.replay import changed_rounds, given_releases, play, worlds
 
 make = partial(learners.projection_free, lipschitz=1.0)

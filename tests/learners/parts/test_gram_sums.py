@@ -129,7 +129,9 @@ def test_the_printed_scale_is_six_to_fifty_times_what_is_needed(
     root = levels**0.5
     scale = gram_calibration.printed_gaussian_scale(1.0, levels, epsilon, delta)
     assert float(scale) == pytest.approx(printed, abs=6e-3)
-    assert float(privacy.zcdp_scale(root, epsilon, delta)) == pytest.approx(zcdp, abs=6e-3)
+    assert (levels / 2.0) ** 0.5 * float(
+        privacy.zcdp_inverse_root(epsilon, delta)
+    ) == pytest.approx(zcdp, abs=6e-3)
     assert float(privacy.gaussian_scale(root, epsilon, delta)) == pytest.approx(exact, abs=6e-3)
 
 
