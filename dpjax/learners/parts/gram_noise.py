@@ -25,7 +25,6 @@ from dpjax.learners.parts.gram_calibration import (
 )
 from dpjax.maths import ellipsoids
 from dpjax.mechanisms import prefix
-from dpjax.noise import gaussian, gaussian_prefix
 
 
 class NodesState(NamedTuple):
@@ -140,7 +139,7 @@ def _printed_gaussian(horizon, size, bounds, epsilon, delta, calibration) -> _Ga
     mu = privacy.noise_ratio(sensitivity * bounds.row**2, scale)
 
     def draw(key):
-        return gaussian(key, jnp.zeros(size, jnp.float32), scale)
+        return noise.gaussian(key, jnp.zeros(size, jnp.float32), scale)
 
     init, step = every_level(levels, size, draw)
     found = privacy.gaussian_epsilon(mu, delta)
@@ -155,7 +154,7 @@ def _weighed(stream, weights, regularizer, declared) -> GramNoise:
         return state, weights * drawn
 
     def release(noisy, key, row):
-        return gaussian_prefix(noisy, key, row, stream.scale * weights, stream.sensitivity)
+        return noise.gaussian_prefix(noisy, key, row, stream.scale * weights, stream.sensitivity)
 
     return GramNoise(
         init=lambda key: weigh(*stream.init(key)),
