@@ -346,6 +346,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.filterwarnings("ignore:store. damaged, gone, or not what")
 def test_killed_between_any_two_objects(tmp_path, monkeypatch):
     """Creating, computing, and growing: killed before each object in turn, then resumed.
 
@@ -504,14 +505,6 @@ def test_a_damaged_block_is_named_and_computed_again(undisturbed, written, tmp_p
     assert tree(folder) == tree(undisturbed[0])
 
 
-def test_a_damaged_root_is_named(undisturbed, tmp_path):
-    shutil.copytree(undisturbed[0], tmp_path / "store")
-    root = tmp_path / "store" / "zarr.json"
-    root.write_bytes(root.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=f"store: {root} is damaged"):
-        run(tmp_path / "store")
-
-
 def test_disk_full(undisturbed, written, tmp_path, monkeypatch):
     """As the system reports it: a write fails half way."""
     size = sum(map(len, tree(undisturbed[0]).values()))
@@ -526,6 +519,9 @@ def test_disk_full(undisturbed, written, tmp_path, monkeypatch):
 
         def __exit__(self, *exception):
             self.file.close()
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
 
         def write(self, data):
             self.file.write(data[: room[0]])

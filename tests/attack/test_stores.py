@@ -478,9 +478,9 @@ def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
     rng = np.random.default_rng(kills)
     folder, hits = tmp_path / "store", 0
     begun = time.perf_counter()
-    for blocks in np.sort(rng.integers(0, SEEDS // 2, kills)):
+    for done in np.sort(rng.integers(0, SEEDS // 2, kills)):
         process, before = writer(folder, tmp_path / "cache"), finished(folder)
-        wait_for(folder, blocks, process)
+        wait_for(folder, done, process)
         time.sleep(rng.uniform(0.0, 0.02))
         process.kill()
         process.join()
@@ -488,8 +488,8 @@ def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
         assert finished(folder).items() >= before.items(), "a finished block was written again"
         if (folder / "zarr.json").exists():
             part = xarray.open_zarr(folder, chunks=None)
-            done = part.done.values
-            np.testing.assert_array_equal(part.regret.values[done], undisturbed[1].regret[done])
+            here = part.done.values
+            np.testing.assert_array_equal(part.regret.values[here], undisturbed[1].regret[here])
     assert hits >= kills // 2
     before = finished(folder)
     assert_same(run(folder), undisturbed[1])
