@@ -107,18 +107,23 @@ def _find(files, new) -> tuple[Layout | None, list[str]]:
     A root that is gone or damaged is made anew from a sweep, if the blocks prove to be its own.
     None where there is no store.
     """
-    text = files.read(ROOT)
+    complaint = None
+    if (text := files.read(ROOT)) is not None:
+        try:
+            found = layouts.read(text, files.url)
+        except ValueError as error:
+            complaint = error
+        else:
+            return found, _wrong(files, found)
     try:
-        found = None if text is None else layouts.read(text, files.url)
+        found = _rebuilt(files, new)
     except ValueError:
-        found = _rebuilt(files, new)
-        if found is None:
+        if complaint is None or isinstance(complaint, Damaged):
             raise
-        return found, [ROOT]
-    if found is None:
-        found = _rebuilt(files, new)
-        return found, [ROOT] if found else []
-    return found, _wrong(files, found)
+        found = None
+    if found is None and complaint is not None:
+        raise complaint
+    return found, [ROOT] if found else []
 
 
 def _wrong(files, layout) -> list[str]:
