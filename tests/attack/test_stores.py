@@ -131,7 +131,7 @@ def test_a_root_is_made_again_from_the_same_call(folder, whole, damage):
     # Only from the same call: another sweep is refused and changes nothing.
     before = tree(folder)
     for options in ({"key": jax.random.key(1)}, {"points": {**POINTS, "epsilon": np.ones(2)}}):
-        with pytest.raises(ValueError, match=f"{root} is .*gone, and .* not of this sweep"):
+        with pytest.raises(ValueError, match=f"{folder}.*(not of this sweep|not the store of)"):
             play(folder, **options)
         assert tree(folder) == before
     with pytest.warns(RuntimeWarning, match=str(root)):
@@ -237,9 +237,7 @@ def test_an_older_store_is_refused_in_a_sentence(folder):
     shutil.rmtree(folder / "checksum")
     before = tree(folder)
     for refused in (lambda: store.read(folder), lambda: play(folder)):
-        with pytest.raises(
-            ValueError, match="its format is 'dpjax sweep 1', and this version reads"
-        ):
+        with pytest.raises(ValueError, match="its format is 'dpjax sweep 1', and this"):
             refused()
     assert tree(folder) == before
 
