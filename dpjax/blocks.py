@@ -194,8 +194,8 @@ def cell_checksums(identity, points, seeds, leaves) -> np.ndarray:
     """What a cell must fit: its sweep, its place, and all of its values, in 32 bits.
 
     The words of a cell are multiplied by random odd numbers of 64 bits, which come from its sweep,
-    and the upper half of the sum is kept: two cells that differ have the same one with probability
-    2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and Strings, 2015).
+    and the upper half of the sum is kept: two cells that differ have the same one with a chance of
+    about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and Strings, 2015).
 
     Args:
       identity: bytes that tell the sweep.
