@@ -199,7 +199,7 @@ class Result(NamedTuple):
         return self.to_xarray(points, learner)["regret"].to_dataframe().reset_index()
 
 
-_AXES = ("point", "seed", "round", "learner", "done")
+_AXES = ("point", "seed", "round", "learner", "done", "checksum")
 
 
 def leaf_names(prefix, tree) -> list[str]:

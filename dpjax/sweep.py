@@ -81,8 +81,8 @@ def sweep(
         ``xarray.open_zarr`` reads (see :mod:`dpjax.store`; needs ``dpjax[store]``). What is there
         already is not computed again: a sweep that was killed goes on where it stopped, to the
         same bytes, and one with more seeds, or with more points after the old ones, computes what
-        is new. The blocks of a store are fixed when it is made; ``chunk`` then says how many are
-        computed at once.
+        is new. What of it is damaged is named in a warning, and made again. The blocks of a store
+        are fixed when it is made; ``chunk`` then says how many are computed at once.
       progress: whether to show a progress bar over the chunks, in a terminal or a notebook.
 
     Returns:

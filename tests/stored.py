@@ -1,7 +1,12 @@
 """The sweep that the tests of stores run, also in processes of their own."""
 
+import multiprocessing
+import os
 import signal
+import time
+from pathlib import Path
 
+import jax
 import numpy as np
 from jax import random as jr
 
@@ -28,8 +33,60 @@ def run(store=None, seeds=SEEDS, points=POINTS, chunk=2, **options):
     return sweep(game, points, seeds, key, chunk=chunk, store=store, **options)
 
 
+def tree(folder):
+    """All files of a folder with their bytes."""
+    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def finished(folder):
+    """The objects of finished blocks of a store of single seeds, with the time of writing."""
+    done = Path(folder) / "done" / "c" / "0"
+    if not done.exists():
+        return {}
+    seeds = [path.name for path in done.iterdir() if path.name.isdigit()]
+    found = (path for path in Path(folder).glob("*/c/0/*") if path.name in seeds)
+    files = [file for path in found for file in ([path] if path.is_file() else path.rglob("*"))]
+    assert len(seeds) == 0 or len(files) >= 7 * len(seeds), "and checksum"
+    return {file: file.stat().st_mtime_ns for file in files if file.is_file()}
+
+
+def assert_same(one, other):
+    """Two Results with the same bits."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    for a, b in leaves:
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def wait_for(folder, seeds, process):
+    """Until so many blocks are done, or the process is."""
+    done = folder / "done" / "c" / "0"
+    while running(process) and (not done.exists() or len(os.listdir(done)) < seeds):
+        time.sleep(0.0005)
+
+
 def main(store):
     # What a shell starts in the background inherits that it is to ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print("ready", flush=True)
     run(store)
+
+
+def writer(folder, cache):
+    """A process that runs the sweep: forked from one that has imported all, with its own JAX."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.stored"])
+    process = context.Process(target=_write, args=(str(folder), str(cache)))
+    process.start()
+    return process
+
+
+def _write(folder, cache):
+    jax.config.update("jax_compilation_cache_dir", cache)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    run(folder)
+
+
+def running(process) -> bool:
+    return process.is_alive() if hasattr(process, "is_alive") else process.poll() is None

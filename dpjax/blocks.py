@@ -1,0 +1,232 @@
+"""The cells of a store, in blocks: written, read back, and checked.
+
+What a store is, and why it can be killed at any moment, is said in :mod:`dpjax.store`.
+"""
+
+import hashlib
+import itertools
+import warnings
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from dpjax import layout as layouts
+from dpjax.core import Result
+from dpjax.layout import ROOT, Layout
+from dpjax.objects import Damaged, Files, decode, encode, together
+
+
+class Store(NamedTuple):
+    """An open store, and which of its cells are asked for: the first points and seeds."""
+
+    files: Files
+    layout: Layout
+    points: int
+    seeds: int
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Points and seeds of a block."""
+        return self.layout.block
+
+    def missing(self) -> list[tuple[int, int]]:
+        """First point and first seed of each block that is not done, or damaged (with a warning).
+
+        Reads every finished block.
+        """
+        keys = set(self.files.keys())
+        corners = self._corners()
+        missing = []
+        states = together(lambda corner: self._is_done(*corner, keys), corners)
+        for corner, done in zip(corners, states, strict=True):
+            if isinstance(done, Damaged):
+                message = f"{done}; its block is computed again"
+                warnings.warn(message, RuntimeWarning, stacklevel=4)
+            if done is not True:
+                missing.append(corner)
+        return missing
+
+    def write(self, point, seed, cells) -> None:
+        """Keeps a block; its ``done`` comes last.
+
+        Args:
+          point: the first point of the block.
+          seed: the first seed of the block.
+          cells: a Result's (regret, tally, report) with leading axes (points, seeds) of a block.
+            Points past the last one are dropped. Seeds past the last one are kept, and show when
+            the store grows.
+
+        Raises:
+          OSError: it cannot be written; the message names the object.
+        """
+        rows = min(self.block[0], self.points - point)
+        leaves = [np.asarray(leaf)[:rows] for leaf in jax.tree.leaves(cells)]
+        leaves += [self._checksums(point, seed, leaves), np.ones((rows, self.block[1]), bool)]
+        arrays = self.layout.arrays.items()
+        for (name, (tail, dtype, fill)), leaf in zip(arrays, leaves, strict=True):
+            block = np.full((*self.block, *tail), fill, dtype)
+            block[:rows] = leaf
+            self.files.write(self._key(name, point, seed), encode(block))
+
+    def result(self, structure=None) -> Result:
+        """All that was asked for, read back.
+
+        Args:
+          structure: pytree like (regret, tally, report). Then all must be done. By default named
+            tuples, tuples and dicts as they were when the store was made, with NaN or a fill value
+            in cells that are not done (and a warning).
+
+        Raises:
+          ValueError: an object is damaged, or a cell is not done.
+        """
+        shape = (self.points, self.seeds)
+        try:
+            output = [
+                np.full((*shape, *tail), fill, dtype)
+                for tail, dtype, fill in self.layout.arrays.values()
+            ]
+        except (MemoryError, ValueError):
+            raise ValueError(
+                f"store: {self.files.path(ROOT)} tells of {shape[0]} points with {shape[1]} seeds, "
+                "which do not fit into memory"
+            ) from None
+        keys = set(self.files.keys())
+
+        def place(corner):
+            if self._key("done", *corner) not in keys:
+                return
+            parts = self._read_block(*corner)
+            here = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
+            rows, columns = output[-1][here].shape
+            done = parts[-1][:rows, :columns]
+            for whole, part in zip(output, parts, strict=True):
+                whole[here][done] = part[:rows, :columns][done]
+
+        together(place, self._corners())
+        *leaves, _, done = output
+        missing = np.argwhere(~done)
+        if structure is not None:
+            if len(missing):
+                point, seed = missing[0]
+                raise ValueError(
+                    f"store: seed {seed} of point {point} is gone from {self.files.url}: another "
+                    "process, with fewer points, has written its block anew; run the sweep again"
+                )
+            trees = jax.tree.unflatten(jax.tree.structure(structure), leaves)
+        else:
+            if len(missing):
+                warnings.warn(
+                    f"store: {len(missing)} of {done.size} cells of {self.files.url} are not done "
+                    f"and hold NaN, first seed {missing[0][1]} of point {missing[0][0]}",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            trees = layouts.unflatten(self.layout.attributes["structure"], leaves)
+        return Result(np.array(self.layout.attributes["checkpoints"], np.int32), *trees)
+
+    def _corners(self):
+        starts = (
+            range(0, n, b) for n, b in zip((self.points, self.seeds), self.block, strict=True)
+        )
+        return list(itertools.product(*starts))
+
+    def _key(self, name, point, seed) -> str:
+        rest = [0] * len(self.layout.arrays[name][0])
+        place = [point // self.block[0], seed // self.block[1], *rest]
+        return "/".join([name, "c", *map(str, place)])
+
+    def _read(self, name, point, seed):
+        tail, dtype, _ = self.layout.arrays[name]
+        key = self._key(name, point, seed)
+        return decode(self.files.read(key), (*self.block, *tail), dtype, self.files.path(key))
+
+    def _read_block(self, point, seed) -> list[np.ndarray]:
+        """All arrays of a block; Damaged where a cell that is done is not what was written."""
+        *parts, fits = self._examine(point, seed)
+        if not fits[parts[-1][: len(fits)]].all():
+            path = self.files.path(self._key("checksum", point, seed))
+            raise Damaged(
+                f"store: {path} does not fit the other arrays of its block, or not its place"
+            )
+        return parts
+
+    def _examine(self, point, seed) -> list[np.ndarray]:
+        """All arrays of a block, and which cells of known points have the right checksum."""
+        # ``done`` first: what it says is there was written before it.
+        done = self._read("done", point, seed)
+        *leaves, sums = (self._read(name, point, seed) for name in [*self.layout.arrays][:-1])
+        known = min(self.block[0], self.layout.shape[0] - point)
+        fits = sums[:known] == self._checksums(point, seed, [leaf[:known] for leaf in leaves])
+        return [*leaves, sums, done, fits]
+
+    def _checksums(self, point, seed, leaves):
+        words = self.layout.point_words()[point : point + len(leaves[0])]
+        seeds = np.arange(seed, seed + self.block[1])
+        return cell_checksums(self.layout.identity(), words, seeds, leaves)
+
+    def _is_done(self, point, seed, keys) -> "bool | Damaged":
+        if self._key("done", point, seed) not in keys:
+            return False
+        try:
+            done = self._read_block(point, seed)[-1]
+        except Damaged as error:
+            return error
+        return bool(done[: self.points - point, : self.seeds - seed].all())
+
+    def evidence(self, corners) -> tuple[int, str | None]:
+        """How many cells prove to be of this sweep, up to a block that proves not to be."""
+        proven = 0
+        for point, seed in corners:
+            try:
+                *_, done, fits = self._examine(point, seed)
+            except Damaged:
+                continue
+            done = done[: len(fits)]
+            if not fits[done].all():
+                return proven, self.files.path(self._key("done", point, seed))
+            proven += int(done.sum())
+        return proven, None
+
+
+def cell_checksums(identity, points, seeds, leaves) -> np.ndarray:
+    """What a cell must fit: its sweep, its place, and all of its values, in 32 bits.
+
+    The words of a cell are multiplied by random odd numbers of 64 bits, which come from its sweep,
+    and the upper half of the sum is kept: two cells that differ have the same one with a chance of
+    about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and Strings, 2015).
+
+    Args:
+      identity: bytes that tell the sweep.
+      points: (P, n) words of each point, uint32.
+      seeds: (S,) the seeds.
+      leaves: arrays (P, S, ...) of what the cells hold.
+
+    Returns:
+      (P, S) uint32.
+    """
+    parts = [_words(leaf) for leaf in leaves]
+    count = points.shape[1]
+    weights = _weights(identity, count + 1 + sum(part.shape[-1] for part in parts))
+    sums = np.einsum("pw,w->p", points, weights[:count])[:, None]
+    sums = sums + np.asarray(seeds, np.uint64) * weights[count]
+    start = count + 1
+    for part in parts:
+        end = start + part.shape[-1]
+        sums += np.einsum("psw,w->ps", part, weights[start:end])
+        start = end
+    return (sums >> np.uint64(32)).astype(np.uint32)
+
+
+def _words(leaf) -> np.ndarray:
+    """The bits of (P, S, ...) as unsigned integers (P, S, words), of at most 32 bits each."""
+    size = leaf.dtype.itemsize
+    flat = np.ascontiguousarray(leaf).reshape(*leaf.shape[:2], int(np.prod(leaf.shape[2:])))
+    return flat.view(f"<u{min(size, 4)}")
+
+
+@lru_cache(maxsize=16)
+def _weights(identity, count) -> np.ndarray:
+    bits = np.frombuffer(hashlib.shake_256(identity).digest(8 * count), "<u8")
+    return bits | np.uint64(1)

@@ -1,0 +1,341 @@
+"""What a store says of itself: its root, and the metadata and coordinates that follow from it."""
+
+import hashlib
+import inspect
+import json
+import operator
+import warnings
+from collections import namedtuple
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import random as jr
+
+from dpjax.core import coordinate_name, leaf_axes, leaf_names, optional
+from dpjax.objects import Damaged, digest
+
+ROOT = "zarr.json"
+_FORMAT = "dpjax sweep 2"
+_COORDINATE_CHUNK = 1024
+
+# Settings of jax that change numbers, and that no program shows.
+_SETTINGS = ("jax_threefry_partitionable", "jax_default_matmul_precision")
+
+# What tells a sweep, beside its points, and how a message calls it.
+_COMPARED = {
+    "format": "format",
+    "dpjax": "version of dpjax",
+    "jax": "version of jax",
+    "key": "key",
+    "horizon": "horizon",
+    "checkpoints": "checkpoints",
+    "play": "play",
+    **{name: f"setting {name}" for name in _SETTINGS},
+    "program": "game",
+}
+
+
+class Layout(NamedTuple):
+    """All that the root of a store says."""
+
+    attributes: dict
+    arrays: dict[str, Any]  # name -> (shape of a cell, dtype, fill value); last checksum and done
+    shape: tuple[int, int]  # points and seeds that the store has room for
+    block: tuple[int, int]  # points and seeds of a block
+
+    def objects(self) -> dict[str, str]:
+        """The names of the other objects that are no blocks, and their digests."""
+        return json.loads(self.attributes["objects"])
+
+    def identity(self) -> bytes:
+        """Tells the sweep, without its points and seeds."""
+        told = [self.attributes[field] for field in _COMPARED]
+        return hashlib.sha256(json.dumps(told).encode()).digest()
+
+    def point_words(self) -> np.ndarray:
+        """(points, 3) uint32 that tell each point: its number, and a digest of its values."""
+        return _point_words(self.attributes["points"])
+
+
+def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout:
+    """The layout of a new store; arguments as of :func:`dpjax.store.open_store`."""
+    from dpjax import __version__
+
+    structure = traced.output
+    names = [
+        name
+        for prefix, tree in zip(("regret", "tally", "report"), structure, strict=True)
+        for name in leaf_names(prefix, tree)
+    ]
+    attributes = {
+        "format": _FORMAT,
+        "dpjax": __version__,
+        "jax": jax.__version__,
+        "backend": jax.default_backend(),
+        "key": f"{jr.key_impl(key)} {jr.key_data(key).tolist()}",
+        "horizon": int(rounds[-1]),
+        "checkpoints": rounds.tolist(),
+        "play": _name(play),
+        "game": _name(game),
+        "learner": _name(game).split(".")[-1],
+        "structure": json.dumps([_flatten(tree) for tree in structure]),
+        **{name: getattr(jax.config, name) for name in _SETTINGS},
+        "program": traced.digest,
+        "points": json.dumps(_point_values(game, points)),
+        "arrays": " ".join(names),
+    }
+    leaves = zip(names, jax.tree.leaves(structure), strict=True)
+    arrays = {name: (leaf.shape, leaf.dtype, _fill(leaf.dtype)) for name, leaf in leaves}
+    arrays |= _BESIDE
+    return Layout(attributes, arrays, (len(jax.tree.leaves(points)[0]), seeds), block)
+
+
+def compare(found, new, url) -> None:
+    """Refuses a store of another sweep.
+
+    Raises:
+      ValueError: what differs, there and here.
+    """
+
+    def cells(layout):
+        return {name: (shape, dtype) for name, (shape, dtype, _) in layout.arrays.items()}
+
+    def refuse(field, *pair):
+        raise ValueError(
+            f"store: {url} was made with another {field}: {pair[0]} there, {pair[1]} here"
+        )
+
+    there, here = found.attributes, new.attributes
+    for field, text in _COMPARED.items():
+        if there[field] != here[field]:
+            pair = [each[field] for each in (there, here)]
+            if field == "program":
+                pair = [f"{each['game']} (program {each['program']})" for each in (there, here)]
+            refuse(text, *pair)
+    there, here = (json.loads(each["points"]) for each in (there, here))
+    if list(there) != list(here):
+        refuse("points", f"{', '.join(there)}", f"{', '.join(here)}")
+    for name in there:
+        for index, pair in enumerate(zip(there[name], here[name], strict=False)):
+            if pair[0] != pair[1]:
+                refuse(f"points: {name} of point {index}", *pair)
+    if cells(found) != cells(new):
+        raise Damaged(f"store: {url}/{ROOT} is damaged: its arrays are not those of its program")
+
+
+def grow(found, new, url) -> Layout:
+    """A layout with room for what another of the same sweep has.
+
+    Raises:
+      ValueError: the store is of one point, and others were to be added.
+    """
+    shape = tuple(map(max, found.shape, new.shape))
+    if found.block[0] == 1 and shape[0] > 1:
+        raise ValueError(
+            f"store: {url} was made with one point, which has a program of its own; "
+            "points can only be added to a store that was made with several"
+        )
+    attributes = found.attributes
+    if shape[0] > found.shape[0]:
+        attributes = attributes | {"points": new.attributes["points"]}
+    return found._replace(shape=shape, attributes=attributes)
+
+
+def write(layout) -> dict[str, bytes]:
+    """All objects of a store but the blocks: metadata and coordinates, and the root last."""
+    zarr = optional("zarr")
+    objects: dict[str, Any] = {}
+    memory = zarr.storage.MemoryStore(objects)
+    codec = (zarr.codecs.Crc32cCodec(),)
+    coordinates = _coordinates(layout)
+    labels = " ".join([*_BESIDE, "learner", *coordinates])
+    group = zarr.create_group(memory, attributes=layout.attributes | {"coordinates": labels})
+    learner = group.create_array(
+        "learner", shape=(), dtype=str, compressors=codec, dimension_names=()
+    )
+    learner[...] = layout.attributes["learner"]
+    for name, (axes, values) in coordinates.items():
+        array = group.create_array(
+            name,
+            shape=values.shape,
+            chunks=(_COORDINATE_CHUNK, *values.shape[1:]),
+            dtype=values.dtype,
+            fill_value=_fill(values.dtype),
+            compressors=codec,
+            dimension_names=axes,
+        )
+        array[...] = values
+    for name, (tail, dtype, fill) in layout.arrays.items():
+        rest = ("round",) if name == "regret" else leaf_axes(name, tail)
+        masked = np.dtype(dtype).kind in "iu" and name not in _BESIDE
+        group.create_array(
+            name,
+            shape=(*layout.shape, *tail),
+            chunks=(*layout.block, *tail),
+            dtype=dtype,
+            fill_value=fill,
+            compressors=codec,
+            dimension_names=("point", "seed", *rest),
+            attributes={"_FillValue": fill} if masked else {},
+        )
+    with warnings.catch_warnings():
+        # Consolidated metadata is an extension of format 3: one object that all readers know.
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(memory)
+    objects = {key: value.to_bytes() for key, value in objects.items()}
+    root = json.loads(objects.pop(ROOT))
+    digests = {key: digest(value) for key, value in objects.items()}
+    root["attributes"]["objects"] = json.dumps(digests)
+    root["attributes"]["digest"] = _digest(root)
+    return {**objects, ROOT: json.dumps(root, indent=2).encode()}
+
+
+def read(text, url) -> Layout:
+    """The layout that a root describes.
+
+    Raises:
+      Damaged: the root is not as it was written.
+      ValueError: it is of something else, or of an older store.
+    """
+    damaged = Damaged(f"store: {url}/{ROOT} is damaged")
+    try:
+        root = json.loads(text)
+    except (ValueError, RecursionError):
+        raise damaged from None
+    attributes = root.get("attributes") if isinstance(root, dict) else None
+    attributes = attributes if isinstance(attributes, dict) else {}
+    if "digest" in attributes and attributes["digest"] != _digest(root):
+        raise damaged
+    written = str(attributes.get("format"))
+    if not written.startswith("dpjax sweep"):
+        raise ValueError(f"store: {url} is a Zarr group, but not the store of a sweep")
+    if written != _FORMAT:
+        raise ValueError(
+            f"store: {url} is of another version of dpjax: its format is {written!r}, and this "
+            f"version reads {_FORMAT!r}"
+        )
+    try:
+        return _understand(root)
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, StopIteration):
+        raise damaged from None
+
+
+def _understand(root) -> Layout:
+    """The layout in a root, of which each field is used as it will be used."""
+    attributes = root["attributes"]
+    described = root["consolidated_metadata"]["metadata"]
+    names = attributes["arrays"].split()
+    arrays = {}
+    for name in [*names, *_BESIDE]:
+        dtype = np.dtype(described[name]["data_type"])
+        tail = tuple(map(operator.index, described[name]["shape"][2:]))
+        arrays[name] = (tail, dtype, _BESIDE[name][2] if name in _BESIDE else _fill(dtype))
+    points, seeds = map(operator.index, described["done"]["shape"])
+    chunk = described["done"]["chunk_grid"]["configuration"]["chunk_shape"]
+    layout = Layout(attributes, arrays, (points, seeds), tuple(map(operator.index, chunk)))
+    np.array(attributes["checkpoints"], np.int32)
+    unused = iter(names)
+    unflatten(attributes["structure"], unused)
+    layout.identity()
+    # As many seeds as coordinates: no root can claim more than it has names of objects for.
+    last = f"seed/c/{(seeds - 1) // _COORDINATE_CHUNK}"
+    fits = len(layout.point_words()) == points and last in layout.objects()
+    if not fits or len(chunk) != 2 or min(layout.block) < 1 or next(unused, None) is not None:
+        raise ValueError
+    return layout
+
+
+def unflatten(structure, leaves) -> tuple:
+    """(regret, tally, report) of leaves, in the containers that a root describes."""
+    leaves = iter(leaves)
+    regret, tally, report = (_unflatten(tree, leaves) for tree in json.loads(structure))
+    return regret, tally, report
+
+
+def _digest(root) -> str:
+    """Of all that a root says, but this digest."""
+    attributes = {name: value for name, value in root["attributes"].items() if name != "digest"}
+    return digest(json.dumps({**root, "attributes": attributes}, sort_keys=True).encode())
+
+
+@lru_cache(maxsize=16)
+def _point_words(points) -> np.ndarray:
+    named = json.loads(points)
+    rows = []
+    for index, values in enumerate(zip(*named.values(), strict=True)):
+        words = hashlib.sha256(json.dumps([[*named], values]).encode()).digest()[:8]
+        rows.append([index, *np.frombuffer(words, "<u4")])
+    return np.array(rows, np.uint32)
+
+
+def _coordinates(layout) -> dict:
+    """Axes and values of each, by name."""
+    coordinates = {
+        "point": (("point",), np.arange(layout.shape[0], dtype=np.int32)),
+        "seed": (("seed",), np.arange(layout.shape[1], dtype=np.int32)),
+        "round": (("round",), np.array(layout.attributes["checkpoints"], np.int32)),
+    }
+    for name, values in json.loads(layout.attributes["points"]).items():
+        label = coordinate_name(name, layout.arrays)
+        values = np.array(values, np.float32)
+        coordinates[label] = (("point", *leaf_axes(label, values.shape[1:])), values)
+    return coordinates
+
+
+def _name(function) -> str:
+    while hasattr(function, "func"):  # of functools.partial
+        function = function.func
+    # What a caller has renamed has a new __name__ and its old __qualname__.
+    parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
+    parts[-1] = getattr(function, "__name__", parts[-1])
+    return ".".join(filter(None, [function.__module__, *parts]))
+
+
+def _point_values(game, points) -> dict:
+    """Named leaves of the points, as lists."""
+    if isinstance(points, np.ndarray):
+        return {next(iter(inspect.signature(game).parameters)): points.tolist()}
+    names = leaf_names("", points)
+    return dict(zip(names, (leaf.tolist() for leaf in jax.tree.leaves(points)), strict=True))
+
+
+def _flatten(tree):
+    """What kind of containers a pytree is made of, for JSON; leaves are null."""
+    if hasattr(tree, "_fields"):
+        fields = {name: _flatten(getattr(tree, name)) for name in tree._fields}
+        return {"type": type(tree).__name__, "fields": fields}
+    if isinstance(tree, dict):
+        return {"type": "dict", "fields": {str(k): _flatten(tree[k]) for k in sorted(tree)}}
+    if isinstance(tree, tuple | list):
+        return [_flatten(part) for part in tree]
+    if jax.tree.structure(tree) == jax.tree.structure(0):
+        return None
+    return [None] * len(jax.tree.leaves(tree))
+
+
+def _unflatten(kind, leaves):
+    if kind is None:
+        return next(leaves)
+    if isinstance(kind, list):
+        return tuple(_unflatten(part, leaves) for part in kind)
+    fields = {name: _unflatten(part, leaves) for name, part in kind["fields"].items()}
+    return fields if kind["type"] == "dict" else namedtuple(kind["type"], fields)(**fields)
+
+
+def _fill(dtype):
+    """What stands where nothing is yet: NaN, or what xarray shows as NaN."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "fc":
+        return dtype.type(np.nan)
+    if dtype.kind == "b":
+        return False
+    return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
+
+
+# Beside the arrays of a Result: what each cell must fit that is done, and whether it is.
+_BESIDE = {
+    "checksum": ((), np.dtype(np.uint32), np.uint32(0)),
+    "done": ((), np.dtype(bool), False),
+}

@@ -1,0 +1,211 @@
+"""Objects: bytes under a name, below a folder or an fsspec URL, and their checksums.
+
+Zarr's own files have no fsync, and their unfinished parts do not say whose they are. So the objects
+of a store are written here.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import socket
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from dpjax.core import optional
+
+_READERS = 16  # threads; behind a URL an object takes long to come, however small
+_PARTIAL = ".partial"
+
+
+class Damaged(ValueError):
+    """An object that is not what it should be; the message names it."""
+
+
+class Files:
+    """Objects under a folder or URL, each written at once or not at all."""
+
+    def __init__(self, url):
+        try:
+            self.url = os.fspath(url)
+        except TypeError:
+            raise TypeError(f"store must be a path or an fsspec URL, got {url!r}") from None
+        self.system, self.root = optional("fsspec").core.url_to_fs(self.url)
+        protocol = self.system.protocol
+        self.local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+    def path(self, key) -> str:
+        return f"{self.root}/{key}"
+
+    def keys(self) -> list[str]:
+        """Of all objects, but not of those that are being written."""
+        return [key for key in self._found() if not key.endswith(_PARTIAL)]
+
+    def read(self, key) -> bytes | None:
+        """None where there is no such object.
+
+        Raises:
+          OSError: there is something that cannot be read; the message names it.
+        """
+        path = self.path(key)
+        # What is neither a file nor a folder, such as a pipe, may never end.
+        if self.local and os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(f"store: cannot read {path}: it is not a file")
+        try:
+            return self.system.cat_file(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise OSError(f"store: cannot read {path}: {error.strerror or error}") from error
+
+    def write(self, key, data, *, create=False, durable=False) -> bool:
+        """False if the object is to be created and is there already (on a local disk only).
+
+        With ``durable`` it is on the disk when this returns, not only in the memory of the system.
+        """
+        path = self.path(key)
+        try:
+            if self.local:
+                return _write_file(path, data, create, durable)
+            try:
+                self.system.pipe_file(path, data)
+            except FileNotFoundError:
+                self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
+                self.system.pipe_file(path, data)
+        except OSError as error:
+            raise OSError(f"store: cannot write {path}: {error.strerror or error}") from error
+        return True
+
+    def sweep_up(self) -> None:
+        """Removes what processes of this machine that were killed have left half written."""
+        if self.local:
+            for key in self._found():
+                if key.endswith(_PARTIAL) and is_left_behind(key.split(".")[-2]):
+                    _remove(self.path(key))
+
+    def _found(self) -> list[str]:
+        if self.local:
+            # fsspec leaves out folders that it may not list.
+            if os.path.isfile(self.root):
+                return [""]
+            walked = os.walk(self.root, onerror=self._refuse_to_list)
+            paths = [os.path.join(folder, name) for folder, _, names in walked for name in names]
+            return [path[len(self.root) :].replace(os.sep, "/").lstrip("/") for path in paths]
+        self.system.invalidate_cache()
+        try:
+            paths = self.system.find(self.root)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [path[len(self.root) :].lstrip("/") for path in paths]
+
+    def _refuse_to_list(self, error):
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise OSError(f"store: cannot list {error.filename}: {error.strerror}") from error
+
+
+def together(function, items) -> list:
+    """The results of a function of each item, of several at the same time."""
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(function, items))
+
+
+def digest(data) -> str:
+    """Of an object. A crc32c would not do: it is the same of all that end with their own."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def encode(array) -> bytes:
+    """As Zarr's codecs "bytes", little-endian, and "crc32c" do."""
+    data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+    return data + _crc32c(data)
+
+
+def decode(encoded, shape, dtype, path) -> np.ndarray:
+    """The array of an encoded object.
+
+    Raises:
+      Damaged: its length or its checksum is wrong.
+    """
+    if encoded is None:
+        raise Damaged(f"store: {path} is gone")
+    data, end = encoded[:-4], encoded[-4:]
+    size = int(np.prod(shape)) * dtype.itemsize
+    if len(data) != size or _crc32c(data) != end:
+        raise Damaged(f"store: {path} is damaged")
+    return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape)
+
+
+def _crc32c(data) -> bytes:
+    return optional("google_crc32c").value(data).to_bytes(4, "little")
+
+
+def _write_file(path, data, create, durable) -> bool:
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    partial = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.{process_mark()}{_PARTIAL}")
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        written = _appear(partial, path, create)
+    finally:
+        _remove(partial)
+    if durable:
+        _sync_folder(folder)
+        _sync_folder(os.path.dirname(folder))
+    return written
+
+
+def _appear(partial, path, create) -> bool:
+    """Gives a complete file its name; False if it is to be new and is not."""
+    if create:
+        # A link does not replace what is there, as a rename does. Not all file systems have it.
+        try:
+            os.link(partial, path)
+            return True
+        except FileExistsError:
+            return False
+        except OSError:
+            if os.path.exists(path):
+                return False
+    os.replace(partial, path)
+    return True
+
+
+def _sync_folder(folder) -> None:
+    # Windows opens no folders, and some file systems do not write them on demand.
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _remove(path) -> None:
+    with contextlib.suppress(OSError):
+        os.remove(path)
+
+
+def process_mark() -> str:
+    """This process, as part of a file's name: machine and number."""
+    machine = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())
+    return f"{machine}-{os.getpid()}"
+
+
+def is_left_behind(mark) -> bool:
+    """Whether the process of a mark was on this machine and is no more."""
+    machine, _, number = mark.rpartition("-")
+    if os.name != "posix" or not number.isdigit() or machine != process_mark().rpartition("-")[0]:
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

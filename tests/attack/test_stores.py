@@ -1,0 +1,562 @@
+"""Stores under attack: bit flips, truncations and exchanges of every object, kills, many writers.
+
+After each of them a read gives the right values or one sentence, and a resumed sweep ends with the
+bytes of a store that nothing disturbed.
+"""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import time
+import warnings
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+import xarray
+
+from dpjax import blocks, environments, layout, learners, objects, store
+from tests.stored import POINTS, SEEDS, assert_same, finished, run, tree, wait_for, writer
+
+SMALL = 6  # seeds, in blocks of two
+
+
+def small(point):
+    learner = learners.dp_exp3_lap(16, 3, epsilon=point["epsilon"])
+    return learner, environments.bernoulli(point["means"])
+
+
+def play(folder=None, **options):
+    return run(folder, **{"seeds": SMALL, "game": small, **options})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A complete small store, and the Result of the sweep."""
+    folder = tmp_path_factory.mktemp("whole") / "store"
+    return folder, play(folder)
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    """A copy of the small store, to be damaged."""
+    shutil.copytree(whole[0], tmp_path / "store")
+    return tmp_path / "store"
+
+
+def noted(function):
+    """What a function returns, or None and the error; and the warnings, as texts."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result, error = function(), None
+        except (ValueError, OSError) as raised:
+            result, error = None, raised
+    return result, error, [str(warning.message) for warning in caught]
+
+
+def assert_read_is_right(folder, expected):
+    """The right values, with a warning where there are none, or a sentence; says which."""
+    result, error, told = noted(lambda: store.read(folder))
+    if error is not None:
+        assert str(error).startswith("store: ") and str(folder) in str(error), error
+        assert "\n" not in str(error)
+        return "named"
+    missing = np.isnan(result.regret[..., 0])
+    assert any("are not done" in text for text in told) == missing.any()
+    for part, whole in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
+        if part.shape[:2] == missing.shape:
+            part, whole = part[~missing], whole[~missing]
+        np.testing.assert_array_equal(part, whole)
+    return "right" if not told else "right, with a warning"
+
+
+def assert_mended(folder, whole, told=True):
+    """A resumed sweep gives the same, to the same bytes, and says what it mended."""
+    result, error, warned = noted(lambda: play(folder))
+    assert error is None, error
+    assert_same(result, whole[1])
+    assert tree(folder) == tree(whole[0])
+    assert bool(warned) == told, warned
+    assert all(str(folder) in text for text in warned)
+
+
+# One damage each
+
+
+@pytest.mark.parametrize("name", ["epsilon/c/0", "seed/c/0", "learner/c", "regret/zarr.json"])
+@pytest.mark.parametrize("damage", ["gone", "truncated", "zeroed"])
+def test_metadata_and_coordinates_are_mended(folder, whole, name, damage):
+    file = folder / name
+    data = file.read_bytes()
+    file.unlink() if damage == "gone" else file.write_bytes(
+        data[:-1] if damage == "truncated" else bytes(len(data))
+    )
+    with pytest.warns(RuntimeWarning, match=f"damaged, gone, .*{file}"):
+        assert_same(store.read(folder), whole[1])
+    assert_mended(folder, whole)
+    data = xarray.open_zarr(folder, chunks=None)
+    np.testing.assert_array_equal(data.epsilon, POINTS["epsilon"].astype(np.float32))
+
+
+def test_one_changed_digit_of_the_root_is_found(folder, whole):
+    root = folder / "zarr.json"
+    text = root.read_text()
+    for digits in ('"horizon": 16', "[0, 0]", '"chunk_shape": [\n              2'):
+        at = text.index(digits) + len(digits) - 1
+        root.write_text(text[:at] + ("7" if text[at] != "7" else "3") + text[at + 1 :])
+        if digits == "[0, 0]":
+            root.write_text(text.replace("[0, 0]", "[0, 1]"))
+        with pytest.raises(ValueError, match=f"{root} is damaged"):
+            store.read(folder)
+        assert_mended(folder, whole)
+
+
+@pytest.mark.parametrize("damage", ["gone", "truncated", "empty", "zeroed", "no name", "a list"])
+def test_a_root_is_made_again_from_the_same_call(folder, whole, damage):
+    root = folder / "zarr.json"
+    data = root.read_bytes()
+    if damage == "gone":
+        root.unlink()
+    else:
+        root.write_bytes({
+            "truncated": data[:-100], "empty": b"", "zeroed": bytes(len(data)),
+            "no name": data.replace(b'"attributes"', b'"attribute"'), "a list": b"[]",
+        }[damage])  # fmt: skip
+    with pytest.raises(ValueError, match=f"store: .*{folder}"):
+        store.read(folder)
+    # Only from the same call: another sweep is refused and changes nothing.
+    before = tree(folder)
+    for options in ({"key": jax.random.key(1)}, {"points": {**POINTS, "epsilon": np.ones(2)}}):
+        with pytest.raises(ValueError, match=f"{folder}.*(not of this sweep|not the store of)"):
+            play(folder, **options)
+        assert tree(folder) == before
+    with pytest.warns(RuntimeWarning, match=str(root)):
+        assert_same(play(folder), whole[1])
+    assert tree(folder) == tree(whole[0])
+
+
+def test_a_root_that_is_made_again_with_fewer_seeds_and_points_grows(folder, whole, monkeypatch):
+    (folder / "zarr.json").unlink()
+    first = {name: values[:1] for name, values in POINTS.items()}
+    part = play(folder, seeds=3, points=first)
+    np.testing.assert_array_equal(part.regret, whole[1].regret[:1, :3])
+    assert store.read(folder).regret.shape[:2] == (1, 3)
+    monkeypatch.setattr(store.Store, "write", None)  # nothing is computed again
+    assert_same(play(folder), whole[1])
+    assert tree(folder) == tree(whole[0])
+
+
+def test_a_root_with_blocks_of_one_point_does_not_take_more(tmp_path):
+    first = {name: values[:1] for name, values in POINTS.items()}
+    play(tmp_path / "store", points=first)
+    (tmp_path / "store" / "zarr.json").unlink()
+    with pytest.raises(ValueError, match="made with one point"):
+        play(tmp_path / "store")
+    assert not (tmp_path / "store" / "zarr.json").exists()
+    play(tmp_path / "store", points=first)
+
+
+@pytest.mark.parametrize("arrays", ["one", "all"])
+def test_a_block_in_the_place_of_another_is_seen(folder, whole, arrays):
+    """Its own checksums are right, and so is its shape."""
+    for array in ["regret"] if arrays == "one" else whole_arrays(folder):
+        (source, target) = (folder / array / "c" / "0" / str(j) for j in (1, 0))
+        if target.is_dir():
+            source, target = (next(path.rglob("*")) for path in (source, target))
+        shutil.copy(source, target)
+    with pytest.raises(ValueError, match=r"checksum/c/0/0 does not fit .* or not its place"):
+        store.read(folder)
+    assert_mended(folder, whole)
+
+
+def test_a_block_of_another_sweep_is_seen(folder, whole, tmp_path):
+    other = tmp_path / "other"
+    play(other, key=jax.random.key(7))
+    for array in whole_arrays(folder):
+        shutil.rmtree(folder / array / "c" / "0" / "1", ignore_errors=True)
+        source, target = (place / array / "c" / "0" / "1" for place in (other, folder))
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    with pytest.raises(ValueError, match="checksum/c/0/1 does not fit"):
+        store.read(folder)
+    assert_mended(folder, whole)
+
+
+def whole_arrays(folder):
+    """The names of the arrays of blocks."""
+    return [path.name for path in folder.iterdir() if (path / "c" / "0" / "1").exists()]
+
+
+def test_an_array_without_its_others_is_named(folder, whole):
+    (folder / "report_rejected" / "c" / "0" / "2").unlink()
+    with pytest.raises(ValueError, match=r"report_rejected/c/0/2 is gone"):
+        store.read(folder)
+    assert_mended(folder, whole)
+
+
+def test_the_setting_of_threefry_is_named(folder, whole):
+    """Other draws, and another program: not the one that was compiled before, nor the other's."""
+    now = jax.config.jax_threefry_partitionable
+    with jax.threefry_partitionable(not now):
+        message = f"another setting jax_threefry_partitionable: {now} there, {not now} here"
+        with pytest.raises(ValueError, match=message):
+            play(folder)
+        other = play()
+        assert not np.array_equal(other.regret, whole[1].regret)
+        cell = jax.tree.map(lambda leaf: leaf[1].astype(np.float32), POINTS)
+        one = learners_alone(cell, seed=3)
+        np.testing.assert_array_equal(other.regret[1, 3], one)
+    assert_same(play(folder), whole[1])
+    assert_same(play(), whole[1])
+
+
+def learners_alone(point, seed):
+    from dpjax import simulate
+
+    key = jax.random.fold_in(jax.random.key(0), seed)
+    return jax.jit(lambda: simulate(*small(point), key, checkpoints=4).regret)()
+
+
+def test_the_precision_of_products_is_named(folder):
+    with (
+        jax.default_matmul_precision("float32"),
+        pytest.raises(ValueError, match="setting jax_default_matmul_precision: None there"),
+    ):
+        play(folder)
+
+
+def test_an_older_store_is_refused_in_a_sentence(folder):
+    root = folder / "zarr.json"
+    document = json.loads(root.read_text())
+    document["attributes"]["format"] = "dpjax sweep 1"
+    del document["attributes"]["digest"]
+    root.write_text(json.dumps(document))
+    shutil.rmtree(folder / "checksum")
+    before = tree(folder)
+    for refused in (lambda: store.read(folder), lambda: play(folder)):
+        with pytest.raises(ValueError, match="its format is 'dpjax sweep 1', and this"):
+            refused()
+    assert tree(folder) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are not opened")
+def test_the_root_is_on_the_disk_before_the_first_block(tmp_path, monkeypatch):
+    events, sync, write = [], os.fsync, objects.Files.write
+
+    def syncing(file):
+        events.append(os.readlink(f"/proc/self/fd/{file}") if os.path.exists("/proc") else "")
+        sync(file)
+
+    def writing(self, key, data, **options):
+        written = write(self, key, data, **options)
+        events.append(key)
+        return written
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(objects.Files, "write", writing)
+    play(tmp_path / "store")
+    at = events.index("zarr.json")
+    file, folder, parent = events[at - 3 : at]
+    if os.path.exists("/proc"):
+        assert file.startswith(f"{tmp_path}/store/.zarr.json.")
+        assert (folder, parent) == (str(tmp_path / "store"), str(tmp_path))
+    assert not any("regret/c" in event for event in events[:at])
+    assert len(events) - len(tree(tmp_path / "store")) == 3, "no other file or folder is synced"
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_a_power_failure_costs_what_was_not_on_the_disk(folder, whole, share):
+    """Files that have a name and no content yet, or no name; the root is there."""
+    rng = np.random.default_rng(0)
+    for name in tree(folder):
+        if name != "zarr.json" and rng.random() < share:
+            (folder / name).write_bytes(b"") if rng.random() < 0.5 else (folder / name).unlink()
+    assert_read_is_right(folder, whole[1])
+    assert_mended(folder, whole)
+
+
+# What a root can say
+
+
+def forged(folder, change):
+    """A root with a right digest that says something else."""
+    root = folder / "zarr.json"
+    document = json.loads(root.read_text())
+    change(document)
+    document["attributes"]["digest"] = layout._digest(document)
+    root.write_text(json.dumps(document))
+
+
+def described(document):
+    return document["consolidated_metadata"]["metadata"]
+
+
+FORGED = {
+    "points and seeds": lambda d: [
+        array.update(shape=[10**9, 10**9, *array["shape"][2:]])
+        for array in described(d).values()
+        if array.get("dimension_names", [])[:2] == ["point", "seed"]
+    ],
+    "seeds": lambda d: described(d)["done"].update(shape=[2, 10**9]),
+    "a cell": lambda d: described(d)["tally"].update(shape=[2, 6, 10**15]),
+    "no metadata": lambda d: d.pop("consolidated_metadata"),
+    "no array": lambda d: described(d).pop("regret"),
+    "a type": lambda d: described(d)["regret"].update(data_type="float31"),
+    "a shape": lambda d: described(d)["done"].update(shape="abc"),
+    "no cells in a block": lambda d: described(d)["done"]["chunk_grid"]["configuration"].update(
+        chunk_shape=[0, 2]
+    ),
+    "a block": lambda d: described(d)["done"]["chunk_grid"].update(configuration=None),
+    "a structure": lambda d: d["attributes"].update(structure="[null, null]"),
+    "a name": lambda d: d["attributes"].update(
+        structure='[null, null, {"type": "1", "fields": {"class": null}}]'
+    ),
+    "points of other lengths": lambda d: d["attributes"].update(points='{"a": [1], "b": [1, 2]}'),
+    "points that are none": lambda d: d["attributes"].update(points="7"),
+    "points of NaN": lambda d: d["attributes"].update(points='{"a": [NaN, NaN]}'),
+    "checkpoints": lambda d: d["attributes"].update(checkpoints="often"),
+    "objects": lambda d: d["attributes"].update(objects="[]"),
+    **{
+        f"no {name}": lambda d, name=name: d["attributes"].pop(name)
+        for name in ("arrays", "structure", "points", "checkpoints", "objects", "key", "program")
+    },
+}
+
+
+@pytest.mark.parametrize("said", FORGED)
+def test_a_root_that_says_what_cannot_be(folder, whole, said):
+    """Even with the right digest: no traceback, and no memory for what is not there."""
+    forged(folder, FORGED[said])
+    assert assert_read_is_right(folder, whole[1]) == "named"
+    _, error, _ = noted(lambda: play(folder))
+    if error is None:
+        assert tree(folder) == tree(whole[0])
+    else:
+        assert str(error).startswith("store: ") and str(folder) in str(error)
+
+
+def test_a_root_of_deep_lists(folder, whole):
+    (folder / "zarr.json").write_text("[" * 10**5)
+    assert assert_read_is_right(folder, whole[1]) == "named"
+    assert_mended(folder, whole)
+
+
+# What can stand in the place of an object
+
+
+@pytest.mark.parametrize("name", ["zarr.json", "epsilon/c/0", "regret/c/0/1/0", "done/c/0/1"])
+@pytest.mark.parametrize("what", ["folder", "pipe", "loop", "dangling link", "link", "forbidden"])
+def test_what_is_no_file(folder, whole, name, what, monkeypatch):
+    file = folder / name
+    if what == "forbidden":  # to root nothing is
+        system = type(objects.Files(folder).system)
+        read = system.cat_file
+
+        def cat_file(self, path, *args, **options):
+            if path == str(file):
+                raise PermissionError(13, "Permission denied", path)
+            return read(self, path, *args, **options)
+
+        monkeypatch.setattr(system, "cat_file", cat_file)
+    elif what == "link":
+        shutil.move(file, folder.parent / "elsewhere")
+        file.symlink_to(folder.parent / "elsewhere")
+    else:
+        file.unlink()
+        {
+            "folder": file.mkdir,
+            "pipe": lambda: os.mkfifo(file),
+            "loop": lambda: file.symlink_to(file),
+            "dangling link": lambda: file.symlink_to(folder.parent / "nothing"),
+        }[what]()
+    seen = assert_read_is_right(folder, whole[1])
+    result, error, _ = noted(lambda: play(folder))
+    if error is not None:
+        assert str(error).startswith("store: cannot ") and str(file) in str(error)
+        assert what in ("folder", "pipe", "loop", "forbidden")
+    else:
+        assert_same(result, whole[1])
+        assert tree(folder) == tree(whole[0])
+    if what == "link":
+        assert seen == "right" and file.is_symlink()
+
+
+def test_a_folder_that_is_a_loop_and_strange_files_do_no_harm(folder, whole):
+    (folder / "again").symlink_to(folder)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "regret" / "c" / "0" / "strange").write_text("mine")
+    assert assert_read_is_right(folder, whole[1]) == "right"
+    assert_same(play(folder), whole[1])
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_listed_is_named(folder, monkeypatch):
+    scandir = os.scandir
+
+    def forbidding(path):
+        if str(path).endswith("done/c/0"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", forbidding)
+    for refused in (lambda: store.read(folder), lambda: play(folder)):
+        with pytest.raises(OSError, match=r"store: cannot list .*done/c/0: Permission denied"):
+            refused()
+
+
+def test_stores_behind_a_url_are_mended(whole):
+    url = "memory://attack/store"
+    expected = play(url)
+    system = objects.Files(url).system
+    for path in ["epsilon/c/0", "zarr.json", "regret/c/0/1/0", "done/zarr.json"]:
+        system.rm_file(f"/attack/store/{path}")
+        assert_same(play(url), expected)
+    system.pipe_file("/attack/store/zarr.json", b"{}")
+    with pytest.raises(ValueError, match="not the store of a sweep"):
+        store.read(url)
+    assert_same(play(url), expected)
+    assert_same(store.read(url), expected)
+    before = {path: system.cat_file(path) for path in system.find("/attack/store")}
+    assert {path.removeprefix("/attack/store/"): data for path, data in before.items()} == tree(
+        whole[0]
+    )
+
+
+def test_a_checksum_sees_place_sweep_and_every_bit():
+    rng = np.random.default_rng(0)
+    leaves = [rng.random((2, 3, 5)).astype(np.float32), rng.integers(0, 9, (2, 3), np.int32),
+              rng.random((2, 3)) < 0.5]  # fmt: skip
+    points = rng.integers(0, 2**32, (2, 3), np.uint32)
+
+    def sums(sweep=b"one", points=points, seeds=range(3), leaves=leaves):
+        return blocks.cell_checksums(sweep, points, np.arange(9)[[*seeds]], leaves)
+
+    first = sums()
+    assert first.shape == (2, 3) and first.dtype == np.uint32 and len({*first.ravel()}) == 6
+    assert (sums(b"two") != first).all() and (sums(seeds=range(3, 6)) != first).all()
+    assert (sums(points=points ^ np.uint32(1)) != first).all()
+    np.testing.assert_array_equal(sums(seeds=[0, 2], leaves=[x[:, [0, 2]] for x in leaves]),
+                                  first[:, [0, 2]])  # fmt: skip
+    for index, leaf in enumerate(leaves):
+        for bit in range(8 * leaf[0, 0].nbytes):
+            flipped = leaf.copy()
+            cell = flipped[1:2, 2:3].view(np.uint8).reshape(-1)
+            cell[bit // 8] ^= np.uint8(1 << bit % 8)
+            flipped[1, 2] = cell.view(leaf.dtype).reshape(leaf.shape[2:])
+            changed = sums(leaves=[*leaves[:index], flipped, *leaves[index + 1 :]]) != first
+            assert np.argwhere(changed).tolist() == [[1, 2]]
+
+
+# Campaigns
+
+
+def damages(name, data, others, rng):
+    """Ways to damage an object of this content, as (what, new content or None)."""
+    flips = 12 if name == "zarr.json" else 2
+    for _ in range(flips):
+        bit = int(rng.integers(8 * len(data)))
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        yield "one bit", bytes(flipped)
+    yield "truncated", data[: int(rng.integers(len(data)))]
+    yield "zeroed", bytes(len(data))
+    yield "gone", None
+    array, _, _ = name.partition("/c/")
+    alike = [other for other in others if other != name and other.startswith(f"{array}/c/")]
+    other = rng.choice(alike if alike else [other for other in others if other != name])
+    if others[other] != data:
+        yield "another", others[other]
+
+
+@pytest.mark.attack
+def test_every_object_damaged_in_every_way(whole, folder):
+    rng = np.random.default_rng(0)
+    good = tree(whole[0])
+    tried, reads = Counter(), Counter()
+    begun = time.perf_counter()
+    for name, data in good.items():
+        for what, damaged in damages(name, data, good, rng):
+            file = folder / name
+            file.unlink() if damaged is None else file.write_bytes(damaged)
+            reads[assert_read_is_right(folder, whole[1])] += 1
+            # What is not done is no damage: it is computed in silence.
+            assert_mended(folder, whole, told=not (what == "gone" and name.startswith("done/c/")))
+            tried[what] += 1
+    places = sorted(name.removeprefix("done/") for name in good if name.startswith("done/c/"))
+    for source, target in itertools.permutations(places, 2):
+        for name, data in good.items():
+            if f"/{source}" in name and not name.startswith(("epsilon", "means")):
+                (folder / name.replace(source, target)).write_bytes(data)
+        reads[assert_read_is_right(folder, whole[1])] += 1
+        assert_mended(folder, whole)
+        tried["a whole block"] += 1
+    assert tried.total() > 250
+    print(
+        f"\nstores, damage: {tried.total()} cases on {len(good)} objects ({dict(tried)}); "
+        f"reads: {dict(reads)}; resumed to the same bytes: {tried.total()}; wrong, silent or a "
+        f"traceback: 0; {time.perf_counter() - begun:.0f} s"
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The store that writers in processes of their own are to make."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "store"
+    return folder, run(folder)
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(40, marks=pytest.mark.attack)])
+def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
+    """Killed over and over, each time a little further on, and never told that it would be."""
+    rng = np.random.default_rng(kills)
+    folder, hits = tmp_path / "store", 0
+    begun = time.perf_counter()
+    for done in np.sort(rng.integers(0, SEEDS // 2, kills)):
+        process, before = writer(folder, tmp_path / "cache"), finished(folder)
+        wait_for(folder, done, process)
+        time.sleep(rng.uniform(0.0, 0.02))
+        process.kill()
+        process.join()
+        hits += process.exitcode == -signal.SIGKILL
+        assert finished(folder).items() >= before.items(), "a finished block was written again"
+        if (folder / "zarr.json").exists():
+            part = xarray.open_zarr(folder, chunks=None)
+            here = part.done.values
+            np.testing.assert_array_equal(part.regret.values[here], undisturbed[1].regret[here])
+    assert hits >= kills // 2
+    before = finished(folder)
+    assert_same(run(folder), undisturbed[1])
+    assert finished(folder).items() >= before.items()
+    assert tree(folder) == tree(undisturbed[0]), "the same files, and none left half written"
+    print(
+        f"\nstores, kills: {hits} of {kills} SIGKILLs hit a writer; resumed to the same bytes, "
+        f"finished blocks written again: 0; {time.perf_counter() - begun:.0f} s"
+    )
+
+
+@pytest.mark.attack
+def test_several_writers_of_which_some_die(undisturbed, tmp_path):
+    """Rounds of three writers of one store: one is killed, one is interrupted, one goes on."""
+    rng = np.random.default_rng(0)
+    begun, rounds = time.perf_counter(), 5
+    ended = Counter()
+    for attempt in range(rounds):
+        folder = tmp_path / f"store{attempt}"
+        processes = [writer(folder, tmp_path / "cache") for _ in range(3)]
+        wait_for(folder, int(rng.integers(1, 8)), processes[0])
+        processes[0].kill()
+        os.kill(processes[1].pid, signal.SIGINT)
+        for process in processes:
+            process.join(120)
+        ended.update(process.exitcode for process in processes[:2])
+        assert processes[2].exitcode == 0
+        assert_same(run(folder), undisturbed[1])
+        assert tree(folder) == tree(undisturbed[0])
+    print(
+        f"\nstores, writers: {rounds} rounds of three writers of one store, one killed and one "
+        f"interrupted (exit codes {dict(ended)}); the same bytes each time; "
+        f"{time.perf_counter() - begun:.0f} s"
+    )
