@@ -23,7 +23,7 @@ from jax import random as jr
 import dpjax
 from dpjax import batches, environments, learners, simulate, store
 from dpjax.engine import programs
-from dpjax.store import objects
+from dpjax.store import objects, opening
 from tests import ROOT
 from tests.stored import (
     POINTS,
@@ -469,15 +469,15 @@ def test_a_writer_that_undoes_the_points_of_another_is_noticed(tmp_path, monkeyp
 @pytest.mark.parametrize("other", ["blocks", "points"])
 def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
     """The slower one finds the store of the faster, puts it right, and goes by it or is refused."""
-    folder, create = tmp_path / "store", store._create
+    folder, create = tmp_path / "store", opening._create
     points = POINTS if other == "blocks" else {**POINTS, "epsilon": np.array([0.5, 3.0])}
 
     def overtaken(files, new):
-        monkeypatch.setattr(store, "_create", create)
+        monkeypatch.setattr(opening, "_create", create)
         run(folder, 8, chunk=2)
         create(files, new)
 
-    monkeypatch.setattr(store, "_create", overtaken)
+    monkeypatch.setattr(opening, "_create", overtaken)
     if other == "blocks":
         run(folder, 8, points, chunk=6)
     else:

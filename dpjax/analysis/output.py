@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from dpjax import __version__
-from dpjax.objects import is_left_behind, process_mark
+from dpjax.store.objects import is_left_behind, process_mark
 
 _SCRATCH = ".unfinished-"
 

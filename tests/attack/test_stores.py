@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax import blocks, environments, layout, learners, objects, store
+from dpjax import environments, learners, store
+from dpjax.store import blocks, layout, objects
 from tests.stored import POINTS, SEEDS, assert_same, finished, run, tree, wait_for, writer
 
 SMALL = 6  # seeds, in blocks of two

@@ -14,7 +14,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.core import coordinate_name, leaf_axes, leaf_names, optional
-from dpjax.objects import Damaged, digest
+from dpjax.store.objects import Damaged, digest
 
 ROOT = "zarr.json"
 _FORMAT = "dpjax sweep 2"

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from dpjax import layout as layouts
 from dpjax.core import Result
-from dpjax.layout import ROOT, Layout
-from dpjax.objects import Damaged, Files, decode, encode, together
+from dpjax.store import layout as layouts
+from dpjax.store.layout import ROOT, Layout
+from dpjax.store.objects import Damaged, Files, decode, encode, together
 
 
 class Store(NamedTuple):
