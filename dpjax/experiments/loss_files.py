@@ -216,17 +216,14 @@ def _read_npz(path) -> Losses:
 
 
 def _member(path, members):
-    """The one array of an archive, or the one that is called losses; other members are not read."""
-    arrays = [member for member in members if member.filename.endswith(".npy")]
-    tables = [member for member in arrays if member.filename == "losses.npy"] or arrays
-    if len(tables) == 1:
+    """The only member of an archive, or the only one that is called losses."""
+    tables = [member for member in members if member.filename == "losses.npy"] or members
+    if len(tables) == 1 and tables[0].filename.endswith(".npy"):
         return tables[0]
-    names = ", ".join(member.filename.removesuffix(".npy") for member in arrays[:10])
-    more = ", ..." if len(arrays) > 10 else ""
+    names = ", ".join(member.filename.removesuffix(".npy") for member in members[:10])
+    more = ", ..." if len(members) > 10 else ""
     raise ValueError(
-        f"{path}: holds the arrays {names}{more}; one, and only one, must have the name losses"
-        if arrays
-        else f"{path}: holds no array of NumPy (a member that ends in .npy)"
+        f"{path}: holds {names or 'nothing'}{more}; one array, and only one, must be called losses"
     )
 
 
