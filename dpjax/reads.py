@@ -46,7 +46,7 @@ def as_now(*given):
 
 
 def forget() -> None:
-    """Lets JAX forget all traces, and this module with it how functions were when they were made."""
+    """Lets JAX forget all traces, and this module how functions were when they were made."""
     jax.clear_caches()
     _first.clear()
     _entered.clear()

@@ -100,9 +100,7 @@ def sweep(
         if store is not None:
             return _into_store(plan, store, progress)
         if devices.processes(mesh) > 1:
-            raise ValueError(
-                "store: several processes need one, since none holds all of the results"
-            )
+            raise ValueError("store: several processes need one, since none holds all results")
         output = None
         for block, cells in _watched(plan, plan.blocks(plan.corners), progress):
             if output is None:

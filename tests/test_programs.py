@@ -462,7 +462,7 @@ def test_all_that_is_kept_has_a_bound():
 
 
 def test_clear_caches_leaves_nothing_stale():
-    """JAX's traces go with what is remembered of functions: else the second would count as first."""
+    """JAX's traces go with what is remembered of functions, or the second would be the first."""
     cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
     assert play(cells.game) == [2.0, 6.0]
     cells.run("factor = 2.0")

@@ -1,4 +1,4 @@
-"""Keys whose draws depend on the batch, wherever a key enters; the setting of JAX that changes draws."""
+"""Keys whose draws depend on the batch, wherever one enters; the setting that changes draws."""
 
 import jax
 import jax.numpy as jnp
