@@ -168,7 +168,7 @@ def test_all_learners_under_64_bits():
 def test_audits_and_batches_under_64_bits(name):
     key = jr.key(0)
     expected = ENTRIES[name](key)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         found = ENTRIES[name](key)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
