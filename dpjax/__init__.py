@@ -31,6 +31,7 @@ from dpjax.core import (
     Privacy,
     Result,
 )
+from dpjax.programs import clear_caches
 from dpjax.simulate import simulate
 from dpjax.sweep import sweep
 
@@ -44,6 +45,7 @@ __all__ = [
     "Privacy",
     "Result",
     "bounds",
+    "clear_caches",
     "combinators",
     "core",
     "designs",

@@ -14,6 +14,7 @@ from typing import get_args
 import jax
 import numpy as np
 
+from dpjax import generators
 from dpjax.core import BatchLearner, Environment, Learner
 
 
@@ -101,7 +102,7 @@ def nearest(word: str, known) -> str:
 
 
 def key(**values) -> None:
-    """A single typed PRNG key, as jax.random.key makes; not a seed, not an array of keys."""
+    """A single typed PRNG key of threefry; not a seed, not an array of keys."""
     for name, value in values.items():
         typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
             value.dtype, jax.dtypes.prng_key
@@ -109,6 +110,25 @@ def key(**values) -> None:
         if not typed or value.shape != ():
             what = f"an array of shape {value.shape}" if hasattr(value, "shape") else repr(value)
             raise TypeError(f"{name} must be one key as jax.random.key(0) makes, got {what}")
+        of_threefry(name, value.dtype)
+
+
+def of_threefry(name, dtype) -> None:
+    """Keys of that dtype draw the same numbers whatever is drawn beside them."""
+    if not generators.is_of_the_key_alone(dtype):
+        raise TypeError(
+            f"{name} must draw by threefry2x32, as keys of jax.random.key(0, impl='threefry2x32') "
+            f"and of dpjax.generators do, got {dtype}: what it draws depends on the batch"
+        )
+
+
+def untraced(what, tree) -> None:
+    """Nothing that ``jit``, ``vmap`` or ``grad`` traces, in what is to be computed here and now."""
+    if _is_traced(tree):
+        raise TypeError(
+            f"{what} must be called outside of jit, vmap, grad and loops of jax, which trace what "
+            "it is to compute now; simulate can be called within them"
+        )
 
 
 def function(what, /, **values) -> None:

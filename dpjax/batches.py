@@ -18,6 +18,7 @@ from dpjax.core import (
     Learner,
     Result,
 )
+from dpjax.settings import in_float32
 
 
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
@@ -105,6 +106,7 @@ class _Progress(NamedTuple):
     tally: Any  # per checkpoint, (n, ...)
 
 
+@in_float32
 def simulate_batches(learner, environment: Environment, key, *, checkpoints=100) -> Result:
     """One trajectory, a whole batch of rounds at a time.
 

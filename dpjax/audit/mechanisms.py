@@ -7,6 +7,7 @@ import numpy as np
 
 from dpjax import _check
 from dpjax.core import Learner, Mechanism, empty_report, full, no_privacy
+from dpjax.settings import in_float32
 
 
 class Sensitivity(NamedTuple):
@@ -17,6 +18,7 @@ class Sensitivity(NamedTuple):
     error: float
 
 
+@in_float32
 def sensitivity(mechanism) -> Sensitivity:
     """The exact sensitivity of a mechanism to one value, from its matrices in NumPy.
 
