@@ -61,7 +61,8 @@ def zcdp_inverse_root(epsilon, delta):
     inverse = 1.0 / _real(epsilon)
     log_term = jnp.log(1.0 / _real(delta))
     root = jnp.sqrt(log_term) * inverse
-    return jnp.sqrt(root * root + inverse) + root
+    # A root beyond 1e18 hides the other term, and its square would leave float32.
+    return jnp.where(root < 1e18, jnp.sqrt(root * root + inverse), root) + root
 
 
 def zcdp_scale(sensitivity, epsilon, delta):

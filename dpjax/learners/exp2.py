@@ -137,9 +137,11 @@ def printed_rates(rounds, actions, loss_range, scale):
     low, high = loss_range
     unit = jnp.maximum(jnp.abs(low), jnp.abs(high))
     rounds, arms = jnp.asarray(rounds, jnp.float32), actions.count
-    inflation = 1.0 + 2.0 * jnp.square(scale / unit) * jnp.log(arms * rounds)
-    eta = jnp.sqrt(jnp.log(jnp.float32(arms)) / (2.0 * arms * rounds * inflation))
-    gamma = eta * arms * jnp.sqrt(inflation)
+    # In proportion from 1e12 on, where squares leave float32 and the 1 beside them is none.
+    near, beyond = jnp.minimum(scale / unit, 1e12), jnp.maximum(scale / unit * 1e-12, 1.0)
+    inflation = 1.0 + 2.0 * jnp.square(near) * jnp.log(arms * rounds)
+    eta = jnp.sqrt(jnp.log(jnp.float32(arms)) / (2.0 * arms * rounds * inflation)) / beyond
+    gamma = eta * arms * jnp.sqrt(inflation) * beyond
     return eta / unit, jnp.minimum(1.0, gamma), gamma > 1.0
 
 
@@ -214,11 +216,11 @@ def exp2(horizon, arms, *, epsilon, loss_range=None, calibration="derived") -> L
     Algorithms 4 and 5, Theorem 4.1; Bubeck, Cesa-Bianchi & Kakade 2012 for sets of vectors.
     """
     horizon = _check.size(1, horizon=horizon)
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.one_of("derived", "printed", calibration=calibration)
     over_arms = np.ndim(arms) != 2
     if over_arms:
-        actions = arms_as_actions(_check.size(2, arms=arms))
+        actions = arms_as_actions(_check.arms(arms))
     elif calibration == "printed":
         raise ValueError("calibration: the paper prints rates for arms only")
     else:

@@ -68,7 +68,7 @@ def tsallis_inf(horizon, arms) -> Learner:
     bandits", 2021, Theorem 1.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
+    arms = _check.arms(arms)
 
     def draw(key, estimates, t, clipped):
         # eta_t / 2, since 4 (eta (L - z))^-2 = ((eta / 2) (L - z))^-2.
