@@ -25,8 +25,8 @@ def _is_traced(value) -> bool:
 # Rounds, arms and entries are counted in int32.
 LARGEST_SIZE = 2**31 - 1
 
-# Noise scales and their sums over any horizon are float32 numbers, down to this epsilon.
-LEAST_EPSILON = 1e-30
+# Down to these, noise scales, their squares and what learners make of them are float32 numbers.
+LEAST_EPSILON, LEAST_DELTA = 1e-12, 1e-30
 
 
 def _text(number) -> str:
@@ -100,9 +100,9 @@ def inside(low: float, high: float, /, **values) -> None:
 
 
 def epsilon(given):
-    """The epsilon that is asked for, from 1e-30 to infinity.
+    """The epsilon that is asked for, from 1e-12 to infinity.
 
-    A traced one cannot be refused: a smaller one is 1e-30 from here on, in the noise and in the
+    A traced one cannot be refused: a smaller one is 1e-12 from here on, in the noise and in the
     declaration alike.
     """
     positive(epsilon=given)
@@ -111,6 +111,12 @@ def epsilon(given):
     if not isinstance(given, jax.core.Tracer):
         return given
     return jnp.maximum(given.astype(jnp.promote_types(given.dtype, jnp.float32)), LEAST_EPSILON)
+
+
+def delta(given) -> None:
+    """The delta that is asked for, from 1e-30 to below 1."""
+    inside(0.0, 1.0, delta=given)
+    _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": given})
 
 
 def entries(low: float, high: float, /, **values) -> None:

@@ -88,7 +88,8 @@ def calibrate(
         raise ValueError("delta must be given where noise is gaussian, which is never pure DP")
     if noise == "laplace" and delta is not None:
         raise ValueError("delta must be left out where noise is laplace, which is pure DP")
-    _check.inside(0.0, 1.0, **_check.given(delta=delta))
+    if delta is not None:
+        _check.delta(delta)
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")

@@ -61,8 +61,7 @@ def zcdp_inverse_root(epsilon, delta):
     inverse = 1.0 / _real(epsilon)
     log_term = jnp.log(1.0 / _real(delta))
     root = jnp.sqrt(log_term) * inverse
-    # A root beyond 1e18 hides the other term, and its square would leave float32.
-    return jnp.where(root < 1e18, jnp.sqrt(root * root + inverse), root) + root
+    return jnp.sqrt(root * root + inverse) + root
 
 
 def zcdp_scale(sensitivity, epsilon, delta):

@@ -197,11 +197,11 @@ def test_sizes_are_int32():
 
 
 def test_epsilon_is_at_least_one_that_float32_can_serve():
-    """Plain numbers below 1e-30 are refused, traced ones raised to it; inf passes."""
-    for value in (1e-30, 1, 3e38, INF, np.float32(1e-30)):
+    """Plain numbers below 1e-12 are refused, traced ones raised to it; inf passes."""
+    for value in (1e-12, 1, 3e38, INF, np.float32(1e-12)):
         assert _check.epsilon(value) is value
-    for value in (1e-38, 9e-31, 2e-38):
-        with pytest.raises(ValueError, match=r"^epsilon must be .*, got .*e-3"):
+    for value in (1e-30, 9e-13, 2e-38):
+        with pytest.raises(ValueError, match=r"^epsilon must be at least 1e-12 .*, got .*e-"):
             _check.epsilon(value)
     for value in (0.0, 1e-45, -1.0, NAN):
         with pytest.raises(ValueError, match=r"^epsilon must be greater than 0 \(inf is allowed\)"):
@@ -210,7 +210,7 @@ def test_epsilon_is_at_least_one_that_float32_can_serve():
         with pytest.raises(TypeError, match=r"^epsilon must be .* and one number, got "):
             _check.epsilon(value)
     raised = jax.jit(_check.epsilon)
-    for value, expected in [(1e-45, 1e-30), (0.0, 1e-30), (1e-20, 1e-20), (INF, INF)]:
+    for value, expected in [(1e-45, 1e-12), (0.0, 1e-12), (1e-9, 1e-9), (INF, INF)]:
         assert raised(jnp.float32(value)) == jnp.float32(expected)
     assert jnp.isnan(raised(jnp.float32(NAN)))
 
@@ -223,3 +223,12 @@ def test_entries_of_an_array_are_looked_at_one_by_one():
     for value in ("1", ["a"], [0.5, None], [1j], [True, False], [[0.5], [0.5, 0.5]]):
         with pytest.raises(TypeError, match=r"^means must be numbers in \[0, 1\], got "):
             _check.entries(0.0, 1.0, means=value)
+
+
+def test_delta_is_at_least_one_that_float32_can_serve():
+    """From 1e-30 to below 1, as float32 has it."""
+    for value in (1e-30, 1e-9, 0.5, 1.0 - 1e-7):
+        assert _check.delta(value) is None
+    for value in (0.0, 1e-45, 1e-31, 1.0, 1.0 - 1e-9, NAN, -1.0):
+        with pytest.raises(ValueError, match=r"^delta must be "):
+            _check.delta(value)

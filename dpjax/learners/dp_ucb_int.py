@@ -79,7 +79,8 @@ def dp_ucb_int(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, 1.0, **_check.given(delta=delta))
+    if delta is not None:
+        _check.delta(delta)
     _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
     _check.one_of("derived", "printed", calibration=calibration)

@@ -137,11 +137,9 @@ def printed_rates(rounds, actions, loss_range, scale):
     low, high = loss_range
     unit = jnp.maximum(jnp.abs(low), jnp.abs(high))
     rounds, arms = jnp.asarray(rounds, jnp.float32), actions.count
-    # In proportion from 1e12 on, where squares leave float32 and the 1 beside them is none.
-    near, beyond = jnp.minimum(scale / unit, 1e12), jnp.maximum(scale / unit * 1e-12, 1.0)
-    inflation = 1.0 + 2.0 * jnp.square(near) * jnp.log(arms * rounds)
-    eta = jnp.sqrt(jnp.log(jnp.float32(arms)) / (2.0 * arms * rounds * inflation)) / beyond
-    gamma = eta * arms * jnp.sqrt(inflation) * beyond
+    inflation = 1.0 + 2.0 * jnp.square(scale / unit) * jnp.log(arms * rounds)
+    eta = jnp.sqrt(jnp.log(jnp.float32(arms)) / (2.0 * arms * rounds * inflation))
+    gamma = eta * arms * jnp.sqrt(inflation)
     return eta / unit, jnp.minimum(1.0, gamma), gamma > 1.0
 
 

@@ -87,7 +87,8 @@ def exp3_minibatch(
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
     epsilon = epsilon if epsilon is None else _check.epsilon(epsilon)
     _check.between(1.0, jnp.inf, **_check.given(tau=tau))
-    _check.inside(0.0, 1.0, **_check.given(delta=delta))
+    if delta is not None:
+        _check.delta(delta)
     delta = default_delta(horizon) if delta is None else delta
     if tau is None:
         solve = derived_tau if calibration == "derived" else printed_tau

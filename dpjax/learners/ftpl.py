@@ -100,7 +100,7 @@ def ftpl(
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
     epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, 1.0, delta=delta)
+    _check.delta(delta)
     _check.non_negative(**_check.given(perturbation=perturbation))
     _check.one_of("derived", "printed", calibration=calibration)
     printed = calibration == "printed"

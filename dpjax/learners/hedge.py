@@ -93,7 +93,8 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
     horizon = _check.size(1, horizon=horizon)
     arms = _check.arms(arms)
     epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, 1.0, **_check.given(delta=delta))
+    if delta is not None:
+        _check.delta(delta)
     delta = default_delta(horizon) if delta is None else delta
     epsilon = jnp.asarray(epsilon, jnp.float32)
     eta = jnp.minimum(plain_rate(horizon, arms), private_rate(horizon, epsilon, delta))

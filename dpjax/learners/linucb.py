@@ -180,7 +180,7 @@ def _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mech
     _check.positive(**_check.given(floor=floor))
     if delta is None:
         raise ValueError("delta must be given: neither noise is pure DP")
-    _check.inside(0.0, 1.0, delta=delta)
+    _check.delta(delta)
     _check.one_of("gaussian", "wishart", noise=noise)
     _check.one_of("derived", "printed", "code", calibration=calibration)
     _check.one_of("tight", "paper", norm_bound=norm_bound)

@@ -85,7 +85,7 @@ def private_giga(
     losses = fitting(domain, losses)
     epsilon = _check.epsilon(epsilon)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
-    _check.inside(0.0, 1.0, delta=delta)
+    _check.delta(delta)
     epsilon = jnp.asarray(epsilon, jnp.float32)
     exact = check_exact(domain, horizon)
     change = sensitivity(losses, neighbours, unit)[1]

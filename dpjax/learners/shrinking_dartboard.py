@@ -222,7 +222,8 @@ def shrinking_dartboard(
     horizon = _check.size(1, horizon=horizon)
     arms = _check.arms(arms)
     epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, 1.0, **_check.given(delta=delta))
+    if delta is not None:
+        _check.delta(delta)
     _check.positive(**_check.given(rate=rate))
     _check.between(0.0, 0.5, **_check.given(rate=rate))
     _check.one_of("derived", "printed", calibration=calibration)

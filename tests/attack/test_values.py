@@ -3,11 +3,14 @@
 import inspect
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import random as jr
 
-from dpjax import domains, environments, learners, losses, mechanisms
+from dpjax import domains, environments, learners, losses, mechanisms, noise
+from dpjax.batches import as_learner
 from tests import test_conformance as conformance
 
 # Valid arguments of every factory of the three registries, by the names of its parameters.
@@ -130,3 +133,140 @@ def test_no_factory_takes_what_is_no_number(capsys):
             f"{len(wrong)} taken or refused without their name"
         )
     assert not wrong, "\n".join(wrong)
+
+
+PRIVATE = [name for name in learners.__all__ if "epsilon" in conformance.parameters(name)]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_an_epsilon_that_float32_cannot_serve_is_refused_by_name(name):
+    """1e-38 and 1e-45 are 0 in float32 on most devices; below 1e-12 squares of scales overflow."""
+    for value in (1e-38, 1e-45, 1e-30, 1e-20, "1", [1.0], None if name != "exp3_minibatch" else ()):
+        assert refusal(name, "epsilon", value) is None
+
+
+EPSILONS = np.array([1e-38, 1e-45, 1e-30, 1e-20, 1e-9, 1e-3, 1, 1e9, 3e38, np.inf], np.float32)
+DELTAS = np.array([1e-30, 1e-9, 0.5, 1.0 - 1e-7], np.float32)
+ARMS = conformance.ARMS
+
+
+def tables(horizon):
+    """Losses of 0, 1 and any size, none and infinite ones, everywhere, here and there, and once."""
+    shape = horizon, ARMS
+    plain, where = np.asarray(jr.uniform(jr.key(3), (2, *shape)))
+    wild = [np.nan, np.inf, -np.inf, 3e38, -3e38]
+    mixed = np.select([where < 0.1 * (i + 1) for i in range(5)], wild, plain)
+    games = [np.full(shape, value) for value in (0.0, 1.0, *wild)] + [plain, mixed]
+    once = [
+        np.where(np.arange(horizon)[:, None] == t, value, plain)
+        for value in wild[:3]
+        for t in range(horizon)
+    ]
+    return np.array(games, np.float32), np.array(once, np.float32)
+
+
+def options(name):
+    """The words that its choices of privacy may take, one changed at a time, by asking for them."""
+    for argument in ("calibration", "split", "base"):
+        parameter = conformance.parameters(name).get(argument)
+        if parameter is not None:
+            with pytest.raises(ValueError, match=f"{argument} must be one of") as asked:
+                conformance.make(name, **{argument: "?"})
+            words = str(asked.value).partition("one of ")[2].partition(";")[0].split(", ")
+            yield from ({argument: word} for word in words if word != parameter.default)
+
+
+def grid(name, horizon):
+    """Every epsilon with every delta and table; at epsilon = 1 one odd loss at each round."""
+    taken = conformance.parameters(name)
+    # Where delta goes with Gaussian noise alone, the default is without.
+    takes_delta = ("delta" in taken and "noise" not in taken) or name == "linucb"
+    games, once = tables(horizon)
+    lanes = [
+        (epsilon, delta, game)
+        for epsilon in (EPSILONS if "epsilon" in taken else [1.0])
+        for delta in (DELTAS if takes_delta else [0.5])
+        for game in games
+    ] + [(1.0, 1e-6, game) for game in once]
+    return takes_delta, [
+        jnp.asarray(np.array(column), jnp.float32) for column in zip(*lanes, strict=True)
+    ]
+
+
+def campaign(name, horizon, **option):
+    """Games that were played, and for how many anything was no number or no action."""
+    takes_delta, lanes = grid(name, horizon)
+
+    def one(epsilon, delta, losses):
+        changes = {"epsilon": epsilon, **option}
+        if takes_delta:
+            changes["delta"] = delta
+        learner = as_learner(conformance.make(name, horizon, **changes))
+
+        def step(carry, t):
+            state, action = carry
+            revealed = conformance.revealed(name, losses[t])
+            seen = learner.feedback(revealed, action)
+            after = learner.step(state, jr.fold_in(jr.key(1), t), seen)
+            return after, conformance.played(action, revealed)
+
+        (state, _), actions = jax.lax.scan(step, learner.init(jr.key(0)), jnp.arange(horizon))
+        declared = jnp.asarray(learner.privacy.epsilon, jnp.float32)
+        report = learner.report(state)
+        return jax.tree.leaves(state), actions, declared, getattr(report, "reach", jnp.float32(0))
+
+    states, actions, declared, reach = jax.jit(jax.vmap(one))(*lanes)
+    bad = np.isnan(np.asarray(declared))
+    for leaf in states:
+        leaf = np.asarray(leaf, np.float64).reshape(len(bad), -1)
+        # Infinite may be what is infinite without reason too: the least of nothing.
+        bad |= np.isnan(leaf).any(axis=1) | (np.isinf(leaf) & ~np.isinf(leaf[-1])).any(axis=1)
+    actions = np.asarray(actions)
+    if "domain" in conformance.parameters(name):
+        near = jax.vmap(jax.vmap(conformance.ARGUMENTS["domain"].project))(actions)
+        outside = np.linalg.norm(np.asarray(near) - actions, axis=-1).max(axis=1)
+        bad |= ~(outside <= np.asarray(reach) + 1e-4)
+    else:
+        bad |= ((actions < 0) | (actions >= ARMS)).any(axis=1)
+    return len(bad), int(bad.sum())
+
+
+@pytest.mark.attack
+def test_every_learner_ends_with_numbers_whatever_epsilon_and_losses_are(capsys, quick_compilation):
+    """Traced epsilons, which nothing can refuse, and losses that are none."""
+    games, faults = 0, []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in learners.__all__:
+            for horizon, option in [(64, {}), *((2, option) for option in options(name))]:
+                if name == "scrible" and option:
+                    option = {**option, "noise": "vector"}  # the only one that is printed
+                played, bad = campaign(name, horizon, **option)
+                games += played
+                if bad:
+                    faults.append(f"{name}({horizon}, {option}): {bad} of {played}")
+    with capsys.disabled():
+        print(
+            f"\nvalues: {len(learners.__all__)} learners, {games} games, "
+            f"{len(faults)} learners with NaN, an infinite number or an action that is none"
+        )
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", ["lazy_thompson", "tsallis_inf", "exp2"])
+def test_learners_that_hung_or_held_nan_end_with_numbers(name, quick_compilation):
+    played, bad = campaign(name, 8)
+    assert played and not bad
+
+
+def test_rejection_ends_where_nothing_can_be_accepted(quick_compilation):
+    """Gamma draws of a shape that is none, and binomial ones of such a probability."""
+    gamma, binomial = jax.jit(noise.log_gamma), jax.jit(noise.binomial)
+    for shape in (np.nan, np.inf, -np.inf, -1.0, 0.0):
+        drawn = gamma(jr.key(0), jnp.array([2.0, shape], jnp.float32))
+        assert np.isfinite(drawn[0])
+    usual = gamma(jr.key(0), jnp.array([2.0, 3.0]))
+    assert usual[0] == drawn[0]
+    for probability in (np.nan, -1.0, 2.0):
+        count = binomial(jr.key(0), 10**6, jnp.float32(probability))
+        assert count == (10**6 if probability == 2.0 else 0)
