@@ -28,8 +28,7 @@ def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
     """
     check_fit(learner, environment)
     horizon = learner.horizon
-    if horizon >= 2**31:
-        raise ValueError(f"horizon must be below 2^31, since rounds are int32; got {horizon}")
+    _check.size(1, horizon=horizon)
     if environment.horizon is not None and environment.horizon < horizon:
         raise ValueError(
             f"horizon: the learner plays {horizon} rounds, "

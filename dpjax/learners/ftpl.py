@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax import random as jr
 
 from dpjax import _check, mechanisms, noise
+from dpjax.barriers import rounded
 from dpjax.core import Array, Learner, full
 from dpjax.domains import fitting
 from dpjax.prefix_sums import prefix_sums
@@ -99,9 +99,9 @@ def ftpl(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    _check.positive(epsilon=epsilon)
-    _check.inside(0.0, 1.0, delta=delta)
-    _check.non_negative(perturbation=perturbation)
+    epsilon = _check.epsilon(epsilon)
+    _check.delta(delta)
+    _check.non_negative(**_check.given(perturbation=perturbation))
     _check.one_of("derived", "printed", calibration=calibration)
     printed = calibration == "printed"
     sums = prefix_sums(
@@ -111,12 +111,12 @@ def ftpl(
     )  # fmt: skip
     needed = default_perturbation(horizon, losses) if perturbation is None else perturbation
     needed = jnp.asarray(0.0 if printed else needed, jnp.float32)
-    private = jnp.asarray(sums.variance(), jnp.float32) * jnp.square(sums.scale)
-    missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
 
     def act(key, state, t, release):
-        own = lax.dynamic_index_in_dim(missing, t, keepdims=False)
-        perturbed = release + own * noise.normal(key, (domain.dim,))
+        # No table: one of all rounds would grow with the horizon.
+        private = rounded(sums.variance(t) * jnp.square(sums.scale))
+        missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
+        perturbed = release + missing * noise.normal(key, (domain.dim,))
         return FtplState(state, t), domain.minimizer(perturbed)
 
     def init(key):
