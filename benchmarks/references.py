@@ -12,7 +12,7 @@ import workloads
 from measure import Implementation, c_library, call_c
 from scipy import special
 
-from dpjax import audit, domains, privacy
+from dpjax import audit, domains, generators, privacy
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.ftrl import default_rate
 from dpjax.learners.linear_elimination import exact_radii
@@ -20,7 +20,7 @@ from dpjax.learners.parts import gram_calibration
 from dpjax.learners.projection_free import smoothing_radius
 from dpjax.learners.projection_free import step_size as projection_free_rate
 from dpjax.learners.scrible import step_size as scrible_rate
-from dpjax.maths import designs, generators
+from dpjax.maths import designs
 
 if find_spec("numba"):
     import in_numba

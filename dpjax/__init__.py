@@ -5,6 +5,7 @@ from dpjax import (
     core,
     domains,
     environments,
+    generators,
     learners,
     mechanisms,
     noise,
@@ -24,9 +25,10 @@ from dpjax.core import (
     Privacy,
     Result,
 )
+from dpjax.engine.programs import clear_caches
 from dpjax.environments import loss_families
 from dpjax.learners.parts import prefix_sums
-from dpjax.maths import designs, divergences, generators
+from dpjax.maths import designs, divergences
 from dpjax.simulate import simulate
 from dpjax.sweep import sweep
 
@@ -40,6 +42,7 @@ __all__ = [
     "Privacy",
     "Result",
     "bounds",
+    "clear_caches",
     "combinators",
     "core",
     "designs",

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from dpjax import generators
 from dpjax.core import BatchLearner, Environment, Learner
 
 
@@ -21,44 +23,122 @@ def _is_traced(value) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
 
+# Rounds, arms and entries are counted in int32.
+LARGEST_SIZE = 2**31 - 1
+
+# Down to these, noise scales, their squares and what learners make of them are float32 numbers.
+LEAST_EPSILON, LEAST_DELTA = 1e-12, 1e-30
+
+
+def _text(number) -> str:
+    """A number for a message, whole ones with all their digits."""
+    whole = abs(number) < 2**53 and number == int(number)
+    return str(int(number)) if whole else str(number)
+
+
+def _number(requirement, name, given):
+    """The one number given, or None where it is traced; anything else is refused by name."""
+    array = isinstance(given, np.ndarray | np.generic | jax.Array)
+    plain = isinstance(given, int | float) and not isinstance(given, bool)
+    if array and not given.shape:
+        kinds = (jnp.floating, jnp.integer)
+        plain = any(jnp.issubdtype(given.dtype, kind) for kind in kinds)
+    if not plain:
+        raise TypeError(f"{name} must be {requirement} and one number, got {_kind(given)}")
+    if isinstance(given, jax.core.Tracer):
+        return None
+    try:
+        return np.asarray(given, None if array else np.float64)[()]
+    except OverflowError:  # of Python's integers
+        return np.float64(np.inf if given > 0 else -np.inf)
+
+
+def _in_float32(number):
+    """What a learner computes with: numbers below 2^-126 are 0 there."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = np.float32(number)
+    return np.float32(0.0) if abs(rounded) < np.finfo(np.float32).tiny else rounded
+
+
 def _require(condition, requirement: str, values: dict) -> None:
-    for name, value in values.items():
-        if value is None or _is_traced(value):
+    """Refuses what is not one number, or is not as required, in itself and in float32."""
+    for name, given in values.items():
+        number = _number(requirement, name, given)
+        if number is None:
             continue
-        try:
-            array = np.asarray(value)
-            if array.dtype.kind in "US":  # of which NumPy would make numbers
-                raise TypeError
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name} must be {requirement}, got {value!r}") from None
-        if not np.all(condition(array)):
-            bad = array[~condition(array)].flat[0] if array.ndim else array[()]
-            raise ValueError(f"{name} must be {requirement}, got {bad:g}")
+        rounded = _in_float32(number)
+        if condition(number) and condition(rounded):
+            continue
+        shown = given if isinstance(given, int) else number
+        why = f", which is {_text(rounded)} in float32" if condition(number) else ""
+        raise ValueError(f"{name} must be {requirement}, got {_text(shown)}{why}")
+
+
+def given(**values) -> dict:
+    """Those that were given: an argument with a default of None is checked where it is not None."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def positive(**values) -> None:
-    """Greater than zero; infinity is allowed, NaN is not."""
+    """One number greater than zero; infinity is allowed, NaN is not."""
     _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
 
 
 def non_negative(**values) -> None:
-    """At least zero, and finite."""
+    """One number of at least zero, and finite."""
     _require(lambda x: (x >= 0) & np.isfinite(x), "at least 0 and finite", values)
 
 
 def between(low: float, high: float, /, **values) -> None:
-    """In the closed interval from low to high."""
-    _require(lambda x: (x >= low) & (x <= high), f"in [{low:g}, {high:g}]", values)
+    """One number in the closed interval from low to high."""
+    _require(lambda x: (x >= low) & (x <= high), f"in [{_text(low)}, {_text(high)}]", values)
 
 
 def inside(low: float, high: float, /, **values) -> None:
-    """In the open interval from low to high."""
-    _require(lambda x: (x > low) & (x < high), f"strictly between {low:g} and {high:g}", values)
+    """One number in the open interval from low to high."""
+    requirement = f"strictly between {_text(low)} and {_text(high)}"
+    _require(lambda x: (x > low) & (x < high), requirement, values)
+
+
+def epsilon(given):
+    """The epsilon that is asked for, from 1e-12 to infinity.
+
+    A traced one cannot be refused: a smaller one is 1e-12 from here on, in the noise and in the
+    declaration alike.
+    """
+    positive(epsilon=given)
+    requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
+    _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})
+    if not isinstance(given, jax.core.Tracer):
+        return given
+    return jnp.maximum(given.astype(jnp.promote_types(given.dtype, jnp.float32)), LEAST_EPSILON)
+
+
+def delta(given) -> None:
+    """The delta that is asked for, from 1e-30 to below 1."""
+    inside(0.0, 1.0, delta=given)
+    _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": given})
+
+
+def entries(low: float, high: float, /, **values) -> None:
+    """An array of numbers, of any shape, in the closed interval from low to high."""
+    for name, value in values.items():
+        requirement = f"in [{_text(low)}, {_text(high)}]"
+        if _is_traced(value):
+            continue
+        try:
+            array = np.asarray(value)
+            if array.dtype.kind not in "iuf":
+                raise TypeError
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be numbers {requirement}, got {_kind(value)}") from None
+        bad = array[~((array >= low) & (array <= high))]
+        if bad.size:
+            raise ValueError(f"{name} must be {requirement}, got {_text(bad[0])}")
 
 
 def size(minimum: int, **value) -> int:
-    """The one value given, an integer of at least ``minimum``, as a Python int.
+    """The one value given, an integer from ``minimum`` to 2^31 - 1, as a Python int.
 
     Sizes decide shapes and are never traced. NumPy's integers overflow where Python's do not.
     """
@@ -70,6 +150,16 @@ def size(minimum: int, **value) -> int:
         raise TypeError(message) from None
     if number < minimum or isinstance(given, bool):
         raise ValueError(message)
+    if number > LARGEST_SIZE:
+        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, which int32 holds, got {number}")
+    return number
+
+
+def arms(given, least=2) -> int:
+    """A number of arms, of which uniform numbers of 23 bits can draw each."""
+    number = size(least, arms=given)
+    if number > 2**23:
+        raise ValueError(f"arms must be at most {2**23}, as many as draws tell apart, got {number}")
     return number
 
 
@@ -79,10 +169,13 @@ def interval(**value) -> tuple:
     message = f"{name} must be a pair (low, high) with low < high, both finite; got {given!r}"
     try:
         low, high = given
+        ends = _number("", name, low), _number("", name, high)
     except (TypeError, ValueError):
         raise TypeError(message) from None
-    if not _is_traced(given) and not -np.inf < low < high < np.inf:
-        raise ValueError(message)
+    if None not in ends:
+        width = np.float64(_in_float32(ends[1])) - np.float64(_in_float32(ends[0]))
+        if not 0.0 < width <= np.finfo(np.float32).max:
+            raise ValueError(message)
     return low, high
 
 
@@ -101,7 +194,7 @@ def nearest(word: str, known) -> str:
 
 
 def key(**values) -> None:
-    """A single typed PRNG key, as jax.random.key makes; not a seed, not an array of keys."""
+    """A single typed PRNG key of threefry; not a seed, not an array of keys."""
     for name, value in values.items():
         typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
             value.dtype, jax.dtypes.prng_key
@@ -109,6 +202,25 @@ def key(**values) -> None:
         if not typed or value.shape != ():
             what = f"an array of shape {value.shape}" if hasattr(value, "shape") else repr(value)
             raise TypeError(f"{name} must be one key as jax.random.key(0) makes, got {what}")
+        of_threefry(name, value.dtype)
+
+
+def of_threefry(name, dtype) -> None:
+    """Keys of that dtype draw the same numbers whatever is drawn beside them."""
+    if not generators.is_of_the_key_alone(dtype):
+        raise TypeError(
+            f"{name} must draw by threefry2x32, as keys of jax.random.key(0, impl='threefry2x32') "
+            f"and of dpjax.generators do, got {dtype}: what it draws depends on the batch"
+        )
+
+
+def untraced(what, tree) -> None:
+    """Nothing that ``jit``, ``vmap`` or ``grad`` traces, in what is to be computed here and now."""
+    if _is_traced(tree):
+        raise TypeError(
+            f"{what} must be called outside of jit, vmap, grad and loops of jax, which trace what "
+            "it is to compute now; simulate can be called within them"
+        )
 
 
 def function(what, /, **values) -> None:
@@ -159,8 +271,12 @@ def _an(noun) -> str:
 
 def _kind(value) -> str:
     """What a value is, for a message: a word as it is, of all else the kind."""
-    if isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int | float | complex):
         return repr(value)
+    if isinstance(value, np.ndarray | jax.Array) and value.shape:
+        return f"an array of shape {value.shape}"
+    if isinstance(value, np.generic | np.ndarray | jax.Array):
+        return f"a {value.dtype}"
     name = getattr(value, "__name__", None)
     if name and callable(value):
         return f"{name} itself, which is to be called first"

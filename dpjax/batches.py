@@ -12,6 +12,7 @@ from dpjax import _check
 from dpjax.action_sets import check_fit
 from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Result
 from dpjax.maths import exact_sums
+from dpjax.settings import in_float32
 
 
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
@@ -21,8 +22,7 @@ def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
     """
     check_fit(learner, environment)
     horizon = learner.horizon
-    if horizon >= 2**31:
-        raise ValueError(f"horizon must be below 2^31, since rounds are int32; got {horizon}")
+    _check.size(1, horizon=horizon)
     if environment.horizon is not None and environment.horizon < horizon:
         raise ValueError(
             f"horizon: the learner plays {horizon} rounds, "
@@ -99,6 +99,7 @@ class _Progress(NamedTuple):
     tally: Any  # per checkpoint, (n, ...)
 
 
+@in_float32
 def simulate_batches(learner, environment: Environment, key, *, checkpoints=100) -> Result:
     """One trajectory, a whole batch of rounds at a time.
 

@@ -55,7 +55,7 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.non_negative(threshold=threshold)
     scale = privacy.laplace_scale(1.0, epsilon)  # one loss in [0, 1] replaced by another
     width = jnp.asarray(threshold, jnp.float32)
@@ -185,7 +185,7 @@ def private_reduction(
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.one_of("scalar", "vector", noise=noise)
     _check.one_of("derived", "printed", calibration=calibration)
     low, high = _check.interval(loss_range=loss_range)
@@ -276,7 +276,13 @@ def minibatch(learner, horizon, tau) -> BatchLearner:
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
     horizon = _check.size(1, horizon=horizon)
     _check.between(1.0, jnp.inf, tau=tau)
-    _check.between(1, learner.horizon, **{"horizon / tau": jnp.ceil(horizon / tau)})
+    if not isinstance(tau, jax.core.Tracer):
+        batches = -(-horizon // int(min(float(tau), horizon)))
+        if batches > learner.horizon:
+            raise ValueError(
+                f"tau: the learner must have a horizon of {batches}, the batches of {tau} rounds "
+                f"in {horizon} rounds, but it has {learner.horizon}"
+            )
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
     declared = learner.privacy
     if declared.model == "local":
@@ -344,7 +350,7 @@ def sample_arms(learner) -> Learner:
 
 def arms_as_points(environment, arms) -> Environment:
     """An environment over points of the simplex, played by arms: arm i is the i-th unit vector."""
-    arms = _check.size(2, arms=arms)
+    arms = _check.arms(arms)
     if not fits(domains.simplex(arms), environment.action_set):
         raise ValueError(f"environment must have a domain that holds the simplex of {arms} arms")
 
@@ -451,7 +457,7 @@ def doubling(make, horizon, *, first=64) -> Learner:
     horizon, first = _check.size(1, horizon=horizon), _check.size(1, first=first)
     lengths = [first]
     while sum(lengths) < horizon:
-        lengths.append(2 * lengths[-1])
+        lengths.append(min(2 * lengths[-1], _check.LARGEST_SIZE))
     epochs = [make(length) for length in lengths]
     for learner, length in zip(epochs, lengths, strict=True):
         if not isinstance(learner, Learner) or learner.horizon != length:

@@ -143,7 +143,7 @@ class Mechanism(NamedTuple):
     path: Callable  # key -> noise of the prefixes 0 .. horizon - 1 at once, (horizon, *shape)
     horizon: int  # of the learner that it serves
     sensitivity: tuple[float, float]  # (L1, L2) of C over the released prefixes, for unit values
-    variance: Callable  # () -> squared norms of the rows of B, (horizon,) NumPy
+    variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
 
 

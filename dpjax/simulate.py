@@ -9,12 +9,14 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.batches import as_learner, checkpoint_rounds
 from dpjax.core import Environment, Result
+from dpjax.settings import in_float32
 
 # A float32 sum of n like terms is off by up to n / 2^25 of itself: more than a tenth at 4
 # million. Summed over pieces first, n is the rounds in a piece plus the number of pieces: 2e-4.
 _PIECE = 1024
 
 
+@in_float32
 def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Result:
     """Plays ``learner.horizon`` rounds and records the regret.
 

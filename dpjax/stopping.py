@@ -113,7 +113,8 @@ def private_mean(
     A_t and L.
     """
     horizon = _check.size(1, horizon=horizon)
-    _check.positive(epsilon=epsilon, accuracy=accuracy, bound=bound)
+    epsilon = _check.epsilon(epsilon)
+    _check.positive(accuracy=accuracy, bound=bound)
     _check.inside(0.0, 1.0, failure=failure)
     _check.one_of("every_round", "powers_of_two", queries=queries)
     # From here on values are counted in units of R.

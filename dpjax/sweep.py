@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from dpjax import _check
+from dpjax import _check, settings
 from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
 from dpjax.engine import devices, programs
@@ -96,17 +96,18 @@ def sweep(
         or the store is of another sweep: the message names what differs, and both values.
       OSError: the store cannot be read or written. What it has is kept.
     """
-    plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)
-    if store is not None:
-        return _into_store(plan, store, progress)
-    if devices.processes(mesh) > 1:
-        raise ValueError("store: several processes need one, since none holds all of the results")
-    output = None
-    for block, cells in _watched(plan, plan.blocks(plan.corners), progress):
-        if output is None:
-            output = _empty(plan.count, plan.seeds, cells)
-        _put(output, cells, block.point, block.seeds[0])
-    return Result(plan.rounds, *output)
+    with settings.own():
+        plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)
+        if store is not None:
+            return _into_store(plan, store, progress)
+        if devices.processes(mesh) > 1:
+            raise ValueError("store: several processes need one, since none holds all results")
+        output = None
+        for block, cells in _watched(plan, plan.blocks(plan.corners), progress):
+            if output is None:
+                output = _empty(plan.count, plan.seeds, cells)
+            _put(output, cells, block.point, block.seeds[0])
+        return Result(plan.rounds, *output)
 
 
 def _into_store(plan, url, progress) -> Result | None:
@@ -184,6 +185,7 @@ def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> _Plan:
     _check.function("a function of a point that returns (learner, environment)", game=game)
     _check.function("a function, simulate or simulate_batches of dpjax", play=play)
     seeds = _check.size(1, seeds=seeds)
+    _check.untraced("sweep", (points, key))
     _check.key(key=key)
     devices.check_mesh(mesh)
     on_cpu = devices.platform(mesh) == "cpu"
@@ -323,7 +325,8 @@ def _compute(plan, blocks):
         while True:
             tried = size
             try:
-                return attempt(group, tried)
+                with settings.own():  # which a thread does not inherit
+                    return attempt(group, tried)
             except (MemoryError, jax.errors.JaxRuntimeError) as error:
                 smaller = _halved(tried, plan.count)
                 if not devices.out_of_memory(error) or smaller is None:
@@ -356,7 +359,6 @@ def _halved(size, count) -> tuple[int, int] | None:
 
 def _run(plan, program, blocks, size, mesh) -> list:
     """What a program computes of blocks, one a device: (regret, tally, report) of each."""
-
     leaves = jax.tree.leaves(plan.points)
     structure = jax.tree.structure(plan.traced.output)
 

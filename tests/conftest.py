@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from dpjax.maths import generators
+from dpjax import clear_caches, generators
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -37,6 +37,13 @@ def pytest_xdist_make_scheduler(config, log):
             return test.rstrip("]").replace("-", "[").split("[")[-1]
 
     return ByFileOrLearner(config, log)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_kept():
+    """What one file compiled, no other needs: kept, it would be some gigabytes in the end."""
+    yield
+    clear_caches()
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ NAN, INF = float("nan"), float("inf")
 FLOATS = {
     "positive": (
         lambda rate: _check.positive(rate=rate),
-        [1e-45, 1, 0.5, INF, np.float32(2), np.array([0.1, INF]), jnp.float32(3), [1.0, 2.0]],
-        [0.0, -0.0, -1, -INF, NAN, np.array([1.0, NAN]), jnp.array([1.0, 0.0]), [1.0, -2.0]],
+        [2e-38, 1, 0.5, INF, np.float32(2), np.array(0.1), jnp.float32(3), 10**400],
+        [0.0, -0.0, -1, -INF, NAN, 1e-45, np.array(0.0), jnp.float32(-2), -(10**400)],
     ),
     "between": (
         lambda rate: _check.between(0.0, 1.0, rate=rate),
-        [0, 0.0, 1, 0.25, np.array([0.0, 1.0]), jnp.zeros((2, 2)), np.zeros(0), True],
-        [-1e-9, 1.0 + 1e-9, INF, -INF, NAN, np.array([0.5, 2.0]), jnp.array([[NAN]])],
+        [0, 0.0, 1, 0.25, np.int32(1), jnp.zeros(()), np.float16(0.5), jnp.bfloat16(0.5)],
+        [-1e-9, 1.0 + 1e-9, INF, -INF, NAN, np.array(2.0), jnp.float32(NAN)],
     ),
     "between, unbounded": (
         lambda rate: _check.between(1.0, INF, rate=rate),
@@ -28,8 +28,8 @@ FLOATS = {
     ),
     "inside": (
         lambda rate: _check.inside(0.0, 1.0, rate=rate),
-        [1e-300, 0.5, 1.0 - 1e-12, np.array([0.1, 0.9])],
-        [0.0, 1.0, -0.5, 2, INF, NAN, np.array([0.5, 1.0])],
+        [2e-38, 0.5, 1.0 - 1e-7, np.array(0.9)],
+        [0.0, 1.0, -0.5, 2, INF, NAN, 1e-45, 1.0 - 1e-9],
     ),
 }
 every_float_check = pytest.mark.parametrize("name", FLOATS)
@@ -37,7 +37,7 @@ every_float_check = pytest.mark.parametrize("name", FLOATS)
 
 @every_float_check
 def test_numbers_in_the_set_pass_and_others_are_refused_by_name(name):
-    """Python numbers, lists, NumPy and JAX arrays alike; one bad entry spoils an array."""
+    """Python's, NumPy's and JAX's alike, in themselves and as float32 has them."""
     check, good, bad = FLOATS[name]
     for value in good:
         assert check(value) is None
@@ -48,22 +48,24 @@ def test_numbers_in_the_set_pass_and_others_are_refused_by_name(name):
 
 @every_float_check
 def test_what_is_not_a_number_is_a_type_error(name):
-    """Words and objects raise TypeError with the argument's name."""
+    """Words, objects, arrays, complex numbers and truth values: TypeError with the name."""
     check = FLOATS[name][0]
-    for value in ("high", object(), [0.5, "x"]):
-        with pytest.raises(TypeError, match=r"^rate must be "):
+    arrays = [np.array([0.5, 0.5]), jnp.zeros((2, 2)), np.zeros(0), np.array(True), jnp.array(1j)]
+    for value in ("1", b"1", object(), [0.5], (0.5,), {}, 1j, True, np.True_, None, *arrays):
+        with pytest.raises(TypeError, match=r"^rate must be .* and one number, got "):
             check(value)
 
 
 @every_float_check
-def test_none_and_tracers_pass(name):
-    """A missing argument is not looked at; a traced one cannot be, under jit, vmap or grad."""
+def test_tracers_pass(name):
+    """A traced number cannot be looked at, under jit, vmap or grad; that it is one can be seen."""
     check, _, bad = FLOATS[name]
-    assert check(None) is None
 
     def traced(value):
         check(value)
-        check([0.5, value])  # a container that holds a tracer
+        for wrong in (value[None], value > 0.0, jax.lax.complex(value, value), [value]):
+            with pytest.raises(TypeError, match=r"^rate must be .* and one number, got "):
+                check(wrong)
         return 2.0 * value
 
     value = jnp.float32(bad[0])
@@ -75,7 +77,7 @@ def test_none_and_tracers_pass(name):
 def test_messages_say_what_is_wanted_and_the_first_bad_value():
     """The interval as given, the entry that is out of it, and no word of the good arguments."""
     with pytest.raises(ValueError, match=r"^rate must be in \[0, 1\], got 1\.5$"):
-        _check.between(0.0, 1.0, other=0.5, rate=np.array([0.5, 1.5, 7.0]))
+        _check.between(0.0, 1.0, other=0.5, rate=np.array(1.5))
     with pytest.raises(ValueError, match=r"^delta must be strictly between 0 and 1, got 1$"):
         _check.inside(0.0, 1.0, delta=1)
     with pytest.raises(ValueError, match=r"^epsilon must be greater than 0 .*, got nan$"):
@@ -84,7 +86,7 @@ def test_messages_say_what_is_wanted_and_the_first_bad_value():
 
 def test_size_accepts_integers_of_at_least_the_minimum():
     """Python and NumPy integers, the minimum included; what comes back is Python's."""
-    for value in (2, 3, 10**12, np.int64(2), np.int32(5), np.array(4)):
+    for value in (2, 3, 2**31 - 1, np.int64(2), np.int32(5), np.array(4), jnp.int32(8)):
         checked = _check.size(2, arms=value)
         assert checked == value and type(checked) is int
 
@@ -142,7 +144,7 @@ def test_several_arguments_are_checked_one_by_one():
 
 def test_non_negative_refuses_infinity_by_name():
     """Zero is allowed; negative numbers, infinity and NaN are not."""
-    assert _check.non_negative(threshold=0.0, other=np.array([1e30, 2.0])) is None
+    assert _check.non_negative(threshold=0.0, other=np.array(1e30)) is None
     for value in (-1e-9, np.inf, NAN):
         with pytest.raises(ValueError, match=r"^threshold must be at least 0 and finite, got"):
             _check.non_negative(threshold=value)
@@ -158,3 +160,75 @@ def test_interval_passes_pairs_on_and_names_the_rest():
     for value in [3.0, (1.0,), (1.0, 2.0, 3.0), None]:
         with pytest.raises((TypeError, ValueError), match=r"^loss_range must be a pair"):
             _check.interval(loss_range=value)
+    for value in ["01", (0.0, "1"), (0.0, 1j), (False, True), ([0.0], [1.0]), (0.0, None)]:
+        with pytest.raises(TypeError, match=r"^loss_range must be a pair"):
+            _check.interval(loss_range=value)
+    for value in [(0.0, 1e-45), (1.0, 1.0 + 1e-9), (-3e38, 3e38)]:  # no width in float32
+        with pytest.raises(ValueError, match=r"^loss_range must be a pair"):
+            _check.interval(loss_range=value)
+
+
+def test_integers_are_printed_with_all_their_digits():
+    """Not 1.67772e+07, which says nothing of a number beside a bound that prints alike."""
+    with pytest.raises(ValueError, match=r"^rate must be in \[1, 16777216\], got 16777217$"):
+        _check.between(1, 2**24, rate=2**24 + 1)
+    with pytest.raises(ValueError, match=r"^rate must be in \[0, 1\], got 16777218$"):
+        _check.between(0.0, 1.0, rate=np.float32(2**24 + 2))
+
+
+def test_what_float32_makes_of_a_number_is_said():
+    """Numbers that are in the set, and whose float32 is not."""
+    with pytest.raises(ValueError, match=r"^rate must be .*, got 1e-45, which is 0 in float32$"):
+        _check.positive(rate=1e-45)
+    with pytest.raises(ValueError, match=r"which is 1 in float32$"):
+        _check.inside(0.0, 1.0, rate=1.0 - 1e-9)
+
+
+def test_sizes_are_int32():
+    """2^31 - 1 at most, and at most 2^23 arms."""
+    for value in (2**31, 2**40, 10**30, np.int64(2**31)):
+        with pytest.raises(ValueError, match=rf"^horizon must be at most 2147483647, .*{value}$"):
+            _check.size(1, horizon=value)
+    assert _check.arms(2**23) == 2**23
+    with pytest.raises(ValueError, match=r"^arms must be at most 8388608, .*got 8388609$"):
+        _check.arms(2**23 + 1)
+    with pytest.raises(ValueError, match=r"^arms must be an integer of at least 3, got 2$"):
+        _check.arms(2, 3)
+
+
+def test_epsilon_is_at_least_one_that_float32_can_serve():
+    """Plain numbers below 1e-12 are refused, traced ones raised to it; inf passes."""
+    for value in (1e-12, 1, 3e38, INF, np.float32(1e-12)):
+        assert _check.epsilon(value) is value
+    for value in (1e-30, 9e-13, 2e-38):
+        with pytest.raises(ValueError, match=r"^epsilon must be at least 1e-12 .*, got .*e-"):
+            _check.epsilon(value)
+    for value in (0.0, 1e-45, -1.0, NAN):
+        with pytest.raises(ValueError, match=r"^epsilon must be greater than 0 \(inf is allowed\)"):
+            _check.epsilon(value)
+    for value in (None, "1", [1.0], True, 1j):
+        with pytest.raises(TypeError, match=r"^epsilon must be .* and one number, got "):
+            _check.epsilon(value)
+    raised = jax.jit(_check.epsilon)
+    for value, expected in [(1e-45, 1e-12), (0.0, 1e-12), (1e-9, 1e-9), (INF, INF)]:
+        assert raised(jnp.float32(value)) == jnp.float32(expected)
+    assert jnp.isnan(raised(jnp.float32(NAN)))
+
+
+def test_entries_of_an_array_are_looked_at_one_by_one():
+    """The first bad one is shown; what is no array of numbers is a TypeError."""
+    assert _check.entries(0.0, 1.0, means=[0.5, 1]) is None
+    with pytest.raises(ValueError, match=r"^means must be in \[0, 1\], got 1\.5$"):
+        _check.entries(0.0, 1.0, means=np.array([[0.5, 1.5], [7.0, 0.0]]))
+    for value in ("1", ["a"], [0.5, None], [1j], [True, False], [[0.5], [0.5, 0.5]]):
+        with pytest.raises(TypeError, match=r"^means must be numbers in \[0, 1\], got "):
+            _check.entries(0.0, 1.0, means=value)
+
+
+def test_delta_is_at_least_one_that_float32_can_serve():
+    """From 1e-30 to below 1, as float32 has it."""
+    for value in (1e-30, 1e-9, 0.5, 1.0 - 1e-7):
+        assert _check.delta(value) is None
+    for value in (0.0, 1e-45, 1e-31, 1.0, 1.0 - 1e-9, NAN, -1.0):
+        with pytest.raises(ValueError, match=r"^delta must be "):
+            _check.delta(value)

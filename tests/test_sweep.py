@@ -104,7 +104,7 @@ def test_an_error_within_a_chunk_is_raised(monkeypatch):
         time.sleep(0.1)
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(programs, "compiled", lambda *arguments: programs.Program(failing, 0))
+    monkeypatch.setattr(programs, "compiled", lambda *arguments: programs.Program(failing, 0, 0))
     with pytest.raises(RuntimeError, match="out of memory"):
         sweep(game, POINTS, 64, jr.key(0), chunk=2, progress=False)
     assert len(done) < 32

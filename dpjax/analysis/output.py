@@ -1,4 +1,4 @@
-"""Writing results: everything or nothing."""
+"""Writing results: tables whole or not at all, and figures after them."""
 
 import csv
 import json
@@ -7,26 +7,54 @@ import os
 import platform
 import shutil
 import tempfile
-from contextlib import contextmanager
+import warnings
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import jax
 import numpy as np
 
 from dpjax import __version__
+from dpjax.analysis import plot
 from dpjax.store.objects import is_left_behind, process_mark
 
 _SCRATCH = ".unfinished-"
 
 
+class FigureWarning(UserWarning):
+    """A figure could not be drawn or written; the tables are there."""
+
+
+def shown(text) -> str:
+    """A text as one line: characters that cannot be printed, or be written as UTF-8, are escaped.
+
+    Names of files may have line ends and bytes that are not UTF-8.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
 def refuse_to_overwrite(out) -> None:
     """Raises ValueError where the folder has files, but for what an unfinished run left there."""
     out = Path(out)
-    if out.is_dir() and any(not file.name.startswith(_SCRATCH) for file in out.iterdir()):
+    with _writing(f"to the folder {out}"):
+        left = list(out.iterdir()) if out.is_dir() else []
+    if any(not file.name.startswith(_SCRATCH) for file in left):
         raise ValueError(
             f"out: {out} is not empty; say --overwrite to replace results that are in it, or name "
             "another folder"
         )
+
+
+@contextmanager
+def _writing(what):
+    """An OSError says what could not be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        if isinstance(error, FileExistsError):
+            reason = "there is a file of that name"
+        raise OSError(f"out: cannot write {what}: {reason}") from None
 
 
 @contextmanager
@@ -41,25 +69,49 @@ def output_folder(out):
       OSError: the folder cannot be created or written to; the message names it.
     """
     out = Path(out)
-    missing = [folder for folder in [out, *out.parents] if not folder.exists()]
-    try:
+    with _writing(f"to the folder {out}"):
+        missing = [folder for folder in [out, *out.parents] if not folder.exists()]
         out.mkdir(parents=True, exist_ok=True)
         for left in out.glob(f"{_SCRATCH}*"):
             if is_left_behind(left.name.removeprefix(_SCRATCH).rpartition("-")[0]):
                 shutil.rmtree(left, ignore_errors=True)
         scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{process_mark()}-", dir=out))
-    except OSError as error:
-        raise OSError(f"out: cannot write to the folder {out}: {error.strerror}") from None
     try:
         yield scratch
-        for file in sorted(scratch.iterdir()):
-            os.replace(file, out / file.name)
+        files = sorted(scratch.iterdir())
+        for file in files:
+            # The only thing in the way of a file that os.replace does not remove.
+            if (out / file.name).is_dir():
+                raise OSError(f"out: {out / file.name} is a folder; nothing was replaced")
+        with _writing(f"to the folder {out}"):
+            for file in files:
+                os.replace(file, out / file.name)
         missing = []
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         for folder in missing:
             if folder.exists() and not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def write_figure(out, name, make, *arguments) -> None:
+    """Draws ``make(*arguments)`` into name.png and name.pdf of the folder ``out``.
+
+    It comes after the tables, and loses none of them: what goes wrong is a FigureWarning, and no
+    figure of an earlier run is left beside tables that are not its own.
+    """
+    try:
+        with output_folder(out) as folder:
+            plot.save(make(*arguments), folder, name)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the tables are in {out}, without the figure {name}") from None
+    except Exception as error:
+        for suffix in ("png", "pdf"):
+            with suppress(OSError):
+                (Path(out) / f"{name}.{suffix}").unlink()
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        sentence = f"the figure {name} could not be drawn ({reason}); the tables are in {out}"
+        warnings.warn(sentence, FigureWarning, stacklevel=2)
 
 
 def versions() -> dict:
@@ -74,7 +126,7 @@ def versions() -> dict:
 
 def write_csv(path, rows) -> None:
     """A list of dicts with the same keys, as CSV with a header."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with _writing(path.name), open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
@@ -82,7 +134,7 @@ def write_csv(path, rows) -> None:
 
 def write_json(path, value) -> None:
     """Parameters, indented. JSON has no infinity and no NaN: they become "inf" and null."""
-    with open(path, "w", encoding="utf-8") as file:
+    with _writing(path.name), open(path, "w", encoding="utf-8") as file:
         json.dump(_json_numbers(value), file, indent=2, allow_nan=False)
         file.write("\n")
 

@@ -17,12 +17,14 @@ from dpjax.batches import as_learner
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.devices import cores
 from dpjax.engine.one_kernel import compile_for_cpu
+from dpjax.settings import in_float32
 
 # Runs of each sequence that find the statistic, and those that find the event.
 TRAINING, SELECTION = 2**14, 2**16
 THRESHOLDS = 512
 
 
+@in_float32
 def play(learner, losses, key):
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with T rounds in front."""
     learner = as_learner(learner)
@@ -44,6 +46,7 @@ def play(learner, losses, key):
     )
 
 
+@in_float32
 def most_visible(learner, pairs, key, *, runs=1024) -> int:
     """The index of the pair whose two sequences the mean actions tell apart best.
 
@@ -56,6 +59,7 @@ def most_visible(learner, pairs, key, *, runs=1024) -> int:
       key: PRNG key.
       runs: of each sequence.
     """
+    _check.key(key=key)
     learner = as_learner(learner)
     check_fits(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
     keys = jr.split(key, runs)
@@ -119,6 +123,7 @@ def _logistic(x, y):
     return lax.fori_loop(0, 25, newton, jnp.zeros(d))
 
 
+@in_float32
 def epsilon(
     learner,
     pair,
@@ -161,6 +166,7 @@ def epsilon(
       ValueError: not neighbours, not finite, losses that do not fit the learner, a number out of
         range, or a delta for a learner that declares pure differential privacy.
     """
+    _check.key(key=key)
     learner = as_learner(learner)
     check_neighbours(pair)
     check_fits(learner, pair.losses)

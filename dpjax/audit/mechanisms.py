@@ -8,6 +8,7 @@ import numpy as np
 from dpjax import _check
 from dpjax.core import Learner, Mechanism, Privacy, empty_report
 from dpjax.feedback import full
+from dpjax.settings import in_float32
 
 
 class Sensitivity(NamedTuple):
@@ -18,6 +19,7 @@ class Sensitivity(NamedTuple):
     error: float
 
 
+@in_float32
 def sensitivity(mechanism) -> Sensitivity:
     """The exact sensitivity of a mechanism to one value, from its matrices in NumPy.
 

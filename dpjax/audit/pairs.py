@@ -10,6 +10,7 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.core import Arms, Policies
 from dpjax.domains import Domain
+from dpjax.settings import in_float32
 
 
 class Pair(NamedTuple):
@@ -19,6 +20,7 @@ class Pair(NamedTuple):
     others: Any
 
 
+@in_float32
 def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") -> Pair:
     """Pairs of sequences of loss vectors from a set, at its extremes and within.
 
@@ -40,6 +42,7 @@ def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") ->
     Returns:
       A Pair with leading axes (count, T).
     """
+    _check.key(key=key)
     horizon, count = _check.size(2, horizon=horizon), _check.size(1, count=count)
     _check.one_of("replace", "zero_out", neighbours=neighbours)
     _check.one_of("round", "entry", unit=unit)

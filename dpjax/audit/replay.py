@@ -9,13 +9,14 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import privacy
+from dpjax import _check, privacy
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import check_fits, check_neighbours
 from dpjax.audit.rules import RULES, draw, record
 from dpjax.batches import as_learner
 from dpjax.core import Array
 from dpjax.engine import interpret
+from dpjax.settings import in_float32
 
 # Actions that are computed alike in both runs, and yet may be rounded in two ways.
 UNITS = 4.0
@@ -48,6 +49,7 @@ CHECKS = {
 }
 
 
+@in_float32
 def replay(learner, pair, key) -> Replay:
     """Runs a learner on both sequences of a pair and adds up what their difference costs.
 
@@ -84,6 +86,7 @@ def replay(learner, pair, key) -> Replay:
       ValueError: the sequences differ in shape, in no round or in several, or are not finite (where
         they are not traced), or they do not fit the learner.
     """
+    _check.key(key=key)
     learner = as_learner(learner)
     rounds = check_neighbours(pair)
     check_fits(learner, pair.losses)

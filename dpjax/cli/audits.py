@@ -3,6 +3,7 @@
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,8 +14,16 @@ from tqdm import tqdm
 
 from dpjax import _check, audit, domains, learners
 from dpjax.analysis import plot
-from dpjax.analysis.output import format_table, output_folder, versions, write_csv, write_json
+from dpjax.analysis.output import (
+    format_table,
+    output_folder,
+    versions,
+    write_csv,
+    write_figure,
+    write_json,
+)
 from dpjax.batches import as_learner
+from dpjax.cli.run import check_epsilons
 from dpjax.engine.devices import cores
 from dpjax.feedback import value
 
@@ -283,8 +292,12 @@ def run(
         if name not in learners.__all__:
             meant = _check.nearest(name, learners.__all__)
             raise ValueError(f"learner: there is no {name!r}{meant}; see dpjax list")
-    if not 0.0 < epsilon < float("inf"):
-        raise ValueError(f"epsilon must be a finite number above 0, got {epsilon}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"learner: one stands twice in {', '.join(names)}")
+    if epsilon == np.inf:
+        raise ValueError("epsilon must be finite, since of inf there is nothing to audit")
+    check_epsilons([epsilon])
+    runs = _check.size(1, runs=runs)
     with output_folder(out) as folder:
         cases = [(name, domain) for name in names for domain in domains_of(name)]
         # Nearly all of the time is compilation, which threads share among the cores.
@@ -307,5 +320,7 @@ def run(
                 "backend": jax.default_backend(),
             },
         )  # fmt: skip
-        plot.save(figure(rows), folder, "audit")
+    if not mutants:  # nor those of an earlier audit, beside a table that is not theirs
+        (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
+    write_figure(out, "audit", figure, rows)
     return format_table(rows)

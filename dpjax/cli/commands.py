@@ -2,37 +2,77 @@
 
 import argparse
 import inspect
+import io
+import os
 import sys
+import warnings
+from contextlib import contextmanager
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from dpjax import __version__, _check, environments, learners, mechanisms, papers, store
-from dpjax.analysis.output import refuse_to_overwrite
+from dpjax.analysis.output import FigureWarning, refuse_to_overwrite, shown
 from dpjax.cli import audits, run
 from dpjax.papers.sweeps import kept_in, on_devices
 
+DEVICES = 1024  # the most that --devices makes: of a CPU each has threads of its own
+
 
 def main(arguments=None) -> int:
-    """Runs a command; 0, or 2 after one sentence on stderr that says what is wrong."""
+    """Runs a command; 0, or 2 after one sentence on stderr that says what is wrong.
+
+    1 where all is printed and written but a figure, which a sentence on stderr names.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # of what its encoding lacks
     options = _parser().parse_args(arguments)
     try:
-        options.command(options)
+        with _failed_figures() as failed:
+            options.command(options)
+        sys.stdout.flush()
     except (ValueError, OSError, ImportError) as error:
-        print(f"dpjax: {error}", file=sys.stderr)
+        _complain(error)
         return 2
-    except KeyboardInterrupt:
+    except MemoryError as error:
+        _complain(f"there is not enough memory ({error})")
+        return 2
+    except KeyboardInterrupt as interrupt:
         kept = getattr(options, "store", None)
         rest = f"what is finished is in {kept}: --resume goes on" if kept else "nothing was written"
-        print(f"dpjax: interrupted; {rest}", file=sys.stderr)
+        _complain(f"interrupted; {interrupt if interrupt.args else rest}")
         return 130
-    return 0
+    for figure in failed:
+        _complain(figure)
+    return 1 if failed else 0
+
+
+def _complain(what) -> None:
+    print(f"dpjax: {shown(what)}", file=sys.stderr)
+
+
+@contextmanager
+def _failed_figures():
+    """A list of the figures that failed within the block, in words; other warnings are as ever."""
+    failed, usual = [], warnings.showwarning
+
+    def show(message, category, *place, **options):
+        if issubclass(category, FigureWarning):
+            failed.append(message)
+        else:
+            usual(message, category, *place, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FigureWarning)
+        warnings.showwarning = show
+        yield failed
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message):
-        self.exit(2, f"{self.prog}: {message} ({self.prog} --help shows the usage)\n")
+        self.exit(2, f"{self.prog}: {shown(message)} ({self.prog} --help shows the usage)\n")
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
@@ -108,7 +148,9 @@ def _add_scale(command, stored) -> None:
 
 def _output(options, default) -> str:
     """The folder for results; ValueError where it has some that nobody asked to replace."""
-    out = options.out or default
+    out = default if options.out is None else options.out
+    if not out:
+        raise ValueError("out: must name a folder, got ''")
     if not options.overwrite:
         refuse_to_overwrite(out)
     return out
@@ -118,8 +160,7 @@ def _prepare(options) -> Mesh | None:
     """Before the first computation of JAX: the devices, and whether the store may be used."""
     mesh = None
     if options.devices is not None:
-        if options.devices < 1:
-            raise ValueError(f"devices must be at least 1, got {options.devices}")
+        _check.between(1, DEVICES, devices=options.devices)
         jax.config.update("jax_num_cpu_devices", options.devices)
         if jax.device_count() < options.devices:
             raise ValueError(
@@ -129,20 +170,37 @@ def _prepare(options) -> Mesh | None:
     if options.store is None:
         if options.resume:
             raise ValueError("resume: there is nothing to go on with; say --store PATH")
-    elif not options.resume and not store.is_empty(options.store):
+    elif not options.store:
+        raise ValueError("store: must name a folder or URL, got ''")
+    elif os.path.exists(options.store) and not os.path.isdir(options.store):
+        raise ValueError(f"store: {options.store} is no folder")
+    elif not _is_empty(options.store) and not options.resume:
         raise ValueError(
             f"store: {options.store} is not empty; say --resume to go on with it, or name another"
         )
     return mesh
 
 
+def _is_empty(url) -> bool:
+    """Whether a store is; what is wrong with its URL comes from many libraries, in their words."""
+    try:
+        return store.is_empty(url)
+    except (ValueError, OSError, ImportError) as error:
+        raise ValueError(f"store: {url} cannot be opened: {error}") from None
+
+
 def _epsilons(text) -> tuple[float, ...]:
     try:
-        return tuple(float(word) for word in text.split(","))
+        found = tuple(float(word) for word in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"must be numbers separated by commas, got {text!r}"
+            f"must be numbers separated by commas, got {text[:80]!r}"
         ) from None
+    if np.inf in found and "inf" not in text.lower():
+        raise argparse.ArgumentTypeError(
+            f"has a number beyond what a float holds; inf is for no noise, got {text[:80]!r}"
+        )
+    return found
 
 
 def _first_line(thing) -> str:
@@ -165,6 +223,10 @@ def _list(options) -> None:
             print(f"  {shown:{width}}  {_first_line(getattr(package, name))}")
 
 
+def _written_to(out) -> None:
+    print(f"\nWritten to {shown(out)}.")
+
+
 def _run(options) -> None:
     out = _output(options, "results/run")
     with on_devices(_prepare(options)):
@@ -179,7 +241,7 @@ def _run(options) -> None:
             store=options.store,
         )
     print(text)
-    print(f"\nWritten to {out}.")
+    _written_to(out)
 
 
 def _audit(options) -> None:
@@ -188,7 +250,7 @@ def _audit(options) -> None:
     out = _output(options, "results/audit")
     names = None if options.all else options.learner
     print(audits.run(names, out, epsilon=options.epsilon, runs=options.runs))
-    print(f"\nWritten to {out}.")
+    _written_to(out)
 
 
 def _reproduce(options) -> None:
@@ -198,4 +260,4 @@ def _reproduce(options) -> None:
     sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
     with kept_in(options.store), on_devices(mesh):
         print(paper.reproduce(out, **sizes))
-    print(f"\nWritten to {out}.")
+    _written_to(out)

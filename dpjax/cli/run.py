@@ -1,9 +1,7 @@
 """Any learner on a user's own table of losses."""
 
-import csv
 import hashlib
 import inspect
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,142 +11,21 @@ from jax import random as jr
 
 from dpjax import _check, domains, environments, learners
 from dpjax.analysis import plot, statistics
-from dpjax.analysis.output import format_table, output_folder, versions, write_csv, write_json
+from dpjax.analysis.output import (
+    format_table,
+    output_folder,
+    shown,
+    versions,
+    write_csv,
+    write_figure,
+    write_json,
+)
+from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
-from dpjax.environments.table import check_losses
 from dpjax.papers.sweeps import sweep
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
-
-
-class Losses(NamedTuple):
-    """A loss table with the names of its arms."""
-
-    arms: tuple[str, ...]
-    losses: np.ndarray  # (T, K) in [0, 1]
-
-
-def read_losses(path) -> Losses:
-    """Reads a (T, K) table of losses in [0, 1], a row a round and a column an arm.
-
-    Args:
-      path: a .csv file, with or without a header of arm names; a .npy file; or a .npz file with
-        one array, or with one that is called losses.
-
-    Returns:
-      The table, and the names of its arms ("arm 1", ... where the file gives none).
-
-    Raises:
-      ValueError: an entry is missing, not a number, infinite or out of range, a row is ragged,
-        there are no rows, or fewer than two arms; the message names file, row and column, counted
-        from 1 (the rows of a CSV file as an editor counts its lines). Or its entries are separated
-        by something else than commas, or a column counts the rows.
-      OSError: the file cannot be read.
-    """
-    path = Path(path)
-    readers = {".csv": _read_csv, ".npy": _read_numpy, ".npz": _read_numpy}
-    if path.suffix.lower() not in readers:
-        raise ValueError(f"{path}: a loss table must be a .csv, .npy or .npz file")
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
-    return readers[path.suffix.lower()](path)
-
-
-def _read_csv(path) -> Losses:
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            # Blank lines are no rows, wherever they stand.
-            lines = [(reader.line_num, row) for row in reader if any(c.strip() for c in row)]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 text ({error.reason})") from None
-    except csv.Error as error:
-        raise ValueError(f"{path}: is not a CSV file ({error})") from None
-    if lines:
-        _refuse_separators(path, lines[-1][1])
-    names = None
-    if lines and not any(_is_number(cell) for cell in lines[0][1]):
-        names = tuple(cell.strip() for cell in lines[0][1])
-        lines = lines[1:]
-    if not lines:
-        raise ValueError(f"{path}: has no rows of losses")
-    width = len(names or lines[0][1])
-    for number, row in lines:
-        if len(row) != width:
-            raise ValueError(
-                f"{path}: row {number} has {len(row)} entries, but "
-                f"{'the header' if names else f'row {lines[0][0]}'} has {width}"
-            )
-        for column, cell in enumerate(row):
-            if not _is_number(cell):
-                name = f" ({names[column]})" if names else ""
-                what = f"{cell.strip()!r} is not a number" if cell.strip() else "is missing"
-                raise ValueError(f"{path}: row {number}, column {column + 1}{name}: {what}")
-    values = np.array([[float(cell) for cell in row] for _, row in lines])
-    _refuse_counts(path, values)
-    check_losses(values, str(path), [number for number, _ in lines], names)
-    return Losses(names or _default_names(width), values)
-
-
-def _refuse_separators(path, row) -> None:
-    """ValueError where an entry of a row, split at commas, is several by another separator."""
-    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
-        if any(len([part for part in cell.split(separator) if part.strip()]) > 1 for cell in row):
-            raise ValueError(
-                f"{path}: its entries are separated by {name}; a loss table has commas between "
-                "them, and points in decimal fractions"
-            )
-
-
-def _refuse_counts(path, values) -> None:
-    """ValueError where a column is 0, 1, 2, ... or 1, 2, 3, ..., an index that was written too."""
-    if values.ndim != 2 or not values.size or values.dtype.kind not in "fiu":
-        return
-    steps = np.diff(np.asarray(values, np.float64), axis=0)
-    counts = np.isin(values[0], (0, 1)) & (values[-1] > 1) & (steps == 1).all(axis=0)
-    for column in np.flatnonzero(counts) + 1:
-        raise ValueError(
-            f"{path}: column {column} counts the rows, {values[0, column - 1]:g} to "
-            f"{values[-1, column - 1]:g}; an index is no arm, so leave it out"
-        )
-
-
-def _is_number(cell) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _read_numpy(path) -> Losses:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        raise ValueError(f"{path}: is not an array that NumPy can read without pickle") from None
-    if isinstance(loaded, np.ndarray):
-        values = loaded
-    else:
-        with loaded:
-            name = loaded.files[0] if len(loaded.files) == 1 else "losses"
-            if name not in loaded.files:
-                raise ValueError(
-                    f"{path}: holds the arrays {', '.join(loaded.files) or '(none)'}; name the "
-                    "table losses"
-                )
-            try:
-                values = loaded[name]
-            except (ValueError, EOFError, zipfile.BadZipFile):
-                raise ValueError(f"{path}: the array {name} cannot be read") from None
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"{path}: holds {values.dtype}, not real numbers")
-    _refuse_counts(path, values)
-    check_losses(values, str(path))
-    return Losses(_default_names(values.shape[1]), np.asarray(values, np.float64))
-
-
-def _default_names(arms) -> tuple[str, ...]:
-    return tuple(f"arm {i + 1}" for i in range(arms))
+SEEDS = 2**24  # the most that one run plays
 
 
 def find_learner(name):
@@ -158,6 +35,18 @@ def find_learner(name):
         meant = _check.nearest(name, learners.__all__)
         raise ValueError(f"learner: there is no {name!r}{meant}; known are {known}")
     return getattr(learners, name)
+
+
+def check_epsilons(epsilons) -> None:
+    """Refuses a privacy level that is neither inf nor a normal number of float32 above 0."""
+    _check.positive(epsilon=epsilons)
+    low, high = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+    for epsilon in epsilons:
+        if not (low <= epsilon <= high or epsilon == np.inf):
+            raise ValueError(
+                f"epsilon must be from {low:.3g} to {high:.3g}, where float32 ends, "
+                f"or inf; got {epsilon:g}"
+            )
 
 
 class Summary(NamedTuple):
@@ -209,6 +98,14 @@ def play(
         raise ValueError(f"epsilon: the learner {learner} takes none")
     if epsilons is None:
         epsilons = EPSILONS if takes_epsilon else (np.inf,)
+    check_epsilons(epsilons)
+    if len(set(epsilons)) < len(epsilons):
+        raise ValueError(f"epsilon: one stands twice in {', '.join(f'{e:g}' for e in epsilons)}")
+    if _check.size(1, seeds=seeds) > SEEDS:
+        raise ValueError(f"seeds must be at most {SEEDS}, got {seeds}")
+    # Of others jax.random.key makes one of these, or an OverflowError.
+    if _check.size(0, seed=seed) >= 2**32:
+        raise ValueError(f"seed must be less than 2^32, got {seed}")
     environment = count_switches(environments.table(losses))
     if horizon is None:
         horizon = environment.horizon
@@ -294,7 +191,10 @@ def figure(summary, title):
         label = f"$\\epsilon$ = {epsilon:g}" if np.isfinite(epsilon) else "no noise"
         style = {"color": plot.epsilon_color(epsilon)}
         curves.append(plot.Curve(label, summary.rounds, band.mean, low, high, style))
-    return plot.regret_figure(curves, title)
+    drawn = plot.regret_figure(curves, title)
+    # A title has the name of a file, which may have dollars: they are no formula.
+    drawn.axes[0].title.set_parse_math(False)
+    return drawn
 
 
 def run(
@@ -305,13 +205,14 @@ def run(
 
     Files: table.csv (final regrets), curves.csv, regret.png and .pdf, parameters.json. Arguments
     and errors are those of :func:`read_losses` and :func:`play`; OSError where ``out`` cannot be
-    written to.
+    written to. A figure that cannot be drawn is a FigureWarning, after all else is written.
 
     Returns:
       The table, as text.
     """
     arms, losses = read_losses(path)
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     if horizon is not None and horizon > len(losses):
         raise ValueError(
             f"horizon: {horizon} rounds were asked for, but {path} has only {len(losses)}"
@@ -322,15 +223,12 @@ def run(
             store=store, progress=progress,
         )  # fmt: skip
         rows = table(summary)
-        shown = f"mean of {seeds} seeds, 95 % bands" if seeds > 1 else "one seed, so no band"
-        title = f"{learner} on {Path(path).name}: {shown}"
         write_csv(folder / "table.csv", rows)
         write_csv(folder / "curves.csv", curve_rows(summary))
-        plot.save(figure(summary, title), folder, "regret")
         write_json(
             folder / "parameters.json",
             {
-                "losses": str(path),
+                "losses": shown(path),
                 "losses_sha256": digest,
                 "arms": arms,
                 "mean_losses": losses[: summary.rounds[-1]].mean(axis=0).tolist(),
@@ -344,6 +242,10 @@ def run(
                 "backend": jax.default_backend(),
             },
         )
+    name = shown(Path(path).name)
+    name = name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
+    bands = f"mean of {seeds} seeds, 95 % bands" if seeds > 1 else "one seed, so no band"
+    write_figure(out, "regret", figure, summary, f"{learner} on {name}: {bands}")
     return format_table(rows)
 
 

@@ -59,7 +59,7 @@ def from_minimizer(
       ValueError, TypeError: bad arguments, by name.
     """
     dim, steps = _check.size(1, dim=dim), _check.size(1, steps=steps)
-    _check.positive(diameter=diameter, radius=radius, inradius=inradius)
+    _check.positive(diameter=diameter, **_check.given(radius=radius, inradius=inradius))
     losses = ball_losses(dim) if losses is None else losses
     centre = np.asarray(centre, np.float64)
     if centre.shape != (dim,):

@@ -127,7 +127,7 @@ def concave_of_weights(weights, function=jnp.sqrt):
 
     Weights (d,) at least 0. Equal weights give a permutahedron.
     """
-    _check.non_negative(weights=weights)
+    _check.entries(0.0, np.finfo(np.float32).max, weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
     return lambda order: function(jnp.cumsum(weights[order]))
 
@@ -140,7 +140,7 @@ def coverage(incidence):
 
 def directed_cut(weights):
     """The chain of F(S) = the weight of the arcs from S to outside; weights (d, d) at least 0."""
-    _check.non_negative(weights=weights)
+    _check.entries(0.0, np.finfo(np.float32).max, weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
 
     def chain(order):

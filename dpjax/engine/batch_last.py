@@ -25,7 +25,7 @@ from jax import random as jr
 from jax.extend.core import Literal
 
 from dpjax.engine.interpret import scan_sizes
-from dpjax.maths.generators import rounds_of, threefry2x32, wrap
+from dpjax.generators import rounds_of, threefry2x32, wrap
 
 
 def batch_last(function, batched):

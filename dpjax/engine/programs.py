@@ -7,24 +7,32 @@ is compiled from that trace.
 
 import hashlib
 import re
+import sys
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun, jaxprs_in_params
 
-from dpjax import _check
+from dpjax import _check, settings
 from dpjax.engine import devices, reads
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.one_kernel import compile_for_cpu
 
 # Programs that differ in numbers alone, after which a sweep says what that costs.
 _ALIKE = 5
+# Compiled programs are kept up to so many bytes, as far as is known what they hold. A program of
+# XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
+_BYTES = 2**28
+_BYTES_OF_A_CHARACTER = 18
+_kept: dict = {}  # (Traced, size, mesh) -> Program, the one that was used last at the end
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,8 @@ class Traced:
     digest: str  # of the program, all arrays in it, and what else decides on numbers
     text: str  # digest of the program without its numbers
     callbacks: tuple  # functions of Python that it calls as it runs
-    settings: tuple  # of jax.config
+    numeric: tuple  # settings that decide on numbers
+    settings: tuple  # all of jax.config
     rounds: tuple  # the checkpoints
     point: tuple = field(compare=False)  # shapes of the leaves of a point
     output: Any = field(compare=False)  # shapes of (regret, tally, report)
@@ -51,7 +60,8 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
       key_dtype: of the key.
 
     Raises:
-      TypeError: the game looks at a number of a point, which is traced.
+      TypeError: the game looks at a number of a point, which is traced; or it draws from keys
+        whose numbers depend on the batch; or it reads what a caller of the sweep traces.
     """
     rounds = tuple(rounds.tolist())
 
@@ -63,12 +73,27 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
     with reads.as_now(game, play), _check.traceable("game"):
         program, output = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
+    _check.untraced("sweep", program.consts)
+    for dtype in _key_types(program.jaxpr):
+        _check.of_threefry("game", dtype)
     # Arrays of NumPy, and those of JAX in the same memory, may be changed in place.
     program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])
     digest, text, callbacks = digests(program)
     digest = hashlib.sha256(f"{digest} {_numeric()}".encode()).hexdigest()[:16]
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(point))
-    return Traced(digest, text, callbacks, _settings(), rounds, shapes, output, program)
+    return Traced(digest, text, callbacks, _numeric(), _settings(), rounds, shapes, output, program)
+
+
+def _key_types(jaxpr) -> set:
+    """The dtypes of all keys in a program."""
+    found = set()
+    for equation in jaxpr.eqns:
+        atoms = (*equation.invars, *equation.outvars)
+        dtypes = {getattr(atom.aval, "dtype", None) for atom in atoms}
+        found |= {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
+        for inner in jaxprs_in_params(equation.params):
+            found |= _key_types(inner)
+    return found
 
 
 def _own(constant):
@@ -93,11 +118,47 @@ class Program(NamedTuple):
 
     run: Any  # (leaves of points, seeds (S,), key) -> leaves of what a cell returns, (..., P, S)
     bytes_needed: int  # on each device, beside its code; 0 where nobody knows
+    bytes_held: int  # by the program itself and the arrays in it, as long as it is kept
 
 
-@lru_cache(maxsize=128)
 def compiled(traced, size, mesh) -> Program:
     """The program of a block of (points, seeds); with a mesh, of one for each of its devices.
+
+    It is kept. Of all that are, those that were not used for longest are dropped where they hold
+    more than ``_BYTES`` together.
+    """
+    place = traced, size, mesh
+    with _lock:
+        program = _kept.pop(place, None)
+    if program is None:
+        with settings.of_program(*traced.numeric):
+            program = _compiled(traced, size, mesh)
+    with _lock:
+        _kept[place] = program
+        held = sum(each.bytes_held for each in _kept.values())
+        while held > _BYTES and len(_kept) > 1:
+            held -= _kept.pop(next(iter(_kept))).bytes_held
+    return program
+
+
+def clear_caches() -> None:
+    """Drops all that dpjax keeps between calls, compiled programs above all, and what JAX keeps.
+
+    What was compiled is compiled again when it is needed; no number changes. ``jax.clear_caches()``
+    is a part of it: dpjax remembers what functions read when JAX traced them.
+    """
+    with _lock:
+        _kept.clear()
+    reads.forget()
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "dpjax":
+            for value in list(vars(module).values()):
+                if getattr(value, "__module__", None) == name and hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+def _compiled(traced, size, mesh) -> Program:
+    """As :func:`compiled`, anew.
 
     Blocks of a mesh stand in front of the other axes. Points are mapped first: what does not depend
     on the point, such as nature's draws, is then computed once a seed.
@@ -137,7 +198,15 @@ def compiled(traced, size, mesh) -> Program:
         run = compile_for_cpu(over_seeds, arguments, (False, True, False), spread=spread)
     else:
         run = jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()
-    return Program(run, devices.bytes_needed(run))
+    arrays = sum(np.asarray(x).nbytes for x in map(_words, traced.program.consts))
+    held = _BYTES_OF_A_CHARACTER * len(run.as_text() or "") + 2 * arrays
+    return Program(run, devices.bytes_needed(run), held)
+
+
+def _words(array):
+    """An array, of keys their words."""
+    is_key = jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key)
+    return jr.key_data(array) if is_key else array
 
 
 def _count(traced, size, mesh) -> None:
@@ -150,7 +219,7 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=6,  # of who called sweep
+                stacklevel=7,  # of who called sweep
             )
 
 
@@ -177,9 +246,7 @@ def digests(program) -> tuple[str, str, tuple]:
         places: dict[Any, int] = {}
 
         def feed(array):
-            if jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key):
-                array = jr.key_data(array)
-            array = np.ascontiguousarray(array)
+            array = np.ascontiguousarray(_words(array))
             text.append(f"{array.dtype}{array.shape}")
             numbers.update(array)
 

@@ -25,6 +25,9 @@ _LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, os.path.dirname(__file_
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
 _now = jax.make_user_context(None)
+# Contexts in which games were traced. What JAX keeps of one is let go with that of all others.
+_CONTEXTS = 64
+_entered: set[str] = set()
 
 
 def as_now(*given):
@@ -32,7 +35,21 @@ def as_now(*given):
     seen: dict = {}
     digest = _digest(given, (), {}, seen)
     changed = [_first.setdefault(function, own) != own for function, own in seen.items()]
-    return _now(digest) if any(changed) else contextlib.nullcontext()
+    if not any(changed):
+        return contextlib.nullcontext()
+    if digest not in _entered and len(_entered) == _CONTEXTS:
+        forget()
+        _first.update(seen)
+        return contextlib.nullcontext()
+    _entered.add(digest)
+    return _now(digest)
+
+
+def forget() -> None:
+    """Lets JAX forget all traces, and this module how functions were when they were made."""
+    jax.clear_caches()
+    _first.clear()
+    _entered.clear()
 
 
 def _digest(value, names, known, seen) -> str:

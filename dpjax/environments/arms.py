@@ -11,7 +11,7 @@ from jax import random as jr
 
 from dpjax import _check
 from dpjax.core import Array, at
-from dpjax.maths.generators import rounds_of
+from dpjax.generators import rounds_of
 
 
 def best_fixed_arm(state, tally):
@@ -25,7 +25,7 @@ def as_means(means):
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
         raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.between(0.0, 1.0, means=means)
+    _check.entries(0.0, 1.0, means=means)
     return means
 
 

@@ -55,7 +55,7 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
     are losses with the sign changed).
     """
     dim = _check.size(2, dim=dim)
-    arms = dim * dim if arms is None else _check.size(2, arms=arms)
+    arms = dim * dim if arms is None else _check.arms(arms)
     _check.one_of("bernoulli", "gaussian", losses=losses)
     if isinstance(gap, jax.core.Tracer):
         raise TypeError("gap must be a number that is not traced")

@@ -69,6 +69,7 @@ def convex_losses(
     _check.one_of(*KINDS, kind=kind)
     _check.between(0.0, 1.0, spread=spread)
     period, count = _check.size(1, period=period), _check.size(1, count=count)
+    steps = _check.size(2, steps=steps)
     if parameters is None and (kind == "rows" or not isinstance(family, Family)):
         raise ValueError("parameters must be given for kind rows, and for one's own function")
     given = parameters is not None

@@ -23,7 +23,7 @@ def deterministic(arms=4) -> Environment:
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, deterministic adversary.
     """
-    arms = _check.size(3, arms=arms)
+    arms = _check.arms(arms, 3)
 
     def step(t, key, arm):
         del key

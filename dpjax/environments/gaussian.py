@@ -25,7 +25,7 @@ def gaussian(means, *, deviation) -> Environment:
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
         raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.between(-1e30, 1e30, means=means)
+    _check.entries(-1e30, 1e30, means=means)
     _check.non_negative(deviation=deviation)
     spread = jnp.asarray(deviation, jnp.float32)
 

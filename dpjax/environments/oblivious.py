@@ -36,7 +36,7 @@ def fully_oblivious(arms, *, half_width=0.05) -> Environment:
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, fully oblivious adversary (intervals reconstructed).
     """
-    arms = _check.size(2, arms=arms)
+    arms = _check.arms(arms)
     _check.between(0.0, 0.25, half_width=half_width)
 
     def step(state, key, arm):
@@ -69,7 +69,7 @@ def oblivious(arms, period=200, *, half_width=0.05) -> Environment:
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, oblivious adversary.
     """
-    arms = _check.size(2, arms=arms)
+    arms = _check.arms(arms)
     period = _check.size(1, period=period)
     _check.between(0.0, 0.25, half_width=half_width)
 

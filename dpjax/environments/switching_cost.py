@@ -44,7 +44,7 @@ def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
     Figure 1; the switching costs adversary of Tossou & Dimitrakakis 2017.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
+    arms = _check.arms(arms)
     _check.one_of("multiscale", "gaussian", walk=walk)
     log_horizon = max(math.log2(horizon), 1.0)
     sigma = 1.0 / (9.0 * log_horizon)

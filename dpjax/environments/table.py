@@ -21,8 +21,7 @@ def table(losses) -> Environment:
       ValueError: the shape is not (T, K), or an entry is missing, infinite or out of range; the
         message names row and column, counted from 1.
     """
-    check_losses(losses)
-    losses = jnp.asarray(losses, jnp.float32)
+    losses = jnp.asarray(check_losses(losses), jnp.float32)
 
     def step(t, key, arm):
         del key
@@ -38,31 +37,52 @@ def table(losses) -> Environment:
     )
 
 
-def check_losses(losses, where="losses", rows=None, arms=None) -> None:
+def check_losses(losses, where="losses", rows=None, arms=None):
     """Refuses a loss table that is not (T, K) numbers in [0, 1], naming the first bad entry.
 
     ``rows`` are the numbers that its rows have in the file ``where``, by default 1, 2, ...;
     ``arms`` the names of its columns.
+
+    Returns:
+      The table in float64; one that is being traced cannot be looked at, and comes back as it is.
     """
     if isinstance(losses, jax.core.Tracer):
-        return
+        return losses
     try:
-        array = np.asarray(losses, np.float64)
-    except (TypeError, ValueError):
+        array = np.asarray(losses)
+        # Of these NumPy would make numbers: of words, of dates, of the real part.
+        if array.dtype.kind in "USMmc" or any(isinstance(x, str | bytes) for x in _objects(array)):
+            raise TypeError
+        with np.errstate(all="ignore"):  # what is out of range then is infinite, and refused
+            array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{where}: must be a table of numbers") from None
-    if array.ndim != 2:
-        raise ValueError(f"{where}: must have shape (T, K), got {array.shape}")
-    if array.shape[0] == 0:
-        raise ValueError(f"{where}: has no rows")
-    if array.shape[1] < 2:
-        raise ValueError(f"{where}: has {array.shape[1]} arm; at least 2 are needed")
-    bad = np.argwhere(~((array >= 0.0) & (array <= 1.0)))
-    if len(bad):
-        row, column = bad[0]
+    check_shape(array.shape, where)
+    good = (array >= 0.0) & (array <= 1.0)
+    if np.ma.isMaskedArray(losses):
+        good &= ~np.ma.getmaskarray(losses)
+    if not good.all():
+        row, column = np.unravel_index(np.argmin(good), good.shape)
         value = array[row, column]
-        what = "is missing (not a number)" if np.isnan(value) else f"is {value:g}"
+        missing = np.isnan(value) or 0.0 <= value <= 1.0  # behind a mask
+        what = "is missing (not a number)" if missing else f"is {value:g}"
         name = f" ({arms[column]})" if arms else ""
         raise ValueError(
             f"{where}: row {rows[row] if rows else row + 1}, column {column + 1}{name} {what}; "
             "losses must lie in [0, 1]"
         )
+    return array
+
+
+def check_shape(shape, where) -> None:
+    """Refuses what is no shape (T, K) of a table with a row and two arms."""
+    if len(shape) != 2 or min(shape) < 0:
+        raise ValueError(f"{where}: must have shape (T, K), got {str(shape)[:80]}")
+    if shape[0] == 0:
+        raise ValueError(f"{where}: has no rows")
+    if shape[1] < 2:
+        raise ValueError(f"{where}: has {shape[1]} arm; at least 2 are needed")
+
+
+def _objects(array):
+    return array.flat if array.dtype.kind == "O" else ()

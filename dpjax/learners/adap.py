@@ -52,7 +52,8 @@ def adap_ucb(horizon, arms, *, epsilon, confidence=3.1) -> BatchLearner:
     differentially private bandits", 2022; the square root has ln(2t) in the submission, which we
     read as ln t.
     """
-    _check.positive(epsilon=epsilon, confidence=confidence)
+    epsilon = _check.epsilon(epsilon)
+    _check.positive(confidence=confidence)
 
     def bound(mean, samples, log_t):
         width = jnp.sqrt(confidence * log_t / (2.0 * samples))
@@ -84,7 +85,8 @@ def adap_klucb(horizon, arms, *, epsilon, confidence=3.1) -> BatchLearner:
 
     Reference: Azize & Basu 2022.
     """
-    _check.positive(epsilon=epsilon, confidence=confidence)
+    epsilon = _check.epsilon(epsilon)
+    _check.positive(confidence=confidence)
 
     def bound(mean, samples, log_t):
         optimistic = jnp.clip(mean - confidence * log_t / epsilon / samples, 0.0, 1.0)

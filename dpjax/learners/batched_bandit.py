@@ -113,8 +113,8 @@ def batched_bandit(horizon, arms, *, epsilon, base="htinf") -> BatchLearner:
     Reference: Asi, Raman & Talwar, "Faster rates for private adversarial bandits", 2025.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
-    _check.positive(epsilon=epsilon)
+    arms = _check.arms(arms)
+    epsilon = _check.epsilon(epsilon)
     _check.one_of("htinf", "exp2", base=base)
     tau = batch_rounds(horizon, epsilon)
     scale = privacy.laplace_scale(1.0 / tau, epsilon)

@@ -35,7 +35,7 @@ def dp_exp3_lap(horizon, arms, *, epsilon) -> Learner:
     2017, Algorithm 1.
     """
     horizon = _check.size(1, horizon=horizon)
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     threshold = jnp.log(jnp.float32(horizon)) / epsilon
     return laplace_feedback(
         exp3(horizon, arms), epsilon=epsilon, threshold=threshold, null_loss=1.0

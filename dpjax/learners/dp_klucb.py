@@ -57,7 +57,7 @@ def dp_klucb(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
     global differential privacy", 2025, as a secondary text tells it: the length of its batches is
     our choice.
     """
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     epsilon = jnp.asarray(epsilon, jnp.float32)
 
     def index(means, pulls, log_t):
@@ -90,7 +90,7 @@ def dp_imed(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
     Reference: Azize et al. 2025, as a secondary text tells it; Honda & Takemura 2015 without
     privacy.
     """
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     epsilon = jnp.asarray(epsilon, jnp.float32)
 
     def index(means, pulls, log_t):
@@ -103,7 +103,7 @@ def dp_imed(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
 def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     """Geometric batches without forgetting, for an index (means, pulls, ln t) -> (K,)."""
     horizon, arms = check_arms(horizon, arms)
-    _check.positive(**{"ratio - 1": ratio - 1.0})
+    _check.inside(1.0, jnp.inf, ratio=ratio)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
     def batch(state):

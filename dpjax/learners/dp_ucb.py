@@ -52,7 +52,7 @@ def dp_ucb(horizon, arms, *, epsilon, failure=0.1, split="parallel") -> Learner:
     bandits", 2015, by way of public implementations.
     """
     horizon, arms = check_arms(horizon, arms)
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.inside(0.0, 1.0, failure=failure)
     _check.one_of("parallel", "paper", split=split)
     share = jnp.asarray(epsilon, jnp.float32) / (arms if split == "paper" else 1)
@@ -66,7 +66,7 @@ def dp_ucb(horizon, arms, *, epsilon, failure=0.1, split="parallel") -> Learner:
         unit="entry",
     )
     log_horizon = jnp.log(jnp.float32(max(horizon, 2)))
-    gamma_bonus = log_horizon**2 * jnp.log(arms * horizon * log_horizon / failure) / share
+    gamma_bonus = log_horizon**2 * jnp.log(float(arms * horizon) * log_horizon / failure) / share
 
     def choose(key, t, pulls, state, release):
         n = jnp.maximum(pulls, 1).astype(jnp.float32)

@@ -48,7 +48,7 @@ def dp_ucb_bound(horizon, arms, *, epsilon) -> Learner:
     2016, by way of two public implementations; Chan, Shi & Song 2011 for the counter.
     """
     horizon, arms = check_arms(horizon, arms)
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     epsilon_ = jnp.asarray(epsilon, jnp.float32)
 
     def counter_with(scale):

@@ -81,9 +81,10 @@ def dp_ucb_int(
     2016, by way of two public implementations.
     """
     horizon, arms = check_arms(horizon, arms)
-    _check.positive(epsilon=epsilon)
-    _check.inside(0.0, 1.0, delta=delta)
-    _check.positive(**{"exponent - 1": exponent - 1.0})
+    epsilon = _check.epsilon(epsilon)
+    if delta is not None:
+        _check.delta(delta)
+    _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
     _check.one_of("derived", "printed", calibration=calibration)
     delta = 1.0 / max(horizon, 2) ** 2 if delta is None else delta

@@ -216,11 +216,11 @@ def exp2(horizon, arms, *, epsilon, loss_range=None, calibration="derived") -> L
     Algorithms 4 and 5, Theorem 4.1; Bubeck, Cesa-Bianchi & Kakade 2012 for sets of vectors.
     """
     horizon = _check.size(1, horizon=horizon)
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.one_of("derived", "printed", calibration=calibration)
     over_arms = np.ndim(arms) != 2
     if over_arms:
-        actions = arms_as_actions(_check.size(2, arms=arms))
+        actions = arms_as_actions(_check.arms(arms))
     elif calibration == "printed":
         raise ValueError("calibration: the paper prints rates for arms only")
     else:

@@ -127,9 +127,9 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
     adversarial multi-armed bandit", 2017.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
-    _check.positive(mixing=mixing)
-    _check.between(0.0, 1.0, mixing=mixing)
+    arms = _check.arms(arms)
+    _check.positive(**_check.given(mixing=mixing))
+    _check.between(0.0, 1.0, **_check.given(mixing=mixing))
     _check.one_of("derived", "printed", calibration=calibration)
     gamma = default_mixing(horizon, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
 

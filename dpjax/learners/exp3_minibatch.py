@@ -82,13 +82,14 @@ def exp3_minibatch(
     2017; Arora, Dekel & Tewari 2012 for the batches.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
+    arms = _check.arms(arms)
     _check.one_of("derived", "printed", calibration=calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
-    _check.positive(epsilon=epsilon)
-    _check.between(1.0, jnp.inf, tau=tau)
-    _check.inside(0.0, 1.0, delta=delta)
+    epsilon = epsilon if epsilon is None else _check.epsilon(epsilon)
+    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
+    if delta is not None:
+        _check.delta(delta)
     delta = default_delta(horizon) if delta is None else delta
     if tau is None:
         solve = derived_tau if calibration == "derived" else printed_tau

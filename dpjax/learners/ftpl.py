@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax import random as jr
 
 from dpjax import _check, mechanisms
@@ -14,6 +13,7 @@ from dpjax.domains import fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths import laws
+from dpjax.maths.barriers import rounded
 
 IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)
 
@@ -101,9 +101,9 @@ def ftpl(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    _check.positive(epsilon=epsilon)
-    _check.inside(0.0, 1.0, delta=delta)
-    _check.non_negative(perturbation=perturbation)
+    epsilon = _check.epsilon(epsilon)
+    _check.delta(delta)
+    _check.non_negative(**_check.given(perturbation=perturbation))
     _check.one_of("derived", "printed", calibration=calibration)
     printed = calibration == "printed"
     sums = prefix_sums(
@@ -113,12 +113,12 @@ def ftpl(
     )  # fmt: skip
     needed = default_perturbation(horizon, losses) if perturbation is None else perturbation
     needed = jnp.asarray(0.0 if printed else needed, jnp.float32)
-    private = jnp.asarray(sums.variance(), jnp.float32) * jnp.square(sums.scale)
-    missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
 
     def act(key, state, t, release):
-        own = lax.dynamic_index_in_dim(missing, t, keepdims=False)
-        perturbed = release + own * laws.normal(key, (domain.dim,))
+        # No table: one of all rounds would grow with the horizon.
+        private = rounded(sums.variance(t) * jnp.square(sums.scale))
+        missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
+        perturbed = release + missing * laws.normal(key, (domain.dim,))
         return FtplState(state, t), domain.minimizer(perturbed)
 
     def init(key):

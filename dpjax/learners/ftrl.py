@@ -92,7 +92,8 @@ def ftrl(
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
     regularizer = domain.regularizer if regularizer is None else regularizer
-    _check.positive(epsilon=epsilon, rate=rate)
+    epsilon = _check.epsilon(epsilon)
+    _check.positive(**_check.given(rate=rate))
     _check.one_of("derived", "printed", calibration=calibration)
     eta = default_rate(horizon, regularizer, losses) if rate is None else rate
     eta = jnp.asarray(eta, jnp.float32)

@@ -94,9 +94,10 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
     privacy", 2007, accounted by Cesar & Rogers 2021.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
-    _check.positive(epsilon=epsilon)
-    _check.inside(0.0, 1.0, delta=delta)
+    arms = _check.arms(arms)
+    epsilon = _check.epsilon(epsilon)
+    if delta is not None:
+        _check.delta(delta)
     delta = default_delta(horizon) if delta is None else delta
     epsilon = jnp.asarray(epsilon, jnp.float32)
     eta = jnp.minimum(plain_rate(horizon, arms), private_rate(horizon, epsilon, delta))

@@ -104,7 +104,8 @@ def lazy_thompson(horizon, arms, *, epsilon, log_base=2.0) -> Learner:
 def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
     """Lazily renewed private means, for choose: (key, means, samples, log t) -> arm."""
     horizon, arms = check_arms(horizon, arms)
-    _check.positive(epsilon=epsilon, **{"log_base - 1": log_base - 1.0})
+    epsilon = _check.epsilon(epsilon)
+    _check.inside(1.0, jnp.inf, log_base=log_base)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
     def init(key):

@@ -55,8 +55,8 @@ def limited_updates(horizon, arms, *, epsilon) -> BatchLearner:
     and faster rates", 2023, Algorithm 2, as reconstructed.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
-    _check.positive(epsilon=epsilon)
+    arms = _check.arms(arms)
+    epsilon = _check.epsilon(epsilon)
     epsilon = jnp.asarray(epsilon, jnp.float32)
 
     def draw(key, total, rounds):

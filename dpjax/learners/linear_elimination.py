@@ -165,7 +165,7 @@ def linear_elimination(
     """
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.one_of("exact", "chernoff", "printed", radius=radius)
     _check.one_of("central", "local", model=model)
     if (radius, model) == ("printed", "local"):

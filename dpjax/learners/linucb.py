@@ -11,6 +11,8 @@ from dpjax.feedback import contextual
 from dpjax.learners.parts import gram_noise, gram_sums
 from dpjax.maths import ellipsoids
 
+_WIDEST = 2**14
+
 
 class Belief(NamedTuple):
     """The parameters of a policy: an ellipsoid around the estimated parameter."""
@@ -122,9 +124,10 @@ def linucb(
     Algorithm 1; Abbasi-Yadkori, Pal & Szepesvari 2011 (OFUL).
     """
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
-    _check_arguments(
-        epsilon, delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected
-    )
+    if dim > _WIDEST:
+        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
+    epsilon = _check.epsilon(epsilon)
+    _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected)
     failure = 1.0 / max(horizon, 2) if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive(
@@ -183,13 +186,11 @@ def linucb(
     )
 
 
-def _check_arguments(
-    epsilon, delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected
-):
-    _check.positive(epsilon=epsilon, floor=floor)
+def _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected):
+    _check.positive(**_check.given(floor=floor))
     if delta is None:
         raise ValueError("delta must be given: neither noise is pure DP")
-    _check.inside(0.0, 1.0, delta=delta)
+    _check.delta(delta)
     _check.one_of("gaussian", "wishart", noise=noise)
     _check.one_of("derived", "printed", "code", calibration=calibration)
     _check.one_of("tight", "paper", norm_bound=norm_bound)

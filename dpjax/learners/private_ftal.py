@@ -21,6 +21,17 @@ class PrivateFtalState(NamedTuple):
     point: Array  # (d,) w_t
 
 
+def sampled_rounds(horizon) -> np.ndarray:
+    """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, where there are more.
+
+    By multiples of the golden ratio: even steps would meet the same bits of t again and again.
+    """
+    if horizon <= 2**20:
+        return np.arange(horizon)
+    shares = np.arange(2**20, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
+    return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
+
+
 def private_ftal(
     horizon,
     domain,
@@ -54,7 +65,8 @@ def private_ftal(
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      strong_convexity: H > 0. By default what balances the two sides of the bound below.
+      strong_convexity: H > 0. By default what balances the two sides of the bound below, its s
+        the mean over :func:`sampled_rounds`.
 
     Returns:
       A Learner with full information, whose action is w, (d,), the centre of the domain at first.
@@ -73,13 +85,15 @@ def private_ftal(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    _check.positive(epsilon=epsilon, strong_convexity=strong_convexity)
+    epsilon = _check.epsilon(epsilon)
+    _check.positive(**_check.given(strong_convexity=strong_convexity))
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,
         neighbours=neighbours, unit=unit,
     )  # fmt: skip
     if strong_convexity is None:
-        draws = losses.dim * float(np.mean(sums.variance())) * (2 if noise == "laplace" else 1)
+        spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
+        draws = losses.dim * spread * (2 if noise == "laplace" else 1)
         length = jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
         bound = losses.norms[1]
         stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))

@@ -85,8 +85,9 @@ def private_giga(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    _check.positive(epsilon=epsilon, strong_convexity=strong_convexity)
-    _check.inside(0.0, 1.0, delta=delta)
+    epsilon = _check.epsilon(epsilon)
+    _check.positive(**_check.given(strong_convexity=strong_convexity))
+    _check.delta(delta)
     epsilon = jnp.asarray(epsilon, jnp.float32)
     exact = check_exact(domain, horizon)
     change = sensitivity(losses, neighbours, unit)[1]

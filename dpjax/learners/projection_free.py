@@ -177,7 +177,8 @@ def projection_free(
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
-    _check.positive(epsilon=epsilon, smoothing=smoothing, rate=rate)
+    epsilon = _check.epsilon(epsilon)
+    _check.positive(**_check.given(smoothing=smoothing, rate=rate))
     _check.one_of("single_change", "batch_norm", "printed", calibration=calibration)
     (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
     if batch is None:

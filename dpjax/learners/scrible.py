@@ -138,7 +138,7 @@ def scrible(
             "domain must have a self-concordant barrier, as simplex, ball and cube have; "
             "this one has none"
         )
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.one_of("scalar", "vector", noise=noise)
     _check.one_of("sphere", "axes", sampling=sampling)
     _check.one_of("derived", "printed", calibration=calibration)

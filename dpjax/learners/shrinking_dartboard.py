@@ -223,11 +223,12 @@ def shrinking_dartboard(
     the dartboard.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
-    _check.positive(epsilon=epsilon)
-    _check.inside(0.0, 1.0, delta=delta)
-    _check.positive(rate=rate)
-    _check.between(0.0, 0.5, rate=rate)
+    arms = _check.arms(arms)
+    epsilon = _check.epsilon(epsilon)
+    if delta is not None:
+        _check.delta(delta)
+    _check.positive(**_check.given(rate=rate))
+    _check.between(0.0, 0.5, **_check.given(rate=rate))
     _check.one_of("derived", "printed", calibration=calibration)
     epsilon = jnp.asarray(epsilon, jnp.float32)
     setting = derived_setting(horizon, arms, epsilon, delta, rate)

@@ -95,8 +95,8 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
     implementations.
     """
     horizon, arms = check_arms(horizon, arms)
-    _check.positive(epsilon=epsilon)
-    _check.inside(0.0, 1.0, failure=failure)
+    epsilon = _check.epsilon(epsilon)
+    _check.inside(0.0, 1.0, **_check.given(failure=failure))
     failure = 1.0 / max(horizon, 2) if failure is None else jnp.asarray(failure, jnp.float32)
     epsilon_ = jnp.asarray(epsilon, jnp.float32)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced

@@ -8,6 +8,7 @@ from jax import lax
 from dpjax import _check, noise
 from dpjax.core import Arms, Array, Learner, Privacy, at
 from dpjax.feedback import bandit
+from dpjax.maths.clipping import within
 
 # Of thousands of estimates (equal, far apart, in two groups) the worst sum after 6 steps is off by
 # 1e-15 at K = 100, by 7e-13 at K = 10^4.
@@ -69,7 +70,7 @@ def tsallis_inf(horizon, arms) -> Learner:
     bandits", 2021, Theorem 1.
     """
     horizon = _check.size(1, horizon=horizon)
-    arms = _check.size(2, arms=arms)
+    arms = _check.arms(arms)
 
     def draw(key, estimates, t, clipped):
         # eta_t / 2, since 4 (eta (L - z))^-2 = ((eta / 2) (L - z))^-2.
@@ -82,7 +83,7 @@ def tsallis_inf(horizon, arms) -> Learner:
         return draw(key, jnp.zeros(arms, jnp.float32), zero + 1, zero)
 
     def step(state, key, loss):
-        inside = jnp.clip(loss, 0.0, 1.0)
+        inside = within(loss, 0.0, 1.0)
         clipped = state.clipped + (inside != loss).astype(jnp.int32)
         estimates = add(state.estimates, state.arm, inside / state.probability)
         return draw(key, estimates, state.round + 1, clipped)

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
+from dpjax.maths.clipping import within
+
 
 def smallest(key, values):
     """The index of the smallest of values (n,), one of them at random where several are; () int32.
@@ -135,7 +137,9 @@ def _marsaglia_tsang(key, d):
         passed = possible & (jnp.log(level) <= 3.0 * d * _log1p_tail(inside))
         return index + 1, jnp.where(accepted, t, inside), accepted | passed
 
-    start = (jnp.zeros((), jnp.int32), jnp.zeros(d.shape, d.dtype), jnp.zeros(d.shape, bool))
+    # A d that is none, such as NaN, would be refused for ever.
+    hopeless = ~((d > 0.0) & (d < jnp.inf))
+    start = (jnp.zeros((), jnp.int32), jnp.zeros(d.shape, d.dtype), hopeless)
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
 
 
@@ -161,6 +165,7 @@ def binomial(key, count, probability):
     below, the number of geometric waiting times that fit into count.
     """
     count, probability = jnp.asarray(count, jnp.int32), jnp.asarray(probability, jnp.float32)
+    probability = within(probability, 0.0, 1.0)  # rejection of NaN would not end
     few_key, many_key = jr.split(key)
     p = jnp.minimum(probability, 1.0 - probability)
     few = count.astype(jnp.float32) * p < 10.0

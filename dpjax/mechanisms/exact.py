@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Mechanism
-from dpjax.mechanisms.prefix import Factorization, check, from_noise, prefix_matrix
+from dpjax.mechanisms.prefix import Factorization, check, constant, from_noise, prefix_matrix
 
 
 def exact(horizon, shape, *, scale=0.0, noise="laplace") -> Mechanism:
@@ -32,7 +32,7 @@ def exact(horizon, shape, *, scale=0.0, noise="laplace") -> Mechanism:
         law=noise,
         factorization=Factorization(
             sensitivity=(float("inf"), float("inf")),
-            variance=lambda: np.zeros(horizon),
+            variance=constant(0.0),
             matrices=lambda: (prefix_matrix(horizon), np.eye(horizon - 1)),
         ),
     )

@@ -10,6 +10,7 @@ from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
     Factorization,
+    as_floats,
     check,
     draw,
     draw_rounds,
@@ -17,6 +18,7 @@ from dpjax.mechanisms.prefix import (
     interleave,
     read,
     trailing_zeros,
+    weighted_bits,
     write,
 )
 
@@ -110,17 +112,16 @@ def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mecha
                 rows += [walk[1:], start]
         return jnp.concatenate(rows)[:horizon]
 
-    def variance():
-        t = np.arange(1, horizon)
-        epoch = np.floor(np.log2(t)).astype(int)
-        local = t - 2**epoch + (0 if separate else 1)
-        factors = np.array([factor(k) ** 2 for k in range(epochs)])
-        if separate:
-            before = of_total**2 * np.arange(1.0, epochs + 1)
-        else:
-            before = np.concatenate([[0.0], np.cumsum(factors)])
-        rows = before[epoch] + np.take(factors, epoch) * np.bitwise_count(local)
-        return np.concatenate([[0.0], rows])
+    def variance(rounds):
+        total, before = as_floats(rounds) * 0.0, 0.0
+        for epoch in range(epochs):
+            # The prefix before the epoch's tree, which the epoch is read on top of.
+            before = before + (of_total**2 if separate else factor(epoch - 1) ** 2)
+            local = rounds - 2**epoch + (0 if separate else 1)
+            here = before + factor(epoch) ** 2 * weighted_bits(local, [1.0] * (epoch + 1))
+            inside = (rounds >> epoch) == 1
+            total = total + as_floats(inside) * here
+        return total
 
     def matrices():
         decoder, encoder = np.zeros((horizon, count)), np.zeros((count, count))

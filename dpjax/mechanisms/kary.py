@@ -9,8 +9,8 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Mechanism
-from dpjax.mechanisms.prefix import Factorization, check, draw, from_noise, read, write
+from dpjax.core import Array, Mechanism, at
+from dpjax.mechanisms.prefix import Factorization, as_floats, check, draw, from_noise, read, write
 
 
 class KaryState(NamedTuple):
@@ -56,7 +56,8 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
     half = (k - 1) // 2
     height = _height(k, count)
     powers = np.array([k**level for level in range(height)], np.int64)
-    lengths = jnp.asarray(powers, jnp.int32)
+    # Unsigned: the longest nodes and the rounds that they are centred at may exceed int32.
+    lengths = jnp.asarray(powers, jnp.uint32)
 
     def init(key):
         del key
@@ -69,13 +70,15 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
         t = state.round + 1
         if not height:
             return state._replace(round=t), jnp.zeros(shape, jnp.float32)
+        unsigned = t.astype(jnp.uint32)
         # The digits below `level` have just wrapped from m to -m; that of `level` grows by 1.
-        wrapped = (t - (lengths + 1) // 2) % lengths == 0
+        wrapped = (unsigned + (lengths - 1) // 2) % lengths == 0
         level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
         node = draw(noise, jr.fold_in(key, height), shape, scale)
         if height > 1:
-            length = jnp.sum(jnp.where(jnp.arange(height) == level, lengths, 0))
-            digit = ((t + (length - 1) // 2) // length + half) % k - half
+            length = at(lengths, level)
+            shifted = ((unsigned + (length - 1) // 2) // length + half) % k
+            digit = shifted.astype(jnp.int32) - half
             # Up to digit 0 the node was drawn when it was subtracted.
             known = (digit <= 0) & (level < height - 1)
             node = jnp.where(known, read(read(state.ahead, level), digit + half - 1), node)
@@ -103,12 +106,13 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
             total = total + sums[last] - sums[first]
         return total
 
-    def variance():
-        ends = _ends(horizon, powers)
-        return sum(
-            (np.abs(ends[level] - ends[level + 1]) // powers[level] for level in range(height)),
-            np.zeros(horizon),
-        )
+    def variance(rounds):
+        t = rounds if isinstance(rounds, np.ndarray) else rounds.astype(jnp.uint32)
+        total = as_floats(t) * 0.0
+        for power in powers.tolist():
+            shifted = as_floats(((t + (power - 1) // 2) // np.uint32(power) + half) % k)
+            total = total + abs(shifted - half)
+        return total
 
     def matrices():
         ends = _ends(horizon, powers)
@@ -143,14 +147,21 @@ def _ends(horizon, powers) -> np.ndarray:
     return np.stack([*ends, np.zeros(horizon, np.int64)])
 
 
+_WIDEST = 2**17
+
+
 @lru_cache(maxsize=256)
 def best_branching(count, noise) -> int:
     """The odd k of least mean variance over the prefixes 1 .. ``count``, at equal privacy.
 
     h^2 (Laplace) or h (Gaussian) times the mean number of nodes, exactly, for every odd k from 3
     to 2 ``count`` + 1, where a level suffices; the least such k of equal ones.
+
+    Wider trees than 2^17 are not tried. The lowest digits alone take k / 9 nodes or more on
+    average, while a tree of k = 3 costs at most 21^2 14 (21 levels reach beyond 2^31), less than
+    2^17 / 9.
     """
-    ks = np.arange(3, max(2 * count + 1, 3) + 1, 2, dtype=np.int64)
+    ks = np.arange(3, min(max(2 * count + 1, 3), _WIDEST) + 1, 2, dtype=np.int64)
     nodes, heights = np.zeros(len(ks)), np.zeros(len(ks), np.int64)
     power, live = np.ones(len(ks), np.int64), np.ones(len(ks), bool)
     while True:

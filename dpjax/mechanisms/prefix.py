@@ -30,7 +30,7 @@ class Factorization(NamedTuple):
     """What a mechanism declares of A = B C, in NumPy on the host."""
 
     sensitivity: tuple[float, float]  # largest L1 and L2 norm of a column of C
-    variance: Callable  # () -> (T,) squared norms of the rows of B
+    variance: Callable  # rounds (n,), NumPy or a traced () -> squared norms of these rows of B
     matrices: Callable  # () -> B (T, m) and C (m, N)
 
 
@@ -87,13 +87,16 @@ def from_noise(init, step, path, horizon, shape, scale, law, factorization) -> M
         release = site(total + now, key, value, scale, sensitivity)
         return PrefixState(total, error, inner), release
 
+    def variance(rounds=None):
+        return factorization.variance(np.arange(horizon) if rounds is None else rounds)
+
     return Mechanism(
         init=begin,
         step=advance,
         path=path,
         horizon=horizon,
         sensitivity=factorization.sensitivity,
-        variance=factorization.variance,
+        variance=variance,
         matrices=factorization.matrices,
     )
 
@@ -101,6 +104,32 @@ def from_noise(init, step, path, horizon, shape, scale, law, factorization) -> M
 def interleave(walk, steps):
     """Rows a_0, b_0, a_1, b_1, ... of two arrays of the same shape."""
     return jnp.stack([walk, steps], axis=1).reshape(2 * len(walk), *walk.shape[1:])
+
+
+def as_floats(integers):
+    """Integers of NumPy or JAX in the float of each."""
+    return integers.astype(np.float64 if isinstance(integers, np.ndarray) else jnp.float32)
+
+
+def constant(value):
+    """The variance of a mechanism whose prefixes are all equally noisy."""
+    return lambda rounds: as_floats(rounds) * 0.0 + value
+
+
+def weighted_bits(rounds, weights):
+    """The sum of weights[i] over the bits i that are set in each of the rounds."""
+    bits = (as_floats(rounds >> i & 1) * weight for i, weight in enumerate(weights))
+    return sum(bits, start=as_floats(rounds) * 0.0)
+
+
+def rows_of(table):
+    """A variance that is kept round by round, for horizons that are kept so anyway."""
+
+    def variance(rounds):
+        rows = table()
+        return (rows if isinstance(rounds, np.ndarray) else jnp.asarray(rows, jnp.float32))[rounds]
+
+    return variance
 
 
 def read(buffer, index):

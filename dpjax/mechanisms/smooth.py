@@ -12,12 +12,16 @@ from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
     Factorization,
     check,
+    constant,
     draw,
     from_noise,
     read,
     trailing_zeros,
     write,
 )
+
+# Leaves have 30 bits.
+_LONGEST = comb(30, 15)
 
 
 class SmoothState(NamedTuple):
@@ -35,7 +39,7 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     draws only even the law.
 
     Args:
-      horizon: T, rounds of the learner that it serves.
+      horizon: T, rounds of the learner that it serves; at most binom(30, 15), some 1.5e8.
       shape: of a value.
       scale: of each node's noise, as in :func:`dpjax.mechanisms.tree`.
       noise: "laplace" or "gaussian".
@@ -52,6 +56,10 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     observation".
     """
     horizon, shape = check(horizon, shape, scale, noise)
+    if horizon > _LONGEST:
+        raise ValueError(
+            f"horizon must be at most {_LONGEST} for smooth, whose leaves are int32, got {horizon}"
+        )
     count = horizon - 1
     height = 0
     while comb(height, height // 2) < horizon:
@@ -113,7 +121,7 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
         init, step, path, horizon, shape, scale, noise,
         Factorization(
             sensitivity=(float(used), float(np.sqrt(used))),
-            variance=lambda: np.full(horizon, float(ones)),
+            variance=constant(float(ones)),
             matrices=matrices,
         ),
     )  # fmt: skip

@@ -9,7 +9,10 @@ from scipy import linalg
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.buffered_parameters import BUFFERED
-from dpjax.mechanisms.prefix import Factorization, check, draw, draw_rounds, from_noise
+from dpjax.mechanisms.prefix import Factorization, check, draw, draw_rounds, from_noise, rows_of
+
+# square_root holds several float64 arrays of this length while it is built.
+_LONGEST = 2**26
 
 
 class SquareRootState(NamedTuple):
@@ -26,7 +29,7 @@ def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
     is made at the start, by one Fourier transform, and is kept. Memory grows with the horizon.
 
     Args:
-      horizon: T, rounds of the learner that it serves.
+      horizon: T, rounds of the learner that it serves; at most 2^26.
       shape: of a value.
       scale: of each draw, as in :func:`dpjax.mechanisms.tree`.
       noise: "gaussian"; "laplace" is possible and poor, since the L1 sensitivity grows as sqrt T.
@@ -41,6 +44,11 @@ def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
     Upadhyay 2023.
     """
     horizon, shape = check(horizon, shape, scale, noise)
+    if horizon > _LONGEST:
+        raise ValueError(
+            f"horizon must be at most {_LONGEST} for square_root, which keeps the noise of all "
+            f"rounds, got {horizon}"
+        )
     count = horizon - 1
     coefficients = _square_root_coefficients(count)
 
@@ -62,7 +70,7 @@ def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
         init, step, path, horizon, shape, scale, noise,
         Factorization(
             sensitivity=_norms(coefficients),
-            variance=lambda: _row_norms(coefficients),
+            variance=rows_of(lambda: _row_norms(coefficients)),
             matrices=lambda: (
                 _below_empty_prefix(coefficients), linalg.toeplitz(coefficients, np.zeros(count))
             ),
@@ -103,7 +111,6 @@ def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mec
     horizon, shape = check(horizon, shape, scale, noise)
     count = horizon - 1
     decays, scales = _cached(count) if parameters is None else _as_parameters(parameters)
-    c = np.concatenate([[1.0], _series(decays, scales, count - 1)])[:count]
     decay = jnp.asarray(decays, jnp.float32).reshape(-1, *[1] * len(shape))
     weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
@@ -127,6 +134,10 @@ def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mec
         _, rows = lax.scan(advance, start(), draw_rounds(noise, key, 1, count, shape, scale))
         return jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), rows])
 
+    def encoder():
+        """The first column of C."""
+        return np.concatenate([[1.0], _series(decays, scales, count - 1)])[:count]
+
     def decoder():
         """The first column of B: prefix sums of the series 1 / c."""
         # buffers' = (diag(theta) - 1 w^T) buffers + z, so 1 / c has the powers of that matrix,
@@ -140,10 +151,10 @@ def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mec
     return from_noise(
         init, step, path, horizon, shape, scale, noise,
         Factorization(
-            sensitivity=_norms(c),
-            variance=lambda: _row_norms(decoder()),
+            sensitivity=_series_norms(decays, scales, count),
+            variance=rows_of(lambda: _row_norms(decoder())),
             matrices=lambda: (
-                _below_empty_prefix(decoder()), linalg.toeplitz(c, np.zeros(count))
+                _below_empty_prefix(decoder()), linalg.toeplitz(encoder(), np.zeros(count))
             ),
         ),
     )  # fmt: skip
@@ -158,6 +169,18 @@ def _series(ratios, amplitudes, count) -> np.ndarray:
     """sum_i amplitude_i ratio_i^j for j = 0 .. count - 1."""
     powers = np.arange(max(count, 0))
     return sum(a * r**powers for a, r in zip(amplitudes, ratios, strict=True))
+
+
+def _series_norms(decays, scales, count) -> tuple[float, float]:
+    """(L1, L2) norms of 1 and the first ``count`` - 1 terms of :func:`_series`, all positive."""
+    if not count:
+        return 0.0, 0.0
+
+    def geometric(ratio):
+        return -np.expm1((count - 1) * np.log(ratio)) / (1.0 - ratio)
+
+    pairs = np.outer(scales, scales) * geometric(np.outer(decays, decays))
+    return float(1.0 + np.sum(scales * geometric(decays))), float(np.sqrt(1.0 + np.sum(pairs)))
 
 
 def _norms(column) -> tuple[float, float]:

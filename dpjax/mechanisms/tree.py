@@ -1,5 +1,6 @@
 """The binary tree, plain and with its variance reduced online."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,12 +13,14 @@ from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
     Factorization,
     check,
+    constant,
     draw,
     draw_rounds,
     from_noise,
     interleave,
     read,
     trailing_zeros,
+    weighted_bits,
     write,
 )
 
@@ -108,9 +111,8 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
             walk = jax.vmap(lambda t, here: release(jr.fold_in(key, t), t, here))(rounds, walk)
         return walk
 
-    def variance():
-        bits = np.bitwise_count(np.arange(horizon)).astype(np.float64)
-        return np.full(horizon, float(height)) if identical_law else bits
+    bits = partial(weighted_bits, weights=[1.0] * height)
+    variance = constant(float(height)) if identical_law else bits
 
     def matrices():
         return _matrices(horizon, height, np.ones(height), identical_law)
@@ -196,9 +198,7 @@ def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
             walk = interleave(walk, walk + estimates[level][0::2])
         return walk[:horizon]
 
-    def variance():
-        bits = np.arange(horizon)[:, None] >> levels & 1
-        return bits @ weights
+    variance = partial(weighted_bits, weights=weights.tolist())
 
     def matrices():
         return _matrices(horizon, height, weights, False)

@@ -16,7 +16,7 @@ from jax import random as jr
 
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.analysis import bounds, plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.combinators import arms_as_points
 from dpjax.learners.hedge import plain_rate
 from dpjax.papers.sweeps import sweep
@@ -640,7 +640,7 @@ def reproduce(out="results/agarwal2017", *, horizon=HORIZON, trials=TRIALS, prog
         write_csv(folder / "agarwal2017_slopes.csv", slope_rows)
         write_csv(folder / "agarwal2017_mechanisms.csv", mechanism_rows)
         write_json(folder / "parameters.json", parameters(horizon, trials))
-        plot.save(figure(runs, by_horizon, horizon), folder, "agarwal2017")
-        plot.save(map_figure(by_horizon), folder, "agarwal2017_map")
-        plot.save(mechanism_figure(mechanism_rows, horizon), folder, "agarwal2017_mechanisms")
+    write_figure(out, "agarwal2017", figure, runs, by_horizon, horizon)
+    write_figure(out, "agarwal2017_map", map_figure, by_horizon)
+    write_figure(out, "agarwal2017_mechanisms", mechanism_figure, mechanism_rows, horizon)
     return "\n\n".join(format_table(rows) for rows in (free_rows, slope_rows, mechanism_rows))

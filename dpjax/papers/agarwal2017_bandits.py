@@ -15,7 +15,7 @@ from jax import random as jr
 
 from dpjax import domains, environments, learners
 from dpjax.analysis import bounds, plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.papers.sweeps import sweep
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
@@ -464,5 +464,5 @@ def reproduce(
         write_csv(folder / "agarwal2017_bandits_crossing.csv", crossings)
         write_csv(folder / "agarwal2017_bandits_adversaries.csv", adversaries)
         write_json(folder / "parameters.json", parameters(horizon, trials))
-        plot.save(figure(by_epsilon, by_horizon, by_size), folder, "agarwal2017_bandits")
+    write_figure(out, "agarwal2017_bandits", figure, by_epsilon, by_horizon, by_size)
     return "\n\n".join(format_table(rows) for rows in (slopes, crossings, adversaries))

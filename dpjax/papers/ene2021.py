@@ -17,7 +17,7 @@ from jax import random as jr
 
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.analysis import plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.core import Learner, Privacy
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import directions
@@ -646,7 +646,7 @@ def reproduce(out="results/ene2021", *, horizon=HORIZON, trials=TRIALS, progress
         write_csv(folder / "ene2021_slopes.csv", slopes)
         write_csv(folder / "ene2021_baselines.csv", baselines)
         write_json(folder / "parameters.json", parameters(horizon, trials))
-        plot.save(figure(by_horizon, by_dim, by_epsilon, horizon), folder, "ene2021")
-        plot.save(routes_figure(horizon), folder, "ene2021_routes")
+    write_figure(out, "ene2021", figure, by_horizon, by_dim, by_epsilon, horizon)
+    write_figure(out, "ene2021_routes", routes_figure, horizon)
     tables = "\n\n".join(format_table(rows) for rows in (slopes, baselines))
     return f"{tables}\n\n{verdict(by_horizon)}"

@@ -14,7 +14,7 @@ from jax import random as jr
 
 from dpjax import environments, learners
 from dpjax.analysis import bounds, plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.batches import simulate_batches
 from dpjax.maths import designs
 from dpjax.papers.sweeps import sweep
@@ -621,8 +621,8 @@ def reproduce(out="results/hanna2022", *, horizon=HORIZON, trials=TRIALS, progre
         write_csv(folder / "hanna2022_nets.csv", net_table)
         write_csv(folder / "hanna2022_rounds.csv", overtaking)
         write_json(folder / "parameters.json", parameters(horizon, trials))
-        plot.save(main_figure(runs, longer, nets), folder, "hanna2022")
-        plot.save(curves_figure(runs, by_rounds), folder, "hanna2022_curves")
+    write_figure(out, "hanna2022", main_figure, runs, longer, nets)
+    write_figure(out, "hanna2022_curves", curves_figure, runs, by_rounds)
     printed = ["instance", "learner", "epsilon", "horizon", "mean", "standard_error"]
     printed += ["q5", "q50", "q95", "phases", "active", "upper", "trials"]
     shown = [

@@ -14,7 +14,7 @@ from jax import random as jr
 
 from dpjax import environments, learners, stopping
 from dpjax.analysis import bounds, plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.batches import simulate_batches
 from dpjax.papers.sweeps import sweep
 from dpjax.simulate import simulate
@@ -702,11 +702,11 @@ def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progre
         write_csv(folder / "sajed2019_stopping.csv", stopping_table)
         write_csv(folder / "sajed2019_pairwise.csv", pairwise_table)
         write_json(folder / "parameters.json", parameters(horizon, trials))
-        plot.save(curves_figure(by_batches, by_rounds), folder, "sajed2019")
-        plot.save(laws_figure(by_batches), folder, "sajed2019_laws")
-        plot.save(epsilon_figure(by_batches, by_rounds, knees), folder, "sajed2019_epsilon")
-        plot.save(horizon_figure(longer), folder, "sajed2019_horizon")
-        plot.save(stopping_figure(rules, pairs), folder, "sajed2019_stopping")
+    write_figure(out, "sajed2019", curves_figure, by_batches, by_rounds)
+    write_figure(out, "sajed2019_laws", laws_figure, by_batches)
+    write_figure(out, "sajed2019_epsilon", epsilon_figure, by_batches, by_rounds, knees)
+    write_figure(out, "sajed2019_horizon", horizon_figure, longer)
+    write_figure(out, "sajed2019_stopping", stopping_figure, rules, pairs)
     printed = ["instance", "learner", "asked", "epsilon", "horizon", "mean", "standard_error"]
     printed += ["q5", "q50", "q95", "lower_d_epsilon", "upper", "trials"]
     shown = [row for row in rows if row["asked"] in EPSILONS]

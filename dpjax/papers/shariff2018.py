@@ -14,7 +14,7 @@ from jax import random as jr
 
 from dpjax import environments, learners
 from dpjax.analysis import bounds, plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.learners.parts import gram_calibration, gram_noise
 from dpjax.learners.parts.gram_calibration import Regularizer
 from dpjax.papers.sweeps import sweep
@@ -414,7 +414,7 @@ def reproduce(out="results/shariff2018", *, horizon=HORIZON, trials=TRIALS, prog
         write_csv(folder / "shariff2018_scaling.csv", scaling)
         write_csv(folder / "shariff2018_fits.csv", fitted)
         write_json(folder / "parameters.json", parameters(horizon, trials, gaps, dims))
-        plot.save(comparison_figure(curves, trials), folder, "shariff2018")
-        plot.save(floor_figure(swept), folder, "shariff2018_floor")
-        plot.save(scaling_figure(scaling), folder, "shariff2018_scaling")
+    write_figure(out, "shariff2018", comparison_figure, curves, trials)
+    write_figure(out, "shariff2018_floor", floor_figure, swept)
+    write_figure(out, "shariff2018_scaling", scaling_figure, scaling)
     return "\n\n".join(map(format_table, (compared, swept, scaling, fitted)))

@@ -17,7 +17,7 @@ from jax import random as jr
 
 from dpjax import environments
 from dpjax.analysis import bounds, plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_json
+from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
 from dpjax.learners.exp3 import default_delta, default_mixing
@@ -411,8 +411,8 @@ def reproduce(out="results/tossou2017", *, horizon=HORIZON, trials=TRIALS, progr
         write_csv(folder / "tossou2017_curves.csv", _curve_rows(runs))
         write_csv(folder / "tossou2017_memory.csv", memory_rows)
         write_json(folder / "parameters.json", parameters(horizon, trials))
-        plot.save(figure(runs, horizon), folder, "tossou2017")
-        plot.save(memory_figure(memory_runs, horizon), folder, "tossou2017_memory")
+    write_figure(out, "tossou2017", figure, runs, horizon)
+    write_figure(out, "tossou2017_memory", memory_figure, memory_runs, horizon)
     shown = [{name: row[name] for name in PRINTED} for row in rows]
     return "\n\n".join([format_table(shown), format_table(memory_rows), corollary_sentence(rows)])
 

@@ -237,7 +237,7 @@ def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):
     out = ["--out", str(tmp_path / "out")]
     for options, message in [
         (["--resume"], "resume: there is nothing to go on with; say --store PATH"),
-        (["--devices", "0"], "devices must be at least 1, got 0"),
+        (["--devices", "0"], "devices must be in [1, 1024], got 0"),
     ]:
         code, _, error = call(capsys, *RUN, *out, *options)
         assert code == 2 and message in error and error.count("\n") == 1

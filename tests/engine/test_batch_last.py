@@ -10,8 +10,8 @@ from jax import random as jr
 from dpjax import learners, noise, simulate
 from dpjax.engine import one_kernel
 from dpjax.engine.batch_last import batch_last
+from dpjax.generators import threefry2x32
 from dpjax.maths import laws
-from dpjax.maths.generators import threefry2x32
 from tests import test_conformance as conformance
 
 B = 5

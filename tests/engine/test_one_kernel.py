@@ -10,8 +10,8 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import domains, environments, learners, sweep
-from dpjax.engine import one_kernel, programs
+from dpjax import clear_caches, domains, environments, learners, sweep
+from dpjax.engine import one_kernel
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.one_kernel import compile_for_cpu
 from dpjax.maths import laws
@@ -160,7 +160,7 @@ def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
     for trials in (128, 5, 4):
         monkeypatch.setattr(one_kernel, "_TRIALS", trials)
         monkeypatch.setattr(one_kernel, "_TRIALS_OF_MANY", trials)
-        programs.compiled.cache_clear()  # which knows nothing of these numbers
+        clear_caches()  # which knows nothing of these numbers
         results.append(sweep(game, points, 22, jr.key(0), chunk=22, progress=False))
     for other in results[1:]:
         jax.tree.map(np.testing.assert_array_equal, results[0], other)

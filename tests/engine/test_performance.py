@@ -11,9 +11,8 @@ import pytest
 from jax import random as jr
 from jax.extend.core import jaxprs_in_params
 
-from dpjax import domains, environments, learners, sweep
+from dpjax import clear_caches, domains, environments, learners, sweep
 from dpjax.engine.devices import cores
-from dpjax.engine.programs import compiled
 from tests.test_conformance import compilations
 
 ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32
@@ -44,7 +43,7 @@ GAMES = {"exp3": exp3_over(HORIZON), "ftrl": ftrl_over(HORIZON)}
 @contextmanager
 def compiled_programs():
     """Collects what is compiled ahead of time within the block, also what was before."""
-    compiled.cache_clear()
+    clear_caches()
     compile_, found = jax.stages.Lowered.compile, []
 
     def record(lowered, *arguments, **options):

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import simulate, store, sweep
+from dpjax import clear_caches, simulate, store, sweep
 from dpjax.batches import simulate_batches
 from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, Privacy
 from dpjax.engine import programs, reads
@@ -413,9 +413,66 @@ def test_a_game_that_does_the_same_is_not_compiled_again():
     assert events  # what is counted here is counted at all
 
 
-def test_programs_are_kept_within_bounds():
-    assert programs.compiled.cache_info().maxsize <= 128
+def test_programs_are_kept_within_bounds(monkeypatch):
+    """Those that were used last; one is kept however large it is, and none after clear_caches."""
+    sizes = [(2, seeds) for seeds in (2, 3, 4)]
+    clear_caches()
+    traced = programs.trace(game_at(1.0), simulate, np.array([2]), POINTS, jr.key(0).dtype)
+    first, second, _ = (programs.compiled(traced, size, None) for size in sizes)
+    assert len(programs._kept) == 3 and first.bytes_held > 10_000
+    monkeypatch.setattr(programs, "_BYTES", 2.5 * first.bytes_held)
+    assert programs.compiled(traced, sizes[0], None) is first
+    assert [size for _, size, _ in programs._kept] == [sizes[2], sizes[0]]
+    assert programs.compiled(traced, sizes[1], None) is not second
+    assert [size for _, size, _ in programs._kept] == [sizes[0], sizes[1]]
+    monkeypatch.setattr(programs, "_BYTES", 1)
+    programs.compiled(traced, sizes[2], None)
+    assert [size for _, size, _ in programs._kept] == [sizes[2]]
+    clear_caches()
+    assert not programs._kept
+
+
+def test_a_program_counts_the_arrays_in_it():
+    table = np.ones((4096, 16), np.float32)
+    sizes = {}
+    for name, game in {
+        "few": game_at(1.0),
+        "many": lambda point: game_of(point * jnp.max(jnp.asarray(table))),
+    }.items():
+        traced = programs.trace(game, simulate, np.array([2]), POINTS, jr.key(0).dtype)
+        sizes[name] = programs.compiled(traced, (2, 2), None).bytes_held
+    assert sizes["many"] >= sizes["few"] + 2 * table.nbytes
+
+
+def game_at(factor):
+    return lambda point: game_of(factor * point)
+
+
+def test_all_that_is_kept_has_a_bound():
     assert programs._alike.cache_info().maxsize <= 1024
+    assert programs._type.cache_info().maxsize <= 4096
+
+
+def test_clear_caches_leaves_nothing_stale():
+    """JAX's traces go with what is remembered of functions, or the second would be the first."""
+    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
+    assert play(cells.game) == [2.0, 6.0]
+    cells.run("factor = 2.0")
+    clear_caches()
+    assert play(cells.game) == [4.0, 12.0]
+    cells.run("factor = 1.0")
+    assert play(cells.game) == [2.0, 6.0]
+
+
+def test_traces_in_contexts_are_let_go(monkeypatch):
+    """After some of them, and with right numbers all along."""
+    monkeypatch.setattr(reads, "_CONTEXTS", 3)
+    reads.forget()
+    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
+    for factor in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 1.0):
+        cells.run(f"factor = {factor}")
+        assert play(cells.game) == [2.0 * factor, 6.0 * factor]
+        assert len(reads._entered) <= 3
 
 
 def test_a_loop_over_games_that_differ_in_numbers_is_told_once(monkeypatch):

@@ -67,7 +67,7 @@ def posterior_draws(key, losses, gains):
 
 def check_arms(horizon, arms) -> tuple[int, int]:
     """Horizon and number of arms as Python integers."""
-    return _check.size(1, horizon=horizon), _check.size(2, arms=arms)
+    return _check.size(1, horizon=horizon), _check.arms(arms)
 
 
 def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:

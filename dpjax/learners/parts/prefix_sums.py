@@ -30,7 +30,7 @@ class PrefixSums(NamedTuple):
     step: Callable  # (state, key, loss (d,)) -> (state, release of the losses so far, (d,))
     report: Callable  # state -> PrefixSumsReport
     scale: Any  # () of each draw
-    variance: Callable  # () -> squared noise per coordinate over scale^2, (T,) NumPy
+    variance: Callable  # rounds -> squared noise per coordinate over scale^2, as of a Mechanism
     privacy: Privacy
 
 
@@ -81,14 +81,15 @@ def calibrate(
       ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
     """
     horizon = _check.size(1, horizon=horizon)
-    _check.positive(epsilon=epsilon)
+    epsilon = _check.epsilon(epsilon)
     _check.one_of("laplace", "gaussian", noise=noise)
     _check.factory("mechanisms.tree", mechanism=mechanism)
     if noise == "gaussian" and delta is None:
         raise ValueError("delta must be given where noise is gaussian, which is never pure DP")
     if noise == "laplace" and delta is not None:
         raise ValueError("delta must be left out where noise is laplace, which is pure DP")
-    _check.inside(0.0, 1.0, delta=delta)
+    if delta is not None:
+        _check.delta(delta)
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")

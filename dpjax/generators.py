@@ -17,6 +17,9 @@ from jax import lax
 from jax import random as jr
 from jax.extend.random import define_prng_impl
 
+# Of which draws depend on the key alone, and not on what is drawn beside it.
+_NAMES = {"key<fry>"}
+
 
 def threefry2x32(first, second, high, low, rounds):
     """The block function: two words of the key and two of the counter -> two random words.
@@ -67,6 +70,7 @@ def implementation(rounds, name, tag):
         words = threefry2x32(*key, np.uint32(0), jnp.asarray(data, jnp.uint32), rounds)
         return jnp.stack(words)
 
+    _NAMES.add(f"key<{tag}>")
     return define_prng_impl(
         key_shape=(2,), seed=seed, split=split, random_bits=random_bits, fold_in=fold_in,
         name=name, tag=tag,
@@ -74,6 +78,11 @@ def implementation(rounds, name, tag):
 
 
 threefry13 = implementation(13, "threefry2x32_13", "fry13")
+
+
+def is_of_the_key_alone(dtype) -> bool:
+    """Whether what keys of that dtype draw depends on the key, and not on the batch around it."""
+    return str(dtype) in _NAMES
 
 
 def rounds_of(dtype) -> int | None:

@@ -1,0 +1,282 @@
+"""Loss tables in files: .csv, .npy and .npz, whoever wrote them.
+
+What a file says of its own size is compared with the bytes that it has before anything is read, so
+that no file takes more memory than a table of its size does.
+"""
+
+import csv
+import io
+import stat
+import warnings
+import zipfile
+from array import array
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from dpjax.environments.table import check_losses, check_shape
+
+# A line of a CSV file has at most so many characters: some million losses.
+LONGEST_LINE = 2**24
+# A compressed table takes at most so many bytes in float64, or so many times those of its file.
+# Random losses of 0 and 1 are packed 27 times; a file of zeros would be 1000 times.
+UNPACKED = 2**28
+UNPACKED_RATIO = 32
+# NumPy takes no header above 10,000 bytes.
+_HEADER = 2**14
+
+
+class Losses(NamedTuple):
+    """A loss table with the names of its arms."""
+
+    arms: tuple[str, ...]
+    losses: np.ndarray  # (T, K) in [0, 1]
+
+
+def read_losses(path) -> Losses:
+    """Reads a (T, K) table of losses in [0, 1], a row a round and a column an arm.
+
+    The first row of a .csv file is a header where none of its entries is a number. A first row that
+    counts the columns (0, 1, ... or 1, 2, ...), as pandas writes it, is refused: with two arms it
+    could be losses too, and then wants a header above it, or to be written 0.0,1.0. A header of
+    other numbers in [0, 1] cannot be told from losses, and is read as a row of them.
+
+    Args:
+      path: a .csv file, with or without a header of arm names; a .npy file; or a .npz file with
+        one array, or with one that is called losses.
+
+    Returns:
+      The table, and the names of its arms ("arm 1", ... where the file gives none).
+
+    Raises:
+      ValueError: an entry is missing, not a number, infinite or out of range, a row is ragged,
+        there are no rows, or fewer than two arms; the message names file, row and column, counted
+        from 1 (the rows of a CSV file as an editor counts its lines). Or its entries are separated
+        by something else than commas, or a column counts the rows, or a row the columns; or the
+        file is damaged, encrypted, of another kind than its name says, or packs a table above
+        256 MiB to less than a 32nd.
+      OSError: the file cannot be read, or is none.
+    """
+    path = Path(path)
+    readers = {".csv": _read_csv, ".npy": _read_npy, ".npz": _read_npz}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"{path}: a loss table must be a .csv, .npy or .npz file")
+    try:
+        _refuse_what_is_no_file(path, path.stat().st_mode)
+        return readers[path.suffix.lower()](path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file") from None
+    except OSError as error:
+        if error.errno is None:  # one of ours
+            raise
+        raise OSError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _refuse_what_is_no_file(path, mode) -> None:
+    kinds = {
+        stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a named pipe", stat.S_ISSOCK: "a socket",
+        stat.S_ISCHR: "a device", stat.S_ISBLK: "a device",
+    }  # fmt: skip
+    for is_kind, kind in kinds.items():
+        if is_kind(mode):
+            raise OSError(f"{path}: is {kind}, and a loss table must be a regular file")
+
+
+def _read_csv(path) -> Losses:
+    values, numbers, names, width = array("d"), array("q"), None, None
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(_lines(path, file), strict=True)
+            for row in reader:
+                if len(row) <= 1 and not "".join(row).strip():
+                    continue  # a blank line is no row, wherever it stands
+                number = reader.line_num
+                if width is None:
+                    width, first = len(row), row
+                    if not any(map(_is_number, row)):
+                        names = tuple(cell.strip() for cell in row)
+                        continue
+                    _refuse_column_numbers(path, number, row)
+                if len(row) != width:
+                    _refuse_separators(path, row)
+                    raise ValueError(
+                        f"{path}: row {number} has {len(row)} entries, but "
+                        f"{'the header' if names else f'row {numbers[0]}'} has {width}"
+                    )
+                if not all(map(_is_number, row)):
+                    _refuse_cell(path, number, row, names)
+                values.extend(map(float, row))
+                numbers.append(number)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not UTF-8 text ({error.reason})") from None
+    except csv.Error as error:
+        raise ValueError(f"{path}: row {reader.line_num} is not CSV ({error})") from None
+    if not numbers:
+        _refuse_separators(path, first if width else [])
+        raise ValueError(f"{path}: has no rows of losses")
+    losses = np.frombuffer(values).reshape(-1, width)
+    _refuse_counts(path, losses)
+    check_losses(losses, str(path), numbers, names)
+    return Losses(names or _default_names(width), losses)
+
+
+def _lines(path, file):
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"{path}: row {number} is longer than {LONGEST_LINE} characters")
+        yield line
+
+
+def _is_number(cell) -> bool:
+    # Python would also read 1_0 as 10, and digits of other scripts.
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return cell.isascii() and "_" not in cell
+
+
+def _refuse_cell(path, number, row, names) -> None:
+    """ValueError for the first entry of a row that is not a number."""
+    _refuse_separators(path, row)
+    column = next(i for i, cell in enumerate(row) if not _is_number(cell))
+    cell = row[column].strip()
+    name = f" ({names[column]})" if names else ""
+    what = f"{cell[:40]!r} is not a number" if cell else "is missing"
+    raise ValueError(f"{path}: row {number}, column {column + 1}{name}: {what}")
+
+
+def _refuse_separators(path, row) -> None:
+    """ValueError where an entry of a row, split at commas, is several by another separator."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if any(len([part for part in cell.split(separator) if part.strip()]) > 1 for cell in row):
+            raise ValueError(
+                f"{path}: its entries are separated by {name}; a loss table has commas between "
+                "them, and points in decimal fractions"
+            )
+
+
+def _refuse_column_numbers(path, number, row) -> None:
+    """ValueError where the first row is 0, 1, 2, ... or 1, 2, 3, ..., a header of numbers."""
+    cells = [cell.strip() for cell in row]
+    for start in (0, 1):
+        if len(cells) > 1 and cells == [str(start + column) for column in range(len(cells))]:
+            raise ValueError(
+                f"{path}: row {number} counts the columns, {cells[0]} to {cells[-1]}; a header "
+                "must have names, and losses that count like this a header above them"
+            )
+
+
+def _refuse_counts(path, losses) -> None:
+    """ValueError where a column is 0, 1, 2, ... or 1, 2, 3, ..., an index that was written too."""
+    if not losses.size:
+        return
+    first, last = losses[0], losses[-1]
+    counts = np.isin(first, (0, 1)) & (last > 1) & (last == first + (len(losses) - 1))
+    for column in np.flatnonzero(counts):
+        if (np.diff(losses[:, column]) == 1).all():
+            raise ValueError(
+                f"{path}: column {column + 1} counts the rows, {first[column]:g} to "
+                f"{last[column]:g}; an index is no arm, so leave it out"
+            )
+
+
+def _read_npy(path) -> Losses:
+    with open(path, "rb") as file:
+        _entries(path, file, path.stat().st_size)
+        file.seek(0)
+        return _table(path, _array(path, file))
+
+
+def _read_npz(path) -> Losses:
+    with open(path, "rb") as file:
+        with _one_sentence(f"{path}: is damaged, or no .npz file"):
+            archive = zipfile.ZipFile(file)
+        member = _member(path, archive.infolist())
+        where = f"{path}: the array {member.filename.removesuffix('.npy')}"
+        if member.flag_bits & 1:
+            raise ValueError(f"{where} is encrypted")
+        with _one_sentence(f"{where} is damaged"):
+            stream = archive.open(member)
+        entries = _entries(path, stream, member.file_size)
+        allowed = max(UNPACKED, UNPACKED_RATIO * path.stat().st_size)
+        if 8 * entries > allowed:
+            raise ValueError(
+                f"{where} is packed so densely that its {entries} losses would take "
+                f"{8 * entries / path.stat().st_size:.0f} times the memory of the file; save it "
+                "with numpy.save or numpy.savez, which do not pack"
+            )
+        stream = archive.open(member)
+        return _table(path, _array(path, stream))
+
+
+def _member(path, members):
+    """The only member of an archive, or the only one that is called losses."""
+    tables = [member for member in members if member.filename == "losses.npy"] or members
+    if len(tables) == 1 and tables[0].filename.endswith(".npy"):
+        return tables[0]
+    names = ", ".join(member.filename.removesuffix(".npy") for member in members[:10])
+    more = ", ..." if len(members) > 10 else ""
+    raise ValueError(
+        f"{path}: holds {names or 'nothing'}{more}; one array, and only one, must be called losses"
+    )
+
+
+def _entries(path, stream, size) -> int:
+    """How many losses an array of that many bytes has; ValueError where it cannot be a table."""
+    with _one_sentence(f"{path}: is damaged"):
+        start = io.BytesIO(stream.read(_HEADER))
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    with _one_sentence(f"{path}: is not an array of NumPy, or its header is damaged", reason=False):
+        shape, _, dtype = readers[npy.read_magic(start)](start)
+    if dtype.hasobject:
+        raise ValueError(f"{path}: holds objects that need pickle, not real numbers")
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{path}: holds {str(dtype)[:80]}, not real numbers")
+    check_shape(shape, path)
+    entries = shape[0] * shape[1]
+    declared = start.tell() + entries * dtype.itemsize
+    if declared != size:
+        raise ValueError(
+            f"{path}: its header speaks of {declared} bytes ({shape[0]} rows of {shape[1]} arms), "
+            f"but there are {size}"
+        )
+    return entries
+
+
+def _array(path, stream) -> np.ndarray:
+    with _one_sentence(f"{path}: is damaged"):
+        return npy.read_array(stream, allow_pickle=False)
+
+
+@contextmanager
+def _one_sentence(sentence, reason=True):
+    """A ValueError for whatever a library says of bytes that are not what they should be.
+
+    That is more than ten kinds of errors, from tokenize.TokenError to NotImplementedError.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        said = f" ({' '.join(str(error).split())[:120]})" if reason else ""
+        raise ValueError(f"{sentence}{said}") from None
+
+
+def _table(path, values) -> Losses:
+    with np.errstate(all="ignore"):  # what is out of range then is infinite, and refused
+        losses = values.astype(np.float64, copy=False)
+    _refuse_counts(path, losses)
+    check_losses(losses, str(path))
+    return Losses(_default_names(losses.shape[1]), losses)
+
+
+def _default_names(arms) -> tuple[str, ...]:
+    return tuple(f"arm {i + 1}" for i in range(arms))

@@ -1,0 +1,241 @@
+"""Settings of JAX that a caller may have: the right numbers, or one sentence."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import environments, learners, mechanisms, settings, simulate, sweep
+from dpjax.engine import programs
+from tests.attack.test_keys import ENTRIES
+from tests.test_conformance import make, on_table
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+POINTS = np.array([0.5, 1.0])
+
+
+def game(epsilon):
+    return learners.dp_exp3_lap(8, 3, epsilon=epsilon), environments.bernoulli([0.1, 0.5, 0.5])
+
+
+def swept(game=game, points=POINTS, key=None, **options):
+    key = jr.key(0) if key is None else key
+    return sweep(game, points, 2, key, checkpoints=2, progress=False, **options).regret
+
+
+def played():
+    return simulate(*game(1.0), jr.key(0), checkpoints=2).regret
+
+
+@functools.cache
+def usual():
+    return swept(), np.asarray(played())
+
+
+def mesh():
+    return jax.make_mesh((1,), ("devices",))
+
+
+# What simulate does too, but for the last, which stop all that is not compiled.
+CONTEXTS = {
+    "64 bits": lambda: jax.enable_x64(True),
+    "nothing is compiled": jax.disable_jit,
+    "NaN stops": lambda: jax.debug_nans(True),
+    "infinity stops": lambda: jax.debug_infs(True),
+    "strict ranks": lambda: jax.numpy_rank_promotion("raise"),
+    "a device": lambda: jax.default_device(jax.devices()[0]),
+    "bfloat16": lambda: jax.default_matmul_precision("bfloat16"),
+    "compilations are told": jax.log_compiles,
+    "leaks are looked for": jax.checking_leaks,
+    "an ambient mesh": lambda: jax.set_mesh(mesh()),
+    "no transfers": lambda: jax.transfer_guard("disallow"),
+}
+UPDATES = {
+    "jax_enable_x64": True,
+    "jax_disable_jit": True,
+    "jax_explain_cache_misses": True,
+    "jax_enable_checks": True,
+    "jax_transfer_guard": "disallow",
+    "jax_legacy_prng_key": "error",
+    "jax_debug_key_reuse": True,
+}
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_a_context_changes_nothing(name):
+    key, expected = jr.key(0), usual()
+    # Factories that are called under 64 bits mix types, as the caller's own code then does.
+    with CONTEXTS[name](), jax.numpy_dtype_promotion("standard"):
+        np.testing.assert_array_equal(swept(key=key), expected[0])
+        if name != "no transfers":  # of which jax.random.key is one already
+            np.testing.assert_allclose(played(), expected[1], rtol=1e-6)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("name", UPDATES)
+def test_an_option_changes_nothing_in_threads_either(name):
+    key, before, expected = jr.key(0), getattr(jax.config, name), usual()
+    jax.config.update(name, UPDATES[name])
+    try:
+        found = swept(key=key)
+    finally:
+        jax.config.update(name, before)
+    np.testing.assert_array_equal(found, expected[0])
+
+
+@pytest.mark.parametrize("name", ["jax_disable_jit", "jax_transfer_guard"])
+def test_a_sweep_computes_under(name):
+    """A quick one of the above."""
+    test_an_option_changes_nothing_in_threads_either(name)
+
+
+@pytest.mark.attack
+def test_programs_kept_on_disk_are_the_same(tmp_path):
+    expected = usual()[0]
+    names = {
+        "jax_compilation_cache_dir": str(tmp_path),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in names}
+    jax.config.update("jax_enable_compilation_cache", True)
+    try:
+        for name, value in names.items():
+            jax.config.update(name, value)
+        for _ in range(2):
+            programs.clear_caches()
+            np.testing.assert_array_equal(swept(), expected)
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+
+
+def traced(name):
+    """The digest of a sweep's program of a learner; no number that it computes can differ."""
+
+    def game(point):
+        del point
+        learner = make(name, 8)
+        return learner, on_table(name, np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3))
+
+    with settings.own():
+        return programs.trace(game, simulate, np.array([4, 8]), POINTS, jr.key(0).dtype)
+
+
+def same_under_64_bits(name):
+    expected = traced(name)
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        assert traced(name).digest == expected.digest
+
+
+@pytest.mark.parametrize("name", ["linucb", "thompson"])
+def test_a_learner_under_64_bits(name):
+    same_under_64_bits(name)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("name", ["linucb", "exp2", "thompson"])
+def test_simulate_under_64_bits(name):
+    """Compiled by the caller, of a learner that is made under his settings."""
+
+    def played():
+        losses = np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3)
+        learner, environment = make(name, 8), on_table(name, losses)
+        play = jax.jit(lambda key: simulate(learner, environment, key, checkpoints=2).regret)
+        return np.asarray(play(jr.key(0)))
+
+    expected = played()
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        found = played()
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.attack
+def test_all_learners_under_64_bits():
+    for name in learners.__all__:
+        same_under_64_bits(name)
+    n = len(learners.__all__)
+    print(f"64 bits: {n} learners, {n} with the program of 32 bits, in a sweep")
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("name", ["simulate_batches", "pairs", "replay", "most_visible", "epsilon"])
+def test_audits_and_batches_under_64_bits(name):
+    key = jr.key(0)
+    expected = ENTRIES[name](key)
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        found = ENTRIES[name](key)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+FACTORIES = ["tree", "honaker", "smooth", "hybrid", "kary", "square_root", "buffered"]
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("name", FACTORIES)
+def test_mechanisms_under_64_bits(name):
+    def sums():
+        mechanism = getattr(mechanisms, name)(6, (2,), scale=1.0, noise="laplace")
+        state, seen = mechanism.init(jr.key(0))
+        for t in range(1, 6):
+            state, seen = mechanism.step(state, jr.fold_in(jr.key(0), t), jnp.ones(2, jnp.float32))
+        return np.asarray(seen), mechanism.sensitivity
+
+    expected = sums()
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        found = sums()
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert found[0].dtype == np.float32
+
+
+def of_rate(epsilon):
+    return swept(lambda point: (game(epsilon)[0], game(point)[1])).sum()
+
+
+KEY = functools.cache(lambda: jr.key(0))
+WITHIN = {
+    "jit": lambda: jax.jit(lambda key: swept(key=key))(KEY()),
+    "jit, of nothing": lambda: jax.jit(swept)(),
+    "vmap": lambda: jax.vmap(lambda key: swept(key=key))(jr.split(KEY(), 3)),
+    "vmap, of points": lambda: jax.vmap(lambda x: swept(points=x, key=KEY()))(jnp.ones((3, 2))),
+    "vmap, of the game": lambda: jax.vmap(of_rate)(jnp.ones(3)),
+    "grad": lambda: jax.grad(of_rate)(1.0),
+    "grad, of points": lambda: jax.grad(lambda x: swept(points=x * jnp.ones(2)).sum())(1.0),
+    "jit, of the game": lambda: jax.jit(of_rate)(1.0),
+    "a loop": lambda: jax.lax.map(lambda key: swept(key=key), jr.split(KEY(), 3)),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_a_sweep_within_a_transformation(name):
+    with pytest.raises(TypeError, match="sweep must be called outside of jit, vmap, grad") as error:
+        WITHIN[name]()
+    assert "\n" not in str(error.value)
+
+
+class Equal:
+    """An object without a hash."""
+
+    def __init__(self, play):
+        self.play = play
+
+    def __eq__(self, other):
+        return True
+
+    def __call__(self, *arguments, **keywords):
+        return self.play(*arguments, **keywords)
+
+
+@pytest.mark.attack
+def test_games_and_ways_to_play_need_no_hash():
+    expected = usual()[0]
+    np.testing.assert_array_equal(swept(Equal(game)), expected)
+    np.testing.assert_array_equal(swept(play=Equal(simulate)), expected)
+    with_lists = functools.partial(lambda table, point: game(point), [1, {2: 3}])
+    np.testing.assert_array_equal(swept(with_lists), expected)

@@ -1,0 +1,105 @@
+"""What a process keeps: programs up to a number of bytes, traces up to a number of contexts.
+
+    pytest -m attack tests/attack/test_memory.py -n 0 -s
+
+prints what was measured.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.attack,
+    pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's own count"),
+]
+
+COMMON = """
+import ctypes, gc, json, warnings
+import jax, numpy as np
+from jax import lax, random as jr
+from dpjax import clear_caches, environments, learners, programs, reads, simulate, sweep
+
+warnings.simplefilter("ignore")
+
+def megabytes():
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+def game_of(number):
+    def game(epsilon):
+        return learners.exp3(8, 3), environments.bernoulli([0.001 * number, 0.5, 0.5])
+    return game
+
+def play(number):
+    sweep(game_of(number), np.ones(2), 2, jr.key(0), checkpoints=1, progress=False)
+"""
+
+PROGRAMS = (
+    COMMON
+    + """
+for number in range(3):
+    play(number)
+clear_caches()
+begin = megabytes()
+for number in range(10):
+    play(number)
+free, estimate = megabytes() - begin, sum(p.bytes_held for p in programs._kept.values()) / 2**20
+programs._BYTES = 2**24
+for number in range(10, 16):
+    play(number)
+bounded, kept = megabytes() - begin, sum(p.bytes_held for p in programs._kept.values()) / 2**20
+clear_caches()
+print(json.dumps([free, estimate, bounded, kept, megabytes() - begin]))
+"""
+)
+
+TRACES = (
+    COMMON
+    + """
+factor = 0.0
+def game(epsilon):
+    learner, environment = game_of(1)(epsilon)
+    regret = lambda state, tally: tally.sum() * lax.cond(epsilon > 0, lambda: factor, lambda: 0.0)
+    return learner, environment._replace(regret=regret)
+found = []
+for i in range(100):
+    factor = 0.001 * i
+    programs.trace(game, simulate, np.array([8]), np.ones(2, np.float32), jr.key(0).dtype)
+    if i % 10 == 9:
+        found.append(megabytes())
+print(json.dumps([found, len(reads._entered)]))
+"""
+)
+
+
+def measured(program):
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=True
+    )
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+def test_the_bytes_of_programs_are_those_of_the_process():
+    free, estimate, bounded, kept, left = measured(PROGRAMS)
+    print(
+        f"programs: 10 games {free:.0f} MB, estimated {estimate:.0f}; 6 more within a bound of 16 "
+        f"MB: {bounded:.0f} MB, estimated {kept:.0f}; after clear_caches {left:.0f} MB"
+    )
+    assert 0.5 < estimate / free < 2.0
+    assert kept <= 16.0 and bounded < 0.9 * free
+    assert left < 0.3 * free
+
+
+def test_traces_of_a_game_that_changes_at_each_call_are_bounded():
+    found, contexts = measured(TRACES)
+    print(
+        f"traces: 100 games that changed, {found[0]:.0f} MB after 10, {max(found):.0f} MB at most, "
+        f"{found[-1]:.0f} MB after 100, {contexts} contexts"
+    )
+    assert contexts <= 64
+    assert max(found[6:]) < 1.1 * max(found[:6])

@@ -1,0 +1,184 @@
+"""Sizes that are too large, too small or none: each is accepted and right, or refused by name."""
+
+import re
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import domains, environments, learners, mechanisms
+from dpjax.batches import as_learner
+from dpjax.learners.private_ftal import sampled_rounds
+from dpjax.mechanisms.kary import best_branching
+from tests import test_conformance as conformance
+
+LONGEST = 2**31 - 1
+GOOD = [1, 2, 3, 2**24 - 1, 2**24, 2**24 + 1, 2**30, LONGEST, np.int64(8), jnp.int32(8)]
+BAD = [2**31, 2**40, 10**30, -1, 0, 1.5, True, "8", None]
+# What has a limit of its own by its docstring.
+LIMITED = {"private_giga", "smooth", "square_root", "buffered"}
+
+
+def learner(name, horizon):
+    """Built, and its first round traced (the longest: two), with no array made of them."""
+    built = as_learner(conformance.make(name, horizon))
+    started = state, action = jax.eval_shape(built.init, jr.key(0))
+    epsilon = float(built.privacy.epsilon)
+    if "epsilon" in conformance.parameters(name):
+        assert 0.0 <= epsilon <= 1.00001, f"{name}({horizon}) declares {epsilon}"
+    if horizon != LONGEST:  # tracing is slow
+        return started
+    losses = conformance.revealed(name, jnp.zeros(conformance.ARMS))
+    seen = jax.eval_shape(built.feedback, losses, action)
+    jax.eval_shape(built.step, state, jr.key(0), seen)
+    return started
+
+
+def mechanism(name, horizon):
+    built = getattr(mechanisms, name)(horizon, (2,), scale=1.0)
+    started = state, _ = jax.eval_shape(built.init, jr.key(0))
+    jax.eval_shape(built.step, state, jr.key(0), jnp.zeros(2))
+    return started
+
+
+def switching_cost(_, horizon):
+    return jax.eval_shape(environments.switching_cost(horizon, 3).init, jr.key(0))
+
+
+FACTORIES = {
+    **dict.fromkeys(learners.__all__, learner),
+    **dict.fromkeys(mechanisms.__all__, mechanism),
+    "switching_cost": switching_cost,
+}
+
+
+def entries(tree):
+    return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+
+def fault(name, horizon):
+    """What is wrong with how a factory takes a horizon, or None."""
+    what = f"{name}({horizon!r})"
+    good = any(horizon is value for value in GOOD)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a smoothing that is wide for short games
+            state = FACTORIES[name](name, horizon)
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        if "\n" in text or not text.startswith("horizon"):
+            return f"{what}: {text!r} is no sentence that names the horizon"
+        limit = re.search(r"at most (\d+)|up to (\d+)", text)
+        if good and (name not in LIMITED or not limit or int(max(limit.groups(""))) >= horizon):
+            return f"{what} is refused: {text}"
+        return None
+    except Exception as error:
+        return f"{what}: {type(error).__name__} {error}"
+    if not good:
+        return f"{what} is accepted"
+    # A few hundred rows at most, but for the one that keeps the noise of all rounds.
+    if entries(state) > 2000 and name != "square_root":
+        return f"{what} has a state of {entries(state)} numbers"
+    return None
+
+
+@pytest.mark.attack
+def test_every_horizon_is_right_or_refused_by_name(capsys):
+    cases = [(name, horizon) for name in FACTORIES for horizon in GOOD + BAD]
+    faults = [line for case in cases if (line := fault(*case))]
+    with capsys.disabled():
+        print(
+            f"\nhorizons: {len(FACTORIES)} factories, {len(cases)} horizons, "
+            f"{len(faults)} refused wrongly, accepted wrongly or raw errors"
+        )
+    assert not faults, "\n".join(faults)
+
+
+FAILED = {
+    "dp_ucb": (2**30, LONGEST, 2**31),
+    "exp3_minibatch": (2**31,),
+    "hedge": (2**31,),
+    "shrinking_dartboard": (2**31,),
+    "batched_bandit": (2**24 + 1, LONGEST, 2**31),
+    "dp_ucb_int": (2**40,),
+    "ftpl": (LONGEST, 10**30),
+    "private_ftal": (LONGEST, 10**30),
+}
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_horizons_that_failed_are_right_or_refused_by_name(name):
+    """Raw OverflowErrors, MemoryErrors of 16 GB, and a valid horizon that was refused."""
+    for horizon in FAILED[name]:
+        if horizon > LONGEST:
+            with pytest.raises(
+                ValueError, match=rf"^horizon must be at most {LONGEST}, .*{horizon}$"
+            ):
+                learner(name, horizon)
+        else:
+            learner(name, horizon)
+
+
+@pytest.mark.parametrize("name", sorted(set(FACTORIES) - set(learners.__all__)))
+def test_mechanisms_take_no_horizon_beyond_int32(name):
+    for horizon in (2**31, 10**30):
+        with pytest.raises(ValueError, match=r"^horizon must be at most "):
+            FACTORIES[name](name, horizon)
+
+
+def test_other_sizes_are_refused_by_name():
+    """Arms, dimensions and periods, of factories that take them."""
+    ball = domains.ball(2)
+    for argument, build in {
+        "arms": lambda size: learners.exp3(8, size),
+        "dim": lambda size: learners.linucb(8, size, epsilon=1.0, delta=1e-6),
+        "period": lambda size: environments.linear_losses(ball, "drifting", period=size),
+        "batch": lambda size: learners.projection_free(8, ball, epsilon=1.0, batch=size),
+        "k": lambda size: mechanisms.kary(8, (), scale=1.0, k=size),
+    }.items():
+        for size in BAD:
+            if size is not None or argument not in ("batch", "k"):  # their default
+                with pytest.raises((TypeError, ValueError), match=rf"^{argument} must be "):
+                    build(size)
+    with pytest.raises(ValueError, match=r"^dim must be at most 16384"):
+        learners.linucb(8, 2**15, epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("name", ["tree", "honaker", "hybrid", "kary", "smooth", "exact"])
+def test_a_traced_round_has_the_variance_of_its_row(name):
+    """One by one in JAX, all at once in NumPy."""
+    built = getattr(mechanisms, name)(100, (), scale=1.0)
+    found = jax.jit(jax.vmap(built.variance))(jnp.arange(100))
+    np.testing.assert_allclose(found, built.variance(), rtol=1e-6)
+
+
+def test_the_rounds_of_a_mean_are_spread():
+    """All up to 2^20; beyond, a mean of popcounts is within 1e-4 of the exact one."""
+    np.testing.assert_array_equal(sampled_rounds(1000), np.arange(1000))
+    for horizon, exact in [(2**30, 15.0), (2**25, 12.5)]:
+        rounds = sampled_rounds(horizon)
+        assert rounds.min() >= 0 and rounds.max() < horizon
+        mean = mechanisms.tree(horizon, (), scale=1.0).variance(rounds).mean()
+        assert mean == pytest.approx(exact, rel=1e-4)
+
+
+def test_a_wide_tree_is_never_the_best():
+    """Of trees that are not tried even the lowest digits cost more than the best one."""
+    for count in (70_000, 10**6, 2**30, LONGEST - 1):
+        for noise in ("laplace", "gaussian"):
+            k = best_branching(count, noise)
+            built = mechanisms.kary(count + 1, (), scale=1.0, k=k)
+            levels = built.sensitivity[0]
+            mean = built.variance(sampled_rounds(count + 1)).mean()
+            assert mean * levels**2 < 2**17 / 9
+
+
+def test_a_k_ary_tree_walks_on_beyond_2_to_the_30():
+    """Its digits there are those that NumPy's int64 finds."""
+    built = mechanisms.kary(LONGEST, (), scale=1.0, k=3)
+    rounds = np.array([2**30, 2**30 + 12345, 3**19 + (3**19 - 1) // 2, LONGEST - 1])
+    found = jax.vmap(built.variance)(jnp.asarray(rounds, jnp.int32))
+    np.testing.assert_allclose(found, built.variance(rounds), rtol=1e-6)

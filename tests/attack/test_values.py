@@ -1,0 +1,273 @@
+"""Numbers that are no numbers, or extreme: every factory, every argument, every learner."""
+
+import inspect
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import domains, environments, learners, mechanisms, noise
+from dpjax.batches import as_learner
+from dpjax.environments import loss_families
+from tests import test_conformance as conformance
+
+# Valid arguments of every factory of the three registries, by the names of its parameters.
+ENVIRONMENTS = {
+    "arms": 3,
+    "dim": 3,
+    "horizon": 8,
+    "means": [0.2, 0.5],
+    "rounds": 2,
+    "deviation": 0.1,
+    "domain": domains.ball(2),
+    "losses": "iid",
+    "family": loss_families.linear(domains.ball(2)),
+    "features": np.ones((4, 2, 3)),
+    "actions": np.eye(2),
+    "parameter": [0.5, 0.5],
+}
+OWN = {
+    "table": {"losses": np.full((4, 2), 0.5)},
+    "contextual_table": {"losses": np.full((4, 2), 0.5)},
+    "gap_arms": {"losses": "bernoulli"},
+}
+MECHANISMS = {"horizon": 8, "shape": (2,), "scale": 1.0}
+
+
+def learner_arguments(name):
+    return conformance.ARGUMENTS | {"horizon": 17}
+
+
+def environment_arguments(name):
+    return ENVIRONMENTS | OWN.get(name, {})
+
+
+FACTORIES = {
+    **{name: (getattr(learners, name), learner_arguments(name)) for name in learners.__all__},
+    **{
+        name: (getattr(environments, name), environment_arguments(name))
+        for name in environments.__all__
+    },
+    **{name: (getattr(mechanisms, name), MECHANISMS) for name in mechanisms.__all__},
+}
+
+
+def call(name, **changes):
+    """The factory with valid arguments where one is needed, and these changes."""
+    factory, known = FACTORIES[name]
+    positional, keywords = [], {}
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.name in changes:
+            value = changes[parameter.name]
+        elif parameter.default is inspect.Parameter.empty or parameter.name == "epsilon":
+            value = known[parameter.name]
+        else:
+            value = parameter.default
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            keywords[parameter.name] = value
+        else:
+            positional.append(value)
+    return factory(*positional, **keywords)
+
+
+def numbers_of(name):
+    """The parameters that take one number, found by giving 0.3 or 1.3 to each of the others."""
+    found = []
+    for parameter in inspect.signature(FACTORIES[name][0]).parameters.values():
+        if parameter.name in ("gap", "epsilon", "delta", "rounds"):
+            found.append(parameter.name)
+            continue
+        if isinstance(parameter.default, bool | str) or parameter.name in ("means", "parameter"):
+            continue
+        needed = {"floor": {"shifted": True}, "tau": {"epsilon": None}}.get(parameter.name, {})
+        for probe in (0.3, 1.3):
+            try:
+                call(name, **needed, **{parameter.name: probe})
+            except Exception:  # an argument of another kind
+                continue
+            found.append(parameter.name)
+            break
+    return found
+
+
+WRONG = [
+    "1", b"1", [1.0], (0.5,), np.array([0.5]), jnp.ones((1, 1)), 0.5j, np.complex64(0.5),
+    True, np.True_, jnp.array(True), {}, object(), float("nan"),
+]  # fmt: skip
+
+
+def refusal(name, argument, value, **changes):
+    """What is wrong with how the factory takes this value, or None."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call(name, **changes, **{argument: value})
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        if "\n" in text or argument not in text:
+            return f"{name}({argument}={value!r}): {text!r} does not name it"
+        return None
+    except Exception as error:
+        return f"{name}({argument}={value!r}): {type(error).__name__} {error}"
+    return f"{name}({argument}={value!r}) is accepted"
+
+
+@pytest.mark.attack
+def test_no_factory_takes_what_is_no_number(capsys):
+    """Words, arrays, complex numbers, truth values, None: a sentence that names the argument."""
+    tried, wrong, arguments = 0, [], 0
+    for name, (factory, _) in FACTORIES.items():
+        for argument in numbers_of(name):
+            arguments += 1
+            default = inspect.signature(factory).parameters[argument].default
+            needed = {"tau": {"epsilon": None}}.get(argument, {})
+            for value in WRONG if default is None else [*WRONG, None]:
+                tried += 1
+                wrong.append(refusal(name, argument, value, **needed))
+    wrong = [line for line in wrong if line]
+    with capsys.disabled():
+        print(
+            f"\nno numbers: {len(FACTORIES)} factories, {arguments} arguments, {tried} values, "
+            f"{len(wrong)} taken or refused without their name"
+        )
+    assert not wrong, "\n".join(wrong)
+
+
+PRIVATE = [name for name in learners.__all__ if "epsilon" in conformance.parameters(name)]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_an_epsilon_that_float32_cannot_serve_is_refused_by_name(name):
+    """1e-38 and 1e-45 are 0 in float32 on most devices; below 1e-12 squares of scales overflow."""
+    for value in (1e-38, 1e-45, 1e-30, 1e-20, "1", [1.0], None if name != "exp3_minibatch" else ()):
+        assert refusal(name, "epsilon", value) is None
+
+
+EPSILONS = np.array([1e-38, 1e-45, 1e-30, 1e-20, 1e-9, 1e-3, 1, 1e9, 3e38, np.inf], np.float32)
+DELTAS = np.array([1e-30, 1e-9, 0.5, 1.0 - 1e-7], np.float32)
+ARMS = conformance.ARMS
+
+
+def tables(horizon):
+    """Losses of 0, 1 and any size, none and infinite ones, everywhere, here and there, and once."""
+    shape = horizon, ARMS
+    plain, where = np.asarray(jr.uniform(jr.key(3), (2, *shape)))
+    wild = [np.nan, np.inf, -np.inf, 3e38, -3e38]
+    mixed = np.select([where < 0.1 * (i + 1) for i in range(5)], wild, plain)
+    games = [np.full(shape, value) for value in (0.0, 1.0, *wild)] + [plain, mixed]
+    once = [
+        np.where(np.arange(horizon)[:, None] == t, value, plain)
+        for value in wild[:3]
+        for t in range(horizon)
+    ]
+    return np.array(games, np.float32), np.array(once, np.float32)
+
+
+def options(name):
+    """The words that its choices of privacy may take, one changed at a time, by asking for them."""
+    for argument in ("calibration", "split", "base"):
+        parameter = conformance.parameters(name).get(argument)
+        if parameter is not None:
+            with pytest.raises(ValueError, match=f"{argument} must be one of") as asked:
+                conformance.make(name, **{argument: "?"})
+            words = str(asked.value).partition("one of ")[2].partition(";")[0].split(", ")
+            yield from ({argument: word} for word in words if word != parameter.default)
+
+
+def grid(name, horizon):
+    """Every epsilon with every delta and table; at epsilon = 1 one odd loss at each round."""
+    taken = conformance.parameters(name)
+    # Where delta goes with Gaussian noise alone, the default is without.
+    takes_delta = ("delta" in taken and "noise" not in taken) or name == "linucb"
+    games, once = tables(horizon)
+    lanes = [
+        (epsilon, delta, game)
+        for epsilon in (EPSILONS if "epsilon" in taken else [1.0])
+        for delta in (DELTAS if takes_delta else [0.5])
+        for game in games
+    ] + [(1.0, 1e-6, game) for game in once]
+    return takes_delta, [
+        jnp.asarray(np.array(column), jnp.float32) for column in zip(*lanes, strict=True)
+    ]
+
+
+def campaign(name, horizon, **option):
+    """Games that were played, and for how many anything was no number or no action."""
+    takes_delta, lanes = grid(name, horizon)
+
+    def one(epsilon, delta, losses):
+        changes = {"epsilon": epsilon, **option}
+        if takes_delta:
+            changes["delta"] = delta
+        learner = as_learner(conformance.make(name, horizon, **changes))
+
+        def step(carry, t):
+            state, action = carry
+            revealed = conformance.revealed(name, losses[t])
+            seen = learner.feedback(revealed, action)
+            after = learner.step(state, jr.fold_in(jr.key(1), t), seen)
+            return after, conformance.played(action, revealed)
+
+        (state, _), actions = jax.lax.scan(step, learner.init(jr.key(0)), jnp.arange(horizon))
+        declared = jnp.asarray(learner.privacy.epsilon, jnp.float32)
+        report = learner.report(state)
+        return jax.tree.leaves(state), actions, declared, getattr(report, "reach", jnp.float32(0))
+
+    states, actions, declared, reach = jax.jit(jax.vmap(one))(*lanes)
+    bad = np.isnan(np.asarray(declared))
+    for leaf in states:
+        leaf = np.asarray(leaf, np.float64).reshape(len(bad), -1)
+        # Infinite may be what is infinite without reason too: the least of nothing.
+        bad |= np.isnan(leaf).any(axis=1) | (np.isinf(leaf) & ~np.isinf(leaf[-1])).any(axis=1)
+    actions = np.asarray(actions)
+    if "domain" in conformance.parameters(name):
+        near = jax.vmap(jax.vmap(conformance.ARGUMENTS["domain"].project))(actions)
+        outside = np.linalg.norm(np.asarray(near) - actions, axis=-1).max(axis=1)
+        bad |= ~(outside <= np.asarray(reach) + 1e-4)
+    else:
+        bad |= ((actions < 0) | (actions >= ARMS)).any(axis=1)
+    return len(bad), int(bad.sum())
+
+
+@pytest.mark.attack
+def test_every_learner_ends_with_numbers_whatever_epsilon_and_losses_are(capsys, quick_compilation):
+    """Traced epsilons, which nothing can refuse, and losses that are none."""
+    games, faults = 0, []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in learners.__all__:
+            for horizon, option in [(64, {}), *((2, option) for option in options(name))]:
+                if name == "scrible" and option:
+                    option = {**option, "noise": "vector"}  # the only one that is printed
+                played, bad = campaign(name, horizon, **option)
+                games += played
+                if bad:
+                    faults.append(f"{name}({horizon}, {option}): {bad} of {played}")
+    with capsys.disabled():
+        print(
+            f"\nvalues: {len(learners.__all__)} learners, {games} games, "
+            f"{len(faults)} learners with NaN, an infinite number or an action that is none"
+        )
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", ["lazy_thompson", "tsallis_inf", "exp2"])
+def test_learners_that_hung_or_held_nan_end_with_numbers(name, quick_compilation):
+    played, bad = campaign(name, 8)
+    assert played and not bad
+
+
+def test_rejection_ends_where_nothing_can_be_accepted(quick_compilation):
+    """Gamma draws of a shape that is none, and binomial ones of such a probability."""
+    gamma, binomial = jax.jit(noise.log_gamma), jax.jit(noise.binomial)
+    for shape in (np.nan, np.inf, -np.inf, -1.0, 0.0):
+        drawn = gamma(jr.key(0), jnp.array([2.0, shape], jnp.float32))
+        assert np.isfinite(drawn[0])
+    usual = gamma(jr.key(0), jnp.array([2.0, 3.0]))
+    assert usual[0] == drawn[0]
+    for probability in (np.nan, -1.0, 2.0):
+        count = binomial(jr.key(0), 10**6, jnp.float32(probability))
+        assert count == (10**6 if probability == 2.0 else 0)
