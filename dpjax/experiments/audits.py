@@ -16,7 +16,6 @@ from dpjax import _check, audit, domains, learners, plot
 from dpjax.batches import as_learner
 from dpjax.core import value
 from dpjax.devices import cores
-from dpjax.experiments.losses import check_epsilons
 from dpjax.experiments.output import (
     format_table,
     output_folder,
@@ -295,7 +294,7 @@ def run(
         raise ValueError(f"learner: one stands twice in {', '.join(names)}")
     if epsilon == np.inf:
         raise ValueError("epsilon must be finite, since of inf there is nothing to audit")
-    check_epsilons([epsilon])
+    _check.epsilon(epsilon)
     runs = _check.size(1, runs=runs)
     with output_folder(out) as folder:
         cases = [(name, domain) for name in names for domain in domains_of(name)]
