@@ -110,6 +110,8 @@ def epsilon(given):
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
     _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})
     if not isinstance(given, jax.core.Tracer):
+        if np.isfinite(float(given)) and np.isinf(_in_float32(given)):
+            raise ValueError(f"epsilon must be {requirement}, got {given}, which is inf in float32")
         return given
     return jnp.maximum(given.astype(jnp.promote_types(given.dtype, jnp.float32)), LEAST_EPSILON)
 

@@ -23,7 +23,6 @@ from dpjax.analysis.output import (
     write_json,
 )
 from dpjax.batches import as_learner
-from dpjax.cli.run import check_epsilons
 from dpjax.engine.devices import cores
 from dpjax.feedback import value
 
@@ -296,7 +295,7 @@ def run(
         raise ValueError(f"learner: one stands twice in {', '.join(names)}")
     if epsilon == np.inf:
         raise ValueError("epsilon must be finite, since of inf there is nothing to audit")
-    check_epsilons([epsilon])
+    _check.epsilon(epsilon)
     runs = _check.size(1, runs=runs)
     with output_folder(out) as folder:
         cases = [(name, domain) for name in names for domain in domains_of(name)]
