@@ -353,7 +353,7 @@ def _part(eqn) -> Part | None:
 
 
 def _is_one_of_few(eqn) -> bool:
-    """Whether an equation is about one entry along each axis with an index, of 64 places at most.
+    """Whether an equation is about one entry along each axis with an index, of few places.
 
     Along axes without an index, or with one that can only be 0, it is about all of them.
     """
@@ -369,10 +369,13 @@ def _is_one_of_few(eqn) -> bool:
     all_of_it = all(part.shape[axis] == whole[axis] for axis in rest)
     known = part.moved or not set(rest) & set(part.axes)
     places = np.prod([size for axis, size in enumerate(whole) if axis not in rest], dtype=int)
-    return all_of_it and known and 1 <= places <= _FEW
+    reads = eqn.primitive.name in ("dynamic_slice", "gather")
+    return all_of_it and known and 1 <= places <= (_FEW_READ if reads else _FEW_WRITTEN)
 
 
-_FEW = 64
+# Places up to which comparing is the quicker way, measured on a CPU: one read costs as much as some
+# twenty comparisons, and one write more than any number that was tried.
+_FEW_READ, _FEW_WRITTEN = 16, 1024
 
 
 def _here(part, indices, shape, batch):
@@ -383,8 +386,10 @@ def _here(part, indices, shape, batch):
             index = _with_lanes(index, batch).value
             if part.moved:
                 index = jnp.clip(index, 0, shape[axis] - 1)
-            places = lax.broadcasted_iota(index.dtype, here.shape, axis)
-            here &= places == lax.broadcast_in_dim(index, here.shape, (len(shape),))
+            along = (shape[axis], batch.size)
+            places = lax.broadcasted_iota(index.dtype, along, 0)
+            chosen = places == lax.broadcast_in_dim(index, along, (1,))
+            here &= lax.broadcast_in_dim(chosen, here.shape, (axis, len(shape)))
     return here
 
 
@@ -394,24 +399,16 @@ def _read(eqn, operand, indices, batch):
     operand = _with_lanes(operand, batch).value
     here = _here(part, indices, shape, batch)
     axes = [axis for axis in part.axes if part.shape[axis] == 1]
-    bits = _bits(operand)
-    found = lax.reduce_or(lax.select(here, bits, jnp.zeros_like(bits)), axes)
-    found = _from_bits(found, operand.dtype)
+    if operand.dtype == np.bool_:
+        found = lax.reduce_or(here & operand, axes)
+    else:
+        bits = lax.bitcast_convert_type(operand, f"uint{8 * operand.dtype.itemsize}")
+        found = lax.reduce_or(lax.select(here, bits, jnp.zeros_like(bits)), axes)
+        found = lax.bitcast_convert_type(found, operand.dtype)
     if not part.moved:
         inside = lax.reduce_or(here, axes)
         found = lax.select(inside, found, lax.full_like(found, eqn.params["fill_value"]))
     return lax.reshape(found, (*eqn.outvars[0].aval.shape, batch.size))
-
-
-def _bits(array):
-    """An array as words, of which any can be or-ed."""
-    if array.dtype == bool:
-        return array
-    return lax.bitcast_convert_type(array, f"uint{8 * array.dtype.itemsize}")
-
-
-def _from_bits(words, dtype):
-    return words if dtype == bool else lax.bitcast_convert_type(words, dtype)
 
 
 def _written(eqn, operand, indices, update, batch):
