@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.arm_sums import one_release
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, at, bandit, clipped_bandit, no_privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, bandit, clipped_bandit, no_privacy
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.tsallis_inf import add, probabilities
 
@@ -51,7 +51,7 @@ def htinf(horizon, arms, deviation) -> Learner:
     def draw(key, estimates, t, skipped):
         p = probabilities(estimates, 1.0 / inverse_rate(t))
         arm = noise.choose(key, p)
-        return HtinfState(estimates, arm, at(p, arm), t, skipped), arm
+        return HtinfState(estimates, arm, p[arm], t, skipped), arm
 
     def init(key):
         zero = jnp.zeros((), jnp.int32)
