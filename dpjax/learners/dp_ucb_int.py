@@ -16,7 +16,7 @@ from dpjax.arm_sums import (
     no_losses,
     record,
 )
-from dpjax.core import Arms, Array, Learner, Privacy, at, bandit, smallest
+from dpjax.core import Arms, Array, Learner, Privacy, bandit, smallest
 
 
 class DpUcbIntState(NamedTuple):
@@ -110,14 +110,14 @@ def dp_ucb_int(
         inside, clipped = clip_loss(loss, state.clipped)
         sums = record(state.sums, state.arm, inside)
         t = state.round + 1
-        pulls = at(sums.pulls, state.arm)
+        pulls = sums.pulls[state.arm]
         # Of the sum, n_a times that of the mean.
         scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent))
         total = noise.laplace_total(noise_key, losses_of(sums, state.arm), scale)
         noisy = exact_sums.mean(total, jnp.maximum(pulls, 1))
-        released = (jnp.arange(arms) == state.arm) & (pulls % every == 0)
-        noisy_means = jnp.where(released, noisy, state.means)
-        samples = jnp.where(released, pulls, state.samples)
+        released = pulls % every == 0
+        noisy_means = jnp.where(released, state.means.at[state.arm].set(noisy), state.means)
+        samples = jnp.where(released, state.samples.at[state.arm].set(pulls), state.samples)
         real = jnp.maximum(samples, 1).astype(jnp.float32)
         bounds = noisy_means - jnp.sqrt(2.0 * jnp.log(t.astype(jnp.float32)) / real)
         # The arms in turn, K f rounds, before any bound counts.
