@@ -420,7 +420,8 @@ def _written(eqn, operand, indices, update, batch):
     name = eqn.primitive.name
     if name in _NOTHING:
         # The sum in all places, and not chosen after: a compiler would contract it with a product
-        # that the update is. x + -0 and x - 0 are x, also where x is 0 or -0.
+        # that the update is. x + -0 and x - 0 are x, also where x is 0 or -0; only numbers below
+        # float32's normal ones become 0, as in all arithmetic here.
         nothing = lax.full_like(update, _NOTHING[name])
         return _UPDATES[name](operand, lax.select(here, update, nothing))
     if name in _UPDATES:
