@@ -132,6 +132,8 @@ def _evaluate(eqn, inputs, alone) -> list:
         double = {}
         if params.get("preferred_element_type") is not None:
             double["preferred_element_type"] = np.dtype(np.float64)
+        if params.get("update_jaxpr") is not None and to_float:  # of a scatter that adds, say
+            double["update_jaxpr"] = _in_float64(params["update_jaxpr"])
         wide = bind(shadows, **double) if to_float or alone else own
     if alone:
         own = wide
@@ -139,6 +141,13 @@ def _evaluate(eqn, inputs, alone) -> list:
         (value, shadow if out.aval.dtype == np.float32 else value)
         for value, shadow, out in zip(own, wide, eqn.outvars, strict=True)
     ]
+
+
+def _in_float64(jaxpr):
+    """The program of one operation on two numbers, with float64 in place of float32."""
+    (eqn,) = jaxpr.eqns
+    program = jax.make_jaxpr(lambda x, y: eqn.primitive.bind(x, y, **eqn.params))
+    return program(np.float64(0.0), np.float64(0.0)).jaxpr
 
 
 def _while(run, params, inputs) -> list:

@@ -23,6 +23,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 from jax.extend.core import Literal
+from jax.lax import GatherScatterMode
 
 from dpjax.engine.interpret import scan_sizes
 from dpjax.generators import rounds_of, threefry2x32, wrap
@@ -218,10 +219,9 @@ def _applies(eqn, operands) -> bool:
     ]
     if not all(map(rounds_of, keys)):
         return False
-    if name == "dynamic_update_slice" and _is_one_of_few(eqn):
-        return True
     if name in _INDEXED:
-        return not any(isinstance(x, Lanes) for x in operands[_INDEXED[name]])
+        own = any(isinstance(x, Lanes) for x in operands[_INDEXED[name]])
+        return _is_one_of_few(eqn) if own else True
     if name == "bitcast_convert_type":
         return eqn.invars[0].aval.dtype.itemsize == eqn.outvars[0].aval.dtype.itemsize
     if name == "reshape":
@@ -273,6 +273,8 @@ def _slice(eqn, operands, batch) -> list:
 
 def _dynamic_slice(eqn, operands, batch) -> list:
     operand, *indices = operands
+    if _differ(indices):
+        return [_read(eqn, operand, dict(enumerate(indices)), batch)]
     sizes = (*eqn.params["slice_sizes"], batch.size)
     return [lax.dynamic_slice(operand.value, (*indices, _zero(indices)), sizes)]
 
@@ -280,28 +282,16 @@ def _dynamic_slice(eqn, operands, batch) -> list:
 def _dynamic_update_slice(eqn, operands, batch) -> list:
     operand, update, *indices = operands
     operand, update = (_with_lanes(x, batch).value for x in (operand, update))
-    if not any(isinstance(x, Lanes) for x in indices):
-        return [lax.dynamic_update_slice(operand, update, (*indices, _zero(indices)))]
-    # A place of each member's own, among few: chosen by comparison.
-    here = jnp.ones(operand.shape, bool)
-    for axis, index in enumerate(indices):
-        if update.shape[axis] != operand.shape[axis]:
-            place = lax.clamp(0, _with_lanes(index, batch).value, operand.shape[axis] - 1)
-            places = lax.broadcasted_iota(place.dtype, operand.shape, axis)
-            here &= places == lax.broadcast_in_dim(place, operand.shape, (operand.ndim - 1,))
-    return [lax.select(here, jnp.broadcast_to(update, operand.shape), operand)]
-
-
-def _is_one_of_few(eqn) -> bool:
-    """Whether an update is one entry along each axis of which it is a part, of up to 64 places."""
-    whole, part = (atom.aval.shape for atom in eqn.invars[:2])
-    cut = [n for n, m in zip(whole, part, strict=True) if n != m]
-    return all(m in (n, 1) for n, m in zip(whole, part, strict=True)) and np.prod(cut) <= 64
+    if _differ(indices):
+        return [_written(eqn, operand, dict(enumerate(indices)), update, batch)]
+    return [lax.dynamic_update_slice(operand, update, (*indices, _zero(indices)))]
 
 
 def _gather(eqn, operands, batch) -> list:
     operand, indices = operands
     numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    if _differ([indices]):
+        return [_read(eqn, operand, _by_axis(numbers.start_index_map, indices), batch)]
     offset_dims = (*numbers.offset_dims, eqn.outvars[0].aval.ndim)
     numbers = numbers._replace(offset_dims=offset_dims)
     changes = {"dimension_numbers": numbers, "slice_sizes": (*sizes, batch.size)}
@@ -311,10 +301,132 @@ def _gather(eqn, operands, batch) -> list:
 def _scatter(eqn, operands, batch) -> list:
     operand, indices, updates = operands
     numbers = eqn.params["dimension_numbers"]
+    operand, updates = (_with_lanes(x, batch).value for x in (operand, updates))
+    if _differ([indices]):
+        indices = _by_axis(numbers.scatter_dims_to_operand_dims, indices)
+        return [_written(eqn, operand, indices, updates, batch)]
     window = (*numbers.update_window_dims, eqn.invars[2].aval.ndim)
     numbers = numbers._replace(update_window_dims=window)
-    operand, updates = (_with_lanes(x, batch).value for x in (operand, updates))
     return _bind(eqn, [operand, indices, updates], dimension_numbers=numbers)
+
+
+# A place of each member's own, among few: found by comparison, which joins its neighbours in one
+# kernel, where reading or writing at an index does not.
+
+
+def _differ(indices) -> bool:
+    return any(isinstance(x, Lanes) for x in indices)
+
+
+def _by_axis(axes, indices) -> dict:
+    """The index along each axis, from a vector of them (n, B)."""
+    return {axis: Lanes(indices.value[i]) for i, axis in enumerate(axes)}
+
+
+class Part(NamedTuple):
+    """What an equation reads or writes of its operand at one index."""
+
+    shape: tuple  # (n_1, ...), along all axes of the operand
+    axes: tuple  # those that have an index
+    moved: bool  # whether an index out of range means the nearest place, or none
+
+
+def _part(eqn) -> Part | None:
+    """The part that an equation is about; None where it is about several."""
+    name, parameters = eqn.primitive.name, eqn.params
+    axes = tuple(range(eqn.invars[0].aval.ndim))
+    if name == "dynamic_slice":
+        return Part(parameters["slice_sizes"], axes, True)
+    if name == "dynamic_update_slice":
+        return Part(eqn.invars[1].aval.shape, axes, True)
+    numbers, mode = parameters["dimension_numbers"], parameters["mode"]
+    if eqn.invars[1].aval.ndim != 1 or mode == GatherScatterMode.ONE_HOT:
+        return None
+    moved = mode == GatherScatterMode.CLIP
+    if name == "gather":
+        # What is promised to be in bounds XLA moves there, and drops where it is written.
+        moved |= mode == GatherScatterMode.PROMISE_IN_BOUNDS
+        return Part(parameters["slice_sizes"], numbers.start_index_map, moved)
+    sizes = iter(eqn.invars[2].aval.shape)
+    shape = tuple(1 if axis in numbers.inserted_window_dims else next(sizes) for axis in axes)
+    return Part(shape, numbers.scatter_dims_to_operand_dims, moved)
+
+
+def _is_one_of_few(eqn) -> bool:
+    """Whether an equation is about one entry along each axis with an index, of few places.
+
+    Along axes without an index, or with one that can only be 0, it is about all of them.
+    """
+    dtype, part = eqn.invars[0].aval.dtype, _part(eqn)
+    if part is None or jnp.issubdtype(dtype, jnp.complexfloating):
+        return False
+    if eqn.primitive.name == "scatter" and eqn.params["update_jaxpr"] is not None:
+        return False  # a function of the entry
+    if eqn.primitive.name == "gather" and _is_key_type(eqn.invars[0]) and not part.moved:
+        return False  # no key stands for a missing one
+    whole = eqn.invars[0].aval.shape
+    rest = [axis for axis, size in enumerate(part.shape) if axis not in part.axes or size != 1]
+    all_of_it = all(part.shape[axis] == whole[axis] for axis in rest)
+    known = part.moved or not set(rest) & set(part.axes)
+    places = np.prod([size for axis, size in enumerate(whole) if axis not in rest], dtype=int)
+    reads = eqn.primitive.name in ("dynamic_slice", "gather")
+    return all_of_it and known and 1 <= places <= (_FEW_READ if reads else _FEW_WRITTEN)
+
+
+# Places up to which comparing is the quicker way, measured on a CPU: one read costs as much as some
+# twenty comparisons, and one write more than any number that was tried.
+_FEW_READ, _FEW_WRITTEN = 16, 1024
+
+
+def _here(part, indices, shape, batch):
+    """Where the places of the members are, () or of an operand's full shape (*shape, B), bool."""
+    here = jnp.ones((*shape, batch.size), bool)
+    for axis, index in indices.items():
+        if part.shape[axis] == 1:
+            index = _with_lanes(index, batch).value
+            if part.moved:
+                index = jnp.clip(index, 0, shape[axis] - 1)
+            along = (shape[axis], batch.size)
+            places = lax.broadcasted_iota(index.dtype, along, 0)
+            chosen = places == lax.broadcast_in_dim(index, along, (1,))
+            here &= lax.broadcast_in_dim(chosen, here.shape, (axis, len(shape)))
+    return here
+
+
+def _read(eqn, operand, indices, batch):
+    """Each member's part of an operand: all bits but its own masked, and the rest or-ed."""
+    part, shape = _part(eqn), eqn.invars[0].aval.shape
+    operand = _with_lanes(operand, batch).value
+    here = _here(part, indices, shape, batch)
+    axes = [axis for axis in part.axes if part.shape[axis] == 1]
+    if operand.dtype == np.bool_:
+        found = lax.reduce_or(here & operand, axes)
+    else:
+        bits = lax.bitcast_convert_type(operand, f"uint{8 * operand.dtype.itemsize}")
+        found = lax.reduce_or(lax.select(here, bits, jnp.zeros_like(bits)), axes)
+        found = lax.bitcast_convert_type(found, operand.dtype)
+    if not part.moved:
+        inside = lax.reduce_or(here, axes)
+        found = lax.select(inside, found, lax.full_like(found, eqn.params["fill_value"]))
+    return lax.reshape(found, (*eqn.outvars[0].aval.shape, batch.size))
+
+
+def _written(eqn, operand, indices, update, batch):
+    """An operand with each member's part of it written, or added to, or multiplied, and so on."""
+    part, shape = _part(eqn), eqn.invars[0].aval.shape
+    here = _here(part, indices, shape, batch)
+    update = lax.reshape(update, (*part.shape, batch.size))
+    update = jnp.broadcast_to(update, operand.shape)
+    name = eqn.primitive.name
+    if name in _NOTHING:
+        # The sum in all places, and not chosen after: a compiler would contract it with a product
+        # that the update is. x + -0 and x - 0 are x, also where x is 0 or -0; only numbers below
+        # float32's normal ones become 0, as in all arithmetic here.
+        nothing = lax.full_like(update, _NOTHING[name])
+        return _UPDATES[name](operand, lax.select(here, update, nothing))
+    if name in _UPDATES:
+        update = _UPDATES[name](operand, update)
+    return lax.select(here, update, operand)
 
 
 def _zero(indices):
@@ -344,7 +456,15 @@ _SAME_AXES = [
     "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
     "reduce_xor", "rev", "sort", "split", "squeeze", "stack",
 ]  # fmt: skip
-_SCATTERS = ("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul")
+_UPDATES = {
+    "scatter-add": lax.add,
+    "scatter-max": lax.max,
+    "scatter-min": lax.min,
+    "scatter-mul": lax.mul,
+    "scatter-sub": lax.sub,
+}
+_NOTHING = {"scatter-add": -0.0, "scatter-sub": 0.0}
+_SCATTERS = ("scatter", *_UPDATES)
 # Where the operands are that say which elements are meant: a batch may differ in all but these.
 _INDEXED = {
     "dynamic_slice": slice(1, None),

@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, at
+from dpjax.core import Array
 from dpjax.generators import rounds_of
 
 
@@ -46,7 +46,7 @@ class BernoulliLosses(NamedTuple):
     def __call__(self, arm):
         """The loss of an arm, () float32."""
         level = uniform_at(self.key, arm, self.means.shape[0])
-        return (level < at(self.means, arm)).astype(jnp.float32)
+        return (level < self.means[arm]).astype(jnp.float32)
 
     def vector(self):
         """The losses of all arms, (K,) float32."""
@@ -61,7 +61,7 @@ def uniform_at(key, index, count):
     added without carry.
     """
     if not rounds_of(key.dtype):
-        return at(jr.uniform(key, (count,)), index)
+        return jr.uniform(key, (count,))[index]
     first, second = jr.key_data(jr.fold_in(key, index))
     # 23 bits as the fraction of a number in [1, 2).
     fraction = (first ^ second) >> np.uint32(9) | np.uint32(0x3F800000)

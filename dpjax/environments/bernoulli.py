@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome
 from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
 from dpjax.maths import exact_sums, laws
 
@@ -31,15 +31,15 @@ def bernoulli(means, *, regret="realised") -> Environment:
 
         def step(state, key, arm):
             loss = draw_losses(key, means)
-            return state, Outcome(loss, at(loss, arm) - loss)
+            return state, Outcome(loss, loss[arm] - loss)
 
         return Environment(init=lambda key: (), step=step, regret=best_fixed_arm, action_set=arms)
 
     def gap(arm):
-        return at(means, arm) - jnp.min(means)
+        return means[arm] - jnp.min(means)
 
     def batch(state, key, arm, rounds, feedback):
-        ones = laws.binomial(key, rounds, at(means, arm))
+        ones = laws.binomial(key, rounds, means[arm])
         zeros = rounds - ones
 
         def total(of_one, of_zero):

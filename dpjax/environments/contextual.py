@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from scipy.special import betainc, betaincinv, ndtr
 
 from dpjax import _check
-from dpjax.core import Array, Environment, Outcome, Policies, at
+from dpjax.core import Array, Environment, Outcome, Policies
 from dpjax.maths import laws
 
 # Of the best arm of a round, and minus the least of all arms.
@@ -81,7 +81,7 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
         best_level, level = jr.uniform(uniform_key, (2,))
         reward = jnp.clip(_series(coefficients, normal[0]), -BEST_REWARD, BEST_REWARD - gap)
         best = jnp.floor(best_level * arms).astype(jnp.int32)
-        reward = jnp.where(jnp.arange(arms) == best, BEST_REWARD, reward)
+        reward = reward.at[best].set(BEST_REWARD)
 
         features = _mirrored(state.mirror, reward, normal[1:])
 
@@ -89,7 +89,7 @@ def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
             loss = _two_valued(level, -reward)
         else:
             loss = laws.normal(loss_key) - reward
-        return state, Outcome((features, loss), BEST_REWARD - at(reward, policy(features)))
+        return state, Outcome((features, loss), BEST_REWARD - reward[policy(features)])
 
     return Environment(init=init, step=step, regret=_total, action_set=Policies(dim))
 
@@ -184,7 +184,7 @@ def fixed_actions(actions, parameter) -> Environment:
     means = jnp.sum(features * theta[None], axis=1)
 
     def step(state, key, policy):
-        gap = at(means, policy(features)) - jnp.min(means)
+        gap = means[policy(features)] - jnp.min(means)
         return state, Outcome((features, _two_valued(jr.uniform(key), means)), gap)
 
     return Environment(init=lambda key: (), step=step, regret=_total, action_set=Policies(dim))
@@ -229,7 +229,7 @@ def contextual_table(features, losses) -> Environment:
 
     def step(t, key, policy):
         del key
-        suffered = at(losses[t], policy(features[t]))
+        suffered = losses[t][policy(features[t])]
         return t + 1, Outcome((features[t], losses[t]), TableTally(suffered, compared[t]))
 
     return Environment(

@@ -8,7 +8,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Environment, Outcome, at
+from dpjax.core import Array, Environment, Outcome
 from dpjax.domains import check_domain
 from dpjax.environments.loss_families import Family, as_function, offline_optimum
 from dpjax.maths import laws
@@ -120,9 +120,7 @@ def convex_losses(
     def step(state, key, action):
         row = row_of(state, key)
         rows = parameters if given else state.parameters
-        # Of many rows an index is cheaper, and for "rows" it is the same for all trials.
-        pick = (lambda leaf: leaf[row]) if kind == "rows" else (lambda leaf: at(leaf, row))
-        loss = jax.tree_util.Partial(function, jax.tree.map(pick, rows))
+        loss = jax.tree_util.Partial(function, jax.tree.map(lambda leaf: leaf[row], rows))
         counts = () if kind == "rows" else (jnp.arange(count) == row).astype(jnp.float32)
         new = ConvexLossesState(state.round + 1, row, action, state.parameters)
         return new, Outcome(loss, ConvexTally(loss(action), counts))

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -30,7 +30,7 @@ def deterministic(arms=4) -> Environment:
         third = jnp.where(t % 3 == 0, 0.0, 1.0)
         first_three = jnp.stack([jnp.float32(0.62), jnp.where(t % 2 == 0, 0.0, 1.0), third])
         loss = jnp.concatenate([first_three, jnp.ones(arms - 3, jnp.float32)])
-        return t + 1, Outcome(loss, at(loss, arm) - loss)
+        return t + 1, Outcome(loss, loss[arm] - loss)
 
     return Environment(
         init=lambda key: jnp.ones((), jnp.int32),

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome
 from dpjax.maths import laws
 
 
@@ -31,7 +31,7 @@ def gaussian(means, *, deviation) -> Environment:
 
     def step(state, key, arm):
         loss = means + spread * laws.normal(key, means.shape)
-        return state, Outcome(loss, at(means, arm) - jnp.min(means))
+        return state, Outcome(loss, means[arm] - jnp.min(means))
 
     return Environment(
         init=lambda key: (),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Outcome, at
+from dpjax.core import Arms, Array, Environment, Outcome
 from dpjax.environments.arms import as_means, best_fixed_arm, draw_losses
 
 
@@ -52,6 +52,6 @@ def memory(means, *, rounds) -> Environment:
         begun = jnp.where(first, needed, 0)
         streak = jnp.where(same, jnp.maximum(state.streak + 1, begun), 1)
         streak = jnp.minimum(streak, jnp.maximum(needed, 1))
-        return MemoryState(arm, streak), Outcome(loss, at(loss, arm) - warm_loss)
+        return MemoryState(arm, streak), Outcome(loss, loss[arm] - warm_loss)
 
     return Environment(init=init, step=step, regret=best_fixed_arm, action_set=Arms(means.shape[0]))

@@ -7,7 +7,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Outcome, at
+from dpjax.core import Arms, Array, Environment, Outcome
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -41,7 +41,7 @@ def fully_oblivious(arms, *, half_width=0.05) -> Environment:
 
     def step(state, key, arm):
         loss = _draw_losses(key, arms, half_width)
-        return state, Outcome(loss, at(loss, arm) - loss)
+        return state, Outcome(loss, loss[arm] - loss)
 
     return Environment(init=lambda key: (), step=step, regret=best_fixed_arm, action_set=Arms(arms))
 
@@ -82,6 +82,6 @@ def oblivious(arms, period=200, *, half_width=0.05) -> Environment:
             lambda: _draw_losses(key, arms, half_width),
             lambda: state.loss,
         )
-        return ObliviousState(state.round + 1, loss), Outcome(loss, at(loss, arm) - loss)
+        return ObliviousState(state.round + 1, loss), Outcome(loss, loss[arm] - loss)
 
     return Environment(init=init, step=step, regret=best_fixed_arm, action_set=Arms(arms))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Outcome, at
+from dpjax.core import Arms, Array, Environment, Outcome
 from dpjax.environments.arms import best_fixed_arm
 from dpjax.maths import laws
 
@@ -63,13 +63,13 @@ def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
         lowest = t & -t if walk == "multiscale" else 1
         here = jnp.sum(jnp.where((1 << levels) == lowest, state.walk, 0.0))
         here = here + sigma * laws.normal(key)
-        advantage = jnp.where(jnp.arange(arms) == state.best, gap, 0.0)
+        advantage = jnp.zeros(arms, jnp.float32).at[state.best].set(gap)
         loss = jnp.clip(here + 0.5 - advantage, 0.0, 1.0)
         stays = (state.previous < 0) | (jnp.arange(arms) == state.previous)
         suffered = jnp.where(stays, loss, 1.0)
         new_walk = jnp.where((1 << levels) <= lowest, here, state.walk)
         new = SwitchingCostState(t + 1, new_walk, state.best, arm)
-        return new, Outcome(suffered, at(suffered, arm) - loss)
+        return new, Outcome(suffered, suffered[arm] - loss)
 
     return Environment(
         init=init, step=step, regret=best_fixed_arm, action_set=Arms(arms), horizon=horizon

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, Environment, Outcome, at
+from dpjax.core import Arms, Environment, Outcome
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -26,7 +26,7 @@ def table(losses) -> Environment:
     def step(t, key, arm):
         del key
         loss = losses[t]
-        return t + 1, Outcome(loss, at(loss, arm) - loss)
+        return t + 1, Outcome(loss, loss[arm] - loss)
 
     return Environment(
         init=lambda key: jnp.zeros((), jnp.int32),

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner, at
+from dpjax.core import Arms, Array, Batch, BatchLearner
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.maths import divergences, exact_sums
@@ -101,7 +101,7 @@ def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
     def batch(state):
-        return state, Batch(state.arm, jnp.maximum(at(state.pulls, state.arm), 1))
+        return state, Batch(state.arm, jnp.maximum(state.pulls[state.arm], 1))
 
     def init(key):
         del key
@@ -110,11 +110,10 @@ def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
 
     def step(state, key, total):
         noise_key, tie_key = jax.random.split(key)
-        mine = jnp.arange(arms) == state.arm
-        rounds = jnp.where(mine, jnp.maximum(state.pulls, 1), 0)
+        rounds = batch(state)[1].rounds
         released = noise.laplace_total(noise_key, total, scale)
-        mean = exact_sums.mean(released, jnp.sum(rounds))
-        pulls, means = state.pulls + rounds, jnp.where(mine, mean, state.means)
+        pulls = state.pulls.at[state.arm].add(rounds)
+        means = state.means.at[state.arm].set(exact_sums.mean(released, rounds))
         log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
         samples = jnp.maximum(pulls // 2, 1).astype(jnp.float32)  # of the latest episode
         bounds = jnp.where(pulls == 0, -jnp.inf, bound(means, samples, log_t))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, Privacy, at
+from dpjax.core import Arms, Array, BatchLearner, Learner, Privacy
 from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.parts.arm_sums import one_release
@@ -52,7 +52,7 @@ def htinf(horizon, arms, deviation) -> Learner:
     def draw(key, estimates, t, skipped):
         p = probabilities(estimates, 1.0 / inverse_rate(t))
         arm = noise.choose(key, p)
-        return HtinfState(estimates, arm, at(p, arm), t, skipped), arm
+        return HtinfState(estimates, arm, p[arm], t, skipped), arm
 
     def init(key):
         zero = jnp.zeros((), jnp.int32)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner, at
+from dpjax.core import Arms, Array, Batch, BatchLearner
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.maths import divergences, exact_sums
@@ -107,7 +107,7 @@ def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
     def batch(state):
-        pulls = at(state.pulls, state.arm).astype(jnp.float32)
+        pulls = state.pulls[state.arm].astype(jnp.float32)
         # In float32, for the product may exceed int32.
         grown = jnp.minimum(jnp.ceil((ratio - 1.0) * pulls), horizon).astype(jnp.int32)
         return state, Batch(state.arm, jnp.maximum(grown, 1))
@@ -120,10 +120,9 @@ def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     def step(state, key, total):
         noise_key, tie_key = jax.random.split(key)
         rounds = batch(state)[1].rounds
-        mine = jnp.arange(arms) == state.arm
-        pulls = state.pulls + jnp.where(mine, rounds, 0)
+        pulls = state.pulls.at[state.arm].add(rounds)
         released = exact_sums.to_float(noise.laplace_total(noise_key, total, scale))
-        totals = state.totals + jnp.where(mine, released, 0.0)
+        totals = state.totals.at[state.arm].add(released)
         played = jnp.maximum(pulls, 1).astype(jnp.float32)
         log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
         indices = index(jnp.clip(totals / played, 0.0, 1.0), played, log_t)

@@ -82,9 +82,9 @@ def dp_ucb(horizon, arms, *, epsilon, failure=0.1, split="parallel") -> Learner:
 
     def step(state, key, loss):
         sums_key, key = jax.random.split(key)
-        played = jnp.arange(arms) == state.arm
-        released = sums.step(state.sums, sums_key, jnp.where(played, loss, 0.0))
-        return choose(key, state.round + 1, state.pulls + played.astype(jnp.int32), *released)
+        losses = jnp.zeros(arms, jnp.float32).at[state.arm].set(loss)
+        released = sums.step(state.sums, sums_key, losses)
+        return choose(key, state.round + 1, state.pulls.at[state.arm].add(1), *released)
 
     declared = sums.privacy._replace(unit="round")
     if split == "paper":

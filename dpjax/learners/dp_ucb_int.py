@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.special import zeta
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
@@ -114,14 +114,14 @@ def dp_ucb_int(
         inside, clipped = clip_loss(loss, state.clipped)
         sums = record(state.sums, state.arm, inside)
         t = state.round + 1
-        pulls = at(sums.pulls, state.arm)
+        pulls = sums.pulls[state.arm]
         # Of the sum, n_a times that of the mean.
         scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent))
         total = noise.laplace_total(noise_key, losses_of(sums, state.arm), scale)
         noisy = exact_sums.mean(total, jnp.maximum(pulls, 1))
-        released = (jnp.arange(arms) == state.arm) & (pulls % every == 0)
-        noisy_means = jnp.where(released, noisy, state.means)
-        samples = jnp.where(released, pulls, state.samples)
+        released = pulls % every == 0
+        noisy_means = jnp.where(released, state.means.at[state.arm].set(noisy), state.means)
+        samples = jnp.where(released, state.samples.at[state.arm].set(pulls), state.samples)
         real = jnp.maximum(samples, 1).astype(jnp.float32)
         bounds = noisy_means - jnp.sqrt(2.0 * jnp.log(t.astype(jnp.float32)) / real)
         # The arms in turn, K f rounds, before any bound counts.

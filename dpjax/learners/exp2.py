@@ -10,7 +10,7 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear
 from dpjax.maths import designs
@@ -47,7 +47,7 @@ def arms_as_actions(arms) -> Actions:
     """K arms: the estimate is the loss over its probability, at the arm that was played."""
 
     def scores(p, arm):
-        return jnp.where(jnp.arange(arms) == arm, 1.0 / at(p, arm), 0.0)
+        return jnp.zeros(arms, jnp.float32).at[arm].set(1.0 / p[arm])
 
     uniform = np.full(arms, 1.0 / arms)
     return Actions(arms, arms, uniform, float(arms), scores, lambda arm: arm, bandit, Arms(arms))
@@ -63,10 +63,10 @@ def vectors_as_actions(vectors) -> Actions:
         # In coordinates in which P is the identity under the design: its eigenvalues are then at
         # least gamma, whatever the actions are.
         spread = jnp.sum(p[:, None, None] * white[:, :, None] * white[:, None, :], axis=0)
-        return jnp.sum(white * jnp.linalg.solve(spread, at(white, index))[None], axis=1)
+        return jnp.sum(white * jnp.linalg.solve(spread, white[index])[None], axis=1)
 
     def play(index):
-        return at(points, index)
+        return points[index]
 
     return Actions(count, rank, exploration, spread, scores, play, linear, hull(vectors))
 

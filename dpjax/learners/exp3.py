@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
 from dpjax.maths.clipping import within
 
@@ -41,9 +41,8 @@ def update(exponents, arm, probability, gain, mixing):
     what it was, 0, or the one that moved.
     """
     arms = exponents.shape[0]
-    step = jnp.where(jnp.arange(arms) == arm, mixing / arms * gain / probability, 0.0)
-    moved = exponents + step
-    return moved - jnp.maximum(at(moved, arm), 0.0)
+    moved = exponents.at[arm].add(mixing / arms * gain / probability)
+    return moved - jnp.maximum(moved[arm], 0.0)
 
 
 def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
@@ -143,7 +142,7 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
     def draw(key, exponents, clipped):
         p = probabilities(exponents, gamma)
         arm = noise.choose(key, p)
-        return Exp3State(exponents, arm, at(p, arm), clipped), arm
+        return Exp3State(exponents, arm, p[arm], clipped), arm
 
     def init(key):
         return draw(key, jnp.zeros(arms, jnp.float32), jnp.zeros((), jnp.int32))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, at
+from dpjax.core import Arms, Array, Learner
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
@@ -119,14 +119,17 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         noise_key, choice_key = jax.random.split(key)
         inside, clipped = clip_loss(loss, state.clipped)
         buffer = record(state.buffer, state.arm, inside)
-        mine = jnp.arange(arms) == state.arm
-        size = jnp.maximum(2 * at(state.samples, state.arm), 1)
-        full = mine & (buffer.pulls == size)
+        size = jnp.maximum(2 * state.samples[state.arm], 1)
+        full = buffer.pulls[state.arm] == size
         # A noise a round, and at most one in use.
         released = noise.laplace_total(noise_key, losses_of(buffer, state.arm), scale)
-        means = jnp.where(full, exact_sums.mean(released, size), state.means)
-        samples = jnp.where(full, size, state.samples)
-        buffer = jax.tree.map(lambda x: jnp.where(full, 0, x).astype(x.dtype), buffer)
+
+        def where_full(values, value):
+            return jnp.where(full, values.at[state.arm].set(value), values)
+
+        means = where_full(state.means, exact_sums.mean(released, size))
+        samples = where_full(state.samples, size)
+        buffer = jax.tree.map(lambda leaf: where_full(leaf, 0), buffer)
 
         t = state.round + 1
         log_t = jnp.log(t.astype(jnp.float32) + 1.0) / jnp.log(log_base)  # of the next round

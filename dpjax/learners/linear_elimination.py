@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner, at
+from dpjax.core import Arms, Array, Batch, BatchLearner
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import one_release
 from dpjax.maths import designs, exact_sums
@@ -184,16 +184,15 @@ def linear_elimination(
             jnp.sum(wanted) > left.astype(jnp.float32)
         )
         best = smallest(key, jnp.where(active, estimates, jnp.inf))
-        to_the_end = jnp.where(jnp.arange(arms) == best, left, 0)
+        to_the_end = jnp.zeros(arms, jnp.int32).at[best].set(left)
         pulls = jnp.where(last, to_the_end, jnp.minimum(wanted, horizon).astype(jnp.int32))
         none, nobody = jnp.zeros(arms, jnp.float32), jnp.zeros((), jnp.int32)
         return LinearEliminationState(phase, active, pulls, pulls > 0, none, nobody, last, left)
 
     def next_arm(key, state):
         arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
-        waiting = state.waiting & (jnp.arange(arms) != arm)
-        state = state._replace(arm=arm, waiting=waiting)
-        return state, Batch(arm, jnp.maximum(at(state.pulls, arm), 1))
+        state = state._replace(arm=arm, waiting=state.waiting.at[arm].set(False))
+        return state, Batch(arm, jnp.maximum(state.pulls[arm], 1))
 
     def init(key):
         none = jnp.zeros(arms, jnp.float32)
@@ -224,14 +223,13 @@ def linear_elimination(
 
     def step(state, key, total):
         noise_key, order_key = jax.random.split(key)
-        played = jnp.maximum(at(state.pulls, state.arm), 1)
+        played = jnp.maximum(state.pulls[state.arm], 1)
         centred = exact_sums.add(total, exact_sums.repeated(-0.5, played))
         if local:
             released = noise.laplace_sum(noise_key, centred, scale, played)
         else:
             released = noise.laplace_total(noise_key, centred, scale)
-        here = jnp.arange(arms) == state.arm
-        sums = jnp.where(here, exact_sums.to_float(released), state.sums)
+        sums = state.sums.at[state.arm].set(exact_sums.to_float(released))
         state = state._replace(sums=sums)
 
         estimates, gamma = evaluate(state)

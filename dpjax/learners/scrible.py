@@ -48,8 +48,8 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
             normal = rounded(laws.normal(key, (n,)))
             return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
         axis_key, sign_key = jr.split(key)
-        axis = jnp.arange(n) == jr.randint(axis_key, (), 0, n)
-        return jnp.where(axis, jr.rademacher(sign_key, (), jnp.float32), 0.0)
+        axis = jr.randint(axis_key, (), 0, n)
+        return jnp.zeros(n, jnp.float32).at[axis].set(jr.rademacher(sign_key, (), jnp.float32))
 
     def act(key, sums, violations):
         point, dual = barrier.explore(rounded(eta * sums), direction(key))

@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import full
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
@@ -261,7 +261,7 @@ def shrinking_dartboard(
         inside = within(loss, 0.0, 1.0)
         clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
         losses = exact_sums.add(state.losses, exact_sums.of(inside))
-        keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * at(inside, state.arm))
+        keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * inside[state.arm])
         asked = ~noise.coin(coin_key, keep)
         granted = asked & (state.draws < budget)
         arm = noise.choose(arm_key, probabilities(losses, eta))

@@ -118,8 +118,7 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
 
     def next_arm(key, state):
         arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
-        waiting = state.waiting & (jnp.arange(arms) != arm)
-        state = state._replace(arm=arm, waiting=waiting)
+        state = state._replace(arm=arm, waiting=state.waiting.at[arm].set(False))
         return state, Batch(arm, jnp.maximum(rounds(state), 1))
 
     def rounds(state):
@@ -134,7 +133,7 @@ def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLear
         noise_key, order_key = jax.random.split(key)
         released = noise.laplace_total(noise_key, total, scale)
         mean = exact_sums.mean(released, jnp.maximum(rounds(state), 1))
-        means = jnp.where(jnp.arange(arms) == state.arm, mean, state.means)
+        means = state.means.at[state.arm].set(mean)
 
         count = jnp.sum(state.active, dtype=jnp.int32)
         best = jnp.min(jnp.where(state.active, means, jnp.inf))

@@ -54,9 +54,8 @@ def thompson(horizon, arms) -> Learner:
         round_key, choice_key = jax.random.split(key)
         inside, clipped = clip_loss(loss, state.clipped)
         one = jax.random.uniform(round_key) < inside
-        mine = jnp.arange(arms) == state.arm
-        ones = state.ones + (mine & one).astype(jnp.int32)
-        zeros = state.zeros + (mine & ~one).astype(jnp.int32)
+        ones = state.ones.at[state.arm].add(one.astype(jnp.int32))
+        zeros = state.zeros.at[state.arm].add((~one).astype(jnp.int32))
         return choose(choice_key, ones, zeros, clipped)
 
     return Learner(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import _check, noise
-from dpjax.core import Arms, Array, Learner, Privacy, at
+from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
 from dpjax.maths.clipping import within
 
@@ -76,7 +76,7 @@ def tsallis_inf(horizon, arms) -> Learner:
         # eta_t / 2, since 4 (eta (L - z))^-2 = ((eta / 2) (L - z))^-2.
         p = probabilities(estimates, 1.0 / jnp.sqrt(t.astype(jnp.float32)))
         arm = noise.choose(key, p)
-        return TsallisInfState(estimates, arm, at(p, arm), t, clipped), arm
+        return TsallisInfState(estimates, arm, p[arm], t, clipped), arm
 
     def init(key):
         zero = jnp.zeros((), jnp.int32)
@@ -101,5 +101,5 @@ def tsallis_inf(horizon, arms) -> Learner:
 
 def add(estimates, arm, value):
     """``value`` more for one arm, shifted so that the least estimate is 0."""
-    moved = estimates + jnp.where(jnp.arange(estimates.shape[0]) == arm, value, 0.0)
+    moved = estimates.at[arm].add(value)
     return moved - jnp.min(moved)

@@ -44,6 +44,11 @@ def add(total, more) -> ExactSum:
     return _carried(total.whole + more.whole, total.part + more.part)
 
 
+def add_at(totals, index, more) -> ExactSum:
+    """One of the sums (K,) with more added to it."""
+    return _carried(totals.whole.at[index].add(more.whole), totals.part.at[index].add(more.part))
+
+
 def negative(total) -> ExactSum:
     """The sum with the other sign."""
     return _carried(-total.whole, -total.part)

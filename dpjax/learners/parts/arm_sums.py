@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Privacy, at
+from dpjax.core import Array, Privacy
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
@@ -29,14 +30,13 @@ def no_losses(arms) -> ArmSums:
 
 def record(sums, arm, loss) -> ArmSums:
     """One more loss in [0, 1] of an arm."""
-    played = jnp.arange(sums.pulls.shape[0]) == arm
-    more = exact_sums.of(jnp.where(played, loss, 0.0))
-    return ArmSums(sums.pulls + played.astype(jnp.int32), exact_sums.add(sums.losses, more))
+    losses = exact_sums.add_at(sums.losses, arm, exact_sums.of(loss))
+    return ArmSums(sums.pulls.at[arm].add(1), losses)
 
 
 def losses_of(sums, arm) -> ExactSum:
     """The sum of the losses of one arm, ()."""
-    return ExactSum(at(sums.losses.whole, arm), at(sums.losses.part, arm))
+    return jax.tree.map(lambda leaf: leaf[arm], sums.losses)
 
 
 def totals(sums):
