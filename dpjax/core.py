@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 Array = jax.Array
@@ -230,13 +229,3 @@ def optional(module):
         raise ImportError(
             f"{module} is not installed; pip install 'dpjax[store]' installs it"
         ) from None
-
-
-def at(values, arm):
-    """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0..K-1.
-
-    A masked sum: under vmap it fuses with its neighbours, where indexing becomes a gather.
-    """
-    chosen = jnp.arange(values.shape[0]) == arm
-    chosen = chosen.reshape(-1, *[1] * (values.ndim - 1))
-    return jnp.sum(jnp.where(chosen, values, 0), axis=0, dtype=values.dtype)

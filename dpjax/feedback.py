@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 
-from dpjax.core import at
 from dpjax.maths.clipping import within
 
 
@@ -22,7 +21,7 @@ def full(loss, action):
 
 def bandit(loss, action):
     """Bandit feedback: of the (K,) losses only that of the played arm is seen, ()."""
-    return loss(action) if callable(loss) else at(loss, action)
+    return loss(action) if callable(loss) else jnp.asarray(loss)[action]
 
 
 def value(loss, action):
@@ -52,7 +51,7 @@ def contextual(loss, policy):
     """
     features, losses = loss
     arm = policy(features)
-    return at(features, arm), at(losses, arm)
+    return features[arm], losses[arm]
 
 
 def clipped_bandit(loss, action):

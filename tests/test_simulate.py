@@ -8,8 +8,9 @@ from jax import random as jr
 
 from dpjax import Environment, Learner, Outcome, environments, learners, simulate
 from dpjax.combinators import count_switches
-from dpjax.core import Arms, Privacy, at
+from dpjax.core import Arms, Privacy
 from dpjax.feedback import bandit, contextual, full, value
+from dpjax.maths.places import at
 
 
 def follow_the_loser(horizon):

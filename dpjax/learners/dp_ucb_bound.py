@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Arms, Array, Learner, at
+from dpjax.core import Arms, Array, Learner
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, one_release
 from dpjax.maths.laws import smallest
+from dpjax.maths.places import at
 
 
 class DpUcbBoundState(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import _check
-from dpjax.core import at
+from dpjax.maths.places import at
 
 # What is left of an action beside the span of others is rounding below this share of the longest.
 _PARALLEL = 1e-5

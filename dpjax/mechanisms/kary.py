@@ -9,7 +9,8 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Mechanism, at
+from dpjax.core import Array, Mechanism
+from dpjax.maths.places import at
 from dpjax.mechanisms.prefix import Factorization, as_floats, check, draw, from_noise, read, write
 
 

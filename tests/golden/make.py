@@ -18,7 +18,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import domains, environments, learners, simulate
-from dpjax.core import at
+from dpjax.maths.places import at
 
 FOLDER = Path(__file__).parent
 HORIZON, ARMS, EPSILON, SEED = 64, 3, 1.0, 2017

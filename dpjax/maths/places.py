@@ -1,0 +1,13 @@
+"""The entry of an array at a place that is traced."""
+
+import jax.numpy as jnp
+
+
+def at(values, arm):
+    """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0..K-1.
+
+    A masked sum: under vmap it fuses with its neighbours, where indexing becomes a gather.
+    """
+    chosen = jnp.arange(values.shape[0]) == arm
+    chosen = chosen.reshape(-1, *[1] * (values.ndim - 1))
+    return jnp.sum(jnp.where(chosen, values, 0), axis=0, dtype=values.dtype)
