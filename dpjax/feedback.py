@@ -51,7 +51,7 @@ def contextual(loss, policy):
     """
     features, losses = loss
     arm = policy(features)
-    return features[arm], losses[arm]
+    return jnp.asarray(features)[arm], jnp.asarray(losses)[arm]
 
 
 def clipped_bandit(loss, action):
