@@ -21,7 +21,8 @@ from jax import random as jr
 
 _PATHS = sysconfig.get_paths()
 _FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-_LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, os.path.dirname(__file__)))
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
+_LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, _PACKAGE))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
 _now = jax.make_user_context(None)
