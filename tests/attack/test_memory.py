@@ -21,7 +21,8 @@ COMMON = """
 import ctypes, gc, json, warnings
 import jax, numpy as np
 from jax import lax, random as jr
-from dpjax import clear_caches, environments, learners, programs, reads, simulate, sweep
+from dpjax import clear_caches, environments, learners, simulate, sweep
+from dpjax.engine import programs, reads
 
 warnings.simplefilter("ignore")
 
