@@ -1,6 +1,6 @@
 """The few types that everything else is made of.
 
-A learner, an environment and a noise mechanism are the same thing, a pure stream
+A learner, an environment and the stream of a noise mechanism are the same thing, a pure
 transducer with two functions::
 
     init: key -> (state, output)        step: (state, key, input) -> (state, output)
