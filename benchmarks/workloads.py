@@ -49,13 +49,13 @@ class SumsState(NamedTuple):
 
 def releases_summed(horizon, dim) -> Learner:
     """Runs the tree and plays nothing; reports the mean square of the sum of all releases."""
-    mechanism = mechanisms.tree(horizon, (dim,), scale=1.0)
+    stream = mechanisms.tree(horizon).stream((dim,), scale=1.0)
 
     def init(key):
-        return SumsState(*mechanism.init(key)), jnp.zeros((), jnp.int32)
+        return SumsState(*stream.init(key)), jnp.zeros((), jnp.int32)
 
     def step(state, key, loss):
-        sums, release = mechanism.step(state.sums, key, loss)
+        sums, release = stream.step(state.sums, key, loss)
         return SumsState(sums, state.total + release), jnp.zeros((), jnp.int32)
 
     def report(state):

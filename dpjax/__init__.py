@@ -24,6 +24,7 @@ from dpjax.core import (
     Outcome,
     Privacy,
     Result,
+    Stream,
 )
 from dpjax.engine.programs import clear_caches
 from dpjax.environments import loss_families
@@ -41,6 +42,7 @@ __all__ = [
     "Outcome",
     "Privacy",
     "Result",
+    "Stream",
     "bounds",
     "clear_caches",
     "combinators",

@@ -1,6 +1,6 @@
 """The few types that everything else is made of.
 
-A learner, an environment and a noise mechanism are the same thing, a pure stream
+A learner, an environment and the stream of a noise mechanism are the same thing, a pure
 transducer with two functions::
 
     init: key -> (state, output)        step: (state, key, input) -> (state, output)
@@ -130,20 +130,28 @@ class Environment(NamedTuple):
     # feedback(loss, action). None where rounds are not i.i.d.
 
 
-class Mechanism(NamedTuple):
-    """Noisy prefix sums of a stream of values, in any fixed shape.
-
-    The release is B (C x + z) for a factorization B C of the matrix of prefix sums and
-    independent noise z, whose scale the mechanism is given; epsilon is the learners' business.
-    """
+class Stream(NamedTuple):
+    """The noisy prefix sums of a mechanism, for values of one shape and noise of one scale."""
 
     init: Callable  # key -> (state, release of the empty prefix)
     step: Callable  # (state, key, value) -> (state, release of x_1 + ... + x_t)
     path: Callable  # key -> noise of the prefixes 0 .. horizon - 1 at once, (horizon, *shape)
+
+
+class Mechanism(NamedTuple):
+    """What the horizon and the law of the noise determine of noisy prefix sums.
+
+    The release is B (C x + z) for a factorization B C of the matrix of prefix sums and independent
+    noise z. The mechanism answers what must be known to choose the scale of z; ``stream`` then
+    takes the scale and gives the transducer. The mechanism knows no epsilon.
+    """
+
     horizon: int  # of the learner that it serves
+    noise: str  # the law of z, "laplace" or "gaussian"
     sensitivity: tuple[float, float]  # (L1, L2) of C over the released prefixes, for unit values
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
+    stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
 
 
 class Result(NamedTuple):

@@ -33,7 +33,7 @@ def test_the_errors_of_the_mechanisms_are_theirs():
     assert {name for name, *_ in rows} == set(mechanisms.__all__) - {"exact"}
     for name, *printed in rows:
         for noise, error in zip(("laplace", "gaussian"), printed, strict=True):
-            mechanism = getattr(mechanisms, name)(1024, (), scale=1.0, noise=noise)
+            mechanism = getattr(mechanisms, name)(1024, noise=noise)
             draw = 2.0 if noise == "laplace" else 1.0
             sensitivity = mechanism.sensitivity[noise == "gaussian"]
             exact = sensitivity * np.sqrt(draw * mechanism.variance()[1:].mean())

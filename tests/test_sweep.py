@@ -164,7 +164,7 @@ def on_contexts(mechanism):
 
 
 LEARNER, ENVIRONMENT = learners.exp3(8, 3), environments.bernoulli([0.1, 0.5, 0.5])
-TREE = mechanisms.tree(8, (3,), scale=1.0, noise="laplace")
+TREE = mechanisms.tree(8, noise="laplace")
 FACTORY = "mechanism must be a factory such as mechanisms.tree, not called yet, got"
 
 

@@ -30,7 +30,7 @@ def sensitivity(mechanism) -> Sensitivity:
     Args:
       mechanism: a Mechanism of a horizon of a few thousand at most: the matrices are dense.
     """
-    _check.built(Mechanism, "mechanisms.tree(horizon, ...)", mechanism=mechanism)
+    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     decoder, encoder = mechanism.matrices()
     norms = [np.linalg.norm(encoder, ord=p, axis=0).max(initial=0.0) for p in (1, 2)]
     prefix = np.tri(mechanism.horizon, mechanism.horizon - 1, -1)
@@ -38,19 +38,22 @@ def sensitivity(mechanism) -> Sensitivity:
     return Sensitivity(float(norms[0]), float(norms[1]), float(error))
 
 
-def releases(mechanism, privacy=None) -> Learner:
-    """The mechanism as a learner: what it is shown are values, its actions the released sums.
+def releases(mechanism, shape, *, scale, privacy=None) -> Learner:
+    """A mechanism's stream as a learner: it is shown values, its actions are the released sums.
 
     For audits of a mechanism by itself. The empty prefix is the first action.
 
     Args:
-      mechanism: a Mechanism of values of any one shape.
+      mechanism: a Mechanism.
+      shape: of a value.
+      scale: of each draw.
       privacy: what it is to be audited against; nothing by default.
     """
-    _check.built(Mechanism, "mechanisms.tree(horizon, ...)", mechanism=mechanism)
+    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
+    stream = mechanism.stream(shape, scale=scale)
     return Learner(
-        init=mechanism.init,
-        step=mechanism.step,
+        init=stream.init,
+        step=stream.step,
         feedback=full,
         action_set=None,
         horizon=mechanism.horizon,
@@ -59,7 +62,7 @@ def releases(mechanism, privacy=None) -> Learner:
     )
 
 
-def prefix_statistic(mechanism, noise, scale, change, *, round=1):
+def prefix_statistic(mechanism, scale, change, *, round=1):
     """The log-likelihood ratio of a mechanism's releases, where value ``round`` changes.
 
     Gaussian noise: exact, linear with the weights (A e)^T (B B^T)^-1, which is all that there is to
@@ -69,7 +72,6 @@ def prefix_statistic(mechanism, noise, scale, change, *, round=1):
 
     Args:
       mechanism: a Mechanism; its horizon at most a few thousand.
-      noise: "laplace" or "gaussian".
       scale: of each draw.
       change: d, what value ``round`` is on ``pair.losses`` more than on ``pair.others``; of the
         shape of a value. All other values are 0.
@@ -78,9 +80,9 @@ def prefix_statistic(mechanism, noise, scale, change, *, round=1):
     Returns:
       A function of the releases, (T, *shape) -> ().
     """
-    _check.built(Mechanism, "mechanisms.tree(horizon, ...)", mechanism=mechanism)
+    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     change = np.asarray(change, np.float64)
-    if noise == "laplace":
+    if mechanism.noise == "laplace":
         if round != 1:
             raise ValueError(f"round must be 1 where noise is laplace, got {round}")
         powers = 2 ** np.arange((mechanism.horizon - 1).bit_length())

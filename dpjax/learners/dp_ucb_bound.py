@@ -52,11 +52,8 @@ def dp_ucb_bound(horizon, arms, *, epsilon) -> Learner:
     epsilon = _check.epsilon(epsilon)
     epsilon_ = jnp.asarray(epsilon, jnp.float32)
 
-    def counter_with(scale):
-        return mechanisms.hybrid(horizon, (), scale=scale, totals="separate")
-
-    sensitivity = counter_with(0.0).sensitivity[0]
-    counter = counter_with(privacy.laplace_scale(sensitivity, epsilon))
+    mechanism = mechanisms.hybrid(horizon, totals="separate")
+    counter = mechanism.stream((), scale=privacy.laplace_scale(mechanism.sensitivity[0], epsilon))
 
     def choose(key, state):
         n = jnp.maximum(state.pulls, 1)

@@ -96,14 +96,14 @@ def private_one_point(
 
     def init(key):
         direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.mechanism.init(sums_key)
+        sums, release = calibrated.stream.init(sums_key)
         return play(direction_key, release, sums, jnp.zeros((), jnp.int32))
 
     def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
         seen, out_of_range = losses.read(loss)
         estimate = rounded(rounded(weight * seen) * state.direction)
-        sums, release = calibrated.mechanism.step(state.sums, sums_key, estimate)
+        sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
         return play(direction_key, release, sums, state.clipped + out_of_range.astype(jnp.int32))
 
     return Learner(

@@ -230,7 +230,7 @@ def projection_free(
 
     def init(key):
         direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.mechanism.init(sums_key)
+        sums, release = calibrated.stream.init(sums_key)
         direction, zero = space.draw(direction_key), jnp.zeros((), jnp.float32)
         none = jnp.zeros((), jnp.int32)
         state = ProjectionFreeState(
@@ -249,7 +249,7 @@ def projection_free(
         done = t % batch == 0
 
         def sum_up():
-            sums, release = calibrated.mechanism.step(state.sums, sums_key, estimate)
+            sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
             return sums, against(release), jnp.zeros_like(estimate)
 
         sums, linear, estimate = lax.cond(

@@ -2,10 +2,20 @@
 
 ``__all__`` is the registry.
 
-Each is a factory ``name(horizon, shape, *, scale, noise)`` of a :class:`dpjax.Mechanism`. The
-scale follows from what it declares: for a change of one value by at most Delta, pure epsilon-DP of
-all releases together with Laplace noise of scale sensitivity[0] Delta_1 / epsilon, and one Gaussian
-mechanism of sensitivity sensitivity[1] Delta_2 with Gaussian noise, no composition needed.
+A mechanism is made in two steps. The first step is the factory ``name(horizon, *, noise)``, which
+returns a :class:`dpjax.Mechanism`. The horizon and the law of the noise determine how the matrix of
+prefix sums is factorized, so the mechanism knows its sensitivity, its variance and its matrices
+before any noise has a scale. The second step is ``mechanism.stream(shape, *, scale)``, which
+returns a :class:`dpjax.Stream`, the transducer of values of that shape. The scale is at least 0. It
+is b of Laplace noise, and the standard deviation of Gaussian noise::
+
+    mechanism = mechanisms.tree(1024)
+    stream = mechanism.stream((10,), scale=mechanism.sensitivity[0] * change / epsilon)
+
+Hence the scale follows from what the mechanism declares. Let Delta be the largest change of one
+value. Laplace noise of scale sensitivity[0] Delta_1 / epsilon makes all releases together
+epsilon-DP. Gaussian noise makes them one Gaussian mechanism of sensitivity sensitivity[1] Delta_2,
+and no composition is needed.
 
 That holds for values chosen adaptively, whatever the factorization: the shift z -> z + C e_t d
 that offsets a change d of value t leaves all releases as they are, and d depends on releases

@@ -9,7 +9,7 @@ from jax import lax
 from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
-    Factorization,
+    PrefixNoise,
     as_floats,
     check,
     draw,
@@ -29,7 +29,7 @@ class HybridState(NamedTuple):
     walk: Array  # (h, *shape) as in TreeState, within this epoch
 
 
-def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mechanism:
+def hybrid(horizon, *, noise="laplace", totals="carried") -> Mechanism:
     """Prefix sums of a stream whose length need not be known: a binary tree an epoch.
 
     Epoch k holds the rounds 2^k .. 2^(k + 1) - 1. Its tree has k + 1 levels, so its nodes get
@@ -44,13 +44,12 @@ def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mecha
 
     Args:
       horizon: T, rounds of the learner that it serves; only the depth of its state depends on it.
-      shape: of a value.
-      scale: of the noise of epoch 0's node, as in :func:`dpjax.mechanisms.tree`.
       noise: "laplace" or "gaussian".
       totals: "carried" or "separate".
 
     Returns:
-      A Mechanism. The weights of C make the sensitivity of its own law 1 in every epoch.
+      A Mechanism. The weights of C make the sensitivity of its own law 1 in every epoch. The scale
+      of its streams is that of the noise of epoch 0's node.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -58,7 +57,7 @@ def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mecha
     Reference: Chan, Shi & Song 2011, "Private and continual release of statistics", the hybrid
     mechanism, which has separate totals.
     """
-    horizon, shape = check(horizon, shape, scale, noise)
+    horizon = check(horizon, noise)
     count = horizon - 1
     epochs = count.bit_length()
 
@@ -72,45 +71,48 @@ def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mecha
 
     of_total = 2.0 if noise == "laplace" else 2.0**0.5
 
-    def init(key):
-        del key
-        zero = jnp.zeros(shape, jnp.float32)
-        walk = jnp.zeros((epochs, *shape), jnp.float32)
-        return HybridState(jnp.zeros((), jnp.int32), zero, walk), zero
+    def added(shape, scale):
+        def init(key):
+            del key
+            zero = jnp.zeros(shape, jnp.float32)
+            walk = jnp.zeros((epochs, *shape), jnp.float32)
+            return HybridState(jnp.zeros((), jnp.int32), zero, walk), zero
 
-    def step(state, key):
-        t = state.round + 1
-        epoch = 31 - lax.clz(t)
-        # 1 .. 2^k; with separate totals 0 .. 2^k - 1, where 0 is the total.
-        local = t - (1 << epoch) + (0 if separate else 1)
-        parent = local & (local - 1)
-        parent_noise = read(state.walk, trailing_zeros(parent))
-        base = jnp.where(parent == 0, state.before, parent_noise)
-        grown = jnp.where(local == 0, of_total, factor(epoch.astype(jnp.float32)))
-        here = base + draw(noise, key, shape, scale * grown)
-        before = jnp.where(local == (0 if separate else 1 << epoch), here, state.before)
-        return HybridState(t, before, write(state.walk, trailing_zeros(local), here)), here
+        def step(state, key):
+            t = state.round + 1
+            epoch = 31 - lax.clz(t)
+            # 1 .. 2^k; with separate totals 0 .. 2^k - 1, where 0 is the total.
+            local = t - (1 << epoch) + (0 if separate else 1)
+            parent = local & (local - 1)
+            parent_noise = read(state.walk, trailing_zeros(parent))
+            base = jnp.where(parent == 0, state.before, parent_noise)
+            grown = jnp.where(local == 0, of_total, factor(epoch.astype(jnp.float32)))
+            here = base + draw(noise, key, shape, scale * grown)
+            before = jnp.where(local == (0 if separate else 1 << epoch), here, state.before)
+            return HybridState(t, before, write(state.walk, trailing_zeros(local), here)), here
 
-    def path(key):
-        # Noise of the prefix before the epoch's tree, and of all prefixes up to it.
-        start = jnp.zeros((1, *shape), jnp.float32)
-        rows = [start]
-        for epoch in range(epochs):
-            first, last = 2**epoch, 2 ** (epoch + 1) - 1
-            if separate:
-                start = start + draw_rounds(noise, key, first, first, shape, scale * of_total)
-                first = first + 1
-            # steps[u - 1] belongs to the local round u.
-            steps = draw_rounds(noise, key, first, last, shape, scale * factor(epoch))
-            walk = start
-            for level in reversed(range(epoch)):
-                walk = interleave(walk, walk + steps[2**level - 1 :: 2 ** (level + 1)])
-            if separate:
-                rows.append(walk)
-            else:
-                start = start + steps[-1:]
-                rows += [walk[1:], start]
-        return jnp.concatenate(rows)[:horizon]
+        def path(key):
+            # Noise of the prefix before the epoch's tree, and of all prefixes up to it.
+            start = jnp.zeros((1, *shape), jnp.float32)
+            rows = [start]
+            for epoch in range(epochs):
+                first, last = 2**epoch, 2 ** (epoch + 1) - 1
+                if separate:
+                    start = start + draw_rounds(noise, key, first, first, shape, scale * of_total)
+                    first = first + 1
+                # steps[u - 1] belongs to the local round u.
+                steps = draw_rounds(noise, key, first, last, shape, scale * factor(epoch))
+                walk = start
+                for level in reversed(range(epoch)):
+                    walk = interleave(walk, walk + steps[2**level - 1 :: 2 ** (level + 1)])
+                if separate:
+                    rows.append(walk)
+                else:
+                    start = start + steps[-1:]
+                    rows += [walk[1:], start]
+            return jnp.concatenate(rows)[:horizon]
+
+        return PrefixNoise(init, step, path)
 
     def variance(rounds):
         total, before = as_floats(rounds) * 0.0, 0.0
@@ -137,8 +139,10 @@ def hybrid(horizon, shape, *, scale, noise="laplace", totals="carried") -> Mecha
         return decoder, encoder
 
     return from_noise(
-        init, step, path, horizon, shape, scale, noise,
-        Factorization(_sensitivity(count, separate, factor, of_total), variance, matrices),
+        horizon, noise, added,
+        sensitivity=_sensitivity(count, separate, factor, of_total),
+        variance=variance,
+        matrices=matrices,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.maths.places import at
-from dpjax.mechanisms.prefix import Factorization, as_floats, check, draw, from_noise, read, write
+from dpjax.mechanisms.prefix import PrefixNoise, as_floats, check, draw, from_noise, read, write
 
 
 class KaryState(NamedTuple):
@@ -20,7 +20,7 @@ class KaryState(NamedTuple):
     ahead: Array  # (h - 1, m, *shape) the nodes before the next multiple, already subtracted
 
 
-def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
+def kary(horizon, *, noise="laplace", k=None) -> Mechanism:
     """Prefix sums by a k-ary tree, k odd, that may subtract nodes reaching into the future.
 
     In balanced digits -m .. m, m = (k - 1) / 2, t = d_0 + d_1 k + ... A digit d_i > 0 adds d_i
@@ -29,17 +29,15 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      shape: of a value.
-      scale: of each node's noise, as in :func:`dpjax.mechanisms.tree`.
       noise: "laplace" or "gaussian".
       k: branching, odd and at least 3. By default the one with the least mean variance for this
         horizon and law, by trying all; with k beyond 2T it is noise on each value.
 
     Returns:
       A Mechanism of h levels, h the least with (k^h - 1) / 2 >= T - 1: (L1, L2) sensitivity
-      (h, sqrt h). Noise of nodes that reach ahead is drawn when first subtracted: losses may be
-      chosen adaptively all the same, since a change of one value can be offset by a shift of the
-      draws that depends on the past alone.
+      (h, sqrt h). The scale of its streams is that of each node's noise. Noise of nodes that reach
+      ahead is drawn when first subtracted: losses may be chosen adaptively all the same, since a
+      change of one value can be offset by a shift of the draws that depends on the past alone.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -47,7 +45,7 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
     Reference: Andersson, Pagh, Steiner & Torkamani 2025, "Count on your elders: Laplace vs
     Gaussian noise" (FORC).
     """
-    horizon, shape = check(horizon, shape, scale, noise)
+    horizon = check(horizon, noise)
     count = horizon - 1
     if k is None:
         k = best_branching(count, noise)
@@ -57,55 +55,59 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
     half = (k - 1) // 2
     height = _height(k, count)
     powers = np.array([k**level for level in range(height)], np.int64)
-    # Unsigned: the longest nodes and the rounds that they are centred at may exceed int32.
-    lengths = jnp.asarray(powers, jnp.uint32)
 
-    def init(key):
-        del key
-        walk = jnp.zeros((height, *shape), jnp.float32)
-        ahead = jnp.zeros((max(height - 1, 0), half, *shape), jnp.float32)
-        state = KaryState(jnp.zeros((), jnp.int32), walk, ahead)
-        return state, jnp.zeros(shape, jnp.float32)
+    def added(shape, scale):
+        # Unsigned: the longest nodes and the rounds that they are centred at may exceed int32.
+        lengths = jnp.asarray(powers, jnp.uint32)
 
-    def step(state, key):
-        t = state.round + 1
-        if not height:
-            return state._replace(round=t), jnp.zeros(shape, jnp.float32)
-        unsigned = t.astype(jnp.uint32)
-        # The digits below `level` have just wrapped from m to -m; that of `level` grows by 1.
-        wrapped = (unsigned + (lengths - 1) // 2) % lengths == 0
-        level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
-        node = draw(noise, jr.fold_in(key, height), shape, scale)
-        if height > 1:
-            length = at(lengths, level)
-            shifted = ((unsigned + (length - 1) // 2) // length + half) % k
-            digit = shifted.astype(jnp.int32) - half
-            # Up to digit 0 the node was drawn when it was subtracted.
-            known = (digit <= 0) & (level < height - 1)
-            node = jnp.where(known, read(read(state.ahead, level), digit + half - 1), node)
-        walk = write(state.walk, level, read(state.walk, level) + node)
+        def init(key):
+            del key
+            walk = jnp.zeros((height, *shape), jnp.float32)
+            ahead = jnp.zeros((max(height - 1, 0), half, *shape), jnp.float32)
+            state = KaryState(jnp.zeros((), jnp.int32), walk, ahead)
+            return state, jnp.zeros(shape, jnp.float32)
 
-        def subtract(i, carry):
-            walk, ahead = carry
-            below = level - 1 - i
-            nodes = draw(noise, jr.fold_in(key, below), (half, *shape), scale)
-            here = read(walk, below + 1) - jnp.sum(nodes, axis=0)
-            return write(walk, below, here), write(ahead, below, nodes)
+        def step(state, key):
+            t = state.round + 1
+            if not height:
+                return state._replace(round=t), jnp.zeros(shape, jnp.float32)
+            unsigned = t.astype(jnp.uint32)
+            # The digits below `level` have just wrapped from m to -m; that of `level` grows by 1.
+            wrapped = (unsigned + (lengths - 1) // 2) % lengths == 0
+            level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
+            node = draw(noise, jr.fold_in(key, height), shape, scale)
+            if height > 1:
+                length = at(lengths, level)
+                shifted = ((unsigned + (length - 1) // 2) // length + half) % k
+                digit = shifted.astype(jnp.int32) - half
+                # Up to digit 0 the node was drawn when it was subtracted.
+                known = (digit <= 0) & (level < height - 1)
+                node = jnp.where(known, read(read(state.ahead, level), digit + half - 1), node)
+            walk = write(state.walk, level, read(state.walk, level) + node)
 
-        walk, ahead = lax.fori_loop(0, level, subtract, (walk, state.ahead))
-        return KaryState(t, walk, ahead), walk[0]
+            def subtract(i, carry):
+                walk, ahead = carry
+                below = level - 1 - i
+                nodes = draw(noise, jr.fold_in(key, below), (half, *shape), scale)
+                here = read(walk, below + 1) - jnp.sum(nodes, axis=0)
+                return write(walk, below, here), write(ahead, below, nodes)
 
-    def path(key):
-        ends = _ends(horizon, powers)
-        total = jnp.zeros((horizon, *shape), jnp.float32)
-        for level in range(height):
-            first, last = ends[level + 1] // powers[level], ends[level] // powers[level]
-            width = int(max(first.max(), last.max()))
-            nodes = draw(noise, jr.fold_in(key, level), (width, *shape), scale)
-            sums = jnp.cumsum(nodes, axis=0)
-            sums = jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), sums])
-            total = total + sums[last] - sums[first]
-        return total
+            walk, ahead = lax.fori_loop(0, level, subtract, (walk, state.ahead))
+            return KaryState(t, walk, ahead), walk[0]
+
+        def path(key):
+            ends = _ends(horizon, powers)
+            total = jnp.zeros((horizon, *shape), jnp.float32)
+            for level in range(height):
+                first, last = ends[level + 1] // powers[level], ends[level] // powers[level]
+                width = int(max(first.max(), last.max()))
+                nodes = draw(noise, jr.fold_in(key, level), (width, *shape), scale)
+                sums = jnp.cumsum(nodes, axis=0)
+                sums = jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), sums])
+                total = total + sums[last] - sums[first]
+            return total
+
+        return PrefixNoise(init, step, path)
 
     def variance(rounds):
         t = rounds if isinstance(rounds, np.ndarray) else rounds.astype(jnp.uint32)
@@ -128,8 +130,8 @@ def kary(horizon, shape, *, scale, noise="laplace", k=None) -> Mechanism:
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
     return from_noise(
-        init, step, path, horizon, shape, scale, noise,
-        Factorization((float(height), float(np.sqrt(height))), variance, matrices),
+        horizon, noise, added,
+        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise
-from dpjax.core import Array, Mechanism
+from dpjax.core import Array, Mechanism, Stream
 from dpjax.maths.two_words import add_compensated
 
 
@@ -26,23 +26,18 @@ class PrefixState(NamedTuple):
     noise: Any  # the state of the noise
 
 
-class Factorization(NamedTuple):
-    """What a mechanism declares of A = B C, in NumPy on the host."""
+class PrefixNoise(NamedTuple):
+    """The noise of a stream's releases, which depends on no value."""
 
-    sensitivity: tuple[float, float]  # largest L1 and L2 norm of a column of C
-    variance: Callable  # rounds (n,), NumPy or a traced () -> squared norms of these rows of B
-    matrices: Callable  # () -> B (T, m) and C (m, N)
+    init: Callable  # key -> (state, noise of the empty prefix)
+    step: Callable  # (state, key) -> (state, noise of the next prefix)
+    path: Callable  # key -> noise of the prefixes 0 .. horizon - 1, (horizon, *shape)
 
 
-def check(horizon, shape, scale, law) -> tuple[int, tuple[int, ...]]:
-    """The horizon and the shape as Python integers; refuses bad arguments by name."""
-    horizon = _check.size(1, horizon=horizon)
-    if not isinstance(shape, tuple | list):
-        raise TypeError(f"shape must be a tuple of integers, got {shape!r}")
-    shape = tuple(_check.size(0, shape=length) for length in shape)
-    _check.non_negative(scale=scale)
+def check(horizon, law) -> int:
+    """The horizon as a Python integer; refuses bad arguments by name."""
     _check.one_of("laplace", "gaussian", noise=law)
-    return horizon, shape
+    return _check.size(1, horizon=horizon)
 
 
 def draw(law, key, shape, scale):
@@ -57,48 +52,53 @@ def draw_rounds(law, key, first, last, shape, scale):
     return jax.vmap(lambda t: draw(law, jr.fold_in(key, t), shape, scale))(rounds)
 
 
-def from_noise(init, step, path, horizon, shape, scale, law, factorization) -> Mechanism:
+def from_noise(horizon, law, added, *, sensitivity, variance, matrices) -> Mechanism:
     """The mechanism that adds data-free noise to the prefix sums.
 
     Args:
-      init: key -> (state, noise of the empty prefix).
-      step: (state, key) -> (state, noise of the next prefix).
-      path: key -> noise of the prefixes 0 .. horizon - 1, (horizon, *shape).
       horizon: T.
-      shape: of a value.
-      scale: of each draw.
       law: "laplace" or "gaussian".
-      factorization: a Factorization.
+      added: (shape of a value, scale of each draw) -> PrefixNoise.
+      sensitivity: the largest L1 and L2 norm of a column of C.
+      variance: rounds (n,), NumPy or a traced () -> squared norms of these rows of B.
+      matrices: () -> B (T, m) and C (m, N), NumPy.
     """
 
-    site = noise.laplace_prefix if law == "laplace" else noise.gaussian_prefix
-    sensitivity = factorization.sensitivity[0 if law == "laplace" else 1]
+    def variance_of(rounds=None):
+        return variance(np.arange(horizon) if rounds is None else rounds)
 
-    def begin(key):
-        state, first = init(key)
+    def stream(shape, *, scale):
+        shape = _check_shape(shape)
+        _check.non_negative(scale=scale)
+        return _stream(law, added(shape, scale), shape, scale, sensitivity[law == "gaussian"])
+
+    return Mechanism(horizon, law, sensitivity, variance_of, matrices, stream)
+
+
+def _check_shape(shape) -> tuple[int, ...]:
+    if not isinstance(shape, tuple | list):
+        raise TypeError(f"shape must be a tuple of integers, got {shape!r}")
+    return tuple(_check.size(0, shape=length) for length in shape)
+
+
+def _stream(law, added, shape, scale, sensitivity) -> Stream:
+    """The prefix sums with that noise added."""
+    site = noise.laplace_prefix if law == "laplace" else noise.gaussian_prefix
+
+    def init(key):
+        state, first = added.init(key)
         zero = jnp.zeros(shape, jnp.float32)
         return PrefixState(zero, zero, state), first
 
-    def advance(state, key, value):
+    def step(state, key, value):
         # Over 2^20 rounds a plain float32 sum drifts by more than the noise of a weakly private
         # release.
         total, error = add_compensated(state.total, state.error, value)
-        inner, now = step(state.noise, key)
+        inner, now = added.step(state.noise, key)
         release = site(total + now, key, value, scale, sensitivity)
         return PrefixState(total, error, inner), release
 
-    def variance(rounds=None):
-        return factorization.variance(np.arange(horizon) if rounds is None else rounds)
-
-    return Mechanism(
-        init=begin,
-        step=advance,
-        path=path,
-        horizon=horizon,
-        sensitivity=factorization.sensitivity,
-        variance=variance,
-        matrices=factorization.matrices,
-    )
+    return Stream(init, step, added.path)
 
 
 def interleave(walk, steps):

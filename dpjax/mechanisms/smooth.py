@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
-    Factorization,
+    PrefixNoise,
     check,
     constant,
     draw,
@@ -29,7 +29,7 @@ class SmoothState(NamedTuple):
     walk: Array  # (h + 1, *shape) noise of the nodes at bits i and above of that leaf
 
 
-def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
+def smooth(horizon, *, noise="laplace") -> Mechanism:
     """Prefix sums by a binary tree whose leaves have as many ones as zeros.
 
     Of the 2^h leaves of a tree of even height h only those with h / 2 ones in their bits are used,
@@ -40,14 +40,12 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
 
     Args:
       horizon: T, rounds of the learner that it serves; at most binom(30, 15), some 1.5e8.
-      shape: of a value.
-      scale: of each node's noise, as in :func:`dpjax.mechanisms.tree`.
       noise: "laplace" or "gaussian".
 
     Returns:
       A Mechanism; h is the least even number with binom(h, h / 2) >= T. (L1, L2) sensitivity
       (u, sqrt u), u <= h / 2 the nodes around the first value that a released prefix reads (the
-      paper counts h / 2).
+      paper counts h / 2). The scale of its streams is that of each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -55,7 +53,7 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     Reference: Andersson & Pagh 2023, "A smooth binary mechanism for efficient private continual
     observation".
     """
-    horizon, shape = check(horizon, shape, scale, noise)
+    horizon = check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for smooth, whose leaves are int32, got {horizon}"
@@ -68,39 +66,44 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     # The leaves from 0^(j+1) on come before the first one that reads the node 0^(j+1).
     used = sum(comb(height - j - 1, ones) <= count for j in range(ones))
 
-    def fill(carry, key, top):
-        """Draws the nodes at bits top - 1, ..., 0, all of them ones, on top of walk[top]."""
+    def added(shape, scale):
+        def fill(carry, key, top):
+            """Draws the nodes at bits top - 1, ..., 0, all of them ones, on top of walk[top]."""
 
-        def add(i, walk):
-            bit = top - 1 - i
-            node = draw(noise, jr.fold_in(key, bit), shape, scale)
-            return write(walk, bit, read(walk, bit + 1) + node)
+            def add(i, walk):
+                bit = top - 1 - i
+                node = draw(noise, jr.fold_in(key, bit), shape, scale)
+                return write(walk, bit, read(walk, bit + 1) + node)
 
-        return lax.fori_loop(0, top, add, carry)
+            return lax.fori_loop(0, top, add, carry)
 
-    def init(key):
-        walk = fill(jnp.zeros((height + 1, *shape), jnp.float32), key, ones)
-        return SmoothState(jnp.asarray(2**ones - 1, jnp.int32), walk), walk[0]
+        def init(key):
+            walk = fill(jnp.zeros((height + 1, *shape), jnp.float32), key, ones)
+            return SmoothState(jnp.asarray(2**ones - 1, jnp.int32), walk), walk[0]
 
-    def step(state, key):
-        # The next number with as many ones: the lowest run of ones ends in a 1 that moves up a
-        # bit, and the others of the run fall to the bottom.
-        leaf = state.leaf
-        lowest = leaf & -leaf
-        raised = leaf + lowest
-        moved = trailing_zeros(jnp.maximum(raised, 1))
-        fallen = jnp.maximum(moved - trailing_zeros(jnp.maximum(lowest, 1)) - 1, 0)
-        node = draw(noise, jr.fold_in(key, height), shape, scale)
-        here = read(state.walk, moved + 1) + node
-        levels = jnp.arange(height + 1).reshape(-1, *[1] * len(shape))
-        walk = jnp.where(levels <= moved, here, state.walk)
-        walk = fill(walk, key, fallen)
-        return SmoothState(raised | ((1 << fallen) - 1), walk), walk[0]
+        def step(state, key):
+            # The next number with as many ones: the lowest run of ones ends in a 1 that moves up a
+            # bit, and the others of the run fall to the bottom.
+            leaf = state.leaf
+            lowest = leaf & -leaf
+            raised = leaf + lowest
+            moved = trailing_zeros(jnp.maximum(raised, 1))
+            fallen = jnp.maximum(moved - trailing_zeros(jnp.maximum(lowest, 1)) - 1, 0)
+            node = draw(noise, jr.fold_in(key, height), shape, scale)
+            here = read(state.walk, moved + 1) + node
+            levels = jnp.arange(height + 1).reshape(-1, *[1] * len(shape))
+            walk = jnp.where(levels <= moved, here, state.walk)
+            walk = fill(walk, key, fallen)
+            return SmoothState(raised | ((1 << fallen) - 1), walk), walk[0]
 
-    def path(key):
-        nodes, count = _nodes(horizon, height)
-        draws = draw(noise, key, (count, *shape), scale)
-        return sum((draws[column] for column in nodes.T), jnp.zeros((horizon, *shape), jnp.float32))
+        def path(key):
+            nodes, count = _nodes(horizon, height)
+            draws = draw(noise, key, (count, *shape), scale)
+            return sum(
+                (draws[column] for column in nodes.T), jnp.zeros((horizon, *shape), jnp.float32)
+            )
+
+        return PrefixNoise(init, step, path)
 
     def matrices():
         nodes, total = _nodes(horizon, height)
@@ -118,12 +121,10 @@ def smooth(horizon, shape, *, scale, noise="laplace") -> Mechanism:
         return decoder, encoder
 
     return from_noise(
-        init, step, path, horizon, shape, scale, noise,
-        Factorization(
-            sensitivity=(float(used), float(np.sqrt(used))),
-            variance=constant(float(ones)),
-            matrices=matrices,
-        ),
+        horizon, noise, added,
+        sensitivity=(float(used), float(np.sqrt(used))),
+        variance=constant(float(ones)),
+        matrices=matrices,
     )  # fmt: skip
 
 

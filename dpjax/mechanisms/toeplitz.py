@@ -9,7 +9,7 @@ from scipy import linalg
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.buffered_parameters import BUFFERED
-from dpjax.mechanisms.prefix import Factorization, check, draw, draw_rounds, from_noise, rows_of
+from dpjax.mechanisms.prefix import PrefixNoise, check, draw, draw_rounds, from_noise, rows_of
 
 # square_root holds several float64 arrays of this length while it is built.
 _LONGEST = 2**26
@@ -20,7 +20,7 @@ class SquareRootState(NamedTuple):
     noise: Array  # (T, *shape) of all prefixes
 
 
-def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
+def square_root(horizon, *, noise="gaussian") -> Mechanism:
     """Prefix sums by the square root of their matrix: B = C, A = B C.
 
     C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1,
@@ -30,8 +30,6 @@ def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
 
     Args:
       horizon: T, rounds of the learner that it serves; at most 2^26.
-      shape: of a value.
-      scale: of each draw, as in :func:`dpjax.mechanisms.tree`.
       noise: "gaussian"; "laplace" is possible and poor, since the L1 sensitivity grows as sqrt T.
 
     Returns:
@@ -43,7 +41,7 @@ def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
     Reference: Fichtenberger, Henzinger & Upadhyay 2023, "Constant matters"; Henzinger, Upadhyay &
     Upadhyay 2023.
     """
-    horizon, shape = check(horizon, shape, scale, noise)
+    horizon = check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for square_root, which keeps the noise of all "
@@ -52,28 +50,29 @@ def square_root(horizon, shape, *, scale, noise="gaussian") -> Mechanism:
     count = horizon - 1
     coefficients = _square_root_coefficients(count)
 
-    def path(key):
-        draws = draw(noise, key, (count, *shape), scale)
-        return _convolve(coefficients, draws, horizon)
+    def added(shape, scale):
+        def path(key):
+            draws = draw(noise, key, (count, *shape), scale)
+            return _convolve(coefficients, draws, horizon)
 
-    def init(key):
-        rows = path(key)
-        return SquareRootState(jnp.zeros((), jnp.int32), rows), rows[0]
+        def init(key):
+            rows = path(key)
+            return SquareRootState(jnp.zeros((), jnp.int32), rows), rows[0]
 
-    def step(state, key):
-        del key  # all is drawn
-        t = state.round + 1
-        row = lax.dynamic_index_in_dim(state.noise, t, axis=0, keepdims=False)
-        return state._replace(round=t), row
+        def step(state, key):
+            del key  # all is drawn
+            t = state.round + 1
+            row = lax.dynamic_index_in_dim(state.noise, t, axis=0, keepdims=False)
+            return state._replace(round=t), row
+
+        return PrefixNoise(init, step, path)
 
     return from_noise(
-        init, step, path, horizon, shape, scale, noise,
-        Factorization(
-            sensitivity=_norms(coefficients),
-            variance=rows_of(lambda: _row_norms(coefficients)),
-            matrices=lambda: (
-                _below_empty_prefix(coefficients), linalg.toeplitz(coefficients, np.zeros(count))
-            ),
+        horizon, noise, added,
+        sensitivity=_norms(coefficients),
+        variance=rows_of(lambda: _row_norms(coefficients)),
+        matrices=lambda: (
+            _below_empty_prefix(coefficients), linalg.toeplitz(coefficients, np.zeros(count))
         ),
     )  # fmt: skip
 
@@ -83,7 +82,7 @@ class BufferedState(NamedTuple):
     noise: Array  # (*shape) of the prefix
 
 
-def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mechanism:
+def buffered(horizon, *, noise="gaussian", parameters=None) -> Mechanism:
     """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, in O(1).
 
     C is the Toeplitz matrix of c_0 = 1, c_j = w_1 theta_1^(j - 1) + ... + w_m theta_m^(j - 1). The
@@ -92,8 +91,6 @@ def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mec
 
     Args:
       horizon: T, rounds of the learner that it serves; at most 2^20 + 1 without parameters.
-      shape: of a value.
-      scale: of each draw, as in :func:`dpjax.mechanisms.tree`.
       noise: "gaussian", or "laplace" as in :func:`square_root`.
       parameters: decays theta in (0, 1) and scales w > 0, two sequences of m numbers. By default
         four of each, optimised for the least largest error over the next power of 2 of prefixes
@@ -108,31 +105,35 @@ def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mec
     Reference: Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024, "Efficient and near-optimal
     noise generation for streaming differential privacy"; McMahan, Xu & Zhang 2024.
     """
-    horizon, shape = check(horizon, shape, scale, noise)
+    horizon = check(horizon, noise)
     count = horizon - 1
     decays, scales = _cached(count) if parameters is None else _as_parameters(parameters)
-    decay = jnp.asarray(decays, jnp.float32).reshape(-1, *[1] * len(shape))
-    weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
-    def advance(state, drawn):
-        fresh = drawn - jnp.sum(weight * state.buffers, axis=0)
-        total = state.noise + fresh
-        return BufferedState(decay * state.buffers + fresh[None], total), total
+    def added(shape, scale):
+        decay = jnp.asarray(decays, jnp.float32).reshape(-1, *[1] * len(shape))
+        weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
-    def start():
-        zero = jnp.zeros(shape, jnp.float32)
-        return BufferedState(jnp.zeros((len(decays), *shape), jnp.float32), zero)
+        def advance(state, drawn):
+            fresh = drawn - jnp.sum(weight * state.buffers, axis=0)
+            total = state.noise + fresh
+            return BufferedState(decay * state.buffers + fresh[None], total), total
 
-    def init(key):
-        del key
-        return start(), jnp.zeros(shape, jnp.float32)
+        def start():
+            zero = jnp.zeros(shape, jnp.float32)
+            return BufferedState(jnp.zeros((len(decays), *shape), jnp.float32), zero)
 
-    def step(state, key):
-        return advance(state, draw(noise, key, shape, scale))
+        def init(key):
+            del key
+            return start(), jnp.zeros(shape, jnp.float32)
 
-    def path(key):
-        _, rows = lax.scan(advance, start(), draw_rounds(noise, key, 1, count, shape, scale))
-        return jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), rows])
+        def step(state, key):
+            return advance(state, draw(noise, key, shape, scale))
+
+        def path(key):
+            _, rows = lax.scan(advance, start(), draw_rounds(noise, key, 1, count, shape, scale))
+            return jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), rows])
+
+        return PrefixNoise(init, step, path)
 
     def encoder():
         """The first column of C."""
@@ -149,13 +150,11 @@ def buffered(horizon, shape, *, scale, noise="gaussian", parameters=None) -> Mec
         return np.cumsum(inverse)
 
     return from_noise(
-        init, step, path, horizon, shape, scale, noise,
-        Factorization(
-            sensitivity=_series_norms(decays, scales, count),
-            variance=rows_of(lambda: _row_norms(decoder())),
-            matrices=lambda: (
-                _below_empty_prefix(decoder()), linalg.toeplitz(encoder(), np.zeros(count))
-            ),
+        horizon, noise, added,
+        sensitivity=_series_norms(decays, scales, count),
+        variance=rows_of(lambda: _row_norms(decoder())),
+        matrices=lambda: (
+            _below_empty_prefix(decoder()), linalg.toeplitz(encoder(), np.zeros(count))
         ),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from jax import random as jr
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
-    Factorization,
+    PrefixNoise,
     check,
     constant,
     draw,
@@ -31,7 +31,7 @@ class TreeState(NamedTuple):
     parent: Array  # (*shape) the row of walk that the next prefix goes on from
 
 
-def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mechanism:
+def tree(horizon, *, noise="laplace", identical_law=False) -> Mechanism:
     """Prefix sums by the binary tree: each node's sum is noised once.
 
     Prefix t is the sum of one node for each bit set in t. The node of the lowest bit ends at t,
@@ -40,16 +40,14 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
 
     Args:
       horizon: T, rounds of the learner that it serves; the prefixes 0 .. T - 1 are released.
-      shape: of a value.
-      scale: of each node's noise, at least 0: b of Laplace noise, the standard deviation of
-        Gaussian noise.
       noise: "laplace" or "gaussian".
       identical_law: adds h - popcount(t) fresh draws to prefix t, so that all prefixes are equally
         noisy, the empty one too. It costs twice the mean variance, and serves a proof: expected
         regret is then that of noise drawn once.
 
     Returns:
-      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h).
+      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its
+      streams is that of each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -57,59 +55,62 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
     Reference: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. identical_law:
     Agarwal & Singh 2017, Algorithm 2.
     """
-    horizon, shape = check(horizon, shape, scale, noise)
+    horizon = check(horizon, noise)
     height = (horizon - 1).bit_length()
 
-    def complete(key, t, walk):
-        """Fresh draws up to h in all."""
-        # Beyond the horizon, where nothing is released, there may be more than h bits.
-        missing = jnp.maximum(height - lax.population_count(t), 0)
-        if noise == "gaussian":
-            extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(noise, key, shape, scale)
-            return walk + extra
-        # One by one: the sum of r Laplace draws is the difference of two gamma draws, which cost
-        # more than h / 2 draws do.
-        return lax.fori_loop(
-            0, missing, lambda i, sum: sum + draw(noise, jr.fold_in(key, i), shape, scale), walk
-        )
+    def added(shape, scale):
+        def complete(key, t, walk):
+            """Fresh draws up to h in all."""
+            # Beyond the horizon, where nothing is released, there may be more than h bits.
+            missing = jnp.maximum(height - lax.population_count(t), 0)
+            if noise == "gaussian":
+                extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(noise, key, shape, scale)
+                return walk + extra
+            # One by one: the sum of r Laplace draws is the difference of two gamma draws, which
+            # cost more than h / 2 draws do.
+            return lax.fori_loop(
+                0, missing, lambda i, sum: sum + draw(noise, jr.fold_in(key, i), shape, scale), walk
+            )
 
-    def release(key, t, here):
-        return complete(jr.fold_in(key, 1), t, here) if identical_law else here
+        def release(key, t, here):
+            return complete(jr.fold_in(key, 1), t, here) if identical_law else here
 
-    def node_key(key):
-        return jr.fold_in(key, 0) if identical_law else key
+        def node_key(key):
+            return jr.fold_in(key, 0) if identical_law else key
 
-    def init(key):
-        zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
-        # The last row is for prefixes beyond the horizon, which nothing goes on from.
-        walk = jnp.zeros((height + 1, *shape), jnp.float32)
-        return TreeState(zero, walk, empty), release(key, zero, empty)
+        def init(key):
+            zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
+            # The last row is for prefixes beyond the horizon, which nothing goes on from.
+            walk = jnp.zeros((height + 1, *shape), jnp.float32)
+            return TreeState(zero, walk, empty), release(key, zero, empty)
 
-    def step(state, key):
-        t = state.round + 1
-        here = state.parent + draw(noise, node_key(key), shape, scale)
-        # Written before it is read: a compiler then updates it in place.
-        walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
-        # The parent is still there: the next prefix with its lowest bit lies beyond t + 1. The
-        # empty prefix (32 trailing zeros) is not, and reads as 0.
-        parent = read(walk, trailing_zeros(t & (t + 1)))
-        return TreeState(t, walk, parent), release(key, t, here)
+        def step(state, key):
+            t = state.round + 1
+            here = state.parent + draw(noise, node_key(key), shape, scale)
+            # Written before it is read: a compiler then updates it in place.
+            walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
+            # The parent is still there: the next prefix with its lowest bit lies beyond t + 1. The
+            # empty prefix (32 trailing zeros) is not, and reads as 0.
+            parent = read(walk, trailing_zeros(t & (t + 1)))
+            return TreeState(t, walk, parent), release(key, t, here)
 
-    def path(key):
-        rounds = jnp.arange(horizon)
-        if identical_law:
-            keys = jax.vmap(lambda t: node_key(jr.fold_in(key, t)))(rounds)
-            steps = jax.vmap(lambda key: draw(noise, key, shape, scale))(keys)
-        else:
-            steps = draw_rounds(noise, key, 0, horizon - 1, shape, scale)
-        steps = jnp.pad(steps, [(0, 2**height - horizon)] + [(0, 0)] * len(shape))
-        walk = jnp.zeros((1, *shape), jnp.float32)
-        for level in reversed(range(height)):
-            walk = interleave(walk, walk + steps[2**level :: 2 ** (level + 1)])
-        walk = walk[:horizon]
-        if identical_law:
-            walk = jax.vmap(lambda t, here: release(jr.fold_in(key, t), t, here))(rounds, walk)
-        return walk
+        def path(key):
+            rounds = jnp.arange(horizon)
+            if identical_law:
+                keys = jax.vmap(lambda t: node_key(jr.fold_in(key, t)))(rounds)
+                steps = jax.vmap(lambda key: draw(noise, key, shape, scale))(keys)
+            else:
+                steps = draw_rounds(noise, key, 0, horizon - 1, shape, scale)
+            steps = jnp.pad(steps, [(0, 2**height - horizon)] + [(0, 0)] * len(shape))
+            walk = jnp.zeros((1, *shape), jnp.float32)
+            for level in reversed(range(height)):
+                walk = interleave(walk, walk + steps[2**level :: 2 ** (level + 1)])
+            walk = walk[:horizon]
+            if identical_law:
+                walk = jax.vmap(lambda t, here: release(jr.fold_in(key, t), t, here))(rounds, walk)
+            return walk
+
+        return PrefixNoise(init, step, path)
 
     bits = partial(weighted_bits, weights=[1.0] * height)
     variance = constant(float(height)) if identical_law else bits
@@ -118,8 +119,8 @@ def tree(horizon, shape, *, scale, noise="laplace", identical_law=False) -> Mech
         return _matrices(horizon, height, np.ones(height), identical_law)
 
     return from_noise(
-        init, step, path, horizon, shape, scale, noise,
-        Factorization((float(height), float(np.sqrt(height))), variance, matrices),
+        horizon, noise, added,
+        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 
@@ -129,7 +130,7 @@ class HonakerState(NamedTuple):
     left: Array  # (h, *shape) noise of the estimate of the latest left child at level i
 
 
-def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
+def honaker(horizon, *, noise="laplace") -> Mechanism:
     """The binary tree, with each node's sum estimated from all noisy sums below it.
 
     When a node of level l is complete, its estimate is w of its own noisy sum and 1 - w of the sum
@@ -139,12 +140,11 @@ def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      shape: of a value.
-      scale: of each node's noise, as in :func:`tree`.
       noise: "laplace" or "gaussian".
 
     Returns:
-      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h).
+      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its
+      streams is that of each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -152,51 +152,56 @@ def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
     Reference: Honaker 2015, "Efficient use of differentially private binary trees", the estimate
     from below.
     """
-    horizon, shape = check(horizon, shape, scale, noise)
+    horizon = check(horizon, noise)
     height = (horizon - 1).bit_length()
     levels = np.arange(max(height, 1))
     weights = 2.0**levels / (2.0 ** (levels + 1) - 1)
-    weight = jnp.asarray(weights, jnp.float32)
 
-    def init(key):
-        del key
-        zeros = jnp.zeros((len(levels), *shape), jnp.float32)
-        return HonakerState(jnp.zeros((), jnp.int32), zeros, zeros), jnp.zeros(shape, jnp.float32)
+    def added(shape, scale):
+        weight = jnp.asarray(weights, jnp.float32)
 
-    def step(state, key):
-        t = state.round + 1
-        lowest = trailing_zeros(t)
+        def init(key):
+            del key
+            zeros = jnp.zeros((len(levels), *shape), jnp.float32)
+            state = HonakerState(jnp.zeros((), jnp.int32), zeros, zeros)
+            return state, jnp.zeros(shape, jnp.float32)
 
-        def close(level, estimate):
-            own = draw(noise, jr.fold_in(key, level), shape, scale)
-            children = read(state.left, level - 1) + estimate
-            return weight[level] * own + (1.0 - weight[level]) * children
+        def step(state, key):
+            t = state.round + 1
+            lowest = trailing_zeros(t)
 
-        # Two draws a round on average: the loop ends with the highest node that ends at t.
-        leaf = draw(noise, jr.fold_in(key, 0), shape, scale)
-        estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
-        here = read(state.walk, trailing_zeros(t & (t - 1))) + estimate
-        # Of the nodes that end at t only the highest is a left child.
-        walk, left = write(state.walk, lowest, here), write(state.left, lowest, estimate)
-        return HonakerState(t, walk, left), here
+            def close(level, estimate):
+                own = draw(noise, jr.fold_in(key, level), shape, scale)
+                children = read(state.left, level - 1) + estimate
+                return weight[level] * own + (1.0 - weight[level]) * children
 
-    def path(key):
-        estimates = []
-        for level in range(height):
-            ends = jnp.arange(2**level, 2**height + 1, 2**level)
-            own = jax.vmap(
-                lambda t, level=level: draw(
-                    noise, jr.fold_in(jr.fold_in(key, t), level), shape, scale
-                )
-            )(ends)
-            if level:
-                children = estimates[-1][0::2] + estimates[-1][1::2]
-                own = weight[level] * own + (1.0 - weight[level]) * children
-            estimates.append(own)
-        walk = jnp.zeros((1, *shape), jnp.float32)
-        for level in reversed(range(height)):
-            walk = interleave(walk, walk + estimates[level][0::2])
-        return walk[:horizon]
+            # Two draws a round on average: the loop ends with the highest node that ends at t.
+            leaf = draw(noise, jr.fold_in(key, 0), shape, scale)
+            estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
+            here = read(state.walk, trailing_zeros(t & (t - 1))) + estimate
+            # Of the nodes that end at t only the highest is a left child.
+            walk, left = write(state.walk, lowest, here), write(state.left, lowest, estimate)
+            return HonakerState(t, walk, left), here
+
+        def path(key):
+            estimates = []
+            for level in range(height):
+                ends = jnp.arange(2**level, 2**height + 1, 2**level)
+                own = jax.vmap(
+                    lambda t, level=level: draw(
+                        noise, jr.fold_in(jr.fold_in(key, t), level), shape, scale
+                    )
+                )(ends)
+                if level:
+                    children = estimates[-1][0::2] + estimates[-1][1::2]
+                    own = weight[level] * own + (1.0 - weight[level]) * children
+                estimates.append(own)
+            walk = jnp.zeros((1, *shape), jnp.float32)
+            for level in reversed(range(height)):
+                walk = interleave(walk, walk + estimates[level][0::2])
+            return walk[:horizon]
+
+        return PrefixNoise(init, step, path)
 
     variance = partial(weighted_bits, weights=weights.tolist())
 
@@ -204,8 +209,8 @@ def honaker(horizon, shape, *, scale, noise="laplace") -> Mechanism:
         return _matrices(horizon, height, weights, False)
 
     return from_noise(
-        init, step, path, horizon, shape, scale, noise,
-        Factorization((float(height), float(np.sqrt(height))), variance, matrices),
+        horizon, noise, added,
+        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 

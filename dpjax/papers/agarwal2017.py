@@ -324,7 +324,7 @@ def mechanism_runs(horizon, trials, *, progress=True) -> list[dict]:
                 "sphere", f"FTRL, {name}", horizon, trials, epsilons=MECHANISM_EPSILONS, make=make,
                 chunk=128, progress=progress,
             )  # fmt: skip
-            built = mechanism(horizon, (DIM,), scale=1.0, noise=noise)
+            built = mechanism(horizon, noise=noise)
             change = domains.sensitivity(losses, "replace", "round")[noise == "gaussian"]
             # Squared error of a coordinate at epsilon = 1 (Laplace) or mu = 1 (Gaussian).
             draws = 2.0 if noise == "laplace" else 1.0
@@ -527,7 +527,7 @@ def mechanism_figure(rows, horizon):
         for name in mechanisms.__all__:
             if not any(row["mechanism"] == name and row["noise"] == noise for row in rows):
                 continue
-            built = getattr(mechanisms, name)(horizon, (), scale=1.0, noise=noise)
+            built = getattr(mechanisms, name)(horizon, noise=noise)
             factor = (2**0.5 if noise == "laplace" else 1.0) * built.sensitivity[
                 noise == "gaussian"
             ]

@@ -103,23 +103,29 @@ def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
         return float(printed_scale(horizon, directions(domain).dim, 1.0, epsilon, delta))
     asked = []
 
-    def spy(length, shape, *, scale, noise):
-        asked.append(float(scale))
-        return mechanisms.tree(length, shape, scale=scale, noise=noise)
+    def spy(length, *, noise):
+        tree = mechanisms.tree(length, noise=noise)
+
+        def stream(shape, *, scale):
+            asked.append(float(scale))
+            return tree.stream(shape, scale=scale)
+
+        return tree._replace(stream=stream)
 
     learners.projection_free(
         horizon, domain, epsilon=epsilon, delta=delta, noise=noise, lipschitz=1.0,
         mechanism=spy, calibration=calibration,
     )  # fmt: skip
-    return asked[-1]
+    return asked[0]
 
 
 def scaled(horizon, domain, noise, scale, rate) -> Learner:
     """PRIVATEBANDIT with noise of a given scale, so that one program plays all calibrations."""
 
-    def mechanism(length, shape, *, scale, noise, given=scale):
-        # A factory asks for the sensitivity first, with a scale of 0.
-        return mechanisms.tree(length, shape, scale=given, noise=noise)
+    def mechanism(length, *, noise):
+        # The scale that the learner asks for is left aside.
+        tree = mechanisms.tree(length, noise=noise)
+        return tree._replace(stream=lambda shape, **_: tree.stream(shape, scale=scale))
 
     make = partial(
         learners.projection_free, horizon, domain, epsilon=1.0, delta=delta_of(horizon, noise),

@@ -181,10 +181,11 @@ FACTORIES = ["tree", "honaker", "smooth", "hybrid", "kary", "square_root", "buff
 @pytest.mark.parametrize("name", FACTORIES)
 def test_mechanisms_under_64_bits(name):
     def sums():
-        mechanism = getattr(mechanisms, name)(6, (2,), scale=1.0, noise="laplace")
-        state, seen = mechanism.init(jr.key(0))
+        mechanism = getattr(mechanisms, name)(6, noise="laplace")
+        stream = mechanism.stream((2,), scale=1.0)
+        state, seen = stream.init(jr.key(0))
         for t in range(1, 6):
-            state, seen = mechanism.step(state, jr.fold_in(jr.key(0), t), jnp.ones(2, jnp.float32))
+            state, seen = stream.step(state, jr.fold_in(jr.key(0), t), jnp.ones(2, jnp.float32))
         return np.asarray(seen), mechanism.sensitivity
 
     expected = sums()

@@ -38,7 +38,7 @@ def learner(name, horizon):
 
 
 def mechanism(name, horizon):
-    built = getattr(mechanisms, name)(horizon, (2,), scale=1.0)
+    built = getattr(mechanisms, name)(horizon).stream((2,), scale=1.0)
     started = state, _ = jax.eval_shape(built.init, jr.key(0))
     jax.eval_shape(built.step, state, jr.key(0), jnp.zeros(2))
     return started
@@ -137,7 +137,7 @@ def test_other_sizes_are_refused_by_name():
         "dim": lambda size: learners.linucb(8, size, epsilon=1.0, delta=1e-6),
         "period": lambda size: environments.linear_losses(ball, "drifting", period=size),
         "batch": lambda size: learners.projection_free(8, ball, epsilon=1.0, batch=size),
-        "k": lambda size: mechanisms.kary(8, (), scale=1.0, k=size),
+        "k": lambda size: mechanisms.kary(8, k=size),
     }.items():
         for size in BAD:
             if size is not None or argument not in ("batch", "k"):  # their default
@@ -150,7 +150,7 @@ def test_other_sizes_are_refused_by_name():
 @pytest.mark.parametrize("name", ["tree", "honaker", "hybrid", "kary", "smooth", "exact"])
 def test_a_traced_round_has_the_variance_of_its_row(name):
     """One by one in JAX, all at once in NumPy."""
-    built = getattr(mechanisms, name)(100, (), scale=1.0)
+    built = getattr(mechanisms, name)(100)
     found = jax.jit(jax.vmap(built.variance))(jnp.arange(100))
     np.testing.assert_allclose(found, built.variance(), rtol=1e-6)
 
@@ -161,7 +161,7 @@ def test_the_rounds_of_a_mean_are_spread():
     for horizon, exact in [(2**30, 15.0), (2**25, 12.5)]:
         rounds = sampled_rounds(horizon)
         assert rounds.min() >= 0 and rounds.max() < horizon
-        mean = mechanisms.tree(horizon, (), scale=1.0).variance(rounds).mean()
+        mean = mechanisms.tree(horizon).variance(rounds).mean()
         assert mean == pytest.approx(exact, rel=1e-4)
 
 
@@ -170,7 +170,7 @@ def test_a_wide_tree_is_never_the_best():
     for count in (70_000, 10**6, 2**30, LONGEST - 1):
         for noise in ("laplace", "gaussian"):
             k = best_branching(count, noise)
-            built = mechanisms.kary(count + 1, (), scale=1.0, k=k)
+            built = mechanisms.kary(count + 1, k=k)
             levels = built.sensitivity[0]
             mean = built.variance(sampled_rounds(count + 1)).mean()
             assert mean * levels**2 < 2**17 / 9
@@ -178,7 +178,7 @@ def test_a_wide_tree_is_never_the_best():
 
 def test_a_k_ary_tree_walks_on_beyond_2_to_the_30():
     """Its digits there are those that NumPy's int64 finds."""
-    built = mechanisms.kary(LONGEST, (), scale=1.0, k=3)
+    built = mechanisms.kary(LONGEST, k=3)
     rounds = np.array([2**30, 2**30 + 12345, 3**19 + (3**19 - 1) // 2, LONGEST - 1])
     found = jax.vmap(built.variance)(jnp.asarray(rounds, jnp.int32))
     np.testing.assert_allclose(found, built.variance(rounds), rtol=1e-6)

@@ -35,7 +35,6 @@ OWN = {
     "contextual_table": {"losses": np.full((4, 2), 0.5)},
     "gap_arms": {"losses": "bernoulli"},
 }
-MECHANISMS = {"horizon": 8, "shape": (2,), "scale": 1.0}
 
 
 def learner_arguments(name):
@@ -52,7 +51,11 @@ FACTORIES = {
         name: (getattr(environments, name), environment_arguments(name))
         for name in environments.__all__
     },
-    **{name: (getattr(mechanisms, name), MECHANISMS) for name in mechanisms.__all__},
+    **{name: (getattr(mechanisms, name), {"horizon": 8}) for name in mechanisms.__all__},
+    **{
+        f"stream of {name}": (getattr(mechanisms, name)(8).stream, {"shape": (2,), "scale": 1.0})
+        for name in mechanisms.__all__
+    },
 }
 
 

@@ -50,12 +50,11 @@ def tree_and_pair(height, law, epsilon=1.0, delta=0.0):
     """A tree of that height as a learner, its worst pair, and the best statistic there is."""
     horizon = 2 ** (height - 1) + 1
     norm = {"laplace": 0, "gaussian": 1}[law]
-    sensitivity = mechanisms.tree(horizon, (), scale=0.0).sensitivity[norm]
-    scale = sensitivity / epsilon
-    mechanism = mechanisms.tree(horizon, (), scale=scale, noise=law)
-    learner = audit.releases(mechanism, declared(epsilon, delta))
+    mechanism = mechanisms.tree(horizon, noise=law)
+    scale = mechanism.sensitivity[norm] / epsilon
+    learner = audit.releases(mechanism, (), scale=scale, privacy=declared(epsilon, delta))
     pair = Pair(jnp.zeros(horizon).at[0].set(1.0), jnp.zeros(horizon))
-    return learner, pair, audit.prefix_statistic(mechanism, law, scale, 1.0)
+    return learner, pair, audit.prefix_statistic(mechanism, scale, 1.0)
 
 
 @pytest.mark.parametrize("height", [1, 2, 4])
@@ -132,7 +131,7 @@ def test_clopper_pearson_against_its_definition():
 @pytest.mark.parametrize("name", [n for n in mechanisms.__all__ if n != "exact"])
 @pytest.mark.parametrize("horizon", [2, 9, 33])
 def test_declared_sensitivity_is_that_of_the_matrices(name, horizon):
-    mechanism = getattr(mechanisms, name)(horizon, (), scale=1.0)
+    mechanism = getattr(mechanisms, name)(horizon)
     exact = audit.sensitivity(mechanism)
     # A factorization whose parameters were fitted is normalized to 1 within rounding.
     assert exact.l1 <= mechanism.sensitivity[0] * (1 + 1e-6)
@@ -679,8 +678,8 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="runs"):
         attack(learner, pair, jr.key(0), runs=0)
     with pytest.raises(ValueError, match="round must be 1"):
-        mechanism = mechanisms.tree(4, (), scale=1.0)
-        audit.prefix_statistic(mechanism, "laplace", 1.0, 1.0, round=2)
+        mechanism = mechanisms.tree(4)
+        audit.prefix_statistic(mechanism, 1.0, 1.0, round=2)
 
 
 @pytest.mark.parametrize("arms", [1, 2, 5])

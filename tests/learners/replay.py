@@ -7,8 +7,6 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax.core import Mechanism
-
 
 def play(learner, losses, key):
     """Plays (T, d), what was seen (T,) and the last state, on loss vectors (T, d)."""
@@ -37,22 +35,26 @@ def given_releases(releases, like, asked=None):
     Its declared sensitivity is that of the factory ``like``; (horizon, scale) go to ``asked``.
     """
 
-    def factory(horizon, shape, *, scale, noise):
-        if asked is not None:
-            asked.append((horizon, scale))
+    def factory(horizon, *, noise):
+        inner = like(horizon, noise=noise)
 
-        def init(key):
-            zero = jnp.zeros((), jnp.int32)
-            return Recorded(zero, jnp.zeros((horizon, *shape), jnp.float32)), jnp.zeros(shape)
+        def stream(shape, *, scale):
+            if asked is not None:
+                asked.append((horizon, scale))
 
-        def step(state, key, value):
-            here = jnp.arange(horizon) == state.count
-            here = here.reshape(-1, *[1] * len(shape))
-            values = jnp.where(here, value[None], state.values)
-            return Recorded(state.count + 1, values), releases[state.count]
+            def init(key):
+                zero = jnp.zeros((), jnp.int32)
+                return Recorded(zero, jnp.zeros((horizon, *shape), jnp.float32)), jnp.zeros(shape)
 
-        inner: Mechanism = like(horizon, shape, scale=scale, noise=noise)
-        return inner._replace(init=init, step=step)
+            def step(state, key, value):
+                here = jnp.arange(horizon) == state.count
+                here = here.reshape(-1, *[1] * len(shape))
+                values = jnp.where(here, value[None], state.values)
+                return Recorded(state.count + 1, values), releases[state.count]
+
+            return inner.stream(shape, scale=scale)._replace(init=init, step=step)
+
+        return inner._replace(stream=stream)
 
     return factory
 

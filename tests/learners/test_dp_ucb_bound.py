@@ -83,7 +83,7 @@ def test_the_noise_of_a_counter_has_its_variance():
     assert abs(square.mean() - variance(1)) < 4 * error
     assert abs(square.mean() - variance(1) / 4) > 10 * error
     # The law of later sums, from the mechanism alone.
-    counter = mechanisms.hybrid(64, (), scale=1 / epsilon, totals="separate")
+    counter = mechanisms.hybrid(64, totals="separate")
     declared = 2 * counter.variance() / epsilon**2
     np.testing.assert_allclose(declared[1:], [variance(n) for n in range(1, 64)], rtol=1e-6)
 
@@ -91,7 +91,7 @@ def test_the_noise_of_a_counter_has_its_variance():
 def test_the_counter_spends_epsilon():
     """With scale 1 / epsilon the largest sum of |C| over a loss is 1: half total, half tree."""
     for horizon in (8, 64, 1000):
-        assert mechanisms.hybrid(horizon, (), scale=1.0, totals="separate").sensitivity[0] == 1.0
+        assert mechanisms.hybrid(horizon, totals="separate").sensitivity[0] == 1.0
     learner = dp_ucb_bound(64, 2, epsilon=0.3)
     assert learner.privacy.epsilon == 0.3 and learner.privacy.delta == 0.0
 

@@ -323,6 +323,8 @@ def test_rows_beyond_the_bounds_are_clipped_and_counted():
     ({"norm_bound": "none"}, "norm_bound"),
     ({"mechanism": mechanisms.kary, "noise": "wishart"}, "mechanism"),
     ({"mechanism": mechanisms.kary, "calibration": "printed"}, "mechanism"),
+    ({"mechanism": lambda _, **law: mechanisms.tree(9, **law)}, "mechanism covers 9 rounds"),
+    ({"mechanism": lambda horizon, noise: mechanisms.tree(horizon)}, "mechanism has laplace noise"),
     ({"protected": "contexts"}, "protected"),
     ({"protected": "losses", "noise": "wishart"}, "protected"),
     ({"feature_bound": 0.0}, "feature_bound"),

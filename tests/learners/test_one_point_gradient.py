@@ -74,7 +74,7 @@ def test_sensitivity_of_a_round_is_that_of_the_calibration(name):
     changes, (horizon, scale) = recorded[1:] - recorded[:1], asked[-1]
     assert horizon == HORIZON
     zeta = float(flaxman_radius(HORIZON, domain, 1.5, 1.0))
-    encoder = mechanisms.tree(HORIZON, (), scale=1.0).matrices()[1]
+    encoder = mechanisms.tree(HORIZON).matrices()[1]
     spent = []
     for t in range(HORIZON - 1):
         assert set(np.flatnonzero(np.abs(changes[t]).max(axis=1) > 0)) == {t}

@@ -75,7 +75,7 @@ def test_it_is_algorithm_1(name):
     np.testing.assert_allclose(plays, expected, atol=2e-4)
 
 
-def oracles(domain, key, mechanism, zeta, eta, batch):
+def oracles(domain, key, stream, zeta, eta, batch):
     """The two noisy oracles of which the learner is made, over rounds that are batches."""
     space = directions(domain)
     centre = jnp.asarray(domain.centre, jnp.float32)
@@ -91,7 +91,7 @@ def oracles(domain, key, mechanism, zeta, eta, batch):
         return space.lift(jnp.sum(jax.vmap(one)(first + jnp.arange(batch), vectors), axis=0))
 
     def init(_):
-        sums, release = mechanism.init(jr.split(jr.fold_in(key, 0))[1])
+        sums, release = stream.init(jr.split(jr.fold_in(key, 0))[1])
         none = jnp.zeros(domain.dim)
         return (sums, eta * space.lift(release), none, centre, jnp.zeros((), jnp.int32)), centre
 
@@ -104,7 +104,7 @@ def oracles(domain, key, mechanism, zeta, eta, batch):
         if domain.tangent is not None:
             value = jnp.asarray(domain.tangent.T, jnp.float32) @ value
         own_key = jr.split(jr.fold_in(key, t + batch))[1]
-        sums, release = mechanism.step(sums, own_key, value)
+        sums, release = stream.step(sums, own_key, value)
         return (sums, eta * space.lift(release), dual, x, t + batch), x
 
     return noisy_gradient, NoisyMap(init, step)
@@ -118,14 +118,19 @@ def test_it_is_an_instance_of_noisy_oco(name):
     zeta, eta, n = 0.3, 0.02, directions(domain).dim
     asked = []
 
-    def spying_tree(horizon, shape, *, scale, noise):
-        asked.append(scale)
-        return mechanisms.tree(horizon, shape, scale=scale, noise=noise)
+    def spying_tree(horizon, *, noise):
+        tree = mechanisms.tree(horizon, noise=noise)
+
+        def stream(shape, *, scale):
+            asked.append(scale)
+            return tree.stream(shape, scale=scale)
+
+        return tree._replace(stream=stream)
 
     learner = make(HORIZON, domain, epsilon=1.0, smoothing=zeta, rate=eta, mechanism=spying_tree)
     given = vectors(domain)
     plays, _, _ = jax.jit(lambda: play(learner, given, key))()
-    tree = mechanisms.tree(batches - 1, (n,), scale=asked[-1])
+    tree = mechanisms.tree(batches - 1).stream((n,), scale=asked[-1])
     whole = noisy_oco(batches, domain, *oracles(domain, key, tree, zeta, eta, BATCH), rate=eta)
 
     @jax.jit
@@ -208,7 +213,7 @@ def test_sensitivity_of_a_leaf_is_that_of_the_calibration(name):
     assert learner.privacy.loss_range == loss_range
     changes = values[1:] - values[:1]
     spent = []
-    encoder = mechanisms.tree(horizon, (n,), scale=1.0).matrices()[1]
+    encoder = mechanisms.tree(horizon).matrices()[1]
     for t in range(HORIZON):
         own = t // BATCH
         moved = np.abs(changes[t]).max(axis=1) > 0
@@ -237,9 +242,14 @@ def scale_of(**arguments):
     asked = []
     like = arguments.pop("mechanism", mechanisms.tree)
 
-    def spy(horizon, shape, *, scale, noise):
-        asked.append((horizon, float(scale)))
-        return like(horizon, shape, scale=scale, noise=noise)
+    def spy(horizon, *, noise):
+        built = like(horizon, noise=noise)
+
+        def stream(shape, *, scale):
+            asked.append((horizon, float(scale)))
+            return built.stream(shape, scale=scale)
+
+        return built._replace(stream=stream)
 
     if arguments.get("calibration") == "printed":
         with pytest.MonkeyPatch.context() as patch:
@@ -355,7 +365,7 @@ def test_gaussian_noise_is_one_mechanism_over_the_tree():
         horizon=horizon, domain=domains.ball(n), epsilon=epsilon, noise="gaussian", delta=delta,
         smoothing=zeta, loss_range=(0.0, 2.0),
     )  # fmt: skip
-    encoder = mechanisms.tree(releases, (), scale=1.0).matrices()[1]
+    encoder = mechanisms.tree(releases).matrices()[1]
     change = np.linalg.norm(encoder, axis=0).max() * n / zeta * 2.0
     spent = float(privacy.gaussian_epsilon(change / sigma, delta))
     assert spent == pytest.approx(epsilon, rel=1e-3)
@@ -371,7 +381,7 @@ def test_any_mechanism(mechanism):
         mechanism=like,
     )  # fmt: skip
     assert releases == 9
-    expected = like(9, (2,), scale=1.0, noise="laplace").sensitivity[0] * 2**1.5 / 0.5 / 2.0
+    expected = like(9, noise="laplace").sensitivity[0] * 2**1.5 / 0.5 / 2.0
     assert scale == pytest.approx(expected, rel=1e-5)
 
 

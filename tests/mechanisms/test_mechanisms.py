@@ -50,11 +50,11 @@ def law(name):
 
 def play(factory, horizon, key, scale, values):
     """Releases of the prefixes 0 .. n of values (n, ...), under the keys that ``path`` folds."""
-    mechanism = factory(horizon, values.shape[1:], scale=scale)
-    state, first = mechanism.init(jr.fold_in(key, 0))
+    stream = factory(horizon).stream(values.shape[1:], scale=scale)
+    state, first = stream.init(jr.fold_in(key, 0))
     rounds = jnp.arange(1, len(values) + 1)
     _, rest = lax.scan(
-        lambda state, at: mechanism.step(state, jr.fold_in(key, at[0]), at[1]),
+        lambda state, at: stream.step(state, jr.fold_in(key, at[0]), at[1]),
         state,
         (rounds, values),
     )
@@ -78,7 +78,7 @@ def lanes(name):
 
     def lane(key, scale, values):
         traces[name] += 1
-        path = ALL[name](HORIZON, SHAPE, scale=scale).path(key)
+        path = ALL[name](HORIZON).stream(SHAPE, scale=scale).path(key)
         return play(ALL[name], HORIZON, key, scale, values), path
 
     return jax.jit(jax.vmap(lane))
@@ -123,23 +123,23 @@ def check_factorization(mechanism, horizon):
 def test_the_factorization_of_every_size(name):
     """N = 0 .. 300, and around powers of 2 and of 10."""
     for count in [*range(301), 511, 512, 513, 1000, 1023, 1024, 1025]:
-        mechanism = ALL[name](count + 1, (), scale=1.0)
+        mechanism = ALL[name](count + 1)
         assert mechanism.horizon == count + 1
         check_factorization(mechanism, count + 1)
 
 
 def test_the_factorization_test_has_power():
     """A sensitivity of one level fewer, of half the scale, a variance or a matrix that is off."""
-    tree = mechanisms.tree(64, (), scale=1.0)
+    tree = mechanisms.tree(64)
     decoder, encoder = tree.matrices()
-    fewer = mechanisms.tree(32, (), scale=1.0).sensitivity
+    fewer = mechanisms.tree(32).sensitivity
     longest = encoder.sum(1) < 32  # without the highest level
     wrong = [
         {"sensitivity": fewer},
         {"sensitivity": (tree.sensitivity[0] / 2, tree.sensitivity[1] / 2)},
         {"sensitivity": (tree.sensitivity[0], fewer[1])},
         {"sensitivity": (tree.sensitivity[0] + 1, tree.sensitivity[1])},  # safe, and not tight
-        {"variance": lambda: mechanisms.honaker(64, (), scale=1.0).variance()},
+        {"variance": lambda: mechanisms.honaker(64).variance()},
         {"matrices": lambda: (decoder[:, longest], encoder[longest])},
         {"matrices": lambda: (decoder[::-1], encoder)},
     ]
@@ -156,7 +156,7 @@ def test_the_sensitivity_is_the_privacy_loss_for_adaptive_values(name):
     The values, and the change itself, follow from the releases before them.
     """
     horizon = 14
-    mechanism = ALL[name](horizon, (), scale=1.0)
+    mechanism = ALL[name](horizon)
     decoder, encoder = mechanism.matrices()
     rng = np.random.default_rng(1)
 
@@ -241,7 +241,7 @@ def test_noise_is_b_times_independent_draws(name, horizon, monkeypatch):
 
     Gaussian draws may be rotated. Of Laplace draws each has to stand by itself.
     """
-    decoder, _ = ALL[name](horizon, (), scale=1.0).matrices()
+    decoder, _ = ALL[name](horizon).matrices()
     with jax.disable_jit():
         as_rows_of_draws(monkeypatch)
         values = jnp.zeros((horizon, WIDTH), jnp.float32)
@@ -251,13 +251,13 @@ def test_noise_is_b_times_independent_draws(name, horizon, monkeypatch):
         check_rows(rows[:horizon], decoder, law(name) == "laplace")
         if name in AT_ONCE:
             as_rows_of_draws(monkeypatch)
-            path = ALL[name](horizon, (WIDTH,), scale=1.0).path(jr.key(0))
+            path = ALL[name](horizon).stream((WIDTH,), scale=1.0).path(jr.key(0))
             check_rows(path, decoder, law(name) == "laplace")
 
 
 def test_the_test_of_rows_has_power():
     """A draw missing, twice the draw for two of them, a wrong sign, half the scale."""
-    decoder, _ = mechanisms.kary(41, (), scale=1.0, k=3).matrices()
+    decoder, _ = mechanisms.kary(41, k=3).matrices()
     check_rows(-decoder[:, ::-1], decoder, True)
     alone, merged = np.eye(3)[:, :1], np.array([[1.0, 1.0, 0.0], [0, 0, 0], [0, 0, 0]])
     check_rows(np.sqrt(2) * alone, merged, False)
@@ -285,7 +285,7 @@ def test_path_draws_what_the_stream_draws(name):
     assert largest > 1
     with jax.disable_jit():
         for horizon in (2, 3):
-            path = ALL[name](horizon, SHAPE, scale=1.0).path(jr.key(2))
+            path = ALL[name](horizon).stream(SHAPE, scale=1.0).path(jr.key(2))
             stream = play(ALL[name], horizon, jr.key(2), 1.0, ZEROS[0, :horizon])
             np.testing.assert_allclose(stream[:horizon], path, rtol=0, atol=1e-5)
 
@@ -315,7 +315,7 @@ def check_covariance(draws, expected):
 
 def covariance(name):
     """Of the noise in units of the scale, over prefixes and coordinates; these are independent."""
-    decoder, _ = ALL[name](HORIZON, SHAPE, scale=1.0).matrices()
+    decoder, _ = ALL[name](HORIZON).matrices()
     rows = decoder @ decoder.T if name != "exact" else np.zeros((HORIZON, HORIZON))
     return (2 if law(name) == "laplace" else 1) * np.kron(rows, np.eye(2))
 
@@ -359,7 +359,7 @@ def test_without_completion_laws_differ():
         assert stats.ks_2samp(by_time[1], by_time[15]).pvalue < 1e-6
         assert stats.ks_2samp(by_time[1], by_time[16]).pvalue > 1e-3
     bits = [t.bit_count() for t in range(HORIZON)]
-    np.testing.assert_array_equal(mechanisms.tree(HORIZON, (), scale=1.0).variance(), bits)
+    np.testing.assert_array_equal(mechanisms.tree(HORIZON).variance(), bits)
 
 
 # --- how large the noise is ---
@@ -400,7 +400,7 @@ LAPLACE = [
 def test_variance_at_equal_privacy(table):
     """To the digits that are printed."""
     for count, name, arguments, mean, largest in GAUSSIAN if table == "gaussian" else LAPLACE:
-        mechanism = getattr(mechanisms, name)(count + 1, (), scale=1.0, **arguments)
+        mechanism = getattr(mechanisms, name)(count + 1, **arguments)
         l1, l2 = mechanism.sensitivity
         variance = mechanism.variance()[1:] * (l2**2 if table == "gaussian" else 2 * l1**2)
         for value, printed in ((variance.mean(), mean), (variance.max(), largest)):
@@ -412,7 +412,7 @@ def test_the_best_branching_is_the_best():
     for count in range(1, 61):
         costs = {"laplace": {}, "gaussian": {}}
         for k in range(3, max(2 * count + 1, 3) + 1, 2):
-            mechanism = mechanisms.kary(count + 1, (), scale=1.0, k=k)
+            mechanism = mechanisms.kary(count + 1, k=k)
             for name, norm in zip(costs, mechanism.sensitivity, strict=True):
                 costs[name][k] = round(mechanism.variance().sum() * round(norm**2))
         for name, cost in costs.items():
@@ -424,7 +424,7 @@ def test_the_best_branching_of_longer_streams():
     best = {63: (13, 46), 127: (17, 64), 255: (23, 90), 511: (33, 128), 1023: (13, 170.5)}
     for count, (k, printed) in (best | {4095: (21, 270.9), 16383: (33, 431.7)}).items():
         assert best_branching(count, "laplace") == k
-        mechanism = mechanisms.kary(count + 1, (), scale=1.0)
+        mechanism = mechanisms.kary(count + 1)
         mean = 2 * mechanism.sensitivity[0] ** 2 * mechanism.variance()[1:].mean()
         assert round(mean, 1 if isinstance(printed, float) else None) == printed
 
@@ -432,7 +432,7 @@ def test_the_best_branching_of_longer_streams():
 @pytest.mark.parametrize("count", [1, 2, 30, 1000])
 def test_the_widest_tree_is_noise_on_each_value(count):
     """k = 2N + 1: sensitivity 1, and prefix t carries t draws."""
-    mechanism = mechanisms.kary(count + 1, (), scale=1.0, k=2 * count + 1)
+    mechanism = mechanisms.kary(count + 1, k=2 * count + 1)
     assert mechanism.sensitivity == (1.0, 1.0)
     np.testing.assert_array_equal(mechanism.variance(), np.arange(count + 1))
     assert mechanism.variance()[1:].mean() == (count + 1) / 2
@@ -442,16 +442,16 @@ def test_the_sensitivity_of_the_square_root_grows_as_stated():
     """sqrt(ln T / pi + 1.07) for L2, to 3 in a thousand."""
     for horizon in (64, 1024, 2**20):
         stated = np.sqrt(np.log(horizon) / np.pi + 1.07)
-        declared = mechanisms.square_root(horizon, (), scale=1.0).sensitivity[1]
+        declared = mechanisms.square_root(horizon).sensitivity[1]
         assert declared == pytest.approx(stated, rel=3e-3)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_the_hybrid_does_not_know_the_horizon(noise):
     """Sensitivity 1 of its own law, whatever the horizon, and the same variance at the same t."""
-    longest = mechanisms.hybrid(1000, (), scale=1.0, noise=noise).variance()
+    longest = mechanisms.hybrid(1000, noise=noise).variance()
     for horizon in (2, 3, 4, 5, 63, 64, 65, 999):
-        mechanism = mechanisms.hybrid(horizon, (), scale=1.0, noise=noise)
+        mechanism = mechanisms.hybrid(horizon, noise=noise)
         assert mechanism.sensitivity[noise == "gaussian"] == pytest.approx(1.0, rel=1e-12)
         np.testing.assert_array_equal(mechanism.variance(), longest[:horizon])
 
@@ -461,7 +461,7 @@ def test_the_kept_parameters_are_nearly_the_square_root(count):
     """Four buffers, at equal L2 sensitivity: the largest standard deviation is within 0.5 % of the
     square root's up to 2^16 prefixes, and within 1.6 % up to 2^20.
     """
-    both = (make(count + 1, (), scale=1.0) for make in (ALL["buffered"], ALL["square_root"]))
+    both = (make(count + 1) for make in (ALL["buffered"], ALL["square_root"]))
     buffered, root = (np.sqrt(m.variance().max()) * m.sensitivity[1] for m in both)
     assert 1.0 < buffered / root < (1.005 if count <= 2**16 else 1.016)
 
@@ -472,7 +472,7 @@ def test_the_kept_parameters_are_nearly_the_square_root(count):
 def test_prefix_sums_stay_accurate():
     """2^20 rounds of 0.1 in float32: within 1e-6 all along, where a plain sum is off by 1e-3."""
     rounds = 2**20
-    tree = mechanisms.tree(rounds + 1, (), scale=0.0)
+    tree = mechanisms.tree(rounds + 1).stream((), scale=0.0)
 
     def both(carry, t):
         state, plain = carry
@@ -549,7 +549,7 @@ def test_a_horizon_of_one_round():
     def both(key):
         value = jnp.ones((1, *SHAPE))
         return {
-            name: (play(factory, 1, key, 1.0, value), factory(1, SHAPE, scale=1.0).path(key))
+            name: (play(factory, 1, key, 1.0, value), factory(1).stream(SHAPE, scale=1.0).path(key))
             for name, factory in ALL.items()
         }
 
@@ -564,15 +564,15 @@ def test_a_horizon_of_one_round():
 )
 def test_shapes_and_types_are_kept(name, horizon, shape):
     """The state and the release that step returns are like those of init; path has all rounds."""
-    mechanism = ALL[name](horizon, shape, scale=1.0)
+    stream = ALL[name](horizon).stream(shape, scale=1.0)
     value = jax.ShapeDtypeStruct(shape, jnp.float32)
-    first = jax.eval_shape(mechanism.init, jr.key(0))
-    second = jax.eval_shape(mechanism.step, first[0], jr.key(0), value)
+    first = jax.eval_shape(stream.init, jr.key(0))
+    second = jax.eval_shape(stream.step, first[0], jr.key(0), value)
     assert jax.tree.structure(first) == jax.tree.structure(second)
     for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         assert one.weak_type == other.weak_type
-    path = jax.eval_shape(mechanism.path, jr.key(0))
+    path = jax.eval_shape(stream.path, jr.key(0))
     assert (first[1].shape, first[1].dtype) == (shape, jnp.float32)
     assert (path.shape, path.dtype) == ((horizon, *shape), jnp.float32)
 
@@ -591,15 +591,17 @@ def test_shapes_and_types_are_kept(name, horizon, shape):
     ],
 )
 def test_a_bad_argument_is_named(name, argument, bad):
-    arguments = {"horizon": 8, "shape": (), "scale": 1.0} | {argument: bad}
+    """At the step that takes it: the horizon and the law first, the shape and the scale then."""
+    first = {"horizon": 8} | ({argument: bad} if argument in ("horizon", "noise") else {})
+    then = {"shape": (), "scale": 1.0} | ({} if argument in first else {argument: bad})
     with pytest.raises((ValueError, TypeError), match=f"^{argument} must be "):
-        ALL[name](**arguments)
+        ALL[name](**first).stream(**then)
 
 
 @pytest.mark.parametrize("k", [1, -3, 4, 2.0])
 def test_a_bad_branching_is_named(k):
     with pytest.raises((ValueError, TypeError), match="^k must be "):
-        mechanisms.kary(8, (), scale=1.0, k=k)
+        mechanisms.kary(8, k=k)
 
 
 @pytest.mark.parametrize(
@@ -619,14 +621,14 @@ def test_a_bad_branching_is_named(k):
 )
 def test_bad_parameters_are_named(parameters):
     with pytest.raises(ValueError, match="^parameters must be "):
-        mechanisms.buffered(8, (), scale=1.0, parameters=parameters)
+        mechanisms.buffered(8, parameters=parameters)
 
 
 def test_a_horizon_beyond_the_kept_parameters_is_named():
     """2^20 + 1 is the last; with parameters of one's own there is no last."""
     longest = max(BUFFERED) + 1
-    assert mechanisms.buffered(longest, (), scale=1.0).horizon == longest
+    assert mechanisms.buffered(longest).horizon == longest
     with pytest.raises(ValueError, match="^horizon: .* pass parameters$"):
-        mechanisms.buffered(longest + 1, (), scale=1.0)
-    own = mechanisms.buffered(longest + 1, (), scale=1.0, parameters=((0.9,), (0.1,)))
+        mechanisms.buffered(longest + 1)
+    own = mechanisms.buffered(longest + 1, parameters=((0.9,), (0.1,)))
     assert own.horizon == longest + 1

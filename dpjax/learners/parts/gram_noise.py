@@ -23,6 +23,7 @@ from dpjax.learners.parts.gram_calibration import (
     wishart_regularizer,
     wishart_rho,
 )
+from dpjax.learners.parts.prefix_sums import build
 from dpjax.maths import ellipsoids
 from dpjax.mechanisms import prefix
 
@@ -115,17 +116,18 @@ class _Gaussian(NamedTuple):
 
 def _derived_gaussian(horizon, size, change, epsilon, delta, mechanism) -> _Gaussian:
     """By the exact curve of the Gaussian mechanism, for rows that move the sum by ``change``."""
-    sensitivity = mechanism(horizon, (), scale=0.0, noise="gaussian").sensitivity[1]
+    built = build(mechanism, horizon, "gaussian")
+    sensitivity = built.sensitivity[1]
     if sensitivity == float("inf"):  # the exact sums: no scale has a meaning
         sensitivity, epsilon = 0.0, float("inf")
     epsilon = real(epsilon)
     scale = privacy.gaussian_scale(sensitivity * change, epsilon, delta)
-    stream = mechanism(horizon, (size,), scale=scale, noise="gaussian")
+    stream = built.stream((size,), scale=scale)
 
     def step(state, key):
         return stream.step(state, key, jnp.zeros(size, jnp.float32))
 
-    variance = largest_variance(mechanism, horizon)
+    variance = largest_variance(mechanism, built)
     rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
     return _Gaussian(stream.init, step, scale, sensitivity, variance, epsilon, epsilon, rho)
 
@@ -240,12 +242,12 @@ def losses_only(
     return _weighed(stream, weights, regularizer, declared)
 
 
-def largest_variance(mechanism, horizon) -> float:
-    """The largest squared norm of a row of B, or a number above it."""
-    plain = mechanism.func if isinstance(mechanism, partial) else mechanism
+def largest_variance(factory, built) -> float:
+    """The largest squared norm of a row of B of what a factory built, or a number above it."""
+    plain = factory.func if isinstance(factory, partial) else factory
     if plain in (mechanisms.tree, mechanisms.honaker):
-        return float((horizon - 1).bit_length())
-    return float(np.max(mechanism(horizon, (), scale=0.0, noise="gaussian").variance()))
+        return float((built.horizon - 1).bit_length())
+    return float(np.max(built.variance()))
 
 
 def wishart(

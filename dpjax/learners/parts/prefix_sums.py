@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Array, Privacy
+from dpjax.core import Array, Mechanism, Privacy, Stream
 from dpjax.domains import clipped, sensitivity
 
 
@@ -30,16 +30,30 @@ class PrefixSums(NamedTuple):
     step: Callable  # (state, key, loss (d,)) -> (state, release of the losses so far, (d,))
     report: Callable  # state -> PrefixSumsReport
     scale: Any  # () of each draw
-    variance: Callable  # rounds -> squared noise per coordinate over scale^2, as of a Mechanism
+    variance: Callable  # as of the Mechanism: of the noise a coordinate, over that of a draw
     privacy: Privacy
 
 
 class Calibrated(NamedTuple):
-    """A mechanism with the noise that a declared privacy asks for."""
+    """A mechanism, and its stream with the noise that a declared privacy asks for."""
 
-    mechanism: Any  # a Mechanism
+    mechanism: Mechanism
+    stream: Stream
     scale: Any  # () of each draw
     privacy: Privacy
+
+
+def build(factory, horizon, noise) -> Mechanism:
+    """The mechanism that a learner's factory makes, refused where it does not serve the learner."""
+    built = factory(horizon, noise=noise)
+    _check.built(Mechanism, "mechanisms.tree(horizon)", **{"what mechanism returns": built})
+    if built.horizon < horizon:
+        raise ValueError(
+            f"mechanism covers {built.horizon} rounds, fewer than the horizon, {horizon}"
+        )
+    if built.noise != noise:
+        raise ValueError(f"mechanism has {built.noise} noise where the learner asks for {noise}")
+    return built
 
 
 def calibrate(
@@ -69,7 +83,8 @@ def calibrate(
       change: (L1, L2), the largest change of one value between neighbours.
       epsilon: privacy; inf adds no noise.
       delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
-      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them.
+      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
+        the horizon and ``noise``.
       noise: "laplace" or "gaussian".
       loss_range: to declare.
       neighbours: to declare.
@@ -94,15 +109,8 @@ def calibrate(
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
 
-    def build(scale):
-        built = mechanism(horizon, shape, scale=scale, noise=noise)
-        if built.horizon < horizon:
-            raise ValueError(
-                f"mechanism covers {built.horizon} rounds, fewer than the horizon, {horizon}"
-            )
-        return built
-
-    encoder = build(0.0).sensitivity
+    built = build(mechanism, horizon, noise)
+    encoder = built.sensitivity
     noiseless = encoder[0] == float("inf")  # the exact sums: no scale has a meaning
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
@@ -134,7 +142,8 @@ def calibrate(
         accountant=accountant,
         paper_epsilon=paper_epsilon,
     )
-    return Calibrated(build(jnp.asarray(scale, jnp.float32)), scale, declared)
+    stream = built.stream(shape, scale=jnp.asarray(scale, jnp.float32))
+    return Calibrated(built, stream, scale, declared)
 
 
 def prefix_sums(
@@ -160,7 +169,8 @@ def prefix_sums(
         counted.
       epsilon: privacy; inf adds no noise.
       delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
-      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them.
+      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
+        the horizon and ``noise``.
       noise: "laplace" or "gaussian".
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
@@ -169,7 +179,7 @@ def prefix_sums(
     Raises:
       ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
     """
-    built, scale, declared = calibrate(
+    built, stream, scale, declared = calibrate(
         horizon, (losses.dim,), sensitivity(losses, neighbours, unit), epsilon=epsilon,
         delta=delta, mechanism=mechanism, noise=noise, loss_range=losses.entry,
         neighbours=neighbours, unit=unit, printed_scale=printed_scale,
@@ -178,7 +188,7 @@ def prefix_sums(
     clip = clipped(losses, unit)
 
     def init(key):
-        state, release = built.init(key)
+        state, release = stream.init(key)
         return PrefixSumsState(state, jnp.zeros((), jnp.int32)), release
 
     # A vector on the border of the set moves by rounding when it is clipped.
@@ -187,7 +197,7 @@ def prefix_sums(
     def step(state, key, loss):
         inside = clip(loss)
         outside = ~(jnp.max(jnp.abs(inside - loss)) <= tolerance)  # NaN too
-        inner, release = built.step(state.mechanism, key, inside)
+        inner, release = stream.step(state.mechanism, key, inside)
         return PrefixSumsState(inner, state.clipped + outside.astype(jnp.int32)), release
 
     return PrefixSums(

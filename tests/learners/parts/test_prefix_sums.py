@@ -62,10 +62,10 @@ def test_scale_follows_from_the_two_sensitivities(name):
     for losses in (make(5) for make in SETS.values()):
         for neighbours in ("replace", "zero_out"):
             change = domains.sensitivity(losses, neighbours, "round")
-            encoder = mechanism(100, (5,), scale=1.0, noise="laplace").sensitivity[0]
+            encoder = mechanism(100, noise="laplace").sensitivity[0]
             laplace = build(100, losses, epsilon=0.5, mechanism=mechanism, neighbours=neighbours)
             assert laplace.scale * 0.5 == pytest.approx(encoder * change[0], rel=1e-6)
-            encoder = mechanism(100, (5,), scale=1.0, noise="gaussian").sensitivity[1]
+            encoder = mechanism(100, noise="gaussian").sensitivity[1]
             gaussian = build(
                 100, losses, epsilon=0.5, delta=1e-5, mechanism=mechanism, neighbours=neighbours
             )
@@ -171,7 +171,7 @@ def test_a_changed_round_moves_later_releases_by_itself_and_earlier_ones_not(nam
     losses = domains.box_losses(2)
     sums = build(12, losses, epsilon=1.0, mechanism=getattr(mechanisms, name))
     sequence = np.asarray(jr.uniform(jr.key(1), (12, 2), minval=-1, maxval=1))
-    _, encoder = getattr(mechanisms, name)(12, (), scale=1.0, noise="laplace").matrices()
+    _, encoder = getattr(mechanisms, name)(12, noise="laplace").matrices()
     releases = replay(sums, jr.key(2))
     before, _ = releases(sequence)
     shifts = []
@@ -206,8 +206,12 @@ def test_the_exact_mechanism_declares_nothing():
         assert sums.privacy.epsilon == np.inf and sums.scale == 0.0
 
 
-def shorter(horizon, shape, **options):
-    return mechanisms.tree(horizon - 1, shape, **options)
+def shorter(horizon, **options):
+    return mechanisms.tree(horizon - 1, **options)
+
+
+def of_another_law(horizon, *, noise):
+    return mechanisms.tree(horizon, noise="gaussian" if noise == "laplace" else "laplace")
 
 
 @pytest.mark.parametrize(
@@ -220,6 +224,7 @@ def shorter(horizon, shape, **options):
         ({"neighbours": "add"}, "neighbours must be one of replace, zero_out; got 'add'"),
         ({"unit": "user"}, "unit must be one of round, entry; got 'user'"),
         ({"mechanism": shorter}, "mechanism covers 7 rounds, fewer than the horizon, 8"),
+        ({"mechanism": of_another_law}, "mechanism has gaussian noise where the learner"),
         ({"mechanism": mechanisms.kary, "printed_scale": 1.0}, "calibration: the printed scale"),
         ({"epsilon": 0.0}, "epsilon must be greater than 0"),
         ({"epsilon": float("nan")}, "epsilon must be greater than 0"),
