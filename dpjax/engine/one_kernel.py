@@ -13,7 +13,8 @@ import numpy as np
 from jax import lax
 from jax.errors import JaxRuntimeError
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import jaxprs_in_params
+
+from dpjax.engine import walk
 
 _OPTIONS = {
     # Calls into a library and forks into threads cannot stand within a kernel.
@@ -146,9 +147,5 @@ def _one_kernel(function):
 
 
 def _needs_kernels(jaxpr) -> bool:
-    return any(
-        eqn.primitive.name in _APART
-        or eqn.primitive.name.startswith("scatter")
-        or any(map(_needs_kernels, jaxprs_in_params(eqn.params)))
-        for eqn in jaxpr.eqns
-    )
+    names = (eqn.primitive.name for eqn in walk.equations(jaxpr))
+    return any(name in _APART or name.startswith("scatter") for name in names)

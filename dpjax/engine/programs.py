@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from dpjax import _check, settings
-from dpjax.engine import devices, reads
+from dpjax.engine import devices, reads, walk
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.one_kernel import compile_for_cpu
 
@@ -86,14 +86,10 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
 def _key_types(jaxpr) -> set:
     """The dtypes of all keys in a program."""
-    found = set()
-    for equation in jaxpr.eqns:
-        atoms = (*equation.invars, *equation.outvars)
-        dtypes = {getattr(atom.aval, "dtype", None) for atom in atoms}
-        found |= {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
-        for inner in jaxprs_in_params(equation.params):
-            found |= _key_types(inner)
-    return found
+    equations = walk.equations(jaxpr)
+    avals = {atom.aval for eqn in equations for atom in (*eqn.invars, *eqn.outvars)}
+    dtypes = {getattr(aval, "dtype", None) for aval in avals}
+    return {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
 
 
 def _own(constant):

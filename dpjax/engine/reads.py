@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import types
 import weakref
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -21,7 +22,8 @@ from jax import random as jr
 
 _PATHS = sysconfig.get_paths()
 _FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-_LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, os.path.dirname(__file__)))
+_PACKAGE = str(Path(__file__).parents[1])  # dpjax
+_LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, _PACKAGE))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
 _now = jax.make_user_context(None)
