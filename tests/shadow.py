@@ -15,9 +15,9 @@ from jax import lax
 
 from dpjax.engine import walk
 
-# Of these the shadow is the float32 result: draws and bits ...
+# Draws and bits, whose shadow is always the float32 result.
 _DRAWN = {"bitcast_convert_type", "iota", "nextafter", "random_gamma"}
-# ... and, beside the program, whole numbers.
+# Whole numbers, whose shadow is the float32 result where it runs beside the program.
 _WHOLE = {"ceil", "floor", "rem", "round", "sign"}
 
 
@@ -87,7 +87,7 @@ def _bind(eqn, inputs, alone) -> list:
 
 
 def _operation(eqn, inputs, alone) -> list:
-    """The pairs that an equation returns which runs no program."""
+    """The pairs that an equation returns, where it runs no program."""
     name, params = eqn.primitive.name, eqn.params
     bind = partial(walk.bind, eqn)
     values, shadows = ([pair[i] for pair in inputs] for i in (0, 1))
@@ -143,7 +143,7 @@ def _while(eqn, inputs, run) -> list:
     goes_on, after, start = walk.while_parts(eqn, inputs, run, run)
 
     def going(carry):
-        """() or, of a loop that is mapped, for each member."""
+        """Whether the loop goes on: (), or in a loop that is mapped one answer for each member."""
         return goes_on(carry)[0]
 
     def step(carry):
