@@ -6,15 +6,18 @@ same actions are played and the same losses drawn. What the shadow shows at the 
 rounding has done. By itself the program decides in float64 too.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Literal
 
-# Of these the shadow is the float32 result: draws and bits ...
+from dpjax.engine import walk
+
+# Draws and bits, whose shadow is always the float32 result.
 _DRAWN = {"bitcast_convert_type", "iota", "nextafter", "random_gamma"}
-# ... and, beside the program, whole numbers.
+# Whole numbers, whose shadow is the float32 result where it runs beside the program.
 _WHOLE = {"ceil", "floor", "rem", "round", "sign"}
 
 
@@ -39,7 +42,7 @@ def _play(function, arguments, alone):
         pairs = [(leaf, _widened(leaf)) for leaf in flat]
         if alone:
             pairs = [(wide, wide) for _, wide in pairs]
-        return _run(closed.jaxpr, closed.consts, pairs, alone)
+        return _run(closed, pairs, alone)
 
     flat = jax.tree.leaves(arguments)
     with jax.enable_x64(True):
@@ -61,51 +64,32 @@ def _narrowed(value):
     return lax.convert_element_type(value, jnp.float32) if value.dtype == np.float64 else value
 
 
-def _run(jaxpr, consts, arguments, alone) -> list:
-    """Evaluates a program on pairs (value, shadow); of what is no float both are the value.
+def _run(closed, pairs, alone) -> list:
+    """Evaluates a program on pairs (value, shadow), which are equal where they are no floats.
 
     Alone, the value is the shadow.
     """
-    known = {}
 
     def pair(value):
         return _widened(value) if alone else value, _widened(value)
 
-    def read(atom):
-        if isinstance(atom, Literal):
-            return pair(np.asarray(atom.val, atom.aval.dtype))
-        return known[atom]
-
-    known.update(zip(jaxpr.constvars, map(pair, consts), strict=True))
-    known.update(zip(jaxpr.invars, arguments, strict=True))
-    for eqn in jaxpr.eqns:
-        outputs = _evaluate(eqn, [read(atom) for atom in eqn.invars], alone)
-        known.update(zip(eqn.outvars, outputs, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+    return walk.evaluate(closed, pairs, partial(_bind, alone=alone), constant=pair)
 
 
-def _evaluate(eqn, inputs, alone) -> list:
+def _bind(eqn, inputs, alone) -> list:
+    name, inner = eqn.primitive.name, walk.called(eqn)
+    run = partial(_run, alone=alone)
+    if inner is not None:
+        return run(inner, inputs)
+    if name in _PROGRAMS:
+        return _PROGRAMS[name](eqn, inputs, run)
+    return _operation(eqn, inputs, alone)
+
+
+def _operation(eqn, inputs, alone) -> list:
+    """The pairs that an equation returns, where it runs no program."""
     name, params = eqn.primitive.name, eqn.params
-
-    def run(closed, pairs):
-        return _run(closed.jaxpr, closed.consts, pairs, alone)
-
-    if name == "while":
-        return _while(run, params, inputs)
-    if name == "scan":
-        return _scan(run, params, inputs)
-    if name == "cond":
-        (index, _), *operands = inputs
-        branches = [lambda pairs, b=branch: run(b, pairs) for branch in params["branches"]]
-        return lax.switch(index, branches, operands)
-    for field in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call"):
-        if field in params:
-            return run(params[field], inputs)
-
-    def bind(operands, **changes):
-        results = eqn.primitive.bind(*operands, **{**params, **changes})
-        return list(results) if eqn.primitive.multiple_results else [results]
-
+    bind = partial(walk.bind, eqn)
     values, shadows = ([pair[i] for pair in inputs] for i in (0, 1))
     narrow = [_narrowed(value) for value in values]
     to_float = any(aval.aval.dtype == np.float32 for aval in eqn.outvars)
@@ -150,34 +134,27 @@ def _in_float64(jaxpr):
     return program(np.float64(0.0), np.float64(0.0)).jaxpr
 
 
-def _while(run, params, inputs) -> list:
-    ends = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    for_cond, for_body, carry = inputs[: ends[0]], inputs[ends[0] : ends[1]], inputs[ends[1] :]
+def _cond(eqn, inputs, run) -> list:
+    (index, _), *operands = inputs
+    return walk.cond(eqn, [index, *operands], run)
 
-    def goes_on(carry):
-        """() or, of a loop that is mapped, for each member."""
-        return run(params["cond_jaxpr"], [*for_cond, *carry])[0][0]
+
+def _while(eqn, inputs, run) -> list:
+    goes_on, after, start = walk.while_parts(eqn, inputs, run, run)
+
+    def going(carry):
+        """Whether the loop goes on: (), or in a loop that is mapped one answer for each member."""
+        return goes_on(carry)[0]
 
     def step(carry):
-        going, after = goes_on(carry), run(params["body_jaxpr"], [*for_body, *carry])
+        now, results = going(carry), after(carry)
 
         def kept(old, new):
-            return jnp.where(jnp.expand_dims(going, range(going.ndim, new.ndim)), new, old)
+            return jnp.where(jnp.expand_dims(now, range(now.ndim, new.ndim)), new, old)
 
-        return jax.tree.map(kept, carry, after)
+        return jax.tree.map(kept, carry, results)
 
-    return lax.while_loop(lambda carry: jnp.any(goes_on(carry)), step, carry)
+    return lax.while_loop(lambda carry: jnp.any(going(carry)), step, start)
 
 
-def _scan(run, params, inputs) -> list:
-    consts, carries = params["num_consts"], params["num_carry"]
-    shared, carry = inputs[:consts], inputs[consts : consts + carries]
-
-    def step(carry, x):
-        outputs = run(params["jaxpr"], [*shared, *carry, *x])
-        return outputs[:carries], outputs[carries:]
-
-    carry, ys = lax.scan(
-        step, carry, inputs[consts + carries :], length=params["length"], reverse=params["reverse"]
-    )
-    return [*carry, *ys]
+_PROGRAMS = {"cond": _cond, "scan": walk.scan, "while": _while}

@@ -1,4 +1,4 @@
-"""Where a sweep runs: the cores, devices and processes, and the memory that they have."""
+"""Where a sweep runs: cores, devices and processes, and the memory that they have."""
 
 import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -11,19 +11,20 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "blocks"
-_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups, and which of them this process is in
+# Linux's control groups, and the file that names those of this process.
+_GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def cores() -> int:
-    """The cores that this process may use; where the system cannot say, all that there are."""
+    """The number of cores that this process may use, or of all where the system cannot say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def check_mesh(mesh) -> None:
-    """Refuses, in one sentence, what is neither a mesh nor None."""
+    """Raises a TypeError, in one sentence, for what is neither a mesh nor None."""
     if mesh is not None and not isinstance(mesh, Mesh):
         raise TypeError(
             "mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('seeds',)), or None; "
@@ -42,10 +43,10 @@ def processes(mesh) -> int:
 
 
 def local(mesh) -> Mesh | None:
-    """The devices of a mesh that belong to this process, on one axis; None of None.
+    """The devices of a mesh that belong to this process, on one axis; None where mesh is None.
 
     Raises:
-      ValueError: none does.
+      ValueError: no device of the mesh belongs to this process.
     """
     if mesh is None:
         return None
@@ -56,7 +57,7 @@ def local(mesh) -> Mesh | None:
 
 
 def share(mesh, tasks) -> list:
-    """Which of the tasks fall to this process: they are dealt to the devices of a mesh in turn."""
+    """The tasks that fall to this process; all are dealt to the devices of a mesh in turn."""
     if mesh is None:
         return list(tasks)
     owners = [device.process_index for device in mesh.devices.flat]
@@ -65,20 +66,20 @@ def share(mesh, tasks) -> list:
 
 
 def wait_for_all(what) -> None:
-    """Returns when every process of this run has come here; at once where there is one."""
+    """Returns when every process of this run has come here; at once where there is only one."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
 
 def shardings(mesh) -> tuple:
-    """(one entry of the first axis a device, the same on all devices)."""
+    """Two shardings: one entry of the first axis on each device, and the same on all devices."""
     return NamedSharding(mesh, PartitionSpec(_AXIS)), NamedSharding(mesh, PartitionSpec())
 
 
 def shard(function, mesh):
     """``function(*blocks, same)`` on each device, for its own entry of the first axis of blocks.
 
-    What a device runs has the shapes that it has on one device alone, and talks to no other.
+    A device runs the program that a single device would run, and talks to no other.
     """
 
     def one(*arguments):
@@ -99,7 +100,8 @@ def shard(function, mesh):
 def completed(function, tasks, workers):
     """Yields ``function(task)`` of each task as it is done, computed by so many threads.
 
-    Few results wait to be read: a slow reader holds the threads up, and does not fill the memory.
+    Few results wait to be read, so that a slow reader holds the threads up instead of filling the
+    memory.
     """
     tasks, waiting = iter(tasks), set()
     with ThreadPoolExecutor(workers) as pool:
@@ -118,10 +120,10 @@ def completed(function, tasks, workers):
 
 
 def memory(mesh, workers) -> float:
-    """Bytes that one program may use, of as many as run at once; inf where nobody knows.
+    """Bytes that one program may use where ``workers`` run at once; inf where nobody knows.
 
-    Of an accelerator nine tenths of its own. On CPU half of what the machine has, or the process's
-    control group allows: the rest is for what is computed, and for others.
+    On an accelerator they are nine tenths of its memory. On CPU they are a share of half of what
+    the machine has or the process's control group allows; the rest is for results, and for others.
     """
     if platform(mesh) == "cpu":
         return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
@@ -149,7 +151,7 @@ def _machine_memory() -> float:
 
 
 def bytes_needed(program) -> int:
-    """What a compiled program needs on each device beside its code; 0 where nobody knows."""
+    """Bytes that a compiled program needs on each device beside its code; 0 where nobody knows."""
     needs = program.memory_analysis()
     if needs is None:
         return 0
@@ -157,7 +159,7 @@ def bytes_needed(program) -> int:
 
 
 def out_of_memory(error) -> bool:
-    """Whether an error says that what was to be computed did not fit."""
+    """Whether an error says that the memory did not suffice."""
     return isinstance(error, MemoryError) or (
         isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     )

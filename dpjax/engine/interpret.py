@@ -1,20 +1,19 @@
 """Running a traced program while looking at the releases in it.
 
-A jaxpr is run equation by equation under whatever transformations surround it, so that the result
-can be compiled and mapped like any function. At each of the named sites of :mod:`dpjax.noise` a
-visitor decides what comes out.
+A program is run equation by equation under whatever transformations surround it, so that the
+result can be compiled and mapped like any function. At each of the named sites of
+:mod:`dpjax.noise` a visitor decides what comes out.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Literal
 
 from dpjax import noise
+from dpjax.engine import walk
 
 # What consumes a key outside of the sites.
 DRAWS = ("random_bits", "random_split", "random_fold_in")
@@ -24,8 +23,8 @@ def site(eqn, *, draws=False) -> str | None:
     """The name of the release that an equation is, or None.
 
     An equation is a release where its program is that of the function in :mod:`dpjax.noise`. A
-    function of the same name elsewhere is none, nor is a row of one under ``jax.vmap``, which may
-    share its noise with the other rows. Positional arguments are expected.
+    function of the same name elsewhere is none. Nor is a row of a release under ``jax.vmap``, which
+    may share its noise with the other rows. Arguments must have been given by position.
 
     Args:
       eqn: of a jaxpr.
@@ -41,7 +40,7 @@ def site(eqn, *, draws=False) -> str | None:
     try:
         (own,) = jax.make_jaxpr(getattr(noise, name))(*avals).eqns
     except (TypeError, ValueError):
-        return None  # such arguments it does not take
+        return None  # the release does not take such arguments
     own, found = own.params["jaxpr"], eqn.params["jaxpr"]
     return name if own is found or str(own) == str(found) else None
 
@@ -55,21 +54,8 @@ def programs(eqn) -> list:
     return found
 
 
-def scan_sizes(eqn) -> tuple[int, int]:
-    """How many constants and how many carried values a scan has, whatever its parameters say.
-
-    They have the shapes of the body's; rows, that go in and come out, have an axis more.
-    """
-    body = eqn.params["jaxpr"]
-    pairs = zip(eqn.invars, body.in_avals, strict=True)
-    rows = sum(atom.aval.ndim > aval.ndim for atom, aval in pairs)
-    pairs = zip(eqn.outvars, body.out_avals, strict=True)
-    carried = sum(atom.aval.ndim == aval.ndim for atom, aval in pairs)
-    return len(eqn.invars) - carried - rows, carried
-
-
 def names(closed, *, loops=False, draws=False) -> list[str]:
-    """The names of a program's sites, in its order, each branch of a condition by itself.
+    """The names of a program's sites in its order, those of each branch of a condition in turn.
 
     Args:
       closed: a ClosedJaxpr.
@@ -80,19 +66,19 @@ def names(closed, *, loops=False, draws=False) -> list[str]:
     for eqn in closed.jaxpr.eqns:
         if name := site(eqn, draws=draws):
             found.append(name)
-        elif _entered(eqn, loops):
+        elif _is_entered(eqn, loops):
             for inner in programs(eqn):
                 found += names(inner, loops=loops, draws=draws)
     return found
 
 
-def _entered(eqn, loops) -> bool:
-    entered = {"jit", "cond", *(("scan", "while") if loops else ())}
-    return eqn.primitive.name in entered
+def _is_entered(eqn, loops) -> bool:
+    name = eqn.primitive.name
+    return name in _ENTER and (loops or name not in ("scan", "while"))
 
 
 def run(closed, arguments, visit: Callable, *, first=0, **options) -> tuple[list, list]:
-    """Evaluates a program, its sites by the visitor.
+    """Evaluates a program, and leaves its sites to the visitor.
 
     Args:
       closed: a ClosedJaxpr.
@@ -108,42 +94,40 @@ def run(closed, arguments, visit: Callable, *, first=0, **options) -> tuple[list
       (outputs, records): a record for each of the :func:`names` outside of loops. In a branch that
       is not taken a record is all zeros.
     """
-    values: dict[Any, Any] = {}
-
-    def read(atom):
-        return atom.val if isinstance(atom, Literal) else values[atom]
-
-    values.update(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    values.update(zip(closed.jaxpr.invars, arguments, strict=True))
     records = []
-    for eqn in closed.jaxpr.eqns:
-        inputs = [read(atom) for atom in eqn.invars]
-        here = sum(len(names(inner, **options)) for inner in programs(eqn))
+
+    def bind(eqn, inputs):
+        nonlocal first
         if name := site(eqn, draws=options.get("draws", False)):
             outputs, record = visit(first, name, partial(_apply, eqn), inputs)
             records.append(record)
             first += 1
-        elif here and _entered(eqn, options.get("loops", False)):
-            enter = _ENTER[eqn.primitive.name]
-            outputs, found = enter(eqn, inputs, visit, first, options)
-            records += found
-            first += here
-        else:
-            outputs = _apply(eqn, *inputs)
-        values.update(zip(eqn.outvars, outputs, strict=True))
-    return [read(atom) for atom in closed.jaxpr.outvars], records
+            return outputs
+        here = sum(len(names(inner, **options)) for inner in programs(eqn))
+        if not here or not _is_entered(eqn, options.get("loops", False)):
+            return _apply(eqn, *inputs)
+        enter = _ENTER[eqn.primitive.name]
+        outputs, found = enter(eqn, inputs, visit, first, options)
+        records.extend(found)
+        first += here
+        return outputs
+
+    return walk.evaluate(closed, arguments, bind), records
 
 
 def _apply(eqn, *inputs) -> list:
-    outputs = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
-    return list(outputs) if eqn.primitive.multiple_results else [outputs]
+    return walk.bind(eqn, inputs)
 
 
-def _jit(eqn, inputs, visit, first, options):
-    return run(eqn.params["jaxpr"], inputs, visit, first=first, **options)
+# Each rule is (equation, inputs, visit, number of its first site, options) -> (outputs, records).
+
+
+def _call(eqn, inputs, visit, first, options):
+    return run(walk.called(eqn), inputs, visit, first=first, **options)
 
 
 def _cond(eqn, inputs, visit, first, options):
+    # Not by walk.cond: all branches must return the records of all sites of the condition.
     index, *inputs = inputs
     starts, branches = [], eqn.params["branches"]
     for branch in branches:
@@ -153,21 +137,20 @@ def _cond(eqn, inputs, visit, first, options):
     def taken(i, inputs):
         return run(branches[i], inputs, visit, first=starts[i], **options)
 
-    shapes = [jax.eval_shape(lambda inputs, i=i: taken(i, inputs)[1], inputs) for i in
-              range(len(branches))]  # fmt: skip
+    count = range(len(branches))
+    shapes = [jax.eval_shape(lambda inputs, i=i: taken(i, inputs)[1], inputs) for i in count]
 
     def complete(i):
         def branch(*inputs):
             outputs, mine = taken(i, list(inputs))
             records = []
             for j, others in enumerate(shapes):
-                nothing = jax.tree.map(lambda leaf: _zeros(leaf), others)
-                records += mine if j == i else nothing
+                records += mine if j == i else jax.tree.map(_zeros, others)
             return outputs, records
 
         return branch
 
-    return lax.switch(index, [complete(i) for i in range(len(branches))], *inputs)
+    return lax.switch(index, [complete(i) for i in count], *inputs)
 
 
 def _zeros(leaf):
@@ -177,34 +160,23 @@ def _zeros(leaf):
 
 
 def _while(eqn, inputs, visit, first, options):
-    test, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
-    n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    of_test, of_body, start = inputs[:n], inputs[n : n + m], inputs[n + m :]
-    after = first + len(names(test, **options))
-
-    def going(carry):
-        return run(test, [*of_test, *carry], visit, first=first, **options)[0][0]
-
-    def step(carry):
-        return run(body, [*of_body, *carry], visit, first=after, **options)[0]
-
-    return lax.while_loop(going, step, start), []
+    after = first + len(names(eqn.params["cond_jaxpr"], **options))
+    test, body = (partial(_outputs, visit, start, options) for start in (first, after))
+    return lax.while_loop(*walk.while_parts(eqn, inputs, test, body)), []
 
 
 def _scan(eqn, inputs, visit, first, options):
-    parameters = eqn.params
-    n, m = scan_sizes(eqn)
-    constants, start, rows = inputs[:n], inputs[n : n + m], inputs[n + m :]
-
-    def step(carry, row):
-        arguments = [*constants, *carry, *row]
-        outputs, _ = run(parameters["jaxpr"], arguments, visit, first=first, **options)
-        return outputs[:m], outputs[m:]
-
-    last, rows = lax.scan(
-        step, start, rows, length=parameters["length"], reverse=parameters["reverse"]
-    )
-    return [*last, *rows], []
+    return walk.scan(eqn, inputs, partial(_outputs, visit, first, options)), []
 
 
-_ENTER = {"jit": _jit, "cond": _cond, "while": _while, "scan": _scan}
+def _outputs(visit, first, options, closed, inputs) -> list:
+    outputs, _ = run(closed, inputs, visit, first=first, **options)
+    return outputs
+
+
+_ENTER = {
+    **dict.fromkeys(walk.CALLED, _call),
+    "cond": _cond,
+    "while": _while,
+    "scan": _scan,
+}

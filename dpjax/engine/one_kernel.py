@@ -1,10 +1,10 @@
 """Compiling a function as one kernel of a CPU core, its loops and conditions inside.
 
 XLA runs a program on CPU as a list of kernels, one for each operation that it does not fuse with
-another, and going from one to the next costs as much as some hundred numbers do. A round of a
-bandit is twenty kernels. Loops that touch next to no memory XLA compiles as a whole by itself; an
-attribute of a call asks for the same. The numbers are those of the program in kernels, but for the
-last bits of sums that a library makes there.
+another. Going from one kernel to the next costs as much as computing some hundred numbers, and a
+round of a bandit is twenty kernels. XLA compiles loops that touch little memory as a whole of its
+own accord, and an attribute of a call asks it to do so for any program. The numbers are those of
+the program in kernels, except for the last bits of sums for which that program calls a library.
 """
 
 import jax
@@ -13,18 +13,19 @@ import numpy as np
 from jax import lax
 from jax.errors import JaxRuntimeError
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import jaxprs_in_params
+
+from dpjax.engine import walk
 
 _OPTIONS = {
-    # Calls into a library and forks into threads cannot stand within a kernel.
+    # A kernel can neither call a library nor fork into threads.
     "xla_cpu_experimental_ynn_fusion_type": "",
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
-    # The compiler's choice of narrower vectors is for mixed work: here they are all that there is.
+    # By default the compiler chooses narrower vectors, which suit programs that do other work too.
     "xla_cpu_prefer_vector_width": 512,
 }
 _OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
 
-# What XLA has no code for that could stand within a kernel.
+# Primitives for which XLA has no code that could stand within a kernel.
 _APART = {
     "approx_top_k", "cholesky", "conv_general_dilated", "debug_callback", "debug_print", "eig",
     "eigh", "fft", "ffi_call", "geqrf", "hessenberg", "householder_product", "io_callback", "lu",
@@ -33,22 +34,23 @@ _APART = {
 }  # fmt: skip
 
 
-# Trials with which a core goes through the whole program before it turns to the next ones. In one
-# kernel: few enough that their state stays in the innermost caches, enough to fill the vectors. In
-# many: enough to hide what it costs to start one.
+# How many trials a core takes through the whole program before it turns to the next ones. For one
+# kernel they are few enough that their state stays in the innermost caches, and enough to fill the
+# vectors. For many kernels they are enough to hide what it costs to start a kernel.
 _TRIALS, _TRIALS_OF_MANY = 128, 1024
-# Trials at least. LLVM takes loops over fewer apart and then contracts the products and sums of
-# some of them only, so that last bits of a trial would depend on how many play beside it.
+# The least number of trials. LLVM unrolls loops over fewer and then contracts the products and
+# sums of some trials only, so that a trial's last bits would depend on how many play beside it.
 _FEWEST = 8
 
 
 def in_pieces(function, batched, length):
-    """``function`` of last axes that are longer than ``length``, a piece of them after the other.
+    """``function``, applied to one piece of its arguments' last axis after the other.
 
     Args:
       function: of pytrees of arrays; what it returns has the common last axis too.
-      batched: for each argument whether its leaves have the axis.
-      length: of a piece, at most; all have the same, the last one by repetition.
+      batched: for each argument whether its leaves have that axis.
+      length: the most entries of a piece. All pieces have the same number; the last one is filled
+        by repetition.
     """
 
     def in_turn(*arguments):
@@ -76,7 +78,7 @@ def in_pieces(function, batched, length):
 
 
 def _of_enough(function, batched):
-    """``function`` of at least ``_FEWEST`` trials, the last one repeated where there are fewer."""
+    """``function`` of at least ``_FEWEST`` trials: where there are fewer, the last is repeated."""
 
     def filled(*arguments):
         flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
@@ -98,15 +100,15 @@ def _of_enough(function, batched):
 
 
 def compile_for_cpu(function, arguments, batched, *, spread=None):
-    """The compiled program of a function for CPU: one kernel, where it can be that.
+    """Compiles a function for CPU, as one kernel where that is possible.
 
     Args:
-      function: of pytrees of arrays, some of which have the trials as their last axis, as what it
-        returns has. What it computes of a trial does not depend on the others.
+      function: of pytrees of arrays, some of which have the trials as their last axis. What it
+        returns has that axis too. What it computes for a trial does not depend on the others.
       arguments: of the program, arrays or jax.ShapeDtypeStruct.
       batched: for each argument whether its leaves have that axis.
-      spread: makes the program of the function, as ``jax.shard_map`` does; by default they are the
-        same.
+      spread: makes the program of the function, as ``jax.shard_map`` does; by default the function
+        is the program.
     """
 
     function = _of_enough(function, batched)
@@ -118,7 +120,7 @@ def compile_for_cpu(function, arguments, batched, *, spread=None):
     try:
         return compiled(_one_kernel(in_pieces(function, batched, _TRIALS)), _OPTIONS)
     except (_NeedsKernels, JaxRuntimeError):
-        # The second of a compiler that does not know these options, or that refuses.
+        # XLA raises the second error where it refuses the program or does not know the options.
         return compiled(in_pieces(function, batched, _TRIALS_OF_MANY), _OPTIONS_OF_MANY)
 
 
@@ -137,7 +139,7 @@ def _one_kernel(function):
         values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))
         operands = [values[atom] for atom in call.invars]
-        # Bound here and not traced again, so that the attributes are the call's alone.
+        # The call is bound and not traced again, so that no other equation has its attributes.
         with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
             results = call.primitive.bind(*operands, **call.params)
         return jax.tree.unflatten(jax.tree.structure(output), results)
@@ -146,9 +148,5 @@ def _one_kernel(function):
 
 
 def _needs_kernels(jaxpr) -> bool:
-    return any(
-        eqn.primitive.name in _APART
-        or eqn.primitive.name.startswith("scatter")
-        or any(map(_needs_kernels, jaxprs_in_params(eqn.params)))
-        for eqn in jaxpr.eqns
-    )
+    names = (eqn.primitive.name for eqn in walk.equations(jaxpr))
+    return any(name in _APART or name.startswith("scatter") for name in names)

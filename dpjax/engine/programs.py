@@ -1,8 +1,8 @@
 """Games as programs: traced at every call of a sweep, compiled once for each program and size.
 
-What a game does can change while the function stays the same: a helper, a global or an array that
-it reads. So a compiled program is kept under the program that was traced, with all its arrays, and
-is compiled from that trace.
+What a game does can change while its function stays the same, since it may read a helper, a global
+or an array that changes. So a compiled program is kept under the program that was traced, with all
+its arrays, and is compiled from that trace.
 """
 
 import hashlib
@@ -18,26 +18,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from dpjax import _check, settings
-from dpjax.engine import devices, reads
+from dpjax.engine import devices, reads, walk
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.one_kernel import compile_for_cpu
 
-# Programs that differ in numbers alone, after which a sweep says what that costs.
+# After so many programs that differ in numbers alone, a sweep says what that costs.
 _ALIKE = 5
-# Compiled programs are kept up to so many bytes, as far as is known what they hold. A program of
-# XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
+# Compiled programs are kept up to so many bytes, as far as it is known what they hold. A program
+# of XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
 _BYTES = 2**28
 _BYTES_OF_A_CHARACTER = 18
-_kept: dict = {}  # (Traced, size, mesh) -> Program, the one that was used last at the end
+_kept: dict = {}  # (Traced, size, mesh) -> Program; the last is the one used last
 _lock = Lock()
 
 
 @dataclass(frozen=True)
 class Traced:
-    """One trajectory of a game as a program. Equal ones compute the same bits."""
+    """One trajectory of a game as a program; equal ones compute the same bits."""
 
     digest: str  # of the program, all arrays in it, and what else decides on numbers
     text: str  # digest of the program without its numbers
@@ -76,7 +76,8 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     _check.untraced("sweep", program.consts)
     for dtype in _key_types(program.jaxpr):
         _check.of_threefry("game", dtype)
-    # Arrays of NumPy, and those of JAX in the same memory, may be changed in place.
+    # Constants are copied, because arrays of NumPy may be changed in place, and with them those of
+    # JAX that share their memory.
     program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])
     digest, text, callbacks = digests(program)
     digest = hashlib.sha256(f"{digest} {_numeric()}".encode()).hexdigest()[:16]
@@ -86,14 +87,10 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
 def _key_types(jaxpr) -> set:
     """The dtypes of all keys in a program."""
-    found = set()
-    for equation in jaxpr.eqns:
-        atoms = (*equation.invars, *equation.outvars)
-        dtypes = {getattr(atom.aval, "dtype", None) for atom in atoms}
-        found |= {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
-        for inner in jaxprs_in_params(equation.params):
-            found |= _key_types(inner)
-    return found
+    equations = walk.equations(jaxpr)
+    avals = {atom.aval for eqn in equations for atom in (*eqn.invars, *eqn.outvars)}
+    dtypes = {getattr(aval, "dtype", None) for aval in avals}
+    return {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
 
 
 def _own(constant):
@@ -103,12 +100,12 @@ def _own(constant):
 
 
 def _numeric() -> tuple:
-    """What jax.config holds that decides on numbers, and that no traced program shows."""
+    """The settings of jax that decide on numbers and that no traced program shows."""
     return jax.config.jax_threefry_partitionable, jax.config.jax_default_matmul_precision
 
 
 def _settings() -> tuple:
-    """What jax.config holds, within contexts too."""
+    """All settings of jax, those that contexts have changed among them."""
     held = jax.config.values.items()
     return tuple(repr(getattr(jax.config, name, value)) for name, value in held)
 
@@ -122,10 +119,10 @@ class Program(NamedTuple):
 
 
 def compiled(traced, size, mesh) -> Program:
-    """The program of a block of (points, seeds); with a mesh, of one for each of its devices.
+    """The program of a block of (points, seeds); with a mesh, of one block for each of its devices.
 
-    It is kept. Of all that are, those that were not used for longest are dropped where they hold
-    more than ``_BYTES`` together.
+    The program is kept. Where all that are kept hold more than ``_BYTES`` together, those that
+    have not been used for longest are dropped.
     """
     place = traced, size, mesh
     with _lock:
@@ -142,10 +139,10 @@ def compiled(traced, size, mesh) -> Program:
 
 
 def clear_caches() -> None:
-    """Drops all that dpjax keeps between calls, compiled programs above all, and what JAX keeps.
+    """Drops what dpjax and JAX keep between calls, compiled programs above all.
 
-    What was compiled is compiled again when it is needed; no number changes. ``jax.clear_caches()``
-    is a part of it: dpjax remembers what functions read when JAX traced them.
+    Programs are compiled again when they are needed, and no number changes. ``jax.clear_caches()``
+    is called too, because dpjax remembers what functions read when JAX traced them.
     """
     with _lock:
         _kept.clear()
@@ -158,10 +155,10 @@ def clear_caches() -> None:
 
 
 def _compiled(traced, size, mesh) -> Program:
-    """As :func:`compiled`, anew.
+    """Compiles what :func:`compiled` returns.
 
-    Blocks of a mesh stand in front of the other axes. Points are mapped first: what does not depend
-    on the point, such as nature's draws, is then computed once a seed.
+    The blocks of a mesh are the first axis. Points are mapped first, so that what does not depend
+    on the point, such as nature's draws, is computed once a seed.
     """
     _count(traced, size, mesh)
     of_cell = jaxpr_as_fun(traced.program)
@@ -204,13 +201,13 @@ def _compiled(traced, size, mesh) -> Program:
 
 
 def _words(array):
-    """An array, of keys their words."""
+    """An array as it is; keys as their words."""
     is_key = jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key)
     return jr.key_data(array) if is_key else array
 
 
 def _count(traced, size, mesh) -> None:
-    """Says once that programs are compiled which differ in nothing but numbers."""
+    """Warns once where programs are compiled that differ in nothing but numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     if traced.digest not in alike and len(alike) < _ALIKE:
         alike.add(traced.digest)
@@ -219,7 +216,7 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=7,  # of who called sweep
+                stacklevel=7,  # the line that called sweep
             )
 
 
@@ -231,10 +228,11 @@ def _alike(*what) -> set:
 
 
 def digests(program) -> tuple[str, str, tuple]:
-    """Of a traced program: (digest of it all, digest without its numbers, callbacks).
+    """(digest of a traced program, digest of it without its numbers, its callbacks).
 
-    They do not depend on where the code is, what its variables are called, or the process. What a
-    program calls back is a function of Python, which no digest sees: it stands for itself.
+    The digests do not depend on where the code is, on the names of its variables, or on the
+    process. No digest sees what a callback does, which is a function of Python; so the functions
+    themselves are returned.
     """
     known, described, callbacks = {}, {}, []
 
@@ -279,7 +277,7 @@ def digests(program) -> tuple[str, str, tuple]:
             elif isinstance(value, set | frozenset):
                 text.extend(sorted(map(repr, value)))
             else:
-                # The object is a part of the program, so that its id is its own.
+                # The program keeps the object alive, so that no other object has its id.
                 if id(value) not in described:
                     described[id(value)] = re.sub("0x[0-9a-f]+", "", repr(value))
                 text.append(described[id(value)])

@@ -1,9 +1,10 @@
 """What functions of Python read, and contexts in which JAX traces them as they are now.
 
-JAX keeps the trace of a function that is given by name to ``jit``, ``cond``, ``switch``, ``scan``,
-``while_loop``, ``fori_loop`` or ``checkpoint`` under the function, and does not look at what else
-it reads. Tracing everything anew would take four times as long, and some megabytes of JAX's caches
-each time. So it is done only where a function reads what it did not read when it was first seen.
+A function may be given by name to ``jit``, ``cond``, ``switch``, ``scan``, ``while_loop``,
+``fori_loop`` or ``checkpoint``. JAX keeps its trace under the function, and does not look at what
+else the function reads. Tracing everything anew would take four times as long, and some megabytes
+of JAX's caches each time. So a function is traced anew only where it reads something else than
+when it was first seen.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import sys
 import sysconfig
 import types
 import weakref
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -21,18 +23,18 @@ from jax import random as jr
 
 _PATHS = sysconfig.get_paths()
 _FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))
+_PACKAGE = str(Path(__file__).parents[1])  # dpjax
 _LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, _PACKAGE))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
 _now = jax.make_user_context(None)
-# Contexts in which games were traced. What JAX keeps of one is let go with that of all others.
+# The most contexts in which games are traced before all are let go: JAX cannot forget one alone.
 _CONTEXTS = 64
 _entered: set[str] = set()
 
 
 def as_now(*given):
-    """A context in which JAX forgets how these functions, and those that they read, once were."""
+    """A context in which JAX traces these functions, and those that they read, as they are now."""
     seen: dict = {}
     digest = _digest(given, (), {}, seen)
     changed = [_first.setdefault(function, own) != own for function, own in seen.items()]
@@ -47,31 +49,31 @@ def as_now(*given):
 
 
 def forget() -> None:
-    """Lets JAX forget all traces, and this module how functions were when they were made."""
+    """Makes JAX forget all traces, and this module what functions read when they were made."""
     jax.clear_caches()
     _first.clear()
     _entered.clear()
 
 
 def _digest(value, names, known, seen) -> str:
-    """Of a value and what it reads; user functions on the way are noted in ``seen``.
+    """The digest of a value and of what it reads; notes the user's functions among it in ``seen``.
 
     Args:
       value: anything.
       names: the attributes that are read of it, if it is a module.
-      known: id -> (value, digest) of what was visited, "" of what is being visited.
+      known: id -> (value, digest) of what was visited; the digest of what is being visited is "".
       seen: function -> digest, filled.
     """
     if isinstance(value, _PLAIN):
         return repr(value)
-    # Attributes of a module are read by name, by others under other names.
+    # Of a module only the attributes with these names are read; other functions read others.
     place = (id(value), names if isinstance(value, types.ModuleType) else ())
     if place not in known:
         known[place] = value, ""
         parts = [type(value).__name__]
         try:
             parts += _parts(value, names, known, seen)
-        except Exception:  # of an object that answers no questions, or nested too deeply
+        except Exception:  # an object answers no questions, or is nested too deeply
             parts.append(str(id(value)))
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         known[place] = value, digest
@@ -128,7 +130,7 @@ def _is_hidden(name) -> bool:
 
 
 def _names(code):
-    """All names of globals and attributes in a code, and in the functions that it defines."""
+    """All names of globals and attributes in a code and in the functions that it defines."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -1,6 +1,5 @@
 """Compiled programs are kept under what a game does: nothing stale, nothing compiled twice."""
 
-import contextlib
 import importlib
 import sys
 import types
@@ -15,63 +14,14 @@ from jax import random as jr
 
 from dpjax import clear_caches, simulate, store, sweep
 from dpjax.batches import simulate_batches
-from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, Privacy
-from dpjax.engine import programs, reads
-from dpjax.feedback import bandit, full
+from dpjax.core import Arms, Batch, BatchLearner, Outcome, Privacy
+from dpjax.engine import programs
+from dpjax.feedback import bandit
+from tests.engine import notebooks
+from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
 from tests.test_conformance import compilations
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-
-POINTS = np.array([1.0, 3.0])
-
-
-def game_of(loss):
-    """Two rounds that cost this each, whatever is played."""
-    zero = jnp.zeros((), jnp.int32)
-    learner = Learner(
-        lambda key: (zero, zero),
-        lambda state, key, loss: (state, state),
-        full,
-        Arms(2),
-        2,
-        Privacy(),
-    )
-    environment = Environment(
-        init=lambda key: (),
-        step=lambda state, key, arm: (state, Outcome(jnp.zeros(2), jnp.asarray(loss, jnp.float32))),
-        regret=lambda state, tally: tally,
-        action_set=Arms(2),
-    )
-    return learner, environment
-
-
-def play(game, **options):
-    """The regret of each point."""
-    options = {"checkpoints": 1, "progress": False, **options}
-    return sweep(game, POINTS, 2, jr.key(0), **options).regret[:, 0, -1].tolist()
-
-
-class Notebook:
-    """Cells that share their names, as those of a notebook do."""
-
-    def __init__(self, *cells):
-        self.names = {
-            "__name__": "notebook",
-            "np": np,
-            "jnp": jnp,
-            "jax": jax,
-            "lax": lax,
-            "game_of": game_of,
-        }
-        for cell in cells:
-            self.run(cell)
-
-    def run(self, cell):
-        exec(cell, self.names)
-
-    @property
-    def game(self):
-        return self.names["game"]
 
 
 def notebook(first, then):
@@ -188,142 +138,6 @@ def test_a_store_holds_what_the_game_does_now(change, tmp_path, monkeypatch):
 
 GLOBAL = CHANGES["a global"]
 
-# What JAX itself keeps under a function that is given to it by name.
-KEPT = {
-    "jit": "jax.jit(cost)(point)",
-    "cond": "lax.cond(point > 0.0, cost, cost, point)",
-    "switch": "lax.switch(1, [cost, cost], point)",
-    "scan": "lax.scan(step, point, None, length=1)[0]",
-    "fori_loop": "lax.fori_loop(0, 1, body, point)",
-    "while_loop": "lax.while_loop(below, grow, jnp.stack([point, 0.0 * point]))[0]",
-    "checkpoint": "jax.checkpoint(cost)(point)",
-}
-CALLED = [
-    "factor = 1.0",
-    "def cost(point): return factor * point",
-    "def step(point, x): return cost(point), x",
-    "def body(i, point): return cost(point)",
-    "def below(x): return x[1] < 0.5",
-    "def grow(x): return jnp.stack([cost(x[0]), x[1] + 1.0])",
-]
-
-
-def test_what_jax_keeps_is_traced_again_where_it_reads_something_else():
-    """One of these that is stale would show in the sum."""
-    cells = Notebook(*CALLED, f"def game(point): return game_of({' + '.join(KEPT.values())})")
-    usual = [2.0 * len(KEPT), 6.0 * len(KEPT)]
-    assert play(cells.game) == usual
-    cells.run("factor = 2.0")
-    assert play(cells.game) == [2.0 * cost for cost in usual]
-    cells.run("factor = 1.0")
-    assert play(cells.game) == usual
-
-
-@pytest.mark.parametrize("call", KEPT)
-def test_what_jax_keeps(call):
-    """By itself; the tests would show nothing else."""
-    cells = Notebook(*CALLED, f"def calls(point): return {KEPT[call]}")
-    trace = lambda: str(jax.make_jaxpr(lambda x: cells.names["calls"](x))(1.0))  # noqa: E731
-    first = trace()
-    cells.run("factor = 2.0")
-    assert trace() == first
-
-
-PLACES = {
-    "a closure": (
-        "def make():\n    factor = 1.0\n    def cost(point): return factor * point\n"
-        "    def change():\n        nonlocal factor\n        factor = 2.0\n"
-        "    return cost, change\ncost, change = make()",
-        "change()",
-    ),
-    "a default": (
-        "def cost(point, factor=1.0): return factor * point", "cost.__defaults__ = (2.0,)",
-    ),
-    "an array": (
-        "table = np.ones(3)\ndef cost(point): return jnp.float32(table[2]) * point",
-        "table[2] = 2.0",
-    ),
-    "a list": ("table = [1.0]\ndef cost(point): return table[0] * point", "table[0] = 2.0"),
-    "a dict": (
-        "table = {'factor': 1.0}\ndef cost(point): return table['factor'] * point",
-        "table['factor'] = 2.0",
-    ),
-    "a class": (
-        "class Settings: factor = 1.0\ndef cost(point): return Settings.factor * point",
-        "Settings.factor = 2.0",
-    ),
-    "an object": (
-        "class Cost:\n    def __call__(self, point): return self.factor * point\n"
-        "inner = Cost()\ninner.factor = 1.0\ndef cost(point): return inner(point)",
-        "inner.factor = 2.0",
-    ),
-    "a helper": (
-        "def helper(point): return 1.0 * point\ndef cost(point): return helper(point)",
-        "def helper(point): return 2.0 * point",
-    ),
-    "a function within": (
-        "factor = 1.0\ndef cost(point): return (lambda: factor * point)()", "factor = 2.0"
-    ),
-    "a module": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "def cost(point): return settings.factor * point",
-        "settings.factor = 2.0",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_what_a_function_reads_is_found(place):
-    cell, edit = PLACES[place]
-    cells = Notebook(
-        cell, "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
-    )
-    same = lambda: isinstance(reads.as_now(cells.game), contextlib.nullcontext)  # noqa: E731
-    assert same() and same()
-    cells.run(edit)
-    assert not same()
-
-
-def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps():
-    """Redefined too; libraries are not looked into."""
-    cells = Notebook(*CELLS)
-    for _ in range(2):
-        assert reads.as_now(cells.game, simulate).__class__ is contextlib.nullcontext
-        cells = Notebook(*CELLS)
-    seen = {}
-    reads._digest((cells.game, simulate, jnp.sum), (), {}, seen)
-    assert {function.__name__ for function in seen} == {"game", "cost", "game_of"}
-
-
-ODD = {
-    "an object that answers nothing": (
-        "class Odd:\n    def __getattr__(self, name): raise RuntimeError(name)\nodd = Odd()"
-    ),
-    "a list nested too deeply": "odd = []\nfor _ in range(3000): odd = [odd]",
-    "a chain of objects": (
-        "class Node: pass\nodd = node = Node()\n"
-        "for _ in range(3000):\n    node.next = Node()\n    node = node.next"
-    ),
-}
-
-
-@pytest.mark.parametrize("odd", ODD)
-def test_what_cannot_be_looked_into_stops_no_game(odd):
-    cells = Notebook(ODD[odd], "def game(point): return odd and game_of(point)")
-    cells.names["odd"] = (cells.names["odd"],)
-    for _ in range(2):
-        assert isinstance(reads.as_now(cells.names["game"]), contextlib.nullcontext)
-
-
-def test_what_jax_keeps_of_another_game():
-    """The function in cond is the same, the game that uses it is new."""
-    of_cond = f"def game(point): return game_of({KEPT['cond']})"
-    cells = Notebook(*CALLED, of_cond)
-    assert play(cells.game) == [2.0, 6.0]
-    cells.run("factor = 2.0")
-    cells.run(of_cond)
-    assert play(cells.game) == [4.0, 12.0]
-
 
 @pytest.mark.parametrize(
     "options", [{"mesh": jax.make_mesh((1,), ("one",))}, {"chunk": 1}, {"checkpoints": [1, 2]}]
@@ -369,7 +183,7 @@ def test_a_setting_of_jax_makes_another_program(tmp_path):
     usual = play(game, store=tmp_path / "store")
     with jax.threefry_partitionable(not jax.config.jax_threefry_partitionable):
         other = play(game)
-        with pytest.raises(ValueError, match="was made with another game"):
+        with pytest.raises(ValueError, match="another setting jax_threefry_partitionable"):
             play(game, store=tmp_path / "store")
     assert usual != other and play(game) == usual
 
@@ -385,14 +199,6 @@ def test_what_was_traced_is_what_is_compiled():
     program = programs.compiled(traced, (2, 2), None)
     regret, _ = program.run([POINTS.astype(np.float32)], np.arange(2, dtype=np.int32), jr.key(0))
     np.testing.assert_array_equal(regret[0, :, 0], [2.0, 6.0])
-
-
-CELLS = [
-    "factor = 1.25",
-    "table = np.arange(5000.0, dtype=np.float32)",
-    "def cost(point): return factor * point + jnp.min(jnp.asarray(table))",
-    "def game(point): return game_of(cost(point))",
-]
 
 
 def test_a_game_that_does_the_same_is_not_compiled_again():
@@ -453,28 +259,6 @@ def test_all_that_is_kept_has_a_bound():
     assert programs._type.cache_info().maxsize <= 4096
 
 
-def test_clear_caches_leaves_nothing_stale():
-    """JAX's traces go with what is remembered of functions, or the second would be the first."""
-    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
-    assert play(cells.game) == [2.0, 6.0]
-    cells.run("factor = 2.0")
-    clear_caches()
-    assert play(cells.game) == [4.0, 12.0]
-    cells.run("factor = 1.0")
-    assert play(cells.game) == [2.0, 6.0]
-
-
-def test_traces_in_contexts_are_let_go(monkeypatch):
-    """After some of them, and with right numbers all along."""
-    monkeypatch.setattr(reads, "_CONTEXTS", 3)
-    reads.forget()
-    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
-    for factor in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 1.0):
-        cells.run(f"factor = {factor}")
-        assert play(cells.game) == [2.0 * factor, 6.0 * factor]
-        assert len(reads._entered) <= 3
-
-
 def test_a_loop_over_games_that_differ_in_numbers_is_told_once(monkeypatch):
     """And a loop over the same game, or over games of other shapes or horizons, is not."""
 
@@ -495,7 +279,7 @@ def test_a_loop_over_games_that_differ_in_numbers_is_told_once(monkeypatch):
     message = "game: it is compiled for the 4th time for other numbers, .* put what changes into"
     with pytest.warns(RuntimeWarning, match=message) as told:
         loop([lambda point, i=i: game_of(point / (1.0 + i)) for i in range(5)])
-    assert len(told) == 1 and told[0].filename == __file__
+    assert len(told) == 1 and told[0].filename == notebooks.__file__
 
 
 def traced(function, *arguments):

@@ -1,0 +1,191 @@
+"""Values that differ between the members of a batch, which is their last axis.
+
+:mod:`dpjax.engine.batch_last` evaluates programs on them. A value is an array where all members
+share it, and Lanes where they differ. Keys of threefry2x32, JAX's default, travel as two separate
+arrays of words.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax.engine import walk
+from dpjax.generators import rounds_of, threefry2x32, wrap
+
+
+class Batch(NamedTuple):
+    size: int  # B
+    certain: Any  # () bool, always true; None where kernels need not be kept apart
+
+
+class Lanes(NamedTuple):
+    """A value that differs between the members of the batch."""
+
+    value: Any  # array (..., B), or keys of threefry2x32 as Words or Deferred
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=("first", "second"), meta_fields=("rounds",))
+@dataclass(frozen=True)
+class Words:
+    """Keys as two arrays."""
+
+    first: Any  # uint32
+    second: Any  # uint32
+    rounds: int  # of threefry
+
+
+class Deferred(NamedTuple):
+    """Keys whose fold-in is deferred to the kernel that draws from them."""
+
+    keys: Any  # Words or Deferred
+    data: Any  # uint32, still to be folded in
+
+
+def is_key_type(atom) -> bool:
+    """Whether a variable of a program holds keys."""
+    return jnp.issubdtype(atom.aval.dtype, jax.dtypes.prng_key)
+
+
+def is_key(value) -> bool:
+    """Whether a value, which all members share or not, holds keys."""
+    if isinstance(value, Lanes):
+        return isinstance(value.value, Words | Deferred)
+    return jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
+
+
+def flags_of(values) -> list[bool]:
+    """Which values differ between the members."""
+    return [isinstance(x, Lanes) for x in values]
+
+
+def as_lanes(array) -> Lanes:
+    """An array whose last axis is the batch, as a value; keys of threefry become words."""
+    return Lanes(_words(array) if rounds_of(array.dtype) else array)
+
+
+def _words(keys) -> Words:
+    data = jr.key_data(keys)
+    return Words(data[..., 0], data[..., 1], rounds_of(keys.dtype))
+
+
+def as_array(value):
+    """The array of a value; words become keys again."""
+    array = forced(value).value if isinstance(value, Lanes) else value
+    if isinstance(array, Words):
+        return wrap(jnp.stack([array.first, array.second], axis=-1), array.rounds)
+    return array
+
+
+def with_lanes(value, batch) -> Lanes:
+    """A value that all members share, repeated for each of them; Lanes stay as they are."""
+    if isinstance(value, Lanes):
+        return forced(value)
+    value = jnp.asarray(value)
+    if rounds_of(value.dtype):
+        value = _words(value)
+    return Lanes(jax.tree.map(lambda x: _spread(x, x.shape, batch), value))
+
+
+def with_lanes_where(flags, values, batch) -> list:
+    """Values, of which the flagged ones become Lanes."""
+    return [with_lanes(x, batch) if flag else x for x, flag in zip(values, flags, strict=True)]
+
+
+def _spread(array, shape, batch):
+    """An array without batch axis, () or of the given shape, as (*shape, B)."""
+    return lax.broadcast_in_dim(array, (*shape, batch.size), range(array.ndim))
+
+
+def fit(operand, shape, batch):
+    """The array of an operand, which may be a scalar, in the full shape (*shape, B)."""
+    if not isinstance(operand, Lanes):
+        return _spread(operand, shape, batch)
+    array = operand.value
+    if array.ndim == len(shape) + 1:
+        return array
+    return lax.broadcast_in_dim(array, (*shape, batch.size), (len(shape),))
+
+
+def by_vmap(eqn, operands) -> list:
+    """The outputs of an equation, mapped by ``jax.vmap``."""
+    axes = [-1 if flag else None for flag in flags_of(operands)]
+    arrays = [as_array(x) for x in operands]
+    outputs = jax.vmap(lambda *xs: walk.bind(eqn, xs), in_axes=axes, out_axes=-1)(*arrays)
+    return [as_lanes(x) for x in outputs]
+
+
+# Kernels that stay apart. Compilers for CPU repeat a draw in every kernel that reads it, be it
+# twenty instructions or two thousand. They do not look into a condition, even if it always holds.
+
+
+def certain(arrays):
+    """A condition on any of the arrays that always holds, though no compiler knows it: () bool.
+
+    It is None on accelerators, where kernels need not be kept apart, and where no array serves.
+    """
+    if jax.default_backend() != "cpu":
+        return None
+    for array in arrays:
+        if array.size and array.dtype.itemsize == 4 and not is_key(array):
+            word = lax.bitcast_convert_type(array[(0,) * array.ndim], jnp.uint32)
+            return (word | np.uint32(1)) != np.uint32(0)
+    return None
+
+
+def apart(function, batch, *arrays):
+    """``function(*arrays)`` in kernels that no other operation joins."""
+    if batch.certain is None:
+        return function(*arrays)
+    return lax.cond(batch.certain, function, zeros_like(function), *arrays)
+
+
+def zeros_like(function):
+    """A function of the same arguments, whose outputs are zeros."""
+
+    def zeros(*arguments):
+        output = jax.eval_shape(function, *arguments)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), output)
+
+    return zeros
+
+
+def pairs(function, batch, keys, *arrays) -> Words:
+    """The words ``function(keys, *arrays)`` of new keys, computed by one kernel.
+
+    A kernel writes one array, and two kernels would compute every block twice. So the two words
+    leave the kernel as the parts of a complex number, with which nothing is computed.
+    """
+    if batch.certain is None:
+        return Words(*function(keys, *arrays), keys.rounds)
+
+    def joined(*arrays):
+        real, imaginary = (lax.bitcast_convert_type(x, np.float32) for x in function(*arrays))
+        return lax.complex(real, imaginary)
+
+    both = apart(joined, batch, keys, *arrays)
+    words = lax.real(both), lax.imag(both)
+    return Words(*(lax.bitcast_convert_type(x, np.uint32) for x in words), keys.rounds)
+
+
+def forced(value, batch=None):
+    """A value whose keys, if they are deferred, become Words.
+
+    Where the batch is given, a kernel that stays apart computes them.
+    """
+    if not (isinstance(value, Lanes) and isinstance(value.value, Deferred)):
+        return value
+    keys, data = value.value
+    keys = forced(Lanes(keys), batch).value
+
+    def fold(keys, data):
+        return threefry2x32(keys.first, keys.second, np.uint32(0), data, keys.rounds)
+
+    if batch:
+        return Lanes(pairs(fold, batch, keys, data))
+    return Lanes(Words(*fold(keys, data), keys.rounds))

@@ -1,0 +1,208 @@
+"""Equations on lanes that read or write at an index.
+
+Where all members share the index, the primitive is bound again. Where each member has an index of
+its own among few places, the place is found by comparison: a comparison joins its neighbours in
+one kernel, and a gather or scatter does not.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.lax import GatherScatterMode
+
+from dpjax.engine.lanes import Lanes, flags_of, is_key_type, with_lanes
+from dpjax.engine.walk import bind
+
+# The number of places up to which comparing is quicker, as measured on a CPU. A read costs as much
+# as some twenty comparisons. A write cost more than any number of comparisons that was tried.
+_FEW_READ, _FEW_WRITTEN = 16, 1024
+
+_UPDATES = {
+    "scatter-add": lax.add,
+    "scatter-max": lax.max,
+    "scatter-min": lax.min,
+    "scatter-mul": lax.mul,
+    "scatter-sub": lax.sub,
+}
+_NOTHING = {"scatter-add": -0.0, "scatter-sub": 0.0}
+_SCATTERS = ("scatter", *_UPDATES)
+# Which operands are indices.
+_INDICES = {
+    "dynamic_slice": slice(1, None),
+    "dynamic_update_slice": slice(2, None),
+    "gather": slice(1, None),
+    **dict.fromkeys(_SCATTERS, slice(1, 2)),
+}
+
+
+def applies(eqn, operands) -> bool:
+    """Whether the rules here hold for an equation that reads or writes at an index."""
+    return not _differ(operands[_INDICES[eqn.primitive.name]]) or _is_one_of_few(eqn)
+
+
+def _dynamic_slice(eqn, operands, batch) -> list:
+    operand, *indices = operands
+    if _differ(indices):
+        return [_read(eqn, operand, dict(enumerate(indices)), batch)]
+    sizes = (*eqn.params["slice_sizes"], batch.size)
+    return [lax.dynamic_slice(operand.value, (*indices, _zero(indices)), sizes)]
+
+
+def _dynamic_update_slice(eqn, operands, batch) -> list:
+    operand, update, *indices = operands
+    operand, update = (with_lanes(x, batch).value for x in (operand, update))
+    if _differ(indices):
+        return [_written(eqn, operand, dict(enumerate(indices)), update, batch)]
+    return [lax.dynamic_update_slice(operand, update, (*indices, _zero(indices)))]
+
+
+def _gather(eqn, operands, batch) -> list:
+    operand, indices = operands
+    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    if _differ([indices]):
+        return [_read(eqn, operand, _by_axis(numbers.start_index_map, indices), batch)]
+    offset_dims = (*numbers.offset_dims, eqn.outvars[0].aval.ndim)
+    numbers = numbers._replace(offset_dims=offset_dims)
+    changes = {"dimension_numbers": numbers, "slice_sizes": (*sizes, batch.size)}
+    return bind(eqn, [operand.value, indices], **changes)
+
+
+def _scatter(eqn, operands, batch) -> list:
+    operand, indices, updates = operands
+    numbers = eqn.params["dimension_numbers"]
+    operand, updates = (with_lanes(x, batch).value for x in (operand, updates))
+    if _differ([indices]):
+        indices = _by_axis(numbers.scatter_dims_to_operand_dims, indices)
+        return [_written(eqn, operand, indices, updates, batch)]
+    window = (*numbers.update_window_dims, eqn.invars[2].aval.ndim)
+    numbers = numbers._replace(update_window_dims=window)
+    return bind(eqn, [operand, indices, updates], dimension_numbers=numbers)
+
+
+def _zero(indices):
+    return jnp.zeros((), jnp.result_type(indices[0]) if indices else jnp.int32)
+
+
+# A place of each member's own, among few.
+
+
+def _differ(indices) -> bool:
+    return any(flags_of(indices))
+
+
+def _by_axis(axes, indices) -> dict:
+    """The index along each axis, from a vector of them (n, B)."""
+    return {axis: Lanes(indices.value[i]) for i, axis in enumerate(axes)}
+
+
+class Part(NamedTuple):
+    """What an equation reads or writes of its operand at one index."""
+
+    shape: tuple  # (n_1, ...), along all axes of the operand
+    axes: tuple  # those that have an index
+    moved: bool  # whether an index out of range means the nearest place; else it means none
+
+
+def _part(eqn) -> Part | None:
+    """The part that an equation reads or writes; None where it reads or writes several."""
+    name, parameters = eqn.primitive.name, eqn.params
+    axes = tuple(range(eqn.invars[0].aval.ndim))
+    if name == "dynamic_slice":
+        return Part(parameters["slice_sizes"], axes, True)
+    if name == "dynamic_update_slice":
+        return Part(eqn.invars[1].aval.shape, axes, True)
+    numbers, mode = parameters["dimension_numbers"], parameters["mode"]
+    if eqn.invars[1].aval.ndim != 1 or mode == GatherScatterMode.ONE_HOT:
+        return None
+    moved = mode == GatherScatterMode.CLIP
+    if name == "gather":
+        # XLA moves an index that is promised to be in bounds there where it reads. Where it
+        # writes, it drops what is out of bounds.
+        moved |= mode == GatherScatterMode.PROMISE_IN_BOUNDS
+        return Part(parameters["slice_sizes"], numbers.start_index_map, moved)
+    sizes = iter(eqn.invars[2].aval.shape)
+    shape = tuple(1 if axis in numbers.inserted_window_dims else next(sizes) for axis in axes)
+    return Part(shape, numbers.scatter_dims_to_operand_dims, moved)
+
+
+def _is_one_of_few(eqn) -> bool:
+    """Whether an equation reads or writes one of few places along the axes that have an index.
+
+    Along the other axes, and along those whose index can only be 0, it must take all there is.
+    """
+    dtype, part = eqn.invars[0].aval.dtype, _part(eqn)
+    if part is None or jnp.issubdtype(dtype, jnp.complexfloating):
+        return False
+    if eqn.primitive.name == "scatter" and eqn.params["update_jaxpr"] is not None:
+        return False  # it applies a function to the entry
+    if eqn.primitive.name == "gather" and is_key_type(eqn.invars[0]) and not part.moved:
+        return False  # no key stands for a missing one
+    whole = eqn.invars[0].aval.shape
+    rest = [axis for axis, size in enumerate(part.shape) if axis not in part.axes or size != 1]
+    all_of_it = all(part.shape[axis] == whole[axis] for axis in rest)
+    known = part.moved or not set(rest) & set(part.axes)
+    places = np.prod([size for axis, size in enumerate(whole) if axis not in rest], dtype=int)
+    reads = eqn.primitive.name in ("dynamic_slice", "gather")
+    return all_of_it and known and 1 <= places <= (_FEW_READ if reads else _FEW_WRITTEN)
+
+
+def _here(part, indices, shape, batch):
+    """Whether an entry is at its member's place: bool in the operand's full shape (*shape, B)."""
+    here = jnp.ones((*shape, batch.size), bool)
+    for axis, index in indices.items():
+        if part.shape[axis] == 1:
+            index = with_lanes(index, batch).value
+            if part.moved:
+                index = jnp.clip(index, 0, shape[axis] - 1)
+            along = (shape[axis], batch.size)
+            places = lax.broadcasted_iota(index.dtype, along, 0)
+            chosen = places == lax.broadcast_in_dim(index, along, (1,))
+            here &= lax.broadcast_in_dim(chosen, here.shape, (axis, len(shape)))
+    return here
+
+
+def _read(eqn, operand, indices, batch):
+    """Each member's part of an operand: the bits of all other parts are masked, and or-ed to it."""
+    part, shape = _part(eqn), eqn.invars[0].aval.shape
+    operand = with_lanes(operand, batch).value
+    here = _here(part, indices, shape, batch)
+    axes = [axis for axis in part.axes if part.shape[axis] == 1]
+    if operand.dtype == np.bool_:
+        found = lax.reduce_or(here & operand, axes)
+    else:
+        bits = lax.bitcast_convert_type(operand, f"uint{8 * operand.dtype.itemsize}")
+        found = lax.reduce_or(lax.select(here, bits, jnp.zeros_like(bits)), axes)
+        found = lax.bitcast_convert_type(found, operand.dtype)
+    if not part.moved:
+        inside = lax.reduce_or(here, axes)
+        found = lax.select(inside, found, lax.full_like(found, eqn.params["fill_value"]))
+    return lax.reshape(found, (*eqn.outvars[0].aval.shape, batch.size))
+
+
+def _written(eqn, operand, indices, update, batch):
+    """An operand of which each member's part is written, or updated by the equation's operation."""
+    part, shape = _part(eqn), eqn.invars[0].aval.shape
+    here = _here(part, indices, shape, batch)
+    update = lax.reshape(update, (*part.shape, batch.size))
+    update = jnp.broadcast_to(update, operand.shape)
+    name = eqn.primitive.name
+    if name in _NOTHING:
+        # The sum is taken in all places instead of being selected afterwards, because a compiler
+        # would contract it with a product that the update is. x + -0 and x - 0 are x, also where
+        # x is 0 or -0. Only numbers below float32's normal ones become 0, as in all arithmetic.
+        nothing = lax.full_like(update, _NOTHING[name])
+        return _UPDATES[name](operand, lax.select(here, update, nothing))
+    if name in _UPDATES:
+        update = _UPDATES[name](operand, update)
+    return lax.select(here, update, operand)
+
+
+# Each is (equation, operands, batch) -> arrays that have the batch as their last axis.
+RULES = {
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "gather": _gather,
+    **dict.fromkeys(_SCATTERS, _scatter),
+}
