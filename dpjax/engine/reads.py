@@ -1,9 +1,10 @@
 """What functions of Python read, and contexts in which JAX traces them as they are now.
 
-JAX keeps the trace of a function that is given by name to ``jit``, ``cond``, ``switch``, ``scan``,
-``while_loop``, ``fori_loop`` or ``checkpoint`` under the function, and does not look at what else
-it reads. Tracing everything anew would take four times as long, and some megabytes of JAX's caches
-each time. So it is done only where a function reads what it did not read when it was first seen.
+A function given by name to ``jit``, ``cond``, ``switch``, ``scan``, ``while_loop``, ``fori_loop``
+or ``checkpoint`` is traced once. JAX keeps the trace under the function and does not notice when
+something that the function reads changes. To trace everything anew would take four times as long,
+and some megabytes of JAX's caches each time. So functions are traced anew only where one of them
+reads something else than when it was first seen.
 """
 
 import contextlib
@@ -21,17 +22,18 @@ from jax import random as jr
 
 _PATHS = sysconfig.get_paths()
 _FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-_LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, os.path.dirname(__file__)))
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))  # dpjax
+_LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, _PACKAGE))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
+_first = weakref.WeakKeyDictionary()  # function -> digest of what it read when first seen
 _now = jax.make_user_context(None)
-# Contexts in which games were traced. What JAX keeps of one is let go with that of all others.
+# At most so many contexts are in use. JAX can only drop the traces of all contexts together.
 _CONTEXTS = 64
 _entered: set[str] = set()
 
 
 def as_now(*given):
-    """A context in which JAX forgets how these functions, and those that they read, once were."""
+    """A context in which JAX traces these functions, and those that they read, as they are now."""
     seen: dict = {}
     digest = _digest(given, (), {}, seen)
     changed = [_first.setdefault(function, own) != own for function, own in seen.items()]
@@ -46,31 +48,31 @@ def as_now(*given):
 
 
 def forget() -> None:
-    """Lets JAX forget all traces, and this module how functions were when they were made."""
+    """Drops all of JAX's traces, and what this module remembers of the functions in them."""
     jax.clear_caches()
     _first.clear()
     _entered.clear()
 
 
 def _digest(value, names, known, seen) -> str:
-    """Of a value and what it reads; user functions on the way are noted in ``seen``.
+    """A digest of a value and of what it reads.
 
     Args:
       value: anything.
       names: the attributes that are read of it, if it is a module.
-      known: id -> (value, digest) of what was visited, "" of what is being visited.
-      seen: function -> digest, filled.
+      known: id -> (value, digest) of all that was visited; the digest is "" during the visit.
+      seen: function -> digest; the user's functions on the way are added to it.
     """
     if isinstance(value, _PLAIN):
         return repr(value)
-    # Attributes of a module are read by name, by others under other names.
+    # Functions read different attributes of the same module.
     place = (id(value), names if isinstance(value, types.ModuleType) else ())
     if place not in known:
         known[place] = value, ""
         parts = [type(value).__name__]
         try:
             parts += _parts(value, names, known, seen)
-        except Exception:  # of an object that answers no questions, or nested too deeply
+        except Exception:  # An object may answer no questions, or be nested too deeply.
             parts.append(str(id(value)))
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         known[place] = value, digest
@@ -112,7 +114,7 @@ def _parts(value, names, known, seen) -> list[str]:
         return of(value.func, value.args, value.keywords)
     if isinstance(value, types.MethodType):
         return of(value.__func__, value.__self__)
-    if hasattr(value, "__wrapped__"):  # what jit and others return
+    if hasattr(value, "__wrapped__"):  # jit and others return such objects
         return of(value.__wrapped__)
     kind = value if isinstance(value, type) else type(value)
     module = sys.modules.get(kind.__module__)
@@ -127,7 +129,7 @@ def _is_hidden(name) -> bool:
 
 
 def _names(code):
-    """All names of globals and attributes in a code, and in the functions that it defines."""
+    """All names of globals and attributes in a code object and in the functions that it defines."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -137,7 +139,7 @@ def _names(code):
 def _content(cell):
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:  # The cell is not filled yet.
         return None
 
 
