@@ -1,4 +1,4 @@
-"""Where a sweep runs: the cores, devices and processes, and the memory that they have."""
+"""The cores, devices and processes that a sweep runs on, and their memory."""
 
 import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -11,19 +11,19 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "blocks"
-_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups, and which of them this process is in
-_OWN_GROUPS = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups
+_OWN_GROUPS = Path("/proc/self/cgroup")  # the groups that this process is in
 
 
 def cores() -> int:
-    """The cores that this process may use; where the system cannot say, all that there are."""
+    """How many cores this process may use; all of the machine's where the system cannot say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def check_mesh(mesh) -> None:
-    """Refuses, in one sentence, what is neither a mesh nor None."""
+    """Refuses a mesh that is neither a jax.sharding.Mesh nor None."""
     if mesh is not None and not isinstance(mesh, Mesh):
         raise TypeError(
             "mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('seeds',)), or None; "
@@ -32,7 +32,7 @@ def check_mesh(mesh) -> None:
 
 
 def platform(mesh) -> str:
-    """The kind of the devices of a mesh, or of those that jax uses by default."""
+    """The platform of a mesh's devices, or of the devices that JAX uses by default."""
     return jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
 
 
@@ -42,10 +42,10 @@ def processes(mesh) -> int:
 
 
 def local(mesh) -> Mesh | None:
-    """The devices of a mesh that belong to this process, on one axis; None of None.
+    """The devices of a mesh that belong to this process, on one axis; None if there is no mesh.
 
     Raises:
-      ValueError: none does.
+      ValueError: no device of the mesh belongs to this process.
     """
     if mesh is None:
         return None
@@ -56,7 +56,7 @@ def local(mesh) -> Mesh | None:
 
 
 def share(mesh, tasks) -> list:
-    """Which of the tasks fall to this process: they are dealt to the devices of a mesh in turn."""
+    """The tasks of this process, where all tasks are dealt to the devices of a mesh in turn."""
     if mesh is None:
         return list(tasks)
     owners = [device.process_index for device in mesh.devices.flat]
@@ -65,20 +65,21 @@ def share(mesh, tasks) -> list:
 
 
 def wait_for_all(what) -> None:
-    """Returns when every process of this run has come here; at once where there is one."""
+    """Waits until every process of this run has called it; does nothing in a single process."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
 
 def shardings(mesh) -> tuple:
-    """(one entry of the first axis a device, the same on all devices)."""
+    """Two shardings: one entry of the first axis on each device, and the same on all devices."""
     return NamedSharding(mesh, PartitionSpec(_AXIS)), NamedSharding(mesh, PartitionSpec())
 
 
 def shard(function, mesh):
-    """``function(*blocks, same)`` on each device, for its own entry of the first axis of blocks.
+    """``function(*blocks, same)``, run on each device for its own entry of the blocks' first axis.
 
-    What a device runs has the shapes that it has on one device alone, and talks to no other.
+    Each device runs the program that a single device would run, with the same shapes, and exchanges
+    nothing with the others.
     """
 
     def one(*arguments):
@@ -88,7 +89,7 @@ def shard(function, mesh):
 
     def sharded(*arguments):
         specs = (*[PartitionSpec(_AXIS)] * (len(arguments) - 1), PartitionSpec())
-        # There are no collectives, so nothing varies that the check could find.
+        # The check finds mistakes in collectives. There are none here.
         return jax.shard_map(
             one, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(_AXIS), check_vma=False
         )(*arguments)
@@ -97,9 +98,10 @@ def shard(function, mesh):
 
 
 def completed(function, tasks, workers):
-    """Yields ``function(task)`` of each task as it is done, computed by so many threads.
+    """Yields ``function(task)`` of each task, in the order in which they finish.
 
-    Few results wait to be read: a slow reader holds the threads up, and does not fill the memory.
+    ``workers`` threads compute them. They wait for a slow reader once a few results are unread, so
+    that results do not fill the memory.
     """
     tasks, waiting = iter(tasks), set()
     with ThreadPoolExecutor(workers) as pool:
@@ -118,10 +120,11 @@ def completed(function, tasks, workers):
 
 
 def memory(mesh, workers) -> float:
-    """Bytes that one program may use, of as many as run at once; inf where nobody knows.
+    """The bytes that each program may use while all of them run; inf where nobody knows.
 
-    Of an accelerator nine tenths of its own. On CPU half of what the machine has, or the process's
-    control group allows: the rest is for what is computed, and for others.
+    An accelerator gives a program nine tenths of its memory. On CPU the programs share half of what
+    the machine has, or the process's control group allows. The other half is for results and for
+    other processes.
     """
     if platform(mesh) == "cpu":
         return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
@@ -135,12 +138,12 @@ def _machine_memory() -> float:
         limits = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
     except (AttributeError, ValueError, OSError):
         return np.inf
-    # Batch systems grant a job a part of the machine: a limit of any of its control groups.
+    # Batch systems give a job a part of the machine, by a limit of any of its control groups.
     files = []
     if _OWN_GROUPS.is_file():
         for line in _OWN_GROUPS.read_text().splitlines():
             _, controllers, group = line.split(":", 2)
-            if controllers in ("", "memory"):  # versions 2 and 1
+            if controllers in ("", "memory"):  # of version 2 and of version 1
                 name = "memory.limit_in_bytes" if controllers else "memory.max"
                 own = _GROUPS / controllers / group.lstrip("/")
                 files += [folder / name for folder in [own, *own.parents]]
@@ -149,7 +152,7 @@ def _machine_memory() -> float:
 
 
 def bytes_needed(program) -> int:
-    """What a compiled program needs on each device beside its code; 0 where nobody knows."""
+    """The bytes that a run of a program needs on each device, beside its code; 0 if unknown."""
     needs = program.memory_analysis()
     if needs is None:
         return 0
@@ -157,7 +160,7 @@ def bytes_needed(program) -> int:
 
 
 def out_of_memory(error) -> bool:
-    """Whether an error says that what was to be computed did not fit."""
+    """Whether an error says that the memory did not suffice."""
     return isinstance(error, MemoryError) or (
         isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     )
