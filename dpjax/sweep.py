@@ -125,6 +125,7 @@ def _into_store(plan, url, progress) -> Result | None:
     mine = set(devices.share(plan.mesh, plan.corners))
     missing = [corner for corner in store.missing() if corner in mine]
     if missing:
+        # The blocks of a store may be smaller than a chunk. Then several are computed as one.
         limit = max(1, plan.chunk // (store.block[0] * store.block[1]))
         most = max(Counter(point for point, _ in missing).values())
         blocks = plan.blocks(missing, block_size(most, limit, at_once(devices.local(plan.mesh))))
