@@ -60,7 +60,7 @@ def mutants(learner, losses) -> dict[str, Learner]:
         height = max(sensitivities, default=1.0)
         found["noise halved"] = _scaled(0.5)
         if height > 1.0:
-            # The L1 sensitivity of a tree is its number of levels, the L2 sensitivity their root.
+            # As in a tree, the L1 sensitivity is the number of levels and L2 its root.
             levels = height if "laplace_prefix" in kinds else height * height
             missing = (levels - 1.0) / levels
             laplace = "laplace_prefix" in kinds
