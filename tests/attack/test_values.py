@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, learners, mechanisms, noise
+from dpjax import domains, environments, learners, mechanisms
 from dpjax.batches import as_learner
 from dpjax.environments import loss_families
+from dpjax.maths import laws
 from tests import test_conformance as conformance
 
 # Valid arguments of every factory of the three registries, by the names of its parameters.
@@ -262,7 +263,7 @@ def test_learners_that_hung_or_held_nan_end_with_numbers(name, quick_compilation
 
 def test_rejection_ends_where_nothing_can_be_accepted(quick_compilation):
     """Gamma draws of a shape that is none, and binomial ones of such a probability."""
-    gamma, binomial = jax.jit(noise.log_gamma), jax.jit(noise.binomial)
+    gamma, binomial = jax.jit(laws.log_gamma), jax.jit(laws.binomial)
     for shape in (np.nan, np.inf, -np.inf, -1.0, 0.0):
         drawn = gamma(jr.key(0), jnp.array([2.0, shape], jnp.float32))
         assert np.isfinite(drawn[0])
