@@ -1,4 +1,4 @@
-"""The cores, devices and processes that a sweep runs on, and their memory."""
+"""Where a sweep runs: cores, devices and processes, and the memory that they have."""
 
 import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -11,19 +11,20 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "blocks"
-_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups
-_OWN_GROUPS = Path("/proc/self/cgroup")  # the groups that this process is in
+# Linux's control groups, and the file that names those of this process.
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def cores() -> int:
-    """How many cores this process may use; all of the machine's where the system cannot say."""
+    """The number of cores that this process may use, or of all where the system cannot say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def check_mesh(mesh) -> None:
-    """Refuses a mesh that is neither a jax.sharding.Mesh nor None."""
+    """Raises a TypeError, in one sentence, for what is neither a mesh nor None."""
     if mesh is not None and not isinstance(mesh, Mesh):
         raise TypeError(
             "mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('seeds',)), or None; "
@@ -32,7 +33,7 @@ def check_mesh(mesh) -> None:
 
 
 def platform(mesh) -> str:
-    """The platform of a mesh's devices, or of the devices that JAX uses by default."""
+    """The kind of the devices of a mesh, or of those that jax uses by default."""
     return jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
 
 
@@ -42,7 +43,7 @@ def processes(mesh) -> int:
 
 
 def local(mesh) -> Mesh | None:
-    """The devices of a mesh that belong to this process, on one axis; None if there is no mesh.
+    """The devices of a mesh that belong to this process, on one axis; None where mesh is None.
 
     Raises:
       ValueError: no device of the mesh belongs to this process.
@@ -56,7 +57,7 @@ def local(mesh) -> Mesh | None:
 
 
 def share(mesh, tasks) -> list:
-    """The tasks of this process, where all tasks are dealt to the devices of a mesh in turn."""
+    """The tasks that fall to this process; all are dealt to the devices of a mesh in turn."""
     if mesh is None:
         return list(tasks)
     owners = [device.process_index for device in mesh.devices.flat]
@@ -65,7 +66,7 @@ def share(mesh, tasks) -> list:
 
 
 def wait_for_all(what) -> None:
-    """Waits until every process of this run has called it; does nothing in a single process."""
+    """Returns when every process of this run has come here; at once where there is only one."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
@@ -76,10 +77,9 @@ def shardings(mesh) -> tuple:
 
 
 def shard(function, mesh):
-    """``function(*blocks, same)``, run on each device for its own entry of the blocks' first axis.
+    """``function(*blocks, same)`` on each device, for its own entry of the first axis of blocks.
 
-    Each device runs the program that a single device would run, with the same shapes, and exchanges
-    nothing with the others.
+    A device runs the program that a single device would run, and talks to no other.
     """
 
     def one(*arguments):
@@ -89,7 +89,7 @@ def shard(function, mesh):
 
     def sharded(*arguments):
         specs = (*[PartitionSpec(_AXIS)] * (len(arguments) - 1), PartitionSpec())
-        # The check finds mistakes in collectives. There are none here.
+        # There are no collectives, so nothing varies that the check could find.
         return jax.shard_map(
             one, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(_AXIS), check_vma=False
         )(*arguments)
@@ -98,10 +98,10 @@ def shard(function, mesh):
 
 
 def completed(function, tasks, workers):
-    """Yields ``function(task)`` of each task, in the order in which they finish.
+    """Yields ``function(task)`` of each task as it is done, computed by so many threads.
 
-    ``workers`` threads compute them. They wait for a slow reader once a few results are unread, so
-    that results do not fill the memory.
+    Few results wait to be read, so that a slow reader holds the threads up instead of filling the
+    memory.
     """
     tasks, waiting = iter(tasks), set()
     with ThreadPoolExecutor(workers) as pool:
@@ -120,11 +120,10 @@ def completed(function, tasks, workers):
 
 
 def memory(mesh, workers) -> float:
-    """The bytes that each program may use while all of them run; inf where nobody knows.
+    """Bytes that one program may use where ``workers`` run at once; inf where nobody knows.
 
-    An accelerator gives a program nine tenths of its memory. On CPU the programs share half of what
-    the machine has, or the process's control group allows. The other half is for results and for
-    other processes.
+    On an accelerator they are nine tenths of its memory. On CPU they are a share of half of what
+    the machine has or the process's control group allows; the rest is for results, and for others.
     """
     if platform(mesh) == "cpu":
         return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
@@ -138,12 +137,12 @@ def _machine_memory() -> float:
         limits = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
     except (AttributeError, ValueError, OSError):
         return np.inf
-    # Batch systems give a job a part of the machine, by a limit of any of its control groups.
+    # Batch systems grant a job a part of the machine: a limit of any of its control groups.
     files = []
     if _OWN_GROUPS.is_file():
         for line in _OWN_GROUPS.read_text().splitlines():
             _, controllers, group = line.split(":", 2)
-            if controllers in ("", "memory"):  # of version 2 and of version 1
+            if controllers in ("", "memory"):  # versions 2 and 1
                 name = "memory.limit_in_bytes" if controllers else "memory.max"
                 own = _GROUPS / controllers / group.lstrip("/")
                 files += [folder / name for folder in [own, *own.parents]]
@@ -152,7 +151,7 @@ def _machine_memory() -> float:
 
 
 def bytes_needed(program) -> int:
-    """The bytes that a run of a program needs on each device, beside its code; 0 if unknown."""
+    """Bytes that a compiled program needs on each device beside its code; 0 where nobody knows."""
     needs = program.memory_analysis()
     if needs is None:
         return 0

@@ -1,10 +1,10 @@
-"""Compiles a function into a single CPU kernel that holds its loops and conditions.
+"""Compiling a function as one kernel of a CPU core, its loops and conditions inside.
 
-On CPU, XLA runs a program as a list of kernels, one for each operation that it does not fuse with
-another. Going from one kernel to the next costs as much time as some hundred numbers take, and a
-round of a bandit is twenty kernels. XLA compiles a loop as a whole where it touches next to no
-memory; an attribute of a call asks it to do the same elsewhere. The single kernel computes the same
-numbers as the list, except for the last bits of sums that a library computes in the list.
+XLA runs a program on CPU as a list of kernels, one for each operation that it does not fuse with
+another, and going from one to the next costs as much as some hundred numbers do. A round of a
+bandit is twenty kernels. Loops that touch next to no memory XLA compiles as a whole by itself; an
+attribute of a call asks for the same. The numbers are those of the program in kernels, but for the
+last bits of sums that a library makes there.
 """
 
 import jax
@@ -16,16 +16,15 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import jaxprs_in_params
 
 _OPTIONS = {
-    # A kernel can neither call a library nor fork into threads.
+    # Calls into a library and forks into threads cannot stand within a kernel.
     "xla_cpu_experimental_ynn_fusion_type": "",
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
-    # By default the compiler prefers narrower vectors, which suit mixed work. All work here is in
-    # vectors.
+    # The compiler's choice of narrower vectors is for mixed work: here they are all that there is.
     "xla_cpu_prefer_vector_width": 512,
 }
 _OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
 
-# Operations for which XLA has no code that could stand within a kernel.
+# What XLA has no code for that could stand within a kernel.
 _APART = {
     "approx_top_k", "cholesky", "conv_general_dilated", "debug_callback", "debug_print", "eig",
     "eigh", "fft", "ffi_call", "geqrf", "hessenberg", "householder_product", "io_callback", "lu",
@@ -34,24 +33,22 @@ _APART = {
 }  # fmt: skip
 
 
-# A core takes this many trials through the whole program before it turns to the next ones. For a
-# single kernel their state has to stay in the innermost caches, and they have to fill the vectors.
-# For a list of kernels they have to be enough to hide what it costs to start a kernel.
+# Trials with which a core goes through the whole program before it turns to the next ones. In one
+# kernel: few enough that their state stays in the innermost caches, enough to fill the vectors. In
+# many: enough to hide what it costs to start one.
 _TRIALS, _TRIALS_OF_MANY = 128, 1024
-# A kernel runs at least this many trials. LLVM unrolls loops over fewer and then contracts products
-# and sums of only some of them, so that the last bits of a trial would depend on how many play
-# beside it.
+# Trials at least. LLVM takes loops over fewer apart and then contracts the products and sums of
+# some of them only, so that last bits of a trial would depend on how many play beside it.
 _FEWEST = 8
 
 
 def in_pieces(function, batched, length):
-    """``function``, applied to its last axis piece by piece where that is longer than ``length``.
+    """``function`` of last axes that are longer than ``length``, a piece of them after the other.
 
     Args:
-      function: takes and returns pytrees of arrays. What it returns has the common last axis too.
-      batched: for each argument, whether its leaves have the last axis.
-      length: the longest piece. All pieces have one length; the last trial is repeated to fill the
-        last piece.
+      function: of pytrees of arrays; what it returns has the common last axis too.
+      batched: for each argument whether its leaves have the axis.
+      length: of a piece, at most; all have the same, the last one by repetition.
     """
 
     def in_turn(*arguments):
@@ -79,7 +76,7 @@ def in_pieces(function, batched, length):
 
 
 def _of_enough(function, batched):
-    """``function``, with the last trial repeated where there are fewer than ``_FEWEST``."""
+    """``function`` of at least ``_FEWEST`` trials, the last one repeated where there are fewer."""
 
     def filled(*arguments):
         flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
@@ -101,15 +98,15 @@ def _of_enough(function, batched):
 
 
 def compile_for_cpu(function, arguments, batched, *, spread=None):
-    """Compiles a function for CPU, into a single kernel where that is possible.
+    """The compiled program of a function for CPU: one kernel, where it can be that.
 
     Args:
-      function: takes pytrees of arrays. Trials are the last axis of some of these and of what it
-        returns. What it computes for a trial does not depend on the others.
-      arguments: the arguments of the program, arrays or jax.ShapeDtypeStruct.
-      batched: for each argument, whether its leaves have the axis of trials.
-      spread: makes a program of the function, as ``jax.shard_map`` does; by default the function is
-        the program.
+      function: of pytrees of arrays, some of which have the trials as their last axis, as what it
+        returns has. What it computes of a trial does not depend on the others.
+      arguments: of the program, arrays or jax.ShapeDtypeStruct.
+      batched: for each argument whether its leaves have that axis.
+      spread: makes the program of the function, as ``jax.shard_map`` does; by default they are the
+        same.
     """
 
     function = _of_enough(function, batched)
@@ -121,12 +118,12 @@ def compile_for_cpu(function, arguments, batched, *, spread=None):
     try:
         return compiled(_one_kernel(in_pieces(function, batched, _TRIALS)), _OPTIONS)
     except (_NeedsKernels, JaxRuntimeError):
-        # JaxRuntimeError: the compiler does not know these options, or it refuses.
+        # The second of a compiler that does not know these options, or that refuses.
         return compiled(in_pieces(function, batched, _TRIALS_OF_MANY), _OPTIONS_OF_MANY)
 
 
 class _NeedsKernels(Exception):
-    """The function has an operation that no kernel can hold."""
+    """A function has an operation that no kernel can hold."""
 
 
 def _one_kernel(function):
@@ -140,7 +137,7 @@ def _one_kernel(function):
         values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))
         operands = [values[atom] for atom in call.invars]
-        # The call is bound here and not traced again, so that it alone gets the attributes.
+        # Bound here and not traced again, so that the attributes are the call's alone.
         with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
             results = call.primitive.bind(*operands, **call.params)
         return jax.tree.unflatten(jax.tree.structure(output), results)

@@ -1,8 +1,8 @@
 """Games as programs: traced at every call of a sweep, compiled once for each program and size.
 
-A game can change while its function stays the same, because it reads a helper, a global or an array
-that changes. So a compiled program is kept under the traced program, with all arrays in it, and not
-under the function.
+What a game does can change while the function stays the same: a helper, a global or an array that
+it reads. So a compiled program is kept under the program that was traced, with all its arrays, and
+is compiled from that trace.
 """
 
 import hashlib
@@ -25,24 +25,24 @@ from dpjax.engine import devices, reads
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.one_kernel import compile_for_cpu
 
-# A sweep warns when it compiles this many programs that differ in numbers alone.
+# Programs that differ in numbers alone, after which a sweep says what that costs.
 _ALIKE = 5
-# Compiled programs are kept up to this many bytes, by an estimate: a program of XLA for CPU holds
-# some eighteen bytes for each character of its text (tests/attack/test_memory.py).
+# Compiled programs are kept up to so many bytes, as far as is known what they hold. A program of
+# XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
 _BYTES = 2**28
 _BYTES_OF_A_CHARACTER = 18
-_kept: dict = {}  # (Traced, size, mesh) -> Program, ordered by when it was last used
+_kept: dict = {}  # (Traced, size, mesh) -> Program, the one that was used last at the end
 _lock = Lock()
 
 
 @dataclass(frozen=True)
 class Traced:
-    """The program of one trajectory of a game. Equal ones compute the same bits."""
+    """One trajectory of a game as a program. Equal ones compute the same bits."""
 
-    digest: str  # digest of the program, all arrays in it, and the settings in ``numeric``
+    digest: str  # of the program, all arrays in it, and what else decides on numbers
     text: str  # digest of the program without its numbers
-    callbacks: tuple  # the functions of Python that it calls as it runs
-    numeric: tuple  # the settings of JAX that change numbers
+    callbacks: tuple  # functions of Python that it calls as it runs
+    numeric: tuple  # settings that decide on numbers
     settings: tuple  # all of jax.config
     rounds: tuple  # the checkpoints
     point: tuple = field(compare=False)  # shapes of the leaves of a point
@@ -51,17 +51,17 @@ class Traced:
 
 
 def trace(game, play, rounds, points, key_dtype) -> Traced:
-    """The program of a cell of a sweep, with all that the game reads as it is now.
+    """The program of a cell of a sweep, as it is now.
 
     Args:
-      game, play: as in :func:`dpjax.sweep`.
+      game, play: as of :func:`dpjax.sweep`.
       rounds: (n,) the checkpoints.
       points: pytree of (P, ...) arrays.
-      key_dtype: dtype of the key.
+      key_dtype: of the key.
 
     Raises:
-      TypeError: the game looks at a number of a point, which is traced; it draws from keys whose
-        numbers depend on the batch; or it reads a value that a caller of the sweep traces.
+      TypeError: the game looks at a number of a point, which is traced; or it draws from keys
+        whose numbers depend on the batch; or it reads what a caller of the sweep traces.
     """
     rounds = tuple(rounds.tolist())
 
@@ -76,7 +76,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     _check.untraced("sweep", program.consts)
     for dtype in _key_types(program.jaxpr):
         _check.of_threefry("game", dtype)
-    # NumPy arrays, and JAX arrays that share their memory, may be changed in place later.
+    # Arrays of NumPy, and those of JAX in the same memory, may be changed in place.
     program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])
     digest, text, callbacks = digests(program)
     digest = hashlib.sha256(f"{digest} {_numeric()}".encode()).hexdigest()[:16]
@@ -103,12 +103,12 @@ def _own(constant):
 
 
 def _numeric() -> tuple:
-    """The settings in jax.config that change numbers and that no traced program shows."""
+    """What jax.config holds that decides on numbers, and that no traced program shows."""
     return jax.config.jax_threefry_partitionable, jax.config.jax_default_matmul_precision
 
 
 def _settings() -> tuple:
-    """All settings in jax.config, as contexts have changed them."""
+    """What jax.config holds, within contexts too."""
     held = jax.config.values.items()
     return tuple(repr(getattr(jax.config, name, value)) for name, value in held)
 
@@ -117,15 +117,15 @@ class Program(NamedTuple):
     """A compiled program of a block."""
 
     run: Any  # (leaves of points, seeds (S,), key) -> leaves of what a cell returns, (..., P, S)
-    bytes_needed: int  # what a run needs on each device, beside the code; 0 where nobody knows
-    bytes_held: int  # what the program and the arrays in it occupy as long as it is kept
+    bytes_needed: int  # on each device, beside its code; 0 where nobody knows
+    bytes_held: int  # by the program itself and the arrays in it, as long as it is kept
 
 
 def compiled(traced, size, mesh) -> Program:
-    """The program of a block of (points, seeds); with a mesh, of one block for each device.
+    """The program of a block of (points, seeds); with a mesh, of one for each of its devices.
 
-    Programs are kept. Where they hold more than ``_BYTES`` together, those that were not used for
-    longest are dropped.
+    It is kept. Of all that are, those that were not used for longest are dropped where they hold
+    more than ``_BYTES`` together.
     """
     place = traced, size, mesh
     with _lock:
@@ -142,10 +142,10 @@ def compiled(traced, size, mesh) -> Program:
 
 
 def clear_caches() -> None:
-    """Drops what dpjax keeps between calls, above all compiled programs, and what JAX keeps.
+    """Drops all that dpjax keeps between calls, compiled programs above all, and what JAX keeps.
 
-    Programs are compiled again when they are needed, and no number changes. JAX's caches have to go
-    too, since dpjax remembers what functions read when JAX traced them.
+    What was compiled is compiled again when it is needed; no number changes. ``jax.clear_caches()``
+    is a part of it: dpjax remembers what functions read when JAX traced them.
     """
     with _lock:
         _kept.clear()
@@ -158,10 +158,10 @@ def clear_caches() -> None:
 
 
 def _compiled(traced, size, mesh) -> Program:
-    """Compiles the program that :func:`compiled` returns.
+    """As :func:`compiled`, anew.
 
-    With a mesh, blocks are the first axis. Points are mapped before seeds, so that what does not
-    depend on the point, such as nature's draws, is computed once a seed.
+    Blocks of a mesh stand in front of the other axes. Points are mapped first: what does not depend
+    on the point, such as nature's draws, is then computed once a seed.
     """
     _count(traced, size, mesh)
     of_cell = jaxpr_as_fun(traced.program)
@@ -204,13 +204,13 @@ def _compiled(traced, size, mesh) -> Program:
 
 
 def _words(array):
-    """The array itself, or the words of an array of keys."""
+    """An array, of keys their words."""
     is_key = jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key)
     return jr.key_data(array) if is_key else array
 
 
 def _count(traced, size, mesh) -> None:
-    """Warns once when several programs are compiled that differ in numbers alone."""
+    """Says once that programs are compiled which differ in nothing but numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     if traced.digest not in alike and len(alike) < _ALIKE:
         alike.add(traced.digest)
@@ -219,27 +219,27 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=9,  # The line that called sweep.
+                stacklevel=9,  # the line that called sweep
             )
 
 
 @lru_cache(maxsize=1024)
 def _alike(*what) -> set:
-    """A set, kept by the arguments: digests of compiled programs that differ in numbers alone."""
+    """Digests of programs that were compiled, and differ in numbers alone."""
     del what
     return set()
 
 
 def digests(program) -> tuple[str, str, tuple]:
-    """(digest of all, digest without numbers, callbacks) of a traced program.
+    """Of a traced program: (digest of it all, digest without its numbers, callbacks).
 
-    The digests do not depend on where the code is, on the names of variables, or on the process. A
-    callback is a function of Python that no digest can describe, so it is returned as it is.
+    They do not depend on where the code is, what its variables are called, or the process. What a
+    program calls back is a function of Python, which no digest sees: it stands for itself.
     """
     known, described, callbacks = {}, {}, []
 
     def visit(program) -> tuple[bytes, bytes]:
-        """Digests of the text and of the numbers of a jaxpr, open or closed."""
+        """Digests of the text and of the numbers of a program, open or closed."""
         if id(program) in known:
             return known[id(program)]
         text, numbers = [], hashlib.sha256()
@@ -279,7 +279,7 @@ def digests(program) -> tuple[str, str, tuple]:
             elif isinstance(value, set | frozenset):
                 text.extend(sorted(map(repr, value)))
             else:
-                # The program holds the object, so no other one can get its id meanwhile.
+                # The object is a part of the program, so that its id is its own.
                 if id(value) not in described:
                     described[id(value)] = re.sub("0x[0-9a-f]+", "", repr(value))
                 text.append(described[id(value)])

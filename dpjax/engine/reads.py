@@ -1,10 +1,10 @@
 """What functions of Python read, and contexts in which JAX traces them as they are now.
 
-A function given by name to ``jit``, ``cond``, ``switch``, ``scan``, ``while_loop``, ``fori_loop``
-or ``checkpoint`` is traced once. JAX keeps the trace under the function and does not notice when
-something that the function reads changes. To trace everything anew would take four times as long,
-and some megabytes of JAX's caches each time. So functions are traced anew only where one of them
-reads something else than when it was first seen.
+A function may be given by name to ``jit``, ``cond``, ``switch``, ``scan``, ``while_loop``,
+``fori_loop`` or ``checkpoint``. JAX keeps its trace under the function, and does not look at what
+else the function reads. Tracing everything anew would take four times as long, and some megabytes
+of JAX's caches each time. So a function is traced anew only where it reads something else than
+when it was first seen.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import types
 import weakref
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -22,12 +23,12 @@ from jax import random as jr
 
 _PATHS = sysconfig.get_paths()
 _FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))  # dpjax
+_PACKAGE = str(Path(__file__).parents[1])  # dpjax
 _LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, _PACKAGE))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_first = weakref.WeakKeyDictionary()  # function -> digest of what it read when first seen
+_first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
 _now = jax.make_user_context(None)
-# At most so many contexts are in use. JAX can only drop the traces of all contexts together.
+# The most contexts in which games are traced before all are let go: JAX cannot forget one alone.
 _CONTEXTS = 64
 _entered: set[str] = set()
 
@@ -48,31 +49,31 @@ def as_now(*given):
 
 
 def forget() -> None:
-    """Drops all of JAX's traces, and what this module remembers of the functions in them."""
+    """Makes JAX forget all traces, and this module what functions read when they were made."""
     jax.clear_caches()
     _first.clear()
     _entered.clear()
 
 
 def _digest(value, names, known, seen) -> str:
-    """A digest of a value and of what it reads.
+    """The digest of a value and of what it reads; notes the user's functions among it in ``seen``.
 
     Args:
       value: anything.
       names: the attributes that are read of it, if it is a module.
-      known: id -> (value, digest) of all that was visited; the digest is "" during the visit.
-      seen: function -> digest; the user's functions on the way are added to it.
+      known: id -> (value, digest) of what was visited; the digest of what is being visited is "".
+      seen: function -> digest, filled.
     """
     if isinstance(value, _PLAIN):
         return repr(value)
-    # Functions read different attributes of the same module.
+    # Of a module only the attributes with these names are read; other functions read others.
     place = (id(value), names if isinstance(value, types.ModuleType) else ())
     if place not in known:
         known[place] = value, ""
         parts = [type(value).__name__]
         try:
             parts += _parts(value, names, known, seen)
-        except Exception:  # An object may answer no questions, or be nested too deeply.
+        except Exception:  # an object answers no questions, or is nested too deeply
             parts.append(str(id(value)))
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         known[place] = value, digest
@@ -114,7 +115,7 @@ def _parts(value, names, known, seen) -> list[str]:
         return of(value.func, value.args, value.keywords)
     if isinstance(value, types.MethodType):
         return of(value.__func__, value.__self__)
-    if hasattr(value, "__wrapped__"):  # jit and others return such objects
+    if hasattr(value, "__wrapped__"):  # what jit and others return
         return of(value.__wrapped__)
     kind = value if isinstance(value, type) else type(value)
     module = sys.modules.get(kind.__module__)
@@ -129,7 +130,7 @@ def _is_hidden(name) -> bool:
 
 
 def _names(code):
-    """All names of globals and attributes in a code object and in the functions that it defines."""
+    """All names of globals and attributes in a code and in the functions that it defines."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -139,7 +140,7 @@ def _names(code):
 def _content(cell):
     try:
         return cell.cell_contents
-    except ValueError:  # The cell is not filled yet.
+    except ValueError:  # not filled yet
         return None
 
 
