@@ -49,7 +49,8 @@ def child(options) -> None:
 
     from dpjax import simulate
     from dpjax.engine import devices
-    from dpjax.sweep import _compute, _plan
+    from dpjax.engine.compute import compute
+    from dpjax.sweep import _plan
 
     if options.devices > 1:
         jax.config.update("jax_num_cpu_devices", options.devices)
@@ -63,7 +64,7 @@ def child(options) -> None:
     own = plan.blocks(devices.share(mesh, plan.corners))
     for _ in sys.stdin:
         begin, busy = time.perf_counter(), time.process_time()
-        for _ in _compute(plan, own):
+        for _ in compute(plan, own):
             pass
         print("seconds", time.perf_counter() - begin, time.process_time() - busy, flush=True)
 

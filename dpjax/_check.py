@@ -1,7 +1,7 @@
-"""Named validators: the argument's name comes from the keyword, so messages cannot drift.
+"""Validators of arguments. The name in a message comes from the keyword, so the two cannot differ.
 
-Values that are being traced cannot be looked at and pass; :func:`dpjax.sweep` therefore
-calls a game once per point with plain numbers before it traces it.
+A traced value cannot be looked at and passes. That is why :func:`dpjax.sweep` calls a game with the
+plain numbers of each point before it traces it.
 """
 
 import difflib
@@ -26,18 +26,18 @@ def _is_traced(value) -> bool:
 # Rounds, arms and entries are counted in int32.
 LARGEST_SIZE = 2**31 - 1
 
-# Down to these, noise scales, their squares and what learners make of them are float32 numbers.
+# Noise scales, their squares and what learners compute from them fit into float32 down to these.
 LEAST_EPSILON, LEAST_DELTA = 1e-12, 1e-30
 
 
 def _text(number) -> str:
-    """A number for a message, whole ones with all their digits."""
+    """A number for a message. A whole number is written with all its digits."""
     whole = abs(number) < 2**53 and number == int(number)
     return str(int(number)) if whole else str(number)
 
 
 def _number(requirement, name, given):
-    """The one number given, or None where it is traced; anything else is refused by name."""
+    """The given number, or None where it is traced. Anything but one number is refused by name."""
     array = isinstance(given, np.ndarray | np.generic | jax.Array)
     plain = isinstance(given, int | float) and not isinstance(given, bool)
     if array and not given.shape:
@@ -49,19 +49,19 @@ def _number(requirement, name, given):
         return None
     try:
         return np.asarray(given, None if array else np.float64)[()]
-    except OverflowError:  # of Python's integers
+    except OverflowError:  # Python's integers can be larger than float64.
         return np.float64(np.inf if given > 0 else -np.inf)
 
 
 def _in_float32(number):
-    """What a learner computes with: numbers below 2^-126 are 0 there."""
+    """A number as a learner computes with it. Sizes below 2^-126 are 0 there."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = np.float32(number)
     return np.float32(0.0) if abs(rounded) < np.finfo(np.float32).tiny else rounded
 
 
 def _require(condition, requirement: str, values: dict) -> None:
-    """Refuses what is not one number, or is not as required, in itself and in float32."""
+    """Refuses what is not one number, or breaks the requirement as given or in float32."""
     for name, given in values.items():
         number = _number(requirement, name, given)
         if number is None:
@@ -75,7 +75,7 @@ def _require(condition, requirement: str, values: dict) -> None:
 
 
 def given(**values) -> dict:
-    """Those that were given: an argument with a default of None is checked where it is not None."""
+    """The values that are not None, of arguments that are None by default."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -101,10 +101,10 @@ def inside(low: float, high: float, /, **values) -> None:
 
 
 def epsilon(given):
-    """The epsilon that is asked for, from 1e-12 to infinity.
+    """The given epsilon, which must be from 1e-12 to infinity.
 
-    A traced one cannot be refused: a smaller one is 1e-12 from here on, in the noise and in the
-    declaration alike.
+    A traced epsilon cannot be refused. If it is smaller, it counts as 1e-12 from here on, in the
+    noise and in the declaration alike.
     """
     positive(epsilon=given)
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
@@ -117,7 +117,7 @@ def epsilon(given):
 
 
 def delta(given) -> None:
-    """The delta that is asked for, from 1e-30 to below 1."""
+    """A delta, from 1e-30 to below 1."""
     inside(0.0, 1.0, delta=given)
     _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": given})
 
@@ -140,9 +140,9 @@ def entries(low: float, high: float, /, **values) -> None:
 
 
 def size(minimum: int, **value) -> int:
-    """The one value given, an integer from ``minimum`` to 2^31 - 1, as a Python int.
+    """The given size, an integer from ``minimum`` to 2^31 - 1, as a Python int.
 
-    Sizes decide shapes and are never traced. NumPy's integers overflow where Python's do not.
+    Sizes decide shapes and are never traced. NumPy's integers would overflow, Python's do not.
     """
     ((name, given),) = value.items()
     message = f"{name} must be an integer of at least {minimum}, got {given!r}"
@@ -158,7 +158,7 @@ def size(minimum: int, **value) -> int:
 
 
 def arms(given, least=2) -> int:
-    """A number of arms, of which uniform numbers of 23 bits can draw each."""
+    """A number of arms, at most 2^23, since uniform numbers of 23 bits draw an arm."""
     number = size(least, arms=given)
     if number > 2**23:
         raise ValueError(f"arms must be at most {2**23}, as many as draws tell apart, got {number}")
@@ -166,7 +166,7 @@ def arms(given, least=2) -> int:
 
 
 def interval(**value) -> tuple:
-    """The one value given, a pair (low, high) with low < high, both finite."""
+    """The given pair (low, high), with low < high and both finite."""
     ((name, given),) = value.items()
     message = f"{name} must be a pair (low, high) with low < high, both finite; got {given!r}"
     try:
@@ -189,14 +189,14 @@ def one_of(*options: str, **values) -> None:
 
 
 def nearest(word: str, known) -> str:
-    """The one of the known words that is meant perhaps, as " (did you mean ...?)"; or nothing."""
+    """A hint " (did you mean ...?)" at a known word that is close; empty where none is."""
     plain = {name.lower().replace("-", "_"): name for name in known}
     found = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
     return f" (did you mean {plain[found[0]]}?)" if found else ""
 
 
 def key(**values) -> None:
-    """A single typed PRNG key of threefry; not a seed, not an array of keys."""
+    """A single typed PRNG key of threefry, and neither a seed nor an array of keys."""
     for name, value in values.items():
         typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
             value.dtype, jax.dtypes.prng_key
@@ -208,7 +208,7 @@ def key(**values) -> None:
 
 
 def of_threefry(name, dtype) -> None:
-    """Keys of that dtype draw the same numbers whatever is drawn beside them."""
+    """A key dtype whose keys draw the same numbers whatever is drawn beside them."""
     if not generators.is_of_the_key_alone(dtype):
         raise TypeError(
             f"{name} must draw by threefry2x32, as keys of jax.random.key(0, impl='threefry2x32') "
@@ -217,7 +217,7 @@ def of_threefry(name, dtype) -> None:
 
 
 def untraced(what, tree) -> None:
-    """Nothing that ``jit``, ``vmap`` or ``grad`` traces, in what is to be computed here and now."""
+    """A pytree without values that ``jit``, ``vmap`` or ``grad`` traces."""
     if _is_traced(tree):
         raise TypeError(
             f"{what} must be called outside of jit, vmap, grad and loops of jax, which trace what "
@@ -226,14 +226,14 @@ def untraced(what, tree) -> None:
 
 
 def function(what, /, **values) -> None:
-    """Something to be called; ``what`` says what it should be."""
+    """Something that can be called. ``what`` says what it should be."""
     for name, value in values.items():
         if not callable(value):
             raise TypeError(f"{name} must be {what}, got {_kind(value)}")
 
 
 def built(kind, example, /, **values) -> None:
-    """What a factory returns, not the factory itself."""
+    """What a factory returns, and not the factory itself."""
     for name, value in values.items():
         if not isinstance(value, kind):
             wanted = " or ".join(_an(part.__name__) for part in get_args(kind) or (kind,))
@@ -241,7 +241,7 @@ def built(kind, example, /, **values) -> None:
 
 
 def factory(example, /, **values) -> None:
-    """A factory that is yet to be called, not what it returns."""
+    """A factory that has not been called yet, and not what it returns."""
     for name, value in values.items():
         if not callable(value):
             raise TypeError(
@@ -272,7 +272,7 @@ def _an(noun) -> str:
 
 
 def _kind(value) -> str:
-    """What a value is, for a message: a word as it is, of all else the kind."""
+    """What a value is, for a message: words and numbers as they are, anything else by its kind."""
     if value is None or isinstance(value, str | int | float | complex):
         return repr(value)
     if isinstance(value, np.ndarray | jax.Array) and value.shape:
@@ -296,7 +296,7 @@ _TRACED = (
 
 @contextmanager
 def traceable(name):
-    """Says, in place of what JAX says, that Python cannot look at traced numbers."""
+    """Replaces JAX's errors about traced numbers by one sentence that says what to do."""
     try:
         yield
     except _TRACED as error:

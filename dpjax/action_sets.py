@@ -1,4 +1,4 @@
-"""Whether a learner plays what its environment has: checked before every game."""
+"""Whether a learner's actions are those of its environment, which is checked before every game."""
 
 import jax
 import jax.numpy as jnp
@@ -7,19 +7,19 @@ import numpy as np
 from dpjax.core import Arms, Policies
 from dpjax.domains import Domain, support_function
 
-# In so many directions, and their opposites, the reach of two convex sets is compared.
+# Two convex sets are compared in this many directions and their opposites.
 _DIRECTIONS = 8
 
 
 def check_fit(learner, environment) -> None:
-    """Refuses a learner that plays what the environment does not have.
+    """Refuses a learner whose actions the environment does not have.
 
-    Points may come from a part of the environment's domain: regret is against the best point of
-    the whole.
+    A learner's points may come from a part of the environment's domain. Regret is then still
+    against the best point of the whole domain.
 
     Raises:
-      ValueError: the action sets differ; the sentence names both.
-      TypeError: one of the two does not say what is played.
+      ValueError: the action sets differ; the message names both.
+      TypeError: one of the two has no valid action set.
     """
     sides = {"learner": learner.action_set, "environment": environment.action_set}
     for side, actions in sides.items():
@@ -39,9 +39,9 @@ def check_fit(learner, environment) -> None:
 
 
 def fits(played, present) -> bool:
-    """Whether every action of the first set is one of the second.
+    """Whether every action of the first set is in the second.
 
-    Of two domains the support functions are compared in a few fixed directions.
+    For two domains this compares their support functions in a few fixed directions.
     """
     if not (isinstance(played, Domain) and isinstance(present, Domain)):
         return type(played) is type(present) and played == present
@@ -51,7 +51,7 @@ def fits(played, present) -> bool:
 def _within(inner, outer) -> bool:
     drawn = np.random.default_rng(0).normal(size=(_DIRECTIONS, inner.dim))
     unit = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-    with jax.ensure_compile_time_eval():  # a game is traced, its sets are not
+    with jax.ensure_compile_time_eval():  # The game may be traced. Its sets are not.
         directions = jnp.asarray(np.concatenate([unit, -unit]), jnp.float32)
         reach = [
             np.asarray(jax.vmap(lambda g, domain=domain: support_function(domain, g))(directions))
@@ -68,7 +68,7 @@ def _words(actions) -> str:
 
 
 def _way_out(played, present) -> str:
-    """How a learner of points meets arms, or the other way round; empty where there is no way."""
+    """A hint at the combinator that joins arms and points; empty where there is none."""
     if isinstance(played, Domain) and present == Arms(played.dim):
         return " (combinators.sample_arms draws an arm from a point of the simplex)"
     if isinstance(present, Domain) and played == Arms(present.dim):

@@ -24,21 +24,20 @@ Array = jax.Array
 
 
 class Privacy(NamedTuple):
-    """What a calibration declares. A declaration, not a proof: audits and tables read it.
+    """What a calibration declares. It is a declaration and not a proof; audits and tables read it.
 
-    ``released`` as a whole is (epsilon, delta)-differentially private with respect to a
-    change of one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` is
-    what follows for the noise that is added, whoever printed its scale. ``Privacy()`` promises
-    nothing.
+    ``released`` as a whole is (epsilon, delta)-differentially private with respect to a change of
+    one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` is the one that
+    follows for the noise that is added, whoever printed its scale. ``Privacy()`` declares nothing.
     """
 
     epsilon: Any = float("inf")  # () inf where nothing is declared
     delta: Any = 0.0  # () 0 for pure differential privacy
-    rho: Any = float("nan")  # () of zero-concentrated differential privacy, nan where none
+    rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan where none holds
     neighbours: str = "replace"  # one round's losses take other values; "zero_out": they become 0
-    unit: str = "round"  # the whole loss vector; "entry": one coordinate of it
+    unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
-    model: str = "central"  # or "local" (each observed loss is randomized), "joint"
+    model: str = "central"  # or "local" (each observed loss is randomized), or "joint"
     released: str = "actions 1..T"  # what the declaration covers
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem by which epsilon follows
@@ -70,9 +69,9 @@ class Learner(NamedTuple):
     init: Callable  # key -> (state, action of round 1)
     step: Callable  # (state, key, loss of round t) -> (state, action of round t + 1)
     feedback: Callable  # (Outcome.loss, action) -> what this learner may see
-    action_set: Any  # what it plays: Arms, Policies, or the Domain that has its points; None where
-    # it plays no game, as a mechanism that is audited by itself
-    horizon: int  # T, the rounds that the calibration covers; exactly these are played
+    action_set: Any  # what it plays: Arms, Policies, or the Domain of its points; None where it
+    # plays no game, as a mechanism that is audited by itself does not
+    horizon: int  # T, the number of rounds that the calibration covers and that are played
     privacy: Privacy
     report: Callable = empty_report  # state -> NamedTuple of scalars worth knowing at the end
 
@@ -87,16 +86,16 @@ class Batch(NamedTuple):
 class BatchLearner(NamedTuple):
     """A learner that reads nothing but the sum of the losses of each batch of rounds.
 
-    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`);
-    :func:`dpjax.simulate_batches` plays a batch at a time where rounds are i.i.d.
-    A batch that the horizon cuts short is played, and never reported. Its sum is exact, for losses
-    in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`): the noise of
-    :func:`dpjax.noise.laplace_total` hides one loss of 10^9 as it does one of ten.
+    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`), and
+    :func:`dpjax.simulate_batches` plays it a batch at a time where rounds are i.i.d. A batch that
+    the horizon cuts short is played and never reported. The sum of a batch is exact for losses in
+    [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the noise of
+    :func:`dpjax.noise.laplace_total` hides one loss among 10^9 as it hides one among ten.
     """
 
     init: Callable  # key -> (state, Batch)
-    step: Callable  # (state, key, total) -> (state, Batch); total has an ExactSum, over the batch,
-    # in place of each leaf of what was seen (dpjax.maths.exact_sums)
+    step: Callable  # (state, key, total) -> (state, Batch); total is the feedback with an ExactSum
+    # over the batch in place of each leaf (dpjax.maths.exact_sums)
     feedback: Callable  # as in Learner, for one round
     action_set: Any  # as in Learner
     zero: Any  # a pytree of zeros shaped like one round's feedback
@@ -106,7 +105,7 @@ class BatchLearner(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one round reveals, and what it adds to the account."""
+    """What one round can reveal, and what it adds to the tally."""
 
     loss: Any  # everything the round could reveal, as a function of the action; for arms (K,), or
     # a callable pytree whose vector() is that
@@ -116,15 +115,15 @@ class Outcome(NamedTuple):
 class Environment(NamedTuple):
     """Turns actions into losses.
 
-    ``Outcome.loss`` may depend on past actions, never on the current one: it is the
-    function that the current action is put into. ``regret`` is only called at checkpoints.
+    ``Outcome.loss`` may depend on past actions and never on the current one. It is the function
+    that the current action is put into. ``regret`` is called at checkpoints only.
     """
 
     init: Callable  # key -> state
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
     action_set: Any  # what may be played: Arms, Policies, or the Domain of points to compare with
-    horizon: int | None = None  # rounds that it has; None where it never ends
+    horizon: int | None = None  # how many rounds it has; None where it never ends
     batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
     # of one round); total has an ExactSum over the rounds in place of each leaf of
     # feedback(loss, action). None where rounds are not i.i.d.
@@ -220,17 +219,17 @@ def leaf_names(prefix, tree) -> list[str]:
 
 
 def leaf_axes(name, shape) -> list[str]:
-    """Names of the axes of a leaf that are its own."""
+    """Names for the axes of a leaf beyond those of points and seeds."""
     return [f"{name}_{axis}" for axis in range(len(shape))]
 
 
 def coordinate_name(name, arrays) -> str:
-    """Of a swept parameter, told apart from the axes and arrays of a Result."""
+    """The name of a swept parameter's coordinate, which no axis or array of a Result has."""
     return f"point_{name}" if name in _AXES or name in arrays else name
 
 
 def optional(module):
-    """A module that is installed with ``dpjax[store]`` only."""
+    """A module that only ``dpjax[store]`` installs."""
     try:
         return importlib.import_module(module)
     except ImportError:

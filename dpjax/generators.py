@@ -1,9 +1,9 @@
-"""Threefry2x32, the generator of jax.random, and the same with fewer rounds.
+"""Threefry2x32, the generator of jax.random, and the same generator with fewer rounds.
 
-Which one is used is the key's business: ``jax.random.key(0)`` has the 20 rounds of JAX's default,
-``jax.random.key(0, impl=threefry13)`` has 13, at two thirds of the price. 20 are Salmon et al.'s
-choice with a margin, 13 the fewest that they found to pass the BigCrush battery of TestU01; words
-as trajectories here draw them passed its Crush (benchmarks/README.md).
+The key decides which one is used. ``jax.random.key(0)`` has the 20 rounds of JAX's default, and
+``jax.random.key(0, impl=threefry13)`` has 13, at two thirds of the price. Salmon et al. chose 20
+with a margin; 13 are the fewest that they found to pass the BigCrush battery of TestU01. Words
+drawn as trajectories here draw them passed its Crush (benchmarks/README.md).
 
 Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
 """
@@ -17,14 +17,15 @@ from jax import lax
 from jax import random as jr
 from jax.extend.random import define_prng_impl
 
-# Of which draws depend on the key alone, and not on what is drawn beside it.
+# Key dtypes whose draws depend on the key alone, and not on what is drawn beside them.
 _NAMES = {"key<fry>"}
 
 
 def threefry2x32(first, second, high, low, rounds):
-    """The block function: two words of the key and two of the counter -> two random words.
+    """The block function: two random words from two words of the key and two of the counter.
 
-    Written out, so that compilers join it with what uses it. Arrays of uint32 that broadcast.
+    All are arrays of uint32 that broadcast. The rounds are written out, so that compilers fuse them
+    with what uses the words.
     """
     schedule = (first, second, first ^ second ^ np.uint32(0x1BD11BDA))
     x, y = high + first, low + second
@@ -41,10 +42,10 @@ def threefry2x32(first, second, high, low, rounds):
 
 
 def implementation(rounds, name, tag):
-    """What ``jax.random.key`` takes as ``impl``: JAX's generator but for the number of rounds."""
+    """JAX's generator with another number of rounds, as ``jax.random.key`` takes it as ``impl``."""
 
     def blocks(key, shape):
-        """Block 0, 1, ... of a key, as two arrays of that shape."""
+        """The blocks 0, 1, ... of a key, as two arrays of this shape."""
         count = math.prod(shape)
         if count >= 2**32:
             raise ValueError(f"shape must have fewer than 2^32 entries for {name}, got {shape}")
@@ -81,12 +82,12 @@ threefry13 = implementation(13, "threefry2x32_13", "fry13")
 
 
 def is_of_the_key_alone(dtype) -> bool:
-    """Whether what keys of that dtype draw depends on the key, and not on the batch around it."""
+    """Whether draws from keys of this dtype depend on the key alone, and not on the batch."""
     return str(dtype) in _NAMES
 
 
 def rounds_of(dtype) -> int | None:
-    """The rounds of the threefry that a dtype's keys are of; None if it is none of those here."""
+    """The number of threefry rounds of keys of this dtype; None for any other generator."""
     if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return None
     if str(dtype) == "key<fry13>":
@@ -95,5 +96,5 @@ def rounds_of(dtype) -> int | None:
 
 
 def wrap(words, rounds):
-    """Keys of that threefry, from an array of their words (..., 2)."""
+    """Keys of the threefry with this number of rounds, from an array of their words (..., 2)."""
     return jr.wrap_key_data(words, impl="threefry2x32" if rounds == 20 else threefry13)

@@ -1,12 +1,12 @@
-"""Every privacy noise of the package, and sampling that is itself the release.
+"""All noise for privacy in the package, and draws that are themselves the release.
 
-Each function takes a key, which it consumes, and returns the noisy release. Scales are
-arguments: how a scale follows from epsilon is the business of :mod:`dpjax.privacy`. A scale
-of 0 returns the value itself. Draws are float32 idealisations of the continuous laws; the
-Laplace draw, for instance, never exceeds 22.2 scales.
+Each function takes a key, which it consumes, and returns the noisy release. Scales are arguments:
+:mod:`dpjax.privacy` computes a scale from epsilon. With a scale of 0 the value itself is returned.
+Draws are float32 idealisations of the continuous laws; the Laplace draw, for instance, never
+exceeds 22.2 scales.
 
-What is released is marked: the functions of SITES appear by their names in the jaxpr of a learner's
-step, where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline them.
+Releases are marked. The functions of SITES appear by their names in the jaxpr of a learner's step,
+where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline them.
 """
 
 import math
@@ -29,18 +29,18 @@ def laplace(key, value, scale):
 
 
 def laplace_total(key, total, scale) -> ExactSum:
-    """An ExactSum plus independent Laplace noise of that scale, as it is and not as a float32 near.
+    """An ExactSum plus independent Laplace noise of this scale. The sum is not rounded to float32.
 
-    So it hides one loss however many there are. (A float32 of 2^27 takes up noise of scale 1
-    one time in a hundred.) Noise is a float32, and rounded to 2^-30; what passes 2^31 is cut, which
-    begins to matter at a scale of 10^8.
+    So the noise hides one loss however many there are. (A float32 sum of 2^27 changes by noise of
+    scale 1 only one time in a hundred.) The noise is a float32, rounded to multiples of 2^-30. What
+    exceeds 2^31 is cut, which begins to matter at a scale of 10^8.
     """
     return ExactSum(*laplace_words(key, jnp.stack(total), scale))
 
 
 @jax.jit
 def laplace_words(key, value, scale):
-    """:func:`laplace_total` of the two words of a sum, (2, *shape) int32."""
+    """:func:`laplace_total` for the two words of a sum, (2, *shape) int32."""
     draw = as_laplace(random_words(key, value.shape[1:]))
     return _with_noise(value, jnp.asarray(scale, jnp.float32) * draw)
 
@@ -50,18 +50,19 @@ def _with_noise(words, draw):
 
 
 def laplace_sum(key, total, scale, count) -> ExactSum:
-    """An ExactSum plus the sum of ``count`` independent Laplace draws of that scale.
+    """An ExactSum plus the sum of ``count`` independent Laplace draws of this scale.
 
-    Exact as :func:`laplace_total` is. A Laplace variable is Gaussian with the variance 2 E scale^2
-    for an exponential E; their sum has the variance 2 G scale^2 for a Gamma variable G of shape
-    count. Where count is large float32 distorts the tails of G, and G hardly differs from count.
+    It is as exact as :func:`laplace_total`. A Laplace variable is Gaussian with variance
+    2 E scale^2 for an exponential variable E. So the sum of the draws is Gaussian with variance
+    2 G scale^2 for a Gamma variable G of shape count. Where count is large, float32 distorts the
+    tails of G, but G then hardly differs from count.
     """
     return ExactSum(*laplace_sum_words(key, jnp.stack(total), scale, count))
 
 
 @jax.jit
 def laplace_sum_words(key, value, scale, count):
-    """:func:`laplace_sum` of the two words of a sum, (2, *shape) int32."""
+    """:func:`laplace_sum` for the two words of a sum, (2, *shape) int32."""
     gamma_key, normal_key = jr.split(key)
     shape = value.shape[1:]
     count = jnp.broadcast_to(jnp.asarray(count), shape).astype(jnp.float32)
@@ -73,10 +74,10 @@ def laplace_sum_words(key, value, scale, count):
 
 @jax.jit
 def laplace_along(key, value, scale, weights):
-    """``value`` () plus <Z, weights> for a vector Z of independent Laplace draws of that scale.
+    """``value`` () plus <Z, weights> for a vector Z of independent Laplace draws of this scale.
 
-    What noise on a loss vector makes of its value at the point ``weights`` (d,). Densities of a
-    shifted value differ by at most e^(|shift| / (scale |weights|_inf)).
+    This is the value at the point ``weights`` (d,) of a loss vector with noise Z. The densities of
+    a shifted value differ by a factor of at most e^(|shift| / (scale |weights|_inf)).
     """
     draw = as_laplace(random_words(key, weights.shape))
     return value + jnp.sum(jnp.asarray(scale, weights.dtype) * draw * weights)
@@ -93,10 +94,10 @@ def gaussian(key, value, scale):
 def wishart(key, value, scale, freedom):
     """``value`` (p, p) plus ``scale`` (W - k I), W ~ Wishart_p(I, k): centred Wishart noise.
 
-    ``freedom`` is k, at least p + 1, of any size. By Bartlett: W = A A' for A = sqrt(k) I + B, B
-    lower triangular, normal off the diagonal, with A_ii^2 ~ chi-square(k - i), i = 0 .. p - 1. So
-    W - k I = sqrt(k) (B + B') + B B' is formed without the k that cancels, which in float32 would
-    take most digits of it along.
+    ``freedom`` is k, at least p + 1, of any size. By Bartlett's decomposition W = A A' for
+    A = sqrt(k) I + B with B lower triangular. Off the diagonal B is normal, and A_ii^2 ~
+    chi-square(k - i) for i = 0 .. p - 1. So W - k I = sqrt(k) (B + B') + B B', in which k does not
+    have to cancel. In float32 that would cost most of the digits.
     """
     value = jnp.asarray(value)
     size, dtype = value.shape[0], value.dtype
@@ -112,20 +113,21 @@ def wishart(key, value, scale, freedom):
 def choose(key, probabilities):
     """An index drawn with the given probabilities, (n,) -> () int32.
 
-    By inversion, with one uniform number of 23 bits: an index whose probability is below
-    2^-23 is not drawn in proportion. An index of probability 0 is never drawn, where the
-    backend adds a running sum from left to right, as the CPU does.
+    It inverts the distribution function at one uniform number of 23 bits, so an index whose
+    probability is below 2^-23 is not drawn in proportion. An index of probability 0 is never drawn
+    where the backend adds a running sum from left to right, as the CPU does.
     """
     cumulative = _running_sum(probabilities)
-    # Scaled by the computed total: the rounding of the sum then favours no index.
+    # The level is scaled by the computed total, so that the rounding of the sum favours no index.
     level = jr.uniform(key, dtype=cumulative.dtype) * cumulative[-1]
     return jnp.sum(level >= cumulative[:-1], dtype=jnp.int32)
 
 
 def _running_sum(x):
-    """x_1 + ... + x_i for all i, (n,). Where x_i is 0, exactly what it was before.
+    """x_1 + ... + x_i for all i, (n,). Where x_i is 0, the sum stays exactly what it was.
 
-    Compilers add every one of them anew: of many, therefore, within rows, and row by row.
+    Compilers compute each of the sums from scratch. So many numbers are first added up within rows,
+    and then row by row.
     """
     if len(x) <= 8:
         return jnp.cumsum(x)
@@ -144,13 +146,13 @@ def coin(key, probability):
 
 @jax.jit
 def laplace_prefix(release, key, value, scale, sensitivity):
-    """``release``: the prefix sum with Laplace noise after ``value`` has been added to it.
+    """``release``, marked as a prefix sum with Laplace noise that includes ``value``.
 
     Args:
       release: noisy sum of all values so far.
-      key: from which the noise was drawn.
-      value: the latest one.
-      scale: of each draw.
+      key: the key from which the noise was drawn.
+      value: the latest value.
+      scale: scale of each draw.
       sensitivity: largest L1 norm of a column of the encoder.
     """
     del key, value, scale, sensitivity
@@ -159,7 +161,7 @@ def laplace_prefix(release, key, value, scale, sensitivity):
 
 @jax.jit
 def gaussian_prefix(release, key, value, scale, sensitivity):
-    """``release``, as :func:`laplace_prefix`, with Gaussian noise and largest L2 norm."""
+    """As :func:`laplace_prefix`, for Gaussian noise and the largest L2 norm."""
     del key, value, scale, sensitivity
     return release
 

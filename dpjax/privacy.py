@@ -1,12 +1,12 @@
 """From a declared (epsilon, delta) to a noise scale, and back.
 
-Pure functions of traced numbers: epsilon and delta may be tracers, and epsilon = inf means no
-privacy and no noise. ``rho`` is the parameter of zero-concentrated differential privacy
-(zCDP; Bun & Steinke 2016), ``mu`` that of Gaussian differential privacy (GDP; Dong, Roth & Su
-2022): the ratio of sensitivity to standard deviation of one Gaussian mechanism. Sensitivities are
-L1 for Laplace noise, L2 for Gaussian noise.
+All functions are pure. Epsilon and delta may be traced, and epsilon = inf means no privacy and no
+noise. ``rho`` is the parameter of zero-concentrated differential privacy (zCDP; Bun & Steinke
+2016). ``mu`` is the parameter of Gaussian differential privacy (GDP; Dong, Roth & Su 2022): the
+ratio of sensitivity to standard deviation of one Gaussian mechanism. Sensitivities are L1 for
+Laplace noise and L2 for Gaussian noise.
 
-Computed in jax's default float: float32, or float64 where the caller has enabled it.
+The functions compute in JAX's default float: float32, or float64 where the caller has enabled it.
 """
 
 import jax
@@ -36,7 +36,7 @@ def laplace_scale(sensitivity, epsilon):
 def noise_ratio(sensitivity, scale):
     """Sensitivity over scale: the epsilon of Laplace noise, or the mu of Gaussian noise.
 
-    inf at scale 0; 0 where the sensitivity is 0, since nothing is released then.
+    It is inf at scale 0, and 0 where the sensitivity is 0, since nothing is released then.
     """
     sensitivity, scale = _real(sensitivity), _real(scale)
     return jnp.where(sensitivity > 0.0, sensitivity / jnp.where(sensitivity > 0.0, scale, 1.0), 0.0)
@@ -54,9 +54,9 @@ def zcdp_epsilon(rho, delta):
 def zcdp_inverse_root(epsilon, delta):
     """1 / sqrt(rho) for the rho whose :func:`zcdp_epsilon` at delta is epsilon.
 
-    With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L) cancels to 0 in float32
-    where epsilon is small; this is its reciprocal with the difference rationalized,
-    (sqrt(L + epsilon) + sqrt(L)) / epsilon. 0 at epsilon = inf.
+    With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L), which cancels to 0 in float32
+    where epsilon is small. So the reciprocal is computed from the rationalized difference,
+    (sqrt(L + epsilon) + sqrt(L)) / epsilon. It is 0 at epsilon = inf.
     """
     inverse = 1.0 / _real(epsilon)
     log_term = jnp.log(1.0 / _real(delta))
@@ -65,10 +65,10 @@ def zcdp_inverse_root(epsilon, delta):
 
 
 def _log_mills(x):
-    """ln R(x), R(x) = Phi(-x) / phi(x) the Mills ratio of the standard normal law.
+    """ln R(x) for the Mills ratio R(x) = Phi(-x) / phi(x) of the standard normal law.
 
-    The sum rounds to multiples of x^2 2^-24 in float32, so from 200 on R(x) is a convergent of its
-    continued fraction, (x^2 + 2) / (x^3 + 3 x), within 6 / x^6.
+    The sum rounds to multiples of x^2 2^-24 in float32. So from x = 200 on R(x) is taken as a
+    convergent of its continued fraction, (x^2 + 2) / (x^3 + 3 x), which is within 6 / x^6.
     """
     near, far = jnp.minimum(x, 200.0), jnp.maximum(x, 200.0)
     sum_ = log_ndtr(-near) + 0.5 * near * near + _LOG_ROOT_2_PI
@@ -78,16 +78,17 @@ def _log_mills(x):
 def _log_mills_decrease(x, length):
     """ln(R(x) - R(x + length)), to full relative accuracy for short lengths too.
 
-    R' = x R - 1, so the difference is the integral of 1 - x R(x), which is positive. (It is used
-    for x > -1 only, where R does not overflow.)
+    Since R' = x R - 1, the difference is the integral of 1 - x R(x), which is positive. The result
+    is used for x > -1 only, where R does not overflow.
     """
     short, start = jnp.minimum(length, 1.0), jnp.maximum(x, -1.0)
 
     def slope(point):
-        # 1 - x R(x) > 1 / (x^2 + 3), which is what remains of it far out, where it cancels.
+        # Far out 1 - x R(x) cancels, and its lower bound 1 / (x^2 + 3) is what remains of it.
         return jnp.maximum(1.0 - point * jnp.exp(_log_mills(point)), 1.0 / (point * point + 3.0))
 
-    # Added in a fixed order: that of jnp.sum depends on how many values are computed side by side.
+    # The order of the terms is fixed here. The order within jnp.sum depends on how many values are
+    # computed side by side.
     integral = 0.0
     for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
         integral = integral + 0.5 * weight * short * slope(start + short * (0.5 + 0.5 * node))
@@ -103,18 +104,18 @@ def _log_delta(mu, epsilon):
     delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)); its derivative by mu is phi(a), and
     by epsilon -phi(a) R(b).
     """
-    # Beyond 1000 standard deviations delta is 0 or 1; the square is still a float32.
+    # Beyond 1000 standard deviations delta is 0 or 1. The square of 1000 still fits into float32.
     a = jnp.clip(jnp.where(epsilon == 0.0, 0.0, epsilon / mu) - 0.5 * mu, -1e3, 1e3)
     log_density = -0.5 * a * a - _LOG_ROOT_2_PI
     right = log_density + _log_mills_decrease(a, mu)
-    # R(a) is huge left of 0, and there Phi(-a) does not cancel (b > -a > 1).
+    # Left of 0 R(a) is huge, but Phi(-a) does not cancel there (b > -a > 1).
     left = jnp.log(ndtr(-a) - jnp.exp(log_density + _log_mills(a + mu)))
     value = jnp.where(a < -1.0, left, right)
     return value, mu * jnp.exp(log_density - value)
 
 
 def _largest(value):
-    """Where epsilon / mu - mu / 2 still means something: from here on zCDP is as exact.
+    """The largest epsilon at which epsilon / mu - mu / 2 keeps digits. Beyond, zCDP is as exact.
 
     Both terms are sqrt(epsilon / 2) there, a tenth of the inverse of the rounding unit.
     """
@@ -125,7 +126,7 @@ def gaussian_delta(mu, epsilon):
     """The delta at epsilon of a mu-GDP release, such as one Gaussian mechanism.
 
     Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
-    Theorem 8. For epsilon >= 0; 0 at mu = 0 and at epsilon = inf, else 1 at mu = inf.
+    Theorem 8, for epsilon >= 0. It is 0 at mu = 0 and at epsilon = inf, else 1 at mu = inf.
     """
     mu, epsilon = jnp.broadcast_arrays(_real(mu), _real(epsilon))
     delta = jnp.exp(jnp.minimum(_log_delta(mu, epsilon)[0], 0.0))
@@ -133,10 +134,11 @@ def gaussian_delta(mu, epsilon):
 
 
 def gaussian_epsilon(mu, delta):
-    """The epsilon at delta of a mu-GDP release: :func:`gaussian_delta` there is delta in (0, 1).
+    """The epsilon at which :func:`gaussian_delta` of a mu-GDP release is delta, in (0, 1).
 
-    0 where it is at most delta at epsilon = 0 already, inf at mu = inf. By Newton's method on
-    ln delta, which is concave in epsilon, from the right: the epsilon of zCDP is too large.
+    It is 0 where :func:`gaussian_delta` is at most delta at epsilon = 0 already, and inf at
+    mu = inf. It is found by Newton's method on ln delta, which is concave in epsilon. The method
+    starts on the right, at the epsilon of zCDP, which is too large.
     """
     return _solve_epsilon(*jnp.broadcast_arrays(_real(mu), _real(delta)))
 
@@ -144,15 +146,16 @@ def gaussian_epsilon(mu, delta):
 def gaussian_inverse_mu(epsilon, delta):
     """1 / mu for the largest mu whose :func:`gaussian_delta` at epsilon is delta in (0, 1).
 
-    0 at epsilon = inf, else inf at delta = 0, which no Gaussian noise reaches. By Newton's method
-    in ln mu on ln delta, which is concave, from the left: mu = sqrt(2 rho) of zCDP and
-    mu = sqrt(2 pi) delta are both too small.
+    It is 0 at epsilon = inf, else inf at delta = 0, which no Gaussian noise reaches. It is found by
+    Newton's method in ln mu on ln delta, which is concave. The method starts on the left, at the
+    larger of mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta, which are both too small.
     """
     return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
 
 
-# Jitted, since factories are also called eagerly, where a bare loop would be compiled at every
-# call. One by one under vmap: the last bit then does not depend on what is solved beside it.
+# Both solvers are jitted, since factories are also called eagerly, where a bare loop would be
+# compiled at every call. Under vmap they run one by one, so that the last bit does not depend on
+# what is solved beside it.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_inverse_mu(epsilon, delta):
@@ -191,7 +194,7 @@ def _solve_epsilon(mu, delta):
 def gaussian_scale(sensitivity, epsilon, delta):
     """Standard deviation of the Gaussian noise that makes a release (epsilon, delta)-DP, exactly.
 
-    The least there is (Balle & Wang 2018), for the L2 sensitivity. 0 at epsilon = inf.
+    No smaller one does (Balle & Wang 2018). The sensitivity is L2. It is 0 at epsilon = inf.
     """
     return _real(sensitivity) * gaussian_inverse_mu(epsilon, delta)
 
@@ -210,8 +213,8 @@ def advanced_composition(count, epsilon, delta):
 def bounded_range_rho(width, count=1.0):
     """rho of ``count`` adaptive draws, each with log-likelihood ratios in a width-long interval.
 
-    Dong, Durfee & Rogers 2020, and Cesar & Rogers 2021, Lemma 3.2: width^2 / 8 a draw; zCDP
-    adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). The exponential mechanism whose
+    Each draw has width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2), and zCDP
+    adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). An exponential mechanism whose
     exponents change by u has width max(u) - min(u).
     """
     return _real(count) * jnp.square(_real(width)) / 8.0

@@ -1,4 +1,4 @@
-"""Settings of JAX under which everything here is computed, whatever the caller's are.
+"""The settings of JAX under which the package computes, whatever the caller's settings are.
 
 The package changes no setting outside of its own calls.
 """
@@ -10,8 +10,11 @@ import jax
 
 
 def in_float32(function):
-    """``function`` with the types that JAX has by default: under ``jax_enable_x64`` sums, indices
-    and constants would be others, and so would the numbers."""
+    """``function``, run with the 32-bit types that JAX has by default.
+
+    Under ``jax_enable_x64`` sums, indices and constants would have other types, and so other
+    values.
+    """
 
     @functools.wraps(function)
     def narrow(*arguments, **keywords):
@@ -23,9 +26,9 @@ def in_float32(function):
 
 @contextlib.contextmanager
 def own():
-    """Of a sweep, whose work it is to compile and to move arrays between host and devices.
+    """The settings of a sweep, which compiles and moves arrays between host and devices.
 
-    An ambient mesh is its caller's; a sweep is told of its own.
+    It ignores the caller's ambient mesh. A sweep gets its own mesh as an argument.
     """
     nowhere = jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
     with nowhere, jax.enable_x64(False), jax.disable_jit(False), jax.transfer_guard("allow"):
@@ -34,6 +37,6 @@ def own():
 
 @contextlib.contextmanager
 def of_program(partitionable, precision):
-    """Those of a program that was traced: threads do not inherit the contexts of their maker."""
+    """The settings under which a program was traced, for threads, which inherit no contexts."""
     with own(), jax.threefry_partitionable(partitionable), jax.default_matmul_precision(precision):
         yield

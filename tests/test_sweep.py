@@ -14,7 +14,7 @@ from jax import random as jr
 from dpjax import audit, domains, environments, learners, mechanisms, simulate, sweep
 from dpjax.batches import simulate_batches
 from dpjax.engine import programs
-from dpjax.sweep import _block_size
+from dpjax.engine.blocks import block_size
 
 LOSSES = np.random.default_rng(0).random((8, 3))
 
@@ -114,7 +114,7 @@ def test_an_error_within_a_chunk_is_raised(monkeypatch):
 @pytest.mark.parametrize("limit", [1, 7, 100, 1000])
 @pytest.mark.parametrize("workers", [1, 2, 16])
 def test_blocks_of_seeds_fit_the_limit_and_keep_workers_busy(seeds, limit, workers):
-    size = _block_size(seeds, limit, workers)
+    size = block_size(seeds, limit, workers)
     blocks = -(-seeds // size)
     assert 1 <= size <= limit
     assert blocks >= min(workers, seeds) or size == -(-seeds // min(workers, seeds))
@@ -282,3 +282,17 @@ def test_losses_that_are_all_clipped_are_told():
         warnings.simplefilter("error")
         result = sweep(gaussian, [np.ones(2), np.array([0.01, 1.0])], 4, jr.key(0))
     assert result.report.clipped[1].min() > 0
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_warnings_name_the_line_that_called(stored, tmp_path):
+    """Into memory and into a store alike."""
+
+    def out_of_range(point):
+        means = point * jnp.array([0.4, 0.6])
+        return learners.exp3(8, 2), environments.gaussian(means, deviation=0.01)
+
+    store = str(tmp_path / "store") if stored else None
+    with pytest.warns(RuntimeWarning, match="losses lay outside") as told:
+        sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
+    assert {warning.filename for warning in told} == {__file__}

@@ -1,20 +1,22 @@
 """Does a declared calibration survive a replay of its sensitivities and an attack?
 
-- :func:`sensitivity`: exact, of a mechanism of prefix sums.
-- :func:`replay`: a learner on neighbouring losses, with the same keys and the first run's releases:
-  what it pays for the difference, release by release. No sampling. :func:`spent` makes an epsilon
-  of it.
-- :func:`epsilon`: a lower bound from what an observer tells apart in a million runs.
-- :func:`mutants`: the learner with mistakes, which the other checks must find.
+- :func:`sensitivity` computes the exact sensitivity of a mechanism of prefix sums.
+- :func:`replay` runs a learner on neighbouring losses with the same keys and the first run's
+  releases, and adds up what the difference costs, release by release. It samples nothing.
+  :func:`spent` turns the costs into an epsilon.
+- :func:`epsilon` is a lower bound from what an observer tells apart in a million runs.
+- :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
 
 A replay sees noise that comes from :mod:`dpjax.noise`, called with positional arguments, outside of
-loops, ``jax.vmap`` and custom derivatives. Where actions depend on the losses in another way, no
-release is seen, or a key draws twice, what is spent is infinite, and :func:`explain` says why.
+loops, ``jax.vmap`` and custom derivatives. :func:`spent` is infinite where actions depend on the
+losses in another way, where no release is seen, or where a key draws twice. :func:`explain` then
+says why.
 
-An audit finds no violation above a level. It does not show that there is none: a replay speaks
-of the pairs that were run and takes noise to have the law that its name says; an empirical bound
-misses what shows only in rare events. The report is taken to stay with whoever runs the learner.
-dpjax simulates idealised mechanisms, with float32 draws from a reproducible generator.
+An audit finds no violation above a level. It does not show that there is none. A replay speaks only
+of the pairs that were run, and assumes that noise has the law that its name says. An empirical
+bound misses what shows only in rare events. All audits assume that the report stays with whoever
+runs the learner. dpjax simulates idealised mechanisms, with float32 draws from a reproducible
+generator.
 """
 
 from dpjax.audit.counts import Bound, bound_from_counts, clopper_pearson, gaussian_from_counts

@@ -1,4 +1,4 @@
-"""What counts of an event under two worlds say about epsilon, with confidence."""
+"""Lower bounds on epsilon from how often an event occurs on either of two sequences."""
 
 from typing import NamedTuple
 
@@ -7,21 +7,21 @@ from scipy import stats
 
 
 class Bound(NamedTuple):
-    """An empirical lower bound. No violation is found above it; that is all it says."""
+    """An empirical lower bound. No violation is found above it, and it says no more than that."""
 
-    epsilon: float  # at ``delta``; 0 where nothing was found
+    epsilon: float  # the bound at ``delta``; 0 where nothing was found
     delta: float
     confidence: float  # of the bound, for this pair and this statistic
-    runs: int  # counted, of each sequence
-    hits: int  # of the event, among the runs of the sequence that it is more likely under
-    misses: int  # among those of the other one
-    event: str  # in words
+    runs: int  # how many runs of each sequence were counted
+    hits: int  # runs with the event, on the sequence where it is more likely
+    misses: int  # runs with the event, on the other sequence
+    event: str  # the event in words
 
 
 def clopper_pearson(hits, runs, error):
     """Lower and upper bound on a probability, each missed with probability at most ``error``.
 
-    Clopper & Pearson 1934. Arrays of NumPy broadcast.
+    Clopper & Pearson 1934. The arguments are NumPy arrays that broadcast.
     """
     hits = np.asarray(hits, np.float64)
     low = np.where(hits > 0, stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
@@ -30,18 +30,19 @@ def clopper_pearson(hits, runs, error):
 
 
 def bound_from_counts(hits, misses, runs, *, delta=0.0, confidence=0.95):
-    """The epsilon at delta below which an event's counts under both sequences cannot be explained.
+    """A lower bound on the epsilon at delta that an event's counts on both sequences allow.
 
-    (epsilon, delta)-privacy says P(event) <= e^epsilon P'(event) + delta. With the probability
-    ``confidence`` ln((p - delta) / p') is no more than epsilon, for the lower bound p and the upper
-    bound p' of Clopper and Pearson, each missed by half of the rest. 0 where that is negative.
+    (epsilon, delta)-privacy says P(event) <= e^epsilon P'(event) + delta. Let p be the lower bound
+    of Clopper and Pearson on P(event) and p' their upper bound on P'(event), each missed with
+    probability (1 - confidence) / 2. With probability ``confidence``, ln((p - delta) / p') is then
+    at most epsilon. The bound is 0 where that is negative.
 
     Args:
-      hits: runs with the event, under the sequence where it is more likely.
-      misses: the same under the other sequence.
-      runs: of each.
+      hits: runs with the event, on the sequence where it is more likely.
+      misses: runs with the event, on the other sequence.
+      runs: runs of each sequence.
       delta: in [0, 1).
-      confidence: in (0, 1), for an event chosen beforehand.
+      confidence: in (0, 1), for an event that was chosen beforehand.
     """
     error = (1.0 - confidence) / 2.0
     low, _ = clopper_pearson(hits, runs, error)
@@ -52,10 +53,10 @@ def bound_from_counts(hits, misses, runs, *, delta=0.0, confidence=0.95):
 
 
 def gaussian_from_counts(hits, misses, runs, *, confidence=0.95):
-    """The mu of Gaussian differential privacy that an event's counts show; for Gaussian noise only.
+    """A lower bound on the mu of Gaussian differential privacy, for Gaussian noise only.
 
     Under mu-GDP the probabilities p and p' of an event have Phi^-1(p) - Phi^-1(p') <= mu (Dong,
-    Roth & Su 2022). Arguments as of :func:`bound_from_counts`.
+    Roth & Su 2022). The arguments are those of :func:`bound_from_counts`.
     """
     error = (1.0 - confidence) / 2.0
     low, _ = clopper_pearson(hits, runs, error)

@@ -19,14 +19,14 @@ from dpjax.engine.devices import cores
 from dpjax.engine.one_kernel import compile_for_cpu
 from dpjax.settings import in_float32
 
-# Runs of each sequence that find the statistic, and those that find the event.
+# How many runs of each sequence train the statistic, and how many choose the event.
 TRAINING, SELECTION = 2**14, 2**16
 THRESHOLDS = 512
 
 
 @in_float32
 def play(learner, losses, key):
-    """The actions of rounds 1 .. T on a sequence of losses: a pytree with T rounds in front."""
+    """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T."""
     learner = as_learner(learner)
 
     def one_round(carry, inputs):
@@ -36,7 +36,7 @@ def play(learner, losses, key):
         return learner.step(state, jr.fold_in(key, t), seen), action
 
     rounds = jax.tree.leaves(losses)[0].shape[0]
-    # The action after the last loss is not released.
+    # No action follows the last loss.
     inputs = jax.tree.map(lambda leaf: leaf[:-1], losses)
     (_, last), actions = lax.scan(
         one_round, learner.init(jr.fold_in(key, 0)), (jnp.arange(1, rounds), inputs)
@@ -50,14 +50,14 @@ def play(learner, losses, key):
 def most_visible(learner, pairs, key, *, runs=1024) -> int:
     """The index of the pair whose two sequences the mean actions tell apart best.
 
-    By the sum of squared z-scores over everything that is seen of a run. For choosing a pair to
-    attack; choose it with another key than the attack's.
+    It maximizes the sum of squared z-scores over everything that is seen of a run. Use it to choose
+    a pair to attack, with another key than the attack's.
 
     Args:
       learner: a Learner or BatchLearner.
       pairs: a :class:`dpjax.audit.Pair` with leading axes (count, T).
       key: PRNG key.
-      runs: of each sequence.
+      runs: how many runs of each sequence.
     """
     _check.key(key=key)
     learner = as_learner(learner)
@@ -79,7 +79,7 @@ def most_visible(learner, pairs, key, *, runs=1024) -> int:
 
 
 def _columns(actions):
-    """Everything that is seen of a run as one vector, arms as their index and its square."""
+    """Everything that is seen of a run as one vector, with an arm as its index and its square."""
     columns = []
     for leaf in _seen(actions):
         columns.append(leaf.astype(jnp.float32).reshape(-1))
@@ -89,13 +89,13 @@ def _columns(actions):
 
 
 def _seen(actions) -> list:
-    """The arrays of a run's actions; the key of a randomized policy tells nothing."""
+    """The arrays of a run's actions. Keys of randomized policies tell nothing and are left out."""
     leaves = jax.tree.leaves(actions)
     return [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
 
 
 def _vector(actions, arms):
-    """A run's actions as one vector: arms as one-hot vectors, real numbers as they are."""
+    """A run's actions as one vector, with arms as one-hot vectors and real numbers as they are."""
     columns = []
     for leaf in _seen(actions):
         whole = jnp.issubdtype(leaf.dtype, jnp.integer)
@@ -105,7 +105,7 @@ def _vector(actions, arms):
 
 
 def _hinges(x):
-    """(d,) in standard units -> (4 d,): a log-likelihood ratio need not be linear in them."""
+    """Features of x (d,) in standard units, (4 d,): a log-likelihood ratio need not be linear."""
     return jnp.concatenate([x, *(jnp.maximum(x - knot, 0.0) for knot in (-1.0, 0.0, 1.0))])
 
 
@@ -138,39 +138,41 @@ def epsilon(
 ) -> Bound:
     """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.
 
-    The runs on both sequences are split in three: some train a statistic (a logistic regression on
-    the actions), some choose the event (that it exceeds a threshold, or does not, on one or the
-    other sequence), and the rest is counted. The bound on the counts is Clopper's and Pearson's.
+    The runs on both sequences have three parts. The first trains a statistic, a logistic regression
+    on the actions. The second chooses the event: that the statistic is at least a threshold, or
+    below it, on one or the other sequence. The third is counted, and the bounds on its counts are
+    those of Clopper and Pearson.
 
-    It is about this pair, this statistic and this event: a small bound shows nothing. What shows
-    in events of mass 2^-h only, as much of what a tree of height h pays, needs many more
-    than 2^h runs. Draws are float32, whose tails end at 22 scales of Laplace noise and 6.3 standard
-    deviations of Gaussian noise.
+    The bound is about this pair, this statistic and this event. A small bound shows nothing. Much
+    of what a tree of height h pays shows only in events of probability 2^-h, which need many more
+    than 2^h runs. Draws are float32: their tails end at 22 scales of Laplace noise and at 6.3
+    standard deviations of Gaussian noise.
 
     Args:
       learner: a Learner or BatchLearner.
       pair: a :class:`dpjax.audit.Pair` of as many rounds as the learner's horizon.
       key: PRNG key.
-      runs: counted runs of each sequence.
-      delta: at which epsilon is bounded.
-      confidence: of the bound.
+      runs: how many runs of each sequence are counted.
+      delta: the delta at which epsilon is bounded.
+      confidence: the confidence of the bound.
       statistic: actions of a run -> (), large where the run looks like one on ``pair.losses``; None
         to train one.
-      chunk: runs computed side by side.
+      chunk: how many runs are computed side by side.
       progress: whether to show a bar over chunks.
 
     Returns:
       A Bound.
 
     Raises:
-      ValueError: not neighbours, not finite, losses that do not fit the learner, a number out of
-        range, or a delta for a learner that declares pure differential privacy.
+      ValueError: the sequences are not neighbours, are not finite or do not fit the learner; a
+        number is out of range; or delta is not 0 although the learner declares pure differential
+        privacy.
     """
     _check.key(key=key)
     learner = as_learner(learner)
     check_neighbours(pair)
     check_fits(learner, pair.losses)
-    # Of one type, for one program.
+    # Both sequences get the same dtypes, so that one compiled program serves both.
     dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)
     pair = type(pair)(*[jax.tree.map(jnp.asarray, side, dtypes) for side in pair])
     runs, chunk = _check.size(1, runs=runs), _check.size(1, chunk=chunk)
@@ -215,11 +217,11 @@ def epsilon(
 
 
 def _choose_event(ours, theirs, delta, confidence, runs):
-    """The threshold, its side and whether the second sequence is the likelier one."""
+    """(threshold, above, swapped): the event, and whether it is likelier on the second sequence."""
     both = np.concatenate([ours, theirs])
     quantiles = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS))
-    # A statistic with an atom spreads it over a few float32 numbers, by rounding that tells the
-    # sequences apart; no ideal mechanism does. So no threshold goes through an atom.
+    # Rounding spreads an atom of the statistic over a few float32 numbers, which can tell the
+    # sequences apart although an ideal mechanism would not. So no threshold goes through an atom.
     margin = 1e-3 * both.std()
     levels = np.unique(np.concatenate([quantiles - margin, quantiles + margin]))
     best = (-1.0, float(levels[0]), True, False)
@@ -233,7 +235,7 @@ def _choose_event(ours, theirs, delta, confidence, runs):
             bounds = bound_from_counts(
                 hits * scale, misses * scale, runs, delta=delta, confidence=confidence
             )
-            # Events that are hardly ever seen look better than they are.
+            # An event that was hardly ever seen looks better than it is.
             bounds = np.where(hits >= 50, bounds, -1.0)
             index = int(np.argmax(bounds))
             if bounds[index] > best[0]:
@@ -242,7 +244,7 @@ def _choose_event(ours, theirs, delta, confidence, runs):
 
 
 def _scores(scored, learner, losses, keys):
-    """The statistic of runs on such losses with so many keys, compiled once for both sequences."""
+    """The statistic of runs, (losses, keys) -> (keys,), compiled once for both sequences."""
 
     def scores(losses, keys):
         return batch_last(lambda key: scored(play(learner, losses, key)), (True,))(keys)
@@ -253,7 +255,7 @@ def _scores(scored, learner, losses, keys):
 
 
 def _trained(learner, pair, key, chunk):
-    """A statistic: the log-odds of a logistic regression on what is seen of a run."""
+    """The trained statistic: the log-odds of a logistic regression on what is seen of a run."""
 
     @jax.jit
     def run(losses, keys):
@@ -266,7 +268,7 @@ def _trained(learner, pair, key, chunk):
     arms = 1 + max((int(leaf.max()) for leaf in indices), default=0)
     x = np.concatenate([jax.vmap(lambda run: _vector(run, arms))(side) for side in sides])
     mean, spread = x.mean(axis=0), x.std(axis=0)
-    # A constant column tells nothing apart.
+    # A constant column tells nothing, and gets weight 0.
     spread = np.where(spread > 1e-6 * (1.0 + np.abs(mean)), spread, np.inf).astype(np.float32)
 
     def inputs(actions):
@@ -279,7 +281,7 @@ def _trained(learner, pair, key, chunk):
 
 
 def _blocks(program, losses, key, runs, chunk, progress=False):
-    """Yields program(losses, keys) of blocks of runs, computed by a thread for each core."""
+    """Yields program(losses, keys) of each block of runs, which one thread a core computes."""
     with ThreadPoolExecutor(cores()) as pool:
         futures = [
             pool.submit(
@@ -300,6 +302,6 @@ def _blocks(program, losses, key, runs, chunk, progress=False):
 
 
 def _collect(program, losses, key, runs, chunk):
-    """What the program gives for each run, on the host: a pytree with runs in front."""
+    """What the program returns for each run, as NumPy arrays with a leading axis of runs."""
     parts = list(_blocks(program, losses, key, runs, min(chunk, runs)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:runs], *parts)

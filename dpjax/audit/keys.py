@@ -1,4 +1,4 @@
-"""Whether the noise of a run is fresh: its keys draw once, and other runs have others."""
+"""Whether the noise of a run is fresh: each key draws once, and another run has other keys."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -7,20 +7,21 @@ from dpjax.audit.rules import RULES
 
 
 def _mechanism(name) -> bool:
-    """A release of prefix sums, whose draws are sites of their own."""
+    """Whether a site is a release of prefix sums. Its draws are sites of their own."""
     return name.endswith("_prefix")
 
 
 def drawn(names, records):
-    """The keys of one round, and whether a release has one that it has in any run.
+    """The keys of one round, and whether some release has the same key in every run.
 
     Args:
-      names: of the sites.
-      records: with the run, and a run with another key, in front.
+      names: the names of the sites.
+      records: their records, with a leading axis of two: the run, and a run with another key.
 
     Returns:
-      (rows, stale): (n, 4) uint32 of the two words of a key, 1 if it is used, 0 if by a release;
-      and () bool.
+      (rows, stale). A row of ``rows`` (n, 4) uint32 holds the two words of a key, whether it is
+      used (1 or 0), and whether its site is something else than a release (1 or 0). ``stale`` is
+      () bool.
     """
     rows, stale = [jnp.zeros((0, 4), jnp.uint32)], jnp.bool(False)
     for name, record in zip(names, records, strict=True):
@@ -36,16 +37,19 @@ def drawn(names, records):
 
 
 def distinct(rows):
-    """Whether no used key of a release is in the rows of :func:`drawn` a second time."""
+    """Whether every used key of a release is only once in the rows of :func:`drawn`."""
     high, low, used, other = rows.T
     high, low, idle, other = lax.sort((high, low, 1 - used, other), num_keys=4)
-    # Of equal keys those of releases come first.
+    # Among equal keys, used ones come first, and of these the ones of releases.
     twice = (high[1:] == high[:-1]) & (low[1:] == low[:-1]) & (idle[1:] == 0) & (idle[:-1] == 0)
     return ~jnp.any(twice & (other[:-1] == 0))
 
 
 def bare(names, records):
-    """Of each mechanism's release whether it was used, and where it is that of another key."""
+    """For each mechanism's release: whether its branch ran, and which entries ignore the key.
+
+    An entry ignores the key where it is the same in a run with another key.
+    """
     return [
         (record.active.all(), record.release[0][0] == record.release[0][1])
         for name, record in zip(names, records, strict=True)
@@ -54,10 +58,10 @@ def bare(names, records):
 
 
 def ever_bare(found):
-    """Whether some number that a mechanism releases is without noise in all rounds.
+    """Whether some number that a mechanism releases has no noise in any round.
 
     Args:
-      found: of :func:`bare`, with rounds in front.
+      found: what :func:`bare` returns, with a leading axis of rounds.
     """
     unhidden = jnp.bool(False)
     for used, same in found:

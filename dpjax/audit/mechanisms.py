@@ -1,4 +1,4 @@
-"""Mechanisms of prefix sums by themselves."""
+"""Audits of a mechanism of prefix sums by itself, without a learner around it."""
 
 from typing import NamedTuple
 
@@ -12,23 +12,23 @@ from dpjax.settings import in_float32
 
 
 class Sensitivity(NamedTuple):
-    """Norms of the columns of C, of all releases together, and how far B C is from A."""
+    """The sensitivity of all releases together, and how far B C is from A."""
 
-    l1: float
-    l2: float
-    error: float
+    l1: float  # the largest L1 norm of a column of C
+    l2: float  # the largest L2 norm of a column of C
+    error: float  # the largest entry of |B C - A|
 
 
 @in_float32
 def sensitivity(mechanism) -> Sensitivity:
     """The exact sensitivity of a mechanism to one value, from its matrices in NumPy.
 
-    The releases are post-processing of C x + z. The largest L1 and L2 norm of a column of C are
-    what ``mechanism.sensitivity`` has to declare at least, provided that B C is A, the matrix of
-    prefix sums; ``error`` is the largest entry of |B C - A|.
+    The releases are post-processing of C x + z. ``mechanism.sensitivity`` has to declare at least
+    the largest L1 and L2 norm of a column of C, provided that B C is A, the matrix of prefix sums.
+    ``error`` is the largest entry of |B C - A|.
 
     Args:
-      mechanism: a Mechanism of a horizon of a few thousand at most: the matrices are dense.
+      mechanism: a Mechanism. Its horizon is a few thousand at most, since the matrices are dense.
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     decoder, encoder = mechanism.matrices()
@@ -39,9 +39,9 @@ def sensitivity(mechanism) -> Sensitivity:
 
 
 def releases(mechanism, shape, *, scale, privacy=None) -> Learner:
-    """A mechanism's stream as a learner: it is shown values, its actions are the released sums.
+    """A mechanism's stream as a learner, which sees values and whose actions are the released sums.
 
-    For audits of a mechanism by itself. The empty prefix is the first action.
+    Its first action is the release of the empty prefix.
 
     Args:
       mechanism: a Mechanism.
@@ -63,12 +63,12 @@ def releases(mechanism, shape, *, scale, privacy=None) -> Learner:
 
 
 def prefix_statistic(mechanism, scale, change, *, round=1):
-    """The log-likelihood ratio of a mechanism's releases, where value ``round`` changes.
+    """The log-likelihood ratio of a mechanism's releases, when value ``round`` changes.
 
-    Gaussian noise: exact, linear with the weights (A e)^T (B B^T)^-1, which is all that there is to
-    know. Laplace noise on :func:`dpjax.mechanisms.tree`, and ``round`` 1: of the nodes of the first
-    value, which the prefixes 1, 2, 4, ... show one by one, sum of (|y - d| - |y|) / b with the
-    other values 0. Large where the changed value is in it.
+    For Gaussian noise it is exact: linear in the releases, with the weights (A e)^T (B B^T)^-1. For
+    Laplace noise it takes :func:`dpjax.mechanisms.tree` and ``round`` 1. The prefixes 1, 2, 4, ...
+    then show, one by one, the nodes y that hold the first value, and the statistic is the sum of
+    (|y| - |y - d|) / b over these. It is large where the changed value is in the releases.
 
     Args:
       mechanism: a Mechanism; its horizon at most a few thousand.
@@ -96,7 +96,7 @@ def prefix_statistic(mechanism, scale, change, *, round=1):
         return of_nodes
     decoder, _ = mechanism.matrices()
     shows = (np.arange(mechanism.horizon) >= round).astype(np.float64)
-    # The empty prefix is released without noise, and says nothing.
+    # The empty prefix is released without noise and says nothing. The pseudo-inverse drops it.
     weights = np.linalg.pinv(decoder @ decoder.T) @ shows
 
     def linear(actions):

@@ -1,4 +1,4 @@
-"""Learners with a mistake in their privacy, to see which check finds it."""
+"""Copies of a learner with a mistake in their privacy, to see which audit finds it."""
 
 import jax
 import jax.numpy as jnp
@@ -21,26 +21,29 @@ SHARPER = 16
 def mutants(learner, losses) -> dict[str, Learner]:
     """Copies of a learner, each with one mistake at its releases, by the name of the mistake.
 
-    - ``noise halved``: half the scale, as of a radius in place of a diameter.
-    - ``level missing``: the scale of an encoder of one level less (prefix sums of two or more).
-    - ``natural logarithm``: the scale times ln 2, as where levels are counted by ln T (the same).
+    - ``noise halved``: the scale is half, as if a radius stood in place of a diameter.
+    - ``level missing``: the scale is that of an encoder with one level less. Only for prefix sums
+      of two levels or more.
+    - ``natural logarithm``: the scale is multiplied by ln 2 (Gaussian noise: by its root), as if
+      levels were counted by ln T. Only for prefix sums of two levels or more.
     - ``scale from data``: the scale grows with the value that it hides.
-    - ``noise reused``: one key for all rounds.
-    - ``noise forgotten``: what is to be hidden is released as it is (other than prefix sums).
-    - ``draws sharper``: probabilities to the power 16, for privacy that is the learner's own draws.
+    - ``noise reused``: all rounds have one key.
+    - ``noise forgotten``: the value is released without noise. Not for prefix sums.
+    - ``draws sharper``: probabilities are raised to the power 16. Only for learners whose privacy
+      comes from their own draws.
 
-    The first three change numbers only. A replay at the worst losses sees that to any precision,
+    The first three change a number only. A replay at the worst losses sees that to any precision,
     an empirical audit from a factor of about 2 on.
 
     Args:
       learner: a Learner or BatchLearner.
-      losses: as of a :class:`Pair`, for their shapes.
+      losses: one side of a :class:`Pair`; only the shapes matter.
 
     Returns:
       Learners that declare what the original declares.
 
     Raises:
-      ValueError: the learner has no release that is seen, or the losses do not fit it.
+      ValueError: no release is seen in the learner's steps, or the losses do not fit it.
     """
     learner = as_learner(learner)
     check_fits(learner, losses)
@@ -57,7 +60,7 @@ def mutants(learner, losses) -> dict[str, Learner]:
         height = max(sensitivities, default=1.0)
         found["noise halved"] = _scaled(0.5)
         if height > 1.0:
-            # Of Laplace noise; Gaussian noise has the root of the levels.
+            # As in a tree, the L1 sensitivity is the number of levels and L2 its root.
             levels = height if "laplace_prefix" in kinds else height * height
             missing = (levels - 1.0) / levels
             laplace = "laplace_prefix" in kinds
@@ -80,7 +83,7 @@ def _traced_step(learner, losses):
 
 
 def _survey(closed, sensitivities, kinds) -> None:
-    """The sensitivities of a program's mechanisms, and the names of its sites."""
+    """Appends the sensitivities of a program's mechanisms, and adds the names of its sites."""
     for eqn in closed.jaxpr.eqns:
         name = interpret.site(eqn)
         if name is None:
@@ -93,7 +96,7 @@ def _survey(closed, sensitivities, kinds) -> None:
 
 
 def _rewritten(learner, rewrite) -> Learner:
-    """The learner with (name, inputs) -> release in place of its releases."""
+    """The learner with each of its releases replaced by ``rewrite(name, inputs)``."""
 
     def changed(function):
         def run(*arguments):
@@ -123,10 +126,10 @@ def _from_data(name, inputs):
 
 
 def _with_scale(name, inputs, factor):
-    """The release with its scale times factor(value); draws as they are."""
+    """The release with its scale multiplied by ``factor(value)``. A draw has no scale and stays."""
     inputs, scale = list(inputs), RULES[name].scale
     if scale is not None:
-        value = inputs[scale - 1]  # it stands before the scale
+        value = inputs[scale - 1]  # The value stands before the scale.
         if name.endswith("_words"):
             value = exact_sums.to_float(ExactSum(*value))
         inputs[scale] = inputs[scale] * factor(value)

@@ -1,4 +1,4 @@
-"""Neighbouring sequences of linear losses, random and extreme."""
+"""Neighbouring sequences of losses to audit on, and whether they fit a learner."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,10 @@ from dpjax.settings import in_float32
 
 
 class Pair(NamedTuple):
-    """Two neighbouring sequences: pytrees with a leading axis of T rounds, of which one differs."""
+    """Two neighbouring sequences of losses. Exactly one of their T rounds differs.
+
+    Each is a pytree whose leaves have a leading axis of T rounds.
+    """
 
     losses: Any
     others: Any
@@ -22,22 +25,26 @@ class Pair(NamedTuple):
 
 @in_float32
 def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") -> Pair:
-    """Pairs of sequences of loss vectors from a set, at its extremes and within.
+    """Pairs of neighbouring sequences of loss vectors from a set.
 
-    Of four sequences one is drawn within the set, the others from its extreme vectors; of these,
-    half are one vector in all rounds, the least for one entry: an arm that is played throughout. In
-    every second pair round 1 differs, which most releases can depend on; in the others any of the
-    rounds 1 .. T - 1 (the losses of round T act on nothing). The two vectors are those farthest
-    apart in a direction: all ones, one entry, two entries against each other (a common shift is
-    invisible on the simplex), or at random.
+    The pairs cycle through the cases below.
+
+    - The vectors that both sequences share: every fourth pair draws them inside the set, and the
+      others take extreme vectors of the set. Half of these take the same one in all rounds, with
+      the least loss at one entry, so that one arm is played throughout.
+    - The round that differs: in every second pair it is round 1, on which most releases can depend.
+      In the others it is drawn from the rounds 1 .. T - 1, since no action follows round T.
+    - The two vectors of that round: they are farthest apart in some direction. The direction is all
+      ones, one entry, one entry against another (on the simplex a common shift is invisible), or
+      random.
 
     Args:
       key: PRNG key.
       horizon: T, at least 2.
       losses: a :class:`dpjax.domains.LossSet`.
-      count: how many.
-      neighbours: "replace", or "zero_out": the other vector is 0.
-      unit: "round", or "entry": one entry of the vector differs.
+      count: number of pairs.
+      neighbours: "replace", or "zero_out" where the other vector is 0.
+      unit: "round", or "entry" where only one entry of the vector differs.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -60,7 +67,7 @@ def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") ->
         lasting = losses.maximizer(1.0 - 2.0 * one_hot)
         base = jnp.where((index % 4 != 3) & (index // 8 % 2 == 1), lasting[None], base)
         against = one_hot - jnp.roll(one_hot, 1)
-        # One dimension has no entry against which another could go.
+        # In one dimension there is no other entry.
         against = one_hot if dim == 1 else against
         random = jr.normal(direction_key, (dim,))
         kinds = jnp.stack([jnp.ones(dim, jnp.float32), one_hot, against, random])
@@ -79,9 +86,13 @@ def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") ->
 
 
 def check_neighbours(pair) -> int:
-    """The number of rounds of a Pair; refuses what are no neighbours.
+    """The number of rounds of a Pair, after a check that its sequences are neighbours.
 
-    Of what is traced the shapes are looked at alone.
+    If a loss is traced, only shapes and dtypes are checked.
+
+    Raises:
+      ValueError: the sequences differ in shape or dtype, are not finite, or do not differ in
+        exactly one round.
     """
     sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
     shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
@@ -106,14 +117,14 @@ def check_neighbours(pair) -> int:
 
 
 def check_fits(learner, losses) -> None:
-    """Refuses losses that a learner cannot be shown over its horizon, as far as shapes tell.
+    """Refuses losses whose shapes do not fit a learner.
 
     Args:
       learner: a Learner.
-      losses: as of a :class:`Pair`, rounds in front.
+      losses: one side of a :class:`Pair`, with a leading axis of rounds.
 
     Raises:
-      ValueError: another number of rounds, arms or coordinates than the learner's.
+      ValueError: the number of rounds, arms or coordinates is not the learner's.
     """
     leaves, structure = jax.tree.flatten(losses)
     shapes = [jnp.shape(leaf) for leaf in leaves]
@@ -131,7 +142,7 @@ def check_fits(learner, losses) -> None:
 
 
 def _fits(learner, loss) -> str:
-    """Why a learner cannot be shown a round's loss (a pytree of shapes); empty where it can."""
+    """Why a round's loss (a pytree of shapes) does not fit the learner; empty where it does."""
     actions, leaves = learner.action_set, jax.tree.leaves(loss)
     shapes = [leaf.shape for leaf in leaves]
     if isinstance(actions, Arms) and not callable(loss) and shapes != [(actions.count,)]:

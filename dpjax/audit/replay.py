@@ -1,4 +1,4 @@
-"""Replay: the same run twice, on neighbouring losses, with the first run's releases."""
+"""Replay: a learner runs on neighbouring losses twice, with the releases of its first run."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -18,22 +18,23 @@ from dpjax.core import Array
 from dpjax.engine import interpret
 from dpjax.settings import in_float32
 
-# Actions that are computed alike in both runs, and yet may be rounded in two ways.
+# Both runs compute actions in the same way, but may round them differently. Differences of so many
+# units in the last place count as equal.
 UNITS = 4.0
 
 
 class Replay(NamedTuple):
-    """What a replayed run shows. The checks are booleans, and all are to be true."""
+    """What a replayed run shows. The checks, from ``noise_seen`` on, must all be true."""
 
-    pure: Array  # () privacy loss by basic composition: Laplace noise, draws and coins
-    rho: Array  # () the same as zCDP, with Gaussian noise
-    gaussian: Array  # () the part of rho that is Gaussian noise
-    touched: Array  # () int32, releases into which the change of the losses went
-    noise_seen: Array  # () there is a release, or nothing depends on the losses
-    same_actions: Array  # () actions depend on the losses through releases alone
-    same_scales: Array  # () no scale depends on the losses other than through releases
-    same_keys: Array  # () no key does
-    fresh_keys: Array  # () a release's key draws nothing else, and is another one in another run
+    pure: Array  # () privacy loss of Laplace noise, draws and coins, by basic composition
+    rho: Array  # () privacy loss of all releases, Gaussian noise too, in zCDP
+    gaussian: Array  # () the part of rho that comes from Gaussian noise
+    touched: Array  # () int32, how many releases the change of the losses reached
+    noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
+    same_actions: Array  # () bool: actions depend on the losses through releases alone
+    same_scales: Array  # () bool: scales of noise depend on the losses through releases alone
+    same_keys: Array  # () bool: keys depend on the losses through releases alone
+    fresh_keys: Array  # () bool: a release's key draws nothing else, and differs in another run
 
 
 CHECKS = {
@@ -53,44 +54,48 @@ CHECKS = {
 def replay(learner, pair, key) -> Replay:
     """Runs a learner on both sequences of a pair and adds up what their difference costs.
 
-    The second run uses the keys of the first and, in place of its own releases, those of the first.
-    All that a release depends on is then the same but for the losses, and the difference
-    of what noise was added to is what the noise has to hide: |x - x'|_1 / b for Laplace noise,
-    (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise, the largest log-ratio of an outcome's
-    probabilities for a draw, and for a mechanism the change of the value times the norm of its
-    encoder's columns over the scale. A release costs only where something is made of it: another
-    one in its place (far below, far above, or the value without noise) changes the state or the
-    action.
+    The second run uses the keys of the first and puts the first run's releases in place of its own.
+    Both runs then differ in the losses alone, and the noise of a release has to hide the difference
+    between the two values x and x' that it was added to. That costs
 
-    With the releases put in, the actions of all rounds have to be the same in both runs. The
-    hidden state need not be, and neither need the report, which is not released.
+    - |x - x'|_1 / b for Laplace noise,
+    - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise,
+    - the largest log-ratio of an outcome's probabilities for a draw,
+    - for a mechanism, the change of the value times the norm of its encoder's columns over the
+      scale.
 
-    The sums bound the privacy loss of the releases at these losses, this key, and no other:
-    nothing is shown about pairs that were not run. Differences within four units in the last place
-    of a float32 are taken for rounding, those of what noise hides where they cost less than 1e-5;
-    of an ExactSum nothing is. Only noise from :mod:`dpjax.noise` is seen, called with positional
-    arguments and outside of loops, ``jax.vmap`` and custom derivatives. Other noise shows as
-    actions that differ.
+    A release costs nothing if the learner makes nothing of it, that is, if no other release in its
+    place (far below, far above, or the value without noise) changes the state or the action.
+
+    With these releases the actions of all rounds have to be the same in both runs. The hidden state
+    may differ, and so may the report, which is not released.
+
+    The sums bound the privacy loss of the releases at these losses and this key. They show nothing
+    about pairs that were not run. A difference within four units in the last place of a float32
+    counts as rounding; if it is one that noise hides, only where it costs less than 1e-5.
+    Differences of an ExactSum never count as rounding. A replay sees only noise from
+    :mod:`dpjax.noise`, called with positional arguments and outside of loops, ``jax.vmap`` and
+    custom derivatives. Other noise shows as actions that differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.
       pair: a Pair of losses as the learner's ``feedback`` takes them, of as many rounds as the
         horizon.
-      key: of the run.
+      key: PRNG key of the run.
 
     Returns:
-      A Replay, of which :func:`spent` makes an epsilon. May be mapped over pairs, keys and the
-      learner's parameters, and compiled.
+      A Replay, which :func:`spent` turns into an epsilon. ``replay`` may be mapped over pairs, keys
+      and the learner's parameters, and compiled.
 
     Raises:
-      ValueError: the sequences differ in shape, in no round or in several, or are not finite (where
-        they are not traced), or they do not fit the learner.
+      ValueError: the sequences differ in shape, in no round or in several, are not finite (where
+        they are not traced), or do not fit the learner.
     """
     _check.key(key=key)
     learner = as_learner(learner)
     rounds = check_neighbours(pair)
     check_fits(learner, pair.losses)
-    # Beside the run, to see its keys change, one of another key: no round has that number.
+    # A run with another key goes alongside, to see keys change. No round has the number 2^32 - 1.
     keys = jnp.stack([key, jr.fold_in(key, np.uint32(2**32 - 1))])
     begin = _traced(learner.init, key)
     starts, first_records = jax.vmap(lambda key: _run(begin, (jr.fold_in(key, 0),)))(keys)
@@ -108,8 +113,9 @@ def replay(learner, pair, key) -> Replay:
         records, world = _row(both, 0), _row(worlds, 0)
         twin_world = twin, round_keys[0], learner.feedback(others, twin_action)
 
-        # The second run, with each release, in turn, another one, then as it is; and the first run.
-        # All side by side, so that they are computed alike to the last bit.
+        # The lanes are the second run with one of its releases exchanged, for each in turn, then
+        # the second run as it is, then the first run. They run side by side, so that all are
+        # computed alike to the last bit.
         releases, spans, lanes = _variants(step.names, records)
 
         def lane(index, forced):
@@ -128,7 +134,7 @@ def replay(learner, pair, key) -> Replay:
         after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
         return (after, usual), (costs, same, drawn(step.names, both), bare(step.names, both))
 
-    # The actions of all rounds: the last losses teach what acts after them.
+    # No action follows the last losses.
     inputs = jax.tree.map(lambda leaf: leaf[:-1], (pair.losses, pair.others))
     times = jnp.arange(1, rounds)
     _, (costs, (same, idle), (rows, stale), unhidden) = lax.scan(
@@ -152,14 +158,14 @@ def replay(learner, pair, key) -> Replay:
 
 
 def spent(replayed, delta):
-    """The epsilon at delta that a Replay has used up; traced or NumPy, of any shape.
+    """The epsilon at delta that a Replay has used up.
 
-    Infinite where a check fails, since the sums then leave something out: :func:`explain` says
-    what, and a warning does where the Replay is not traced.
+    It is infinite where a check fails, since the sums then leave something out. :func:`explain`
+    says what, and so does a warning where the Replay is not traced.
 
     Args:
-      replayed: a Replay.
-      delta: that the learner declares, in [0, 1); 0 where it declares pure differential privacy.
+      replayed: a Replay, traced or NumPy, of any shape.
+      delta: the delta that the learner declares, in [0, 1); 0 for pure differential privacy.
     """
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
@@ -178,10 +184,10 @@ def spent(replayed, delta):
 
 
 def explain(replayed) -> list[str]:
-    """What is wrong, a sentence for each check that fails somewhere; none where all pass.
+    """A sentence for each check that fails somewhere, and one if no noise hides a change.
 
     Args:
-      replayed: a Replay, not traced, of any shape.
+      replayed: a Replay of any shape, not traced.
     """
     found = []
     for check, sentence in CHECKS.items():
@@ -200,8 +206,8 @@ def explain(replayed) -> list[str]:
 
 class _Traced(NamedTuple):
     program: Any  # a ClosedJaxpr
-    structure: Any  # of what it returns
-    names: list  # of its releases, and of what else consumes keys
+    structure: Any  # the tree structure of what it returns
+    names: list  # names of its sites: releases, and what else consumes keys
 
 
 def _traced(function, *arguments) -> _Traced:
@@ -210,7 +216,7 @@ def _traced(function, *arguments) -> _Traced:
 
 
 def _run(traced, arguments, forced=None):
-    """(what the function returns, records of its sites); releases are those forced, if any."""
+    """(what the function returns, records of its sites), with the releases ``forced`` if given."""
 
     def visit(index, name, function, inputs):
         outputs = function(*inputs)
@@ -229,12 +235,12 @@ def _row(tree, index):
 
 
 def _variants(names, records):
-    """Releases to be put into runs side by side.
+    """The releases of runs that go side by side, each in a lane of its own.
 
     Returns:
-      (releases, spans, lanes): the releases of each site with as many lanes in front, a slice of
-      lanes for each site, in which it has another release, and how many lanes there are; the last
-      two have the releases as they are.
+      (releases, spans, lanes): the releases of each site, with a leading axis of lanes; for each
+      site the slice of lanes in which its release is exchanged; and the number of lanes. The last
+      two lanes exchange nothing.
     """
     others = [
         RULES[name].others(own) if name in RULES else []
@@ -265,7 +271,7 @@ class _Costs(NamedTuple):
 
 
 def _costs(names, records, twins, used) -> _Costs:
-    """Of one round, of the releases that are used."""
+    """The costs of one round, summed over the releases that are used."""
     nothing, same = jnp.float32(0), jnp.bool(True)
     total = _Costs(nothing, nothing, nothing, jnp.int32(0), same, same)
     for name, own, twin, matters in zip(names, records, twins, used, strict=True):
@@ -275,7 +281,7 @@ def _costs(names, records, twins, used) -> _Costs:
         cost = RULES[name].cost(own, twin)
         pure, rho, gaussian = (jnp.where(counts, part, 0.0) for part in cost)
         same_law = _close((own.scale, own.law), (twin.scale, twin.law))
-        # An unequal branch is an unequal use of keys.
+        # Where only one run takes a branch, the use of keys differs too.
         same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
         total = _Costs(
             total.pure + pure,
@@ -289,13 +295,13 @@ def _costs(names, records, twins, used) -> _Costs:
 
 
 def _differs(variants):
-    """Which of the variants (V, ...) of an array are not the last but one, (V,)."""
+    """Which of the variants (V, ...) of an array differ from the last but one, (V,) bool."""
     unequal = variants != variants[-2:-1]
     return unequal.reshape(len(variants), -1).any(axis=1)
 
 
 def _close(tree, other):
-    """Equal, real numbers to rounding."""
+    """Whether two pytrees are equal, real numbers up to rounding."""
     pairs = zip(_leaves(tree), _leaves(other), strict=True)
     return jnp.all(jnp.array([jnp.all(_near(a, b)) for a, b in pairs]))
 

@@ -1,4 +1,4 @@
-"""What each release of :mod:`dpjax.noise` costs: one rule for each name."""
+"""What each release of :mod:`dpjax.noise` costs, by one rule for each name."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,40 +10,40 @@ from jax import random as jr
 from dpjax.core import Array
 from dpjax.maths import exact_sums
 
-# Differences of so many units in the last place are taken for rounding, where they cost no more
-# than this much of epsilon.
+# A difference of at most UNITS units in the last place counts as rounding where it costs at most
+# ROUNDING of epsilon.
 UNITS, ROUNDING = 4.0, 1e-5
 
 
 class Record(NamedTuple):
-    """One release of one run; of what else consumes a key, the key only."""
+    """One release of one run. What consumes a key and is no release has only its key here."""
 
-    active: Array  # () bool: the branch was taken
-    key: Array  # its data
-    value: Any  # what noise was added to; the probabilities of a draw
-    scale: Array  # of the noise, over the mechanism's sensitivity; 1 for a draw
+    active: Array  # () bool: whether the branch with the release was taken
+    key: Array  # the words of its key
+    value: Any  # what noise was added to; for a draw, the probabilities
+    scale: Array  # the scale of the noise over the mechanism's sensitivity; for a draw, 1
     law: Any  # what else the law of the noise depends on
-    release: list  # the arrays that came out
+    release: list  # the arrays that were released
 
 
 class Cost(NamedTuple):
-    pure: Array  # () by basic composition
+    pure: Array  # () epsilon, by basic composition
     rho: Array  # () in zCDP
-    gaussian: Array  # () the part of rho that is Gaussian noise
+    gaussian: Array  # () the part of rho that comes from Gaussian noise
 
 
 class Rule(NamedTuple):
-    """How a release is read and what it costs. Positions are among the arguments of its site."""
+    """How a release is read and what it costs. Positions count the arguments of its site."""
 
     key: int  # position of the key
     scale: int | None  # position of the scale; None for a draw
     read: Callable  # arguments -> (value, scale, law)
     cost: Callable  # (record, twin) -> Cost
-    others: Callable  # record -> list of releases that could have been in its place
+    others: Callable  # record -> list of other releases to try in its place
 
 
 def record(rule, inputs, release) -> Record:
-    """The record of a release that was made from these arguments."""
+    """The record of a release, from the arguments of its site."""
     value, scale, law = rule.read(*inputs)
     return Record(
         jnp.bool(True), key_data(inputs[rule.key]), value, jnp.asarray(scale), law, list(release)
@@ -51,12 +51,12 @@ def record(rule, inputs, release) -> Record:
 
 
 def draw(key) -> Record:
-    """The record of what is no release and consumes a key."""
+    """The record of a site that consumes a key and is no release."""
     return Record(jnp.bool(True), key_data(key), (), (), (), [])
 
 
 def key_data(key):
-    """The words of a key, or of several, in rows of two."""
+    """The words of a key, or of several keys, (n, 2)."""
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return (jr.key_data(key) if typed else key).reshape(-1, 2)
 
@@ -65,7 +65,7 @@ def key_data(key):
 
 
 def _scale_of(value, scale):
-    """The scale as noise has it. On integers it rounds, and is worth nothing."""
+    """The scale in the dtype of the value. On integers noise rounds away, so its scale is 0."""
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return jnp.float32(0.0)
     return jnp.asarray(scale, value.dtype)
@@ -80,7 +80,7 @@ def _words(_, value, scale):
 
 
 def _sum_words(_, value, scale, count):
-    # A sum of no draws is no noise.
+    # A sum of no draws adds no noise.
     count = jnp.broadcast_to(jnp.asarray(count), value.shape[1:])
     return value, jnp.where(count > 0, jnp.asarray(scale, jnp.float32), 0.0), (count,)
 
@@ -102,14 +102,14 @@ def _draw(_, probabilities):
 
 
 def _units(change, scale):
-    """A change over the scale of the noise; infinite where no noise hides it."""
+    """A change divided by the scale of the noise; infinite where no noise hides it."""
     units = change / jnp.abs(scale)
-    # Not a number: the scale is none, or neither is the change.
+    # NaN if the scale or the change is NaN, and for 0 / 0.
     return jnp.where(jnp.isnan(units), jnp.inf, units)
 
 
 def _shift(record, twin):
-    """|x - x'| / b of each coordinate; infinite where no noise hides a change."""
+    """|x - x'| / b for each coordinate; infinite where no noise hides a change."""
     ours, theirs = record.value, twin.value
     same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
     change = jnp.abs(ours - theirs).astype(jnp.float32)
@@ -120,7 +120,7 @@ def _shift(record, twin):
 
 
 def _shift_of_words(record, twin):
-    """The same of an ExactSum, by its two words (2, *shape). Nothing is taken for rounding."""
+    """As :func:`_shift`, for the two words (2, *shape) of an ExactSum. Nothing is rounding here."""
     whole, part = (record.value - twin.value).astype(jnp.float32)
     change = jnp.abs(whole + exact_sums.UNIT * part)
     return jnp.where(change == 0.0, 0.0, _units(change, record.scale))
@@ -153,13 +153,13 @@ def _toss(record, twin) -> Cost:
 
 
 def _of_ratios(ours, theirs) -> Cost:
-    """Of a draw, from the probabilities of its outcomes in both runs."""
+    """The cost of a draw, from the probabilities of its outcomes in both runs."""
     ratios = jnp.log(ours) - jnp.log(theirs)
     ratios = jnp.where((ours == 0.0) & (theirs == 0.0), 0.0, ratios)
     ratios = jnp.where(jnp.isnan(ratios), jnp.inf, ratios)
     ratios = jnp.where(jnp.abs(ratios) < 1e-6, 0.0, ratios)
     pure, span = jnp.max(jnp.abs(ratios)), jnp.max(ratios) - jnp.min(ratios)
-    # Bounded range: Cesar & Rogers 2021. Two ratios of inf have no span.
+    # The span bounds rho by bounded range (Cesar & Rogers 2021). It is NaN for two ratios of inf.
     span = jnp.where(jnp.isnan(span), jnp.inf, span)
     return Cost(pure, jnp.minimum(span * span / 8.0, pure * pure / 2.0), jnp.float32(0.0))
 
@@ -168,7 +168,7 @@ def _of_ratios(ours, theirs) -> Cost:
 
 
 def _far(record):
-    """Far below and far above."""
+    """Releases far below and far above this one."""
     (release,) = record.release
     size = jnp.abs(release).astype(jnp.float32)
     distance = (1e3 * (1.0 + size)).astype(release.dtype)
@@ -176,20 +176,23 @@ def _far(record):
 
 
 def _far_or_bare(record):
-    """Far away on both sides, and the value without noise: what accepts only likely releases."""
+    """Releases far away on both sides, and the value without noise.
+
+    The latter reaches code that ignores unlikely releases.
+    """
     (release,) = record.release
     bare = jnp.broadcast_to(record.value, release.shape).astype(release.dtype)
     return [*_far(record), [bare]]
 
 
 def _far_or_bare_words(record):
-    """The same of the two words of a sum, within what int32 holds."""
+    """As :func:`_far_or_bare`, for the two words of a sum, within the range of int32."""
     (release,) = record.release
     return [[release.at[0].set(-(2**30))], [release.at[0].set(2**30)], [record.value]]
 
 
 def _next(record):
-    """The outcomes beside it."""
+    """The outcomes next to the one that was drawn."""
     (release,) = record.release
     return [[release + 1], [jnp.where(release == 0, release + 1, release - 1)]]
 

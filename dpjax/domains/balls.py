@@ -127,9 +127,9 @@ def k_support(dim, k, radius=1.0) -> Domain:
         return -radius * unit_vector(jnp.where(ranks(-jnp.abs(g)) < k, g, 0.0))
 
     def norm(x):
-        """Their Proposition 2.1: the r largest entries by length, the rest by their mean."""
+        """Proposition 2.1: the k - r - 1 largest entries by their length, the rest by its mean."""
         size = jnp.sort(jnp.abs(x))[::-1]
-        r = jnp.arange(k)  # so many as k - r - 1 of them
+        r = jnp.arange(k)  # All values of r are tried. The norm is that of one that fits.
         head = jnp.concatenate([jnp.zeros(1), jnp.cumsum(size * size)])[k - r - 1]
         total = jnp.concatenate([jnp.zeros(1), jnp.cumsum(size)])
         tail = total[-1] - total[k - r - 1]
@@ -153,13 +153,13 @@ def k_support(dim, k, radius=1.0) -> Domain:
 
 
 def _sparse(dim, k, radius) -> exact_projections.ExactProjection:
-    """Onto the x whose absolute values are at most radius and sum to at most k radius."""
+    """Onto the x with absolute values of at most radius, which sum to at most k radius."""
     rows, totals = np.ones((1, dim), np.float32), np.full(1, k * radius, np.float32)
     return exact_projections.signed(exact_projections.capped(radius, rows, totals, equal=False))
 
 
 def _halved(more, high):
-    """The number between 0 and high up to which ``more`` is true, by bisection."""
+    """The number between 0 and ``high`` up to which ``more`` is true, found by bisection."""
 
     def halve(_, ends):
         low, high = ends
@@ -172,12 +172,13 @@ def _halved(more, high):
 
 
 def _onto_lp_ball(x, p):
-    """The nearest point of norm at most 1.
+    """The nearest point of L_p norm at most 1.
 
-    Outside, its size z solves z + mu z^(p-1) = |x| entry by entry, with the mu >= 0 for which its
-    norm is 1; mu is at most the dual norm of x. Of z^(p-1), for p < 2, or z, for p >= 2, that is an
-    increasing convex equation t + c t^e = a with e >= 1, or c t + t^e = a: Newton's method from a
-    start within a factor 2 above the root never passes it.
+    For x outside the ball, the sizes z of the nearest point's entries solve z + mu z^(p-1) = |x|
+    entry by entry. The multiplier mu >= 0 is the one for which the norm of z is 1, and is at most
+    the dual norm of x. With t = z for p >= 2, or t = z^(p-1) for p < 2, the equation reads
+    t + c t^e = a or c t + t^e = a with e >= 1. Its left side is increasing and convex, so Newton's
+    method from a start within a factor 2 above the root never passes the root.
     """
     size = jnp.abs(x)
     power = max(p - 1.0, 1.0 / (p - 1.0))
@@ -207,10 +208,11 @@ def _onto_lp_ball(x, p):
 def _onto_k_support_ball(x, k):
     """The nearest point of k-support norm at most 1.
 
-    The square of the norm is the least sum_i x_i^2 / theta_i over 0 <= theta <= 1 that sum to at
-    most k. Outside, with multipliers lambda of the norm and s of the sum, theta_i is
-    (|x_i| - lambda s) / s clipped to [0, 1] and the point x_i theta_i / (theta_i + lambda)
-    (McDonald, Pontil & Stamos 2016): s for each lambda, and lambda, by bisection.
+    The square of the norm is the least sum_i x_i^2 / theta_i over the theta in [0, 1]^d that sum to
+    at most k. For x outside the ball, let lambda be the multiplier of the norm and s that of the
+    sum. Then theta_i is (|x_i| - lambda s) / s clipped to [0, 1], and the nearest point is
+    x_i theta_i / (theta_i + lambda) (McDonald, Pontil & Stamos 2016). One bisection finds lambda,
+    and another finds s for each lambda.
     """
     size = jnp.abs(x)
 

@@ -1,9 +1,4 @@
-"""Decision sets, the loss vectors that go with them, and the regularizers on them.
-
-A learner plays points x of a :class:`Domain` in R^d against loss vectors l of a :class:`LossSet`
-and suffers <l, x>. Sets are described by what algorithms do with them: minimize a linear
-function, project, minimize a regularized linear function.
-"""
+"""The types of decision sets, loss sets and regularizers, and what can be done with any of them."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,29 +8,29 @@ import jax.numpy as jnp
 from dpjax.domains.exact_projections import ExactProjection
 from dpjax.maths import barriers
 
-# By how much float32 points may break a constraint.
+# How far a float32 point may lie outside a constraint and still count as contained.
 TOLERANCE = 1e-5
 
 
 class LossSet(NamedTuple):
-    """The loss vectors that a round may bring. Its sizes are what calibrations read."""
+    """The loss vectors that a round may bring. Calibrations read its sizes."""
 
     dim: int  # d
     clip: Callable  # (d,) -> the nearest vector of the set
     maximizer: Callable  # g (d,) -> a vector l of the set with the largest <g, l>
     centre: Any  # (d,) NumPy
-    norms: tuple[float, float]  # largest L1 and L2 norm of a vector
-    diameters: tuple[float, float]  # largest L1 and L2 distance of two vectors
+    norms: tuple[float, float]  # largest L1 and largest L2 norm of a vector
+    diameters: tuple[float, float]  # largest L1 and largest L2 distance between two vectors
     spread: float  # largest difference between two entries of one vector
     entry: tuple[float, float]  # the range of an entry, low and high
 
 
 class Regularizer(NamedTuple):
-    """A strongly convex function R on a domain, by what follow-the-regularized-leader needs."""
+    """A strongly convex function R on a domain: what follow-the-regularized-leader needs of it."""
 
     argmin: Callable  # (s (d,), rate=1) -> argmin over the domain of rate <s, x> + R(x)
-    range: float  # D_R, the largest less the least R on the domain
-    stability: Callable  # LossSet -> S: with rate eta the regret is at most D_R / eta + eta S T
+    range: float  # D_R, the largest minus the least value of R on the domain
+    stability: Callable  # LossSet -> S; with rate eta the regret is at most D_R / eta + eta S T
 
 
 class Domain(NamedTuple):
@@ -45,38 +40,38 @@ class Domain(NamedTuple):
     minimizer: (
         Callable  # g (d,) -> a point x of the set with the least <g, x>; lowest index on ties
     )
-    project: Callable  # (d,) -> the nearest point of the set, or one near it
+    project: Callable  # (d,) -> the nearest point of the set, or a point near that
     centre: Any  # (d,) NumPy
     radius: float  # largest L2 distance of a point from the centre
-    diameter: float  # largest L2 distance of two points
-    regularizer: Regularizer  # the one that the set is usually played with
-    losses: LossSet  # the one that it is usually played against
-    barrier: barriers.Barrier | None = None  # a self-concordant one, where a closed form is known
+    diameter: float  # largest L2 distance between two points
+    regularizer: Regularizer  # the one that learners use on this set by default
+    losses: LossSet  # the losses that learners are calibrated to on this set by default
+    barrier: barriers.Barrier | None = None  # self-concordant; None where no closed form is known
     contains: Callable | None = None  # (x (d,), tolerance) -> whether x is in the set, () bool
-    inradius: float | None = None  # of the largest ball around the centre within the set, and
-    # within its affine hull where that is smaller; None where it is not known
-    tangent: Any = None  # (d, m) NumPy, orthonormal basis of that hull's directions; None where
-    # the set has inner points, m = d
+    inradius: float | None = None  # radius of the largest ball around the centre within the set,
+    # in the affine hull where the set has no inner points; None where it is not known
+    tangent: Any = None  # (d, m) NumPy, orthonormal basis of the directions of the affine hull;
+    # None where the set has inner points, that is, m = d
     exact_projection: ExactProjection | None = None  # None where ``project`` may be far off
 
 
 def support_function(domain, direction):
-    """The largest <g, x> over the domain, for g (d,); the least is that of -g, negated."""
+    """The largest <g, x> over the domain, for g (d,). The least is minus the largest <-g, x>."""
     return jnp.vdot(direction, domain.minimizer(-direction))
 
 
 def conditional_gradient_step(domain, point, gradient):
-    """One Frank-Wolfe step with exact line search on a function of Hessian I.
+    """One Frank-Wolfe step with exact line search, on a function whose Hessian is I.
 
     Args:
       domain: a Domain.
       point: x (d,), in the domain.
-      gradient: (d,), of the function at x.
+      gradient: gradient (d,) of the function at x.
 
     Returns:
-      The next point, and the gap <gradient, x - v> at x, v the linear minimizer. The function
-      exceeds its least value at x by at most the gap, and x is at most sqrt(2 gap) away from where
-      that is attained (Jaggi 2013).
+      The next point, and the gap <gradient, x - v> at x for the linear minimizer v. The value at x
+      exceeds the minimum by at most the gap, and x is at most sqrt(2 gap) away from the minimizer
+      (Jaggi 2013).
     """
     toward = domain.minimizer(gradient) - point
     gap = -barriers.add_up(gradient * toward)
@@ -88,8 +83,8 @@ def conditional_gradient_step(domain, point, gradient):
 def shrunk(domain, factor) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
-    By its minimizer and its projection, which does not count as exact: what remains is that of the
-    domain, and so too large.
+    Only the minimizer and the projection are those of the shrunk set, and its projection does not
+    count as exact. The other fields are the domain's, whose sizes are too large for the shrunk set.
     """
     centre = jnp.asarray(domain.centre, jnp.float32)
 
@@ -104,23 +99,14 @@ def shrunk(domain, factor) -> Domain:
     )
 
 
-# Loss sets ------------------------------------------------------------------------------------
-
-
-# Regularizers ---------------------------------------------------------------------------------
-
-
-# Domains --------------------------------------------------------------------------------------
-
-
 def check_domain(domain) -> None:
-    """Refuses what is no Domain."""
+    """Refuses anything that is not a Domain."""
     if not isinstance(domain, Domain):
         raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
 
 
 def fitting(domain, losses) -> LossSet:
-    """The loss set to play against: ``losses``, or the domain's own; refused if it does not fit."""
+    """``losses``, or the domain's own where that is None. Refuses losses that do not fit."""
     check_domain(domain)
     if losses is None:
         return domain.losses

@@ -1,9 +1,9 @@
-"""Exact projections, by what they take off a point: y - P(y), for y in two float32 words.
+"""Exact projections P, given by what they take off a point: y - P(y), for y in two float32 words.
 
-The projection on a convex set never brings two points farther apart than they were, which is what
-the privacy of a hidden iterate rests on. In float32 that holds up to rounding. Near the set
-y - P(y) is small, and most sets have a formula for it that is as accurate as it is small; where
-y is carried in two words, the rounding of many such steps then stays small too.
+The projection on a convex set never moves two points farther apart. The privacy of a hidden iterate
+rests on this. In float32 it holds up to rounding. Near the set y - P(y) is small, and for most sets
+there is a formula with a small relative error. If y is carried in two words, the rounding errors of
+many steps stay small too.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from dpjax.maths.two_words import TwoWords
 
 # The unit of rounding of a float32: half a unit in the last place of 1.
 UNIT = 2.0**-24
-# What two-word arithmetic loses in one projection, as a part of the largest number in it.
+# What two-word arithmetic loses in one projection, as a share of the largest number in it.
 TWO_WORDS_UNIT = 2.0**-44
-# Bisections that a search for a root may need beside its Newton steps.
+# How many bisections a search for a root may need beside its Newton steps.
 _HALVINGS = 64
 
 
@@ -28,12 +28,12 @@ class ExactProjection(NamedTuple):
     """The projection P on a set, off by rounding only."""
 
     excess: Callable  # y (d,) in two words -> y - P(y) (d,), float32
-    relative: float  # its largest error in units of 2^-24: of its own length,
-    absolute: float  # and of that of y
+    relative: float  # the largest error of the excess, in units of 2^-24 of its own length
+    absolute: float  # and beyond that, in units of 2^-24 of the length of y
 
 
 def from_project(project, absolute=32.0) -> ExactProjection:
-    """Of a map of float32 points to their nearest points, off by ``absolute`` units of 2^-24."""
+    """From a map of float32 points to their nearest points, off by ``absolute`` units of 2^-24."""
     return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
 
 
@@ -56,17 +56,17 @@ def ball(radius) -> ExactProjection:
 
     def excess(y):
         size = jnp.max(jnp.abs(y.high))
-        # Far outside nothing cancels, and squares may overflow.
+        # Far outside the ball nothing cancels, but squares may overflow.
         far = size > 2.0 * radius
         scaled = y.high / jnp.maximum(size, 1e-30)
         length = size * jnp.sqrt(two_words.add_up(two_words.exact_product(scaled, scaled)).high)
         squares = two_words.exact_product(*(jnp.where(far, 0.0, y.high),) * 2)
-        # 2 high low is the one product that matters of the low words.
+        # Of the products with low words only 2 high low matters.
         cross = rounded(2.0 * y.high * jnp.where(far, 0.0, y.low))
         squares = TwoWords(squares.high, squares.low + cross)
         r = jnp.float32(radius)
         over = two_words.subtract(two_words.add_up(squares), two_words.exact_product(r, r)).high
-        length = jnp.maximum(length, r / 2.0)  # what is shorter lies within
+        length = jnp.maximum(length, r / 2.0)  # A shorter point lies within, and loses nothing.
         near_part = jnp.maximum(over, 0.0) / length / (length + r)
         far_part = 1.0 - r / jnp.maximum(length, r)
         return rounded(y.high * jnp.where(far, far_part, near_part))
@@ -77,16 +77,17 @@ def ball(radius) -> ExactProjection:
 def capped(upper, rows, totals, *, equal) -> ExactProjection:
     """Onto the x in [0, upper]^d whose sum over each block is its total, or at most that.
 
-    P(y)_i = clip(y_i - tau, 0, upper) with one tau a block, so that y_i - P(y)_i is tau clipped to
-    [y_i - upper, y_i]. Those sum to the sum of y less the total, which decides tau: by Newton's
-    method on a sum of 2 d linear pieces, which leaves each piece once, and by halves where a piece
-    is flat; between ends that are no farther from 0 than the sum of what is taken off.
+    P(y)_i = clip(y_i - tau, 0, upper) with one tau for each block, so y_i - P(y)_i is tau clipped
+    to [y_i - upper, y_i]. In each block these sum to the sum of y minus the total, which decides
+    tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds tau and leaves
+    each piece once; where a piece is flat, the bracket is halved instead. The ends of the bracket
+    are no farther from 0 than the sum of what is taken off.
 
     Args:
       upper: > 0.
-      rows: (blocks, d), 1 where an entry belongs to a block.
+      rows: (blocks, d), 1 where an entry belongs to a block, else 0.
       totals: (blocks,).
-      equal: whether sums are to be the totals, or at most these.
+      equal: whether the sums must be the totals, or may be less.
     """
 
     most = 2 * rows.shape[1] + _HALVINGS
@@ -130,7 +131,7 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
 
 
 def signed(exact) -> ExactProjection:
-    """Onto the x whose absolute values lie in a set with that projection, together with 0 <= x."""
+    """Onto the x whose absolute values lie in the set of ``exact``, a set of x >= 0."""
 
     def excess(y):
         sign = jnp.where(y.high < 0.0, -1.0, 1.0)
@@ -140,11 +141,11 @@ def signed(exact) -> ExactProjection:
 
 
 def permutations(weights) -> ExactProjection:
-    """Onto the convex hull of all orders of ``weights`` (d,), which come with the largest first.
+    """Onto the convex hull of all orders of ``weights`` (d,), which are sorted, largest first.
 
-    With y sorted likewise, y - P(y) is the isotonic regression of y - weights that does not
-    increase (Lim & Wright 2016): at i the least over j <= i of the largest over k >= i of the mean
-    of entries j to k (Robertson, Wright & Dykstra 1988, Theorem 1.4.4).
+    With y sorted likewise, y - P(y) is the non-increasing isotonic regression of y - weights (Lim &
+    Wright 2016). Its entry i is the least over j <= i of the largest over k >= i of the mean of
+    entries j to k (Robertson, Wright & Dykstra 1988, Theorem 1.4.4).
     """
     dim = len(weights)
     i = jnp.arange(dim)
@@ -155,7 +156,7 @@ def permutations(weights) -> ExactProjection:
         before = (i[None] < i[:, None]).astype(jnp.float32)
         sums = two_words.add_up(TwoWords(before * apart.high[None], before * apart.low[None]))
         ends = two_words.add(sums, apart)
-        # Of entries j (rows) to k (columns).
+        # Sums of the entries j (rows) to k (columns).
         between = two_words.subtract(
             TwoWords(ends.high[None], ends.low[None]),
             TwoWords(sums.high[:, None], sums.low[:, None]),
@@ -171,22 +172,23 @@ def permutations(weights) -> ExactProjection:
 
 
 def onto_multiple(exact, y, count, centre) -> TwoWords:
-    """The projection of y on count (K - centre), K the set; y and the result in two words."""
+    """The projection of y on count (K - centre) for the set K. y and the result have two words."""
     scaled = two_words.add(two_words.divide(y, count), two_words.of(centre))
     return two_words.subtract(y, two_words.of(rounded(count * exact.excess(scaled))))
 
 
 def drift(exact, dim, rounds) -> tuple[float, float]:
-    """By how much rounding can part two sums z_t = projection of z_(t-1) + s_t on t (K - centre).
+    """How far rounding can move two sums z_t apart.
 
-    As found by :func:`onto_multiple`. A projection takes off at most |s_t|, and is off by
-    ``relative`` units of 2^-24 of that, and one more for the product with t; by ``absolute`` units
-    of |y| <= t r + |s_t|, with r the largest length of a point of K; and by what two words lose.
-    Added up over the rounds, for two sums that are rounded apart:
+    z_t is the projection of z_(t-1) + s_t on t (K - centre), as :func:`onto_multiple` computes it.
+    A projection takes off at most |s_t|. Its error has three parts: ``relative`` units of 2^-24 of
+    |s_t|, and one more for the product with t; ``absolute`` units of |y| <= t r + |s_t|, where r is
+    the largest length of a point of K; and what two words lose. Added up over the rounds, for two
+    sums that are each rounded, this gives
 
-        drift <= a S + b r,   S the largest |s_t|,
+        drift <= a S + b r   for the largest |s_t|, S.
 
-    where b also holds the rounding of z_T / T to one word.
+    b also covers the rounding of z_T / T to one word.
 
     Returns:
       (a, b).
@@ -204,9 +206,9 @@ def longest(exact, dim) -> int:
 
 
 def by_excess(exact) -> Callable:
-    """(d,) -> the nearest point, by an exact projection.
+    """A map (d,) -> the nearest point, by an exact projection.
 
-    Twice: from far away the first time is off by rounding of the distance.
+    It projects twice: from far away, the first result is off by the rounding of the distance.
     """
 
     def project(x):

@@ -1,4 +1,4 @@
-"""Any set whose linear minimizer is known, and what helps to describe one."""
+"""Domains from a linear minimizer, and helpers to describe a polytope."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from dpjax.domains.loss_sets import ball_losses
 from dpjax.domains.regularizers import squared_norm
 from dpjax.domains.vectors import euclidean_norm
 
-# Up to so many elements all their sets are written out.
+# All subsets of up to this many elements are written out.
 FEW = 12
 
 
@@ -31,29 +31,29 @@ def from_minimizer(
     tangent=None,
     steps=100,
 ) -> Domain:
-    """Any compact convex set whose linear minimizer is known.
+    """A domain from any compact convex set whose linear minimizer is known.
 
-    Where no projection is given it is approximated by a fixed number of Frank-Wolfe steps with
-    exact line search; the distance to the true one is then at most 2 diameter / sqrt(steps + 2)
-    (Jaggi 2013, Theorem 1), and far less near vertices. So a point counts as contained where that
-    projection is near. Such a map may bring points farther apart than they were: learners whose
-    privacy rests on projections refuse the domain.
+    Where no projection is given, a fixed number of Frank-Wolfe steps with exact line search
+    approximates it. The distance to the true projection is then at most
+    2 diameter / sqrt(steps + 2) (Jaggi 2013, Theorem 1), and far less near vertices. A point counts
+    as contained where its projection is near. Such a map may move points farther apart, so learners
+    whose privacy rests on projections refuse the domain.
 
     Args:
       dim: d.
       minimizer: g (d,) -> a point x of the set with the least <g, x>.
       centre: a point of the set, (d,).
-      diameter: largest Euclidean distance of two points of the set, or a bound on it.
+      diameter: largest Euclidean distance between two points of the set, or a bound on it.
       losses: a LossSet of the same dimension; by default vectors of length at most 1.
-      radius: largest distance from the centre; by default the diameter.
-      project: (d,) -> the nearest point, where it is known; off by rounding only, at most 32 units
-        of 2^-24 of the length of its argument.
-      exact_projection: an ExactProjection, where more is known of its rounding; by default made of
-        ``project``, which is by default made of it.
-      contains: (x, tolerance) -> whether x is in the set, where it is known.
-      inradius: of the largest ball around the centre within the set (and its affine hull).
+      radius: largest distance of a point from the centre; by default the diameter.
+      project: (d,) -> the nearest point, if it is known. Its only error is rounding, of at most 32
+        units of 2^-24 of the length of its argument.
+      exact_projection: an ExactProjection, if more is known of the rounding. Of ``project`` and
+        ``exact_projection`` the one that is not given is made from the other.
+      contains: (x, tolerance) -> whether x is in the set, if that is known.
+      inradius: radius of the largest ball around the centre within the set (and its affine hull).
       tangent: (d, m), orthonormal basis of the directions of the affine hull, where m < d.
-      steps: Frank-Wolfe steps a projection.
+      steps: number of Frank-Wolfe steps in a projection.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -114,7 +114,7 @@ def from_minimizer(
 
 
 def null_space(rows) -> np.ndarray:
-    """An orthonormal basis (d, m) of the x with A x = 0, for A (k, d); in NumPy."""
+    """An orthonormal basis (d, m) of the x with A x = 0, for A (k, d), computed in NumPy."""
     rows = np.asarray(rows, np.float64)
     _, lengths, axes = np.linalg.svd(rows)
     rank = int(np.sum(lengths > 1e-9 * lengths[0]))
@@ -122,14 +122,15 @@ def null_space(rows) -> np.ndarray:
 
 
 def all_subsets(n) -> np.ndarray:
-    """(2^n, n), every set of n elements as a row of False and True."""
+    """(2^n, n) bool: every subset of n elements as a row."""
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
 
 
 def distance_to_facets(rows, bounds, centre, tangent) -> float:
-    """The inradius around centre (d,) of the x with A x <= b within the hull; in NumPy.
+    """The inradius around centre (d,) of the set of x with A x <= b, computed in NumPy.
 
-    Rows of A (k, d) that are constant on the hull do not count.
+    Distances are within the affine hull, whose directions are ``tangent``. Rows of A (k, d) that
+    are constant on the hull do not count.
     """
     along = rows if tangent is None else rows @ tangent
     lengths = np.linalg.norm(along, axis=1)

@@ -1,4 +1,4 @@
-"""The loss vectors that a round may bring, and what their sizes mean for a calibration."""
+"""Sets of loss vectors that a round may bring, and their sensitivities."""
 
 from collections.abc import Callable
 
@@ -65,13 +65,14 @@ def l1_losses(dim, radius=1.0) -> LossSet:
 
 
 def sensitivity(losses, neighbours, unit) -> tuple[float, float]:
-    """The largest (L1, L2) change of one round's loss vector between neighbours.
+    """The largest L1 and the largest L2 change of one round's loss vector between neighbours.
 
     Args:
       losses: a LossSet.
-      neighbours: "replace", by another vector of the set, or "zero_out", by 0.
-      unit: "round", the whole vector, or "entry", one of its entries (Dwork, Naor, Pitassi &
-        Rothblum 2010).
+      neighbours: "replace" where another vector of the set takes its place, "zero_out" where 0
+        does.
+      unit: "round" where the whole vector changes, "entry" where one of its entries does (Dwork,
+        Naor, Pitassi & Rothblum 2010).
     """
     _check.one_of("replace", "zero_out", neighbours=neighbours)
     _check.one_of("round", "entry", unit=unit)
@@ -83,19 +84,21 @@ def sensitivity(losses, neighbours, unit) -> tuple[float, float]:
 
 
 def clipped(losses, unit) -> Callable:
-    """What keeps loss vectors (d,) within what :func:`sensitivity` of that unit counts.
+    """A function that clips loss vectors so that :func:`sensitivity` bounds their change.
 
-    Of a round, the nearest vector of the set. Of an entry, each entry clipped by itself: on the way
-    to the nearest vector one entry that is out of range moves all the others. The vector may then
-    be longer than the set's ``norms``, which regret bounds read, and no calibration for entries.
+    For the unit "round" it returns the nearest vector of the set. For "entry" it clips each entry
+    by itself, since in the nearest vector one entry that is out of range moves all the others. The
+    result may then be longer than the set's ``norms``. Regret bounds read these; calibrations for
+    entries do not.
 
     Args:
       losses: a LossSet.
       unit: "round" or "entry".
 
     Returns:
-      A function (d,) -> (d,). Before it looks for the nearest vector it cuts entries at 1000 times
-      their range, beyond which float32 finds a vector outside the set. NaN counts as the least.
+      A function (d,) -> (d,). Before it looks for the nearest vector, it cuts entries at 1000 times
+      their range, since beyond that float32 finds a vector outside the set. NaN counts as the
+      least.
     """
     _check.one_of("round", "entry", unit=unit)
     low, high = losses.entry

@@ -1,4 +1,4 @@
-"""Sets of matrices, played as vectors of their entries, row by row."""
+"""Sets of matrices. A point is the vector of a matrix's entries, row by row."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ from dpjax.domains.vectors import by_optax, check_radius, unit_vector
 def spectrahedron(size, trace=1.0) -> Domain:
     """Symmetric positive semidefinite matrices (n, n) of a given trace, as vectors (n^2,).
 
-    The linear minimizer is a full eigendecomposition: for small n.
+    The linear minimizer computes a full eigendecomposition, so n should be small.
     """
     n, trace = _check.size(2, size=size), check_radius(trace)
 
@@ -33,7 +33,7 @@ def spectrahedron(size, trace=1.0) -> Domain:
         return even & (values[0] >= -tolerance) & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
 
     def project(x):
-        """Of the symmetric part, whose eigenvalues go to the simplex."""
+        """Projects the eigenvalues of the symmetric part on the simplex."""
         values, vectors = jnp.linalg.eigh(symmetric(x))
         values = by_optax(projections.projection_simplex, values, trace)
         return ((vectors * values[None]) @ vectors.T).reshape(n * n)
@@ -55,7 +55,7 @@ def spectrahedron(size, trace=1.0) -> Domain:
         diameter=trace * 2**0.5,
         project=project,
         contains=contains,
-        # The nearest singular matrix of that trace.
+        # The distance of the nearest singular matrix of this trace.
         inradius=trace * (n * (n - 1)) ** -0.5,
         tangent=np.array(basis).T,
     )
@@ -64,14 +64,15 @@ def spectrahedron(size, trace=1.0) -> Domain:
 def nuclear_ball(rows, columns, radius=1.0) -> Domain:
     """Matrices (p, q) whose singular values sum to at most radius, as vectors (p q,).
 
-    The linear minimizer is an eigendecomposition of the smaller Gram matrix: for small ones.
+    The linear minimizer computes an eigendecomposition of the smaller Gram matrix, so that should
+    be small.
     """
     p, q = _check.size(1, rows=rows), _check.size(1, columns=columns)
     radius = check_radius(radius)
 
     def minimizer(g):
         matrix = g.reshape(p, q)
-        # Scaled first, so that squares neither overflow nor vanish.
+        # The matrix is scaled first, so that squares neither overflow nor vanish.
         matrix = matrix / jnp.maximum(jnp.max(jnp.abs(matrix)), 1e-30)
         if q <= p:
             right = jnp.linalg.eigh(matrix.T @ matrix)[1][:, -1]
@@ -82,7 +83,7 @@ def nuclear_ball(rows, columns, radius=1.0) -> Domain:
         return (-radius * left[:, None] * right[None]).reshape(p * q)
 
     def project(x):
-        """The singular values go to the ball of their sum."""
+        """Projects the singular values on the L1 ball."""
         left, values, right = jnp.linalg.svd(x.reshape(p, q), full_matrices=False)
         nearest = (left * by_optax(projections.projection_l1_ball, values, radius)[None]) @ right
         return jnp.where(jnp.sum(values) > radius, nearest.reshape(p * q), x)

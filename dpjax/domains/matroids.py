@@ -19,15 +19,15 @@ from dpjax.domains.ranks import ranks
 
 
 def capped_simplex(dim, k) -> Domain:
-    """Points of [0, 1]^d that sum to k: the convex hull of the choices of k out of d, k < d.
+    """Points of [0, 1]^d that sum to k < d: the convex hull of the choices of k out of d.
 
-    The bases of the uniform matroid. k = 1 is the simplex.
+    These choices are the bases of the uniform matroid. k = 1 gives the simplex.
     """
     return uniform_matroid(dim, k, bases=True)
 
 
 def uniform_matroid(dim, k, *, bases=False) -> Domain:
-    """Points of [0, 1]^d that sum to at most k; with ``bases``, to exactly k."""
+    """Points of [0, 1]^d that sum to at most k, or to exactly k with ``bases``."""
     dim, k = _check.size(2, dim=dim), _check.size(1, k=k)
     if k >= dim + (not bases):
         raise ValueError(f"k must be {'below' if bases else 'at most'} dim, {dim}, got {k}")
@@ -39,8 +39,8 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
 
     Args:
       blocks: (d,), the block of each entry, counted from 0.
-      capacities: for each block, at least 1 and at most its size.
-      bases: whether the sums are exactly the capacities.
+      capacities: for each block its capacity, at least 1 and at most its size.
+      bases: whether the sums must equal the capacities.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -75,7 +75,7 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
         return jnp.sum(rows * x[None], axis=1)
 
     def project(y):
-        """clip(y - tau, 0, 1), tau of each block by bisection."""
+        """clip(y - tau, 0, 1), with a tau for each block that bisection finds."""
 
         def shifted(tau):
             return jnp.clip(y - jnp.sum(rows * tau[:, None], axis=0), 0.0, 1.0)
@@ -96,7 +96,8 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
         off = jnp.abs(over) if bases else over
         return (jnp.max(off) <= tolerance) & (jnp.max(jnp.maximum(-x, x - 1.0)) <= tolerance)
 
-    # Of a block of n with capacity k: distances of the centre from x_i = 0, x_i = 1 and the sum.
+    # For a block of n entries with capacity k, the inradius is the smallest distance of the centre
+    # from x_i = 0, from x_i = 1 and from the bound on the sum.
     n, k = sizes[blocks], limits
     if bases:
         centre, free = k / n, k < n
@@ -111,7 +112,7 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
         inradius = np.min(np.minimum(centre, (k - n * centre) / np.sqrt(n)))
         tangent = None
         diameter = np.sqrt(np.minimum(sizes, 2 * capacities).sum())
-        # Farthest are the vertices with as many ones as the capacity, or none.
+        # The farthest vertex has in each block as many ones as its capacity, or none.
         c = np.array([centre[blocks == b][0] for b in range(len(capacities))])
         full = capacities * (1 - c) ** 2 + (sizes - capacities) * c**2
         radius = np.sqrt(np.maximum(full, sizes * c**2).sum())
@@ -134,16 +135,17 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
 def forests(edges, nodes, *, spanning=True) -> Domain:
     """Convex hull of the spanning trees of a connected graph, or of all its forests.
 
-    The graphic matroid. The linear minimizer is Kruskal's algorithm. The diameter is a bound; up to
-    12 nodes membership and inradius are exact, by all groups of nodes.
+    The matroid is the graphic one, and the linear minimizer is Kruskal's algorithm. The diameter is
+    an upper bound. Up to 12 nodes, membership and inradius are exact; they are computed from all
+    groups of nodes.
 
     Args:
-      edges: (d, 2) pairs of nodes, counted from 0; no loops.
-      nodes: their number.
-      spanning: trees that reach all nodes only; else any set of edges without a cycle.
+      edges: (d, 2) pairs of different nodes, counted from 0.
+      nodes: the number of nodes.
+      spanning: whether points are spanning trees; else any set of edges without a cycle will do.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; the graph is not connected, or a tree itself.
+      ValueError, TypeError: bad arguments, by name; the graph is not connected, or is a tree.
     """
     nodes = _check.size(2, nodes=nodes)
     edges = np.asarray(edges)
@@ -166,7 +168,7 @@ def forests(edges, nodes, *, spanning=True) -> Domain:
         _, taken = lax.scan(consider, jnp.arange(nodes), order)
         return jnp.zeros(dim).at[order].set(taken.astype(jnp.float32))
 
-    # Jitted: run one by one, each call of the loop would be compiled anew.
+    # Without jit each call would compile the loop anew.
     minimize = jax.jit(jax.vmap(minimizer))
     laplacian = np.zeros((nodes, nodes))
     for a, b in edges:
@@ -177,14 +179,14 @@ def forests(edges, nodes, *, spanning=True) -> Domain:
     if spanning and dim == nodes - 1:
         raise ValueError("edges: the graph is a tree, its one spanning tree")
     if not spanning:
-        # The mean of the single edges and of nothing.
+        # The midpoint between the empty set and the mean of the single edges.
         centre, tangent, longest = np.full(dim, 0.5 / dim), None, 2 * (nodes - 1)
     else:
         # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
         inverse = np.linalg.pinv(laplacian)
         ends = np.eye(nodes)[edges[:, 0]] - np.eye(nodes)[edges[:, 1]]
         centre = np.einsum("ei,ij,ej->e", ends, inverse, ends)
-        # The hull of a few hundred random trees: their differences span its directions.
+        # The differences of a few hundred random trees span the directions of the affine hull.
         random = np.random.default_rng(0).normal(size=(20 * dim, dim)).astype(np.float32)
         differences = np.asarray(minimize(random), np.float64) - centre
         _, lengths, axes = np.linalg.svd(differences, full_matrices=False)
@@ -194,7 +196,7 @@ def forests(edges, nodes, *, spanning=True) -> Domain:
     if nodes <= FEW:
         groups = all_subsets(nodes)
         within = groups[:, edges[:, 0]] & groups[:, edges[:, 1]]
-        # A forest has fewer edges within a group of nodes than these are (Edmonds 1971).
+        # A forest has fewer edges within a group of nodes than the group has nodes (Edmonds 1971).
         rows = np.concatenate([within[1:] * 1.0, -np.eye(dim)])
         bounds = np.concatenate([groups[1:].sum(axis=1) - 1.0, np.zeros(dim)])
         inradius = distance_to_facets(rows, bounds, centre, tangent)

@@ -10,17 +10,18 @@ from dpjax.domains.from_minimizer import from_minimizer, null_space
 def paths(edges, source, target) -> Domain:
     """Unit flows from source to target: the convex hull of the paths of an acyclic graph.
 
-    Entry e of a point is the flow over edge e. The linear minimizer is a shortest path, by dynamic
-    programming along an order of the nodes. The centre is the mean of all paths.
+    Entry e of a point is the flow over edge e. The linear minimizer is a shortest path, which
+    dynamic programming finds along a topological order of the nodes. The centre is the mean of all
+    paths.
 
     Args:
-      edges: (d, 2) pairs (from, to) of nodes, integers; parallel edges may be.
-      source: where paths start.
-      target: where they end.
+      edges: (d, 2) pairs (from, to) of nodes, integers. Parallel edges are allowed.
+      source: the node at which paths start.
+      target: the node at which paths end.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; there is a cycle, or an edge on no path, or a
-        single path only.
+      ValueError, TypeError: bad arguments, by name; there is a cycle, an edge that lies on no path,
+        or only a single path.
     """
     edges = np.asarray(edges)
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu" or not len(edges):
@@ -32,7 +33,7 @@ def paths(edges, source, target) -> Domain:
     for name, node in (("source", source), ("target", target)):
         if node not in entering:
             raise ValueError(f"{name} must be a node of the graph, got {node!r}")
-    # How many paths lead to a node, and on from it.
+    # How many paths lead from the source to a node, and how many from there to the target.
     arrive, depart = dict.fromkeys(order, 0), dict.fromkeys(order, 0)
     arrive[source] = depart[target] = 1
     for v in order:
@@ -50,7 +51,8 @@ def paths(edges, source, target) -> Domain:
     steps = [v for v in order if v != source]
 
     def minimizer(g):
-        # The graph is static: written out edge by edge, in whole vectors under vmap.
+        # The graph is static, so this is written out edge by edge. Under vmap each line works on
+        # whole vectors.
         distance, enter = {source: jnp.zeros(())}, {}
         for v in steps:
             best, choice = None, None
@@ -102,7 +104,7 @@ def paths(edges, source, target) -> Domain:
 
 
 def _topological(edges) -> list:
-    """The nodes, each after all from which an edge leads to it."""
+    """The nodes in topological order: each comes after all nodes with an edge to it."""
     waiting = {int(v) for v in edges.flatten()}
     order = []
     while waiting:

@@ -1,20 +1,22 @@
-"""The order of few numbers, without a sort."""
+"""Ranks of numbers, without a sort where these are few."""
 
 import jax.numpy as jnp
 import numpy as np
 
 
 def ranks(values, blocks=None):
-    """How many of values (n,) come before each: the smaller ones, of equal ones the first; (n,).
+    """How many of the values come before each of them, (n,) int32.
+
+    The smaller of two values comes before the other. Of equal ones the first does.
 
     Args:
       values: (n,).
-      blocks: (n,) NumPy integers; only values of the same block count.
+      blocks: (n,) NumPy integers. Only values of the same block are compared.
     """
     n = values.shape[0]
     if n > 64 and blocks is None:
         return jnp.argsort(jnp.argsort(values))
-    # All pairs: under vmap far cheaper than a sort, for few values.
+    # For few values it is far cheaper under vmap to compare all pairs than to sort.
     i = np.arange(n)
     first = i[None] < i[:, None]
     before = (values[None] < values[:, None]) | ((values[None] == values[:, None]) & first)

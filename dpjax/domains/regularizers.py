@@ -12,14 +12,14 @@ from dpjax.domains.base import Regularizer
 def negative_entropy(dim) -> Regularizer:
     """R(x) = sum_i x_i ln x_i on the simplex: exponential weights.
 
-    D_R = ln d. With losses of spread w in a round, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi &
-    Lugosi 2006, Theorem 2.2): the analysis by local norms has 4 times that for losses in [-1, 1].
+    D_R = ln d. If losses have spread w in a round, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi &
+    Lugosi 2006, Theorem 2.2). The analysis by local norms has 4 times that for losses in [-1, 1].
     """
 
     def argmin(s, rate=1.0):
-        # Shifted before it is scaled. Of rate * s - min(rate * s) a compiler may round the two
-        # products differently (one within a fused multiply-add); at s = 1e10 the least exponent is
-        # then not 0 but some hundreds, and exp overflows.
+        # s is shifted before it is scaled. In rate * s - min(rate * s) a compiler may round the two
+        # products differently, one of them within a fused multiply-add. At s = 1e10 the least
+        # exponent would then not be 0 but some hundreds, and exp would overflow.
         weights = jnp.exp(-rate * (s - jnp.min(s)))
         return weights / jnp.sum(weights)
 
@@ -31,12 +31,13 @@ def negative_entropy(dim) -> Regularizer:
 
 
 def squared_norm(project, centre, radius) -> Regularizer:
-    """R(x) = |x - centre|^2 on a set with that projection, within ``radius`` of the centre.
+    """R(x) = |x - centre|^2 on a set with this projection, within ``radius`` of the centre.
 
-    The argmin is the projection of centre - rate s / 2. D_R is at most radius^2; R is 2-strongly
+    The argmin is the projection of centre - rate s / 2. D_R is at most radius^2. R is 2-strongly
     convex, so S = |l|^2 / 4.
     """
-    centre = np.asarray(centre, np.float32)  # of NumPy: sets are made before devices are chosen
+    # The centre is a NumPy array, since sets are made before devices are chosen.
+    centre = np.asarray(centre, np.float32)
     return Regularizer(
         argmin=lambda s, rate=1.0: project(centre - 0.5 * rate * s),
         range=float(radius) ** 2,
@@ -49,16 +50,16 @@ def numerical_regularizer(
 ) -> Regularizer:
     """A user's own strongly convex function, minimized by projected gradients.
 
-    Each argmin runs a fixed number of steps of Nesterov's method from the domain's centre; the
+    Each argmin takes a fixed number of steps of Nesterov's method from the domain's centre. The
     error of x shrinks as (1 - sqrt(sigma / L))^(steps / 2).
 
     Args:
       domain: a Domain.
       function: R, a differentiable function of x (d,).
-      range: D_R, the largest less the least R on the domain.
-      strong_convexity: sigma > 0, of R in the Euclidean norm.
+      range: D_R, the largest minus the least value of R on the domain.
+      strong_convexity: sigma > 0, the strong convexity of R in the Euclidean norm.
       smoothness: L >= sigma, the Lipschitz constant of R's gradient on the domain.
-      steps: gradient steps an argmin.
+      steps: number of gradient steps in each argmin.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.

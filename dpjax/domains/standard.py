@@ -15,7 +15,7 @@ from dpjax.maths import barriers
 
 
 def simplex(dim) -> Domain:
-    """Probability vectors: prediction with expert advice. Losses in [0, 1], negative entropy."""
+    """Probability vectors, as of expert advice; losses in [0, 1] and negative entropy."""
     dim = _check.size(2, dim=dim)
 
     def minimizer(g):
@@ -43,7 +43,7 @@ def simplex(dim) -> Domain:
 
 
 def ball(dim, radius=1.0) -> Domain:
-    """Points of Euclidean norm at most ``radius``. Losses in the unit ball, squared norm."""
+    """Points of Euclidean norm at most ``radius``; losses in the unit ball and squared norm."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)
 
@@ -67,7 +67,7 @@ def ball(dim, radius=1.0) -> Domain:
 
 
 def cube(dim, radius=1.0) -> Domain:
-    """[-radius, radius]^d. Losses whose absolute values sum to at most 1, squared norm."""
+    """[-radius, radius]^d; losses whose absolute values sum to at most 1 and squared norm."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)
 

@@ -18,7 +18,7 @@ from dpjax.domains.ranks import ranks
 
 
 def permutahedron(weights) -> Domain:
-    """Convex hull of all orders of the numbers ``weights`` (d,), not all of them equal."""
+    """Convex hull of all orders of the numbers ``weights`` (d,), which must not all be equal."""
     weights = np.sort(np.asarray(weights, np.float64))[::-1]
     if weights.ndim != 1 or not np.isfinite(weights).all() or len(weights) < 2:
         raise ValueError("weights must be at least 2 finite numbers, (d,)")
@@ -34,7 +34,7 @@ def permutahedron(weights) -> Domain:
         return jnp.sum(jnp.where(place[:, None] == np.arange(dim)[None], table[None], 0.0), axis=1)
 
     def contains(x, tolerance=TOLERANCE):
-        """x is majorized by the weights (Rado)."""
+        """Whether the weights majorize x (Rado)."""
         over = jnp.cumsum(jnp.sort(x)[::-1]) - sums
         return (jnp.max(over) <= tolerance) & (jnp.abs(over[-1]) <= tolerance)
 
@@ -54,16 +54,17 @@ def permutahedron(weights) -> Domain:
 
 
 def base_polytope(dim, chain) -> Domain:
-    """The points x with x(V) = F(V) and x(S) <= F(S) for all S, of a submodular F.
+    """The points x with x(V) = F(V) and x(S) <= F(S) for all S, where F is submodular.
 
     The linear minimizer is the greedy algorithm (Edmonds 1970). The centre is the mean of the
-    vertices of 2 d orders, the diameter a bound; that F is submodular is not checked. Up to 12
-    elements membership and inradius are exact, by all sets.
+    vertices of 2 d orders, and the diameter is an upper bound. Up to 12 elements, membership and
+    inradius are exact; they are computed from all sets. Nobody checks that F is submodular.
 
     Args:
       dim: d, the size of V.
-      chain: order (d,) of the elements of V -> F of its first one, first two, ..., all, (d,);
-        F of nothing is 0. See :func:`concave_of_weights`, :func:`coverage`, :func:`directed_cut`.
+      chain: maps an order (d,) of the elements of V to F of its first one, its first two, ..., all
+        of them, (d,). F of the empty set is 0. See :func:`concave_of_weights`, :func:`coverage`,
+        :func:`directed_cut`.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -85,7 +86,7 @@ def base_polytope(dim, chain) -> Domain:
         orders = np.concatenate([cycles, cycles[:, ::-1]])
         greedy = jax.jit(jax.vmap(lambda order: minimizer(jnp.argsort(order).astype(jnp.float32))))
         centre = np.asarray(greedy(orders), np.float64).mean(axis=0)
-        last = np.stack([np.roll(np.arange(dim), -1 - i) for i in range(dim)])  # i comes last
+        last = np.stack([np.roll(np.arange(dim), -1 - i) for i in range(dim)])  # row i ends with i
         values = np.asarray(jax.jit(jax.vmap(chain))(jnp.asarray(np.concatenate([last, cycles]))))
     whole = values[:dim, -1]
     rest, single = values[:dim, -2], values[dim:, 0]
@@ -123,9 +124,9 @@ def base_polytope(dim, chain) -> Domain:
 
 
 def concave_of_weights(weights, function=jnp.sqrt):
-    """The chain of F(S) = function(sum of the weights of S), function concave with 0 at 0.
+    """The chain of F(S) = function(sum of the weights of S), for a concave function, 0 at 0.
 
-    Weights (d,) at least 0. Equal weights give a permutahedron.
+    The weights (d,) are at least 0. Equal weights give a permutahedron.
     """
     _check.entries(0.0, np.finfo(np.float32).max, weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
@@ -133,13 +134,13 @@ def concave_of_weights(weights, function=jnp.sqrt):
 
 
 def coverage(incidence):
-    """The chain of F(S) = the number of items that S covers; incidence (d, items), 0 or 1."""
+    """The chain of F(S) = the number of items that S covers, by incidence (d, items), 0 or 1."""
     incidence = jnp.asarray(incidence, jnp.float32)
     return lambda order: jnp.sum(jax.lax.cummax(incidence[order], axis=0), axis=1)
 
 
 def directed_cut(weights):
-    """The chain of F(S) = the weight of the arcs from S to outside; weights (d, d) at least 0."""
+    """The chain of F(S) = the weight of the arcs that leave S, by weights (d, d) of at least 0."""
     _check.entries(0.0, np.finfo(np.float32).max, weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
 

@@ -216,7 +216,7 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=7,  # the line that called sweep
+                stacklevel=9,  # the line that called sweep
             )
 
 

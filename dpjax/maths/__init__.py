@@ -1,1 +1,1 @@
-"""Mathematics that knows of no learner: sums, barriers, designs. A learner's author comes in."""
+"""Mathematics that knows of no learner: sums, barriers, designs. Authors of learners come in."""

@@ -1,12 +1,12 @@
 """Self-concordant barriers, and the Dikin ellipsoids that they put around a point.
 
-The ellipsoid {x + v : <v, H v> <= 1} with the Hessian H of a self-concordant barrier at x lies
-within the set, however close x is to the boundary: it says how far a learner can explore in each
+The ellipsoid {x + v : <v, H v> <= 1}, with the Hessian H of a self-concordant barrier at x, lies
+within the set, however close x is to the boundary. So it says how far a learner can explore in each
 direction without leaving the set.
 
-Everything is written in s, the vector whose minimizer x of <s, x> + R(x) the ellipsoid is around.
-In s the axes have closed forms that stay accurate in float32 near the boundary, where 1 - |x|^2
-computed from x would cancel.
+Functions take s in place of x: x is the minimizer of <s, x> + R(x). In s the axes of the ellipsoid
+have closed forms that stay accurate in float32 near the boundary, where 1 - |x|^2 computed from x
+would cancel.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,14 @@ from dpjax.core import Array
 class Barrier(NamedTuple):
     """A self-concordant barrier R on a convex set in R^d.
 
-    A (d, n) holds the semi-axes of the Dikin ellipsoid at x = argmin(s), one a column: directions
-    of eigenvectors, along the affine hull of the set. A^+' maps z to the vector g with
-    <g, A z'> = <z, z'>; on a set that is not full-dimensional any such g will do.
+    The columns of A (d, n) are the semi-axes of the Dikin ellipsoid at x = argmin(s). They have the
+    directions of eigenvectors and lie in the affine hull of the set. A^+' maps z to a vector g with
+    <g, A z'> = <z, z'>. On a set that is not full-dimensional there are several such g, and any of
+    them will do.
     """
 
     parameter: float  # nu
-    dim: int  # n, of the affine hull
+    dim: int  # n, the dimension of the affine hull
     argmin: Callable  # s (d,) -> x (d,), minimizes <s, x> + R(x)
     explore: Callable  # (s (d,), z (n,)) -> x + A z (d,), A^+' z (d,)
     values: Callable  # LossSet -> (low, high), an interval that holds every <l, x>
@@ -36,8 +37,8 @@ class Barrier(NamedTuple):
 def ball(dim, radius) -> Barrier:
     """R(x) = -ln(1 - |x|^2 / r^2), nu = 1.
 
-    With r = 1 and c = sqrt(1 + |s|^2), x = -s / (1 + c). The semi-axis along x is 1 / sqrt(c (1 +
-    c)), those across it are 1 / sqrt(1 + c).
+    With r = 1 and c = sqrt(1 + |s|^2), x = -s / (1 + c). The semi-axis along x has the length
+    1 / sqrt(c (1 + c)). Those across it have the length 1 / sqrt(1 + c).
     """
 
     def parts(s):
@@ -64,7 +65,7 @@ def ball(dim, radius) -> Barrier:
 
 
 def cube(dim, radius) -> Barrier:
-    """R(x) = -sum_i ln(1 - x_i^2 / r^2), nu = d: in each coordinate the ball's, for d = 1."""
+    """R(x) = -sum_i ln(1 - x_i^2 / r^2), nu = d: the barrier of a ball in each coordinate."""
 
     def argmin(s):
         s = radius * s
@@ -81,8 +82,9 @@ def cube(dim, radius) -> Barrier:
     return Barrier(float(dim), dim, argmin, explore, values)
 
 
-# Of thousands of s (equal, far apart, in two groups) the worst sum after 7 steps is off by 3e-12 at
-# N = 100, after 10 steps by 5e-11 at N = 10^4. Newton's method on the sum itself needs log2 N more.
+# Thousands of s were tried (equal entries, far apart, in two groups). The worst sum is off by 3e-12
+# after 7 steps at d = 100, and by 5e-11 after 10 steps at d = 10^4. Newton's method on the sum
+# itself needs log2 d more steps.
 _NEWTON_STEPS = 10
 
 
@@ -90,11 +92,11 @@ def simplex(dim) -> Barrier:
     """R(x) = -sum_i ln x_i, nu = d, within the plane sum_i x_i = 1 of dimension n = d - 1.
 
     x_i = 1 / (s_i + m). The root m of sum_i x_i = 1 is found by Newton's method on 1 / sum_i x_i,
-    which is concave in m and nearly linear: from the left end of the bracket [1 - min s, d - min s]
-    its steps increase and never pass the root.
+    which is concave in m and nearly linear. From the left end of the bracket [1 - min s, d - min s]
+    m increases with each step and never passes the root.
 
-    With v = x w (by entries) the Hessian gives v the length |w|, and v stays in the plane where w
-    is orthogonal to x. So w runs over an orthonormal basis of the complement of x.
+    Let v = x w, entry by entry. The Hessian then gives v the length |w|, and x + v stays in the
+    plane if w is orthogonal to x. So w runs over an orthonormal basis of the complement of x.
     """
 
     def argmin(s):
@@ -105,7 +107,7 @@ def simplex(dim) -> Barrier:
             total = add_up(x)
             return m + total * (total - 1.0) / add_up(x * x)
 
-        # The bracket is for rounding only.
+        # Only rounding could leave the bracket.
         one = jnp.ones((), jnp.float32)
         m = jnp.clip(lax.fori_loop(0, _NEWTON_STEPS, newton, one, unroll=True), 1.0, dim)
         x = 1.0 / (s + m)
@@ -114,26 +116,27 @@ def simplex(dim) -> Barrier:
     def explore(s, z):
         x = argmin(s)
         w = _reflect(x / _length(x), jnp.concatenate([jnp.zeros(1), z]))
-        # |w_i| <= 1, so that x + x w >= 0; the bound is for rounding only.
+        # Since |w_i| <= 1, x + x w >= 0. Only rounding could pass the bound.
         return x * (1.0 + jnp.maximum(w, -1.0)), w / x
 
     return Barrier(float(dim), dim - 1, argmin, explore, lambda losses: losses.entry)
 
 
 def rounded(x) -> Array:
-    """x itself, for a product that is to be rounded before it is added to something.
+    """x itself. It forces a product to be rounded before it is added to something.
 
-    A compiler may fuse the two into one operation, which rounds once; whether it does can depend on
-    how many trials are computed side by side, and results must not. (No number is NaN.)
+    A compiler may fuse a product and a sum into one operation, which rounds once. Whether it does
+    can depend on how many trials are computed side by side, and results must not. No entry may be
+    NaN.
     """
     largest = float(jnp.finfo(x.dtype).max)
     return jnp.clip(x, -largest, largest)
 
 
 def add_up(x) -> Array:
-    """The sum of x (n,), for short x in a fixed order and with rounded terms.
+    """The sum of x (n,), in a fixed order and with rounded terms where x is short.
 
-    Those of jnp.sum depend on how many trials are computed side by side.
+    The order and rounding of jnp.sum depend on how many trials are computed side by side.
     """
     if x.shape[0] > 32:
         return jnp.sum(x)
@@ -145,14 +148,14 @@ def add_up(x) -> Array:
 
 
 def _length(x) -> Array:
-    """|x|, without overflow of the squares."""
+    """|x|, computed so that squares do not overflow."""
     largest = jnp.maximum(jnp.max(jnp.abs(x)), 1e-30)
     scaled = x / largest
     return largest * jnp.sqrt(add_up(scaled * scaled))
 
 
 def _root_of_one_and(s) -> Array:
-    """c = sqrt(1 + s^2), without overflow of the square."""
+    """sqrt(1 + s^2), computed so that the square does not overflow."""
     largest = jnp.maximum(jnp.abs(s), 1.0)
     return largest * jnp.sqrt(rounded(jnp.square(1.0 / largest)) + rounded(jnp.square(s / largest)))
 
@@ -160,11 +163,11 @@ def _root_of_one_and(s) -> Array:
 def _reflect(unit, x):
     """H x for the Householder reflection that maps the first basis vector to +-``unit``.
 
-    The other basis vectors then go to an orthonormal basis of the complement of ``unit``. Any
-    reflection does where ``unit`` is 0.
+    It maps the other basis vectors to an orthonormal basis of the complement of ``unit``. Where
+    ``unit`` is 0, any reflection will do.
     """
     first = jnp.arange(unit.shape[0]) == 0
-    # The sign that avoids cancellation.
+    # This sign avoids cancellation.
     normal = unit + jnp.where(first, jnp.where(unit[0] < 0, -1.0, 1.0), 0.0)
     twice = 2.0 * add_up(normal * x) / add_up(normal * normal)
     return x - rounded(normal * twice)

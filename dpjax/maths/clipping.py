@@ -1,11 +1,11 @@
-"""Values that a range is to hold."""
+"""Clips values to a range."""
 
 import jax.numpy as jnp
 
 
 def within(loss, low, high):
-    """The loss clipped to [low, high], where NaN counts as low.
+    """The loss clipped to [low, high]. NaN counts as low.
 
-    A NaN that is passed on shows in every later release, whatever noise they have.
+    Otherwise a NaN would show in every later release, whatever noise is added.
     """
     return jnp.where(loss > low, jnp.minimum(loss, high), low)

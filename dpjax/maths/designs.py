@@ -1,12 +1,14 @@
-"""Experimental designs over a finite set of actions in R^d: what to play to know all of them.
+"""Experimental designs over a finite set of actions in R^d: how often to play which action.
 
-Playing action a a share pi_a of n rounds, least squares know the mean loss of action x up to a
-variance of x' V^-1 x / n, V = sum_a pi_a a a': the *leverage* of x over n. No design brings the
-largest leverage below the dimension r of the span (Kiefer & Wolfowitz 1960).
+Suppose that each action a is played in a share pi_a of n rounds. Least squares then estimate the
+mean loss of action x with a variance of x' V^-1 x / n for V = sum_a pi_a a a'. The number
+x' V^-1 x is the *leverage* of x. No design brings the largest leverage below the dimension r of the
+span (Kiefer & Wolfowitz 1960).
 
-All of it is the same whatever basis the actions are written in. Sets may shrink as a game goes
-on, in a fixed shape: functions of an ``active`` mask look at these actions alone, work in the space
-that they span, and compute elementwise, so that thousands of trials run side by side.
+Leverages do not depend on the basis in which the actions are written. Sets may shrink as a game
+goes on, while their shape stays: functions with an ``active`` mask look at the active actions only
+and work in the space that these span. They compute elementwise, so that thousands of trials run
+side by side.
 """
 
 import math
@@ -19,15 +21,16 @@ from jax import lax
 from dpjax import _check
 from dpjax.maths.places import at
 
-# What is left of an action beside the span of others is rounding below this share of the longest.
+# The part of an action outside the span of others counts as rounding, if it is shorter than this
+# share of the longest action.
 _PARALLEL = 1e-5
 
 
 def circle_net(zeta) -> np.ndarray:
-    """Evenly spaced points (K, 2) on the unit circle, such that one is within zeta of each point.
+    """Evenly spaced points (K, 2) on the unit circle; each point of it is within zeta of one.
 
-    K = ceil(pi / (2 arcsin(zeta / 2))): about pi / zeta, and at least 2. Half the angle between two
-    neighbours has a chord of at most zeta.
+    K = ceil(pi / (2 arcsin(zeta / 2))), which is about pi / zeta, and at least 2. Half the angle
+    between two neighbours has a chord of at most zeta.
 
     Args:
       zeta: in (0, 2), a Python float.
@@ -39,13 +42,13 @@ def circle_net(zeta) -> np.ndarray:
 
 
 def span_coordinates(actions) -> np.ndarray:
-    """The actions (K, d) in coordinates of their span, (K, r), with orthonormal columns; float64.
+    """The actions (K, d) in coordinates of their span: (K, r) float64 with orthonormal columns.
 
-    On the host. Directions are dropped in which no action has more than 1e-9 of the largest
-    singular value.
+    It is computed on the host. Directions whose singular value is at most 1e-9 of the largest are
+    dropped.
 
     Raises:
-      ValueError, TypeError: not at least 2 finite vectors, or all of them 0; it names ``actions``.
+      ValueError, TypeError: ``actions`` are not at least 2 finite vectors, or all of them are 0.
     """
     requirement = "actions must be at least 2 finite vectors, (K, d), not all 0"
     try:
@@ -66,18 +69,19 @@ def span_coordinates(actions) -> np.ndarray:
 
 
 def coordinates(actions, active=None):
-    """Active actions in a basis of their span that is made of some of them.
+    """Coordinates of the active actions in a basis that consists of some of them.
 
-    Greedily: the next one of the basis is the action that is farthest from the span of those
-    before. Coordinates are then at most 2^(d-1), and mostly at most 1.
+    The basis is chosen greedily: the next action is the one farthest from the span of those before.
+    Coordinates are then at most 2^(d-1) in size, and mostly at most 1.
 
     Args:
       actions: (K, d).
-      active: (K,) bool; all, by default.
+      active: (K,) bool; by default all are active.
 
     Returns:
-      The coordinates (K, d), which for r < d are 0 in the last d - r places, and for actions that
-      are not active everywhere; and which actions are the basis, (K,) bool, r of them.
+      (coordinates, basis). The coordinates are (K, d). Where r < d the last d - r of them are 0.
+      Actions that are not active have coordinates 0. ``basis`` (K,) bool says which r actions form
+      the basis.
     """
     count, dim = actions.shape
     active = jnp.ones(count, bool) if active is None else active
@@ -91,7 +95,7 @@ def coordinates(actions, active=None):
         square = jnp.max(squares)
         found = square > smallest_square
         direction = at(rest, farthest)
-        # Of modulus at most 1, for no action is farther.
+        # The size of a share is at most 1, since no action is farther.
         share = jnp.sum(rest * direction[None], axis=1) / jnp.where(found, square, 1.0)
         share = jnp.where(found, share, 0.0)
         rest = rest - share[:, None] * direction[None]
@@ -105,9 +109,9 @@ def coordinates(actions, active=None):
 
 
 def inverse(matrix):
-    """The inverse of a small positive definite matrix (d, d), by Gauss & Jordan.
+    """The inverse of a small positive definite matrix (d, d), by Gauss-Jordan elimination.
 
-    Elementwise, where jnp.linalg would go through the trials one by one.
+    It computes elementwise. jnp.linalg would go through the trials one by one.
     """
     dim = matrix.shape[0]
 
@@ -124,9 +128,9 @@ def inverse(matrix):
 
 
 def inverse_information(points, weights):
-    """V^-1 for V = sum_a w_a a a', (d, d), with actions in :func:`coordinates`.
+    """V^-1 (d, d) for V = sum_a w_a a a', with actions in :func:`coordinates`.
 
-    In places that are 0 in all of them V is completed by ones: no leverage depends on it.
+    Where a coordinate is 0 for all actions, V gets a 1 on its diagonal. No leverage depends on it.
     """
     information = jnp.sum(weights[:, None, None] * points[:, :, None] * points[:, None, :], axis=0)
     empty = jnp.all(points == 0.0, axis=0)
@@ -134,7 +138,7 @@ def inverse_information(points, weights):
 
 
 def leverages(actions, weights, active=None):
-    """a' V^-1 a for V = sum_a w_a a a', (K,); 0 for actions that are not active.
+    """The leverages a' V^-1 a (K,) for V = sum_a w_a a a'; 0 for actions that are not active.
 
     The weights must span what the active actions span.
     """
@@ -144,13 +148,14 @@ def leverages(actions, weights, active=None):
 
 
 def core_set_steps(dim, ratio=2.0) -> int:
-    """After how many steps of Frank & Wolfe no leverage in r <= dim dimensions exceeds ratio r.
+    """A number of Frank-Wolfe steps after which no leverage in r <= dim dimensions exceeds ratio r.
 
-    A step at a largest leverage of at least ratio r raises ln det V by
-    (r - 1) ln(1 - s) + ln(1 - s + s ratio r), s = (ratio - 1) / (ratio r - 1). It starts at most
-    ln(r^(2r) / r!) below its maximum: in the basis' orthogonal directions an action has coordinates
-    of modulus at most those of the basis, so no r actions span more than r^(r/2) times its volume
-    (Hadamard), and V weighs such volumes, squared, by at most 1 / r! in all.
+    A step at a largest leverage of at least ratio r raises ln det V by at least
+    (r - 1) ln(1 - s) + ln(1 - s + s ratio r) for s = (ratio - 1) / (ratio r - 1). At the start
+    ln det V is at most ln(r^(2r) / r!) below its maximum, for two reasons. In the orthogonal
+    directions of the basis no action has a larger coordinate than the basis does, so no r actions
+    span more than r^(r/2) times its volume (Hadamard). And the weights of these squared volumes in
+    det V sum to at most 1 / r!.
     """
     steps = 0
     for r in range(2, dim + 1):
@@ -163,17 +168,18 @@ def core_set_steps(dim, ratio=2.0) -> int:
 def g_optimal(actions, active=None, *, ratio=2.0):
     """Weights (K,) of a design over the active actions with leverages of at most ratio r.
 
-    Uniform on a basis of some of them (:func:`coordinates`), then steps of Frank & Wolfe in
-    ln det V, each with the best step size, until no leverage is larger: a *core set* of r actions
-    and at most one for each step. :func:`core_set_steps` bounds these; a few are usual.
+    The weights start uniform on a basis of actions (:func:`coordinates`). Frank-Wolfe steps in
+    ln det V, each with the best step size, follow until no leverage is larger. The support is a
+    *core set*: r actions, and at most one more for each step. :func:`core_set_steps` bounds the
+    steps; a few are usual.
 
     Args:
       actions: (K, d).
-      active: (K,) bool, at least one; all, by default. May be traced.
+      active: (K,) bool, at least one of them true; by default all are. It may be traced.
       ratio: above 1, a Python float.
 
     Returns:
-      (K,) float32, which sum to 1. Of actions that are all 0 one has all the weight.
+      (K,) float32, which sum to 1. If all actions are 0, one of them has all the weight.
 
     Reference: Kiefer & Wolfowitz 1960; Khachiyan 1996; Kumar & Yildirim 2005 for the start.
     """
@@ -187,7 +193,7 @@ def g_optimal(actions, active=None, *, ratio=2.0):
         largest = jnp.max(leverage)
         size = (largest / rank - 1.0) / (largest - 1.0)
         weights = (1.0 - size) * weights + jnp.where(jnp.arange(len(weights)) == worst, size, 0.0)
-        # Sherman & Morrison, of (1 - size) V + size a a'.
+        # The inverse of (1 - size) V + size a a', by the formula of Sherman and Morrison.
         direction = jnp.sum(spread * at(points, worst)[None], axis=1)
         share = size / (1.0 - size + size * largest)
         moved = jnp.sum(points * direction[None], axis=1)
@@ -199,7 +205,7 @@ def g_optimal(actions, active=None, *, ratio=2.0):
         index, _, _, leverage = carry
         return (index < most) & (jnp.max(leverage) > ratio * rank)
 
-    # Where all are 0 the basis is empty.
+    # Where all actions are 0, the basis is empty and the first active action gets the weight.
     active = jnp.ones(len(basis), bool) if active is None else active
     start = jnp.where(rank > 0.0, basis, active & (jnp.cumsum(active, dtype=jnp.int32) == 1))
     weights = start.astype(points.dtype) / jnp.maximum(rank, 1.0)

@@ -1,6 +1,7 @@
 """Divergences of Bernoulli laws, and the confidence bounds that they give.
 
-All arguments are means in [0, 1], broadcast, float32; ``x`` is an empirical mean of losses.
+The arguments ``x`` and ``y`` are means in [0, 1], float32 arrays that broadcast; ``x`` is an
+empirical mean of losses.
 """
 
 import jax.numpy as jnp
@@ -12,14 +13,14 @@ _INFINITE = 1e6
 
 
 def kl(x, y):
-    """kl(x, y) = x ln(x / y) + (1 - x) ln((1 - x) / (1 - y)) of Bernoulli laws; inf is possible."""
+    """kl(x, y) = x ln(x / y) + (1 - x) ln((1 - x) / (1 - y)) of Bernoulli laws; it can be inf."""
     entropy = xlogy(x, x) + xlog1py(1.0 - x, -x)
     return jnp.maximum(entropy - xlogy(x, y) - xlog1py(1.0 - x, -y), 0.0)
 
 
 def _log_gap(ratio, quotient):
     """r - ln(q) >= 0 for q = 1 + r > 0, to full relative accuracy for small r and small q too."""
-    # From |r| = 0.1 on the difference keeps five digits; below, seven terms of its series.
+    # From |r| = 0.1 on the difference keeps five digits. Below, a series stands in for it.
     series = 0.0
     for n in range(9, 1, -1):
         series = (-1) ** n / n + ratio * series
@@ -29,16 +30,16 @@ def _log_gap(ratio, quotient):
 def kl_lower(x, radius):
     """The smallest y in [0, x] with kl(x, y) <= radius, for radius >= 0.
 
-    With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r): a sum
-    of positive terms, which does not cancel. It is solved for u = ln y, in which kl is convex, by
-    Newton's method from the left: from the larger of two bounds below the root, Pinsker's
-    x - sqrt(radius / 2) and exp(-(radius + h) / x), h the entropy of x, which is what is left of
-    the equation when y goes to 0. (Garivier & Cappe 2011 use its mirror image, an upper bound of
-    gains; near 0 float32 has more digits than near 1.)
+    With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r). This
+    is a sum of positive terms, which does not cancel. The equation is solved for u = ln y, in which
+    kl is convex, by Newton's method from the left. The start is the larger of two lower bounds on
+    the root: Pinsker's x - sqrt(radius / 2), and exp(-(radius + h) / x) with the entropy h of x,
+    which solves what is left of the equation as y goes to 0. (Garivier & Cappe 2011 use the mirror
+    image, an upper bound of gains. Near 0 float32 has more digits than near 1.)
     """
     x, radius = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(radius, jnp.float32))
     inside = (x > 0.0) & (radius > 0.0)
-    # Values that are computed and not used stay finite.
+    # Outside, the result is not used, and 0.5 keeps it finite.
     x_ = jnp.where(inside, x, 0.5)
     rest = jnp.maximum(1.0 - x_, 1e-30)
     entropy = -xlogy(x_, x_) - xlog1py(1.0 - x_, -x_)
@@ -48,8 +49,8 @@ def kl_lower(x, radius):
     def newton(_, y):
         d = x_ - y
         excess = x_ * _log_gap(-d / x_, y / x_) + rest * _log_gap(d / rest, (1.0 - y) / rest)
-        slope = jnp.maximum(d, 1e-37) / (1.0 - y)  # of kl, as ln y falls
-        # Never beyond x, where rounding could throw it.
+        slope = jnp.maximum(d, 1e-37) / (1.0 - y)  # how kl grows as ln y falls
+        # Rounding could throw y beyond x.
         return jnp.minimum(y * jnp.exp(jnp.minimum((excess - radius) / slope, 80.0)), x_)
 
     y = lax.fori_loop(0, 8, newton, start)
@@ -59,20 +60,20 @@ def kl_lower(x, radius):
 def d_epsilon(x, y, epsilon):
     """inf over z in [y, x] of epsilon (x - z) + kl(z, y), for y <= x: what privacy leaves of kl.
 
-    With z0 = y e^epsilon / (1 - y + y e^epsilon), where the slope of kl(., y) is epsilon: kl(x, y)
-    where z0 >= x, else epsilon x - ln(1 - y + y e^epsilon). At most kl and epsilon (x - y). Azize
-    et al. 2025, from a secondary text; the closed form is ours. x, y may be losses or gains: for
-    y > x pass 1 - x and 1 - y.
+    Let z0 = y e^epsilon / (1 - y + y e^epsilon), where the slope of kl(., y) is epsilon. The value
+    is kl(x, y) where z0 >= x, else epsilon x - ln(1 - y + y e^epsilon). It is at most kl and at
+    most epsilon (x - y). Azize et al. 2025, from a secondary text; the closed form is ours. x and y
+    may be losses or gains: for y > x pass 1 - x and 1 - y.
     """
     x, y = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
     epsilon = jnp.minimum(epsilon, _INFINITE)
-    # ln(1 - y + y e^epsilon) = epsilon + ln(y + (1 - y) e^-epsilon), which does not overflow; where
-    # epsilon is small it is of the order of y epsilon, and the second form does not cancel.
+    # ln(1 - y + y e^epsilon) = epsilon + ln(y + (1 - y) e^-epsilon), which does not overflow. For
+    # small epsilon it is of the order of y epsilon and would cancel. The form with expm1 does not.
     shrunk = jnp.exp(-epsilon)
     large = -epsilon * (1.0 - x) - jnp.log(y + (1.0 - y) * shrunk)
     small = epsilon * x - jnp.log1p(y * jnp.expm1(jnp.minimum(epsilon, 1.0)))
     linear = jnp.where(epsilon < 1.0, small, jnp.where(y > 0.0, large, epsilon * x))
-    # At y = 0 the slope is infinite, whatever e^-epsilon is rounded to.
+    # At y = 0 the slope is infinite, even where e^-epsilon rounds to 0.
     below = _slope_is_below(x, y, epsilon) & ((y > 0.0) | (epsilon == _INFINITE))
     return jnp.where(below, kl(x, y), jnp.maximum(linear, 0.0))
 
@@ -83,10 +84,10 @@ def _slope_is_below(x, y, epsilon):
 
 
 def d_epsilon_lower(x, radius, epsilon):
-    """The smallest y in [0, x] with d_epsilon(x, y) <= radius, for radius >= 0; inf is kl_lower.
+    """The smallest y in [0, x] with d_epsilon(x, y) <= radius, for radius >= 0.
 
-    From epsilon x - ln(1 - y + y e^epsilon) = radius, where the slope of kl there is above
-    epsilon, else :func:`kl_lower`.
+    It solves epsilon x - ln(1 - y + y e^epsilon) = radius where the slope of kl at the solution is
+    above epsilon. Elsewhere, and for epsilon = inf, it is :func:`kl_lower`.
     """
     x, radius = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(radius, jnp.float32))
     epsilon = jnp.minimum(epsilon, _INFINITE)

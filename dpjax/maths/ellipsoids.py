@@ -1,8 +1,8 @@
 """Positive definite matrices of a few rows, written so that many trials run side by side.
 
-``jax.numpy.linalg`` calls a library once a matrix. Here a matrix is *packed*: its lower triangle
-row by row, entry (i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows each entry is a scalar, and
-under vmap every operation goes over all trials at once.
+``jax.numpy.linalg`` calls a library once for each matrix. Here a matrix is *packed*: a vector of
+its lower triangle row by row, with entry (i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows the
+code works on single entries, and under vmap every operation goes over all trials at once.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _UNROLLED = 8
 
 
 class Ellipsoid(NamedTuple):
-    """What is asked of a symmetric V = L D L': the unit ball of its norm, whitened."""
+    """What callers need of a symmetric V = L D L', the matrix of the norm x' V^-1 x."""
 
     whitener: Array  # (packed) W, lower triangular: W' W = V^-1, so that |W x|^2 = x' V^-1 x
     pivots: Array  # (d,) |D_i|, whose product is |det V|
@@ -24,17 +24,17 @@ class Ellipsoid(NamedTuple):
 
 
 def packed_size(dim) -> int:
-    """Entries of a packed matrix of ``dim`` rows."""
+    """The number of entries of a packed matrix with ``dim`` rows."""
     return dim * (dim + 1) // 2
 
 
 def indices(dim):
-    """(i, j) of the packed entries, NumPy."""
+    """The rows i and columns j of the packed entries, as NumPy arrays."""
     return np.tril_indices(dim)
 
 
 def unpack(packed, dim):
-    """The symmetric matrix (d, d)."""
+    """The symmetric matrix (d, d) of a packed one."""
     rows, columns = np.indices((dim, dim))
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
     return packed[high * (high + 1) // 2 + low]
@@ -63,9 +63,10 @@ def add_to_diagonal(packed, dim, value):
 
 
 def ellipsoid(packed, dim) -> Ellipsoid:
-    """L D L' by elimination, without pivoting: all D_i are positive if and only if V is definite.
+    """The Ellipsoid of a packed V = L D L', by elimination without pivoting.
 
-    Where it is not, |D_i| stands for D_i. Works in any dtype.
+    V is positive definite if and only if all D_i are positive. Where it is not, |D_i| stands in for
+    D_i. This works in any dtype.
     """
     tiny = jnp.finfo(packed.dtype).tiny
     eliminate = _by_scalars if dim <= _UNROLLED else _by_rows
@@ -107,7 +108,7 @@ def _by_rows(packed, dim, tiny):
 
 
 def whiten(whitener, points):
-    """|W x|^2 for each of the points (K, d), in one go; (K,)."""
+    """|W x|^2 for each of the points (K, d); (K,)."""
     dim = points.shape[1]
     if dim > _UNROLLED:
         rows, columns = np.indices((dim, dim))

@@ -1,9 +1,9 @@
-"""Sums of losses that lose nothing, over up to 2^31 rounds.
+"""Sums of losses without rounding errors, over up to 2^31 rounds.
 
-A float32 near 2^27 moves in steps of 8 or 16. A sum that is one shows neither what one loss has
-changed nor what Laplace noise of scale 1 has added. An ExactSum is a pair of integers. Each loss is
-rounded once, to a multiple of 2^-30, before it is added, and from there on all is exact: two sums
-differ by what their losses differ by, in any order and however many there are.
+A float32 near 2^27 moves in steps of 8 or 16. Such a sum shows neither what one loss has changed
+nor what Laplace noise of scale 1 has added. An ExactSum is a pair of integers. Each loss is rounded
+once, to a multiple of 2^-30, before it is added. After that everything is exact: two sums differ by
+what their losses differ by, in any order and however many there are.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-UNIT = 2.0**-30  # of the part
+UNIT = 2.0**-30  # the value of 1 in ``part``
 _BITS = 30
 _BELOW = 2**_BITS - 1
 _LEAST, _MOST = -(2**31), 2**31 - 1
-_LARGEST = 2.0**31 - 128.0  # of the float32 below 2^31
+_LARGEST = 2.0**31 - 128.0  # the largest float32 below 2^31
 
 
 class ExactSum(NamedTuple):
@@ -32,9 +32,10 @@ def nothing(shape=()) -> ExactSum:
 
 
 def of(values) -> ExactSum:
-    """Values (*shape) of size below 2^31, each to the nearest multiple of 2^-30."""
+    """Values (*shape) of size below 2^31, each rounded to the nearest multiple of 2^-30."""
     values = jnp.asarray(values, jnp.float32)
-    whole = jnp.round(values)  # not the floor: 1 less a small loss has fewer digits than the loss
+    # Not the floor: for a small negative value, 1 plus it has fewer digits than the value.
+    whole = jnp.round(values)
     units = jnp.round((values - whole) * 2.0**_BITS)
     return _carried(whole.astype(jnp.int32), units.astype(jnp.int32))
 
@@ -45,7 +46,7 @@ def add(total, more) -> ExactSum:
 
 
 def add_at(totals, index, more) -> ExactSum:
-    """One of the sums (K,) with more added to it."""
+    """The sums (K,), with ``more`` added to the one at ``index``."""
     return _carried(totals.whole.at[index].add(more.whole), totals.part.at[index].add(more.part))
 
 
@@ -55,14 +56,15 @@ def negative(total) -> ExactSum:
 
 
 def magnitude(total) -> ExactSum:
-    """The size of a sum."""
+    """The absolute value of a sum."""
     return jax.tree.map(lambda x, y: jnp.where(total.whole < 0, x, y), negative(total), total)
 
 
 def repeated(value, count) -> ExactSum:
-    """The sum of ``count`` losses of one value: both (*shape), count int32 of at least 0.
+    """The sum of ``count`` losses of one value; both are (*shape), and count is int32, at least 0.
 
-    The same as the value added so many times. Digits of 15 bits multiply within int32.
+    The result is that of adding the value ``count`` times. It multiplies digits of 15 bits, whose
+    products fit into int32.
     """
     whole, part = of(value)
     low, high = part & 0x7FFF, part >> 15
@@ -73,7 +75,10 @@ def repeated(value, count) -> ExactSum:
 
 
 def shifted(total, amount) -> ExactSum:
-    """The sum plus a float32 of any size, to a multiple of 2^-30; cut where it passes 2^31."""
+    """The sum plus a float32 of any size, which is rounded to a multiple of 2^-30.
+
+    The result is cut where it exceeds 2^31.
+    """
     more = of(jnp.clip(amount, -_LARGEST, _LARGEST))
     moved = add(total, more)
     wrapped = (total.whole ^ moved.whole) & (more.whole ^ moved.whole) < 0
@@ -82,15 +87,15 @@ def shifted(total, amount) -> ExactSum:
 
 
 def to_float(total):
-    """The nearest float32, or one beside it, (*shape). Near 0 it has all its digits."""
+    """The nearest float32, or one next to it, (*shape). Near 0 it has all its digits."""
     up = total.part >> (_BITS - 1)
     near = (total.part - (up << _BITS)).astype(jnp.float32) * UNIT
-    # In two steps, for whole + up may be 2^31.
+    # whole and up are added as floats, since their sum may be 2^31.
     return total.whole.astype(jnp.float32) + up.astype(jnp.float32) + near
 
 
 def excess(totals):
-    """How far each of the sums (K,) is above the least; small differences have their digits."""
+    """How far each of the sums (K,) is above the least. Small differences keep their digits."""
     near = to_float(ExactSum(totals.whole - jnp.min(totals.whole), totals.part))
     return near - jnp.min(near)
 

@@ -1,4 +1,4 @@
-"""Draws that are no release: they hide nothing, and no audit looks at them."""
+"""Draws that are not releases: they hide nothing, and no audit looks at them."""
 
 import math
 from functools import partial
@@ -12,14 +12,14 @@ from dpjax.maths.clipping import within
 
 
 def smallest(key, values):
-    """The index of the smallest of values (n,), one of them at random where several are; () int32.
+    """The index of the smallest of the values (n,), () int32. Ties are broken at random.
 
     A fixed order among ties would favour some arms in every trial.
     """
     ties = values == jnp.min(values)
     count = jnp.sum(ties, dtype=jnp.int32)
     rank = jnp.floor(jax.random.uniform(key) * count.astype(jnp.float32)).astype(jnp.int32)
-    rank = jnp.minimum(rank, count - 1)  # the product may round up
+    rank = jnp.minimum(rank, count - 1)  # The product may round up to count.
     chosen = ties & (jnp.cumsum(ties, dtype=jnp.int32) == rank + 1)
     return jnp.sum(jnp.where(chosen, jnp.arange(values.shape[0]), 0), dtype=jnp.int32)
 
@@ -31,9 +31,9 @@ def normal(key, shape=()):
 
 
 def random_words(key, shape):
-    """Random words, (*shape) uint32: both of each block of the generator.
+    """Random words, (*shape) uint32, two from each block of the generator.
 
-    jax.random.bits makes one word of a block, at the same cost.
+    jax.random.bits makes one word from a block, at the same cost.
     """
     count = math.prod(shape)
     if count < 2:
@@ -43,24 +43,25 @@ def random_words(key, shape):
 
 
 def sign_and_tail(words):
-    """Of each word one bit, as bool, and the 31 others as a number in (0, 1], float32.
+    """One bit of each word as a bool, and the 31 others as a float32 number in (0, 1].
 
-    Small numbers have all their digits: what is made of them reaches as far as 31 bits can, where
-    the 23 bits of jax.random's draws end.
+    Small numbers have all their digits. So the tails of draws made from them reach as far as 31
+    bits allow, beyond those of jax.random's draws, which have 23 bits.
     """
     whole = lax.convert_element_type(words >> 1, jnp.int32)
     return (words & 1) == 1, (whole.astype(jnp.float32) + 0.5) * 2.0**-31
 
 
 def as_laplace(words):
-    """Laplace draws of scale 1: a sign each, and -ln u, at most 22.2."""
+    """Laplace draws of scale 1: a random sign times -ln u, of size at most 22.2."""
     sign, u = sign_and_tail(words)
     size = -jnp.log(u)
     return jnp.where(sign, size, -size)
 
 
-# sqrt(2) erfinv(x) / x by w = -ln(1 - x^2): in w - 5/2 up to w = 5, in sqrt(w) - 7/2 from there to
-# w = 22.9. By least squares of relative errors on Chebyshev nodes; tests/test_noise.py bounds them.
+# Polynomials for sqrt(2) erfinv(x) / x with w = -ln(1 - x^2): in w - 5/2 up to w = 5, and in
+# sqrt(w) - 7/2 from there to w = 22.9. They were fitted by least squares of relative errors on
+# Chebyshev nodes; tests/test_noise.py bounds the errors.
 _CENTRE = (
     4.03531816e-08, 4.86101997e-07, -4.99054777e-06, -6.21797166e-06, 3.09150139e-04,
     -1.77301022e-03, -5.90817090e-03, 3.48802660e-01, 2.12331357e00,
@@ -81,10 +82,10 @@ def _polynomial(coefficients, x):
 
 
 def as_normal(words):
-    """Standard normal draws: a sign each, and the u / 2 quantile of the tail, at most 6.3.
+    """Standard normal draws: a random sign times the u / 2 quantile of the tail, at most 6.3.
 
-    With 1 - u the probability of a smaller size, as Giles 2011, "Approximating the erfinv
-    function", has it.
+    1 - u is the probability of a smaller size. The formula is that of Giles 2011, "Approximating
+    the erfinv function".
     """
     sign, u = sign_and_tail(words)
     w = -jnp.log(u * (2.0 - u))
@@ -98,9 +99,9 @@ def as_normal(words):
 
 
 def centred_chi(key, k, size):
-    """sqrt(X_i) - sqrt(k), X_i ~ chi-square(k - i), for i = 0 .. size - 1.
+    """sqrt(X_i) - sqrt(k) for X_i ~ chi-square(k - i), i = 0 .. size - 1.
 
-    X = 2 d (1 + t)^3 with 2 d = k - i - 2/3.
+    X_i = 2 d (1 + t)^3 with 2 d = k - i - 2/3.
     """
     missing = jnp.arange(size).astype(k.dtype) + 2.0 / 3.0
     d = 0.5 * (k - missing)
@@ -110,21 +111,21 @@ def centred_chi(key, k, size):
 
 
 def log_gamma(key, shape):
-    """ln X for independent X_i ~ Gamma(shape_i), shapes (...) of at least 1; float32 (...).
+    """ln X for independent X_i ~ Gamma(shape_i), with shapes (...) of at least 1; float32 (...).
 
-    The loop of jax.random.loggamma can fail to end where it is mapped: its condition, computed once
-    for the loop and once for each member, may round in two ways (seen in float32, JAX 0.10, about
-    once in a million draws of shape 3e5).
+    The loop of jax.random.loggamma may never end under vmap. Its condition is computed once for the
+    loop and once for each member, and may round differently (seen in float32, JAX 0.10, about once
+    in a million draws of shape 3e5).
     """
     d = shape - 1.0 / 3.0
     return jnp.log(d) + 3.0 * jnp.log1p(_marsaglia_tsang(key, d))
 
 
 def _marsaglia_tsang(key, d):
-    """t, as d (...), such that d (1 + t)^3 ~ Gamma(d + 1/3), d at least 2/3.
+    """t (...) such that d (1 + t)^3 ~ Gamma(d + 1/3), for d (...) of at least 2/3.
 
-    Marsaglia & Tsang 2000: t = x / sqrt(9 d), x normal, is accepted where ln u < 3 d (ln(1 + t) - t
-    + t^2 / 2 - t^3 / 3), all but about one in 36 d times.
+    Marsaglia & Tsang 2000: t = x / sqrt(9 d) with x normal is accepted where
+    ln u < 3 d (ln(1 + t) - t + t^2 / 2 - t^3 / 3), which fails about once in 36 d times.
     """
 
     def propose(carry):
@@ -137,7 +138,7 @@ def _marsaglia_tsang(key, d):
         passed = possible & (jnp.log(level) <= 3.0 * d * _log1p_tail(inside))
         return index + 1, jnp.where(accepted, t, inside), accepted | passed
 
-    # A d that is none, such as NaN, would be refused for ever.
+    # Nothing could ever be accepted for a d that is NaN, infinite or not positive.
     hopeless = ~((d > 0.0) & (d < jnp.inf))
     start = (jnp.zeros((), jnp.int32), jnp.zeros(d.shape, d.dtype), hopeless)
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
@@ -154,18 +155,18 @@ def _log1p_tail(x):
 
 
 def binomial(key, count, probability):
-    """Binomial(count, probability) for int32 counts up to 2^31 - 1; () int32.
+    """A draw from Binomial(count, probability) for int32 counts up to 2^31 - 1; () int32.
 
-    Not a privacy noise: environments draw the losses of a whole batch with it. jax.random.binomial
-    forms the mean and the log-likelihoods in float32, where they lose their digits from 2^17
-    trials on. Here the mean is exact, and everything else is a distance from it, which float32
-    holds: the law is right up to the 23 bits of a uniform number.
+    It is not noise for privacy: environments draw the losses of a whole batch with it.
+    jax.random.binomial forms the mean and the log-likelihoods in float32, where they lose their
+    digits from 2^17 trials on. Here the mean is exact, and everything else is a distance from it,
+    which float32 holds. So the law is right up to the 23 bits of a uniform number.
 
-    Rejection from a transformed uniform law, Hormann 1993 (BTRS), where the mean is at least 10;
-    below, the number of geometric waiting times that fit into count.
+    Where the mean is at least 10, the draw is by rejection from a transformed uniform law (BTRS;
+    Hormann 1993). Below, it is the number of geometric waiting times that fit into count.
     """
     count, probability = jnp.asarray(count, jnp.int32), jnp.asarray(probability, jnp.float32)
-    probability = within(probability, 0.0, 1.0)  # rejection of NaN would not end
+    probability = within(probability, 0.0, 1.0)  # With NaN, rejection would never end.
     few_key, many_key = jr.split(key)
     p = jnp.minimum(probability, 1.0 - probability)
     few = count.astype(jnp.float32) * p < 10.0
@@ -178,31 +179,31 @@ def binomial(key, count, probability):
 
 
 def _few_successes(key, count, p, wanted):
-    """How many geometric waiting times fit into count trials; 0 at once unless wanted."""
+    """How many geometric waiting times fit into count trials; 0 without a loop unless wanted."""
     rate = jnp.log1p(-p)
     trials = count.astype(jnp.float32)
 
     def wait(carry):
         index, position = carry
-        # In (0, 1], so that the logarithm is finite.
+        # The level is in (0, 1], so that its logarithm is finite.
         level = 1.0 - jr.uniform(jr.fold_in(key, index))
         return index + 1, position + jnp.maximum(jnp.ceil(jnp.log(level) / rate), 1.0)
 
-    # After a success at a position beyond count the last one does not fit.
+    # The last success lies beyond count and does not fit.
     start = (jnp.zeros((), jnp.int32), jnp.where(wanted, 0.0, jnp.inf))
     index, _ = lax.while_loop(lambda carry: carry[1] <= trials, wait, start)
     return jnp.maximum(index - 1, 0)
 
 
 def _many_successes(key, count, p, unwanted):
-    """BTRS around the mode m, in distances d = k - m; anything where unwanted."""
+    """BTRS around the mode m, in distances d = k - m. The result is arbitrary where unwanted."""
     q = 1.0 - p
     whole, part = _exact_product(count, p)
     mode = whole + jnp.floor(part + p).astype(jnp.int32)  # floor((count + 1) p)
     above = mode.astype(jnp.float32) + 1.0
     below = (count - mode).astype(jnp.float32) + 1.0
     offset = (whole - mode).astype(jnp.float32)
-    # ln of p (count - mode + 1) / (q (mode + 1)).
+    # drift = ln(p (count - mode + 1) / (q (mode + 1)))
     drift = jnp.log1p((offset + part - 1.0 + 2.0 * p) / (above * q))
     spread = jnp.sqrt(count.astype(jnp.float32) * p * q)
     b = 1.15 + 2.53 * spread
@@ -210,7 +211,7 @@ def _many_successes(key, count, p, unwanted):
     height = (2.83 + 5.1 / b) * spread
 
     def log_ratio(d):
-        """ln of the probability of mode + d over that of the mode, terms that cancel left out."""
+        """ln of the probability of mode + d over that of the mode, without terms that cancel."""
         up, down = d / above, -d / below
         bend = (above + d - 0.5) * _log1p_bend(up) + (below - d - 0.5) * _log1p_bend(down)
         linear = d * drift - up * (d - 0.5) + down * (d + 0.5)
@@ -235,7 +236,10 @@ def _many_successes(key, count, p, unwanted):
 
 
 def _exact_product(count, p):
-    """count p as an int32 and a float32 in [0, 1). 12 by 12 bits multiply exactly."""
+    """count p as an int32 and a float32 in [0, 1).
+
+    The product of two numbers of 12 bits is exact in float32.
+    """
     high = lax.bitcast_convert_type(
         lax.bitcast_convert_type(p, jnp.int32) & jnp.int32(-4096), jnp.float32
     )

@@ -4,9 +4,10 @@ import jax.numpy as jnp
 
 
 def at(values, arm):
-    """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0..K-1.
+    """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0 .. K - 1.
 
-    A masked sum: under vmap it fuses with its neighbours, where indexing becomes a gather.
+    It is a masked sum, which compilers fuse with its neighbours under vmap. Indexing becomes a
+    gather there.
     """
     chosen = jnp.arange(values.shape[0]) == arm
     chosen = chosen.reshape(-1, *[1] * (values.ndim - 1))

@@ -1,4 +1,4 @@
-"""Numbers carried as an unevaluated sum of two float32: some 46 bits, for sums that must not drift.
+"""Numbers as unevaluated sums of two float32, some 46 bits, for sums that must not drift.
 
 The building blocks are the error-free sum of Knuth and the error-free product of Dekker (1971).
 """
@@ -12,7 +12,7 @@ from dpjax.maths.barriers import rounded
 
 
 class TwoWords(NamedTuple):
-    """The number high + low; high is that number rounded to float32."""
+    """The number high + low, where high is that number rounded to float32."""
 
     high: Array
     low: Array
@@ -31,7 +31,7 @@ def exact_sum(a, b) -> TwoWords:
 
 
 def exact_product(a, b) -> TwoWords:
-    """a b for float32 a and b up to 1e34, without error unless the low word underflows."""
+    """a b for float32 a and b of size up to 1e34, without error unless the low word underflows."""
     total = rounded(a * b)
     (a_top, a_rest), (b_top, b_rest) = _halves(a), _halves(b)
     rest = ((a_top * b_top - total) + a_top * b_rest + a_rest * b_top) + a_rest * b_rest
@@ -78,9 +78,10 @@ def _halves(a):
 
 
 def add_compensated(total, error, value):
-    """total + value and what its rounding adds, by Kahan: as good as a sum with twice the digits.
+    """One step of Kahan's summation: (total + value, what its rounding has added).
 
-    Start at zeros. A plain float32 sum of ones stops growing at 2^24.
+    Sums start with zeros for both and are as good as with twice the digits. A plain float32 sum of
+    ones stops growing at 2^24.
     """
     corrected = value - error
     new = total + corrected

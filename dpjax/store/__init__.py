@@ -1,25 +1,27 @@
 """Sweeps on disk, or behind any fsspec URL, as Zarr stores that outlive the process.
 
 A store is a Zarr group (format 3) that ``xarray.open_zarr`` reads. Its arrays have the axes
-(point, seed, ...), cut into blocks that are computed and written as a whole, each array of a block
-as one object. What makes a store safe to kill, and to share between processes:
+(point, seed, ...) and are cut into blocks. A block is computed and written as a whole, and each of
+its arrays is one object. A store survives a kill at any moment, and several processes can share it,
+for these reasons:
 
 - An object appears at once or not at all (local files by a rename), and never changes its values.
-- ``done`` of a block is written last. Where it is false the other arrays may hold anything.
-- ``checksum`` has 32 bits for each cell that is done, of the sweep, the point and its values, the
-  seed, and all that the cell holds. A block that was exchanged or copied from another place counts
-  as not done; so does one with an object that does not fit its own checksum (Zarr's crc32c).
-- All that identifies the sweep, and the shape of the arrays, is in one object, ``zarr.json`` at the
-  root, with a digest of itself and digests of the metadata and coordinates, which are written
-  before it. Growing a store replaces it.
-- A sweep writes metadata and coordinates again where they are damaged or gone, and the root too, if
-  the checksums of the cells prove that they are its own.
+- ``done`` of a block is written last. Where it is false, the other arrays may hold anything.
+- ``checksum`` has 32 bits for each cell that is done. They cover the sweep, the point and its
+  values, the seed, and all that the cell holds. A block that was exchanged or copied from another
+  place counts as not done. So does a block with an object that does not fit its own checksum
+  (Zarr's crc32c).
+- One object, ``zarr.json`` at the root, holds all that identifies the sweep and the shape of the
+  arrays. It also holds a digest of itself and digests of the metadata and coordinates, which are
+  written before it. A store grows when this object is replaced.
+- A sweep writes metadata and coordinates again where they are damaged or gone. It also writes the
+  root again, if the checksums of the cells prove that they are its own.
 
-Processes need no lock: two that compute the same block write the same bytes.
+Processes need no lock, since two that compute the same block write the same bytes.
 
 The root is on the disk before a block is begun (fsync of the file and its folder, on local disks).
-All else is left to the system: a power failure can cost what was written in the last half minute or
-so. What it leaves empty or torn is found, and written again.
+Everything else is left to the system, so a power failure can cost what was written in the last half
+minute or so. What it leaves empty or torn is found, and written again.
 """
 
 from dpjax.store.blocks import Store

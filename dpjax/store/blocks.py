@@ -1,6 +1,6 @@
-"""The cells of a store, in blocks: written, read back, and checked.
+"""Writes, reads and checks the blocks of a store.
 
-What a store is, and why it can be killed at any moment, is said in :mod:`dpjax.store`.
+:mod:`dpjax.store` says what a store is, and why it can be killed at any moment.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from dpjax.store.objects import Damaged, Files, decode, encode, together
 
 
 class Store(NamedTuple):
-    """An open store, and which of its cells are asked for: the first points and seeds."""
+    """An open store, of which a caller asks for the first ``points`` points and ``seeds`` seeds."""
 
     files: Files
     layout: Layout
-    points: int
-    seeds: int
+    points: int  # how many points are asked for
+    seeds: int  # how many seeds are asked for
 
     @property
     def block(self) -> tuple[int, int]:
@@ -32,9 +32,9 @@ class Store(NamedTuple):
         return self.layout.block
 
     def missing(self) -> list[tuple[int, int]]:
-        """First point and first seed of each block that is not done, or damaged (with a warning).
+        """First point and first seed of each block that is not done or is damaged.
 
-        Reads every finished block.
+        It reads every finished block, and warns of each that is damaged.
         """
         keys = set(self.files.keys())
         corners = self._corners()
@@ -49,17 +49,17 @@ class Store(NamedTuple):
         return missing
 
     def write(self, point, seed, cells) -> None:
-        """Keeps a block; its ``done`` comes last.
+        """Writes a block, and its ``done`` last.
 
         Args:
           point: the first point of the block.
           seed: the first seed of the block.
           cells: a Result's (regret, tally, report) with leading axes (points, seeds) of a block.
-            Points past the last one are dropped. Seeds past the last one are kept, and show when
-            the store grows.
+            Points past the last one are dropped. Seeds past the last one are kept for a store that
+            grows.
 
         Raises:
-          OSError: it cannot be written; the message names the object.
+          OSError: an object cannot be written; the message names it.
         """
         rows = min(self.block[0], self.points - point)
         leaves = [np.asarray(leaf)[:rows] for leaf in jax.tree.leaves(cells)]
@@ -71,12 +71,12 @@ class Store(NamedTuple):
             self.files.write(self._key(name, point, seed), encode(block))
 
     def result(self, structure=None) -> Result:
-        """All that was asked for, read back.
+        """Reads all cells that are asked for.
 
         Args:
-          structure: pytree like (regret, tally, report). Then all must be done. By default named
-            tuples, tuples and dicts as they were when the store was made, with NaN or a fill value
-            in cells that are not done (and a warning).
+          structure: pytree like (regret, tally, report). If it is given, all cells must be done. By
+            default the containers are those with which the store was made, and cells that are not
+            done hold NaN or a fill value, with a warning.
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
@@ -143,7 +143,11 @@ class Store(NamedTuple):
         return decode(self.files.read(key), (*self.block, *tail), dtype, self.files.path(key))
 
     def _read_block(self, point, seed) -> list[np.ndarray]:
-        """All arrays of a block; Damaged where a cell that is done is not what was written."""
+        """All arrays of a block.
+
+        Raises:
+          Damaged: a cell that is done does not hold what was written.
+        """
         *parts, fits = self._examine(point, seed)
         if not fits[parts[-1][: len(fits)]].all():
             path = self.files.path(self._key("checksum", point, seed))
@@ -154,7 +158,7 @@ class Store(NamedTuple):
 
     def _examine(self, point, seed) -> list[np.ndarray]:
         """All arrays of a block, and which cells of known points have the right checksum."""
-        # ``done`` first: what it says is there was written before it.
+        # ``done`` is read first, since what it speaks of was written before it.
         done = self._read("done", point, seed)
         *leaves, sums = (self._read(name, point, seed) for name in [*self.layout.arrays][:-1])
         known = min(self.block[0], self.layout.shape[0] - point)
@@ -176,7 +180,7 @@ class Store(NamedTuple):
         return bool(done[: self.points - point, : self.seeds - seed].all())
 
     def evidence(self, corners) -> tuple[int, str | None]:
-        """How many cells prove to be of this sweep, up to a block that proves not to be."""
+        """(how many cells prove to be of this sweep, the first block that proves not to be)."""
         proven = 0
         for point, seed in corners:
             try:
@@ -191,14 +195,15 @@ class Store(NamedTuple):
 
 
 def cell_checksums(identity, points, seeds, leaves) -> np.ndarray:
-    """What a cell must fit: its sweep, its place, and all of its values, in 32 bits.
+    """A checksum of 32 bits for each cell, over its sweep, its place and all of its values.
 
-    The words of a cell are multiplied by random odd numbers of 64 bits, which come from its sweep,
-    and the upper half of the sum is kept: two cells that differ have the same one with a chance of
-    about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and Strings, 2015).
+    The words of a cell are multiplied by random odd numbers of 64 bits, which depend on the sweep.
+    The upper half of the sum is the checksum. Two cells that differ have the same checksum with a
+    probability of about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and
+    Strings, 2015).
 
     Args:
-      identity: bytes that tell the sweep.
+      identity: bytes that identify the sweep.
       points: (P, n) words of each point, uint32.
       seeds: (S,) the seeds.
       leaves: arrays (P, S, ...) of what the cells hold.
@@ -220,7 +225,7 @@ def cell_checksums(identity, points, seeds, leaves) -> np.ndarray:
 
 
 def _words(leaf) -> np.ndarray:
-    """The bits of (P, S, ...) as unsigned integers (P, S, words), of at most 32 bits each."""
+    """The bits of an array (P, S, ...) as unsigned integers (P, S, words) of at most 32 bits."""
     size = leaf.dtype.itemsize
     flat = np.ascontiguousarray(leaf).reshape(*leaf.shape[:2], int(np.prod(leaf.shape[2:])))
     return flat.view(f"<u{min(size, 4)}")

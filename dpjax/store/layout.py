@@ -1,4 +1,4 @@
-"""What a store says of itself: its root, and the metadata and coordinates that follow from it."""
+"""The root of a store, and the metadata and coordinates that follow from it."""
 
 import hashlib
 import inspect
@@ -20,10 +20,10 @@ ROOT = "zarr.json"
 _FORMAT = "dpjax sweep 2"
 _COORDINATE_CHUNK = 1024
 
-# Settings of jax that change numbers, and that no program shows.
+# Settings of JAX that change numbers and that no program shows.
 _SETTINGS = ("jax_threefry_partitionable", "jax_default_matmul_precision")
 
-# What tells a sweep, beside its points, and how a message calls it.
+# The attributes that identify a sweep, beside its points, and what messages call them.
 _COMPARED = {
     "format": "format",
     "dpjax": "version of dpjax",
@@ -41,26 +41,26 @@ class Layout(NamedTuple):
     """All that the root of a store says."""
 
     attributes: dict
-    arrays: dict[str, Any]  # name -> (shape of a cell, dtype, fill value); last checksum and done
+    arrays: dict[str, Any]  # name -> (shape of a cell, dtype, fill value); checksum and done last
     shape: tuple[int, int]  # points and seeds that the store has room for
     block: tuple[int, int]  # points and seeds of a block
 
     def objects(self) -> dict[str, str]:
-        """The names of the other objects that are no blocks, and their digests."""
+        """The names and digests of the objects beside the root that are not parts of blocks."""
         return json.loads(self.attributes["objects"])
 
     def identity(self) -> bytes:
-        """Tells the sweep, without its points and seeds."""
+        """Bytes that identify the sweep without its points and seeds."""
         told = [self.attributes[field] for field in _COMPARED]
         return hashlib.sha256(json.dumps(told).encode()).digest()
 
     def point_words(self) -> np.ndarray:
-        """(points, 3) uint32 that tell each point: its number, and a digest of its values."""
+        """(points, 3) uint32 that identify each point: its number, and a digest of its values."""
         return _point_words(self.attributes["points"])
 
 
 def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout:
-    """The layout of a new store; arguments as of :func:`dpjax.store.open_store`."""
+    """The layout of a new store. Arguments are those of :func:`dpjax.store.open_store`."""
     from dpjax import __version__
 
     structure = traced.output
@@ -96,7 +96,7 @@ def compare(found, new, url) -> None:
     """Refuses a store of another sweep.
 
     Raises:
-      ValueError: what differs, there and here.
+      ValueError: the sweeps differ; the message says in what, with both values.
     """
 
     def cells(layout):
@@ -126,10 +126,10 @@ def compare(found, new, url) -> None:
 
 
 def grow(found, new, url) -> Layout:
-    """A layout with room for what another of the same sweep has.
+    """The layout of a store, with room for all points and seeds of a new layout of its sweep.
 
     Raises:
-      ValueError: the store is of one point, and others were to be added.
+      ValueError: the store was made with one point, and others are to be added.
     """
     shape = tuple(map(max, found.shape, new.shape))
     if found.block[0] == 1 and shape[0] > 1:
@@ -144,7 +144,7 @@ def grow(found, new, url) -> Layout:
 
 
 def write(layout) -> dict[str, bytes]:
-    """All objects of a store but the blocks: metadata and coordinates, and the root last."""
+    """All objects of a store but its blocks: metadata and coordinates, then the root."""
     zarr = optional("zarr")
     objects: dict[str, Any] = {}
     memory = zarr.storage.MemoryStore(objects)
@@ -181,7 +181,7 @@ def write(layout) -> dict[str, bytes]:
             attributes={"_FillValue": fill} if masked else {},
         )
     with warnings.catch_warnings():
-        # Consolidated metadata is an extension of format 3: one object that all readers know.
+        # Zarr warns that consolidated metadata is an extension of format 3. All readers know it.
         warnings.simplefilter("ignore")
         zarr.consolidate_metadata(memory)
     objects = {key: value.to_bytes() for key, value in objects.items()}
@@ -197,7 +197,7 @@ def read(text, url) -> Layout:
 
     Raises:
       Damaged: the root is not as it was written.
-      ValueError: it is of something else, or of an older store.
+      ValueError: the root is that of something else, or of an older store.
     """
     damaged = Damaged(f"store: {url}/{ROOT} is damaged")
     try:
@@ -223,7 +223,7 @@ def read(text, url) -> Layout:
 
 
 def _understand(root) -> Layout:
-    """The layout in a root, of which each field is used as it will be used."""
+    """The layout in a root. Each field is used here as it is used later, so that damage shows."""
     attributes = root["attributes"]
     described = root["consolidated_metadata"]["metadata"]
     names = attributes["arrays"].split()
@@ -239,7 +239,7 @@ def _understand(root) -> Layout:
     unused = iter(names)
     unflatten(attributes["structure"], unused)
     layout.identity()
-    # As many seeds as coordinates: no root can claim more than it has names of objects for.
+    # A root cannot claim more seeds than it names objects of coordinates for.
     last = f"seed/c/{(seeds - 1) // _COORDINATE_CHUNK}"
     fits = len(layout.point_words()) == points and last in layout.objects()
     if not fits or len(chunk) != 2 or min(layout.block) < 1 or next(unused, None) is not None:
@@ -248,14 +248,14 @@ def _understand(root) -> Layout:
 
 
 def unflatten(structure, leaves) -> tuple:
-    """(regret, tally, report) of leaves, in the containers that a root describes."""
+    """(regret, tally, report) made of the leaves, in the containers that a root describes."""
     leaves = iter(leaves)
     regret, tally, report = (_unflatten(tree, leaves) for tree in json.loads(structure))
     return regret, tally, report
 
 
 def _digest(root) -> str:
-    """Of all that a root says, but this digest."""
+    """A digest of all that a root says, without this digest."""
     attributes = {name: value for name, value in root["attributes"].items() if name != "digest"}
     return digest(json.dumps({**root, "attributes": attributes}, sort_keys=True).encode())
 
@@ -271,7 +271,7 @@ def _point_words(points) -> np.ndarray:
 
 
 def _coordinates(layout) -> dict:
-    """Axes and values of each, by name."""
+    """The coordinates of a store: name -> (axes, values)."""
     coordinates = {
         "point": (("point",), np.arange(layout.shape[0], dtype=np.int32)),
         "seed": (("seed",), np.arange(layout.shape[1], dtype=np.int32)),
@@ -285,16 +285,16 @@ def _coordinates(layout) -> dict:
 
 
 def _name(function) -> str:
-    while hasattr(function, "func"):  # of functools.partial
+    while hasattr(function, "func"):  # a functools.partial
         function = function.func
-    # What a caller has renamed has a new __name__ and its old __qualname__.
+    # A function that its caller renamed has a new __name__ and its old __qualname__.
     parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
     parts[-1] = getattr(function, "__name__", parts[-1])
     return ".".join(filter(None, [function.__module__, *parts]))
 
 
 def _point_values(game, points) -> dict:
-    """Named leaves of the points, as lists."""
+    """The leaves of the points by name, as lists."""
     if isinstance(points, np.ndarray):
         return {next(iter(inspect.signature(game).parameters)): points.tolist()}
     names = leaf_names("", points)
@@ -302,7 +302,7 @@ def _point_values(game, points) -> dict:
 
 
 def _flatten(tree):
-    """What kind of containers a pytree is made of, for JSON; leaves are null."""
+    """A description for JSON of the containers of a pytree. Leaves are None."""
     if hasattr(tree, "_fields"):
         fields = {name: _flatten(getattr(tree, name)) for name in tree._fields}
         return {"type": type(tree).__name__, "fields": fields}
@@ -325,7 +325,7 @@ def _unflatten(kind, leaves):
 
 
 def _fill(dtype):
-    """What stands where nothing is yet: NaN, or what xarray shows as NaN."""
+    """The value of a cell that is not done: NaN, or what xarray shows as NaN."""
     dtype = np.dtype(dtype)
     if dtype.kind in "fc":
         return dtype.type(np.nan)
@@ -334,7 +334,7 @@ def _fill(dtype):
     return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
 
 
-# Beside the arrays of a Result: what each cell must fit that is done, and whether it is.
+# The arrays beside those of a Result: the checksum of each cell, and whether it is done.
 _BESIDE = {
     "checksum": ((), np.dtype(np.uint32), np.uint32(0)),
     "done": ((), np.dtype(bool), False),

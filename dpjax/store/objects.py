@@ -1,7 +1,7 @@
-"""Objects: bytes under a name, below a folder or an fsspec URL, and their checksums.
+"""Reads and writes objects: named bytes in a folder or behind an fsspec URL, with checksums.
 
-Zarr's own files have no fsync, and their unfinished parts do not say whose they are. So the objects
-of a store are written here.
+Zarr writes files without fsync, and a file that it left unfinished does not say whose it was. So
+the objects of a store are written here.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ import numpy as np
 
 from dpjax.core import optional
 
-_READERS = 16  # threads; behind a URL an object takes long to come, however small
+_READERS = 16  # threads; behind a URL even a small object takes long to come
 _PARTIAL = ".partial"
 
 
 class Damaged(ValueError):
-    """An object that is not what it should be; the message names it."""
+    """An object does not hold what was written; the message names it."""
 
 
 class Files:
-    """Objects under a folder or URL, each written at once or not at all."""
+    """The objects in a folder or behind a URL. Each is written at once or not at all."""
 
     def __init__(self, url):
         try:
@@ -40,17 +40,17 @@ class Files:
         return f"{self.root}/{key}"
 
     def keys(self) -> list[str]:
-        """Of all objects, but not of those that are being written."""
+        """The names of all objects, without those that are still being written."""
         return [key for key in self._found() if not key.endswith(_PARTIAL)]
 
     def read(self, key) -> bytes | None:
-        """None where there is no such object.
+        """The bytes of an object; None where there is no such object.
 
         Raises:
-          OSError: there is something that cannot be read; the message names it.
+          OSError: the object exists and cannot be read; the message names it.
         """
         path = self.path(key)
-        # What is neither a file nor a folder, such as a pipe, may never end.
+        # Reading a pipe, or whatever else is neither a file nor a folder, might never end.
         if self.local and os.path.exists(path) and not os.path.isfile(path):
             raise OSError(f"store: cannot read {path}: it is not a file")
         try:
@@ -61,9 +61,14 @@ class Files:
             raise OSError(f"store: cannot read {path}: {error.strerror or error}") from error
 
     def write(self, key, data, *, create=False, durable=False) -> bool:
-        """False if the object is to be created and is there already (on a local disk only).
+        """Writes an object, and returns whether it did.
 
-        With ``durable`` it is on the disk when this returns, not only in the memory of the system.
+        Args:
+          key: its name.
+          data: its bytes.
+          create: whether an object that exists stays as it is (on a local disk only).
+          durable: whether the bytes are on the disk when this returns, and not only in the memory
+            of the system.
         """
         path = self.path(key)
         try:
@@ -79,7 +84,7 @@ class Files:
         return True
 
     def sweep_up(self) -> None:
-        """Removes what processes of this machine that were killed have left half written."""
+        """Removes files that killed processes of this machine left half written."""
         if self.local:
             for key in self._found():
                 if key.endswith(_PARTIAL) and is_left_behind(key.split(".")[-2]):
@@ -87,7 +92,7 @@ class Files:
 
     def _found(self) -> list[str]:
         if self.local:
-            # fsspec leaves out folders that it may not list.
+            # fsspec would skip a folder that cannot be listed, so the walk is done here.
             if os.path.isfile(self.root):
                 return [""]
             walked = os.walk(self.root, onerror=self._refuse_to_list)
@@ -106,18 +111,21 @@ class Files:
 
 
 def together(function, items) -> list:
-    """The results of a function of each item, of several at the same time."""
+    """The results of a function for all items, computed by several threads."""
     with ThreadPoolExecutor(_READERS) as pool:
         return list(pool.map(function, items))
 
 
 def digest(data) -> str:
-    """Of an object. A crc32c would not do: it is the same of all that end with their own."""
+    """A digest of an object.
+
+    A crc32c would not do, since it is the same for all objects that end with their own crc32c.
+    """
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def encode(array) -> bytes:
-    """As Zarr's codecs "bytes", little-endian, and "crc32c" do."""
+    """An array as bytes, as Zarr's codecs "bytes" (little-endian) and "crc32c" write it."""
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return data + _crc32c(data)
 
@@ -161,9 +169,9 @@ def _write_file(path, data, create, durable) -> bool:
 
 
 def _appear(partial, path, create) -> bool:
-    """Gives a complete file its name; False if it is to be new and is not."""
+    """Gives a complete file its name; False if ``create`` is true and the name is taken."""
     if create:
-        # A link does not replace what is there, as a rename does. Not all file systems have it.
+        # Unlike a rename, a link does not replace a file. Not all file systems have links.
         try:
             os.link(partial, path)
             return True
@@ -177,7 +185,7 @@ def _appear(partial, path, create) -> bool:
 
 
 def _sync_folder(folder) -> None:
-    # Windows opens no folders, and some file systems do not write them on demand.
+    # Windows cannot open folders, and some file systems cannot fsync them.
     with contextlib.suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -192,13 +200,13 @@ def _remove(path) -> None:
 
 
 def process_mark() -> str:
-    """This process, as part of a file's name: machine and number."""
+    """The machine and number of this process, as a part of a file's name."""
     machine = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())
     return f"{machine}-{os.getpid()}"
 
 
 def is_left_behind(mark) -> bool:
-    """Whether the process of a mark was on this machine and is no more."""
+    """Whether the process of a mark ran on this machine and has ended."""
     machine, _, number = mark.rpartition("-")
     if os.name != "posix" or not number.isdigit() or machine != process_mark().rpartition("-")[0]:
         return False

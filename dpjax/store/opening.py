@@ -1,4 +1,4 @@
-"""Opening a store: created, compared with the sweep that asks for it, mended, grown, rebuilt."""
+"""Opens a store: creates, compares, mends, grows or rebuilds it for the sweep that asks for it."""
 
 import re
 import warnings
@@ -13,29 +13,30 @@ from dpjax.store.objects import Damaged, Files, decode, digest, together
 
 
 def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) -> Store:
-    """The store of a sweep: created, or opened, compared with the sweep, mended, and grown.
+    """Creates the store of a sweep, or opens it, compares it with the sweep, mends and grows it.
 
     Args:
       url: a folder, or an fsspec URL.
-      game, points, seeds, key, play: as of :func:`dpjax.sweep`.
+      game, points, seeds, key, play: as in :func:`dpjax.sweep`.
       rounds: (n,) the checkpoints.
       traced: the game, as :func:`dpjax.engine.programs.trace` returns it.
-      block: (points, seeds) of a block, for a store that is yet to be made.
+      block: (points, seeds) of a block, for a store that does not exist yet.
 
     Returns:
       The store.
 
     Raises:
-      ValueError: the store is of another sweep (the message names the field and both values), is
-        damaged beyond what this sweep can prove to be its own, or the folder holds something else.
-      OSError: it cannot be read, or cannot be written to.
+      ValueError: the store is of another sweep (the message names the field and both values); it is
+        damaged beyond what this sweep can prove to be its own; or the folder holds something else.
+      OSError: the store cannot be read or written.
     """
     files = Files(url)
     files.sweep_up()
     new = layouts.describe(
         game, points, seeds, key, play=play, rounds=rounds, traced=traced, block=block
     )
-    # Until all is as the root says: another process may be creating or growing the store as well.
+    # Another process may create or grow the store meanwhile. So this repeats until the root fits
+    # this sweep and everything is as the root says.
     while True:
         found, wrong = _find(files, new)
         if found is None:
@@ -52,11 +53,11 @@ def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) ->
 
 
 def read(url) -> Result:
-    """The Result of a sweep that was stored, as NumPy arrays.
+    """The Result of a stored sweep, as NumPy arrays.
 
-    Cells that are not done hold NaN (of integers the least one, of truth values False), and a
-    warning counts them. Another names what only readers of Zarr will find damaged: metadata and
-    coordinates, which the sweep writes again.
+    Cells that are not done hold NaN (in arrays of integers the least one, of truth values False),
+    and a warning counts them. Another warning names metadata and coordinates that are damaged. Only
+    readers of Zarr notice that damage, and the sweep repairs it when it is called again.
 
     Raises:
       ValueError: there is no store of a sweep, or one of its objects is damaged; the message
@@ -75,15 +76,14 @@ def read(url) -> Result:
 
 
 def is_empty(url) -> bool:
-    """Whether nothing is stored there."""
+    """Whether a folder or URL holds nothing."""
     return not Files(url).keys()
 
 
 def _find(files, new) -> tuple[Layout | None, list[str]]:
-    """The layout of what is there, and the names of its objects that are not what they should be.
+    """The layout of a store and the names of its damaged objects; (None, []) if there is no store.
 
-    A root that is gone or damaged is made anew from a sweep, if the blocks prove to be its own.
-    None where there is no store.
+    A root that is gone or damaged is made anew from the sweep, if the blocks prove to be its own.
     """
     complaint = None
     if (text := files.read(ROOT)) is not None:
@@ -105,7 +105,7 @@ def _find(files, new) -> tuple[Layout | None, list[str]]:
 
 
 def _wrong(files, layout) -> list[str]:
-    """The objects beside the root that are not what it says."""
+    """The names of the objects beside the root that do not have the digests in it."""
     expected = layout.objects()
     found = together(files.read, expected)
     pairs = zip(expected.items(), found, strict=True)
@@ -123,10 +123,10 @@ def _warn_of(files, wrong, remedy, stacklevel) -> None:
 
 
 def _rebuilt(files, new) -> Layout | None:
-    """The layout of a sweep, with the blocks that are there; None where no block is done.
+    """The layout of a sweep whose root is gone, from its blocks; None where no block is done.
 
-    How many points and seeds a block has is not written in it: of the ways to divide its cells the
-    right one gives each cell the place that is in its checksum.
+    A block does not say how many points and seeds it has. All ways to divide its cells into points
+    and seeds are tried. Only the right one gives each cell the place that its checksum covers.
 
     Raises:
       ValueError: there are blocks, and not all of them are of this sweep.
@@ -155,7 +155,7 @@ def _rebuilt(files, new) -> Layout | None:
 
 
 def _size(files, key) -> int:
-    """How many cells a block has, by its ``done``; 0 where that is damaged."""
+    """How many cells a block has, read off its ``done``; 0 where that is damaged."""
     data = files.read(key) or b""
     try:
         return decode(data, (len(data) - 4,), np.dtype(bool), key).size
@@ -164,7 +164,7 @@ def _size(files, key) -> int:
 
 
 def _mend(files, layout, wrong) -> None:
-    """Writes objects again that are not what the root says, or all of them with a new root."""
+    """Writes the damaged objects again, or all objects where the new root is not the old one."""
     objects = layouts.write(layout)
     written = layouts.read(objects[ROOT], files.url)
     if written.attributes["digest"] == layout.attributes.get("digest"):
@@ -173,7 +173,7 @@ def _mend(files, layout, wrong) -> None:
 
 
 def _create(files, new) -> None:
-    """Makes a store where there is none, or where one was begun and has no finished block."""
+    """Creates a store where there is none, or where one was begun and has no finished block."""
     objects = layouts.write(new)
     names = {key.partition("/")[0] for key in objects}
     for key in sorted(files.keys()):
@@ -184,7 +184,7 @@ def _create(files, new) -> None:
 
 
 def _write(files, objects, *, create=False) -> None:
-    """Writes objects, the root last; not over another root if it is to be created."""
+    """Writes objects, the root last. With ``create`` it does not replace a root that exists."""
     for key, value in objects.items():
         if key == ROOT:
             files.write(key, value, create=create, durable=True)

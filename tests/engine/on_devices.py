@@ -43,11 +43,11 @@ def main() -> None:
 
 def write_blocks(name, mesh, out) -> None:
     """What this process computes of a sweep: OUT/NAME-POINT-SEED.npz, a leaf an entry."""
+    from dpjax.engine.compute import compute
     from dpjax.engine.devices import share
-    from dpjax.sweep import _compute
 
     plan = plan_of(name, mesh)
-    for block, cells in _compute(plan, plan.blocks(share(mesh, plan.corners))):
+    for block, cells in compute(plan, plan.blocks(share(mesh, plan.corners))):
         np.savez(out / f"{name}-{block.point}-{block.seeds[0]}.npz", *jax.tree.leaves(cells))
 
 

@@ -18,8 +18,9 @@ from jax import random as jr
 from dpjax import learners, store, sweep
 from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
 from dpjax.engine import devices, programs
+from dpjax.engine.blocks import empty, halved, put
+from dpjax.engine.compute import compute
 from dpjax.feedback import full
-from dpjax.sweep import _compute, _halved, _put
 from tests import ROOT
 from tests.engine.on_devices import SEEDS, plan_of
 from tests.test_conformance import EPSILONS
@@ -85,8 +86,8 @@ def put_together(out, name):
         with np.load(path) as file:
             block = list(file.values())
         if whole is None:
-            whole = module._empty(*seen.shape, block)
-        _put(whole, block, *corner)
+            whole = empty(*seen.shape, block)
+        put(whole, block, *corner)
         point, seed = corner
         seen[point : point + block[0].shape[0], seed : seed + block[0].shape[1]] += 1
     assert (seen == 1).all()
@@ -96,11 +97,11 @@ def put_together(out, name):
 def on_one_device(name, mesh=None):
     plan = plan_of(name, mesh)
     whole = None
-    for block, cells in _compute(plan, plan.blocks(plan.corners)):
+    for block, cells in compute(plan, plan.blocks(plan.corners)):
         leaves = jax.tree.leaves(cells)
         if whole is None:
-            whole = module._empty(plan.count, plan.seeds, leaves)
-        _put(whole, leaves, block.point, block.seeds[0])
+            whole = empty(plan.count, plan.seeds, leaves)
+        put(whole, leaves, block.point, block.seeds[0])
     return whole
 
 
@@ -257,9 +258,9 @@ def test_blocks_are_halved_along_seeds_first():
     size, sizes = (7, 5), []
     while size is not None:
         sizes.append(size)
-        size = _halved(size, 9)
+        size = halved(size, 9)
     assert sizes == [(7, 5), (7, 3), (7, 2), (4, 2), (2, 2)]
-    assert _halved((1, 3), 1) == (1, 2) and _halved((1, 2), 1) is None
+    assert halved((1, 3), 1) == (1, 2) and halved((1, 2), 1) is None
 
 
 def test_the_chunk_fits_into_memory(monkeypatch):

@@ -1,0 +1,128 @@
+"""The blocks of a sweep: which there are, how large they are, and how their results are joined.
+
+A sweep fills a table of points x seeds. A block is a rectangle of it that one compiled program
+computes at once; :mod:`dpjax.engine.compute` computes blocks and :func:`dpjax.sweep` joins them.
+"""
+
+from itertools import groupby, product
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from dpjax.engine import devices, programs
+
+# How many trajectories are computed at once where the caller does not say and the memory suffices.
+# No accelerator has been measured yet.
+_CPU_CHUNK = 4096
+_ACCELERATOR_CHUNK = 65536
+
+
+class Block(NamedTuple):
+    """What is computed at once: a number of successive points, each with all of these seeds."""
+
+    point: int  # the first one; the plan says how many there are
+    seeds: np.ndarray  # int32; those past the last seed are dropped, or kept for a store to grow
+
+
+class Plan(NamedTuple):
+    """What a sweep computes, and in which blocks.
+
+    All blocks have the same size. Where the last points do not fill a block, the last one of them
+    is repeated. Where the last seeds do not, the seeds go on.
+    """
+
+    game: Any
+    play: Any
+    key: Any
+    points: Any  # pytree of (P, ...) float32
+    count: int  # P
+    seeds: int  # S
+    rounds: np.ndarray  # (n,) int32, the checkpoints
+    traced: programs.Traced
+    chunk: int  # the most trajectories that are computed at once
+    block: tuple[int, int]  # points and seeds in a block
+    mesh: Mesh | None
+
+    @property
+    def corners(self) -> list[tuple[int, int]]:
+        """The first point and seed of each block."""
+        points, seeds = self.block
+        return list(product(range(0, self.count, points), range(0, self.seeds, seeds)))
+
+    def blocks(self, corners, together=1) -> list[Block]:
+        """The blocks at these corners.
+
+        Args:
+          corners: first points and seeds, as :attr:`corners` orders them.
+          together: how many blocks of the same points are joined into one, at most.
+        """
+        found = []
+        for point, group in groupby(corners, key=itemgetter(0)):
+            starts = [seed for _, seed in group]
+            for i in range(0, len(starts), together):
+                seeds = np.add.outer(starts[i : i + together], np.arange(self.block[1]))
+                found.append(Block(point, seeds.ravel().astype(np.int32)))
+        return found
+
+
+def default_chunk(mesh) -> int:
+    """How many trajectories are computed at once where the caller does not say."""
+    return _CPU_CHUNK if devices.platform(mesh) == "cpu" else _ACCELERATOR_CHUNK
+
+
+def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
+    """The points and seeds of each block of a sweep with ``count`` points.
+
+    The compiler makes another program for an axis of length 1, whose last bits may differ. So a
+    block has at least two seeds and, where there are several points, at least two of these.
+    """
+    points = min(count, max(chunk, 2))
+    return points, max(2, block_size(seeds, chunk // points, at_once(mesh)))
+
+
+def block_size(seeds, limit, workers) -> int:
+    """How many seeds a block has: as many as ``limit`` allows, with as many blocks a worker."""
+    blocks = -(-seeds // max(1, limit))
+    blocks = min(-(-blocks // workers) * workers, seeds)
+    return -(-seeds // blocks)
+
+
+def at_once(mesh) -> int:
+    """How many blocks are computed at the same time."""
+    return threads(mesh) if mesh is None else mesh.size
+
+
+def threads(mesh) -> int:
+    """How many threads run programs. XLA runs a program on one core; a mesh needs one thread."""
+    return devices.cores() if mesh is None and devices.platform(mesh) == "cpu" else 1
+
+
+def halved(size, count) -> tuple[int, int] | None:
+    """The next smaller size of a block among ``count`` points; None after the smallest."""
+    points, seeds = size
+    if seeds > 2:
+        return points, -(-seeds // 2)
+    # A block has at least two of several points (see block_shape).
+    return (max(2, -(-points // 2)), seeds) if points > min(count, 2) else None
+
+
+def empty(points, seeds, block):
+    """Uninitialized arrays like those of a block, for this number of points and seeds."""
+    return jax.tree.map(lambda leaf: np.empty((points, seeds, *leaf.shape[2:]), leaf.dtype), block)
+
+
+def put(whole, part, point, seed) -> None:
+    """Writes a part to its place in the whole, and drops what lies beyond the whole.
+
+    Args:
+      whole: arrays with leading axes (points, seeds), changed in place.
+      part: arrays with leading axes (points, seeds).
+      point: row of the whole at which the part begins.
+      seed: column of the whole at which the part begins.
+    """
+    for into, leaf in zip(jax.tree.leaves(whole), jax.tree.leaves(part), strict=True):
+        region = into[point : point + leaf.shape[0], seed : seed + leaf.shape[1]]
+        region[...] = leaf[: region.shape[0], : region.shape[1]]

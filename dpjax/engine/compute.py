@@ -1,0 +1,124 @@
+"""Computing blocks: several at the same time, in pieces where a whole block does not fit."""
+
+import warnings
+from contextlib import closing
+from itertools import product
+from threading import Lock
+
+import jax
+import numpy as np
+
+from dpjax import settings
+from dpjax.engine import devices, programs
+from dpjax.engine.blocks import Block, empty, halved, put, threads
+
+
+def compute(plan, blocks):
+    """Yields (block, (regret, tally, report)) of these blocks, in the order in which they finish.
+
+    Leaves have the leading axes (points, seeds) of their block. Where a block does not fit into
+    memory, it is computed in pieces.
+    """
+    if not blocks:
+        return
+    mesh = devices.local(plan.mesh)
+    workers = threads(mesh)
+    whole = plan.block[0], max(len(block.seeds) for block in blocks)
+    size = _fitting(plan, whole, mesh, devices.memory(mesh, workers))
+    lock = Lock()
+
+    def compute_group(group):
+        nonlocal size
+        while True:
+            tried = size
+            try:
+                # A thread does not inherit the caller's settings.
+                with settings.own():
+                    with lock:
+                        program = programs.compiled(plan.traced, tried, mesh)
+                    return _in_pieces(plan, program, group, whole, tried, mesh)
+            except (MemoryError, jax.errors.JaxRuntimeError) as error:
+                smaller = halved(tried, plan.count)
+                if not devices.out_of_memory(error) or smaller is None:
+                    raise
+            with lock:
+                if size == tried:
+                    size = smaller
+                    warnings.warn(
+                        f"{tried[0]} points x {tried[1]} seeds did not fit into memory: "
+                        f"computing {size[0]} x {size[1]} at once",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+
+    width = 1 if mesh is None else mesh.size
+    groups = [blocks[i : i + width] for i in range(0, len(blocks), width)]
+    with closing(devices.completed(compute_group, groups, workers)) as computed:
+        for group in computed:
+            yield from group
+
+
+def _fitting(plan, size, mesh, limit) -> tuple[int, int]:
+    """The largest of the sizes from ``size`` down whose program needs at most ``limit`` bytes.
+
+    It is the smallest size where no program does.
+    """
+    while programs.compiled(plan.traced, size, mesh).bytes_needed > limit:
+        smaller = halved(size, plan.count)
+        if smaller is None:
+            break
+        size = smaller
+    return size
+
+
+def _in_pieces(plan, program, group, whole, size, mesh) -> list:
+    """[(block, cells)] of a group of blocks, one for each device, piece by piece.
+
+    Args:
+      plan: a Plan.
+      program: computes a piece.
+      group: the blocks.
+      whole: the points and seeds of the largest block.
+      size: the points and seeds of a piece.
+      mesh: the devices of this process, or None.
+    """
+    cells = [None] * len(group)
+    seeds = [np.pad(block.seeds, (0, whole[1] - len(block.seeds)), "edge") for block in group]
+    for point, seed in product(*(range(0, n, m) for n, m in zip(whole, size, strict=True))):
+        pieces = [
+            Block(block.point + point, own[seed:]) for block, own in zip(group, seeds, strict=True)
+        ]
+        for i, part in enumerate(_run(plan, program, pieces, size, mesh)):
+            if cells[i] is None:
+                cells[i] = empty(whole[0], len(group[i].seeds), part)
+            put(cells[i], part, point, seed)
+    return list(zip(group, cells, strict=True))
+
+
+def _run(plan, program, blocks, size, mesh) -> list:
+    """(regret, tally, report) of each of the blocks, of which every device computes one.
+
+    Each block is cut to ``size`` points and seeds, or filled up to them by repetition.
+    """
+    leaves = jax.tree.leaves(plan.points)
+    structure = jax.tree.structure(plan.traced.output)
+
+    def arguments(block):
+        rows = np.minimum(np.arange(block.point, block.point + size[0]), plan.count - 1)
+        seeds = np.pad(block.seeds[: size[1]], (0, max(0, size[1] - len(block.seeds))), "edge")
+        return [leaf[rows] for leaf in leaves], seeds
+
+    def on_host(output):
+        """The output with points and seeds as its first axes. The program has them last."""
+        output = [np.moveaxis(np.asarray(leaf), (-2, -1), (0, 1)) for leaf in output]
+        return jax.tree.unflatten(structure, output)
+
+    given = [arguments(block) for block in blocks]
+    if mesh is None:
+        return [on_host(program.run(*given[0], plan.key))]
+    given += given[-1:] * (mesh.size - len(given))
+    one_each, same = devices.shardings(mesh)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *given)
+    output = program.run(*jax.device_put(stacked, one_each), jax.device_put(plan.key, same))
+    output = [np.asarray(leaf) for leaf in output]
+    return [on_host([leaf[i] for leaf in output]) for i in range(len(blocks))]
