@@ -19,10 +19,9 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from dpjax import _check, settings
-from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
 from dpjax.engine import devices, programs
-from dpjax.simulate import simulate
+from dpjax.simulate import checkpoint_rounds, simulate
 from dpjax.store import open_store
 
 # Trajectories computed at once if the caller does not say, and the memory suffices. No accelerator

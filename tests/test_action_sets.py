@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import combinators, domains, environments, learners, simulate, simulate_batches, sweep
 from dpjax.action_sets import fits
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.core import Arms, Policies
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make
 

@@ -12,8 +12,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, environments, learners, mechanisms, simulate, sweep
-from dpjax.batches import simulate_batches
 from dpjax.engine import programs
+from dpjax.simulate import simulate_batches
 from dpjax.sweep import _block_size
 
 LOSSES = np.random.default_rng(0).random((8, 3))

@@ -15,10 +15,9 @@ from jax import random as jr
 from dpjax import environments, learners
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
-from dpjax.batches import simulate_batches
 from dpjax.maths import designs
 from dpjax.papers.sweeps import sweep
-from dpjax.simulate import simulate
+from dpjax.simulate import simulate, simulate_batches
 
 HORIZON, QUICK_HORIZON = 10**8, 10**5
 TRIALS, QUICK_TRIALS = 400, 32

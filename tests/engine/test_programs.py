@@ -14,10 +14,10 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import clear_caches, simulate, store, sweep
-from dpjax.batches import simulate_batches
 from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, Privacy
 from dpjax.engine import programs, reads
 from dpjax.feedback import bandit, full
+from dpjax.simulate import simulate_batches
 from tests.test_conformance import compilations
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

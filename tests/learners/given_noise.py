@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.maths import exact_sums
 
 
