@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Array, Learner, Privacy
-from dpjax.maths.clipping import within
+from dpjax.maths.clipping import clip_loss, within
 
 
 class LaplaceFeedbackState(NamedTuple):
@@ -63,14 +63,13 @@ def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
 
     def step(state, key, loss):
         noise_key, base_key = jax.random.split(key)
-        clipped = within(loss, 0.0, 1.0)
-        noisy = noise.laplace(noise_key, clipped, scale)
+        inside, clipped = clip_loss(loss, state.clipped)
+        noisy = noise.laplace(noise_key, inside, scale)
         accepted = (noisy >= -width) & (noisy <= 1.0 + width)
         fed = jnp.where(accepted, (noisy + width) / (2.0 * width + 1.0), null_loss)
         base, action = learner.step(state.base, base_key, fed)
         rejected = state.rejected + (~accepted).astype(jnp.int32)
-        count = state.clipped + (clipped != loss).astype(jnp.int32)
-        return LaplaceFeedbackState(base, rejected, count), action
+        return LaplaceFeedbackState(base, rejected, clipped), action
 
     declared = Privacy(
         epsilon=epsilon,
