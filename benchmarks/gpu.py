@@ -29,7 +29,7 @@ from jax import random as jr
 from measure import compiled_programs, seconds, temporary_bytes
 
 from dpjax import sweep
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 
 ON_CPU = {"trials": [256, 2048], "horizon": 256, "points": 2, "copy": 2**25}
 ON_ACCELERATOR = {

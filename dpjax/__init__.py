@@ -14,7 +14,7 @@ from dpjax import (
     store,
 )
 from dpjax.analysis import bounds, statistics
-from dpjax.batches import every_round, simulate_batches
+from dpjax.combinators import every_round
 from dpjax.core import (
     Batch,
     BatchLearner,
@@ -30,7 +30,7 @@ from dpjax.engine.programs import clear_caches
 from dpjax.environments import loss_families
 from dpjax.learners.parts import prefix_sums
 from dpjax.maths import designs, divergences
-from dpjax.simulate import simulate
+from dpjax.simulate import simulate, simulate_batches, trajectory
 from dpjax.sweep import sweep
 
 __all__ = [
@@ -65,5 +65,6 @@ __all__ = [
     "stopping",
     "store",
     "sweep",
+    "trajectory",
 ]
 __version__ = "0.1.0"

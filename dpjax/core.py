@@ -212,8 +212,8 @@ def leaf_names(prefix, tree) -> list[str]:
     """A name for each leaf of a pytree, from its place in it: "report_rejected"."""
     names = []
     for path, _ in jax.tree_util.tree_leaves_with_path(tree):
-        parts = [jax.tree_util.keystr((entry,), simple=True) for entry in path]
-        name = "_".join(part for part in (prefix, *parts) if part)
+        place = jax.tree_util.keystr(path, simple=True, separator="_")
+        name = "_".join(part for part in (prefix, place) if part)
         names.append(re.sub(r"\W", "_", name) or "value")
     return names
 

@@ -24,6 +24,11 @@ def _real(value):
     return jnp.asarray(value, jnp.result_type(float))
 
 
+def default_delta(horizon):
+    """delta = T^-2, as learners and studies choose it where it is not given; 1/4 where T = 1."""
+    return 1.0 / max(horizon, 2) ** 2
+
+
 def laplace_scale(sensitivity, epsilon):
     """Scale of the Laplace noise that makes a release epsilon-DP.
 

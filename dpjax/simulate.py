@@ -1,4 +1,6 @@
-"""One trajectory: a learner plugged into an environment, as a pure function of a key."""
+"""One trajectory, a pure function of a key: round by round, a batch at a time, or recorded."""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -7,13 +9,81 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.batches import as_learner, checkpoint_rounds
-from dpjax.core import Environment, Result
+from dpjax.action_sets import check_fit
+from dpjax.combinators import as_learner
+from dpjax.core import Array, Batch, BatchLearner, Environment, Outcome, Result
 from dpjax.settings import in_float32
 
 # A float32 sum of n like terms is off by up to n / 2^25 of itself: more than a tenth at 4
 # million. Summed over pieces first, n is the rounds in a piece plus the number of pieces: 2e-4.
 _PIECE = 1024
+
+
+def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
+    """The rounds at which a game records regret: as given, or that many, evenly spaced.
+
+    The last one is the horizon. Also refuses a game that cannot be played, or not to the end.
+    """
+    check_fit(learner, environment)
+    horizon = learner.horizon
+    _check.size(1, horizon=horizon)
+    if environment.horizon is not None and environment.horizon < horizon:
+        raise ValueError(
+            f"horizon: the learner plays {horizon} rounds, "
+            f"but the environment has only {environment.horizon}"
+        )
+    if np.ndim(checkpoints) == 0:
+        count = min(_check.size(1, checkpoints=checkpoints), horizon)
+        return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
+    rounds = np.asarray(checkpoints)
+    if rounds.dtype.kind not in "iu" or rounds.ndim != 1:
+        raise TypeError("checkpoints must be a number, or a sequence of rounds (integers)")
+    if not (rounds[:1] >= 1).all() or not (np.diff(rounds) > 0).all() or rounds[-1:] != [horizon]:
+        raise ValueError(
+            f"checkpoints must increase from at least 1 to the horizon, {horizon}, "
+            f"got {rounds.tolist()}"
+        )
+    return rounds.astype(np.int32)
+
+
+class Round(NamedTuple):
+    """What happened in one round."""
+
+    t: Array  # () int32, from 1
+    action: Any  # that was played
+    loss: Any  # what the learner saw of it
+    outcome: Outcome  # what the environment made of it
+    learner: Any  # the learner's state after it
+    environment: Any  # the environment's
+
+
+def start(learner, environment, key):
+    """What :func:`one_round` needs in round 1: the game's keys, and both states with the action."""
+    nature, coins = jr.split(key)
+    learner_state, action = learner.init(jr.fold_in(coins, 0))
+    return (nature, coins), (learner_state, action, environment.init(jr.fold_in(nature, 0)))
+
+
+def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
+    """Plays round t: the environment steps, then the learner, whose next action is in the states.
+
+    Args:
+      learner: a Learner.
+      environment: an Environment.
+      keys: nature's and the learner's, which are folded with t.
+      t: the round, () int32.
+      states: (the learner's state, its action, the environment's state) before the round.
+
+    Returns:
+      The states after the round, and the Round.
+    """
+    nature, coins = keys
+    state, action, environment_state = states
+    environment_state, outcome = environment.step(environment_state, jr.fold_in(nature, t), action)
+    loss = learner.feedback(outcome.loss, action)
+    state, following = learner.step(state, jr.fold_in(coins, t), loss)
+    played = Round(t, action, loss, outcome, state, environment_state)
+    return (state, following, environment_state), played
 
 
 @in_float32
@@ -45,23 +115,17 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
     learner = as_learner(learner)
-    nature, coins = jr.split(key)
-    learner_state, action = learner.init(jr.fold_in(coins, 0))
-    environment_state = environment.init(jr.fold_in(nature, 0))
+    keys, states = start(learner, environment, key)
 
-    def one_round(t, carry):
-        learner_state, action, environment_state, tally = carry
-        environment_state, outcome = environment.step(
-            environment_state, jr.fold_in(nature, t), action
-        )
-        loss = learner.feedback(outcome.loss, action)
-        learner_state, action = learner.step(learner_state, jr.fold_in(coins, t), loss)
-        tally = jax.tree.map(jnp.add, tally, outcome.tally)
-        return learner_state, action, environment_state, tally
+    def counted_round(t, carry):
+        *states, tally = carry
+        states, played = one_round(learner, environment, keys, t, states)
+        return *states, jax.tree.map(jnp.add, tally, played.outcome.tally)
 
     # A function of this call: JAX keeps shapes under the function, whatever that reads elsewhere.
+    _, action, environment_state = states
     outcome = jax.eval_shape(
-        lambda *now: environment.step(*now), environment_state, nature, action
+        lambda state, action: environment.step(state, keys[0], action), environment_state, action
     )[1]
     zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), outcome.tally)
 
@@ -70,9 +134,9 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
 
         def one_piece(i, carry):
             *states, total = carry
-            start = first + i * _PIECE
-            stop = jnp.minimum(start + _PIECE, end)
-            *states, tally = lax.fori_loop(start, stop, one_round, (*states, zero))
+            begin = first + i * _PIECE
+            stop = jnp.minimum(begin + _PIECE, end)
+            *states, tally = lax.fori_loop(begin, stop, counted_round, (*states, zero))
             return *states, jax.tree.map(jnp.add, total, tally)
 
         pieces = (end - first + _PIECE - 1) // _PIECE
@@ -82,7 +146,136 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
 
     ends = rounds + 1
     firsts = np.concatenate([[1], ends[:-1]]).astype(np.int32)
-    carry = (learner_state, action, environment_state, zero)
+    carry = (*states, zero)
     carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
     learner_state, _, _, total = carry
     return Result(jnp.asarray(rounds), regret, total, learner.report(learner_state))
+
+
+@in_float32
+def trajectory(learner, environment: Environment, key, *, record):
+    """Plays ``learner.horizon`` rounds as :func:`dpjax.simulate` does, and records each of them.
+
+    Keys are those of ``simulate``, and so is the game. What is recorded is kept for all rounds:
+    record few numbers where the horizon is long.
+
+    Args:
+      learner: a Learner or BatchLearner (which is then played round by round).
+      environment: an Environment at least as long as the learner's horizon.
+      key: PRNG key, consumed.
+      record: function of a :class:`dpjax.simulate.Round`, which has the fields t, action, loss
+        (what the learner saw), outcome, learner and environment (their states after the round);
+        it returns a pytree of arrays, such as ``lambda played: played.action``.
+
+    Returns:
+      What ``record`` returned, with a leading axis (T,).
+
+    Raises:
+      ValueError, TypeError: as of ``simulate``; ``record`` is no function.
+    """
+    _check.players(learner, environment)
+    _check.key(key=key)
+    _check.function("a function of a Round", record=record)
+    checkpoint_rounds(learner, environment, 1)
+    learner = as_learner(learner)
+    keys, states = start(learner, environment, key)
+
+    def recorded_round(states, t):
+        states, played = one_round(learner, environment, keys, t, states)
+        return states, record(played)
+
+    rounds = jnp.arange(1, learner.horizon + 1, dtype=jnp.int32)
+    return lax.scan(recorded_round, states, rounds)[1]
+
+
+class _Progress(NamedTuple):
+    learner: Any
+    batch: Batch
+    environment: Any
+    round: Array  # () int32, rounds played
+    tally: Any  # per checkpoint, (n, ...)
+
+
+@in_float32
+def simulate_batches(learner, environment: Environment, key, *, checkpoints=100) -> Result:
+    """One trajectory, a whole batch of rounds at a time.
+
+    Needs an environment with i.i.d. rounds (one that has ``batch``): the sum of a batch is one
+    draw, exact in law at the ends of batches. Between them the tally grows in proportion, which
+    is exact where it is the gap of the arm (pseudo-regret). Time grows with the number of
+    batches, not with the horizon: 10^9 rounds are no more than a few dozen steps for an
+    algorithm with growing batches.
+
+    Keys are those of :func:`dpjax.simulate`; the trajectories are others, equal in law.
+
+    Args:
+      learner: a BatchLearner, with a horizon below 2^31.
+      environment: an Environment whose ``batch`` is not None.
+      key: PRNG key, consumed.
+      checkpoints: at how many evenly spaced rounds regret is recorded, or these rounds themselves,
+        the last one the horizon.
+
+    Returns:
+      A Result, with regret (n,).
+
+    Raises:
+      TypeError, ValueError: the learner does not play in batches or has more than bandit feedback,
+        the environment's rounds are not i.i.d., or it is shorter than the learner's horizon.
+    """
+    if not isinstance(learner, BatchLearner):
+        raise TypeError(
+            f"learner must be a BatchLearner to be played by batches, got {type(learner).__name__}"
+        )
+    _check.players(learner, environment)
+    if environment.batch is None:
+        raise ValueError(
+            "environment has no batch play (its rounds are not i.i.d., or its regret is the "
+            'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
+        )
+    _check.key(key=key)
+    rounds = checkpoint_rounds(learner, environment, checkpoints)
+    marks = jnp.asarray(rounds)
+    nature, coins = jr.split(key)
+    learner_state, batch = learner.init(jr.fold_in(coins, 0))
+    environment_state = environment.init(jr.fold_in(nature, 0))
+
+    def one_batch(progress):
+        length = jnp.clip(progress.batch.rounds, 1, learner.horizon - progress.round)
+        end = progress.round + length
+        # A batch that the horizon cuts short teaches the learner nothing: its losses are not drawn.
+        unfinished = length < progress.batch.rounds
+        environment_state, total, tally_of_one = environment.batch(
+            progress.environment,
+            jr.fold_in(nature, end),
+            progress.batch.action,
+            jnp.where(unfinished, 0, length),
+            learner.feedback,
+        )
+        overlap = jnp.clip(marks - progress.round, 0, length).astype(jnp.float32)
+        tally = jax.tree.map(
+            lambda so_far, one: so_far + jnp.tensordot(overlap, one, axes=0),
+            progress.tally,
+            tally_of_one,
+        )
+        learner_state, batch = learner.step(progress.learner, jr.fold_in(coins, end), total)
+        learner_state = jax.tree.map(
+            lambda new, old: jnp.where(unfinished, old, new), learner_state, progress.learner
+        )
+        return _Progress(learner_state, batch, environment_state, end, tally)
+
+    if any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero)):
+        raise ValueError("learner must have bandit feedback to be played by batches")
+    one = jax.eval_shape(
+        lambda: environment.batch(
+            environment_state, nature, batch.action, batch.rounds, learner.feedback
+        )
+    )[2]
+    zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
+    last = lax.while_loop(
+        lambda progress: progress.round < learner.horizon,
+        one_batch,
+        _Progress(learner_state, batch, environment_state, jnp.zeros((), jnp.int32), zero),
+    )
+    regret = jax.vmap(lambda tally: environment.regret(last.environment, tally))(last.tally)
+    tally = jax.tree.map(lambda x: x[-1], last.tally)
+    return Result(marks, regret, tally, learner.report(last.learner))

@@ -9,12 +9,11 @@ import jax
 import numpy as np
 
 from dpjax import _check, settings
-from dpjax.batches import checkpoint_rounds
 from dpjax.core import Result
 from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Plan, at_once, block_shape, block_size, default_chunk, empty, put
 from dpjax.engine.watch import watched
-from dpjax.simulate import simulate
+from dpjax.simulate import checkpoint_rounds, simulate
 from dpjax.store import open_store
 
 

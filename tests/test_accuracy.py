@@ -11,7 +11,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import environments, simulate
-from dpjax.batches import EveryRoundState, as_learner
+from dpjax.combinators import EveryRoundState, as_learner
 from dpjax.core import Arms, Environment, Outcome
 from dpjax.maths.two_words import add_compensated
 from tests.shadow import in_float64, shadowed

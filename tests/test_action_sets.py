@@ -10,8 +10,9 @@ from jax import random as jr
 
 from dpjax import combinators, domains, environments, learners, simulate, simulate_batches, sweep
 from dpjax.action_sets import fits
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.core import Arms, Policies
+from dpjax.simulate import one_round, start
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make
 
 BALL = domains.ball(ARMS)
@@ -162,11 +163,11 @@ def test_every_environment_is_here():
     assert {name.split(",")[0] for name in ENVIRONMENTS} == set(environments.__all__)
 
 
-def one_round(learner, environment, key):
+def first_round(learner, environment, key):
     """What the learner has before and after a round."""
-    before = learner.init(key)
-    _, outcome = environment.step(environment.init(key), key, before[1])
-    return before, learner.step(before[0], key, learner.feedback(outcome.loss, before[1]))
+    keys, before = start(learner, environment, key)
+    after, _ = one_round(learner, environment, keys, jnp.int32(1), before)
+    return before[:2], after[:2]
 
 
 @every_learner
@@ -181,7 +182,7 @@ def test_every_pair_plays_or_is_refused_in_one_sentence(name):
                 simulate(learner, environment, jr.key(0))
             continue
         kinds.add(kind)
-        play = partial(one_round, as_learner(learner), environment)
+        play = partial(first_round, as_learner(learner), environment)
         try:
             before, after = jax.eval_shape(play, jr.key(0))
         except TypeError as error:

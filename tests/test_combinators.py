@@ -9,7 +9,16 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import BatchLearner, domains, environments, every_round, learners, noise, simulate
+from dpjax import (
+    BatchLearner,
+    domains,
+    environments,
+    every_round,
+    learners,
+    noise,
+    simulate,
+    trajectory,
+)
 from dpjax.combinators import (
     arms_as_points,
     count_switches,
@@ -20,6 +29,7 @@ from dpjax.combinators import (
 )
 from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit
+from tests.play import told
 
 ROUNDS = 12
 
@@ -46,12 +56,8 @@ def logging(horizon=ROUNDS, arms=3):
 
 def feed(learner, losses):
     """The state after the given losses, one a round."""
-    state, action = learner.init(jr.key(0))
-    actions = [int(action)]
-    for t, loss in enumerate(losses, start=1):
-        state, action = learner.step(state, jr.fold_in(jr.key(0), t), jnp.float32(loss))
-        actions.append(int(action))
-    return state, actions
+    game = told(learner, losses)
+    return game.last, game.actions.tolist()
 
 
 def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):
@@ -195,24 +201,14 @@ SWITCHING = {
 
 @pytest.mark.parametrize("name", SWITCHING)
 def test_count_switches_counts_and_leaves_the_game_as_it_is(name):
-    """Regret and tally bit for bit; the switches are those of the trajectory, stepped here."""
+    """Regret and tally bit for bit; the switches are those of the trajectory."""
     environment, learner = SWITCHING[name](), learners.exp3(96, 3)
 
     def game(key):
         plain = simulate(learner, environment, key, checkpoints=4)
         counted = simulate(learner, count_switches(environment), key, checkpoints=4)
-        nature, coins = jr.split(key)
-        state, arm = learner.init(jr.fold_in(coins, 0))
-
-        def one_round(carry, t):
-            nature_state, state, arm = carry
-            nature_state, outcome = environment.step(nature_state, jr.fold_in(nature, t), arm)
-            loss = learner.feedback(outcome.loss, arm)
-            state, following = learner.step(state, jr.fold_in(coins, t), loss)
-            return (nature_state, state, following), arm
-
-        start = (environment.init(jr.fold_in(nature, 0)), state, arm)
-        return plain, counted, jax.lax.scan(one_round, start, jnp.arange(1, 97))[1]
+        arms = trajectory(learner, environment, key, record=lambda played: played.action)
+        return plain, counted, arms
 
     plain, counted, arms = jax.jit(jax.vmap(game))(jr.split(jr.key(8), 5))
     np.testing.assert_array_equal(counted.regret, plain.regret)

@@ -20,7 +20,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import Privacy, domains, environments, learners, noise, simulate, sweep
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.core import Environment, Outcome, Result
 
 ARMS = 3

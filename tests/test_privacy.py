@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 from scipy.special import logsumexp
 
-from dpjax import privacy
+from dpjax import learners, privacy
 
 INF = float("inf")
 
@@ -254,3 +254,15 @@ def test_traced_arguments_give_the_values_of_plain_numbers(function, arguments):
     assert all(value.dtype == jnp.float32 and value.shape == () for value in plain)
     # Fused and unfused programs may round differently, a few units of 2^-24.
     np.testing.assert_allclose(traced, plain, rtol=2e-6)
+
+
+def test_the_default_delta_is_one_over_the_squared_horizon():
+    """Strictly between 0 and 1 for every horizon, and the same wherever none is given."""
+    assert [privacy.default_delta(horizon) for horizon in (1, 2, 10)] == [0.25, 0.25, 0.01]
+    for learner in (
+        learners.exp3(40, 3),
+        learners.hedge(40, 3, epsilon=1.0),
+        learners.dp_ucb_int(40, 3, epsilon=1.0),
+        learners.exp3_minibatch(40, 3, epsilon=1.0),
+    ):
+        assert float(learner.privacy.delta) == privacy.default_delta(40)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import Environment, Learner, Outcome, environments, learners, simulate
-from dpjax.combinators import count_switches
+from dpjax import Environment, Learner, Outcome, environments, learners, simulate, trajectory
+from dpjax.combinators import as_learner, count_switches
 from dpjax.core import Arms, Privacy
 from dpjax.feedback import bandit, contextual, full, value
 from dpjax.maths.places import at
@@ -69,19 +69,11 @@ def test_regret_does_not_depend_on_the_number_of_checkpoints():
     np.testing.assert_allclose(coarse.regret, fine.regret[9::10], atol=40 * 2**-22)
 
 
-def recorded_losses(learner, horizon, key):
+def recorded_losses(learner, key):
     """The losses (T, K) that nature drew, whatever was played."""
-    inner = environments.bernoulli([0.3, 0.5, 0.7])
-
-    def step(state, key, arm):
-        t, state = state
-        state, outcome = inner.step(state, key, arm)
-        row = jnp.arange(horizon)[:, None] == t
-        return (t + 1, state), outcome._replace(tally=jnp.where(row, outcome.loss[None], 0.0))
-
-    init = lambda key: (jnp.zeros((), jnp.int32), inner.init(key))  # noqa: E731
-    spy = Environment(init, step, lambda state, tally: jnp.float32(0), inner.action_set)
-    return simulate(learner, spy, key, checkpoints=1).tally
+    environment = environments.bernoulli([0.3, 0.5, 0.7])
+    all_losses = lambda played: full(played.outcome.loss, jnp.int32(0))  # noqa: E731
+    return trajectory(learner, environment, key, record=all_losses)
 
 
 def test_every_learner_and_every_epsilon_faces_the_same_nature():
@@ -92,10 +84,10 @@ def test_every_learner_and_every_epsilon_faces_the_same_nature():
         learners.dp_exp3_lap(32, 3, epsilon=10.0),
         learners.exp3_minibatch(32, 3, epsilon=1.0),
     ]
-    first, *others = [recorded_losses(learner, 32, jr.key(5)) for learner in games]
+    first, *others = [recorded_losses(learner, jr.key(5)) for learner in games]
     for other in others:
         np.testing.assert_array_equal(first, other)
-    assert (first != recorded_losses(games[0], 32, jr.key(6))).any()
+    assert (first != recorded_losses(games[0], jr.key(6))).any()
 
 
 def test_full_and_bandit_feedback():
@@ -173,3 +165,57 @@ def test_an_account_has_the_shape_that_it_has_now():
     for arms in (2, 3):
         result = simulate(follow_the_loser(2), environment, jr.key(0), checkpoints=1)
         assert result.tally.shape == (arms,)
+
+
+def game_of_two(key, name):
+    """The whole trajectory of a small game, and what ``simulate`` says of it."""
+    learner = {
+        "exp3": lambda: learners.exp3(48, 3),
+        "adap_ucb": lambda: learners.adap_ucb(48, 3, epsilon=1.0),  # a BatchLearner
+    }[name]()
+    environment = environments.memory([0.3, 0.5, 0.7], rounds=2)
+    rounds = trajectory(learner, environment, key, record=lambda played: played)
+    result = simulate(learner, environment, key, checkpoints=48)
+    states = jax.tree.map(lambda leaf: leaf[-1], rounds.learner)
+    return rounds, result, as_learner(learner).report(states)
+
+
+@pytest.mark.parametrize("name", ["exp3", "adap_ucb"])
+def test_a_trajectory_is_the_game_that_simulate_plays(name):
+    """Regret of every round and the report, from what was recorded; the losses are of that arm."""
+    keys = jr.split(jr.key(3), 8)
+    rounds, result, report = jax.jit(jax.vmap(lambda key: game_of_two(key, name)))(keys)
+    np.testing.assert_array_equal(rounds.t, np.tile(np.arange(1, 49), (8, 1)))
+    jax.tree.map(np.testing.assert_array_equal, report, result.report)
+    tally = jax.tree.map(lambda leaf: np.cumsum(leaf, axis=1)[:, -1], rounds.outcome.tally)
+    # Sums in one order and in another, of 48 terms.
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), tally, result.tally)
+    assert len(np.unique(rounds.action)) == 3
+    losses = np.asarray(jax.vmap(jax.vmap(bandit))(rounds.outcome.loss, rounds.action))
+    np.testing.assert_array_equal(rounds.loss, losses)
+    regret = jax.vmap(environments.memory([0.3, 0.5, 0.7], rounds=2).regret)
+    last = jax.tree.map(lambda leaf: leaf[:, -1], rounds.environment)
+    np.testing.assert_allclose(regret(last, result.tally), result.regret[:, -1], atol=1e-5)
+
+
+def test_a_trajectory_records_what_it_is_asked_to():
+    """By hand: the arms of rounds 1 .. 3, and the learner's state after each."""
+    losses = [[1.0, 0.0, 0.0], [1.0, 0.5, 0.25], [0.0, 1.0, 0.25]]
+    recorded = trajectory(
+        follow_the_loser(3),
+        environments.table(losses),
+        jr.key(0),
+        record=lambda played: (played.t, played.action, played.loss, played.learner),
+    )
+    for column, expected in zip(
+        recorded, [[1, 2, 3], [0, 1, 1], [1, 0.5, 1], [1, 1, 2]], strict=True
+    ):
+        np.testing.assert_array_equal(column, expected)
+
+
+def test_a_trajectory_refuses_what_simulate_refuses():
+    short = environments.table(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="horizon: the learner plays 8 rounds"):
+        trajectory(learners.exp3(8, 3), short, jr.key(0), record=lambda played: played.action)
+    with pytest.raises(TypeError, match="record must be a function of a Round"):
+        trajectory(learners.exp3(4, 3), short, jr.key(0), record="action")

@@ -21,7 +21,7 @@ import zarr
 from jax import random as jr
 
 import dpjax
-from dpjax import batches, environments, learners, simulate, store
+from dpjax import environments, learners, simulate, simulate_batches, store
 from dpjax.engine import programs
 from dpjax.store import objects, opening
 from tests import ROOT
@@ -236,11 +236,11 @@ REFUSED = {
         {"checkpoints": 2}, ["checkpoints", "[8192, 16384, 24576, 32768]", "[16384, 32768]"],
     ),
     "play": (
-        {"play": batches.simulate_batches, "game": lambda p: (
+        {"play": simulate_batches, "game": lambda p: (
             learners.exp3_minibatch(32768, 3, tau=4.0),
             environments.bernoulli(p["means"], regret="pseudo"),
         )},
-        ["play", "dpjax.simulate.simulate", "dpjax.batches.simulate_batches"],
+        ["play", "dpjax.simulate.simulate", "dpjax.simulate.simulate_batches"],
     ),
     "game": ({"game": of_another_game}, ["game", "dp_exp3_lap", "of_another_game"]),
     "points": (

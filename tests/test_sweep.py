@@ -12,9 +12,9 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, environments, learners, mechanisms, simulate, sweep
-from dpjax.batches import simulate_batches
 from dpjax.engine import programs
 from dpjax.engine.blocks import block_size
+from dpjax.simulate import simulate_batches
 
 LOSSES = np.random.default_rng(0).random((8, 3))
 

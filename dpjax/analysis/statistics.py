@@ -137,7 +137,7 @@ def standard_error(trials, *, axis=None) -> np.ndarray:
     trials = _first(axis, trials=trials)
     if len(trials) < 2:
         return np.full(trials.shape[1:], np.nan)
-    return trials.std(axis=0, ddof=1) / np.sqrt(len(trials))
+    return stats.sem(trials, axis=0)
 
 
 def paired_difference(trials, others, confidence=0.95, *, axis=None) -> Band:

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from dpjax import _check
 from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.pairs import check_fits, check_neighbours
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.devices import cores
 from dpjax.engine.one_kernel import compile_for_cpu

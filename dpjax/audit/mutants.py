@@ -9,7 +9,7 @@ from jax.extend.core import Literal
 from dpjax import noise
 from dpjax.audit.pairs import check_fits
 from dpjax.audit.rules import RULES
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.core import Learner
 from dpjax.engine import interpret
 from dpjax.maths import exact_sums

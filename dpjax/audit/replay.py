@@ -13,7 +13,7 @@ from dpjax import _check, privacy
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import check_fits, check_neighbours
 from dpjax.audit.rules import RULES, draw, record
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.core import Array
 from dpjax.engine import interpret
 from dpjax.settings import in_float32

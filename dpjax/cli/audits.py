@@ -22,7 +22,7 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.engine.devices import cores
 from dpjax.feedback import value
 

@@ -23,6 +23,7 @@ from dpjax.analysis.output import (
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.papers.sweeps import sweep
+from dpjax.privacy import default_delta
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays
@@ -100,7 +101,7 @@ def play(
 
     fixed = {}
     if "delta" in parameters and parameters["delta"].default is inspect.Parameter.empty:
-        fixed["delta"] = 1.0 / max(horizon, 2) ** 2
+        fixed["delta"] = default_delta(horizon)
 
     if "shrink" in parameters:
         fixed["shrink"] = True  # points outside the simplex are no probabilities

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from dpjax import _check, mechanisms, privacy
 from dpjax.core import Arms, Array, Learner
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, one_release
+from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, one_release
+from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 from dpjax.maths.places import at
 

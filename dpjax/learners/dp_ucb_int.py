@@ -13,12 +13,12 @@ from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
-    clip_loss,
     losses_of,
     no_losses,
     record,
 )
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 
 
@@ -87,7 +87,7 @@ def dp_ucb_int(
     _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
     _check.one_of("derived", "printed", calibration=calibration)
-    delta = 1.0 / max(horizon, 2) ** 2 if delta is None else delta
+    delta = privacy.default_delta(horizon) if delta is None else delta
     epsilon = jnp.asarray(epsilon, jnp.float32)
     exponent = jnp.asarray(exponent, jnp.float32)
     if calibration == "printed":

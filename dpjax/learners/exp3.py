@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
-from dpjax.maths.clipping import within
+from dpjax.learners.parts.arm_sums import ClippedReport
+from dpjax.maths.clipping import clip_loss
 
 
 class Exp3State(NamedTuple):
@@ -15,10 +16,6 @@ class Exp3State(NamedTuple):
     arm: Array  # () int32, the arm in play
     probability: Array  # () float32, with which it was drawn
     clipped: Array  # () int32, losses seen outside [0, 1]
-
-
-class Exp3Report(NamedTuple):
-    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
 
 
 def default_mixing(horizon, arms):
@@ -87,11 +84,6 @@ def printed_epsilon(horizon, arms, mixing, delta):
     return jnp.minimum(jnp.minimum(2.0, log_ratio_cap(arms, mixing)) * horizon, mixed)
 
 
-def default_delta(horizon):
-    """delta = T^-2, as in Tossou & Dimitrakakis 2017; 1/4 where T = 1."""
-    return 1.0 / max(horizon, 2) ** 2
-
-
 def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
     """EXP3: exponential weights with exploration, on importance-weighted gains.
 
@@ -132,7 +124,7 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
     _check.one_of("derived", "printed", calibration=calibration)
     gamma = default_mixing(horizon, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
 
-    delta = default_delta(horizon)
+    delta = privacy.default_delta(horizon)  # as in the paper
     declared = derived_privacy(horizon, arms, gamma, 1.0, delta)
     if calibration == "printed":
         declared = declared._replace(
@@ -148,9 +140,8 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
         return draw(key, jnp.zeros(arms, jnp.float32), jnp.zeros((), jnp.int32))
 
     def step(state, key, loss):
-        inside = within(loss, 0.0, 1.0)
+        inside, clipped = clip_loss(loss, state.clipped)
         gain = 1.0 - inside
-        clipped = state.clipped + (inside != loss).astype(jnp.int32)
         exponents = update(state.exponents, state.arm, state.probability, gain, gamma)
         return draw(key, exponents, clipped)
 
@@ -161,5 +152,5 @@ def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
         action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
-        report=lambda state: Exp3Report(state.clipped),
+        report=lambda state: ClippedReport(state.clipped),
     )

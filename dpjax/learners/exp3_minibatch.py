@@ -6,7 +6,7 @@ from dpjax import _check, privacy
 from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner
 from dpjax.feedback import clipped_bandit
-from dpjax.learners.exp3 import default_delta, default_mixing, derived_privacy, exp3
+from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
 
 
 def switching_cost_tau(horizon, arms):
@@ -90,7 +90,7 @@ def exp3_minibatch(
     _check.between(1.0, jnp.inf, **_check.given(tau=tau))
     if delta is not None:
         _check.delta(delta)
-    delta = default_delta(horizon) if delta is None else delta
+    delta = privacy.default_delta(horizon) if delta is None else delta
     if tau is None:
         solve = derived_tau if calibration == "derived" else printed_tau
         tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))

@@ -7,23 +7,15 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import full
+from dpjax.learners.parts.arm_sums import ClippedReport
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import within
+from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
 
 
 class HedgeState(NamedTuple):
     losses: ExactSum  # (K,) L
     clipped: Array  # () int32, losses seen outside [0, 1]
-
-
-class HedgeReport(NamedTuple):
-    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
-
-
-def default_delta(horizon):
-    """delta = T^-2; 1/4 where T = 1."""
-    return 1.0 / max(horizon, 2) ** 2
 
 
 def plain_rate(horizon, arms):
@@ -98,7 +90,7 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
     epsilon = _check.epsilon(epsilon)
     if delta is not None:
         _check.delta(delta)
-    delta = default_delta(horizon) if delta is None else delta
+    delta = privacy.default_delta(horizon) if delta is None else delta
     epsilon = jnp.asarray(epsilon, jnp.float32)
     eta = jnp.minimum(plain_rate(horizon, arms), private_rate(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
@@ -110,8 +102,7 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
         return draw(key, HedgeState(exact_sums.nothing((arms,)), jnp.zeros((), jnp.int32)))
 
     def step(state, key, loss):
-        inside = within(loss, 0.0, 1.0)
-        clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
+        inside, clipped = clip_loss(loss, state.clipped)
         losses = exact_sums.add(state.losses, exact_sums.of(inside))
         return draw(key, HedgeState(losses, clipped))
 
@@ -128,5 +119,5 @@ def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
         action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
-        report=lambda state: HedgeReport(state.clipped),
+        report=lambda state: ClippedReport(state.clipped),
     )

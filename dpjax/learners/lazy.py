@@ -12,7 +12,6 @@ from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
-    clip_loss,
     losses_of,
     no_losses,
     one_release,
@@ -20,6 +19,7 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import exact_sums
+from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 
 

@@ -13,7 +13,7 @@ from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import full
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import within
+from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
 
 
@@ -258,8 +258,7 @@ def shrinking_dartboard(
 
     def step(state, key, loss):
         coin_key, arm_key = jr.split(key)
-        inside = within(loss, 0.0, 1.0)
-        clipped = state.clipped + jnp.sum(inside != loss, dtype=jnp.int32)
+        inside, clipped = clip_loss(loss, state.clipped)
         losses = exact_sums.add(state.losses, exact_sums.of(inside))
         keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * inside[state.arm])
         asked = ~noise.coin(coin_key, keep)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, clip_loss, posterior_draws
+from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, posterior_draws
+from dpjax.maths.clipping import clip_loss
 
 
 class ThompsonState(NamedTuple):

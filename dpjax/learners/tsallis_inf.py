@@ -8,7 +8,8 @@ from jax import lax
 from dpjax import _check, noise
 from dpjax.core import Arms, Array, Learner, Privacy
 from dpjax.feedback import bandit
-from dpjax.maths.clipping import within
+from dpjax.learners.parts.arm_sums import ClippedReport
+from dpjax.maths.clipping import clip_loss
 
 # Of thousands of estimates (equal, far apart, in two groups) the worst sum after 6 steps is off by
 # 1e-15 at K = 100, by 7e-13 at K = 10^4.
@@ -21,10 +22,6 @@ class TsallisInfState(NamedTuple):
     probability: Array  # () float32, with which it was drawn
     round: Array  # () int32, that is being played, from 1
     clipped: Array  # () int32
-
-
-class TsallisInfReport(NamedTuple):
-    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
 
 
 def probabilities(estimates, rate):
@@ -83,8 +80,7 @@ def tsallis_inf(horizon, arms) -> Learner:
         return draw(key, jnp.zeros(arms, jnp.float32), zero + 1, zero)
 
     def step(state, key, loss):
-        inside = within(loss, 0.0, 1.0)
-        clipped = state.clipped + (inside != loss).astype(jnp.int32)
+        inside, clipped = clip_loss(loss, state.clipped)
         estimates = add(state.estimates, state.arm, inside / state.probability)
         return draw(key, estimates, state.round + 1, clipped)
 
@@ -95,7 +91,7 @@ def tsallis_inf(horizon, arms) -> Learner:
         action_set=Arms(arms),
         horizon=horizon,
         privacy=Privacy(),
-        report=lambda state: TsallisInfReport(state.clipped),
+        report=lambda state: ClippedReport(state.clipped),
     )
 
 

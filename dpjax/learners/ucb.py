@@ -10,12 +10,12 @@ from dpjax.learners.parts.arm_sums import (
     ArmSums,
     ClippedReport,
     check_arms,
-    clip_loss,
     means,
     no_losses,
     record,
 )
 from dpjax.maths import divergences
+from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 
 

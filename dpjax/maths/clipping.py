@@ -9,3 +9,10 @@ def within(loss, low, high):
     Otherwise a NaN would show in every later release, whatever noise is added.
     """
     return jnp.where(loss > low, jnp.minimum(loss, high), low)
+
+
+def clip_loss(loss, clipped):
+    """The losses clipped to [0, 1], of any shape, and the count of losses that were."""
+    inside = within(loss, 0.0, 1.0)
+    outside = (inside != loss).astype(jnp.int32)
+    return inside, clipped + (jnp.sum(outside, dtype=jnp.int32) if outside.ndim else outside)

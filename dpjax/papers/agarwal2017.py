@@ -20,6 +20,7 @@ from dpjax.analysis.output import format_table, output_folder, write_csv, write_
 from dpjax.combinators import arms_as_points
 from dpjax.learners.hedge import plain_rate
 from dpjax.papers.sweeps import sweep
+from dpjax.privacy import default_delta
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
@@ -43,11 +44,6 @@ INSTANCES = {
     "sphere": Instance("ball", lambda d: (domains.ball(d), domains.ball_losses(d))),
     "cube": Instance("cube", lambda d: (domains.cube(d), domains.l1_losses(d))),
 }
-
-
-def default_delta(horizon) -> float:
-    """delta = T^-2 for the learners with Gaussian noise; 1/4 where T = 1."""
-    return 1.0 / max(horizon, 2) ** 2
 
 
 def _ftrl(horizon, domain, losses, epsilon, identical_law=False, calibration="derived"):

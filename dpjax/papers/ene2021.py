@@ -23,6 +23,8 @@ from dpjax.feedback import value
 from dpjax.learners.parts.one_point import directions
 from dpjax.learners.projection_free import printed_scale, smoothing_radius, step_size
 from dpjax.papers.sweeps import sweep
+from dpjax.privacy import default_delta
+from dpjax.simulate import one_round, start
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 8
@@ -91,7 +93,7 @@ class Run(NamedTuple):
 
 def delta_of(horizon, noise):
     """T^-2 for Gaussian noise."""
-    return 1.0 / horizon**2 if noise == "gaussian" else None
+    return default_delta(horizon) if noise == "gaussian" else None
 
 
 def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
@@ -413,25 +415,22 @@ def routes(horizon, epsilon=1.0):
     @jax.vmap
     def run(scale):
         learner = scaled(horizon, domain, "gaussian", scale, 1.0)
-        nature, coins = jr.split(jr.key(SEED))
-        state, action = learner.init(jr.fold_in(coins, 0))
+        keys, states = start(learner, delays, jr.key(SEED))
 
-        def one_round(t, carry):
-            state, action, environment, flow, loss = carry
-            flow = flow + state.base
-            environment, outcome = delays.step(environment, jr.fold_in(nature, t), action)
-            seen = learner.feedback(outcome.loss, action)
-            state, action = learner.step(state, jr.fold_in(coins, t), seen)
-            return state, action, environment, flow, loss + outcome.loss
+        def summed(t, carry):
+            states, flow, loss = carry
+            flow = flow + states[0].base
+            states, played = one_round(learner, delays, keys, t, states)
+            return states, flow, loss + played.outcome.loss
 
         def one_window(carry, first):
-            state, action, environment, loss = carry
-            start = (state, action, environment, jnp.zeros(domain.dim), loss)
-            *rest, flow, loss = lax.fori_loop(first, first + window, one_round, start)
-            return (*rest, loss), flow / window
+            states, loss = carry
+            carry = (states, jnp.zeros(domain.dim), loss)
+            states, flow, loss = lax.fori_loop(first, first + window, summed, carry)
+            return (states, loss), flow / window
 
-        start = (state, action, delays.init(jr.fold_in(nature, 0)), jnp.zeros(domain.dim))
-        (*_, loss), flows = lax.scan(one_window, start, 1 + window * jnp.arange(4))
+        carry = (states, jnp.zeros(domain.dim))
+        (_, loss), flows = lax.scan(one_window, carry, 1 + window * jnp.arange(4))
         return flows, domain.minimizer(loss)
 
     flows, best = jax.device_get(run(scales))

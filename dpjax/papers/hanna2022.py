@@ -15,10 +15,10 @@ from jax import random as jr
 from dpjax import environments, learners
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
-from dpjax.batches import simulate_batches
 from dpjax.maths import designs
 from dpjax.papers.sweeps import sweep
-from dpjax.simulate import simulate
+from dpjax.privacy import default_delta
+from dpjax.simulate import simulate, simulate_batches
 
 HORIZON, QUICK_HORIZON = 10**8, 10**5
 TRIALS, QUICK_TRIALS = 400, 32
@@ -107,7 +107,7 @@ def on_arms(factory):
 def on_features(horizon, instance, epsilon):
     """Private LinUCB on the same actions as features; jointly private given delta = T^-2."""
     dim = instance.actions.shape[1]
-    learner = learners.linucb(horizon, dim, epsilon=epsilon, delta=float(horizon) ** -2)
+    learner = learners.linucb(horizon, dim, epsilon=epsilon, delta=default_delta(horizon))
     environment = environments.fixed_actions(instance.actions, -instance.theta)
     # Its losses are in [-1, 1], twice as wide as those of the others.
     return learner, environment._replace(

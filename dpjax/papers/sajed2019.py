@@ -15,9 +15,8 @@ from jax import random as jr
 from dpjax import environments, learners, stopping
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
-from dpjax.batches import simulate_batches
 from dpjax.papers.sweeps import sweep
-from dpjax.simulate import simulate
+from dpjax.simulate import simulate, simulate_batches
 
 HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64

@@ -20,9 +20,10 @@ from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
-from dpjax.learners.exp3 import default_delta, default_mixing
+from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
 from dpjax.papers.sweeps import sweep
+from dpjax.privacy import default_delta
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
 TRIALS, QUICK_TRIALS = 720, 120

@@ -7,8 +7,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, environments, generators, learners, simulate, sweep
-from dpjax.batches import simulate_batches
 from dpjax.engine import programs
+from dpjax.simulate import simulate_batches
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -10,7 +10,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, environments, learners, mechanisms
-from dpjax.batches import as_learner
+from dpjax.combinators import as_learner
 from dpjax.environments import loss_families
 from dpjax.maths import laws
 from tests import test_conformance as conformance

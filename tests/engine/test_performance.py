@@ -13,6 +13,7 @@ from jax.extend.core import jaxprs_in_params
 
 from dpjax import clear_caches, domains, environments, learners, sweep
 from dpjax.engine.devices import cores
+from dpjax.simulate import one_round, start
 from tests.test_conformance import compilations
 
 ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32
@@ -99,17 +100,9 @@ def random_blocks(function, *arguments) -> int:
 def blocks_of_a_round(learner, environment) -> int:
     """As simulate plays it: a key a round for nature, and one for the learner."""
 
-    def one_round(learner_state, action, environment_state, nature, coins, t):
-        environment_state, outcome = environment.step(
-            environment_state, jr.fold_in(nature, t), action
-        )
-        seen = learner.feedback(outcome.loss, action)
-        return learner.step(learner_state, jr.fold_in(coins, t), seen), environment_state
-
-    key = jr.key(0)
-    return random_blocks(
-        one_round, *learner.init(key), environment.init(key), key, key, jnp.int32(1)
-    )
+    keys, states = start(learner, environment, jr.key(0))
+    play = lambda *now: one_round(learner, environment, *now)[0]  # noqa: E731
+    return random_blocks(play, keys, jnp.int32(1), states)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import clear_caches, simulate, store, sweep
-from dpjax.batches import simulate_batches
 from dpjax.core import Arms, Batch, BatchLearner, Outcome, Privacy
 from dpjax.engine import programs
 from dpjax.feedback import bandit
+from dpjax.simulate import simulate_batches
 from tests.engine import notebooks
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
 from tests.test_conformance import compilations

@@ -18,6 +18,7 @@ from dpjax import environments
 from dpjax.environments.arms import uniform_at
 from dpjax.feedback import bandit, full
 from dpjax.maths import laws
+from tests.play import play_actions
 
 ARMS, ROUNDS = 3, 24
 MEANS = [0.6, 0.3, 0.5]
@@ -59,30 +60,8 @@ def all_losses(outcome):
 
 
 def play(environment, arms, nature, probe=False):
-    """A fixed sequence of arms (T,): outcomes (T, ...), probes and regret after each round (T,).
-
-    Probes (T, arm, K) are the losses that each arm would have met in the same round. Regret is
-    read from cumulative sums of the tally.
-    """
-    start = environment.init(jr.fold_in(nature, 0))
-
-    def one_round(carry, t_and_arm):
-        state, total = carry
-        t, arm = t_and_arm
-        key = jr.fold_in(nature, t)
-        probes = ()
-        if probe:
-            met = lambda other: all_losses(environment.step(state, key, other)[1]).loss  # noqa: E731
-            probes = jax.vmap(met)(jnp.arange(ARMS))
-        state, outcome = environment.step(state, key, arm)
-        outcome = all_losses(outcome)
-        total = jax.tree.map(jnp.add, total, outcome.tally)
-        return (state, total), (outcome, probes, environment.regret(state, total))
-
-    tally = jax.eval_shape(environment.step, start, nature, arms[0])[1].tally
-    total = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tally)
-    rounds = jnp.arange(1, arms.shape[0] + 1)
-    return jax.lax.scan(one_round, (start, total), (rounds, arms))[1]
+    """Arms (T,): outcomes, what each arm would have met (T, arm, K), regret after each round."""
+    return play_actions(environment, arms, nature, jnp.arange(ARMS) if probe else None)
 
 
 CONSTANT = np.repeat(np.arange(ARMS), ROUNDS).reshape(ARMS, ROUNDS)
@@ -362,15 +341,9 @@ def oblivious_losses(rounds, *period):
     """Losses (rounds, 32) of the oblivious adversary: two draws agree once in 2^32."""
     environment = environments.oblivious(32, *period)
 
-    def game(nature):
-        def one_round(state, t):
-            state, outcome = environment.step(state, jr.fold_in(nature, t), jnp.int32(0))
-            return state, outcome.loss
-
-        start = environment.init(jr.fold_in(nature, 0))
-        return jax.lax.scan(one_round, start, jnp.arange(1, rounds + 1))[1]
-
-    return np.asarray(jax.jit(game)(jr.key(8)))
+    arms = jnp.zeros(rounds, jnp.int32)
+    game = jax.jit(lambda nature: play(environment, arms, nature)[0].loss)
+    return np.asarray(game(jr.key(8)))
 
 
 @pytest.mark.parametrize(("rounds", "period"), [(23, 5), (6, 1), (401, None)])

@@ -16,6 +16,7 @@ from dpjax import domains, environments, learners, simulate
 from dpjax.core import Learner, Privacy
 from dpjax.environments.linear_losses import KINDS
 from dpjax.feedback import full
+from tests.play import play_actions
 
 DIM, ROUNDS, GAMES = 3, 40, 4
 DOMAINS = {"simplex": domains.simplex(DIM), "ball": domains.ball(DIM), "cube": domains.cube(DIM)}
@@ -44,21 +45,8 @@ LEAST = {
 
 def play(environment, actions, nature):
     """Losses (T, d), what other actions would have met (T, probes, d), regret after each round."""
-    start = environment.init(jr.fold_in(nature, 0))
-
-    def one_round(carry, t_and_action):
-        state, total = carry
-        t, action = t_and_action
-        key = jr.fold_in(nature, t)
-        met = jax.vmap(lambda other: environment.step(state, key, other)[1].loss)(PROBES)
-        state, outcome = environment.step(state, key, action)
-        total = jax.tree.map(jnp.add, total, outcome.tally)
-        return (state, total), (outcome.loss, met, environment.regret(state, total))
-
-    tally = jax.eval_shape(environment.step, start, nature, actions[0])[1].tally
-    total = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tally)
-    rounds = jnp.arange(1, actions.shape[0] + 1)
-    return jax.lax.scan(one_round, (start, total), (rounds, actions))[1]
+    outcomes, met, regret = play_actions(environment, actions, nature, PROBES)
+    return outcomes.loss, met, regret
 
 
 def games(environment, actions, count=GAMES):

@@ -6,12 +6,11 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.batches import as_learner
 from dpjax.maths import exact_sums
+from tests.play import play_table
 
 
 class Log(NamedTuple):
@@ -54,21 +53,9 @@ def with_releases(learner, released):
 
 
 def play(learner, losses, key):
-    """Arms (T,), and the learner's state after each round, on a table (T, K); keys of simulate.
-
-    Of a BatchLearner the state is that of ``every_round``.
-    """
-    learner = as_learner(learner)
-    state, arm = learner.init(jr.fold_in(key, 0))
-
-    def one_round(carry, t_and_row):
-        state, arm = carry
-        t, row = t_and_row
-        after = learner.step(state, jr.fold_in(key, t), learner.feedback(row, arm))
-        return after, (arm, after[0])
-
-    rounds = jnp.arange(1, losses.shape[0] + 1)
-    return lax.scan(one_round, (state, arm), (rounds, losses))[1]
+    """Arms (T,), and the learner's state after each round, on a table (T, K)."""
+    game = play_table(learner, losses, key)
+    return game.actions[:-1], jax.tree.map(lambda leaf: leaf[1:], game.states)
 
 
 def from_draws(draws):

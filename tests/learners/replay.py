@@ -5,23 +5,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax import random as jr
+
+from tests.play import play_table
 
 
 def play(learner, losses, key):
     """Plays (T, d), what was seen (T,) and the last state, on loss vectors (T, d)."""
-    state, action = learner.init(jr.fold_in(key, 0))
-
-    def one_round(carry, t_and_loss):
-        state, action = carry
-        t, loss = t_and_loss
-        seen = learner.feedback(loss, action)
-        after = learner.step(state, jr.fold_in(key, t), seen)
-        return after, (action, seen)
-
-    rounds = jnp.arange(1, learner.horizon + 1)
-    (state, _), (actions, seen) = lax.scan(one_round, (state, action), (rounds, losses))
-    return actions, seen, state
+    game = play_table(learner, losses, key)
+    return game.actions[:-1], game.seen, game.last
 
 
 class Recorded(NamedTuple):

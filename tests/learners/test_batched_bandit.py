@@ -12,6 +12,7 @@ from dpjax.learners import batched_bandit, exp2
 from dpjax.learners.batched_bandit import batch_rounds, htinf
 from dpjax.maths import exact_sums
 from tests.learners.test_tsallis_inf import by_bisection
+from tests.play import play_table, told
 
 
 @pytest.mark.parametrize(
@@ -58,11 +59,7 @@ def test_losses_are_clipped_before_they_are_averaged():
 @pytest.mark.slow
 def test_unfinished_batches_teach_nothing():
     """7 rounds in batches of 5: one noisy average."""
-    learner = every_round(batched_bandit(7, 2, epsilon=0.2))
-    state, _ = learner.init(jr.key(0))
-    for t in range(7):
-        state, _ = learner.step(state, jr.key(t), jnp.float32(0.5))
-    assert state.learner.round == 2
+    assert told(batched_bandit(7, 2, epsilon=0.2), [0.5] * 7).last.learner.round == 2
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0, np.inf])
@@ -70,16 +67,10 @@ def test_batches_of_one_round_over_exp2_are_exp2(epsilon):
     """The same arms under the same key."""
     batched = every_round(batched_bandit(60, 3, epsilon=epsilon, base="exp2"))
     plain = exp2(60, 3, epsilon=epsilon)
-    arms = []
-    for learner in (batched, plain):
-        state, arm = learner.init(jr.key(5))
-        arms.append([int(arm)])
-        step = jax.jit(learner.step)
-        for t in range(1, 30):
-            state, arm = step(state, jr.fold_in(jr.key(5), t), jnp.float32(0.3 * (int(arm) + 1)))
-            arms[-1].append(int(arm))
-    assert arms[0] == arms[1]
-    assert len(set(arms[0])) > 1
+    losses = np.tile(np.float32([0.3, 0.6, 0.9]), (29, 1))
+    ours, theirs = (play_table(learner, losses, jr.key(5)).actions for learner in (batched, plain))
+    np.testing.assert_array_equal(ours, theirs)
+    assert len(np.unique(ours)) > 1
 
 
 def test_htinf_by_hand():
@@ -88,13 +79,8 @@ def test_htinf_by_hand():
     table = np.array([[0.1, 0.9, -0.3], [2.5, 0.2, -2.0], [0.3, -0.1, 0.7]])
 
     def game(key):
-        state, arm = learner.init(jr.fold_in(key, 0))
-        out = [(arm, state)]
-        for t in range(1, 4):
-            loss = jnp.asarray(table, jnp.float32)[t - 1, arm]
-            state, arm = learner.step(state, jr.fold_in(key, t), loss)
-            out.append((arm, state))
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *out)
+        played = play_table(learner, table.astype(np.float32), key)
+        return played.actions, played.states
 
     arms, states = jax.jit(jax.vmap(game))(jr.split(jr.key(2), 100))
     for i in range(100):

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 from jax import random as jr
 from scipy import stats
 
@@ -13,6 +12,7 @@ from dpjax.combinators import laplace_feedback
 from dpjax.core import Learner, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners import dp_exp3_lap, exp3
+from tests.play import play_table
 
 ARMS = 3
 # The law of one round, at a threshold b that rejects often: b = ln 4 / epsilon.
@@ -27,17 +27,9 @@ def losses(horizon):
 
 def trajectory(learner, horizon, key, round_key=lambda key: key):
     """Every state and arm of a learner on the table; ``round_key`` maps the key of a round."""
-    state, arm = learner.init(jr.fold_in(key, 0))
-
-    def one_round(carry, inputs):
-        t, row = inputs
-        state, arm = carry
-        loss = learner.feedback(row, arm)
-        carry = learner.step(state, round_key(jr.fold_in(key, t)), loss)
-        return carry, carry
-
-    rounds = jnp.arange(1, horizon + 1)
-    return lax.scan(one_round, (state, arm), (rounds, losses(horizon)))[1]
+    step = lambda state, key, loss: learner.step(state, round_key(key), loss)  # noqa: E731
+    game = play_table(learner._replace(step=step), losses(horizon), key)
+    return game.states, game.actions
 
 
 def assert_same_bits(a, b):
@@ -84,17 +76,12 @@ def test_three_rounds_by_hand():
     rows = losses(3)
 
     def game(key):
-        state, arm = learner.init(jr.fold_in(key, 0))
-        out = [(arm, state)]
-        for t in range(1, 4):
-            loss = learner.feedback(rows[t - 1], arm)
-            state, arm = learner.step(state, jr.fold_in(key, t), loss)
-            out.append((arm, state))
         # The standard Laplace draw and the uniform one that each round consumes.
         keys = [jr.split(jr.fold_in(key, t)) for t in range(1, 4)]
         draws = jnp.stack([noise.laplace(noise_key, 0.0, 1.0) for noise_key, _ in keys])
         uniforms = jnp.stack([jr.uniform(base_key) for _, base_key in keys])
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *out), draws, uniforms
+        game = play_table(learner, rows, key)
+        return (game.actions, game.states), draws, uniforms
 
     games = jax.jit(jax.vmap(game))(jr.split(jr.key(2), 200))
     (all_arms, states), all_draws, all_uniforms = jax.tree.map(np.asarray, games)

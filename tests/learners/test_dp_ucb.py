@@ -10,6 +10,7 @@ from scipy import stats
 from dpjax import noise
 from dpjax.learners import dp_ucb
 from tests.learners.given_noise import losses_of_games, play
+from tests.play import told
 
 HORIZON, ARMS, GAMES = 200, 3, 8
 
@@ -110,9 +111,7 @@ def test_first_arms_in_random_order():
 
 def test_losses_outside_the_range_are_clipped_and_counted():
     learner = dp_ucb(10, 2, epsilon=np.inf)
-    state, _ = learner.init(jr.key(0))
-    for t, loss in enumerate([-3.0, 7.0, 0.5]):
-        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    state = told(learner, [-3.0, 7.0, 0.5]).last
     assert learner.report(state).clipped == 2
     assert float(state.sums.mechanism.total.sum()) == 1.5
 

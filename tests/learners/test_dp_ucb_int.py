@@ -17,6 +17,7 @@ from tests.learners.given_noise import (
     perturbed_values,
     play,
 )
+from tests.play import told
 
 ARMS = 3
 
@@ -219,9 +220,7 @@ def test_a_traced_epsilon_gives_the_same_declaration():
 
 def test_losses_outside_the_range_are_clipped_and_counted():
     learner = dp_ucb_int(10, 2, epsilon=np.inf)
-    state, _ = learner.init(jr.key(0))
-    for t, loss in enumerate([-3.0, 7.0, 0.5]):
-        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    state = told(learner, [-3.0, 7.0, 0.5]).last
     assert learner.report(state).clipped == 2
     assert environments.bernoulli([0.1, 0.2]).horizon is None
 

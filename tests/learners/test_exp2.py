@@ -18,6 +18,7 @@ from dpjax.learners.exp2 import (
     printed_rates,
     vectors_as_actions,
 )
+from tests.play import told
 
 VECTORS = np.array([[1.0, 0.2], [-0.3, 1.0], [0.0, -1.0], [0.8, 0.7], [-1.0, 0.1]])
 # In R^3, but in a plane; and two of them are the same.
@@ -155,10 +156,7 @@ def test_violations_and_the_cap_are_reported(monkeypatch):
 
 def test_losses_out_of_range_are_counted():
     learner = exp2(10, 3, epsilon=jnp.inf, loss_range=(-1.0, 2.0))
-    state, _ = learner.init(jr.key(0))
-    for t, loss in enumerate([-1.0, 2.0, 2.5, -9.0]):
-        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
-    assert learner.report(state).clipped == 2
+    assert learner.report(told(learner, [-1.0, 2.0, 2.5, -9.0]).last).clipped == 2
     assert learner.privacy.loss_range == (-1.0, 2.0)
 
 

@@ -17,6 +17,7 @@ from dpjax.learners.exp3 import (
     probabilities,
     update,
 )
+from tests.play import play_table
 
 # A fixed state for the tests of one draw: exponents whose largest is 0, far from uniform.
 EXPONENTS = np.array([-1.2, 0.0, -4.0, -0.3], np.float32)
@@ -46,15 +47,9 @@ def test_three_rounds_by_hand():
     learner = exp3(3, arms, mixing=mixing)
 
     def game(key):
-        state, arm = learner.init(jr.fold_in(key, 0))
-        states = [state]
-        for t, row in enumerate(losses.astype(np.float32), start=1):
-            loss = learner.feedback(jnp.asarray(row), arm)
-            state, arm = learner.step(state, jr.fold_in(key, t), loss)
-            states.append(state)
         # What the learner's one draw a round consumes.
         uniform = [jr.uniform(jr.fold_in(key, t)) for t in range(4)]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states), jnp.stack(uniform)
+        return play_table(learner, losses.astype(np.float32), key).states, jnp.stack(uniform)
 
     games = jax.jit(jax.vmap(game))(jr.split(jr.key(1), 200))
     states, uniforms = jax.tree.map(np.asarray, games)

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 from jax import random as jr
 
 from dpjax import every_round, privacy
@@ -15,6 +14,7 @@ from dpjax.learners.exp3_minibatch import (
     printed_tau,
     switching_cost_tau,
 )
+from tests.play import play_table
 
 EPSILONS = np.float32(10.0) ** np.arange(-6, 7, dtype=np.float32)
 
@@ -157,16 +157,9 @@ def table(horizon, arms=3):
 
 def trajectory(learner, losses, key):
     """The arm of each round, and EXP3's state after it."""
-    state, arm = learner.init(jr.fold_in(key, 0))
-
-    def one_round(carry, inputs):
-        t, row = inputs
-        state, arm = carry
-        after = learner.step(state, jr.fold_in(key, t), learner.feedback(row, arm))
-        return after, (arm, getattr(after[0], "learner", after[0]))
-
-    rounds = jnp.arange(1, len(losses) + 1)
-    return lax.scan(one_round, (state, arm), (rounds, losses))[1]
+    game = play_table(learner, losses, key)
+    states = jax.tree.map(lambda leaf: leaf[1:], game.states)
+    return game.actions[:-1], getattr(states, "learner", states)
 
 
 @pytest.mark.parametrize("arguments", [{"tau": 1}, {"epsilon": np.inf}])

@@ -12,6 +12,7 @@ from scipy import stats
 from dpjax import domains, environments, learners, mechanisms, sweep
 from dpjax.analysis import bounds
 from dpjax.learners.ftpl import default_perturbation, printed_scale
+from tests.play import play_table
 
 HORIZON, DIM = 64, 3
 # A domain whose linear minimizer shows what it was given.
@@ -24,14 +25,7 @@ def program(**options):
 
     def one(epsilon, key):
         learner = learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6, **options)
-        state, first = learner.init(jr.fold_in(key, 0))
-
-        def one_round(state, t):
-            state, seen = learner.step(state, jr.fold_in(key, t), jnp.zeros(DIM))
-            return state, seen
-
-        _, rest = jax.lax.scan(one_round, state, jnp.arange(1, HORIZON))
-        return jnp.concatenate([first[None], rest])
+        return play_table(learner, jnp.zeros((HORIZON - 1, DIM)), key).actions
 
     return jax.jit(jax.vmap(one, (None, 0)))
 

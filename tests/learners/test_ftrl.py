@@ -11,6 +11,7 @@ from scipy import stats
 
 from dpjax import domains, environments, learners, mechanisms, simulate, sweep
 from dpjax.analysis import bounds
+from tests.play import play_table
 
 HORIZON = 64
 TREE = partial(mechanisms.tree, identical_law=True)
@@ -31,13 +32,7 @@ def numpy_ftrl(domain, losses, rate):
 
 def play(learner, losses, key):
     """The points of a learner on a table of losses, (T, d)."""
-    state, point = learner.init(jr.fold_in(key, 0))
-
-    def one_round(carry, t):
-        state, point = carry
-        return learner.step(state, jr.fold_in(key, t), losses[t - 1]), point
-
-    return jax.lax.scan(one_round, (state, point), jnp.arange(1, len(losses) + 1))[1]
+    return play_table(learner, losses, key).actions[:-1]
 
 
 @cache

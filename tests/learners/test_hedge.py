@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 from jax import random as jr
 from scipy import stats
 
@@ -14,6 +13,7 @@ from dpjax import environments, sweep
 from dpjax.learners.hedge import declared_epsilon, hedge, probabilities
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
+from tests.play import play_table
 
 EPSILONS = [1e-9, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, np.inf]
 
@@ -63,16 +63,8 @@ def play(learner, losses, keys):
     """Arms (n, T + 1), and the last states, in NumPy."""
 
     def game(key):
-        def one_round(carry, inputs):
-            t, row = inputs
-            state, arm = carry
-            carry = learner.step(state, jr.fold_in(key, t), learner.feedback(row, arm))
-            return carry, carry[1]
-
-        first = learner.init(jr.fold_in(key, 0))
-        rounds = jnp.arange(1, len(losses) + 1)
-        (state, _), arms = lax.scan(one_round, first, (rounds, jnp.asarray(losses)))
-        return jnp.concatenate([first[1][None], arms]), state
+        played = play_table(learner, losses, key)
+        return played.actions, played.last
 
     return jax.tree.map(np.asarray, jax.jit(jax.vmap(game))(keys))
 

@@ -20,6 +20,7 @@ from tests.learners.given_noise import (
     play,
     with_releases,
 )
+from tests.play import told
 
 LEARNERS = {"ucb": lazy_ucb, "thompson": lazy_thompson}
 HORIZON, ARMS, GAMES = 300, 3, 12
@@ -186,9 +187,7 @@ def test_ties_of_lazy_ucb_are_broken_evenly():
 
 def test_losses_outside_the_range_are_clipped_and_counted():
     learner = lazy_ucb(10, 2, epsilon=np.inf)
-    state, _ = learner.init(jr.key(0))
-    for t, loss in enumerate([-3.0, 7.0, 0.5]):
-        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    state = told(learner, [-3.0, 7.0, 0.5]).last
     assert learner.report(state).clipped == 2
     np.testing.assert_array_equal(state.means, [0.0, 1.0])
 

@@ -6,29 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 from jax import random as jr
 
-from dpjax import environments, every_round, simulate_batches, sweep
+from dpjax import environments, simulate_batches, sweep
 from dpjax.learners.limited_updates import clipped_full, limited_updates, probabilities
 from dpjax.maths import exact_sums
+from tests.play import play_table
 
 
 def play(learner, losses, keys):
     """Arms (n, T)."""
-    learner = every_round(learner)
-
-    def game(key):
-        def one_round(carry, inputs):
-            t, row = inputs
-            state, arm = carry
-            return learner.step(state, jr.fold_in(key, t), learner.feedback(row, arm)), arm
-
-        rounds = jnp.arange(1, len(losses) + 1)
-        first = learner.init(jr.fold_in(key, 0))
-        return lax.scan(one_round, first, (rounds, jnp.asarray(losses)))[1]
-
-    return jax.vmap(game)(keys)
+    return jax.vmap(lambda key: play_table(learner, losses, key).actions[:-1])(keys)
 
 
 def table(horizon, arms=3):

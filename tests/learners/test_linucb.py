@@ -12,6 +12,7 @@ from dpjax import environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
 from dpjax.learners.parts import gram_noise, gram_sums
 from dpjax.maths import ellipsoids
+from tests.play import play_table
 
 DELTA = 0.1
 
@@ -31,17 +32,10 @@ def table(horizon, arms, dim, seed=0):
 @partial(jax.jit, static_argnames="learner_of")
 def _trajectory(learner_of, features, losses, key):
     learner = learner_of()
-
-    def step(carry, row):
-        state, policy = carry
-        t, x, loss = row
-        seen = learner.feedback((x, loss), policy)
-        belief = policy.args[0]
-        return learner.step(state, jr.fold_in(key, t), seen), (policy(x), belief)
-
-    rows = (jnp.arange(1, len(features) + 1), features, losses)
-    (state, _), (arms, beliefs) = jax.lax.scan(step, learner.init(jr.fold_in(key, 0)), rows)
-    return arms, beliefs, learner.report(state)
+    game = play_table(learner, (features, losses), key)
+    policies = jax.tree.map(lambda leaf: leaf[:-1], game.actions)
+    arms = jax.lax.map(lambda pair: pair[0](pair[1]), (policies, features))
+    return arms, policies.args[0], learner.report(game.last)
 
 
 def trajectory(learner_of, features, losses, key=0):

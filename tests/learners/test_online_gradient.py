@@ -8,18 +8,14 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, environments, learners, mechanisms, sweep
+from tests.play import play_table
 
 HORIZON = 64
 
 
 def play(learner, losses, key):
-    state, point = learner.init(jr.fold_in(key, 0))
-
-    def one_round(carry, t):
-        state, point = carry
-        return learner.step(state, jr.fold_in(key, t), losses[t - 1]), point
-
-    return jax.lax.scan(one_round, (state, point), jnp.arange(1, len(losses) + 1))[1]
+    """The points of a learner on a table of losses, (T, d)."""
+    return play_table(learner, losses, key).actions[:-1]
 
 
 @pytest.mark.parametrize("name", ["ball", "cube"])

@@ -1,11 +1,13 @@
 """Private follow the approximate leader: it minimizes what it says."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 from scipy import optimize
 
 from dpjax import domains, learners
+from tests.play import play_table
 
 HORIZON, CURVATURE = 12, 0.3
 
@@ -19,27 +21,22 @@ def test_each_point_minimizes_the_noisy_sum_plus_quadratics_around_its_own_past(
         learner = learners.private_ftal(
             HORIZON, domain, epsilon=epsilon, strong_convexity=CURVATURE
         )
-        state, point = learner.init(jr.key(1))
-        played = [np.asarray(point, np.float64)]
+        game = jax.device_get(play_table(learner, losses[:-1], jr.key(1)))
+        points, inner = game.actions.astype(np.float64), game.states.sums.mechanism
         for t in range(1, HORIZON):
             # What is released: the sum kept by the mechanism, and its noise.
-            state, point = learner.step(state, jr.fold_in(jr.key(1), t), jnp.asarray(losses[t - 1]))
-            inner = state.sums.mechanism
             level = (t & -t).bit_length() - 1
-            release = np.asarray(inner.total + inner.noise.walk[level], np.float64)
+            release = (inner.total[t] + inner.noise.walk[t, level]).astype(np.float64)
 
-            def objective(w, release=release, past=tuple(played)):
+            def objective(w, release=release, past=points[:t]):
                 return release @ w + CURVATURE / 2 * sum(np.sum((w - v) ** 2) for v in past)
 
             found = optimize.minimize(
                 objective, np.zeros(3), method="SLSQP", options={"ftol": 1e-12, "maxiter": 300},
                 constraints={"type": "ineq", "fun": lambda w: 1 - w @ w},
             )  # fmt: skip
-            assert objective(np.asarray(point, np.float64)) <= found.fun + 1e-4 * (
-                1 + abs(found.fun)
-            )
-            assert np.linalg.norm(point) <= 1 + 1e-6
-            played.append(np.asarray(point, np.float64))
+            assert objective(points[t]) <= found.fun + 1e-4 * (1 + abs(found.fun))
+            assert np.linalg.norm(points[t]) <= 1 + 1e-6
 
 
 def test_default_curvature_is_the_least_of_its_bound():

@@ -10,6 +10,7 @@ from scipy import optimize, stats
 from dpjax import audit, domains, learners, noise, privacy
 from tests.domains.test_exact_projections import APPROXIMATE, EXACT
 from tests.domains.test_exact_projections import DOMAINS as CATALOGUE
+from tests.play import play_table
 
 HORIZON, ALPHA = 20, 0.4
 DOMAINS = {"ball": domains.ball(3, 50.0), "cube": domains.cube(3), "simplex": domains.simplex(3)}
@@ -20,18 +21,18 @@ def hidden_point(state, domain):
     return domain.centre.astype(np.float32) + state.sum.high / state.round.astype(jnp.float32)
 
 
+def hidden_points(game, domain):
+    """The points that are never shown, after each round of a game, (T, d)."""
+    after = jax.tree.map(lambda leaf: leaf[1:], game.states)
+    return jax.vmap(lambda state: hidden_point(state, domain))(after)
+
+
 def hidden(name, losses):
     """The points that are never shown, after each round, (T, d)."""
     learner = learners.private_giga(
         HORIZON, DOMAINS[name], epsilon=np.inf, delta=1e-6, strong_convexity=ALPHA
     )
-    state, _ = learner.init(jr.key(0))
-
-    def one_round(state, loss):
-        state, _ = learner.step(state, jr.key(0), loss)
-        return state, hidden_point(state, DOMAINS[name])
-
-    return jax.lax.scan(one_round, state, losses)[1]
+    return hidden_points(play_table(learner, losses, jr.key(0)), DOMAINS[name])
 
 
 @pytest.mark.parametrize("name", DOMAINS)
@@ -67,13 +68,8 @@ def test_the_outputs_compose_to_the_declared_mu():
     )
 
     def shown(key):
-        state, _ = learner.init(key)
-
-        def one_round(state, t):
-            state, point = learner.step(state, jr.fold_in(key, t), jnp.zeros(3))
-            return state, point - hidden_point(state, wide)
-
-        return jax.lax.scan(one_round, state, jnp.arange(1, HORIZON))[1]
+        game = play_table(learner, jnp.zeros((HORIZON - 1, 3)), key)
+        return game.actions[1:] - hidden_points(game, wide)
 
     drawn = np.asarray(jax.jit(jax.vmap(shown))(jr.split(jr.key(2), 3000)))
     mu = 1 / float(privacy.gaussian_inverse_mu(epsilon, delta))

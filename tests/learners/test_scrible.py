@@ -12,6 +12,7 @@ from dpjax import domains, environments, noise, sweep
 from dpjax.analysis import bounds
 from dpjax.learners import scrible
 from dpjax.learners.scrible import ScribleState, ellipsoid_play, step_size
+from tests.play import told
 
 DOMAINS = {
     "simplex": domains.simplex(4),
@@ -201,11 +202,9 @@ def test_small_epsilon_breaks_the_condition_of_the_proof():
 
 def test_losses_out_of_range_are_clipped_and_counted():
     learner = scrible(100, domains.ball(3), epsilon=jnp.inf)
-    state, _ = learner.init(jr.key(0))
-    for t, loss in enumerate([1.0, -1.0, 1.5, -np.inf]):
-        state, point = learner.step(state, jr.key(t), jnp.float32(loss))
-        assert np.isfinite(point).all()
-    assert learner.report(state).clipped == 2
+    game = told(learner, [1.0, -1.0, 1.5, -np.inf])
+    assert np.isfinite(game.actions).all()
+    assert learner.report(game.last).clipped == 2
 
 
 def test_at_infinite_epsilon_it_is_plain_scrible():

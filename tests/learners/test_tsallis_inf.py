@@ -10,6 +10,7 @@ from dpjax import environments, sweep
 from dpjax.analysis import bounds
 from dpjax.learners import tsallis_inf
 from dpjax.learners.tsallis_inf import probabilities
+from tests.play import play_table, told
 
 
 def by_bisection(estimates, rate):
@@ -44,13 +45,8 @@ def test_three_rounds_by_hand():
     table = np.asarray(jr.uniform(jr.key(1), (3, 3)), np.float64)
 
     def game(key):
-        state, arm = learner.init(jr.fold_in(key, 0))
-        out = [(arm, state.estimates, state.probability)]
-        for t in range(1, 4):
-            loss = jnp.asarray(table, jnp.float32)[t - 1, arm]
-            state, arm = learner.step(state, jr.fold_in(key, t), loss)
-            out.append((arm, state.estimates, state.probability))
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *out)
+        played = play_table(learner, table.astype(np.float32), key)
+        return played.actions, played.states.estimates, played.states.probability
 
     games = jax.jit(jax.vmap(game))(jr.split(jr.key(2), 100))
     for arms, estimates, chances in zip(*map(np.asarray, games), strict=True):
@@ -77,10 +73,7 @@ def test_regret_is_below_the_bound_and_has_its_rate():
 
 def test_clips_and_counts():
     learner = tsallis_inf(8, 2)
-    state, _ = learner.init(jr.key(0))
-    for t, loss in enumerate([0.0, 1.0, -2.0, 1.5, 0.5]):
-        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
-    assert learner.report(state).clipped == 2
+    assert learner.report(told(learner, [0.0, 1.0, -2.0, 1.5, 0.5]).last).clipped == 2
     assert np.isinf(learner.privacy.epsilon)
 
 

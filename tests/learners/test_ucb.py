@@ -14,6 +14,7 @@ from dpjax.analysis import bounds
 from dpjax.learners import kl_ucb, thompson, ucb1
 from dpjax.learners.parts.arm_sums import totals
 from tests.learners.given_noise import losses_of_games, play
+from tests.play import told
 
 LEARNERS = {"ucb1": ucb1, "kl_ucb": kl_ucb}
 C2 = [0.25, 0.375, 0.5, 0.625, 0.75]
@@ -72,9 +73,7 @@ def test_ties_are_broken_evenly(name):
 @every_learner
 def test_losses_outside_the_range_are_clipped_and_counted(name):
     learner = LEARNERS[name](10, 2)
-    state, _ = learner.init(jr.key(0))
-    for t, loss in enumerate([-3.0, 7.0, 0.5]):
-        state, _ = learner.step(state, jr.key(t), jnp.float32(loss))
+    state = told(learner, [-3.0, 7.0, 0.5]).last
     assert learner.report(state).clipped == 2
     np.testing.assert_array_equal(totals(state.sums).sum(), 1.5)
 

@@ -1,4 +1,4 @@
-"""What learners over stochastic arms share: sums of each arm's losses, and a declaration."""
+"""What learners over arms share: sums of each arm's losses, a report and a declaration."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from dpjax import _check
 from dpjax.core import Array, Privacy
 from dpjax.maths import exact_sums, laws
-from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
 
@@ -47,12 +46,6 @@ def totals(sums):
 def means(sums):
     """Mean losses, (K,) float32; 0 for an arm that was not pulled."""
     return totals(sums) / jnp.maximum(sums.pulls, 1).astype(jnp.float32)
-
-
-def clip_loss(loss, clipped):
-    """The loss clipped to [0, 1], and the count of losses that were."""
-    inside = within(loss, 0.0, 1.0)
-    return inside, clipped + (inside != loss).astype(jnp.int32)
 
 
 def posterior_draws(key, losses, gains):

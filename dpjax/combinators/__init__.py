@@ -1,0 +1,40 @@
+"""Learners made from learners, environments from environments. Whoever adapts one comes in."""
+
+from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, minibatch
+from dpjax.combinators.doubling import DoublingState, doubling
+from dpjax.combinators.environments import (
+    SwitchesState,
+    SwitchesTally,
+    arms_as_points,
+    count_switches,
+)
+from dpjax.combinators.learners import rescale_losses, sample_arms
+from dpjax.combinators.private_reduction import (
+    LaplaceFeedbackReport,
+    LaplaceFeedbackState,
+    PrivateReductionReport,
+    PrivateReductionState,
+    laplace_feedback,
+    private_reduction,
+)
+
+__all__ = [
+    "DoublingState",
+    "EveryRoundState",
+    "LaplaceFeedbackReport",
+    "LaplaceFeedbackState",
+    "PrivateReductionReport",
+    "PrivateReductionState",
+    "SwitchesState",
+    "SwitchesTally",
+    "arms_as_points",
+    "as_learner",
+    "count_switches",
+    "doubling",
+    "every_round",
+    "laplace_feedback",
+    "minibatch",
+    "private_reduction",
+    "rescale_losses",
+    "sample_arms",
+]

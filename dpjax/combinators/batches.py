@@ -1,0 +1,116 @@
+"""From a learner to one that plays in batches, and back: any batch learner, round by round."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dpjax import _check
+from dpjax.core import Array, Batch, BatchLearner, Learner
+from dpjax.maths import exact_sums
+
+
+def minibatch(learner, horizon, tau) -> BatchLearner:
+    """Plays each action of the base for tau rounds, and feeds the base their average loss.
+
+    Args:
+      learner: the base, a Learner that sees one number a round, with a horizon of at least
+        ceil(T / tau): it plays that many batches.
+      horizon: T, rounds.
+      tau: rounds in a batch, 1 <= tau; may be traced.
+
+    Returns:
+      A BatchLearner. The last batch may be cut short by the horizon; it is never reported.
+
+    Privacy: that of the base, whose losses are the averages: a replaced round replaces one of them.
+    Noise that the base puts on each loss it sees is on averages here, so that a local model becomes
+    the central one. Callers whose base gains from the smaller sensitivity 1 / tau of an average
+    replace the declaration.
+
+    Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
+    from regret to policy regret", 2012, Algorithm 1.
+    """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    horizon = _check.size(1, horizon=horizon)
+    _check.between(1.0, jnp.inf, tau=tau)
+    if not isinstance(tau, jax.core.Tracer):
+        batches = -(-horizon // int(min(float(tau), horizon)))
+        if batches > learner.horizon:
+            raise ValueError(
+                f"tau: the learner must have a horizon of {batches}, the batches of {tau} rounds "
+                f"in {horizon} rounds, but it has {learner.horizon}"
+            )
+    rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
+    declared = learner.privacy
+    if declared.model == "local":
+        declared = declared._replace(model="central")
+
+    def init(key):
+        state, action = learner.init(key)
+        return state, Batch(action, rounds)
+
+    def step(state, key, total):
+        state, action = learner.step(state, key, exact_sums.mean(total, rounds))
+        return state, Batch(action, rounds)
+
+    return BatchLearner(
+        init=init,
+        step=step,
+        feedback=learner.feedback,
+        action_set=learner.action_set,
+        zero=jnp.zeros((), jnp.float32),
+        horizon=horizon,
+        privacy=declared,
+        report=learner.report,
+    )
+
+
+class EveryRoundState(NamedTuple):
+    learner: Any  # the batch learner's state
+    batch: Batch  # in play
+    played: Array  # () int32, rounds of it that were played
+    total: Any  # what they revealed, with an ExactSum in place of each leaf
+
+
+def every_round(batch_learner) -> Learner:
+    """The same algorithm as a Learner, which any environment can play round by round.
+
+    The batch learner steps with the key of the round at which its batch ends. What a round adds
+    to the cost of a batch step is a counter and a sum; under vmap with differing batch lengths
+    the batch step itself is computed in every round, so it has to be cheap.
+    """
+
+    def begin(state, batch):
+        nothing = jax.tree.map(lambda leaf: exact_sums.nothing(jnp.shape(leaf)), batch_learner.zero)
+        return EveryRoundState(state, batch, jnp.zeros((), jnp.int32), nothing), batch.action
+
+    def init(key):
+        return begin(*batch_learner.init(key))
+
+    def step(state, key, loss):
+        total = jax.tree.map(
+            lambda seen, so_far: exact_sums.add(so_far, exact_sums.of(seen)), loss, state.total
+        )
+        state = state._replace(played=state.played + 1, total=total)
+        return lax.cond(
+            state.played >= state.batch.rounds,
+            lambda: begin(*batch_learner.step(state.learner, key, total)),
+            lambda: (state, state.batch.action),
+        )
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=batch_learner.feedback,
+        action_set=batch_learner.action_set,
+        horizon=batch_learner.horizon,
+        privacy=batch_learner.privacy,
+        report=lambda state: batch_learner.report(state.learner),
+    )
+
+
+def as_learner(learner) -> Learner:
+    """A Learner as it is, a BatchLearner played round by round."""
+    return every_round(learner) if isinstance(learner, BatchLearner) else learner

@@ -1,0 +1,118 @@
+"""The doubling trick: a learner for each epoch of a game whose length nobody knows."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import _check
+from dpjax.core import Array, Learner, Privacy
+
+
+class DoublingState(NamedTuple):
+    round: Array  # () int32, rounds played
+    learners: tuple  # the state of each epoch's learner
+    first_actions: tuple  # of each
+
+
+def _largest(numbers):
+    """The largest of numbers that may be traced; nan where one of them is."""
+    if any(isinstance(number, jax.Array) for number in numbers):
+        return jnp.max(jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers]))
+    return float(np.max(numbers))
+
+
+def _of_any_epoch(declared) -> Privacy:
+    """What holds for a change of any round, given what each epoch declares for its own rounds."""
+    first = declared[0]
+    for name in ("neighbours", "unit", "model", "released", "calibration"):
+        given = sorted({getattr(epoch, name) for epoch in declared})
+        if len(given) > 1:
+            raise ValueError(f"make must declare one {name} for all horizons, got {given}")
+    lows, highs = zip(*(epoch.loss_range for epoch in declared), strict=True)
+    return first._replace(
+        epsilon=_largest([epoch.epsilon for epoch in declared]),
+        delta=_largest([epoch.delta for epoch in declared]),
+        rho=_largest([epoch.rho for epoch in declared]),
+        # What no epoch clips.
+        loss_range=(_largest(lows), -_largest([-high for high in highs])),
+        accountant="; ".join(dict.fromkeys(epoch.accountant for epoch in declared)),
+        paper_epsilon=_largest([epoch.paper_epsilon for epoch in declared]),
+    )
+
+
+def doubling(make, horizon, *, first=64) -> Learner:
+    """The doubling trick: a fresh learner for each epoch of 64, 128, 256, ... rounds.
+
+    For a horizon that is not known: nothing depends on it but where the game is cut. Each epoch's
+    learner starts without knowledge of the losses before.
+
+    Args:
+      make: horizon -> Learner; its action must have one shape and dtype for all horizons.
+      horizon: T, rounds to be played; the last epoch may be longer and is then cut short.
+      first: rounds of the first epoch.
+
+    Returns:
+      A Learner. Its report is the tuple of the epochs' reports.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; epochs whose declarations do not combine.
+
+    Privacy: the largest epsilon, delta and rho of the epochs. The loss of a round is seen by one
+    epoch alone, and the others start from a state that is free of data: given what the other epochs
+    released, a change of one round changes the law of one epoch's actions only (parallel
+    composition, for adaptive losses too), and the round may be one of any epoch. So a delta of
+    T^-2, which learners choose by their own horizon, is that of the shortest epoch. A factor log T
+    in privacy, as for epochs that all read one round, is not needed.
+
+    Regret: if that of an epoch is at most C T^a, at most C 2^a / (2^a - 1) T^a up to constants.
+
+    Reference: Auer, Cesa-Bianchi, Freund & Schapire 1995; Ene, Nguyen & Vladu 2021, who charge
+    O(log T) in privacy for it.
+    """
+    horizon, first = _check.size(1, horizon=horizon), _check.size(1, first=first)
+    lengths = [first]
+    while sum(lengths) < horizon:
+        lengths.append(min(2 * lengths[-1], _check.LARGEST_SIZE))
+    epochs = [make(length) for length in lengths]
+    for learner, length in zip(epochs, lengths, strict=True):
+        if not isinstance(learner, Learner) or learner.horizon != length:
+            raise TypeError(f"make must return a Learner of horizon {length}, got {learner!r}")
+    ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
+
+    def init(key):
+        starts = [epoch.init(jax.random.fold_in(key, i)) for i, epoch in enumerate(epochs)]
+        states, actions = zip(*starts, strict=True)
+        return DoublingState(jnp.zeros((), jnp.int32), states, actions), actions[0]
+
+    def step(state, key, loss):
+        t = state.round + 1
+
+        def within(i):
+            def play():
+                own, action = epochs[i].step(state.learners[i], key, loss)
+                if i + 1 < len(epochs):
+                    fresh = state.first_actions[i + 1]
+                    ended = t == ends[i]
+                    action = jax.tree.map(lambda a, b: jnp.where(ended, a, b), fresh, action)
+                return (*state.learners[:i], own, *state.learners[i + 1 :]), action
+
+            return play
+
+        epoch = sum((t > end).astype(jnp.int32) for end in ends[:-1])
+        branches = [within(i) for i in range(len(epochs))]
+        learners, action = jax.lax.switch(jnp.asarray(epoch, jnp.int32), branches)
+        return DoublingState(t, learners, state.first_actions), action
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=epochs[0].feedback,
+        action_set=epochs[0].action_set,
+        horizon=horizon,
+        privacy=_of_any_epoch([epoch.privacy for epoch in epochs]),
+        report=lambda state: tuple(
+            epoch.report(own) for epoch, own in zip(epochs, state.learners, strict=True)
+        ),
+    )

@@ -1,0 +1,54 @@
+"""Environments made from environments."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax import _check, domains
+from dpjax.action_sets import fits
+from dpjax.core import Arms, Array, Environment
+
+
+def arms_as_points(environment, arms) -> Environment:
+    """An environment over points of the simplex, played by arms: arm i is the i-th unit vector."""
+    arms = _check.arms(arms)
+    if not fits(domains.simplex(arms), environment.action_set):
+        raise ValueError(f"environment must have a domain that holds the simplex of {arms} arms")
+
+    def step(state, key, arm):
+        point = (jnp.arange(arms) == arm).astype(jnp.float32)
+        return environment.step(state, key, point)
+
+    return environment._replace(step=step, action_set=Arms(arms), batch=None)
+
+
+class SwitchesState(NamedTuple):
+    environment: Any
+    previous: Array  # () int32, the arm of the last round, -1 before the first
+
+
+class SwitchesTally(NamedTuple):
+    tally: Any  # that of the environment
+    switches: Array  # () float32, 1 where the arm differs from that of the round before
+
+
+def count_switches(environment) -> Environment:
+    """The same environment over arms, whose tally also counts how often the arm changed.
+
+    ``Result.tally.switches`` is the number of switches. The game itself is the same, draw for
+    draw.
+    """
+
+    def init(key):
+        return SwitchesState(environment.init(key), jnp.full((), -1, jnp.int32))
+
+    def step(state, key, arm):
+        inner, outcome = environment.step(state.environment, key, arm)
+        switched = (state.previous >= 0) & (state.previous != arm)
+        tally = SwitchesTally(outcome.tally, switched.astype(jnp.float32))
+        return SwitchesState(inner, arm), outcome._replace(tally=tally)
+
+    def regret(state, tally):
+        return environment.regret(state.environment, tally.tally)
+
+    return environment._replace(init=init, step=step, regret=regret, batch=None)

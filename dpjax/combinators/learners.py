@@ -1,0 +1,91 @@
+"""Learners for other losses and other actions than the base's."""
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check, domains, noise
+from dpjax.action_sets import fits
+from dpjax.core import Arms, BatchLearner, Learner
+from dpjax.feedback import full
+from dpjax.maths.clipping import within
+
+
+def rescale_losses(learner, low, high):
+    """A learner over arms of losses in [0, 1], for losses in any stated range.
+
+    It meets (loss - low) / (high - low), clipped to [0, 1]: for rewards r in [a, b] play the
+    losses -r with low = -b and high = -a. Its calibration then holds for losses in [low, high], and
+    whatever lies outside, as Gaussian losses do, is clipped before it carries any weight. What was
+    clipped is not counted. Regret stays in the units of the environment.
+
+    Args:
+      learner: a Learner or BatchLearner over arms, private for the replacement of losses.
+      low: the smallest loss, a Python float.
+      high: the largest.
+
+    Returns:
+      A learner of the same kind. Its declaration is the same, with this range of losses.
+
+    Raises:
+      ValueError: the range is empty or not finite, the learner's own is not [0, 1], or its
+        neighbours have losses of 0, which are no zeros any more once they are rescaled.
+    """
+    if not isinstance(learner, Learner | BatchLearner):
+        raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
+    _check.between(-1e30, 1e30, low=low, high=high)
+    if not low < high:
+        raise ValueError(f"low must be below high, got {low:g} and {high:g}")
+    if tuple(learner.privacy.loss_range) != (0.0, 1.0):
+        raise ValueError(f"learner must be for losses in [0, 1], not {learner.privacy.loss_range}")
+    if learner.privacy.neighbours != "replace":
+        raise ValueError(
+            f"learner must be for neighbours 'replace', not {learner.privacy.neighbours!r}: "
+            "rescaled losses of 0 are not 0"
+        )
+
+    def feedback(loss, action):
+        losses = full(loss, action)
+        return learner.feedback(within((losses - low) / (high - low), 0.0, 1.0), action)
+
+    declared = learner.privacy._replace(loss_range=(float(low), float(high)))
+    return learner._replace(feedback=feedback, privacy=declared)
+
+
+def sample_arms(learner) -> Learner:
+    """Plays an arm drawn from the probability vector that a learner on the simplex plays.
+
+    For environments over arms. The expected regret is the same, and so is the privacy: a draw from
+    what is released anyway is post-processing.
+
+    Args:
+      learner: a Learner whose action is a probability vector, (K,), with full information or
+        linear in what it sees of its action: it then sees the loss of the arm that was drawn,
+        whose mean is that of its point.
+
+    Raises:
+      ValueError: the learner plays no points of a simplex.
+    """
+    points = learner.action_set
+    if (
+        not isinstance(points, domains.Domain)
+        or points.dim < 2
+        or not fits(points, domains.simplex(points.dim))
+    ):
+        raise ValueError("learner must play points of a simplex, to draw an arm from")
+
+    def feedback(loss, arm):
+        unit = (jnp.arange(loss.shape[0]) == arm).astype(jnp.float32)
+        return learner.feedback(loss, unit)
+
+    def draw(key, state, point):
+        return state, noise.choose(key, point)
+
+    def init(key):
+        base_key, arm_key = jax.random.split(key)
+        return draw(arm_key, *learner.init(base_key))
+
+    def step(state, key, loss):
+        base_key, arm_key = jax.random.split(key)
+        return draw(arm_key, *learner.step(state, base_key, loss))
+
+    return learner._replace(init=init, step=step, feedback=feedback, action_set=Arms(points.dim))

@@ -1,0 +1,84 @@
+"""Half a game: a learner whose losses are given, an environment whose actions are."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax import random as jr
+
+from dpjax.combinators import as_learner
+from dpjax.feedback import full
+
+
+class Game(NamedTuple):
+    """Round by round, in front the one before any loss was seen."""
+
+    actions: Any  # (T + 1, ...), of which the last one meets no loss
+    states: Any  # (T + 1, ...), the state that goes with each action
+    last: Any  # the last of them
+    seen: Any  # (T, ...), what was revealed of the losses
+
+
+def play_table(learner, losses, key) -> Game:
+    """A learner on losses with T rounds in front; round t has the key folded with t.
+
+    Of a BatchLearner the states are those of ``every_round``.
+    """
+    learner = as_learner(learner)
+
+    def one_round(carry, t_and_loss):
+        state, action = carry
+        t, loss = t_and_loss
+        seen = learner.feedback(loss, action)
+        after = learner.step(state, jr.fold_in(key, t), seen)
+        return after, (after, seen)
+
+    start = learner.init(jr.fold_in(key, 0))
+    losses = jax.tree.map(jnp.asarray, losses)
+    rounds = jnp.arange(1, len(jax.tree.leaves(losses)[0]) + 1)
+    (last, _), (rest, seen) = lax.scan(one_round, start, (rounds, losses))
+    states, actions = jax.tree.map(
+        lambda first, others: jnp.concatenate([jnp.asarray(first)[None], others]), start, rest
+    )
+    return Game(actions, states, last, seen)
+
+
+def told(learner, losses) -> Game:
+    """A learner that is told these numbers, (T,), whatever it plays."""
+    learner = as_learner(learner)._replace(feedback=lambda loss, action: loss)
+    return play_table(learner, jnp.asarray(losses, jnp.float32), jr.key(0))
+
+
+def play_actions(environment, actions, nature, probes=None):
+    """Outcomes, what ``probes`` would have met, and regret after each round; all (T, ...).
+
+    Outcomes hold the losses of all actions. Regret is read from cumulative sums of the tally.
+
+    Args:
+      environment: an Environment.
+      actions: that are played, (T, ...).
+      nature: the environment's key in ``simulate``, folded with the round.
+      probes: other actions (n, ...), whose losses are told as if they had been played.
+    """
+
+    def step(state, key, action):
+        state, outcome = environment.step(state, key, action)
+        return state, outcome._replace(loss=full(outcome.loss, action))
+
+    def one_round(carry, t_and_action):
+        state, total = carry
+        t, action = t_and_action
+        key = jr.fold_in(nature, t)
+        met = ()
+        if probes is not None:
+            met = jax.vmap(lambda other: step(state, key, other)[1].loss)(probes)
+        state, outcome = step(state, key, action)
+        total = jax.tree.map(jnp.add, total, outcome.tally)
+        return (state, total), (outcome, met, environment.regret(state, total))
+
+    start = environment.init(jr.fold_in(nature, 0))
+    tally = jax.eval_shape(step, start, nature, actions[0])[1].tally
+    total = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tally)
+    rounds = jnp.arange(1, len(actions) + 1)
+    return lax.scan(one_round, (start, total), (rounds, actions))[1]
