@@ -29,7 +29,6 @@ from dpjax.combinators import (
 )
 from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit
-from tests.play import told
 
 ROUNDS = 12
 
@@ -56,8 +55,12 @@ def logging(horizon=ROUNDS, arms=3):
 
 def feed(learner, losses):
     """The state after the given losses, one a round."""
-    game = told(learner, losses)
-    return game.last, game.actions.tolist()
+    state, action = learner.init(jr.key(0))
+    actions = [int(action)]
+    for t, loss in enumerate(losses, start=1):
+        state, action = learner.step(state, jr.fold_in(jr.key(0), t), jnp.float32(loss))
+        actions.append(int(action))
+    return state, actions
 
 
 def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):

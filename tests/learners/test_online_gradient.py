@@ -74,10 +74,8 @@ def test_what_the_optimizer_sees_sums_to_the_release():
     domain = domains.ball(2, 1e6)
     learner = learners.online_gradient(HORIZON, domain, optax.sgd(1.0), epsilon=1.0)
     losses = jnp.tile(jnp.array([0.6, 0.0]), (HORIZON, 1))
-    state, _ = learner.init(jr.key(0))
-    for t in range(1, 9):
-        state, point = learner.step(state, jr.fold_in(jr.key(0), t), losses[t - 1])
-        np.testing.assert_allclose(point, -state.release, rtol=1e-4, atol=1e-3)
+    game = play_table(learner, losses[:8], jr.key(0))
+    np.testing.assert_allclose(game.actions[1:], -game.states.release[1:], rtol=1e-4, atol=1e-3)
 
 
 def test_an_optimizer_that_is_none_is_refused():
