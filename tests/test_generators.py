@@ -8,9 +8,10 @@ from jax import lax
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, generators, laws, learners, noise, simulate, sweep
+from dpjax import environments, generators, learners, noise, simulate, sweep
 from dpjax.engine.batch_last import batch_last
 from dpjax.generators import threefry2x32, threefry13
+from dpjax.maths import laws
 
 # The same functions with 20 rounds must be JAX's.
 TWENTY = generators.implementation(20, "threefry2x32_20", "fry20")
