@@ -310,8 +310,8 @@ def traceable(name):
 def _place(error) -> str:
     """The innermost line of an error that is neither in jax nor in dpjax."""
     inside = tuple(os.path.dirname(file) + os.sep for file in (jax.__file__, np.__file__, __file__))
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in frames if not frame.filename.startswith(inside)]
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in trace if not frame.filename.startswith(inside)]
     if not frames:
         return "it"
     last = frames[-1]

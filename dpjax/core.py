@@ -21,6 +21,8 @@ import jax
 import numpy as np
 
 Array = jax.Array
+# One real number, which may be traced: what is swept is passed so.
+Number = float | np.floating | jax.Array
 
 
 class Privacy(NamedTuple):

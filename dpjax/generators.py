@@ -92,7 +92,8 @@ def rounds_of(dtype) -> int | None:
         return None
     if str(dtype) == "key<fry13>":
         return 13
-    return 20 if str(dtype) == "key<fry>" and jax.config.jax_threefry_partitionable else None
+    partitionable = jax.config.jax_threefry_partitionable  # type: ignore[attr-defined]
+    return 20 if str(dtype) == "key<fry>" and partitionable else None
 
 
 def wrap(words, rounds):

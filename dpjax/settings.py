@@ -5,11 +5,16 @@ The package changes no setting outside of its own calls.
 
 import contextlib
 import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import jax
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def in_float32(function):
+
+def in_float32(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, run with the 32-bit types that JAX has by default.
 
     Under ``jax_enable_x64`` sums, indices and constants would have other types, and so other
@@ -17,7 +22,7 @@ def in_float32(function):
     """
 
     @functools.wraps(function)
-    def narrow(*arguments, **keywords):
+    def narrow(*arguments: P.args, **keywords: P.kwargs) -> R:
         with jax.enable_x64(False):
             return function(*arguments, **keywords)
 

@@ -87,7 +87,7 @@ def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
 
 
 @in_float32
-def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Result:
+def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
     """Plays ``learner.horizon`` rounds and records the regret.
 
     The environment steps once a round, the learner after each; the learner's last action is
@@ -153,7 +153,7 @@ def simulate(learner, environment: Environment, key, *, checkpoints=100) -> Resu
 
 
 @in_float32
-def trajectory(learner, environment: Environment, key, *, record):
+def trajectory(learner, environment: Environment, key: Array, *, record):
     """Plays ``learner.horizon`` rounds as :func:`dpjax.simulate` does, and records each of them.
 
     Keys are those of ``simulate``, and so is the game. What is recorded is kept for all rounds:
@@ -197,7 +197,7 @@ class _Progress(NamedTuple):
 
 
 @in_float32
-def simulate_batches(learner, environment: Environment, key, *, checkpoints=100) -> Result:
+def simulate_batches(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
     """One trajectory, a whole batch of rounds at a time.
 
     Needs an environment with i.i.d. rounds (one that has ``batch``): the sum of a batch is one
@@ -227,7 +227,8 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
             f"learner must be a BatchLearner to be played by batches, got {type(learner).__name__}"
         )
     _check.players(learner, environment)
-    if environment.batch is None:
+    play_batch = environment.batch
+    if play_batch is None:
         raise ValueError(
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "
             'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
@@ -244,7 +245,7 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
         end = progress.round + length
         # A batch that the horizon cuts short teaches the learner nothing: its losses are not drawn.
         unfinished = length < progress.batch.rounds
-        environment_state, total, tally_of_one = environment.batch(
+        environment_state, total, tally_of_one = play_batch(
             progress.environment,
             jr.fold_in(nature, end),
             progress.batch.action,
@@ -266,9 +267,7 @@ def simulate_batches(learner, environment: Environment, key, *, checkpoints=100)
     if any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero)):
         raise ValueError("learner must have bandit feedback to be played by batches")
     one = jax.eval_shape(
-        lambda: environment.batch(
-            environment_state, nature, batch.action, batch.rounds, learner.feedback
-        )
+        lambda: play_batch(environment_state, nature, batch.action, batch.rounds, learner.feedback)
     )[2]
     zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
     last = lax.while_loop(

@@ -4,12 +4,13 @@ Only this module, :mod:`dpjax.engine` and :mod:`dpjax.store` know of devices and
 """
 
 from collections import Counter
+from typing import Any
 
 import jax
 import numpy as np
 
 from dpjax import _check, settings
-from dpjax.core import Result
+from dpjax.core import Array, Result
 from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Plan, at_once, block_shape, block_size, default_chunk, empty, put
 from dpjax.engine.watch import watched
@@ -20,15 +21,15 @@ from dpjax.store import open_store
 def sweep(
     game,
     points,
-    seeds,
-    key,
+    seeds: int,
+    key: Array,
     *,
     play=simulate,
     checkpoints=100,
     chunk=None,
     mesh=None,
     store=None,
-    progress=True,
+    progress: bool = True,
 ) -> Result | None:
     """Plays a game at every point with every seed; compiles once for all of them.
 
@@ -95,7 +96,7 @@ def sweep(
 
 def _into_memory(plan, progress) -> Result:
     """Computes all blocks and joins them."""
-    output = None
+    output: Any = None
     for block, cells in watched(plan, plan.blocks(plan.corners), progress):
         if output is None:
             output = empty(plan.count, plan.seeds, cells)
@@ -153,7 +154,8 @@ def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     games = [game(jax.tree.map(lambda leaf, i=i: leaf[i], points)) for i in range(count)]
     for each in games:
         _check.pair(each)
-    rounds = checkpoint_rounds(*games[0], checkpoints)
+    learner, environment = games[0]
+    rounds = checkpoint_rounds(learner, environment, checkpoints)
     block = block_shape(count, seeds, chunk, mesh)
     traced = programs.trace(game, play, rounds, points, key.dtype)
     return Plan(game, play, key, points, count, seeds, rounds, traced, chunk, block, mesh)

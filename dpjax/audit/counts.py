@@ -18,7 +18,7 @@ class Bound(NamedTuple):
     event: str  # the event in words
 
 
-def clopper_pearson(hits, runs, error):
+def clopper_pearson(hits, runs: int, error):
     """Lower and upper bound on a probability, each missed with probability at most ``error``.
 
     Clopper & Pearson 1934. The arguments are NumPy arrays that broadcast.
@@ -29,7 +29,7 @@ def clopper_pearson(hits, runs, error):
     return low, high
 
 
-def bound_from_counts(hits, misses, runs, *, delta=0.0, confidence=0.95):
+def bound_from_counts(hits, misses, runs: int, *, delta: float = 0.0, confidence: float = 0.95):
     """A lower bound on the epsilon at delta that an event's counts on both sequences allow.
 
     (epsilon, delta)-privacy says P(event) <= e^epsilon P'(event) + delta. Let p be the lower bound
@@ -52,7 +52,7 @@ def bound_from_counts(hits, misses, runs, *, delta=0.0, confidence=0.95):
     return np.maximum(ratio, 0.0)
 
 
-def gaussian_from_counts(hits, misses, runs, *, confidence=0.95):
+def gaussian_from_counts(hits, misses, runs: int, *, confidence: float = 0.95):
     """A lower bound on the mu of Gaussian differential privacy, for Gaussian noise only.
 
     Under mu-GDP the probabilities p and p' of an event have Phi^-1(p) - Phi^-1(p') <= mu (Dong,

@@ -14,6 +14,7 @@ from dpjax import _check
 from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.pairs import check_fits, check_neighbours
 from dpjax.combinators import as_learner
+from dpjax.core import Array
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.devices import cores
 from dpjax.engine.one_kernel import compile_for_cpu
@@ -25,7 +26,7 @@ THRESHOLDS = 512
 
 
 @in_float32
-def play(learner, losses, key):
+def play(learner, losses, key: Array):
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T."""
     learner = as_learner(learner)
 
@@ -47,7 +48,7 @@ def play(learner, losses, key):
 
 
 @in_float32
-def most_visible(learner, pairs, key, *, runs=1024) -> int:
+def most_visible(learner, pairs, key: Array, *, runs: int = 1024) -> int:
     """The index of the pair whose two sequences the mean actions tell apart best.
 
     It maximizes the sum of squared z-scores over everything that is seen of a run. Use it to choose
@@ -127,14 +128,14 @@ def _logistic(x, y):
 def epsilon(
     learner,
     pair,
-    key,
+    key: Array,
     *,
-    runs=2**20,
-    delta=0.0,
-    confidence=0.95,
+    runs: int = 2**20,
+    delta: float = 0.0,
+    confidence: float = 0.95,
     statistic: Callable | None = None,
     chunk=2**13,
-    progress=True,
+    progress: bool = True,
 ) -> Bound:
     """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.
 

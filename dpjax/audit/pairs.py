@@ -8,7 +8,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Arms, Policies
+from dpjax.core import Arms, Array, Policies
 from dpjax.domains import Domain
 from dpjax.settings import in_float32
 
@@ -24,7 +24,9 @@ class Pair(NamedTuple):
 
 
 @in_float32
-def pairs(key, horizon, losses, count, *, neighbours="replace", unit="round") -> Pair:
+def pairs(
+    key: Array, horizon: int, losses, count, *, neighbours: str = "replace", unit: str = "round"
+) -> Pair:
     """Pairs of neighbouring sequences of loss vectors from a set.
 
     The pairs cycle through the cases below.

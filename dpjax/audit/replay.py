@@ -51,7 +51,7 @@ CHECKS = {
 
 
 @in_float32
-def replay(learner, pair, key) -> Replay:
+def replay(learner, pair, key: Array) -> Replay:
     """Runs a learner on both sequences of a pair and adds up what their difference costs.
 
     The second run uses the keys of the first and puts the first run's releases in place of its own.
@@ -157,7 +157,7 @@ def replay(learner, pair, key) -> Replay:
     )
 
 
-def spent(replayed, delta):
+def spent(replayed, delta: float):
     """The epsilon at delta that a Replay has used up.
 
     It is infinite where a check fails, since the sums then leave something out. :func:`explain`

@@ -21,7 +21,7 @@ class Record(NamedTuple):
     active: Array  # () bool: whether the branch with the release was taken
     key: Array  # the words of its key
     value: Any  # what noise was added to; for a draw, the probabilities
-    scale: Array  # the scale of the noise over the mechanism's sensitivity; for a draw, 1
+    scale: Any  # the scale of the noise over the mechanism's sensitivity; for a draw, 1
     law: Any  # what else the law of the noise depends on
     release: list  # the arrays that were released
 

@@ -301,7 +301,9 @@ def run(
         cases = [(name, domain) for name in names for domain in domains_of(name)]
         # Nearly all of the time is compilation, which threads share among the cores.
         with ThreadPoolExecutor(cores()) as pool:
-            found = pool.map(lambda case: audit_one(*case, epsilon, runs=runs, count=count), cases)
+            found = pool.map(
+                lambda case: audit_one(case[0], case[1], epsilon, runs=runs, count=count), cases
+            )
             bar = tqdm(found, total=len(cases), unit="learner", disable=not progress)
             rows, of_mutants = zip(*bar, strict=True)
         mutants = [row for rows_of_one in of_mutants for row in rows_of_one]

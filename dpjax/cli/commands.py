@@ -204,7 +204,7 @@ def _epsilons(text) -> tuple[float, ...]:
 
 
 def _first_line(thing) -> str:
-    return inspect.getdoc(thing).splitlines()[0]
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def _list(options) -> None:

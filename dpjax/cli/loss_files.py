@@ -117,7 +117,7 @@ def _read_csv(path) -> Losses:
     if not numbers:
         _refuse_separators(path, first if width else [])
         raise ValueError(f"{path}: has no rows of losses")
-    losses = np.frombuffer(values).reshape(-1, width)
+    losses = np.frombuffer(values).reshape(len(numbers), -1)
     _refuse_counts(path, losses)
     check_losses(losses, str(path), numbers, names)
     return Losses(names or _default_names(width), losses)

@@ -1,15 +1,15 @@
 """Learners made from learners, environments from environments. Whoever adapts one comes in."""
 
 from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, minibatch
-from dpjax.combinators.doubling import DoublingState, doubling
 from dpjax.combinators.environments import (
     SwitchesState,
     SwitchesTally,
     arms_as_points,
     count_switches,
 )
+from dpjax.combinators.epochs import DoublingState, doubling
 from dpjax.combinators.learners import rescale_losses, sample_arms
-from dpjax.combinators.private_reduction import (
+from dpjax.combinators.reduction import (
     LaplaceFeedbackReport,
     LaplaceFeedbackState,
     PrivateReductionReport,

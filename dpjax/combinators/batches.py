@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import _check
-from dpjax.core import Array, Batch, BatchLearner, Learner
+from dpjax.core import Array, Batch, BatchLearner, Learner, Number
 from dpjax.maths import exact_sums
 
 
-def minibatch(learner, horizon, tau) -> BatchLearner:
+def minibatch(learner, horizon: int, tau: Number) -> BatchLearner:
     """Plays each action of the base for tau rounds, and feeds the base their average loss.
 
     Args:
@@ -74,7 +74,7 @@ class EveryRoundState(NamedTuple):
     total: Any  # what they revealed, with an ExactSum in place of each leaf
 
 
-def every_round(batch_learner) -> Learner:
+def every_round(batch_learner: BatchLearner) -> Learner:
     """The same algorithm as a Learner, which any environment can play round by round.
 
     The batch learner steps with the key of the round at which its batch ends. What a round adds

@@ -9,7 +9,7 @@ from dpjax.action_sets import fits
 from dpjax.core import Arms, Array, Environment
 
 
-def arms_as_points(environment, arms) -> Environment:
+def arms_as_points(environment: Environment, arms: int) -> Environment:
     """An environment over points of the simplex, played by arms: arm i is the i-th unit vector."""
     arms = _check.arms(arms)
     if not fits(domains.simplex(arms), environment.action_set):
@@ -32,7 +32,7 @@ class SwitchesTally(NamedTuple):
     switches: Array  # () float32, 1 where the arm differs from that of the round before
 
 
-def count_switches(environment) -> Environment:
+def count_switches(environment: Environment) -> Environment:
     """The same environment over arms, whose tally also counts how often the arm changed.
 
     ``Result.tally.switches`` is the number of switches. The game itself is the same, draw for

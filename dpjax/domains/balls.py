@@ -36,7 +36,7 @@ def box(low, high) -> Domain:
     )
 
 
-def l1_ball(dim, radius=1.0) -> Domain:
+def l1_ball(dim: int, radius=1.0) -> Domain:
     """Points whose absolute values sum to at most ``radius``."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
 
@@ -57,7 +57,7 @@ def l1_ball(dim, radius=1.0) -> Domain:
     )
 
 
-def lp_ball(dim, p, radius=1.0) -> Domain:
+def lp_ball(dim: int, p, radius=1.0) -> Domain:
     """Points of norm (sum_i |x_i|^p)^(1/p) at most ``radius``, for 1 < p < inf."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     _check.inside(1.0, np.inf, p=p)
@@ -90,7 +90,7 @@ def lp_ball(dim, p, radius=1.0) -> Domain:
     )
 
 
-def k_sparse(dim, k, radius=1.0) -> Domain:
+def k_sparse(dim: int, k: int, radius=1.0) -> Domain:
     """Convex hull of the vectors with at most k entries that are not 0, each within +-radius."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)
@@ -115,7 +115,7 @@ def k_sparse(dim, k, radius=1.0) -> Domain:
     )
 
 
-def k_support(dim, k, radius=1.0) -> Domain:
+def k_support(dim: int, k: int, radius=1.0) -> Domain:
     """Convex hull of the vectors with at most k entries that are not 0, of length at most radius.
 
     The ball of the k-support norm: Argyriou, Foygel & Srebro 2012.

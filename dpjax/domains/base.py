@@ -55,12 +55,12 @@ class Domain(NamedTuple):
     exact_projection: ExactProjection | None = None  # None where ``project`` may be far off
 
 
-def support_function(domain, direction):
+def support_function(domain: Domain, direction):
     """The largest <g, x> over the domain, for g (d,). The least is minus the largest <-g, x>."""
     return jnp.vdot(direction, domain.minimizer(-direction))
 
 
-def conditional_gradient_step(domain, point, gradient):
+def conditional_gradient_step(domain: Domain, point, gradient):
     """One Frank-Wolfe step with exact line search, on a function whose Hessian is I.
 
     Args:
@@ -80,7 +80,7 @@ def conditional_gradient_step(domain, point, gradient):
     return point + barriers.rounded(step * toward), jnp.maximum(gap, 0.0)
 
 
-def shrunk(domain, factor) -> Domain:
+def shrunk(domain: Domain, factor) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
     Only the minimizer and the projection are those of the shrunk set, and its projection does not
@@ -99,13 +99,13 @@ def shrunk(domain, factor) -> Domain:
     )
 
 
-def check_domain(domain) -> None:
+def check_domain(domain: Domain) -> None:
     """Refuses anything that is not a Domain."""
     if not isinstance(domain, Domain):
         raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
 
 
-def fitting(domain, losses) -> LossSet:
+def fitting(domain: Domain, losses) -> LossSet:
     """``losses``, or the domain's own where that is None. Refuses losses that do not fit."""
     check_domain(domain)
     if losses is None:

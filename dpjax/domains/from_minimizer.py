@@ -1,5 +1,7 @@
 """Domains from a linear minimizer, and helpers to describe a polytope."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +19,8 @@ FEW = 12
 
 
 def from_minimizer(
-    dim,
-    minimizer,
+    dim: int,
+    minimizer: Callable,
     *,
     centre,
     diameter,
@@ -29,7 +31,7 @@ def from_minimizer(
     contains=None,
     inradius=None,
     tangent=None,
-    steps=100,
+    steps: int = 100,
 ) -> Domain:
     """A domain from any compact convex set whose linear minimizer is known.
 

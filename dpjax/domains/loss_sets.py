@@ -11,7 +11,7 @@ from dpjax.domains.vectors import check_interval, check_radius, into_ball, into_
 from dpjax.maths.clipping import within
 
 
-def box_losses(dim, low=-1.0, high=1.0) -> LossSet:
+def box_losses(dim: int, low=-1.0, high=1.0) -> LossSet:
     """Losses with each entry in [low, high]."""
     dim = _check.size(1, dim=dim)
     low, high = check_interval(low, high)
@@ -28,7 +28,7 @@ def box_losses(dim, low=-1.0, high=1.0) -> LossSet:
     )
 
 
-def ball_losses(dim, radius=1.0) -> LossSet:
+def ball_losses(dim: int, radius=1.0) -> LossSet:
     """Losses of Euclidean norm at most ``radius``."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     return LossSet(
@@ -43,7 +43,7 @@ def ball_losses(dim, radius=1.0) -> LossSet:
     )
 
 
-def l1_losses(dim, radius=1.0) -> LossSet:
+def l1_losses(dim: int, radius=1.0) -> LossSet:
     """Losses whose absolute values sum to at most ``radius``."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
 
@@ -64,7 +64,7 @@ def l1_losses(dim, radius=1.0) -> LossSet:
     )
 
 
-def sensitivity(losses, neighbours, unit) -> tuple[float, float]:
+def sensitivity(losses, neighbours: str, unit: str) -> tuple[float, float]:
     """The largest L1 and the largest L2 change of one round's loss vector between neighbours.
 
     Args:
@@ -83,7 +83,7 @@ def sensitivity(losses, neighbours, unit) -> tuple[float, float]:
     return losses.diameters if neighbours == "replace" else losses.norms
 
 
-def clipped(losses, unit) -> Callable:
+def clipped(losses, unit: str) -> Callable:
     """A function that clips loss vectors so that :func:`sensitivity` bounds their change.
 
     For the unit "round" it returns the nearest vector of the set. For "entry" it clips each entry

@@ -18,7 +18,7 @@ from dpjax.domains.from_minimizer import (
 from dpjax.domains.ranks import ranks
 
 
-def capped_simplex(dim, k) -> Domain:
+def capped_simplex(dim: int, k: int) -> Domain:
     """Points of [0, 1]^d that sum to k < d: the convex hull of the choices of k out of d.
 
     These choices are the bases of the uniform matroid. k = 1 gives the simplex.
@@ -26,7 +26,7 @@ def capped_simplex(dim, k) -> Domain:
     return uniform_matroid(dim, k, bases=True)
 
 
-def uniform_matroid(dim, k, *, bases=False) -> Domain:
+def uniform_matroid(dim: int, k: int, *, bases: bool = False) -> Domain:
     """Points of [0, 1]^d that sum to at most k, or to exactly k with ``bases``."""
     dim, k = _check.size(2, dim=dim), _check.size(1, k=k)
     if k >= dim + (not bases):
@@ -34,7 +34,7 @@ def uniform_matroid(dim, k, *, bases=False) -> Domain:
     return partition_matroid(np.zeros(dim, int), [k], bases=bases)
 
 
-def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
+def partition_matroid(blocks, capacities, *, bases: bool = False) -> Domain:
     """Points of [0, 1]^d whose sum over each block is at most its capacity.
 
     Args:
@@ -132,7 +132,7 @@ def partition_matroid(blocks, capacities, *, bases=False) -> Domain:
     )
 
 
-def forests(edges, nodes, *, spanning=True) -> Domain:
+def forests(edges, nodes: int, *, spanning: bool = True) -> Domain:
     """Convex hull of the spanning trees of a connected graph, or of all its forests.
 
     The matroid is the graphic one, and the linear minimizer is Kruskal's algorithm. The diameter is

@@ -1,15 +1,17 @@
 """Strongly convex functions on a domain, for follow the regularized leader."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from dpjax import _check
-from dpjax.domains.base import Regularizer
+from dpjax.domains.base import Domain, Regularizer
 
 
-def negative_entropy(dim) -> Regularizer:
+def negative_entropy(dim: int) -> Regularizer:
     """R(x) = sum_i x_i ln x_i on the simplex: exponential weights.
 
     D_R = ln d. If losses have spread w in a round, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi &
@@ -46,7 +48,13 @@ def squared_norm(project, centre, radius) -> Regularizer:
 
 
 def numerical_regularizer(
-    domain, function, *, range, strong_convexity, smoothness, steps=100
+    domain: Domain,
+    function: Callable,
+    *,
+    range,
+    strong_convexity: float,
+    smoothness: float,
+    steps: int = 100,
 ) -> Regularizer:
     """A user's own strongly convex function, minimized by projected gradients.
 

@@ -1,5 +1,7 @@
 """Base polytopes of submodular functions."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,7 +55,7 @@ def permutahedron(weights) -> Domain:
     )
 
 
-def base_polytope(dim, chain) -> Domain:
+def base_polytope(dim: int, chain) -> Domain:
     """The points x with x(V) = F(V) and x(S) <= F(S) for all S, where F is submodular.
 
     The linear minimizer is the greedy algorithm (Edmonds 1970). The centre is the mean of the
@@ -123,12 +125,12 @@ def base_polytope(dim, chain) -> Domain:
     )
 
 
-def concave_of_weights(weights, function=jnp.sqrt):
+def concave_of_weights(weights, function: Callable = jnp.sqrt):
     """The chain of F(S) = function(sum of the weights of S), for a concave function, 0 at 0.
 
     The weights (d,) are at least 0. Equal weights give a permutahedron.
     """
-    _check.entries(0.0, np.finfo(np.float32).max, weights=weights)
+    _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
     return lambda order: function(jnp.cumsum(weights[order]))
 
@@ -141,7 +143,7 @@ def coverage(incidence):
 
 def directed_cut(weights):
     """The chain of F(S) = the weight of the arcs that leave S, by weights (d, d) of at least 0."""
-    _check.entries(0.0, np.finfo(np.float32).max, weights=weights)
+    _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
 
     def chain(order):

@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     play: Any
     key: Any
     points: Any  # pytree of (P, ...) float32
-    count: int  # P
+    count: int  # type: ignore[assignment] # P; tuples have a method of that name
     seeds: int  # S
     rounds: np.ndarray  # (n,) int32, the checkpoints
     traced: programs.Traced

@@ -50,7 +50,8 @@ def by_rule(eqn, operands, batch) -> list:
         for word in ("first", "second")
     ]
     rounds = rounds_of(eqn.outvars[0].aval.dtype)
-    return [Lanes(Words(*pair, rounds)) for pair in zip(*outputs, strict=True)]
+    assert rounds is not None  # a rule is for keys of threefry
+    return [Lanes(Words(first, second, rounds)) for first, second in zip(*outputs, strict=True)]
 
 
 def _elementwise(eqn, operands, batch) -> list:

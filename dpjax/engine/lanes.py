@@ -71,7 +71,9 @@ def as_lanes(array) -> Lanes:
 
 def _words(keys) -> Words:
     data = jr.key_data(keys)
-    return Words(data[..., 0], data[..., 1], rounds_of(keys.dtype))
+    rounds = rounds_of(keys.dtype)
+    assert rounds is not None  # keys of another generator do not come here
+    return Words(data[..., 0], data[..., 1], rounds)
 
 
 def as_array(value):
@@ -162,15 +164,18 @@ def pairs(function, batch, keys, *arrays) -> Words:
     leave the kernel as the parts of a complex number, with which nothing is computed.
     """
     if batch.certain is None:
-        return Words(*function(keys, *arrays), keys.rounds)
+        first, second = function(keys, *arrays)
+        return Words(first, second, keys.rounds)
 
     def joined(*arrays):
         real, imaginary = (lax.bitcast_convert_type(x, np.float32) for x in function(*arrays))
         return lax.complex(real, imaginary)
 
     both = apart(joined, batch, keys, *arrays)
-    words = lax.real(both), lax.imag(both)
-    return Words(*(lax.bitcast_convert_type(x, np.uint32) for x in words), keys.rounds)
+    first, second = (
+        lax.bitcast_convert_type(x, np.uint32) for x in (lax.real(both), lax.imag(both))
+    )
+    return Words(first, second, keys.rounds)
 
 
 def forced(value, batch=None):

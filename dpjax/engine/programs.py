@@ -101,7 +101,8 @@ def _own(constant):
 
 def _numeric() -> tuple:
     """The settings of jax that decide on numbers and that no traced program shows."""
-    return jax.config.jax_threefry_partitionable, jax.config.jax_default_matmul_precision
+    names = "jax_threefry_partitionable", "jax_default_matmul_precision"
+    return tuple(getattr(jax.config, name) for name in names)
 
 
 def _settings() -> tuple:
@@ -176,7 +177,8 @@ def _compiled(traced, size, mesh) -> Program:
         points = [jnp.moveaxis(leaf, 0, -1) for leaf in points]
         return batch_last(over_points, (False, True, False))(points, seeds, key)
 
-    lead, one_each, same, spread = (), None, None, None
+    lead: tuple[int, ...] = ()
+    one_each, same, spread = None, None, None
     if mesh is not None:
         lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
         spread = partial(devices.shard, mesh=mesh)
@@ -234,7 +236,9 @@ def digests(program) -> tuple[str, str, tuple]:
     process. No digest sees what a callback does, which is a function of Python; so the functions
     themselves are returned.
     """
-    known, described, callbacks = {}, {}, []
+    known: dict[int, tuple[bytes, bytes]] = {}
+    described: dict[int, str] = {}
+    callbacks: list = []
 
     def visit(program) -> tuple[bytes, bytes]:
         """Digests of the text and of the numbers of a program, open or closed."""

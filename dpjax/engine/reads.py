@@ -16,6 +16,7 @@ import sysconfig
 import types
 import weakref
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,7 +27,9 @@ _FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platli
 _PACKAGE = str(Path(__file__).parents[1])  # dpjax
 _LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, _PACKAGE))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_first = weakref.WeakKeyDictionary()  # function -> digest of what it read at first
+_first: weakref.WeakKeyDictionary[Any, str] = (
+    weakref.WeakKeyDictionary()
+)  # function -> digest of what it read at first
 _now = jax.make_user_context(None)
 # The most contexts in which games are traced before all are let go: JAX cannot forget one alone.
 _CONTEXTS = 64
@@ -102,8 +105,8 @@ def _parts(value, names, known, seen) -> list[str]:
         value, jax.core.Tracer
     ):
         if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = jr.key_data(value)
-        array = np.ascontiguousarray(value)
+            value = jr.key_data(value)  # type: ignore[arg-type]
+        array: Any = np.ascontiguousarray(value)
         if array.dtype.hasobject:
             return []
         return [str(array.dtype), str(array.shape), hashlib.sha256(array).hexdigest()]

@@ -4,6 +4,7 @@ import sys
 import time
 import warnings
 from contextlib import closing
+from typing import Any
 
 import jax
 import numpy as np
@@ -70,7 +71,7 @@ def _see_clipped(least, block, cells) -> None:
 
     Leaves it alone where the learner's report does not count them.
     """
-    clipped = getattr(cells[2], "clipped", None)
+    clipped: Any = getattr(cells[2], "clipped", None)
     if np.ndim(clipped) == 2:
         here = least[block.point : block.point + len(clipped)]
         np.minimum(here, clipped[: len(here)].min(axis=1), out=here)
@@ -83,6 +84,6 @@ def _not_finite(plan, block, cells) -> list[tuple[int, int]]:
         for leaf in jax.tree.leaves(cells)
         if leaf.dtype.kind == "f"
     ]
-    bad = np.argwhere(~np.logical_and.reduce(finite)) if finite else []
+    bad: Any = np.argwhere(~np.logical_and.reduce(finite)) if finite else []
     named = [(block.point + int(i), int(block.seeds[j])) for i, j in bad]
     return [(point, seed) for point, seed in named if point < plan.count and seed < plan.seeds]

@@ -36,7 +36,9 @@ class GapArmsState(NamedTuple):
     mirror: Array  # (d,) unit vector along e_1 + theta, whose reflection takes e_1 to -theta
 
 
-def gap_arms(dim, *, gap=0.1, arms=None, losses="bernoulli") -> Environment:
+def gap_arms(
+    dim: int, *, gap: float = 0.1, arms: int | None = None, losses="bernoulli"
+) -> Environment:
     """Fresh unit vectors as arms each round, of which one is best by at least a gap.
 
     theta is uniform on the sphere. In each round arms are uniform on the sphere where their mean

@@ -8,8 +8,8 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Environment, Outcome
-from dpjax.domains import check_domain
+from dpjax.core import Array, Environment, Number, Outcome
+from dpjax.domains import Domain, check_domain
 from dpjax.environments.loss_families import Family, as_function, offline_optimum
 from dpjax.maths import laws
 
@@ -29,7 +29,15 @@ class ConvexTally(NamedTuple):
 
 
 def convex_losses(
-    domain, family, kind="iid", *, parameters=None, count=16, spread=0.5, period=200, steps=400
+    domain: Domain,
+    family,
+    kind: str = "iid",
+    *,
+    parameters=None,
+    count=16,
+    spread: Number = 0.5,
+    period: int = 200,
+    steps: int = 400,
 ) -> Environment:
     """Convex losses f(parameters, x) on a convex set, one row of parameters a round.
 

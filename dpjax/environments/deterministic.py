@@ -7,7 +7,7 @@ from dpjax.core import Arms, Environment, Outcome
 from dpjax.environments.arms import best_fixed_arm
 
 
-def deterministic(arms=4) -> Environment:
+def deterministic(arms: int = 4) -> Environment:
     """A fixed sequence that lures a learner away from the best arm.
 
     In gains, in round t: arm 1 gives 0.38; arm 2, the best with mean 1/2, gives 1 where t is

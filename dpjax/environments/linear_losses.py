@@ -8,8 +8,8 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Array, Environment, Outcome
-from dpjax.domains import fitting, support_function
+from dpjax.core import Array, Environment, Number, Outcome
+from dpjax.domains import Domain, LossSet, fitting, support_function
 from dpjax.maths import laws
 
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
@@ -26,7 +26,14 @@ class LinearTally(NamedTuple):
     loss: Array  # (d,) l
 
 
-def linear_losses(domain, losses, *, loss_set=None, bias=0.2, period=200) -> Environment:
+def linear_losses(
+    domain: Domain,
+    losses,
+    *,
+    loss_set: LossSet | None = None,
+    bias: Number = 0.2,
+    period: int = 200,
+) -> Environment:
     """Linear losses <l_t, x> on a convex set: i.i.d., drifting, adaptive, or a user's own.
 
     ``losses`` is an array (T, d), or one of these words. Where not said otherwise, l_t is the

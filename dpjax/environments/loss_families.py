@@ -15,7 +15,7 @@ from jax import random as jr
 
 from dpjax import _check
 from dpjax.core import Array
-from dpjax.domains import check_domain, support_function
+from dpjax.domains import Domain, check_domain, support_function
 from dpjax.maths import laws
 
 
@@ -48,7 +48,7 @@ def _direction(key, domain, z):
     return away / _length(away)
 
 
-def linear(domain, lipschitz=1.0) -> Family:
+def linear(domain: Domain, lipschitz: float = 1.0) -> Family:
     """<l, x> + b with |l| = L, and b such that the least value on the domain is 0."""
     check_domain(domain)
     _check.positive(lipschitz=lipschitz)
@@ -65,7 +65,7 @@ def linear(domain, lipschitz=1.0) -> Family:
     )
 
 
-def distance(domain) -> Family:
+def distance(domain: Domain) -> Family:
     """|x - z| for a point z of the domain; L = 1."""
     check_domain(domain)
     return Family(
@@ -76,7 +76,7 @@ def distance(domain) -> Family:
     )
 
 
-def absolute(domain, lipschitz=1.0) -> Family:
+def absolute(domain: Domain, lipschitz: float = 1.0) -> Family:
     """|<a, x - z>| with |a| = L: a measurement that is off, an entry of a matrix."""
     check_domain(domain)
     _check.positive(lipschitz=lipschitz)
@@ -88,7 +88,7 @@ def absolute(domain, lipschitz=1.0) -> Family:
     )
 
 
-def quadratic(domain) -> Family:
+def quadratic(domain: Domain) -> Family:
     """|x - z|^2 / 2 for a point z of the domain; L = D + reach."""
     check_domain(domain)
     return Family(
@@ -99,7 +99,7 @@ def quadratic(domain) -> Family:
     )
 
 
-def largest(domain, pieces=3, lipschitz=1.0) -> Family:
+def largest(domain: Domain, pieces=3, lipschitz: float = 1.0) -> Family:
     """The largest of <a_i, x - z>, |a_i| = L: 0 at z, and of both signs."""
     check_domain(domain)
     pieces = _check.size(1, pieces=pieces)
@@ -123,7 +123,9 @@ def largest(domain, pieces=3, lipschitz=1.0) -> Family:
     )
 
 
-def offline_optimum(domain, function, parameters, weights, *, steps=400) -> Optimum:
+def offline_optimum(
+    domain: Domain, function: Callable, parameters, weights, *, steps: int = 400
+) -> Optimum:
     """Minimizes sum_j w_j f(parameters_j, x) over the domain, with a certified lower bound.
 
     Projected subgradients with steps D / sqrt(sum of |g|^2 so far). A convex f lies above each of

@@ -7,7 +7,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Outcome
+from dpjax.core import Arms, Array, Environment, Number, Outcome
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -19,7 +19,7 @@ def _draw_losses(key, arms, half_width):
     return (jr.uniform(gains_key, (arms,)) >= means).astype(jnp.float32)
 
 
-def fully_oblivious(arms, *, half_width=0.05) -> Environment:
+def fully_oblivious(arms: int, *, half_width: Number = 0.05) -> Environment:
     """Independent rounds, each of which draws the arms' means afresh.
 
     The mean gain is p ~ U[1/2, 1/2 + 2e] for the first arm and p ~ U[1/2 - e, 1/2 + e] for the
@@ -51,7 +51,7 @@ class ObliviousState(NamedTuple):
     loss: Array  # (K,) held
 
 
-def oblivious(arms, period=200, *, half_width=0.05) -> Environment:
+def oblivious(arms: int, period: int = 200, *, half_width: Number = 0.05) -> Environment:
     """The fully oblivious adversary, holding each draw of losses for many rounds.
 
     Losses are redrawn where t is a multiple of ``period``, and repeated in between. The rounds

@@ -19,7 +19,7 @@ class SwitchingCostState(NamedTuple):
     previous: Array  # () int32, arm of the last round, -1 before the first
 
 
-def switching_cost(horizon, arms, *, walk="multiscale") -> Environment:
+def switching_cost(horizon: int, arms: int, *, walk: str = "multiscale") -> Environment:
     """A random walk shared by all arms hides the best one; a switch forfeits the gain.
 
     With sigma = 1 / (9 log2 T), gap = K^(1/3) T^(-1/3) / (9 log2 T), best arm chi uniform and

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.maths import divergences, exact_sums
@@ -23,7 +23,7 @@ class AdapReport(NamedTuple):
     episodes: Array  # () int32, episodes that were completed
 
 
-def adap_ucb(horizon, arms, *, epsilon, confidence=3.1) -> BatchLearner:
+def adap_ucb(horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3.1) -> BatchLearner:
     """AdaP-UCB: the arm of the best private bound plays until its pulls have doubled.
 
     The means forget: that of arm a is of the n_a losses of its latest episode only, with Laplace
@@ -62,7 +62,9 @@ def adap_ucb(horizon, arms, *, epsilon, confidence=3.1) -> BatchLearner:
     return _episodes(horizon, arms, epsilon, bound)
 
 
-def adap_klucb(horizon, arms, *, epsilon, confidence=3.1) -> BatchLearner:
+def adap_klucb(
+    horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3.1
+) -> BatchLearner:
     """AdaP-KLUCB: AdaP-UCB with the confidence bound of the Kullback-Leibler divergence.
 
     With p_a = mean_a - alpha ln t / (epsilon n_a), clipped to [0, 1], the bound of arm a is the

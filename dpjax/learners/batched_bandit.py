@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, Privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
 from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.parts.arm_sums import one_release
@@ -82,7 +82,9 @@ def batch_rounds(horizon, epsilon):
     return jnp.clip(jnp.ceil(1.0 / jnp.asarray(epsilon, jnp.float32)), 1.0, horizon)
 
 
-def batched_bandit(horizon, arms, *, epsilon, base="htinf") -> BatchLearner:
+def batched_bandit(
+    horizon: int, arms: int, *, epsilon: Number, base: str = "htinf"
+) -> BatchLearner:
     """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the sum of each.
 
     Each arm of the base is played for tau = ceil(1 / epsilon) rounds, and the base is fed their

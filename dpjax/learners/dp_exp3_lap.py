@@ -4,11 +4,11 @@ import jax.numpy as jnp
 
 from dpjax import _check
 from dpjax.combinators import laplace_feedback
-from dpjax.core import Learner
+from dpjax.core import Learner, Number
 from dpjax.learners.exp3 import exp3
 
 
-def dp_exp3_lap(horizon, arms, *, epsilon) -> Learner:
+def dp_exp3_lap(horizon: int, arms: int, *, epsilon: Number) -> Learner:
     """DP-EXP3-Lap: EXP3 on losses with Laplace noise; epsilon-DP, in the local model too.
 
     It is ``laplace_feedback`` over ``exp3`` with threshold b = ln T / epsilon: each observed gain

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.maths import divergences, exact_sums
@@ -23,7 +23,7 @@ class DpKlucbReport(NamedTuple):
     pulls: Array  # () int32, rounds in complete batches
 
 
-def dp_klucb(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
+def dp_klucb(horizon: int, arms: int, *, epsilon: Number, ratio=2.0) -> BatchLearner:
     """DP-KLUCB: confidence bounds of the divergence d_epsilon on sums of private batches.
 
     A batch of arm a takes its pulls n_a to ceil(ratio n_a) and releases the sum of its losses with
@@ -66,7 +66,7 @@ def dp_klucb(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
     return _batches(horizon, arms, epsilon, ratio, index)
 
 
-def dp_imed(horizon, arms, *, epsilon, ratio=2.0) -> BatchLearner:
+def dp_imed(horizon: int, arms: int, *, epsilon: Number, ratio=2.0) -> BatchLearner:
     """DP-IMED: the arm plays whose private means make it least unlikely to be the best.
 
     Batches and means as in :func:`dp_klucb`; the next batch goes to the arm with the smallest

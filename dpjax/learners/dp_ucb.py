@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, domains, mechanisms
-from dpjax.core import Arms, Array, Learner
+from dpjax.core import Arms, Array, Learner, Number
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.prefix_sums import prefix_sums
@@ -20,7 +20,9 @@ class DpUcbState(NamedTuple):
     arm: Array  # () int32, the arm in play
 
 
-def dp_ucb(horizon, arms, *, epsilon, failure=0.1, split="parallel") -> Learner:
+def dp_ucb(
+    horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.1, split: str = "parallel"
+) -> Learner:
     """Private UCB: confidence bounds on the noisy sums of a binary tree for each arm.
 
     All trees run on the clock of the game: each round inserts the loss into the tree of the arm

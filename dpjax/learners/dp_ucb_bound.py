@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Arms, Array, Learner
+from dpjax.core import Arms, Array, Learner, Number
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, one_release
 from dpjax.maths.clipping import clip_loss
@@ -23,7 +23,7 @@ class DpUcbBoundState(NamedTuple):
     clipped: Array  # () int32
 
 
-def dp_ucb_bound(horizon, arms, *, epsilon) -> Learner:
+def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number) -> Learner:
     """DP-UCB-Bound: UCB on hybrid counters, widened by what their noise can be.
 
     The losses of arm a go into a hybrid mechanism of its own, with half of the budget for the

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.special import zeta
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
@@ -42,7 +42,13 @@ def interval_rho(horizon, interval, exponent):
 
 
 def dp_ucb_int(
-    horizon, arms, *, epsilon, delta=None, exponent=1.1, calibration="derived"
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    delta: Number | None = None,
+    exponent: Number = 1.1,
+    calibration: str = "derived",
 ) -> Learner:
     """DP-UCB-Int: an arm's mean is released when its pulls are a multiple of f.
 

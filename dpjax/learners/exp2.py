@@ -10,7 +10,7 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Learner, Privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear
 from dpjax.maths import designs
@@ -180,7 +180,9 @@ def exponential_weights(horizon, actions, rates, centre) -> Learner:
     )
 
 
-def exp2(horizon, arms, *, epsilon, loss_range=None, calibration="derived") -> Learner:
+def exp2(
+    horizon: int, arms: int, *, epsilon: Number, loss_range=None, calibration: str = "derived"
+) -> Learner:
     """EXP2 with exploration on noisy losses, over arms or a finite set of vectors.
 
     With estimates L~ of the sum of the losses, zero at first, each round draws an action from

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import ClippedReport
 from dpjax.maths.clipping import clip_loss
@@ -84,7 +84,9 @@ def printed_epsilon(horizon, arms, mixing, delta):
     return jnp.minimum(jnp.minimum(2.0, log_ratio_cap(arms, mixing)) * horizon, mixed)
 
 
-def exp3(horizon, arms, *, mixing=None, calibration="derived") -> Learner:
+def exp3(
+    horizon: int, arms: int, *, mixing: Number | None = None, calibration: str = "derived"
+) -> Learner:
     """EXP3: exponential weights with exploration, on importance-weighted gains.
 
     With gains g = 1 - loss in [0, 1] and estimates G (K,), zero at first, each round draws

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import BatchLearner
+from dpjax.core import BatchLearner, Number
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
 
@@ -44,7 +44,13 @@ def derived_tau(horizon, epsilon, delta):
 
 
 def exp3_minibatch(
-    horizon, arms, *, epsilon=None, tau=None, delta=None, calibration="derived"
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number | None = None,
+    tau: Number | None = None,
+    delta: Number | None = None,
+    calibration: str = "derived",
 ) -> BatchLearner:
     """EXP3_tau: EXP3 on the average gains of batches, private through its own sampling.
 

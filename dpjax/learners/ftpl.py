@@ -1,5 +1,6 @@
 """Follow the perturbed leader on private prefix sums with Gaussian noise."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,8 +9,8 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner
-from dpjax.domains import fitting
+from dpjax.core import Array, Learner, Number
+from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths import laws
@@ -51,17 +52,17 @@ def printed_scale(horizon, losses, epsilon, delta):
 
 
 def ftpl(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     *,
-    epsilon,
-    delta,
-    mechanism=IDENTICAL_LAW_TREE,
-    losses=None,
-    neighbours="replace",
-    unit="round",
-    perturbation=None,
-    calibration="derived",
+    epsilon: Number,
+    delta: Number,
+    mechanism: Callable = IDENTICAL_LAW_TREE,
+    losses: LossSet | None = None,
+    neighbours: str = "replace",
+    unit: str = "round",
+    perturbation: Number | None = None,
+    calibration: str = "derived",
 ) -> Learner:
     """Follow the perturbed leader, whose perturbation is the privacy noise.
 

@@ -1,13 +1,14 @@
 """Follow the regularized leader on private prefix sums."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, mechanisms
-from dpjax.core import Learner
-from dpjax.domains import fitting
+from dpjax.core import Learner, Number
+from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 
@@ -34,19 +35,19 @@ def printed_scale(horizon, losses, epsilon):
 
 
 def ftrl(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     *,
-    epsilon,
-    delta=None,
-    mechanism=mechanisms.tree,
-    noise="laplace",
-    losses=None,
-    neighbours="replace",
-    unit="round",
+    epsilon: Number,
+    delta: Number | None = None,
+    mechanism: Callable = mechanisms.tree,
+    noise: str = "laplace",
+    losses: LossSet | None = None,
+    neighbours: str = "replace",
+    unit: str = "round",
     regularizer=None,
-    rate=None,
-    calibration="derived",
+    rate: Number | None = None,
+    calibration: str = "derived",
 ) -> Learner:
     """Follow the regularized leader, which sees the losses through noisy prefix sums only.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import full
 from dpjax.learners.parts.arm_sums import ClippedReport
 from dpjax.maths import exact_sums
@@ -53,7 +53,7 @@ def probabilities(losses, rate):
     return weights / jnp.sum(weights)
 
 
-def hedge(horizon, arms, *, epsilon, delta=None) -> Learner:
+def hedge(horizon: int, arms: int, *, epsilon: Number, delta: Number | None = None) -> Learner:
     """Hedge, or exponential weights, whose draws are exponential mechanisms.
 
     With L (K,) the sums of the losses so far, each round draws an arm

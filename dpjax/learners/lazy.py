@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner
+from dpjax.core import Arms, Array, Learner, Number
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
@@ -32,7 +32,7 @@ class LazyState(NamedTuple):
     clipped: Array  # () int32
 
 
-def lazy_ucb(horizon, arms, *, epsilon, log_base=2.0) -> Learner:
+def lazy_ucb(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0) -> Learner:
     """Anytime-Lazy-UCB: UCB on private means, renewed at doubling times, that forget.
 
     The losses of an arm gather in a buffer. When it holds twice as many as the arm's mean has,
@@ -66,7 +66,7 @@ def lazy_ucb(horizon, arms, *, epsilon, log_base=2.0) -> Learner:
     return _lazy(horizon, arms, epsilon, log_base, choose)
 
 
-def lazy_thompson(horizon, arms, *, epsilon, log_base=2.0) -> Learner:
+def lazy_thompson(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0) -> Learner:
     """Lazy-DP-TS: Thompson sampling on private means that are renewed at doubling times.
 
     Means as in :func:`lazy_ucb`. Each round draws for each arm, with

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Batch, BatchLearner, Privacy
+from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy
 from dpjax.feedback import full
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
@@ -23,7 +23,7 @@ def probabilities(total, epsilon):
     return weights / jnp.sum(weights)
 
 
-def limited_updates(horizon, arms, *, epsilon) -> BatchLearner:
+def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner:
     """Follows the leader of the batch before, drawn privately; batches double.
 
     The first arm is uniform. The arm of rounds 2^j .. 2^(j+1) - 1 is drawn once, from the sums

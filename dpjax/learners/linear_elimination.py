@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import one_release
 from dpjax.maths import designs, exact_sums
@@ -111,7 +111,12 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
 
 
 def linear_elimination(
-    horizon, actions, *, epsilon, radius="exact", model="central"
+    horizon: int,
+    actions,
+    *,
+    epsilon: Number,
+    radius: str | Number = "exact",
+    model: str = "central",
 ) -> BatchLearner:
     """Batched elimination over vectors: a few of them play for all, the worse leave.
 

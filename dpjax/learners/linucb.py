@@ -1,12 +1,13 @@
 """LinUCB with changing regularizers: optimism in linear contextual bandits, on a private past."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Policies
+from dpjax.core import Array, Learner, Number, Policies
 from dpjax.feedback import contextual
 from dpjax.learners.parts import gram_noise, gram_sums
 from dpjax.maths import ellipsoids
@@ -52,23 +53,23 @@ def most_optimistic(belief, features):
 
 
 def linucb(
-    horizon,
-    dim,
+    horizon: int,
+    dim: int,
     *,
-    epsilon,
-    delta,
-    noise="gaussian",
-    shifted=True,
-    floor=None,
-    calibration="derived",
-    norm_bound="tight",
-    mechanism=mechanisms.tree,
-    protected="rows",
-    feature_bound=1.0,
-    loss_bound=1.0,
-    parameter_bound=1.0,
-    deviation=None,
-    failure=None,
+    epsilon: Number,
+    delta: Number,
+    noise: str = "gaussian",
+    shifted: bool = True,
+    floor: Number | None = None,
+    calibration: str = "derived",
+    norm_bound: str = "tight",
+    mechanism: Callable = mechanisms.tree,
+    protected: str = "rows",
+    feature_bound: Number = 1.0,
+    loss_bound: Number = 1.0,
+    parameter_bound: Number = 1.0,
+    deviation: Number | None = None,
+    failure: Number | None = None,
 ) -> Learner:
     """LinUCB on a noisy Gram matrix, jointly private; at epsilon = inf it is OFUL.
 

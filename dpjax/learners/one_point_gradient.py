@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from dpjax import _check
 from dpjax.core import Array, Learner, Privacy
-from dpjax.domains import check_domain, shrunk
+from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
     as_floats,
@@ -23,7 +23,9 @@ class OnePointGradientState(NamedTuple):
     direction: Array  # (n,) u_t
 
 
-def one_point_gradient(horizon, domain, *, lipschitz=None, loss_range="signed") -> Learner:
+def one_point_gradient(
+    horizon: int, domain: Domain, *, lipschitz: float | None = None, loss_range="signed"
+) -> Learner:
     """Gradient descent on one-point estimates, projected every round; not private.
 
     With C half the width of the range of losses and R, r the outer and inner radius of the domain,

@@ -1,13 +1,14 @@
 """Any optax optimizer on privately released gradients."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import optax
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner
-from dpjax.domains import fitting
+from dpjax.core import Array, Learner, Number
+from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 
@@ -29,17 +30,17 @@ def projected_descent(domain, losses) -> optax.GradientTransformation:
 
 
 def online_gradient(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     optimizer=None,
     *,
-    epsilon,
-    delta=None,
-    mechanism=mechanisms.tree,
-    noise="laplace",
-    losses=None,
-    neighbours="replace",
-    unit="round",
+    epsilon: Number,
+    delta: Number | None = None,
+    mechanism: Callable = mechanisms.tree,
+    noise: str = "laplace",
+    losses: LossSet | None = None,
+    neighbours: str = "replace",
+    unit: str = "round",
 ) -> Learner:
     """Projected steps of any optax optimizer on privately released gradients.
 

@@ -1,13 +1,14 @@
 """Private follow the approximate leader."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner
-from dpjax.domains import fitting
+from dpjax.core import Array, Learner, Number
+from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.two_words import add_compensated
@@ -33,17 +34,17 @@ def sampled_rounds(horizon) -> np.ndarray:
 
 
 def private_ftal(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     *,
-    epsilon,
-    delta=None,
-    mechanism=mechanisms.tree,
-    noise="laplace",
-    losses=None,
-    neighbours="replace",
-    unit="round",
-    strong_convexity=None,
+    epsilon: Number,
+    delta: Number | None = None,
+    mechanism: Callable = mechanisms.tree,
+    noise: str = "laplace",
+    losses: LossSet | None = None,
+    neighbours: str = "replace",
+    unit: str = "round",
+    strong_convexity: float | None = None,
 ) -> Learner:
     """Private follow the approximate leader: losses get quadratics around their actions.
 
@@ -97,8 +98,9 @@ def private_ftal(
         length = jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
         bound = losses.norms[1]
         stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
-        strong_convexity = jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
-    curvature = jnp.asarray(strong_convexity, jnp.float32)
+        curvature = jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
+    else:
+        curvature = jnp.asarray(strong_convexity, jnp.float32)
 
     def init(key):
         state, _ = sums.init(key)

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy
-from dpjax.domains import clipped, exact_projections, fitting, sensitivity
+from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.domains import Domain, LossSet, clipped, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import PrefixSumsReport
 from dpjax.maths import two_words
@@ -20,15 +20,15 @@ class PrivateGigaState(NamedTuple):
 
 
 def private_giga(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     *,
-    epsilon,
-    delta,
-    losses=None,
-    neighbours="replace",
-    unit="round",
-    strong_convexity=None,
+    epsilon: Number,
+    delta: Number,
+    losses: LossSet | None = None,
+    neighbours: str = "replace",
+    unit: str = "round",
+    strong_convexity: float | None = None,
 ) -> Learner:
     """Noisy output of a gradient method: a hidden descent, a noisy copy of it each round.
 
@@ -97,12 +97,10 @@ def private_giga(
     largest = max(abs(end) for end in losses.entry)
     # Entries that are clipped one by one may together be longer than the set's vectors.
     bound = losses.norms[1] if unit == "round" else float(np.sqrt(losses.dim)) * largest
+    alpha = jnp.asarray(0.0 if strong_convexity is None else strong_convexity, jnp.float32)
     if strong_convexity is None:
         gradients = bound**2 / 2 + bound * float(np.sqrt(losses.dim)) * size
-        strong_convexity = jnp.sqrt(
-            2 * gradients * float(1 + np.log(horizon)) / (horizon * domain.radius**2)
-        )
-    alpha = jnp.asarray(strong_convexity, jnp.float32)
+        alpha = jnp.sqrt(2 * gradients * float(1 + np.log(horizon)) / (horizon * domain.radius**2))
     centre = jnp.asarray(domain.centre, jnp.float32)
     of_steps, of_points = exact_projections.drift(exact, domain.dim, horizon)
     # alpha |x|: as z is a sum of T steps, x is within bound / alpha of the centre.

@@ -1,13 +1,14 @@
 """Private bandit convex optimization with projections, in the style of Smith & Thakurta."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner
-from dpjax.domains import check_domain, shrunk
+from dpjax.core import Array, Learner, Number
+from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
     as_floats,
@@ -27,14 +28,14 @@ class PrivateOnePointState(NamedTuple):
 
 
 def private_one_point(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     *,
-    epsilon,
-    delta=None,
-    mechanism=mechanisms.tree,
-    noise="laplace",
-    lipschitz=None,
+    epsilon: Number,
+    delta: Number | None = None,
+    mechanism: Callable = mechanisms.tree,
+    noise: str = "laplace",
+    lipschitz: float | None = None,
     loss_range="signed",
 ) -> Learner:
     """Projected descent on private one-point estimates, in the style of Smith & Thakurta.

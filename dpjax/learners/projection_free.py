@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -9,8 +10,8 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Array, Learner
-from dpjax.domains import check_domain, conditional_gradient_step, shrunk
+from dpjax.core import Array, Learner, Number
+from dpjax.domains import Domain, check_domain, conditional_gradient_step, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import as_floats, directions, inradius_of, is_known, values
 from dpjax.learners.parts.prefix_sums import calibrate
@@ -84,20 +85,20 @@ def batch_norms(batch, batches, dim, epsilon, delta):
 
 
 def projection_free(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     *,
-    epsilon,
-    delta=None,
-    mechanism=mechanisms.tree,
-    noise="laplace",
-    lipschitz=None,
+    epsilon: Number,
+    delta: Number | None = None,
+    mechanism: Callable = mechanisms.tree,
+    noise: str = "laplace",
+    lipschitz: float | None = None,
     loss_range="signed",
     batch=None,
-    smoothing=None,
-    rate=None,
-    shrink=False,
-    calibration="single_change",
+    smoothing: Number | None = None,
+    rate: Number | None = None,
+    shrink: bool = False,
+    calibration: str = "single_change",
 ) -> Learner:
     """PRIVATEBANDIT: private bandit convex optimization without projections.
 

@@ -8,8 +8,8 @@ from jax import random as jr
 
 from dpjax import _check, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, Privacy
-from dpjax.domains import fitting
+from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import linear
 from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
@@ -78,14 +78,14 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
 
 
 def scrible(
-    horizon,
-    domain,
+    horizon: int,
+    domain: Domain,
     *,
-    epsilon,
-    losses=None,
-    noise="scalar",
-    sampling="sphere",
-    calibration="derived",
+    epsilon: Number,
+    losses: LossSet | None = None,
+    noise: str = "scalar",
+    sampling: str = "sphere",
+    calibration: str = "derived",
 ) -> Learner:
     """SCRiBLE on noisy losses: bandit linear optimization on ball, cube and simplex.
 

@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import full
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import clip_loss
@@ -173,7 +173,13 @@ def probabilities(losses, rate):
 
 
 def shrinking_dartboard(
-    horizon, arms, *, epsilon, delta=None, rate=None, calibration="derived"
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    delta: Number | None = None,
+    rate: Number | None = None,
+    calibration: str = "derived",
 ) -> Learner:
     """The private shrinking dartboard: draws from Hedge's law, but seldom.
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.maths import exact_sums
@@ -58,7 +58,9 @@ def _logarithms(epoch, active, failure):
     return jnp.log(8.0 * inverse), jnp.log(4.0 * inverse)
 
 
-def successive_elimination(horizon, arms, *, epsilon, failure=None) -> BatchLearner:
+def successive_elimination(
+    horizon: int, arms: int, *, epsilon: Number, failure: Number | None = None
+) -> BatchLearner:
     """DP-SE: arms that are left play equally long, the worse leave, and all is forgotten.
 
     Epoch e aims at the gap Delta_e = 2^-e. Each active arm plays ceil(R_e) rounds, and the mean of

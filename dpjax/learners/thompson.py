@@ -18,7 +18,7 @@ class ThompsonState(NamedTuple):
     clipped: Array  # () int32
 
 
-def thompson(horizon, arms) -> Learner:
+def thompson(horizon: int, arms: int) -> Learner:
     """Thompson sampling: draws each arm's mean from its posterior, plays the smallest.
 
     The prior is uniform; after losses of 1 and 0 the posterior is

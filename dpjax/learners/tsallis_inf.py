@@ -43,7 +43,7 @@ def probabilities(estimates, rate):
     return p / jnp.sum(p)
 
 
-def tsallis_inf(horizon, arms) -> Learner:
+def tsallis_inf(horizon: int, arms: int) -> Learner:
     """Tsallis-INF: the minimax rate of non-private bandits, with no logarithm.
 
     With estimates L (K,) of the sums of losses, round t draws an arm from

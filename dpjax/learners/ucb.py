@@ -26,7 +26,7 @@ class UcbState(NamedTuple):
     clipped: Array  # () int32
 
 
-def ucb1(horizon, arms) -> Learner:
+def ucb1(horizon: int, arms: int) -> Learner:
     """UCB1: the arm with the smallest mean_a - sqrt(2 ln t / n_a), after t - 1 rounds.
 
     Args:
@@ -50,7 +50,7 @@ def ucb1(horizon, arms) -> Learner:
     return _optimism(horizon, arms, bound)
 
 
-def kl_ucb(horizon, arms) -> Learner:
+def kl_ucb(horizon: int, arms: int) -> Learner:
     """KL-UCB: the arm with the smallest q such that kl(mean_a, q) <= ln t / n_a.
 
     Args:

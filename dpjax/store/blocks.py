@@ -39,7 +39,7 @@ class Store(NamedTuple):
         keys = set(self.files.keys())
         corners = self._corners()
         missing = []
-        states = together(lambda corner: self._is_done(*corner, keys), corners)
+        states = together(lambda corner: self._is_done(corner[0], corner[1], keys), corners)
         for corner, done in zip(corners, states, strict=True):
             if isinstance(done, Damaged):
                 message = f"{done}; its block is computed again"

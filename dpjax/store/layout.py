@@ -110,10 +110,10 @@ def compare(found, new, url) -> None:
     there, here = found.attributes, new.attributes
     for field, text in _COMPARED.items():
         if there[field] != here[field]:
-            pair = [each[field] for each in (there, here)]
+            said = [each[field] for each in (there, here)]
             if field == "program":
-                pair = [f"{each['game']} (program {each['program']})" for each in (there, here)]
-            refuse(text, *pair)
+                said = [f"{each['game']} (program {each['program']})" for each in (there, here)]
+            refuse(text, *said)
     there, here = (json.loads(each["points"]) for each in (there, here))
     if list(there) != list(here):
         refuse("points", f"{', '.join(there)}", f"{', '.join(here)}")
@@ -234,7 +234,8 @@ def _understand(root) -> Layout:
         arrays[name] = (tail, dtype, _BESIDE[name][2] if name in _BESIDE else _fill(dtype))
     points, seeds = map(operator.index, described["done"]["shape"])
     chunk = described["done"]["chunk_grid"]["configuration"]["chunk_shape"]
-    layout = Layout(attributes, arrays, (points, seeds), tuple(map(operator.index, chunk)))
+    of_points, of_seeds = map(operator.index, chunk)
+    layout = Layout(attributes, arrays, (points, seeds), (of_points, of_seeds))
     np.array(attributes["checkpoints"], np.int32)
     unused = iter(names)
     unflatten(attributes["structure"], unused)
@@ -272,7 +273,7 @@ def _point_words(points) -> np.ndarray:
 
 def _coordinates(layout) -> dict:
     """The coordinates of a store: name -> (axes, values)."""
-    coordinates = {
+    coordinates: dict[str, tuple] = {
         "point": (("point",), np.arange(layout.shape[0], dtype=np.int32)),
         "seed": (("seed",), np.arange(layout.shape[1], dtype=np.int32)),
         "round": (("round",), np.array(layout.attributes["checkpoints"], np.int32)),

@@ -88,11 +88,11 @@ def _find(files, new) -> tuple[Layout | None, list[str]]:
     complaint = None
     if (text := files.read(ROOT)) is not None:
         try:
-            found = layouts.read(text, files.url)
+            intact = layouts.read(text, files.url)
         except ValueError as error:
             complaint = error
         else:
-            return found, _wrong(files, found)
+            return intact, _wrong(files, intact)
     try:
         found = _rebuilt(files, new)
     except ValueError:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Array, Mechanism, Privacy, Stream
+from dpjax.core import Array, Mechanism, Number, Privacy, Stream
 from dpjax.domains import clipped, sensitivity
 
 
@@ -147,15 +147,15 @@ def calibrate(
 
 
 def prefix_sums(
-    horizon,
+    horizon: int,
     losses,
     *,
-    epsilon,
-    delta,
-    mechanism,
-    noise,
-    neighbours="replace",
-    unit="round",
+    epsilon: Number,
+    delta: Number | None,
+    mechanism: Callable,
+    noise: str,
+    neighbours: str = "replace",
+    unit: str = "round",
     printed_scale=None,
 ) -> PrefixSums:
     """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.

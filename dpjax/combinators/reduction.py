@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Privacy
+from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.maths.clipping import clip_loss, within
 
 
@@ -22,7 +22,7 @@ class LaplaceFeedbackReport(NamedTuple):
     base: Any  # the base learner's report
 
 
-def laplace_feedback(learner, *, epsilon, threshold, null_loss) -> Learner:
+def laplace_feedback(learner, *, epsilon: Number, threshold: Number, null_loss: Number) -> Learner:
     """Any bandit learner on losses with Laplace noise: DP-Lambda-Lap.
 
     The observed loss l becomes l~ = l + Lap(1 / epsilon). Where l~ lies in [-b, 1 + b] the base
@@ -95,7 +95,13 @@ class PrivateReductionReport(NamedTuple):
 
 
 def private_reduction(
-    learner, *, epsilon, loss_range=(-1.0, 1.0), noise="scalar", norm=None, calibration="derived"
+    learner,
+    *,
+    epsilon: Number,
+    loss_range=(-1.0, 1.0),
+    noise: str = "scalar",
+    norm=None,
+    calibration: str = "derived",
 ) -> Learner:
     """Any bandit learner on losses with zero-mean noise: the reduction to the non-private setting.
 
@@ -157,7 +163,8 @@ def private_reduction(
         change = derived = high - low
         printed = jnp.maximum(jnp.abs(low), jnp.abs(high))
     scale = privacy.laplace_scale(derived if calibration == "derived" else printed, epsilon)
-    shown, paper_epsilon = epsilon, float("nan")
+    shown: Number = epsilon
+    paper_epsilon: Number = float("nan")
     if calibration == "printed":
         shown, paper_epsilon = privacy.noise_ratio(change, scale), epsilon
     # Losses at the ends of the range are not counted as clipped for the rounding of <l, x>.

@@ -1,5 +1,6 @@
 """The doubling trick: a learner for each epoch of a game whose length nobody knows."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -42,7 +43,7 @@ def _of_any_epoch(declared) -> Privacy:
     )
 
 
-def doubling(make, horizon, *, first=64) -> Learner:
+def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
     """The doubling trick: a fresh learner for each epoch of 64, 128, 256, ... rounds.
 
     For a horizon that is not known: nothing depends on it but where the game is cut. Each epoch's
