@@ -23,6 +23,8 @@ import numpy as np
 Array = jax.Array
 # One real number, which may be traced: what is swept is passed so.
 Number = float | np.floating | jax.Array
+# Numbers in an array of NumPy or JAX, in a list, or in lists of lists.
+Numbers = Any
 
 
 class Privacy(NamedTuple):

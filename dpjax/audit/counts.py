@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from dpjax.core import Numbers
+
 
 class Bound(NamedTuple):
     """An empirical lower bound. No violation is found above it, and it says no more than that."""
@@ -18,7 +20,7 @@ class Bound(NamedTuple):
     event: str  # the event in words
 
 
-def clopper_pearson(hits, runs: int, error):
+def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
     """Lower and upper bound on a probability, each missed with probability at most ``error``.
 
     Clopper & Pearson 1934. The arguments are NumPy arrays that broadcast.
@@ -29,7 +31,9 @@ def clopper_pearson(hits, runs: int, error):
     return low, high
 
 
-def bound_from_counts(hits, misses, runs: int, *, delta: float = 0.0, confidence: float = 0.95):
+def bound_from_counts(
+    hits: Numbers, misses: Numbers, runs: int, *, delta: float = 0.0, confidence: float = 0.95
+) -> float:
     """A lower bound on the epsilon at delta that an event's counts on both sequences allow.
 
     (epsilon, delta)-privacy says P(event) <= e^epsilon P'(event) + delta. Let p be the lower bound
@@ -52,7 +56,9 @@ def bound_from_counts(hits, misses, runs: int, *, delta: float = 0.0, confidence
     return np.maximum(ratio, 0.0)
 
 
-def gaussian_from_counts(hits, misses, runs: int, *, confidence: float = 0.95):
+def gaussian_from_counts(
+    hits: Numbers, misses: Numbers, runs: int, *, confidence: float = 0.95
+) -> float:
     """A lower bound on the mu of Gaussian differential privacy, for Gaussian noise only.
 
     Under mu-GDP the probabilities p and p' of an event have Phi^-1(p) - Phi^-1(p') <= mu (Dong,

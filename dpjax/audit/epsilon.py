@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,9 @@ from tqdm import tqdm
 
 from dpjax import _check
 from dpjax.audit.counts import Bound, bound_from_counts
-from dpjax.audit.pairs import check_fits, check_neighbours
+from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
-from dpjax.core import Array
+from dpjax.core import Array, BatchLearner, Learner
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.devices import cores
 from dpjax.engine.one_kernel import compile_for_cpu
@@ -26,7 +27,7 @@ THRESHOLDS = 512
 
 
 @in_float32
-def play(learner, losses, key: Array):
+def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T."""
     learner = as_learner(learner)
 
@@ -48,7 +49,9 @@ def play(learner, losses, key: Array):
 
 
 @in_float32
-def most_visible(learner, pairs, key: Array, *, runs: int = 1024) -> int:
+def most_visible(
+    learner: Learner | BatchLearner, pairs: Pair, key: Array, *, runs: int = 1024
+) -> int:
     """The index of the pair whose two sequences the mean actions tell apart best.
 
     It maximizes the sum of squared z-scores over everything that is seen of a run. Use it to choose
@@ -126,15 +129,15 @@ def _logistic(x, y):
 
 @in_float32
 def epsilon(
-    learner,
-    pair,
+    learner: Learner | BatchLearner,
+    pair: Pair,
     key: Array,
     *,
     runs: int = 2**20,
     delta: float = 0.0,
     confidence: float = 0.95,
     statistic: Callable | None = None,
-    chunk=2**13,
+    chunk: int = 2**13,
     progress: bool = True,
 ) -> Bound:
     """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.

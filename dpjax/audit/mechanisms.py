@@ -1,12 +1,13 @@
 """Audits of a mechanism of prefix sums by itself, without a learner around it."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
-from dpjax.core import Learner, Mechanism, Privacy, empty_report
+from dpjax.core import Learner, Mechanism, Number, Privacy, empty_report
 from dpjax.feedback import full
 from dpjax.settings import in_float32
 
@@ -20,7 +21,7 @@ class Sensitivity(NamedTuple):
 
 
 @in_float32
-def sensitivity(mechanism) -> Sensitivity:
+def sensitivity(mechanism: Mechanism) -> Sensitivity:
     """The exact sensitivity of a mechanism to one value, from its matrices in NumPy.
 
     The releases are post-processing of C x + z. ``mechanism.sensitivity`` has to declare at least
@@ -38,7 +39,9 @@ def sensitivity(mechanism) -> Sensitivity:
     return Sensitivity(float(norms[0]), float(norms[1]), float(error))
 
 
-def releases(mechanism, shape, *, scale, privacy=None) -> Learner:
+def releases(
+    mechanism: Mechanism, shape: tuple[int, ...], *, scale: Number, privacy: Privacy | None = None
+) -> Learner:
     """A mechanism's stream as a learner, which sees values and whose actions are the released sums.
 
     Its first action is the release of the empty prefix.
@@ -62,7 +65,9 @@ def releases(mechanism, shape, *, scale, privacy=None) -> Learner:
     )
 
 
-def prefix_statistic(mechanism, scale, change, *, round=1):
+def prefix_statistic(
+    mechanism: Mechanism, scale: Number, change: Any, *, round: int = 1
+) -> Callable:
     """The log-likelihood ratio of a mechanism's releases, when value ``round`` changes.
 
     For Gaussian noise it is exact: linear in the releases, with the weights (A e)^T (B B^T)^-1. For

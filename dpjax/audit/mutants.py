@@ -10,7 +10,8 @@ from dpjax import noise
 from dpjax.audit.pairs import check_fits
 from dpjax.audit.rules import RULES
 from dpjax.combinators import as_learner
-from dpjax.core import Learner
+from dpjax.core import BatchLearner, Learner
+from dpjax.domains import LossSet
 from dpjax.engine import interpret
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -18,7 +19,7 @@ from dpjax.maths.exact_sums import ExactSum
 SHARPER = 16
 
 
-def mutants(learner, losses) -> dict[str, Learner]:
+def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learner]:
     """Copies of a learner, each with one mistake at its releases, by the name of the mistake.
 
     - ``noise halved``: the scale is half, as if a radius stood in place of a diameter.

@@ -9,7 +9,7 @@ from jax import random as jr
 
 from dpjax import _check
 from dpjax.core import Arms, Array, Policies
-from dpjax.domains import Domain
+from dpjax.domains import Domain, LossSet
 from dpjax.settings import in_float32
 
 
@@ -25,7 +25,13 @@ class Pair(NamedTuple):
 
 @in_float32
 def pairs(
-    key: Array, horizon: int, losses, count, *, neighbours: str = "replace", unit: str = "round"
+    key: Array,
+    horizon: int,
+    losses: LossSet,
+    count: int,
+    *,
+    neighbours: str = "replace",
+    unit: str = "round",
 ) -> Pair:
     """Pairs of neighbouring sequences of loss vectors from a set.
 

@@ -11,10 +11,10 @@ from jax import random as jr
 
 from dpjax import _check, privacy
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
-from dpjax.audit.pairs import check_fits, check_neighbours
+from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.rules import RULES, draw, record
 from dpjax.combinators import as_learner
-from dpjax.core import Array
+from dpjax.core import Array, BatchLearner, Learner
 from dpjax.engine import interpret
 from dpjax.settings import in_float32
 
@@ -51,7 +51,7 @@ CHECKS = {
 
 
 @in_float32
-def replay(learner, pair, key: Array) -> Replay:
+def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     """Runs a learner on both sequences of a pair and adds up what their difference costs.
 
     The second run uses the keys of the first and puts the first run's releases in place of its own.
@@ -157,7 +157,7 @@ def replay(learner, pair, key: Array) -> Replay:
     )
 
 
-def spent(replayed, delta: float):
+def spent(replayed: Replay, delta: float) -> Array:
     """The epsilon at delta that a Replay has used up.
 
     It is infinite where a check fails, since the sums then leave something out. :func:`explain`
@@ -183,7 +183,7 @@ def spent(replayed, delta: float):
     return jnp.where(passed & ~jnp.isnan(found), found, jnp.inf)
 
 
-def explain(replayed) -> list[str]:
+def explain(replayed: Replay) -> list[str]:
     """A sentence for each check that fails somewhere, and one if no noise hides a change.
 
     Args:

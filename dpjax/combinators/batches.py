@@ -11,7 +11,7 @@ from dpjax.core import Array, Batch, BatchLearner, Learner, Number
 from dpjax.maths import exact_sums
 
 
-def minibatch(learner, horizon: int, tau: Number) -> BatchLearner:
+def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
     """Plays each action of the base for tau rounds, and feeds the base their average loss.
 
     Args:
@@ -111,6 +111,6 @@ def every_round(batch_learner: BatchLearner) -> Learner:
     )
 
 
-def as_learner(learner) -> Learner:
+def as_learner(learner: Learner | BatchLearner) -> Learner:
     """A Learner as it is, a BatchLearner played round by round."""
     return every_round(learner) if isinstance(learner, BatchLearner) else learner

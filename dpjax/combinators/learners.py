@@ -5,12 +5,12 @@ import jax.numpy as jnp
 
 from dpjax import _check, domains, noise
 from dpjax.action_sets import fits
-from dpjax.core import Arms, BatchLearner, Learner
+from dpjax.core import Arms, BatchLearner, Learner, Number
 from dpjax.feedback import full
 from dpjax.maths.clipping import within
 
 
-def rescale_losses(learner, low, high):
+def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
     """A learner over arms of losses in [0, 1], for losses in any stated range.
 
     It meets (loss - low) / (high - low), clipped to [0, 1]: for rewards r in [a, b] play the
@@ -51,7 +51,7 @@ def rescale_losses(learner, low, high):
     return learner._replace(feedback=feedback, privacy=declared)
 
 
-def sample_arms(learner) -> Learner:
+def sample_arms(learner: Learner) -> Learner:
     """Plays an arm drawn from the probability vector that a learner on the simplex plays.
 
     For environments over arms. The expected regret is the same, and so is the privacy: a draw from

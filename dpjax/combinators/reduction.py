@@ -22,7 +22,9 @@ class LaplaceFeedbackReport(NamedTuple):
     base: Any  # the base learner's report
 
 
-def laplace_feedback(learner, *, epsilon: Number, threshold: Number, null_loss: Number) -> Learner:
+def laplace_feedback(
+    learner: Learner, *, epsilon: Number, threshold: Number, null_loss: Number
+) -> Learner:
     """Any bandit learner on losses with Laplace noise: DP-Lambda-Lap.
 
     The observed loss l becomes l~ = l + Lap(1 / epsilon). Where l~ lies in [-b, 1 + b] the base
@@ -95,12 +97,12 @@ class PrivateReductionReport(NamedTuple):
 
 
 def private_reduction(
-    learner,
+    learner: Learner,
     *,
     epsilon: Number,
-    loss_range=(-1.0, 1.0),
+    loss_range: tuple[Number, Number] = (-1.0, 1.0),
     noise: str = "scalar",
-    norm=None,
+    norm: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
     """Any bandit learner on losses with zero-mean noise: the reduction to the non-private setting.

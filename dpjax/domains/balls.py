@@ -6,6 +6,7 @@ from jax import lax
 from optax import projections
 
 from dpjax import _check
+from dpjax.core import Numbers
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain
 from dpjax.domains.from_minimizer import from_minimizer
@@ -13,7 +14,7 @@ from dpjax.domains.ranks import ranks
 from dpjax.domains.vectors import by_optax, check_radius, unit_vector
 
 
-def box(low, high) -> Domain:
+def box(low: Numbers, high: Numbers) -> Domain:
     """The points between low (d,) and high (d,), entry by entry."""
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     if low.ndim != 1 or low.shape != high.shape or not len(low):
@@ -36,7 +37,7 @@ def box(low, high) -> Domain:
     )
 
 
-def l1_ball(dim: int, radius=1.0) -> Domain:
+def l1_ball(dim: int, radius: float = 1.0) -> Domain:
     """Points whose absolute values sum to at most ``radius``."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
 
@@ -57,7 +58,7 @@ def l1_ball(dim: int, radius=1.0) -> Domain:
     )
 
 
-def lp_ball(dim: int, p, radius=1.0) -> Domain:
+def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
     """Points of norm (sum_i |x_i|^p)^(1/p) at most ``radius``, for 1 < p < inf."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     _check.inside(1.0, np.inf, p=p)
@@ -90,7 +91,7 @@ def lp_ball(dim: int, p, radius=1.0) -> Domain:
     )
 
 
-def k_sparse(dim: int, k: int, radius=1.0) -> Domain:
+def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
     """Convex hull of the vectors with at most k entries that are not 0, each within +-radius."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)
@@ -115,7 +116,7 @@ def k_sparse(dim: int, k: int, radius=1.0) -> Domain:
     )
 
 
-def k_support(dim: int, k: int, radius=1.0) -> Domain:
+def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
     """Convex hull of the vectors with at most k entries that are not 0, of length at most radius.
 
     The ball of the k-support norm: Argyriou, Foygel & Srebro 2012.

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from dpjax.core import Array, Number
 from dpjax.domains.exact_projections import ExactProjection
 from dpjax.maths import barriers
 
@@ -55,12 +56,12 @@ class Domain(NamedTuple):
     exact_projection: ExactProjection | None = None  # None where ``project`` may be far off
 
 
-def support_function(domain: Domain, direction):
+def support_function(domain: Domain, direction: Array) -> Array:
     """The largest <g, x> over the domain, for g (d,). The least is minus the largest <-g, x>."""
     return jnp.vdot(direction, domain.minimizer(-direction))
 
 
-def conditional_gradient_step(domain: Domain, point, gradient):
+def conditional_gradient_step(domain: Domain, point: Array, gradient: Array) -> tuple[Array, Array]:
     """One Frank-Wolfe step with exact line search, on a function whose Hessian is I.
 
     Args:
@@ -80,7 +81,7 @@ def conditional_gradient_step(domain: Domain, point, gradient):
     return point + barriers.rounded(step * toward), jnp.maximum(gap, 0.0)
 
 
-def shrunk(domain: Domain, factor) -> Domain:
+def shrunk(domain: Domain, factor: Number) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
     Only the minimizer and the projection are those of the shrunk set, and its projection does not
@@ -105,7 +106,7 @@ def check_domain(domain: Domain) -> None:
         raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
 
 
-def fitting(domain: Domain, losses) -> LossSet:
+def fitting(domain: Domain, losses: LossSet | None) -> LossSet:
     """``losses``, or the domain's own where that is None. Refuses losses that do not fit."""
     check_domain(domain)
     if losses is None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
+from dpjax.core import Numbers
 from dpjax.maths import two_words
 from dpjax.maths.barriers import rounded
 from dpjax.maths.two_words import TwoWords
@@ -37,7 +38,7 @@ def from_project(project, absolute=32.0) -> ExactProjection:
     return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
 
 
-def box(low, high) -> ExactProjection:
+def box(low: Numbers, high: Numbers) -> ExactProjection:
     """Onto the points between low (d,) and high (d,)."""
 
     def excess(y):
@@ -48,7 +49,7 @@ def box(low, high) -> ExactProjection:
     return ExactProjection(excess, 2.0, 0.0)
 
 
-def ball(radius) -> ExactProjection:
+def ball(radius: float) -> ExactProjection:
     """Onto the points of Euclidean norm at most ``radius``.
 
     y - P(y) = y (|y|^2 - r^2) / (|y| (|y| + r)), with the difference of squares in two words.

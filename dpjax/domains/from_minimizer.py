@@ -8,8 +8,10 @@ import numpy as np
 from jax import lax
 
 from dpjax import _check
+from dpjax.core import Number, Numbers
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import TOLERANCE, Domain, LossSet
+from dpjax.domains.exact_projections import ExactProjection
 from dpjax.domains.loss_sets import ball_losses
 from dpjax.domains.regularizers import squared_norm
 from dpjax.domains.vectors import euclidean_norm
@@ -22,15 +24,15 @@ def from_minimizer(
     dim: int,
     minimizer: Callable,
     *,
-    centre,
-    diameter,
-    losses=None,
-    radius=None,
-    project=None,
-    exact_projection=None,
-    contains=None,
-    inradius=None,
-    tangent=None,
+    centre: Numbers,
+    diameter: Number,
+    losses: LossSet | None = None,
+    radius: Number | None = None,
+    project: Callable | None = None,
+    exact_projection: ExactProjection | None = None,
+    contains: Callable | None = None,
+    inradius: float | None = None,
+    tangent: Numbers | None = None,
     steps: int = 100,
 ) -> Domain:
     """A domain from any compact convex set whose linear minimizer is known.

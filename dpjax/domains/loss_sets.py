@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
+from dpjax.core import Numbers
 from dpjax.domains.base import LossSet
 from dpjax.domains.vectors import check_interval, check_radius, into_ball, into_l1_ball, unit_vector
 from dpjax.maths.clipping import within
 
 
-def box_losses(dim: int, low=-1.0, high=1.0) -> LossSet:
+def box_losses(dim: int, low: Numbers = -1.0, high: Numbers = 1.0) -> LossSet:
     """Losses with each entry in [low, high]."""
     dim = _check.size(1, dim=dim)
     low, high = check_interval(low, high)
@@ -28,7 +29,7 @@ def box_losses(dim: int, low=-1.0, high=1.0) -> LossSet:
     )
 
 
-def ball_losses(dim: int, radius=1.0) -> LossSet:
+def ball_losses(dim: int, radius: float = 1.0) -> LossSet:
     """Losses of Euclidean norm at most ``radius``."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     return LossSet(
@@ -43,7 +44,7 @@ def ball_losses(dim: int, radius=1.0) -> LossSet:
     )
 
 
-def l1_losses(dim: int, radius=1.0) -> LossSet:
+def l1_losses(dim: int, radius: float = 1.0) -> LossSet:
     """Losses whose absolute values sum to at most ``radius``."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
 
@@ -64,7 +65,7 @@ def l1_losses(dim: int, radius=1.0) -> LossSet:
     )
 
 
-def sensitivity(losses, neighbours: str, unit: str) -> tuple[float, float]:
+def sensitivity(losses: LossSet, neighbours: str, unit: str) -> tuple[float, float]:
     """The largest L1 and the largest L2 change of one round's loss vector between neighbours.
 
     Args:
@@ -83,7 +84,7 @@ def sensitivity(losses, neighbours: str, unit: str) -> tuple[float, float]:
     return losses.diameters if neighbours == "replace" else losses.norms
 
 
-def clipped(losses, unit: str) -> Callable:
+def clipped(losses: LossSet, unit: str) -> Callable:
     """A function that clips loss vectors so that :func:`sensitivity` bounds their change.
 
     For the unit "round" it returns the nearest vector of the set. For "entry" it clips each entry

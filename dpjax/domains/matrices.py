@@ -10,7 +10,7 @@ from dpjax.domains.from_minimizer import from_minimizer
 from dpjax.domains.vectors import by_optax, check_radius, unit_vector
 
 
-def spectrahedron(size: int, trace=1.0) -> Domain:
+def spectrahedron(size: int, trace: float = 1.0) -> Domain:
     """Symmetric positive semidefinite matrices (n, n) of a given trace, as vectors (n^2,).
 
     The linear minimizer computes a full eigendecomposition, so n should be small.
@@ -61,7 +61,7 @@ def spectrahedron(size: int, trace=1.0) -> Domain:
     )
 
 
-def nuclear_ball(rows, columns, radius=1.0) -> Domain:
+def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
     """Matrices (p, q) whose singular values sum to at most radius, as vectors (p q,).
 
     The linear minimizer computes an eigendecomposition of the smaller Gram matrix, so that should

@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import _check
+from dpjax.core import Numbers
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain
 from dpjax.domains.from_minimizer import (
@@ -34,7 +35,7 @@ def uniform_matroid(dim: int, k: int, *, bases: bool = False) -> Domain:
     return partition_matroid(np.zeros(dim, int), [k], bases=bases)
 
 
-def partition_matroid(blocks, capacities, *, bases: bool = False) -> Domain:
+def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = False) -> Domain:
     """Points of [0, 1]^d whose sum over each block is at most its capacity.
 
     Args:
@@ -132,7 +133,7 @@ def partition_matroid(blocks, capacities, *, bases: bool = False) -> Domain:
     )
 
 
-def forests(edges, nodes: int, *, spanning: bool = True) -> Domain:
+def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     """Convex hull of the spanning trees of a connected graph, or of all its forests.
 
     The matroid is the graphic one, and the linear minimizer is Kruskal's algorithm. The diameter is

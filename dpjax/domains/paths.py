@@ -3,11 +3,12 @@
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import Numbers
 from dpjax.domains.base import TOLERANCE, Domain
 from dpjax.domains.from_minimizer import from_minimizer, null_space
 
 
-def paths(edges, source: int, target: int) -> Domain:
+def paths(edges: Numbers, source: int, target: int) -> Domain:
     """Unit flows from source to target: the convex hull of the paths of an acyclic graph.
 
     Entry e of a point is the flow over edge e. The linear minimizer is a shortest path, which

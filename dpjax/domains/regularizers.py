@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import _check
+from dpjax.core import Numbers
 from dpjax.domains.base import Domain, Regularizer
 
 
@@ -32,7 +33,7 @@ def negative_entropy(dim: int) -> Regularizer:
     )
 
 
-def squared_norm(project, centre, radius) -> Regularizer:
+def squared_norm(project: Callable, centre: Numbers, radius: float) -> Regularizer:
     """R(x) = |x - centre|^2 on a set with this projection, within ``radius`` of the centre.
 
     The argmin is the projection of centre - rate s / 2. D_R is at most radius^2. R is 2-strongly
@@ -51,7 +52,7 @@ def numerical_regularizer(
     domain: Domain,
     function: Callable,
     *,
-    range,
+    range: float,
     strong_convexity: float,
     smoothness: float,
     steps: int = 100,

@@ -42,7 +42,7 @@ def simplex(dim: int) -> Domain:
     )
 
 
-def ball(dim: int, radius=1.0) -> Domain:
+def ball(dim: int, radius: float = 1.0) -> Domain:
     """Points of Euclidean norm at most ``radius``; losses in the unit ball and squared norm."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)
@@ -66,7 +66,7 @@ def ball(dim: int, radius=1.0) -> Domain:
     )
 
 
-def cube(dim: int, radius=1.0) -> Domain:
+def cube(dim: int, radius: float = 1.0) -> Domain:
     """[-radius, radius]^d; losses whose absolute values sum to at most 1 and squared norm."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
+from dpjax.core import Numbers
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain
 from dpjax.domains.from_minimizer import (
@@ -19,7 +20,7 @@ from dpjax.domains.from_minimizer import (
 from dpjax.domains.ranks import ranks
 
 
-def permutahedron(weights) -> Domain:
+def permutahedron(weights: Numbers) -> Domain:
     """Convex hull of all orders of the numbers ``weights`` (d,), which must not all be equal."""
     weights = np.sort(np.asarray(weights, np.float64))[::-1]
     if weights.ndim != 1 or not np.isfinite(weights).all() or len(weights) < 2:
@@ -55,7 +56,7 @@ def permutahedron(weights) -> Domain:
     )
 
 
-def base_polytope(dim: int, chain) -> Domain:
+def base_polytope(dim: int, chain: Callable) -> Domain:
     """The points x with x(V) = F(V) and x(S) <= F(S) for all S, where F is submodular.
 
     The linear minimizer is the greedy algorithm (Edmonds 1970). The centre is the mean of the
@@ -125,7 +126,7 @@ def base_polytope(dim: int, chain) -> Domain:
     )
 
 
-def concave_of_weights(weights, function: Callable = jnp.sqrt):
+def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Callable:
     """The chain of F(S) = function(sum of the weights of S), for a concave function, 0 at 0.
 
     The weights (d,) are at least 0. Equal weights give a permutahedron.
@@ -135,13 +136,13 @@ def concave_of_weights(weights, function: Callable = jnp.sqrt):
     return lambda order: function(jnp.cumsum(weights[order]))
 
 
-def coverage(incidence):
+def coverage(incidence: Numbers) -> Callable:
     """The chain of F(S) = the number of items that S covers, by incidence (d, items), 0 or 1."""
     incidence = jnp.asarray(incidence, jnp.float32)
     return lambda order: jnp.sum(jax.lax.cummax(incidence[order], axis=0), axis=1)
 
 
-def directed_cut(weights):
+def directed_cut(weights: Numbers) -> Callable:
     """The chain of F(S) = the weight of the arcs that leave S, by weights (d, d) of at least 0."""
     _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
     weights = jnp.asarray(weights, jnp.float32)

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Environment, Outcome
+from dpjax.core import Arms, Environment, Numbers, Outcome
 from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
 from dpjax.maths import exact_sums, laws
 
 
-def bernoulli(means, *, regret="realised") -> Environment:
+def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
     """I.i.d. losses, loss of arm i ~ Bernoulli(means[i]), arms independent of each other.
 
     Args:

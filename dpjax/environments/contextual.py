@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from scipy.special import betainc, betaincinv, ndtr
 
 from dpjax import _check
-from dpjax.core import Array, Environment, Outcome, Policies
+from dpjax.core import Array, Environment, Numbers, Outcome, Policies
 from dpjax.maths import laws
 
 # Of the best arm of a round, and minus the least of all arms.
@@ -37,7 +37,7 @@ class GapArmsState(NamedTuple):
 
 
 def gap_arms(
-    dim: int, *, gap: float = 0.1, arms: int | None = None, losses="bernoulli"
+    dim: int, *, gap: float = 0.1, arms: int | None = None, losses: str = "bernoulli"
 ) -> Environment:
     """Fresh unit vectors as arms each round, of which one is best by at least a gap.
 
@@ -150,7 +150,7 @@ def _series(coefficients, z):
     return coefficients[0] + x * last - before
 
 
-def fixed_actions(actions, parameter) -> Environment:
+def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
     """The same arms in each round, with losses -1 and 1 of mean <theta, x>.
 
     On unit vectors it is a bandit over d arms.
@@ -197,7 +197,7 @@ class TableTally(NamedTuple):
     compared: Array  # () loss of the arm of the comparator
 
 
-def contextual_table(features, losses) -> Environment:
+def contextual_table(features: Numbers, losses: Numbers) -> Environment:
     """A user's own features and losses, replayed row by row; no randomness.
 
     Regret is against the linear policy fitted in hindsight: argmin over the arms of <w, x>, w the

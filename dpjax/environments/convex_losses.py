@@ -30,11 +30,11 @@ class ConvexTally(NamedTuple):
 
 def convex_losses(
     domain: Domain,
-    family,
+    family: Any,
     kind: str = "iid",
     *,
-    parameters=None,
-    count=16,
+    parameters: Any = None,
+    count: int = 16,
     spread: Number = 0.5,
     period: int = 200,
     steps: int = 400,

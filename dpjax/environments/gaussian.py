@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Environment, Number, Outcome
+from dpjax.core import Arms, Environment, Number, Numbers, Outcome
 from dpjax.maths import laws
 
 
-def gaussian(means, *, deviation: Number) -> Environment:
+def gaussian(means: Numbers, *, deviation: Number) -> Environment:
     """I.i.d. losses, loss of arm i ~ N(means[i], deviation^2), arms independent of each other.
 
     No calibration covers unbounded losses: play it through

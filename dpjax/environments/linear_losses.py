@@ -28,7 +28,7 @@ class LinearTally(NamedTuple):
 
 def linear_losses(
     domain: Domain,
-    losses,
+    losses: Any,
     *,
     loss_set: LossSet | None = None,
     bias: Number = 0.2,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Outcome
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome
 from dpjax.environments.arms import as_means, best_fixed_arm, draw_losses
 
 
@@ -14,7 +14,7 @@ class MemoryState(NamedTuple):
     streak: Array  # () int32, rounds in a row that it was played
 
 
-def memory(means, *, rounds) -> Environment:
+def memory(means: Numbers, *, rounds: int) -> Environment:
     """An adaptive adversary with memory m: an arm pays off after m rounds of warming up.
 
     Bernoulli losses for an arm that was played throughout the last m rounds, and loss 1 for the

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, Environment, Outcome
+from dpjax.core import Arms, Environment, Numbers, Outcome
 from dpjax.environments.arms import best_fixed_arm
 
 
-def table(losses) -> Environment:
+def table(losses: Numbers) -> Environment:
     """A user's own losses, one row a round; no randomness.
 
     Args:

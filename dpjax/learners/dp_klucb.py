@@ -23,7 +23,7 @@ class DpKlucbReport(NamedTuple):
     pulls: Array  # () int32, rounds in complete batches
 
 
-def dp_klucb(horizon: int, arms: int, *, epsilon: Number, ratio=2.0) -> BatchLearner:
+def dp_klucb(horizon: int, arms: int, *, epsilon: Number, ratio: Number = 2.0) -> BatchLearner:
     """DP-KLUCB: confidence bounds of the divergence d_epsilon on sums of private batches.
 
     A batch of arm a takes its pulls n_a to ceil(ratio n_a) and releases the sum of its losses with
@@ -66,7 +66,7 @@ def dp_klucb(horizon: int, arms: int, *, epsilon: Number, ratio=2.0) -> BatchLea
     return _batches(horizon, arms, epsilon, ratio, index)
 
 
-def dp_imed(horizon: int, arms: int, *, epsilon: Number, ratio=2.0) -> BatchLearner:
+def dp_imed(horizon: int, arms: int, *, epsilon: Number, ratio: Number = 2.0) -> BatchLearner:
     """DP-IMED: the arm plays whose private means make it least unlikely to be the best.
 
     Batches and means as in :func:`dp_klucb`; the next batch goes to the arm with the smallest

@@ -181,7 +181,12 @@ def exponential_weights(horizon, actions, rates, centre) -> Learner:
 
 
 def exp2(
-    horizon: int, arms: int, *, epsilon: Number, loss_range=None, calibration: str = "derived"
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    loss_range: tuple[Number, Number] | None = None,
+    calibration: str = "derived",
 ) -> Learner:
     """EXP2 with exploration on noisy losses, over arms or a finite set of vectors.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpjax import _check, mechanisms
 from dpjax.core import Learner, Number
-from dpjax.domains import Domain, LossSet, fitting
+from dpjax.domains import Domain, LossSet, Regularizer, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 
@@ -45,7 +45,7 @@ def ftrl(
     losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
-    regularizer=None,
+    regularizer: Regularizer | None = None,
     rate: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner, Number
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number, Numbers
 from dpjax.feedback import clipped_bandit
 from dpjax.learners.parts.arm_sums import one_release
 from dpjax.maths import designs, exact_sums
@@ -112,7 +112,7 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
 
 def linear_elimination(
     horizon: int,
-    actions,
+    actions: Numbers,
     *,
     epsilon: Number,
     radius: str | Number = "exact",

@@ -24,7 +24,11 @@ class OnePointGradientState(NamedTuple):
 
 
 def one_point_gradient(
-    horizon: int, domain: Domain, *, lipschitz: float | None = None, loss_range="signed"
+    horizon: int,
+    domain: Domain,
+    *,
+    lipschitz: float | None = None,
+    loss_range: str | tuple[float, float] = "signed",
 ) -> Learner:
     """Gradient descent on one-point estimates, projected every round; not private.
 

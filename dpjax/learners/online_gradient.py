@@ -32,7 +32,7 @@ def projected_descent(domain, losses) -> optax.GradientTransformation:
 def online_gradient(
     horizon: int,
     domain: Domain,
-    optimizer=None,
+    optimizer: Any = None,
     *,
     epsilon: Number,
     delta: Number | None = None,

@@ -36,7 +36,7 @@ def private_one_point(
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
     lipschitz: float | None = None,
-    loss_range="signed",
+    loss_range: str | tuple[float, float] = "signed",
 ) -> Learner:
     """Projected descent on private one-point estimates, in the style of Smith & Thakurta.
 

@@ -8,7 +8,7 @@ from dpjax.core import Mechanism
 from dpjax.mechanisms.prefix import PrefixNoise, check, constant, from_noise, prefix_matrix
 
 
-def exact(horizon: int, *, noise="laplace") -> Mechanism:
+def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
     """Prefix sums as they are; nothing is declared.
 
     Args:

@@ -29,7 +29,7 @@ class HybridState(NamedTuple):
     walk: Array  # (h, *shape) as in TreeState, within this epoch
 
 
-def hybrid(horizon: int, *, noise="laplace", totals: str = "carried") -> Mechanism:
+def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> Mechanism:
     """Prefix sums of a stream whose length need not be known: a binary tree an epoch.
 
     Epoch k holds the rounds 2^k .. 2^(k + 1) - 1. Its tree has k + 1 levels, so its nodes get

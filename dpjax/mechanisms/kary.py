@@ -20,7 +20,7 @@ class KaryState(NamedTuple):
     ahead: Array  # (h - 1, m, *shape) the nodes before the next multiple, already subtracted
 
 
-def kary(horizon: int, *, noise="laplace", k: int | None = None) -> Mechanism:
+def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mechanism:
     """Prefix sums by a k-ary tree, k odd, that may subtract nodes reaching into the future.
 
     In balanced digits -m .. m, m = (k - 1) / 2, t = d_0 + d_1 k + ... A digit d_i > 0 adds d_i

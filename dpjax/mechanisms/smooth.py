@@ -29,7 +29,7 @@ class SmoothState(NamedTuple):
     walk: Array  # (h + 1, *shape) noise of the nodes at bits i and above of that leaf
 
 
-def smooth(horizon: int, *, noise="laplace") -> Mechanism:
+def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
     """Prefix sums by a binary tree whose leaves have as many ones as zeros.
 
     Of the 2^h leaves of a tree of even height h only those with h / 2 ones in their bits are used,

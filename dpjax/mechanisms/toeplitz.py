@@ -1,6 +1,6 @@
 """Factorizations into Toeplitz matrices: the least error for Gaussian noise."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ class SquareRootState(NamedTuple):
     noise: Array  # (T, *shape) of all prefixes
 
 
-def square_root(horizon: int, *, noise="gaussian") -> Mechanism:
+def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
     """Prefix sums by the square root of their matrix: B = C, A = B C.
 
     C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1,
@@ -82,7 +82,7 @@ class BufferedState(NamedTuple):
     noise: Array  # (*shape) of the prefix
 
 
-def buffered(horizon: int, *, noise="gaussian", parameters=None) -> Mechanism:
+def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -> Mechanism:
     """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, in O(1).
 
     C is the Toeplitz matrix of c_0 = 1, c_j = w_1 theta_1^(j - 1) + ... + w_m theta_m^(j - 1). The

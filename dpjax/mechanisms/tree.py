@@ -31,7 +31,7 @@ class TreeState(NamedTuple):
     parent: Array  # (*shape) the row of walk that the next prefix goes on from
 
 
-def tree(horizon: int, *, noise="laplace", identical_law: bool = False) -> Mechanism:
+def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -> Mechanism:
     """Prefix sums by the binary tree: each node's sum is noised once.
 
     Prefix t is the sum of one node for each bit set in t. The node of the lowest bit ends at t,
@@ -130,7 +130,7 @@ class HonakerState(NamedTuple):
     left: Array  # (h, *shape) noise of the estimate of the latest left child at level i
 
 
-def honaker(horizon: int, *, noise="laplace") -> Mechanism:
+def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
     """The binary tree, with each node's sum estimated from all noisy sums below it.
 
     When a node of level l is complete, its estimate is w of its own noisy sum and 1 - w of the sum
