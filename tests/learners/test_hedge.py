@@ -147,7 +147,7 @@ def test_log_ratios_of_all_small_games(horizon, arms, rate):
 def test_the_sum_of_log_ratios_is_tight():
     """Where one arm has all the weight the others have log-ratios near 2 eta in every round."""
     horizon, arms = 40, 64
-    learner = hedge(horizon, arms, epsilon=60.0, delta=1e-38)
+    learner = hedge(horizon, arms, epsilon=60.0, delta=1e-30)
     rate = rate_of(learner)
     assert float(learner.privacy.epsilon) == pytest.approx(2 * rate * (horizon - 1), rel=1e-5)
     best = np.arange(arms) == 0
