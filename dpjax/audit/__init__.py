@@ -8,7 +8,7 @@
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
 
 A replay sees noise that comes from :mod:`dpjax.noise`, called with positional arguments, outside of
-loops, ``jax.vmap`` and custom derivatives. :func:`spent` is infinite where actions depend on the
+loops and ``jax.vmap``. :func:`spent` is infinite where actions depend on the
 losses in another way, where no release is seen, or where a key draws twice. :func:`explain` then
 says why.
 

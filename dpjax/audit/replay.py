@@ -42,7 +42,7 @@ CHECKS = {
     "dpjax.noise to be seen",
     "same_actions": "the actions depend on the losses in another way than through the releases "
     "that were seen: noise must come from dpjax.noise to be seen, called with positional "
-    "arguments, outside of loops, jax.vmap and custom derivatives",
+    "arguments, outside of loops and jax.vmap",
     "same_scales": "the law of some noise depends on the losses",
     "same_keys": "a key, or whether it is used, depends on the losses",
     "fresh_keys": "the noise of a release is known or used twice: its key draws something else "
@@ -74,8 +74,8 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     about pairs that were not run. A difference within four units in the last place of a float32
     counts as rounding; if it is one that noise hides, only where it costs less than 1e-5.
     Differences of an ExactSum never count as rounding. A replay sees only noise from
-    :mod:`dpjax.noise`, called with positional arguments and outside of loops, ``jax.vmap`` and
-    custom derivatives. Other noise shows as actions that differ.
+    :mod:`dpjax.noise`, called with positional arguments and outside of loops and ``jax.vmap``.
+    Other noise shows as actions that differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.

@@ -465,7 +465,7 @@ NO_PRIVACY = [
     noise_of_jax, good_noise_of_jax, a_leak_beside_a_release, a_release_times_zero,
     a_leak_in_the_last_round, memory_without_release, scale_of_rounding, no_draws, integer_noise,
     one_name_alike, one_draw_for_all_rows, in_a_loop, until_it_is_small,
-    with_a_derivative_of_its_own, key_from_data, scale_from_data, weights_from_data,
+    key_from_data, scale_from_data, weights_from_data,
     one_key_for_two, one_key_for_two_releases_of_data, a_key_that_draws_something_else,
     a_constant_key, a_mechanism_without_noise,
 ]  # fmt: skip
@@ -481,6 +481,7 @@ def test_what_has_no_privacy_that_is_seen_spends_more_than_all(step):
 @pytest.mark.usefixtures("quick_compilation")
 def test_what_has_privacy_spends_what_it_is_worth():
     assert spent_by(honest) == 1.0
+    assert spent_by(with_a_derivative_of_its_own) == 1.0
 
 
 @pytest.mark.usefixtures("quick_compilation")
