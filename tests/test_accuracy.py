@@ -12,17 +12,18 @@ from jax import random as jr
 
 from dpjax import environments, simulate
 from dpjax.combinators import EveryRoundState, as_learner
-from dpjax.core import Arms, Environment, Outcome
+from dpjax.core import Arms, Environment, Outcome, Policies
+from dpjax.domains import Domain
 from dpjax.maths.two_words import add_compensated
 from tests.shadow import in_float64, shadowed
-from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make, parameters
+from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make, plays
 
 
 def real_losses(name):
     """Losses that are no multiples of anything, for the actions that the learner takes."""
-    if "domain" in parameters(name):
+    if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], "iid")
-    if "dim" in parameters(name):
+    if plays(name, Policies):
         return environments.gap_arms(ARMS, gap=0.1)
 
     def step(state, key, arm):
@@ -71,7 +72,7 @@ def error_of_regret(name, played):
     """(the largest over the checkpoints, what it may be)."""
     regret, exact = played.regret
     size = max(np.max(np.abs(leaf)) for leaf in jax.tree.leaves(played.tally[1]))
-    drift = DRIFT * np.max(np.abs(exact)) if "domain" in parameters(name) else 0.0
+    drift = DRIFT * np.max(np.abs(exact)) if plays(name, Domain) else 0.0
     return np.max(np.abs(regret - exact)), WORST * max(size, 1.0) + drift
 
 

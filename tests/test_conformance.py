@@ -21,7 +21,8 @@ from jax import random as jr
 
 from dpjax import Privacy, domains, environments, learners, noise, simulate, sweep
 from dpjax.combinators import as_learner
-from dpjax.core import Environment, Outcome, Result
+from dpjax.core import Environment, Outcome, Policies, Result
+from dpjax.domains import Domain
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.
@@ -68,11 +69,17 @@ def table(horizon=HORIZON):
     return jr.uniform(jr.key(7), (horizon, ARMS))
 
 
+@cache
+def plays(name, kind):
+    """Whether the learner's actions are of that kind: Arms, Policies or the points of a Domain."""
+    return isinstance(make(name).action_set, kind)
+
+
 def on_table(name, losses):
     """The environment that replays these losses, for the actions that the learner takes."""
-    if "domain" in parameters(name):
+    if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], losses)
-    if "dim" in parameters(name):
+    if plays(name, Policies):
         return environments.contextual_table(features(len(losses)), losses)
     return environments.table(losses)
 
@@ -84,7 +91,7 @@ def features(horizon):
 
 def revealed(name, loss):
     """What a round with these losses could reveal."""
-    return (jnp.eye(ARMS), loss) if "dim" in parameters(name) else loss
+    return (jnp.eye(ARMS), loss) if plays(name, Policies) else loss
 
 
 def played(action, loss):
@@ -352,7 +359,7 @@ def test_finite_at_extreme_epsilons_and_awkward_horizons(name, horizon):
 @every_learner
 def test_actions_are_arms_or_points_of_the_domain(name):
     actions = grid(name).actions
-    if "domain" in parameters(name):
+    if plays(name, Domain):
         assert actions.dtype == jnp.float32
         points = actions.reshape(-1, ARMS)
         projected = jax.vmap(ARGUMENTS["domain"].project)(points)

@@ -22,6 +22,7 @@ from dpjax.analysis.output import (
 )
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
+from dpjax.core import Policies
 from dpjax.papers.sweeps import sweep
 from dpjax.privacy import default_delta
 
@@ -77,11 +78,6 @@ def play(
     """
     factory = find_learner(learner)
     parameters = inspect.signature(factory).parameters
-    if "dim" in parameters:
-        raise ValueError(
-            f"learner: {learner} plays on features, and a loss table has none; see "
-            "environments.contextual_table"
-        )
     takes_epsilon = "epsilon" in parameters
     if not takes_epsilon and epsilons is not None:
         raise ValueError(f"epsilon: the learner {learner} takes none")
@@ -99,6 +95,9 @@ def play(
         horizon = environment.horizon
     arms = np.shape(losses)[1]
 
+    # What a factory is told of the table, by the name of its parameter.
+    known = {"arms": arms, "domain": domains.simplex(arms), "actions": np.eye(arms), "dim": arms}
+    sizes = [known[name] for name in parameters if name in known]
     fixed = {}
     if "delta" in parameters and parameters["delta"].default is inspect.Parameter.empty:
         fixed["delta"] = default_delta(horizon)
@@ -110,16 +109,17 @@ def play(
 
     def game(epsilon):
         level = {"epsilon": epsilon, **fixed} if takes_epsilon else fixed
-        if "domain" in parameters:
-            # It plays a probability vector; an arm is drawn from that.
-            learner = sample_arms(factory(horizon, domains.simplex(arms), **level))
-        elif "actions" in parameters:
-            learner = factory(horizon, np.eye(arms), **level)
-        else:
-            learner = factory(horizon, arms, **level)
-        return learner, environment
+        made = factory(horizon, *sizes, **level)
+        # Of a learner that plays a probability vector, an arm is drawn from that.
+        points = isinstance(made.action_set, domains.Domain)
+        return sample_arms(made) if points else made, environment
 
     game.__name__ = learner
+    if isinstance(game(epsilons[0])[0].action_set, Policies):
+        raise ValueError(
+            f"learner: {learner} plays on features, and a loss table has none; see "
+            "environments.contextual_table"
+        )
     declared = [game(epsilon)[0].privacy for epsilon in epsilons]
     result = sweep(game, np.array(epsilons), seeds, jr.key(seed), store=store, progress=progress)
     return Summary(

@@ -227,7 +227,7 @@ def campaign(name, horizon, **option):
         # Infinite may be what is infinite without reason too: the least of nothing.
         bad |= np.isnan(leaf).any(axis=1) | (np.isinf(leaf) & ~np.isinf(leaf[-1])).any(axis=1)
     actions = np.asarray(actions)
-    if "domain" in conformance.parameters(name):
+    if conformance.plays(name, domains.Domain):
         near = jax.vmap(jax.vmap(conformance.ARGUMENTS["domain"].project))(actions)
         outside = np.linalg.norm(np.asarray(near) - actions, axis=-1).max(axis=1)
         bad |= ~(outside <= np.asarray(reach) + 1e-4)

@@ -18,6 +18,8 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import domains, environments, learners, simulate
+from dpjax.core import Policies
+from dpjax.domains import Domain
 from dpjax.maths.places import at
 
 FOLDER = Path(__file__).parent
@@ -49,12 +51,12 @@ def build(name):
 
 def takes_points(name):
     """Whether the learner plays points of a domain, not arms."""
-    return "domain" in inspect.signature(getattr(learners, name)).parameters
+    return isinstance(build(name).action_set, Domain)
 
 
 def plays_policies(name):
     """Whether the learner plays policies, functions of features."""
-    return "dim" in inspect.signature(getattr(learners, name)).parameters
+    return isinstance(build(name).action_set, Policies)
 
 
 def natures(name):
