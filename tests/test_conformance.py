@@ -72,7 +72,8 @@ def table(horizon=HORIZON):
 @cache
 def plays(name, kind):
     """Whether the learner's actions are of that kind: Arms, Policies or the points of a Domain."""
-    return isinstance(make(name).action_set, kind)
+    with jax.ensure_compile_time_eval():  # it may be asked while a game is traced
+        return isinstance(make(name).action_set, kind)
 
 
 def on_table(name, losses):

@@ -98,7 +98,8 @@ def private_ftal(
         length = jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
         bound = losses.norms[1]
         stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
-        curvature = jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
+        default = jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
+        curvature = jnp.asarray(default, jnp.float32)
     else:
         curvature = jnp.asarray(strong_convexity, jnp.float32)
 

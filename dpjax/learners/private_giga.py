@@ -97,10 +97,14 @@ def private_giga(
     largest = max(abs(end) for end in losses.entry)
     # Entries that are clipped one by one may together be longer than the set's vectors.
     bound = losses.norms[1] if unit == "round" else float(np.sqrt(losses.dim)) * largest
-    alpha = jnp.asarray(0.0 if strong_convexity is None else strong_convexity, jnp.float32)
     if strong_convexity is None:
         gradients = bound**2 / 2 + bound * float(np.sqrt(losses.dim)) * size
-        alpha = jnp.sqrt(2 * gradients * float(1 + np.log(horizon)) / (horizon * domain.radius**2))
+        default = jnp.sqrt(
+            2 * gradients * float(1 + np.log(horizon)) / (horizon * domain.radius**2)
+        )
+        alpha = jnp.asarray(default, jnp.float32)
+    else:
+        alpha = jnp.asarray(strong_convexity, jnp.float32)
     centre = jnp.asarray(domain.centre, jnp.float32)
     of_steps, of_points = exact_projections.drift(exact, domain.dim, horizon)
     # alpha |x|: as z is a sum of T steps, x is within bound / alpha of the centre.
