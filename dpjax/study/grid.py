@@ -1,0 +1,145 @@
+"""The grid of a study: its axes, and which of them a factory takes."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Names that the data of a study uses for itself.
+_RESERVED = ("learner", "environment", "trial", "round", "regret", "final_regret")
+_PREFIXES = ("privacy_", "report_", "tally_", "takes_")
+
+
+class Axis(NamedTuple):
+    """One axis of a grid."""
+
+    name: str
+    labels: np.ndarray  # (V,) numbers or strings, the coordinate of the data
+    values: tuple  # V values that factories receive
+    traced: bool  # whether one program serves all values
+    single: bool  # whether it was given as one value, which needs no dimension of its own
+
+
+def axis(name: str, given) -> Axis:
+    """The axis that an entry of a grid describes.
+
+    A list of numbers with a float among them is traced: one compiled program serves all of its
+    values. Whole numbers (sizes, such as a horizon), strings and objects are static: each value is
+    a program of its own. A dict gives static values a label each.
+
+    Raises:
+      ValueError, TypeError: the name is none, is reserved, or the values are empty, repeated,
+        not numbers, or objects without a label.
+    """
+    if not name.isidentifier():
+        raise ValueError(f"grid: {name!r} cannot be the name of an argument")
+    if name in _RESERVED or name.startswith(_PREFIXES):
+        raise ValueError(f"grid: {name!r} is a name that the data of a study uses for itself")
+    if isinstance(given, Mapping):
+        labels, values = [str(label) for label in given], tuple(given.values())
+        return _checked(Axis(name, np.array(labels, object), values, False, False))
+    single = type(given) not in (list, tuple, range, np.ndarray)
+    values = (given,) if single else tuple(given)
+    if any(isinstance(value, np.ndarray) and value.ndim for value in values):
+        raise ValueError(f"grid: {name} must be one value or a list of values, not a table")
+    if all(_is_number(value) for value in values) and values:
+        traced = any(not _is_whole(value) for value in values)
+        kept = tuple((float if traced else int)(value) for value in values)
+        return _checked(Axis(name, np.array(kept), kept, traced, single))
+    labels = [_label(name, value) for value in values]
+    return _checked(Axis(name, np.array(labels, object), values, False, single))
+
+
+def _checked(made: Axis) -> Axis:
+    if not made.values:
+        raise ValueError(f"grid: {made.name} has no values")
+    if made.labels.dtype.kind == "f" and np.isnan(made.labels).any():
+        raise ValueError(f"grid: {made.name} must not hold NaN")
+    # A traced value is played in float32, in which close ones may be the same.
+    played = made.labels.astype(np.float32) if made.traced else made.labels
+    if len(set(played.tolist())) < len(played):
+        raise ValueError(f"grid: {made.name} has a value twice: {made.labels.tolist()}")
+    return made
+
+
+def _is_number(value) -> bool:
+    """Whether a value is one real number. Truth values are choices and no numbers."""
+    number = isinstance(value, int | float | np.integer | np.floating)
+    return number and not isinstance(value, bool)
+
+
+def _is_whole(value) -> bool:
+    return isinstance(value, int | np.integer)
+
+
+def _label(name, value) -> str:
+    """The label of a static value: of a string itself, of a function its name."""
+    if isinstance(value, str | bool | int | float):
+        return str(value)
+    if inspect.isfunction(value):
+        return value.__name__
+    raise TypeError(
+        f"grid: {name} holds {type(value).__name__}, which has no name of its own; give a dict "
+        f"from labels to values, such as {{'first': ..., 'second': ...}}"
+    )
+
+
+def taken(factory: Callable) -> dict[str, bool]:
+    """The names of the arguments that a factory takes, each with whether it must be given.
+
+    Arguments that ``functools.partial`` has set already are not taken.
+    """
+    names = {}
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            names[parameter.name] = parameter.default is parameter.empty
+        elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise TypeError(
+                f"a factory receives its arguments by name, but {parameter.name} of "
+                f"{getattr(factory, '__name__', factory)} has none that can be used"
+            )
+    while isinstance(factory, partial):
+        names = {name: need for name, need in names.items() if name not in factory.keywords}
+        factory = factory.func
+    return names
+
+
+def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callable]:
+    """Factories by name, from a dict, a list of functions, or one function.
+
+    A value that is already built, of one of ``kinds``, counts as a factory that takes nothing.
+
+    Raises:
+      ValueError, TypeError: there are none, or one is neither a factory nor such a value.
+    """
+    if not isinstance(given, Mapping):
+        several = given if type(given) in (list, tuple) else [given]
+        unnamed = [each for each in several if not hasattr(each, "__name__")]
+        if unnamed:
+            raise TypeError(
+                f"{what}: give a dict from names to factories, such as {example}; "
+                f"{type(unnamed[0]).__name__} has no name"
+            )
+        given = {each.__name__: each for each in several}
+        if len(given) < len(several):
+            raise ValueError(f"{what}: two have the same name; give a dict with names of your own")
+    if not given:
+        raise ValueError(f"{what}: there is none")
+    found = {}
+    for name, factory in given.items():
+        if isinstance(factory, kinds):
+            found[str(name)] = partial(_constant, factory)
+        elif callable(factory):
+            found[str(name)] = factory
+        else:
+            raise TypeError(
+                f"{what}: {name} must be a factory, such as {example}; "
+                f"got {type(factory).__name__}"
+            )
+    return found
+
+
+def _constant(value, /):
+    return value

@@ -1,0 +1,81 @@
+"""Tuning by successive halving: settings that do badly in few trials get no more of them."""
+
+import numpy as np
+import xarray
+
+from dpjax.study import inference
+from dpjax.study.labelled import Played, labelled, layout
+
+_KEPT = 4  # one of so many settings is kept after each stage
+_FEWEST = 4  # trials of a setting in the first stage
+
+
+def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
+    """The best setting of a study: :func:`dpjax.study.inference.tune` without playing all trials.
+
+    In each stage the settings that are left are played with four times as many trials as before,
+    and the best quarter of them is kept, in each place along the other axes by itself. These
+    stages use the first half of the trials only. What is left at the end gets all trials; the
+    chosen setting is reported on the second half, which no stage has seen.
+
+    Args:
+      study: a Study.
+      over: the axes of the settings, such as ``["mixing"]``.
+      confidence: of each cell's interval.
+      progress: as of :meth:`dpjax.study.Study.run`.
+
+    Returns:
+      As :func:`dpjax.study.inference.tune`, with the attribute ``stages``. No setting that was
+      dropped is a candidate.
+
+    Raises:
+      ValueError: the study has no such axis, or fewer than four trials.
+    """
+    made, programs = layout(study), study.programs
+    names = list(made.axes)
+    for name in over:
+        if name not in names:
+            raise ValueError(f"over: {name} is no axis of settings: {', '.join(names)}")
+    counts = [program.count for program in programs]
+    points = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])  # of each program
+    point_of = np.full(made.shape, -1)  # the point that fills a cell
+    for program, own in zip(programs, points, strict=True):
+        point_of[np.ix_(*made.place(program))] = made.shaped(program, own)
+    axes = [names.index(name) for name in over]
+    settings = int(np.prod([made.shape[axis] for axis in axes]))
+    cells = np.moveaxis(point_of, axes, range(-len(axes), 0)).reshape(-1, settings)
+    alive, left, stages = np.ones(sum(counts), bool), settings, []
+
+    def play(trials, checkpoints) -> list:
+        """The Result of each program, None where none of its points is alive."""
+        stages.append(f"{left} settings with {trials} trials")
+        return [
+            study.play_some(program, alive[own], trials, checkpoints, progress)
+            if alive[own].any() else None
+            for program, own in zip(programs, points, strict=True)
+        ]  # fmt: skip
+
+    for trials, kept in _stages(settings, study.trials // 2):
+        means = np.full(sum(counts) + 1, np.nan)  # the last one is of cells that nobody fills
+        for own, result in zip(points, play(trials, 1), strict=True):
+            if result is not None:
+                means[own] = result.regret[..., -1].mean(axis=1)
+        order = np.argsort(means[cells], axis=1)[:, :kept]  # NaN comes last
+        best = np.take_along_axis(cells, order, axis=1)
+        alive[:] = False
+        alive[best[~np.isnan(means[best])]] = True
+        left = kept
+    results = zip(programs, play(study.trials, study.checkpoints), strict=True)
+    data = labelled(study, [Played(*pair) for pair in results if pair[1] is not None])
+    found = inference.tune(data["final_regret"], over, confidence)
+    return found.assign_attrs(stages="; ".join(stages))
+
+
+def _stages(settings, half) -> list[tuple[int, int]]:
+    """(trials, settings that are kept) of each stage but the last."""
+    found, trials, left = [], _FEWEST, settings
+    while trials < half and left > _KEPT:
+        left = -(-left // _KEPT)
+        found.append((trials, left))
+        trials *= _KEPT
+    return found

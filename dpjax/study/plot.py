@@ -1,0 +1,250 @@
+"""Figures of a study: one style, and captions that the data write themselves."""
+
+import textwrap
+
+import numpy as np
+from matplotlib import colormaps, ticker
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dpjax.study import inference
+
+# Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness.
+_COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_LINES = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
+# Axes in the units of the field.
+_UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
+          "epsilon": "epsilon that the learner was given", "dim": "dimension d",
+          "final_regret": "regret at T", "regret": "regret"}  # fmt: skip
+_WIDE = 20.0  # an axis whose values differ by more than this factor is logarithmic
+
+
+def figure(
+    data, x, *, y=None, color=None, line=None, panel=None, estimate=None, confidence=0.95
+) -> Figure:
+    """Curves of an estimate with its band, over one axis of the data.
+
+    Args:
+      data: of a study, or a part of it. Each axis that has several values must be named below.
+      x: the axis along which curves go. ``inf`` has a place of its own at the right.
+      y: the variable: by default the regret, at the horizon unless x is the round.
+      color: the axis that colours and markers tell apart.
+      line: the axis that kinds of lines tell apart.
+      panel: the axis with a panel for each value.
+      estimate: a function of an array with the dimension trial that returns a Dataset whose first
+        variable is the centre, with low and high, as those of :mod:`dpjax.study.inference`. By
+        default the mean, with a band that holds along x simultaneously.
+      confidence: of the default estimate's bands.
+
+    Returns:
+      A matplotlib Figure, with a legend beside the panels and a caption below them; its method
+      ``savefig`` writes PDF and PNG.
+
+    Raises:
+      ValueError: an axis does not exist, is named twice, or has several values and is not named.
+    """
+    y = ("regret" if x == "round" else "final_regret") if y is None else y
+    if y not in data:
+        raise ValueError(f"y: the data have no {y!r}, but {', '.join(data.data_vars)}")
+    array = data[y]
+    named = {"x": x, "color": color, "line": line, "panel": panel}
+    _check_axes(array, named)
+    if estimate is None:
+        found = inference.band(array, x, confidence)
+    else:
+        found = estimate(array)
+    found = found.squeeze([n for n in found.dims if found.sizes[n] == 1 and n not in named.values()])
+    panels = [None] if panel is None else list(array[panel].values)
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
+    axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
+    styles = _styles(array, color, line)
+    places, ticks = _places(array[x].values)
+    for each, value in zip(axes, panels, strict=False):
+        part = found if panel is None else found.sel({panel: value})
+        _curves(each, part, array, places, styles, {"x": x, "color": color, "line": line})
+        title = "" if panel is None else f"{panel} = {_text(value)}" if _is_number(value) else value
+        each.set_title(title, fontsize=10)
+        _frame(each, part, array[x].values, ticks)
+    for each in axes[len(panels) :]:
+        each.axis("off")
+    for i, each in enumerate(axes[: len(panels)]):
+        if i + columns >= len(panels):
+            each.set_xlabel(_UNITS.get(x, x.replace("_", " ")))
+            each.xaxis.set_tick_params(labelbottom=True)
+        if i % columns == 0:
+            each.set_ylabel(_UNITS.get(y, y.replace("_", " ")))
+    handles = _legend(array, color, line)
+    if handles:
+        drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
+                     handlelength=3.0)  # fmt: skip
+    width = int(15 * drawn.get_figwidth())
+    text = textwrap.fill(caption(data, array, found, named), width)
+    drawn.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="0.25")
+    return drawn
+
+
+def caption(data, array, found, named) -> str:
+    """What the figure shows: the estimate, trials, sizes, and the learners' models of privacy."""
+    first = f"{found.attrs.get('estimate', 'estimate')}; {array.sizes['trial']} trials."
+    sizes = [
+        f"{_UNITS.get(name, name)} = {_text(array[name].values)}"
+        for name in ("horizon", "arms", "dim", "epsilon")
+        if name in array.coords and array[name].ndim == 0
+    ]
+    known = (*array.dims, "horizon", "arms", "dim", "epsilon")
+    more = [
+        f"{name} = {_text(array[name].values)}"
+        for name in array.coords
+        if array[name].ndim == 0 and name not in known and not name.startswith(("privacy_", "takes_"))
+    ]
+    parts = [first[0].upper() + first[1:], ", ".join(sizes + more)]
+    models = _models(data)
+    if models:
+        parts.append("Declared privacy: " + "; ".join(models))
+    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+
+
+def _models(data) -> list[str]:
+    """The model of privacy of each learner."""
+    if "privacy_model" not in data.coords:
+        return []
+    names = np.atleast_1d(data["learner"].values) if "learner" in data.coords else [None]
+    found = []
+    for name in names:
+        here = data if name is None or "learner" not in data.dims else data.sel(learner=name)
+        private = np.isfinite(here["privacy_epsilon"].values)
+        models = sorted(set(np.atleast_1d(here["privacy_model"].values)[np.atleast_1d(private)]))
+        found.append(f"{name or 'the learner'} {' and '.join(models) if models else 'none'}")
+    return found
+
+
+def _check_axes(array, named) -> None:
+    given = [name for name in named.values() if name is not None]
+    for role, name in named.items():
+        if name is not None and (name not in array.dims or name == "trial"):
+            raise ValueError(f"{role}: {name} is no axis of the data: {', '.join(array.dims)}")
+    if len(set(given)) < len(given):
+        raise ValueError(f"an axis can be named once only, got {', '.join(given)}")
+    left = [n for n in array.dims if n not in given and n != "trial" and array.sizes[n] > 1]
+    if left:
+        raise ValueError(
+            f"{left[0]} has {array.sizes[left[0]]} values; select one of them, or name it as "
+            "color, line or panel"
+        )
+    for role, most in (("line", len(_LINES)),):
+        if named[role] is not None and array.sizes[named[role]] > most:
+            raise ValueError(f"{role}: {named[role]} has more than {most} values")
+
+
+def _styles(array, color, line) -> dict:
+    """The style of a curve, by its labels along the axes of colours and of lines."""
+    colors = [None] if color is None else list(array[color].values)
+    lines = [None] if line is None else list(array[line].values)
+    ordered = color is not None and array[color].dtype.kind in "iuf"
+    found = {}
+    for i, first in enumerate(colors):
+        if ordered:
+            shade = colormaps["viridis"](0.9 * i / max(1, len(colors) - 1))
+        else:
+            shade = _COLORS[i % len(_COLORS)]
+        for j, second in enumerate(lines):
+            found[first, second] = {
+                "color": shade,
+                "marker": _MARKERS[i % len(_MARKERS)],
+                # In grey, too, learners differ by line where nothing else needs the lines.
+                "linestyle": _LINES[j if line is not None else (i // len(_COLORS)) % len(_LINES)],
+            }
+    return found
+
+
+def _places(values):
+    """Where values of x are drawn, and the tick of infinity if there is one."""
+    if values.dtype.kind not in "iuf":
+        return np.arange(len(values)), dict(enumerate(values))
+    finite = values[np.isfinite(values)]
+    if len(finite) == len(values):
+        return values.astype(np.float64), {}
+    if not len(finite):
+        return np.zeros(len(values)), {0.0: "∞"}
+    step = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 3.0
+    beyond = finite.max() * max(step, 3.0)
+    return np.where(np.isfinite(values), values, beyond), {beyond: "∞"}
+
+
+def _curves(axes, part, array, places, styles, roles) -> None:
+    """One curve with its band for each style."""
+    centre_name = next(iter(part.data_vars))
+    for (first, second), style in styles.items():
+        at = {roles["color"]: first, roles["line"]: second}
+        one = part.sel({name: value for name, value in at.items() if name is not None})
+        centre, low, high = (one[n].values for n in (centre_name, "low", "high"))
+        shown = ~np.isnan(centre)
+        if not shown.any():
+            continue
+        marked = None if roles["x"] == "round" or not _takes(array, one, roles["x"]) else (
+            style["marker"])  # fmt: skip
+        look = {**style, "marker": marked, "markersize": 4, "linewidth": 1.3}
+        axes.plot(places[shown], centre[shown], **look)
+        axes.fill_between(places[shown], low[shown], high[shown], color=style["color"],
+                          alpha=0.18, linewidth=0)  # fmt: skip
+
+
+def _takes(array, one, x) -> bool:
+    """Whether the learner of a curve takes the axis x; its curve is a constant otherwise."""
+    takes = array.coords.get(f"takes_{x}")
+    if takes is None:
+        return True
+    at = {n: one[n].values for n in ("learner", "environment") if n in one.coords and n in takes.dims}
+    return bool(takes.sel({n: v for n, v in at.items() if np.ndim(v) == 0}).any())
+
+
+def _frame(axes, part, values, ticks) -> None:
+    """Scales, ticks and grid."""
+    numbers = values.dtype.kind in "iuf"
+    finite = values[np.isfinite(values)] if numbers else values
+    if numbers and len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE:
+        axes.set_xscale("log")
+    if ticks and numbers:
+        for place, label in ticks.items():
+            axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
+            axes.annotate(label, (place, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
+                          textcoords="offset points", ha="center", va="top")  # fmt: skip
+    elif ticks:
+        axes.set_xticks(list(ticks), [str(v) for v in ticks.values()], rotation=20, ha="right")
+    if numbers and len(finite) <= 8 and axes.get_xscale() == "log":
+        axes.set_xticks(finite, [f"{value:g}" for value in finite])
+        axes.xaxis.set_minor_locator(ticker.NullLocator())
+    low = part["low"].values
+    centre = part[next(iter(part.data_vars))].values
+    if np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE:
+        axes.set_yscale("log")
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _legend(array, color, line) -> list:
+    """Entries for the colours, then for the lines."""
+    handles = []
+    if color is not None:
+        handles.append(Line2D([], [], linestyle="", label=color.replace("_", " ")))
+        for value, style in zip(array[color].values, _styles(array, color, None).values(),
+                                strict=True):  # fmt: skip
+            handles.append(Line2D([], [], **style, markersize=4, label=_text(value)))
+    if line is not None:
+        handles.append(Line2D([], [], linestyle="", label=line.replace("_", " ")))
+        for value, kind in zip(array[line].values, _LINES, strict=False):
+            handles.append(Line2D([], [], color="0.3", linestyle=kind, label=_text(value)))
+    return handles
+
+
+def _is_number(value) -> bool:
+    return np.asarray(value).dtype.kind in "iuf"
+
+
+def _text(value) -> str:
+    if not _is_number(value):
+        return str(value)
+    return "∞" if np.isinf(value) else f"{np.asarray(value).item():g}"

@@ -1,0 +1,361 @@
+"""A study: what is played, how it is laid out in programs, and what it costs."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import product
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import xarray
+from jax import random as jr
+from tqdm.auto import tqdm
+
+from dpjax import _check
+from dpjax.core import BatchLearner, Environment, Learner, Result
+from dpjax.engine import devices
+from dpjax.simulate import checkpoint_rounds, simulate, simulate_batches
+from dpjax.study import grid as grids
+from dpjax.study import halving
+from dpjax.study.grid import Axis
+from dpjax.study.labelled import Played, labelled, layout
+from dpjax.sweep import sweep
+
+# An estimate plays games of at most this many rounds, with so many trials on each core.
+_ROUNDS, _TRIALS = 256, 128
+
+
+class Part(NamedTuple):
+    """Learners and environments on one grid. A study has one part, a sum of studies several."""
+
+    learners: dict[str, Callable]
+    environments: dict[str, Callable]
+    axes: dict[str, Axis]
+
+
+class Program(NamedTuple):
+    """A learner and an environment at all values of the traced axes that they take."""
+
+    part: Part
+    learner: str
+    environment: str
+    fixed: dict[str, int]  # static axis that one of the two takes -> which of its values
+    swept: tuple[str, ...]  # the traced axes that one of the two takes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each of the traced axes has."""
+        return tuple(len(self.part.axes[name].values) for name in self.swept)
+
+    @property
+    def values(self) -> dict:
+        """The values of the static axes."""
+        return {name: self.part.axes[name].values[i] for name, i in self.fixed.items()}
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """The number of points; tuples have a method of that name."""
+        return int(np.prod(self.shape))
+
+    def points(self):
+        """The points of the sweep: a dict of (P,) arrays, the last axis fastest."""
+        if not self.swept:
+            return np.zeros(1, np.float32)
+        values = [np.asarray(self.part.axes[name].values, np.float32) for name in self.swept]
+        table = np.meshgrid(*values, indexing="ij")
+        return {name: leaf.ravel() for name, leaf in zip(self.swept, table, strict=True)}
+
+    def game(self, **instead) -> Callable:
+        """The game of the sweep; ``instead`` are other values of static axes."""
+        fixed = {**self.values, **instead}
+        makers = self.part.learners[self.learner], self.part.environments[self.environment]
+        names = [set(grids.taken(make)) for make in makers]
+
+        def game(point):
+            values = {**fixed, **(point if self.swept else {})}
+            return tuple(
+                make(**{name: value for name, value in values.items() if name in own})
+                for make, own in zip(makers, names, strict=True)
+            )
+
+        game.__name__ = self.learner
+        return game
+
+    def first(self) -> tuple:
+        """The learner and the environment at the first point."""
+        points = self.points()
+        return self.game()(jax.tree.map(lambda leaf: leaf[0], points))
+
+    def declared(self) -> list:
+        """The Privacy of the learner at each point."""
+        points, game = self.points(), self.game()
+        count = len(jax.tree.leaves(points)[0])
+        return [game(jax.tree.map(lambda x, i=i: x[i], points))[0].privacy for i in range(count)]
+
+    def __str__(self):
+        shown = [f"{name} = {self.part.axes[name].labels[i]}" for name, i in self.fixed.items()]
+        return ", ".join([self.learner, self.environment, *shown])
+
+    @property
+    def folder(self) -> str:
+        """The name of the program's store.
+
+        The last values of a traced axis may change: a store can grow. Two parts of a sum with the
+        same first values would have a cell in common.
+        """
+        text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
+        first = [self.part.axes[name].values[0] for name in self.swept]
+        return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
+
+
+class Cost(NamedTuple):
+    """What a study takes to run here."""
+
+    programs: int
+    rounds: float  # rounds x trials of all cells
+    seconds: float  # of compiling and playing
+
+    def __str__(self):
+        minutes, hours = self.seconds / 60.0, self.seconds / 3600.0
+        shown = f"{self.seconds:.0f} seconds"
+        if hours >= 2.0:
+            shown = f"{hours:.1f} hours"
+        elif minutes >= 2.0:
+            shown = f"{minutes:.0f} minutes"
+        return f"{self.programs} programs, {self.rounds:.2g} rounds x trials, about {shown} here"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Learners x environments x a grid, each cell with the same trials.
+
+    A factory receives the values of the grid that it names as arguments. A learner that does not
+    take an axis is played once, and its numbers stand at every value of that axis. Trial ``i`` of
+    every cell meets the same nature, so learners and settings are compared trial by trial.
+
+    An entry of the grid is one value or a list of values. A list of numbers with a float among
+    them is traced, and one compiled program serves all of its values. Whole numbers, strings and
+    objects are static: each value is compiled by itself. A dict from labels to values names
+    objects, or makes floats static.
+
+    Args:
+      learners: factories of learners: a dict from names to factories, a list of functions, or one.
+      environments: factories of environments, likewise. An Environment itself may stand there too.
+      grid: a dict from names of arguments to values.
+      trials: how many trials each cell has.
+      key: a PRNG key, or a whole number as a seed.
+      checkpoints: at how many evenly spaced rounds regret is recorded, or these rounds themselves.
+      play: ``simulate`` or ``simulate_batches``, for all games; by default games whose learner and
+        environment both allow it are played by batches, and all others round by round.
+
+    Raises:
+      ValueError, TypeError: an axis is taken by no factory, a factory needs an argument that the
+        grid does not have, a learner does not fit an environment, or a value is of a wrong type.
+    """
+
+    learners: Any
+    environments: Any
+    grid: Mapping[str, Any] = field(default_factory=dict)
+    trials: int = 100
+    key: Any = 0
+    checkpoints: Any = 20
+    play: Callable | None = None
+    parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self):
+        _check.size(1, trials=self.trials)
+        if not isinstance(self.grid, Mapping):
+            raise TypeError(
+                f"grid must be a dict from names to values, got {type(self.grid).__name__}"
+            )
+        if not self.parts:
+            learners = grids.named("learners", "learners.exp3", (Learner, BatchLearner),
+                                   self.learners)  # fmt: skip
+            environments = grids.named("environments", "environments.deterministic",
+                                       (Environment,), self.environments)  # fmt: skip
+            axes = {name: grids.axis(name, given) for name, given in self.grid.items()}
+            object.__setattr__(self, "parts", (Part(learners, environments, axes),))
+            _check_taken(self.parts[0])
+        for program in self.programs:
+            try:
+                checkpoint_rounds(*_check.pair(program.first()), self.checkpoints)
+            except TypeError as error:
+                raise TypeError(f"{program}: {error}") from None
+            except ValueError as error:
+                raise ValueError(f"{program}: {error}") from None
+        layout(self)  # It refuses cells that two parts have.
+
+    def __add__(self, other) -> "Study":
+        """Both studies as one. They have the same trials, key and checkpoints, and no common cell.
+
+        Where one of them lacks an axis of the other, its numbers stand at every value of it.
+        """
+        if not isinstance(other, Study):
+            return NotImplemented
+        for name in ("trials", "checkpoints", "play"):
+            mine, its = getattr(self, name), getattr(other, name)
+            if not np.array_equal(mine, its):
+                raise ValueError(f"{name}: the studies have {mine} and {its}, and cannot be added")
+        if not np.array_equal(jr.key_data(self.prng_key), jr.key_data(other.prng_key)):
+            raise ValueError("key: the studies have different keys, so their trials are not paired")
+        return Study(
+            {**_by_name(self, "learners"), **_by_name(other, "learners")},
+            {**_by_name(self, "environments"), **_by_name(other, "environments")},
+            {**self.grid, **other.grid},
+            self.trials, self.key, self.checkpoints, self.play, self.parts + other.parts,
+        )  # fmt: skip
+
+    @property
+    def prng_key(self):
+        """The key of all sweeps."""
+        if isinstance(self.key, int | np.integer) and not isinstance(self.key, bool):
+            return jr.key(int(self.key))
+        _check.key(key=self.key)
+        return self.key
+
+    @property
+    def programs(self) -> list[Program]:
+        """What is compiled: one program for each pair, at each value of its static axes."""
+        found = []
+        for part in self.parts:
+            for learner, environment in product(part.learners, part.environments):
+                makers = part.learners[learner], part.environments[environment]
+                used = set().union(*(grids.taken(make) for make in makers))
+                static = [a for a in part.axes.values() if a.name in used and not a.traced]
+                swept = tuple(a.name for a in part.axes.values() if a.name in used and a.traced)
+                for place in product(*(range(len(a.values)) for a in static)):
+                    fixed = {a.name: i for a, i in zip(static, place, strict=True)}
+                    found.append(Program(part, learner, environment, fixed, swept))
+        return found
+
+    def run(self, store=None, *, mesh=None, chunk=None, progress=True) -> xarray.Dataset | None:
+        """Plays the study.
+
+        Args:
+          store: a folder or an fsspec URL, in which each program has a store of its own. A run
+            that was killed goes on where it stopped, and what a store holds is not played again.
+          mesh, chunk: as of :func:`dpjax.sweep`.
+          progress: whether to show bars over programs and over blocks, in a terminal or a notebook.
+
+        Returns:
+          A Dataset with the dimensions learner, environment, those of the grid, trial and round.
+          ``regret`` has all of them, ``final_regret`` the regret at the horizon of each cell. The
+          tally and the report stand beside them by the names of their fields. Coordinates that
+          begin with ``privacy_`` hold what each cell declares. None where several processes share
+          the work: call ``run`` in one process with the same store to read the data.
+
+        Raises:
+          ValueError, OSError: as of :func:`dpjax.sweep`.
+        """
+        found, programs = [], self.programs
+        watched = progress and jax.process_index() == 0 and len(programs) > 1
+        with tqdm(programs, unit="program", disable=None if watched else True) as bar:
+            for program in bar:
+                bar.set_postfix_str(str(program), refresh=False)
+                kept = None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
+                result = sweep(
+                    program.game(), program.points(), self.trials, self.prng_key,
+                    play=self._play(*program.first()), checkpoints=self.checkpoints, chunk=chunk,
+                    mesh=mesh, progress=progress, store=kept,
+                )  # fmt: skip
+                found.append(None if result is None else Played(program, result))
+        return None if devices.processes(mesh) > 1 else labelled(self, found)
+
+    def tune(self, *over, confidence=0.95, progress=True) -> xarray.Dataset:
+        """The best setting by successive halving, for grids too large to play with all trials.
+
+        See :func:`dpjax.study.halving.tune`; ``over`` are the axes of the settings.
+        """
+        return halving.tune(self, list(over), confidence, progress)
+
+    def play_some(self, program, some, trials, checkpoints, progress) -> Result:
+        """The Result of a program of which only some points are played.
+
+        Args:
+          program: one of :attr:`programs`.
+          some: (P,) whether a point is played. All numbers of the others are NaN.
+          trials: how many, from the first.
+          checkpoints, progress: as of :func:`dpjax.sweep`.
+        """
+        points = jax.tree.map(lambda leaf: leaf[some], program.points())
+        result = sweep(
+            program.game(), points, trials, self.prng_key, play=self._play(*program.first()),
+            checkpoints=checkpoints, progress=progress,
+        )  # fmt: skip
+
+        def spread(leaf):
+            all_points = np.full((len(some), *leaf.shape[1:]), np.nan)
+            all_points[some] = leaf
+            return all_points
+
+        rest = jax.tree.map(spread, (result.regret, result.tally, result.report))
+        return Result(result.rounds, *rest)
+
+    def cost(self) -> Cost:
+        """What the study takes here, measured: compiles each pair and plays it for a short while.
+
+        A game that is played round by round, and whose horizon is an axis of the grid, is measured
+        over 256 rounds. Others are measured to the end, with few trials.
+        """
+        rounds, seconds, known = 0.0, 0.0, {}
+        for program in self.programs:
+            learner, environment = program.first()
+            play, horizon = self._play(learner, environment), learner.horizon
+            cut = "horizon" in program.fixed and play is simulate and horizon > _ROUNDS
+            instead = {"horizon": _ROUNDS} if cut else {}
+            points = program.count
+            short = program.game(**instead)
+            name = str(program._replace(fixed={k: v for k, v in program.fixed.items()
+                                               if not (cut and k == "horizon")}))  # fmt: skip
+            if name not in known:
+                trials = max(2, -(-_TRIALS * devices.cores() // points))
+                known[name] = trials, *_seconds(short, program.points(), trials, play)
+            trials, compiling, playing = known[name]
+            played = points * self.trials * horizon
+            rounds += played
+            factor = horizon / _ROUNDS if cut else 1.0
+            seconds += compiling + playing * factor * self.trials / trials
+        return Cost(len(self.programs), rounds, seconds)
+
+    def _play(self, learner, environment) -> Callable:
+        """How a game is played."""
+        if self.play is not None:
+            _check.function("simulate or simulate_batches of dpjax", play=self.play)
+            return self.play
+        by_batches = isinstance(learner, BatchLearner) and environment.batch is not None
+        return simulate_batches if by_batches else simulate
+
+
+def _seconds(game, points, trials, play) -> tuple[float, float]:
+    """How long it takes to compile a game, and to play it once compiled."""
+    times = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        sweep(game, points, trials, jr.key(0), play=play, checkpoints=1, progress=False)
+        times.append(time.perf_counter() - begin)
+    return max(0.0, times[0] - times[1]), times[1]
+
+
+def _by_name(study, kind) -> dict:
+    return {name: make for part in study.parts for name, make in getattr(part, kind).items()}
+
+
+def _check_taken(part) -> None:
+    """Refuses axes that nobody takes, and factories that need what the grid does not have."""
+    used = set()
+    for kind, makers in (("learner", part.learners), ("environment", part.environments)):
+        for name, make in makers.items():
+            own = grids.taken(make)
+            used |= set(own)
+            missing = [word for word, needed in own.items() if needed and word not in part.axes]
+            if missing:
+                raise ValueError(
+                    f"grid: the {kind} {name} needs {', '.join(missing)}, which the grid lacks"
+                )
+    unused = [word for word in part.axes if word not in used]
+    if unused:
+        near = _check.nearest(unused[0], used)
+        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}")
