@@ -135,8 +135,7 @@ def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callab
             found[str(name)] = factory
         else:
             raise TypeError(
-                f"{what}: {name} must be a factory, such as {example}; "
-                f"got {type(factory).__name__}"
+                f"{what}: {name} must be a factory, such as {example}; got {type(factory).__name__}"
             )
     return found
 

@@ -80,8 +80,8 @@ def quantile(array, q=0.5, confidence=0.95) -> xarray.Dataset:
         return np.where(np.isnan(ordered.take(0, axis=axis)), np.nan, edge)
 
     like = array.isel(trial=0, drop=True)
-    centre = array.quantile(q, "trial", skipna=False).drop_vars("quantile")
-    found = {"quantile": centre, "low": like.copy(data=order_statistic(below)),
+    inner = np.quantile(array.values, q, axis=axis)
+    found = {"quantile": like.copy(data=inner), "low": like.copy(data=order_statistic(below)),
              "high": like.copy(data=order_statistic(above))}  # fmt: skip
     what = f"{q:g}-quantile with {100 * confidence:g} % intervals of order statistics"
     return xarray.Dataset(found, attrs=_attributes(array, what))
@@ -174,12 +174,13 @@ def band(array, over="round", confidence=0.95) -> xarray.Dataset:
     # The error of a draw is estimated as that of all trials is.
     scaled = (resampled_means(array) - found["mean"]) / found["standard_error"]
     scaled = np.abs(scaled.where(found["standard_error"] > 0))
-    width = scaled.max(axes).quantile(confidence, "draw").drop_vars("quantile")
+    largest = scaled.max(axes).fillna(0.0)  # 0 where all trials are the same, or none was played
+    width = largest.quantile(confidence, "draw").drop_vars("quantile")
     # What resampling understates for few trials, Student's law states for a single value.
     trials = array.sizes["trial"]
     width = width * (stats.t.ppf(0.5 + confidence / 2, trials - 1)
                      / stats.norm.ppf(0.5 + confidence / 2))  # fmt: skip
-    width = width.fillna(0.0) * found["standard_error"]
+    width = width * found["standard_error"]
     found["low"], found["high"] = found["mean"] - width, found["mean"] + width
     what = f"mean with {100 * confidence:g} % bands, simultaneous over {', '.join(axes)}"
     return found.assign_attrs(_attributes(array, what))
@@ -336,7 +337,9 @@ def tune(array, over, confidence=0.95) -> xarray.Dataset:
     # A difference of exactly 0 is no evidence; two settings may well be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
     found["candidate"] = candidate.unstack("setting")
-    what = f"least mean over {', '.join(axes)}, chosen on {trials // 2} trials, reported on the rest"
+    what = (
+        f"least mean over {', '.join(axes)}, chosen on {trials // 2} trials, reported on the rest"
+    )
     attributes = _attributes(array, what) | {
         "note": "The privacy cost of tuning on data is not in epsilon."
     }
@@ -367,9 +370,7 @@ def resampled_means(array, draws=_DRAWS) -> xarray.DataArray:
 
 
 def _interval(drawn, confidence) -> tuple:
-    low, high = _percentiles(
-        np.moveaxis(drawn.values, drawn.get_axis_num("draw"), 0), confidence
-    )
+    low, high = _percentiles(np.moveaxis(drawn.values, drawn.get_axis_num("draw"), 0), confidence)
     like = drawn.isel(draw=0, drop=True)
     return like.copy(data=low), like.copy(data=high)
 

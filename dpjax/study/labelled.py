@@ -49,10 +49,10 @@ class Layout(NamedTuple):
         sizes = dict(zip(program.swept, program.shape, strict=True))
         values = np.asarray(values)
         rest = values.shape[1:]
-        values = values.reshape(*sizes.values(), *rest)
+        values = values.reshape((*sizes.values(), *rest))
         order = [program.swept.index(name) for name in self.axes if name in program.swept]
         values = np.moveaxis(values, order, range(len(order)))
-        return values.reshape(*(sizes.get(name, 1) for name in self.axes), *rest)
+        return values.reshape((*(sizes.get(name, 1) for name in self.axes), *rest))
 
 
 def layout(study) -> Layout:
@@ -186,4 +186,3 @@ def _takes(study, made) -> dict:
         for name, takes in found.items():
             takes[place] |= name in program.fixed or name in program.swept
     return {f"takes_{name}": (pairs, takes) for name, takes in found.items()}
-

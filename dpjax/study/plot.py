@@ -17,7 +17,9 @@ _LINES = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
 _UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
           "epsilon": "epsilon that the learner was given", "dim": "dimension d",
           "final_regret": "regret at T", "regret": "regret"}  # fmt: skip
-_WIDE = 20.0  # an axis whose values differ by more than this factor is logarithmic
+_SYMBOLS = {"horizon": "T", "arms": "K", "dim": "d"}
+# Axes whose values differ by more than these factors, (x, y), are logarithmic.
+_WIDE = 8.0, 20.0
 
 
 def figure(
@@ -54,7 +56,9 @@ def figure(
         found = inference.band(array, x, confidence)
     else:
         found = estimate(array)
-    found = found.squeeze([n for n in found.dims if found.sizes[n] == 1 and n not in named.values()])
+    found = found.squeeze(
+        [n for n in found.dims if found.sizes[n] == 1 and n not in named.values()]
+    )
     panels = [None] if panel is None else list(array[panel].values)
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
@@ -88,19 +92,21 @@ def figure(
 
 def caption(data, array, found, named) -> str:
     """What the figure shows: the estimate, trials, sizes, and the learners' models of privacy."""
-    first = f"{found.attrs.get('estimate', 'estimate')}; {array.sizes['trial']} trials."
+    first = found.attrs.get("estimate", "estimate")
+    single = [name for name in array.coords if array[name].ndim == 0]
     sizes = [
-        f"{_UNITS.get(name, name)} = {_text(array[name].values)}"
-        for name in ("horizon", "arms", "dim", "epsilon")
-        if name in array.coords and array[name].ndim == 0
+        f"{_SYMBOLS.get(name, name.replace('_', ' '))} = {_text(array[name].values)}"
+        for name in single
+        if name not in named.values()
+        and not name.startswith(("privacy_", "takes_"))
+        and name not in ("learner", "environment")
     ]
-    known = (*array.dims, "horizon", "arms", "dim", "epsilon")
-    more = [
-        f"{name} = {_text(array[name].values)}"
-        for name in array.coords
-        if array[name].ndim == 0 and name not in known and not name.startswith(("privacy_", "takes_"))
+    where = [str(array[name].values) for name in ("learner", "environment") if name in single]
+    parts = [
+        f"{first[0].upper()}{first[1:]}; {array.sizes['trial']} trials",
+        ", ".join(where),
+        ", ".join(sizes),
     ]
-    parts = [first[0].upper() + first[1:], ", ".join(sizes + more)]
     models = _models(data)
     if models:
         parts.append("Declared privacy: " + "; ".join(models))
@@ -177,13 +183,17 @@ def _places(values):
 def _curves(axes, part, array, places, styles, roles) -> None:
     """One curve with its band for each style."""
     centre_name = next(iter(part.data_vars))
+    drawn = set()
     for (first, second), style in styles.items():
         at = {roles["color"]: first, roles["line"]: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
         centre, low, high = (one[n].values for n in (centre_name, "low", "high"))
         shown = ~np.isnan(centre)
-        if not shown.any():
+        # A learner that does not take the axis of lines has the same curve on each of them.
+        again = (first, centre.tobytes()) in drawn and not _takes(array, one, roles["line"])
+        if again or not shown.any():
             continue
+        drawn.add((first, centre.tobytes()))
         marked = None if roles["x"] == "round" or not _takes(array, one, roles["x"]) else (
             style["marker"])  # fmt: skip
         look = {**style, "marker": marked, "markersize": 4, "linewidth": 1.3}
@@ -192,12 +202,14 @@ def _curves(axes, part, array, places, styles, roles) -> None:
                           alpha=0.18, linewidth=0)  # fmt: skip
 
 
-def _takes(array, one, x) -> bool:
-    """Whether the learner of a curve takes the axis x; its curve is a constant otherwise."""
-    takes = array.coords.get(f"takes_{x}")
+def _takes(array, one, axis) -> bool:
+    """Whether the learner or the environment of a curve takes an axis."""
+    takes = array.coords.get(f"takes_{axis}")
     if takes is None:
         return True
-    at = {n: one[n].values for n in ("learner", "environment") if n in one.coords and n in takes.dims}
+    at = {
+        n: one[n].values for n in ("learner", "environment") if n in one.coords and n in takes.dims
+    }
     return bool(takes.sel({n: v for n, v in at.items() if np.ndim(v) == 0}).any())
 
 
@@ -205,7 +217,7 @@ def _frame(axes, part, values, ticks) -> None:
     """Scales, ticks and grid."""
     numbers = values.dtype.kind in "iuf"
     finite = values[np.isfinite(values)] if numbers else values
-    if numbers and len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE:
+    if numbers and len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE[0]:
         axes.set_xscale("log")
     if ticks and numbers:
         for place, label in ticks.items():
@@ -219,7 +231,7 @@ def _frame(axes, part, values, ticks) -> None:
         axes.xaxis.set_minor_locator(ticker.NullLocator())
     low = part["low"].values
     centre = part[next(iter(part.data_vars))].values
-    if np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE:
+    if np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
         axes.set_yscale("log")
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)

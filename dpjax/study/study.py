@@ -56,8 +56,8 @@ class Program(NamedTuple):
         return {name: self.part.axes[name].values[i] for name, i in self.fixed.items()}
 
     @property
-    def count(self) -> int:  # type: ignore[override]
-        """The number of points; tuples have a method of that name."""
+    def size(self) -> int:
+        """The number of points, P."""
         return int(np.prod(self.shape))
 
     def points(self):
@@ -92,8 +92,8 @@ class Program(NamedTuple):
     def declared(self) -> list:
         """The Privacy of the learner at each point."""
         points, game = self.points(), self.game()
-        count = len(jax.tree.leaves(points)[0])
-        return [game(jax.tree.map(lambda x, i=i: x[i], points))[0].privacy for i in range(count)]
+        each = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(self.size)]
+        return [game(point)[0].privacy for point in each]
 
     def __str__(self):
         shown = [f"{name} = {self.part.axes[name].labels[i]}" for name, i in self.fixed.items()]
@@ -167,6 +167,7 @@ class Study:
 
     def __post_init__(self):
         _check.size(1, trials=self.trials)
+        _check.key(key=self.prng_key)
         if not isinstance(self.grid, Mapping):
             raise TypeError(
                 f"grid must be a dict from names to values, got {type(self.grid).__name__}"
@@ -182,6 +183,7 @@ class Study:
         for program in self.programs:
             try:
                 checkpoint_rounds(*_check.pair(program.first()), self.checkpoints)
+                program.declared()  # Factories see plain numbers here, and refuse bad ones.
             except TypeError as error:
                 raise TypeError(f"{program}: {error}") from None
             except ValueError as error:
@@ -213,7 +215,6 @@ class Study:
         """The key of all sweeps."""
         if isinstance(self.key, int | np.integer) and not isinstance(self.key, bool):
             return jr.key(int(self.key))
-        _check.key(key=self.key)
         return self.key
 
     @property
@@ -306,7 +307,7 @@ class Study:
             play, horizon = self._play(learner, environment), learner.horizon
             cut = "horizon" in program.fixed and play is simulate and horizon > _ROUNDS
             instead = {"horizon": _ROUNDS} if cut else {}
-            points = program.count
+            points = program.size
             short = program.game(**instead)
             name = str(program._replace(fixed={k: v for k, v in program.fixed.items()
                                                if not (cut and k == "horizon")}))  # fmt: skip

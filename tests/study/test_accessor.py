@@ -1,0 +1,128 @@
+"""What ``data.dpjax`` says of the data of a study."""
+
+import numpy as np
+import pytest
+import xarray
+
+import dpjax.study  # noqa: F401  (it registers the accessor)
+
+
+@pytest.fixture
+def data():
+    """Two learners, of which the second takes no epsilon."""
+    generator = np.random.default_rng(0)
+    means = np.array([[9.0, 4.0, 2.0], [1.5, 1.5, 1.5]])
+    trials = means[..., None] + 0.1 * generator.normal(size=(2, 3, 40))
+    trials[1] = trials[1, 0]
+    grid = ["learner", "epsilon"]
+    return xarray.Dataset(
+        {"final_regret": (["learner", "environment", "epsilon", "trial"], trials[:, None]),
+         "regret": (["learner", "environment", "epsilon", "trial", "round"],
+                    trials[:, None, ..., None] * [0.5, 1.0])},
+        {
+            "learner": ["private", "plain"],
+            "environment": ["only"],
+            "epsilon": [0.1, 1.0, np.inf],
+            "round": [5, 10],
+            "horizon": 10,
+            "takes_epsilon": (["learner", "environment"], [[True], [False]]),
+            "privacy_epsilon": (grid, [[0.1, 1.0, np.inf], [np.inf] * 3]),
+            "privacy_delta": (grid, np.zeros((2, 3))),
+            "privacy_model": (grid, np.full((2, 3), "central", object)),
+        },
+    )  # fmt: skip
+
+
+def test_a_table_has_one_row_for_what_takes_no_axis(data):
+    table = data.dpjax.table()
+    assert table["learner"].tolist() == ["private"] * 3 + ["plain"]
+    assert table["epsilon"].tolist() == [0.1, 1.0, np.inf, ""]
+    assert table["privacy_epsilon"].tolist() == [0.1, 1.0, np.inf, np.inf]
+    expected = data["final_regret"].mean("trial").values.ravel()[:4]
+    assert np.allclose(table["mean"], expected)
+    assert (table["trials"] == 40).all()
+
+
+def test_the_frontier_compares_by_what_is_declared(data):
+    found = data.dpjax.frontier().squeeze("environment")
+    assert found["chosen_learner"].values.tolist() == ["private", "private", "plain"]
+    assert found["chosen_at"].values.tolist()[:2] == [0.1, 1.0]
+    assert found["chosen_model"].values[0] == "central"
+    assert np.allclose(found["mean"], [9.0, 4.0, 1.5], atol=0.1)
+    # A learner that declares less than it was given competes where it belongs.
+    mild = data.assign_coords(privacy_epsilon=data["privacy_epsilon"] * 0.5)
+    assert mild.dpjax.frontier().squeeze("environment")["chosen_at"].values[0] == 0.1
+    strong = data.assign_coords(privacy_epsilon=data["privacy_epsilon"] * 2.0)
+    assert np.isnan(strong.dpjax.frontier()["mean"].sel(epsilon=0.1)).all()
+
+
+def test_methods_say_what_is_missing(data):
+    with pytest.raises(ValueError, match="the data have no 'loss', but final_regret, regret"):
+        data.dpjax.mean("loss")
+    with pytest.raises(ValueError, match="over: horizon is no axis"):
+        data.dpjax.slope()
+    with pytest.raises(ValueError, match="environment has no value none"):
+        data.dpjax.difference(environment="none")
+
+
+def test_each_method_is_its_function(data):
+    assert data.dpjax.difference(learner="plain")["mean"].sel(learner="plain").max() == 0.0
+    assert data.dpjax.worst()["worst"].shape == (2, 3)
+    assert data.dpjax.crossing(1.1)["crossing"].sel(learner="plain").item() == 0.0
+    assert data.dpjax.median_of_means(8)["median_of_means"].shape == (2, 1, 3)
+    assert (data.dpjax.gini()["gini"] > 0).all()
+    assert data.dpjax.band()["mean"].shape == (2, 1, 3, 2)
+    assert data.dpjax.quantile(0.9)["quantile"].shape == (2, 1, 3)
+    assert data.dpjax.tune("epsilon")["chosen_epsilon"].sel(learner="private").item() == np.inf
+
+
+def curves(axes):
+    return {
+        tuple(line.get_ydata().round(2)) for line in axes.get_lines() if len(line.get_xdata()) > 2
+    }
+
+
+def test_a_figure_draws_the_estimates(data):
+    figure = data.dpjax.figure("epsilon", color="learner", panel="environment")
+    (axes,) = figure.axes
+    means = data["final_regret"].mean("trial").squeeze("environment").values
+    assert curves(axes) == {tuple(row.round(2)) for row in means}
+    assert axes.get_xscale() == "log"
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["learner", "private", "plain"]
+    assert axes.get_title() == "only"
+
+
+def test_a_caption_is_made_of_the_data(data):
+    figure = data.dpjax.figure("epsilon", color="learner", panel="environment")
+    caption = " ".join(figure.get_supxlabel().split())
+    assert "simultaneous over epsilon; 40 trials. T = 10." in caption
+    assert "Declared privacy: private central; plain none." in caption
+
+
+def test_a_figure_does_not_draw_a_constant_twice(data):
+    figure = data.dpjax.figure("round", color="learner", line="epsilon")
+    (axes,) = figure.axes
+    assert len(axes.get_lines()) == 3 + 1
+
+
+def test_a_figure_can_be_written(data, tmp_path):
+    figure = data.dpjax.figure("epsilon", color="learner")
+    for suffix in ("png", "pdf"):
+        figure.savefig(tmp_path / f"mine.{suffix}")
+        assert (tmp_path / f"mine.{suffix}").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"x": "epsilon"}, "learner has 2 values; select one"),
+        ({"x": "mixing", "color": "learner"}, "x: mixing is no axis"),
+        ({"x": "trial", "color": "learner"}, "x: trial is no axis"),
+        ({"x": "epsilon", "color": "epsilon"}, "named once only"),
+        ({"x": "epsilon", "y": "loss"}, "y: the data have no 'loss'"),
+    ],
+)
+def test_figures_that_mean_nothing_are_refused(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        data.dpjax.figure(**options)

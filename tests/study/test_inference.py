@@ -1,0 +1,162 @@
+"""Intervals cover what they say, on data whose truth is known."""
+
+import numpy as np
+import pytest
+import xarray
+
+from dpjax.study import inference
+
+
+def cells(generator, means, trials, scale=1.0):
+    """Trials around means of any shape, as an array with named axes."""
+    means = np.asarray(means, np.float64)
+    noise = generator.normal(size=(*means.shape, trials))
+    dims = ["epsilon", "mixing", "round"][: means.ndim]
+    coords = {name: np.arange(1.0, n + 1) for name, n in zip(dims, means.shape, strict=True)}
+    return xarray.DataArray(means[..., None] + scale * noise, coords, [*dims, "trial"],
+                            name="final_regret")  # fmt: skip
+
+
+def covered(found, truth):
+    return ((found["low"] <= truth) & (truth <= found["high"])).values
+
+
+def test_a_mean_is_covered_as_often_as_it_says():
+    array = cells(np.random.default_rng(0), np.full(4000, 3.0), 6)
+    share = covered(inference.mean(array), 3.0).mean()
+    assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 4000) ** 0.5
+    assert covered(inference.mean(array, 0.5), 3.0).mean() < 0.55
+    # A normal interval, which forgets that the spread is estimated from six trials, falls short.
+    found = inference.mean(array)
+    assert (abs(found["mean"] - 3.0) < 1.96 * found["standard_error"]).mean() < 0.92
+
+
+@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+def test_a_quantile_is_covered_whatever_the_law(q):
+    generator = np.random.default_rng(1)
+    array = cells(generator, np.zeros(2000), 60)
+    array = array.copy(data=generator.exponential(size=array.shape))
+    found = inference.quantile(array, q)
+    assert covered(found, -np.log(1.0 - q)).mean() >= 0.94
+    assert covered(inference.quantile(array, q, 0.5), -np.log(1.0 - q)).mean() < 0.75
+    assert np.isinf(inference.quantile(array.isel(trial=slice(5)), 0.9)["high"]).all()
+
+
+def test_a_band_covers_all_rounds_at_once():
+    generator = np.random.default_rng(2)
+    steps = generator.normal(size=(300, 40, 12))  # repeats, trials, rounds
+    array = xarray.DataArray(np.cumsum(steps, axis=2), dims=["repeat", "trial", "round"],
+                             coords={"round": np.arange(12)})  # fmt: skip
+    found = inference.band(array, "round")
+    share = covered(found, 0.0).all(axis=1).mean()
+    assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 300) ** 0.5
+    assert covered(inference.mean(array), 0.0).all(axis=1).mean() < 0.9
+
+
+def test_a_difference_is_paired():
+    generator = np.random.default_rng(3)
+    array = cells(generator, [0.0, 0.1], 50, scale=1e-3)
+    shared = xarray.DataArray(generator.normal(size=50), dims=["trial"])
+    found = inference.difference(array + shared, {"epsilon": 1.0})
+    assert found["low"].sel(epsilon=2.0) > 0.09
+    assert found["high"].sel(epsilon=2.0) < 0.11
+    assert float(found["mean"].sel(epsilon=1.0)) == 0.0
+    with pytest.raises(ValueError, match="epsilon has no value 7"):
+        inference.difference(array, {"epsilon": 7.0})
+    with pytest.raises(ValueError, match="arms is no dimension"):
+        inference.difference(array, {"arms": 7})
+
+
+def test_the_slope_of_a_power_law():
+    horizon = np.array([2.0**i for i in range(8, 15)])
+    generator = np.random.default_rng(4)
+    noise = 1.0 + 0.2 * generator.normal(size=(200, 7, 30))
+    array = xarray.DataArray(3.0 * horizon[:, None] ** 0.75 * noise,
+                             {"horizon": horizon}, ["repeat", "horizon", "trial"])  # fmt: skip
+    found = inference.slope(array)
+    assert covered(found, 0.75).mean() > 0.88
+    assert not covered(found, 1.0).any()
+    assert (found.attrs["first"], found.attrs["last"]) == (256.0, 16384.0)
+    assert np.isnan(inference.slope(array - 1e6)["slope"]).all()
+    with pytest.raises(ValueError, match="fewer than two"):
+        inference.slope(array.isel(horizon=[0]))
+
+
+def test_crossing_finds_where_privacy_becomes_free():
+    epsilon = np.array([0.1, 1.0, 10.0, 100.0, np.inf])
+    noise = np.random.default_rng(5).normal(size=(5, 40))
+
+    def found(means):
+        array = xarray.DataArray(np.array(means)[:, None] + 1e-3 * noise,
+                                 {"epsilon": epsilon}, ["epsilon", "trial"])  # fmt: skip
+        return inference.crossing(array, 1.1, of=np.inf)
+
+    between = found([5.0, 2.0, 1.2, 1.0, 1.0])
+    assert float(between["crossing"]) == pytest.approx(10.0 * 10.0**0.5, rel=0.02)
+    assert between["low"] < between["crossing"] < between["high"]
+    assert float(found([1.0, 1.0, 1.0, 1.0, 1.0])["crossing"]) == 0.0
+    assert float(found([5.0, 5.0, 5.0, 5.0, 1.0])["crossing"]) == np.inf
+    assert np.isnan(found([np.nan, 2.0, 1.0, 1.0, 1.0])["crossing"])
+    # A return above the level counts: it is the value from which on the mean stays within it.
+    assert 10.0 < float(found([5.0, 1.0, 1.2, 1.0, 1.0])["crossing"]) < 100.0
+
+
+def test_the_worst_of_many_is_not_flattered():
+    array = cells(np.random.default_rng(6), np.zeros((400, 10)), 30)
+    found = inference.worst(array, "mixing")
+    assert covered(found.rename(mixing="at"), 0.0).mean() > 0.93
+    naive = inference.mean(array)["low"].max("mixing")
+    assert (naive > 0.0).mean() > 0.12  # what a band that is not simultaneous would say
+    planted = cells(np.random.default_rng(7), [[0.0, 5.0, 1.0]], 30)
+    assert inference.worst(planted, "mixing")["mixing"].item() == 2.0
+
+
+def test_tune_finds_a_planted_optimum_and_reports_it_honestly():
+    means = np.array([1.0, 0.6, 0.0, 0.6, 1.0])
+    array = cells(np.random.default_rng(8), np.tile(means, (1000, 1)), 100)
+    found = inference.tune(array, "mixing")
+    assert (found["chosen_mixing"] == 3.0).mean() >= 0.95
+    assert covered(found, 0.0).mean() >= 0.93
+    assert found["candidate"].sel(mixing=3.0).mean() >= 0.95
+    assert found["candidate"].sel(mixing=1.0).mean() < 0.01
+
+
+def test_tune_pays_for_choosing_among_equals():
+    array = cells(np.random.default_rng(9), np.zeros((300, 40)), 40)
+    found = inference.tune(array, ["mixing"])
+    assert covered(found, 0.0).mean() > 0.91
+    # The least of all means, by itself, looks far better than it is.
+    assert covered(inference.mean(array).min("mixing"), 0.0).mean() < 0.5
+    assert found["candidate"].mean() > 0.8
+
+
+def test_cells_that_were_not_played_stay_nan():
+    array = cells(np.random.default_rng(10), np.ones((3, 4)), 20)
+    array[1] = np.nan
+    for found in (inference.mean(array), inference.quantile(array), inference.band(array, "mixing"),
+                  inference.median_of_means(array, 4), inference.gini(array)):  # fmt: skip
+        assert np.isnan(found["low"].isel(epsilon=1)).all()
+        assert np.isfinite(found["low"].isel(epsilon=0)).all()
+    tuned = inference.tune(array, "mixing")
+    assert np.isnan(tuned["mean"].isel(epsilon=1))
+    assert np.isnan(tuned["chosen_mixing"].isel(epsilon=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a.values, "array must be an xarray.DataArray"),
+        (lambda a: a.isel(trial=0), "dimension trial"),
+        (lambda a: a.isel(trial=[0]), "at least two trials"),
+    ],
+)
+def test_arrays_without_trials_are_refused(change, message):
+    array = cells(np.random.default_rng(11), np.ones(3), 20)
+    with pytest.raises((TypeError, ValueError), match=message):
+        inference.mean(change(array))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
+def test_levels_are_probabilities(level):
+    with pytest.raises(ValueError, match="confidence must be in"):
+        inference.mean(cells(np.random.default_rng(12), np.ones(3), 20), level)

@@ -1,0 +1,219 @@
+"""Studies are laid out as promised, and their numbers are those of sweeps."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+import xarray
+
+from dpjax import core, domains, environments, learners, simulate, sweep
+from dpjax.study import Study
+
+ARMS = {"arms": 3, "horizon": 40}
+
+
+def stochastic(arms):
+    return environments.bernoulli([0.3] + [0.5] * (arms - 1), regret="pseudo")
+
+
+@pytest.fixture(scope="module")
+def study():
+    return Study(
+        {"EXP3": learners.exp3, "DP-EXP3-Lap": learners.dp_exp3_lap},
+        {"stochastic": stochastic, "switching cost": environments.switching_cost},
+        {"epsilon": [0.5, np.inf], "mixing": [0.1, 0.4], "horizon": [30, 40], "arms": 3},
+        trials=6,
+        checkpoints=4,
+    )
+
+
+@pytest.fixture(scope="module")
+def data(study):
+    return study.run(progress=False)
+
+
+def test_the_axes_are_those_of_the_grid(study, data):
+    assert data["regret"].dims == (
+        "learner", "environment", "epsilon", "mixing", "horizon", "trial", "round",
+    )  # fmt: skip
+    assert data["arms"].item() == 3
+    assert data["horizon"].values.tolist() == [30, 40]
+    assert len(study.programs) == 2 * 2 * 2
+
+
+def test_cells_are_those_of_a_sweep(data):
+    def game(epsilon):
+        return learners.dp_exp3_lap(40, 3, epsilon=epsilon), stochastic(3)
+
+    alone = sweep(game, [0.5, np.inf], 6, jax.random.key(0), checkpoints=4, progress=False)
+    cells = data["regret"].sel(learner="DP-EXP3-Lap", environment="stochastic", horizon=40)
+    for mixing in (0.1, 0.4):  # It does not take the mixing, so all values have its numbers.
+        here = cells.sel(mixing=mixing).sel(round=alone.rounds)
+        assert np.array_equal(here.values, alone.regret)
+    final = data["final_regret"].sel(learner="DP-EXP3-Lap", environment="stochastic", horizon=40)
+    assert np.array_equal(final.sel(mixing=0.4).values, alone.regret[..., -1])
+
+
+def test_rounds_beyond_a_horizon_are_nan(data):
+    short = data["regret"].sel(horizon=30)
+    assert np.isnan(short.sel(round=40)).all()
+    assert np.isfinite(short.sel(round=30)).all()
+
+
+def test_each_cell_carries_what_it_declares(data):
+    declared = data["privacy_epsilon"].sel(learner="DP-EXP3-Lap", mixing=0.1, horizon=40)
+    assert declared.values.tolist() == [0.5, np.inf]
+    models = data["privacy_model"].sel(mixing=0.1, horizon=40, epsilon=0.5)
+    assert models.values.tolist() == ["central", "local"]
+    exp3 = data["privacy_epsilon"].sel(learner="EXP3", epsilon=0.5, horizon=40)
+    expected = [learners.exp3(40, 3, mixing=mixing).privacy.epsilon for mixing in (0.1, 0.4)]
+    assert np.allclose(exp3, expected, rtol=1e-6)
+    assert data["takes_mixing"].sel(environment="stochastic").values.tolist() == [True, False]
+
+
+def test_trials_of_all_cells_meet_the_same_nature():
+    def against(horizon, arms, tape):
+        del tape
+        return environments.oblivious(arms, 5)
+
+    found = Study(
+        {"first": lambda horizon, arms: learners.exp3(horizon, arms, mixing=1.0),
+         "second": lambda horizon, arms: learners.exp3(horizon, arms, mixing=1.0)},
+        {"one": lambda arms: environments.oblivious(arms, 5),
+         "other": lambda arms: environments.oblivious(arms, 5)},
+        ARMS, trials=3,
+    ).run(progress=False)["final_regret"]  # fmt: skip
+    cells = found.values.reshape(4, 3)
+    assert (cells == cells[0]).all()
+    assert len(np.unique(cells[0])) == 3
+
+
+def test_whole_numbers_words_and_dicts_are_programs_of_their_own():
+    study = Study(
+        learners.projection_free,
+        {"linear": lambda domain, kind: environments.linear_losses(domain, kind)},
+        {"horizon": 16, "domain": {"ball": domains.ball(2), "cube": domains.cube(2)},
+         "kind": ["iid", "drifting"][:1], "epsilon": [1.0, 2.0]},
+        trials=2,
+    )  # fmt: skip
+    assert [len(study.programs), study.programs[0].size] == [2, 2]
+    assert [str(each).split(", ")[2:] for each in study.programs] == [
+        ["horizon = 16", "domain = ball", "kind = iid"],
+        ["horizon = 16", "domain = cube", "kind = iid"],
+    ]
+
+
+def test_games_that_allow_it_are_played_by_batches():
+    study = Study(
+        [learners.successive_elimination, learners.ucb1], {"stochastic": stochastic},
+        {"horizon": 10**6, "arms": 3, "epsilon": 1.0}, trials=2, checkpoints=1,
+    )  # fmt: skip
+    played = {each.learner: study._play(*each.first()) for each in study.programs}
+    assert played["successive_elimination"] is not simulate
+    assert played["ucb1"] is simulate
+    by_rounds = Study(
+        learners.successive_elimination, stochastic, {**ARMS, "epsilon": 1.0}, play=simulate
+    )
+    assert by_rounds._play(*by_rounds.programs[0].first()) is simulate
+
+
+def test_a_sum_has_the_cells_of_both():
+    options = {"trials": 4, "checkpoints": 2}
+    first = Study(learners.exp3, stochastic, {**ARMS, "mixing": [0.1, 0.2]}, **options)
+    second = Study(learners.dp_exp3_lap, stochastic, {**ARMS, "epsilon": [1.0, 2.0]}, **options)
+    both = (first + second).run(progress=False)
+    assert both.sizes["learner"] == both.sizes["mixing"] == both.sizes["epsilon"] == 2
+    for study in (first, second):
+        alone = study.run(progress=False)["final_regret"]
+        name = alone["learner"].item()
+        for axis in ("mixing", "epsilon"):
+            if axis in alone.dims:
+                rest = "epsilon" if axis == "mixing" else "mixing"
+                cells = both["final_regret"].sel(learner=name).isel({rest: 1})
+                assert np.array_equal(cells.squeeze().values, alone.squeeze().values)
+    more = Study(learners.exp3, stochastic, {**ARMS, "mixing": [0.4, 0.3]}, **options)
+    assert (first + more).run(progress=False)["mixing"].values.tolist() == [0.1, 0.2, 0.3, 0.4]
+    with pytest.raises(ValueError, match="cell in common"):
+        first + first
+    with pytest.raises(ValueError, match="trials"):
+        first + Study(learners.exp3, stochastic, {**ARMS, "mixing": 0.3}, trials=5, checkpoints=2)
+    with pytest.raises(ValueError, match="key"):
+        first + Study(learners.exp3, stochastic, {**ARMS, "mixing": 0.3}, key=1, **options)
+
+
+def test_a_store_holds_what_was_played(tmp_path, monkeypatch):
+    def made(epsilons):
+        return Study(learners.dp_exp3_lap, stochastic, {**ARMS, "epsilon": epsilons}, trials=4)
+
+    first = made([0.5, 1.0]).run(tmp_path / "mine", progress=False)
+    more = made([0.5, 1.0, 2.0]).run(tmp_path / "mine", progress=False)
+    xarray.testing.assert_equal(first["regret"], more["regret"].sel(epsilon=[0.5, 1.0]))
+    assert len(list((tmp_path / "mine").iterdir())) == 1
+
+
+def test_data_survive_a_file(data, tmp_path):
+    data.to_netcdf(tmp_path / "mine.nc")
+    with xarray.open_dataset(tmp_path / "mine.nc") as read:
+        xarray.testing.assert_allclose(read, data)
+
+
+def test_cost_counts_rounds(study):
+    cost = study.cost()
+    played = sum(each.size * 6 * each.values["horizon"] for each in study.programs)
+    assert (cost.programs, cost.rounds) == (8, played)
+    assert 0.0 < cost.seconds < 600.0
+    assert "8 programs" in str(cost)
+
+
+def test_halving_finds_what_all_trials_find():
+    means = [0.1, 0.5, 0.5]
+    study = Study(
+        learners.exp3, {"stochastic": lambda: environments.bernoulli(means, regret="pseudo")},
+        {"horizon": 400, "arms": 3, "mixing": np.geomspace(1e-3, 1.0, 24)}, trials=80,
+    )  # fmt: skip
+    halved, all_played = (
+        study.tune("mixing", progress=False),
+        study.run(progress=False).dpjax.tune("mixing"),
+    )
+    assert halved.stages == "24 settings with 4 trials; 6 settings with 16 trials; " \
+        "2 settings with 80 trials"  # fmt: skip
+    assert halved["candidate"].sum() <= 2
+    chosen = all_played["candidate"].sel(mixing=halved["chosen_mixing"].item())
+    assert chosen.all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grid": {**ARMS, "mixxing": [0.1]}}, r"takes mixxing \(did you mean mixing\?\)"),
+        ({"grid": {"arms": 3}}, "EXP3 needs horizon"),
+        ({"grid": {**ARMS, "mixing": []}}, "mixing has no values"),
+        ({"grid": {**ARMS, "mixing": [0.1, 0.1]}}, "mixing has a value twice"),
+        ({"grid": {**ARMS, "mixing": [0.1, np.nan]}}, "mixing must not hold NaN"),
+        ({"grid": {**ARMS, "mixing": [0.1, 2.0]}}, "EXP3, stochastic, .*mixing"),
+        ({"grid": {**ARMS, "trial": [1]}}, "a name that the data"),
+        ({"grid": [("arms", 3)]}, "grid must be a dict"),
+        ({"environments": {"four": environments.deterministic(4)}}, "plays 3 arms"),
+        ({"environments": {"none": 3}}, "none must be a factory"),
+        ({"learners": {}}, "learners: there is none"),
+        ({"learners": [partial(learners.exp3, mixing=0.1)]}, "partial has no name"),
+        ({"learners": {"EXP3": learners.exp3(40, 3), "twice": environments.deterministic(3)}},
+         "twice"),
+        ({"trials": 0}, "trials"),
+        ({"checkpoints": [10, 20]}, "checkpoints must increase"),
+        ({"key": "0"}, "key"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_is_refused(change, message):
+    given = {"learners": {"EXP3": learners.exp3}, "environments": {"stochastic": stochastic},
+             "grid": ARMS} | change  # fmt: skip
+    with pytest.raises((ValueError, TypeError), match=message):
+        Study(**given)
+
+
+def test_learners_and_environments_may_be_built_already():
+    made = learners.exp3(40, 3)
+    study = Study({"mine": made}, {"fixed": environments.deterministic(3)}, trials=2)
+    assert isinstance(study.programs[0].first()[0], core.Learner)
+    assert study.run(progress=False)["final_regret"].shape == (1, 1, 2)
