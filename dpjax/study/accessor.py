@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import xarray
 
-from dpjax.study import inference, plot
+from dpjax.study import choice, inference, plot, trends
 
 
 @xarray.register_dataset_accessor("dpjax")
@@ -43,22 +43,22 @@ class Accessor:
         return inference.band(self._array(of), over, confidence)
 
     def slope(self, over="horizon", of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.slope`."""
-        return inference.slope(self._array(of), over, confidence)
+        """See :func:`dpjax.study.trends.slope`."""
+        return trends.slope(self._array(of), over, confidence)
 
     def crossing(
         self, level, of=np.inf, over="epsilon", value="final_regret", confidence=0.95
     ) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.crossing`; ``value`` names the variable here."""
-        return inference.crossing(self._array(value), level, of, over, confidence)
+        """See :func:`dpjax.study.trends.crossing`; ``value`` names the variable here."""
+        return trends.crossing(self._array(value), level, of, over, confidence)
 
     def worst(self, over="environment", of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.worst`."""
-        return inference.worst(self._array(of), over, confidence)
+        """See :func:`dpjax.study.choice.worst`."""
+        return choice.worst(self._array(of), over, confidence)
 
     def tune(self, *over, of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.tune`; ``over`` are the axes of the settings."""
-        return inference.tune(self._array(of), list(over), confidence)
+        """See :func:`dpjax.study.choice.tune`; ``over`` are the axes of the settings."""
+        return choice.tune(self._array(of), list(over), confidence)
 
     def frontier(
         self, over="epsilon", settings=None, of="final_regret", confidence=0.95
@@ -66,7 +66,7 @@ class Accessor:
         """The least mean regret for each level of declared privacy, over all settings.
 
         At a level all cells compete whose declared epsilon is at most the level. The winner is
-        chosen and reported as :func:`dpjax.study.inference.tune` does. Cells may differ in their
+        chosen and reported as :func:`dpjax.study.choice.tune` does. Cells may differ in their
         model of privacy and in delta: ``chosen_model`` names the winner's model.
 
         Args:
@@ -84,7 +84,7 @@ class Accessor:
         found = []
         for level in array[over].values:
             allowed = array.where(declared <= level * (1.0 + 1e-5))
-            best = inference.tune(allowed, settings, confidence)
+            best = choice.tune(allowed, settings, confidence)
             at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
             best["chosen_model"] = inference.bare(models.sel(at)).where(best["mean"].notnull(), "")
             # The setting may have been declared for a smaller epsilon than the level.

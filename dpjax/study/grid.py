@@ -127,7 +127,7 @@ def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callab
             raise ValueError(f"{what}: two have the same name; give a dict with names of your own")
     if not given:
         raise ValueError(f"{what}: there is none")
-    found = {}
+    found: dict[str, Callable] = {}
     for name, factory in given.items():
         if isinstance(factory, kinds):
             found[str(name)] = partial(_constant, factory)

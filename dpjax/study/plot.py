@@ -1,9 +1,11 @@
 """Figures of a study: one style, and captions that the data write themselves."""
 
 import textwrap
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps, ticker
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -12,7 +14,7 @@ from dpjax.study import inference
 # Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness.
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_LINES = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
+_LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
 # Axes in the units of the field.
 _UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
           "epsilon": "epsilon that the learner was given", "dim": "dimension d",
@@ -52,10 +54,7 @@ def figure(
     array = data[y]
     named = {"x": x, "color": color, "line": line, "panel": panel}
     _check_axes(array, named)
-    if estimate is None:
-        found = inference.band(array, x, confidence)
-    else:
-        found = estimate(array)
+    found = inference.band(array, x, confidence) if estimate is None else estimate(array)
     found = found.squeeze(
         [n for n in found.dims if found.sizes[n] == 1 and n not in named.values()]
     )
@@ -71,7 +70,7 @@ def figure(
         _curves(each, part, array, places, styles, {"x": x, "color": color, "line": line})
         title = "" if panel is None else f"{panel} = {_text(value)}" if _is_number(value) else value
         each.set_title(title, fontsize=10)
-        _frame(each, part, array[x].values, ticks)
+        _frame(each, part, x, array[x].values, ticks)
     for each in axes[len(panels) :]:
         each.axis("off")
     for i, each in enumerate(axes[: len(panels)]):
@@ -153,7 +152,7 @@ def _styles(array, color, line) -> dict:
     found = {}
     for i, first in enumerate(colors):
         if ordered:
-            shade = colormaps["viridis"](0.9 * i / max(1, len(colors) - 1))
+            shade = to_hex(colormaps["viridis"](0.9 * i / max(1, len(colors) - 1)))
         else:
             shade = _COLORS[i % len(_COLORS)]
         for j, second in enumerate(lines):
@@ -213,11 +212,13 @@ def _takes(array, one, axis) -> bool:
     return bool(takes.sel({n: v for n, v in at.items() if np.ndim(v) == 0}).any())
 
 
-def _frame(axes, part, values, ticks) -> None:
+def _frame(axes, part, x, values, ticks) -> None:
     """Scales, ticks and grid."""
     numbers = values.dtype.kind in "iuf"
     finite = values[np.isfinite(values)] if numbers else values
-    if numbers and len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE[0]:
+    over_time = x == "round"
+    positive = numbers and len(finite) > 1 and finite.min() > 0
+    if positive and not over_time and finite.max() / finite.min() > _WIDE[0]:
         axes.set_xscale("log")
     if ticks and numbers:
         for place, label in ticks.items():
@@ -229,9 +230,10 @@ def _frame(axes, part, values, ticks) -> None:
     if numbers and len(finite) <= 8 and axes.get_xscale() == "log":
         axes.set_xticks(finite, [f"{value:g}" for value in finite])
         axes.xaxis.set_minor_locator(ticker.NullLocator())
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     low = part["low"].values
     centre = part[next(iter(part.data_vars))].values
-    if np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
+    if not over_time and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
         axes.set_yscale("log")
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax.study import inference
+from dpjax.study import choice, inference, trends
 
 
 def cells(generator, means, trials, scale=1.0):
@@ -73,13 +73,13 @@ def test_the_slope_of_a_power_law():
     noise = 1.0 + 0.2 * generator.normal(size=(200, 7, 30))
     array = xarray.DataArray(3.0 * horizon[:, None] ** 0.75 * noise,
                              {"horizon": horizon}, ["repeat", "horizon", "trial"])  # fmt: skip
-    found = inference.slope(array)
+    found = trends.slope(array)
     assert covered(found, 0.75).mean() > 0.88
     assert not covered(found, 1.0).any()
     assert (found.attrs["first"], found.attrs["last"]) == (256.0, 16384.0)
-    assert np.isnan(inference.slope(array - 1e6)["slope"]).all()
+    assert np.isnan(trends.slope(array - 1e6)["slope"]).all()
     with pytest.raises(ValueError, match="fewer than two"):
-        inference.slope(array.isel(horizon=[0]))
+        trends.slope(array.isel(horizon=[0]))
 
 
 def test_crossing_finds_where_privacy_becomes_free():
@@ -89,7 +89,7 @@ def test_crossing_finds_where_privacy_becomes_free():
     def found(means):
         array = xarray.DataArray(np.array(means)[:, None] + 1e-3 * noise,
                                  {"epsilon": epsilon}, ["epsilon", "trial"])  # fmt: skip
-        return inference.crossing(array, 1.1, of=np.inf)
+        return trends.crossing(array, 1.1, of=np.inf)
 
     between = found([5.0, 2.0, 1.2, 1.0, 1.0])
     assert float(between["crossing"]) == pytest.approx(10.0 * 10.0**0.5, rel=0.02)
@@ -103,18 +103,18 @@ def test_crossing_finds_where_privacy_becomes_free():
 
 def test_the_worst_of_many_is_not_flattered():
     array = cells(np.random.default_rng(6), np.zeros((400, 10)), 30)
-    found = inference.worst(array, "mixing")
+    found = choice.worst(array, "mixing")
     assert covered(found.rename(mixing="at"), 0.0).mean() > 0.93
     naive = inference.mean(array)["low"].max("mixing")
     assert (naive > 0.0).mean() > 0.12  # what a band that is not simultaneous would say
     planted = cells(np.random.default_rng(7), [[0.0, 5.0, 1.0]], 30)
-    assert inference.worst(planted, "mixing")["mixing"].item() == 2.0
+    assert choice.worst(planted, "mixing")["mixing"].item() == 2.0
 
 
 def test_tune_finds_a_planted_optimum_and_reports_it_honestly():
     means = np.array([1.0, 0.6, 0.0, 0.6, 1.0])
     array = cells(np.random.default_rng(8), np.tile(means, (1000, 1)), 100)
-    found = inference.tune(array, "mixing")
+    found = choice.tune(array, "mixing")
     assert (found["chosen_mixing"] == 3.0).mean() >= 0.95
     assert covered(found, 0.0).mean() >= 0.93
     assert found["candidate"].sel(mixing=3.0).mean() >= 0.95
@@ -123,7 +123,7 @@ def test_tune_finds_a_planted_optimum_and_reports_it_honestly():
 
 def test_tune_pays_for_choosing_among_equals():
     array = cells(np.random.default_rng(9), np.zeros((300, 40)), 40)
-    found = inference.tune(array, ["mixing"])
+    found = choice.tune(array, ["mixing"])
     assert covered(found, 0.0).mean() > 0.91
     # The least of all means, by itself, looks far better than it is.
     assert covered(inference.mean(array).min("mixing"), 0.0).mean() < 0.5
@@ -137,7 +137,7 @@ def test_cells_that_were_not_played_stay_nan():
                   inference.median_of_means(array, 4), inference.gini(array)):  # fmt: skip
         assert np.isnan(found["low"].isel(epsilon=1)).all()
         assert np.isfinite(found["low"].isel(epsilon=0)).all()
-    tuned = inference.tune(array, "mixing")
+    tuned = choice.tune(array, "mixing")
     assert np.isnan(tuned["mean"].isel(epsilon=1))
     assert np.isnan(tuned["chosen_mixing"].isel(epsilon=1))
 

@@ -1,0 +1,129 @@
+"""The programs of a study: which games it compiles, and at which points it plays them."""
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from dpjax import _check
+from dpjax.study import grid as grids
+from dpjax.study.grid import Axis
+
+
+class Part(NamedTuple):
+    """Learners and environments on one grid. A study has one part, a sum of studies several."""
+
+    learners: dict[str, Callable]
+    environments: dict[str, Callable]
+    axes: dict[str, Axis]
+
+
+class Program(NamedTuple):
+    """A learner and an environment at all values of the traced axes that they take."""
+
+    part: Part
+    learner: str
+    environment: str
+    fixed: dict[str, int]  # static axis that one of the two takes -> which of its values
+    swept: tuple[str, ...]  # the traced axes that one of the two takes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each of the traced axes has."""
+        return tuple(len(self.part.axes[name].values) for name in self.swept)
+
+    @property
+    def values(self) -> dict:
+        """The values of the static axes."""
+        return {name: self.part.axes[name].values[i] for name, i in self.fixed.items()}
+
+    @property
+    def size(self) -> int:
+        """The number of points, P."""
+        return int(np.prod(self.shape))
+
+    def points(self):
+        """The points of the sweep: a dict of (P,) arrays, the last axis fastest."""
+        if not self.swept:
+            return np.zeros(1, np.float32)
+        values = [np.asarray(self.part.axes[name].values, np.float32) for name in self.swept]
+        table = np.meshgrid(*values, indexing="ij")
+        return {name: leaf.ravel() for name, leaf in zip(self.swept, table, strict=True)}
+
+    def game(self, **instead) -> Callable:
+        """The game of the sweep; ``instead`` are other values of static axes."""
+        fixed = {**self.values, **instead}
+        makers = self.part.learners[self.learner], self.part.environments[self.environment]
+        names = [set(grids.taken(make)) for make in makers]
+
+        def game(point):
+            values = {**fixed, **(point if self.swept else {})}
+            return tuple(
+                make(**{name: value for name, value in values.items() if name in own})
+                for make, own in zip(makers, names, strict=True)
+            )
+
+        game.__name__ = self.learner
+        return game
+
+    def first(self) -> tuple:
+        """The learner and the environment at the first point."""
+        points = self.points()
+        return self.game()(jax.tree.map(lambda leaf: leaf[0], points))
+
+    def declared(self) -> list:
+        """The Privacy of the learner at each point."""
+        points, game = self.points(), self.game()
+        each = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(self.size)]
+        return [game(point)[0].privacy for point in each]
+
+    def __str__(self):
+        shown = [f"{name} = {self.part.axes[name].labels[i]}" for name, i in self.fixed.items()]
+        return ", ".join([self.learner, self.environment, *shown])
+
+    @property
+    def folder(self) -> str:
+        """The name of the program's store.
+
+        The last values of a traced axis may change: a store can grow. Two parts of a sum with the
+        same first values would have a cell in common.
+        """
+        text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
+        first = [self.part.axes[name].values[0] for name in self.swept]
+        return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
+
+
+def programs_of(part) -> list[Program]:
+    """One program for each pair of a learner and an environment, at each value of static axes."""
+    found = []
+    for learner, environment in product(part.learners, part.environments):
+        makers = part.learners[learner], part.environments[environment]
+        used = set().union(*(grids.taken(make) for make in makers))
+        static = [a for a in part.axes.values() if a.name in used and not a.traced]
+        swept = tuple(a.name for a in part.axes.values() if a.name in used and a.traced)
+        for place in product(*(range(len(a.values)) for a in static)):
+            fixed = {a.name: i for a, i in zip(static, place, strict=True)}
+            found.append(Program(part, learner, environment, fixed, swept))
+    return found
+
+
+def check_taken(part) -> None:
+    """Refuses axes that nobody takes, and factories that need what the grid does not have."""
+    used = set()
+    for kind, makers in (("learner", part.learners), ("environment", part.environments)):
+        for name, make in makers.items():
+            own = grids.taken(make)
+            used |= set(own)
+            missing = [word for word, needed in own.items() if needed and word not in part.axes]
+            if missing:
+                raise ValueError(
+                    f"grid: the {kind} {name} needs {', '.join(missing)}, which the grid lacks"
+                )
+    unused = [word for word in part.axes if word not in used]
+    if unused:
+        near = _check.nearest(unused[0], used)
+        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}")

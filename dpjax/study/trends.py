@@ -1,0 +1,98 @@
+"""Trends along an axis of a study: exponents, and where a level is crossed.
+
+Arrays are as in :mod:`dpjax.study.inference`, and so are intervals.
+"""
+
+import numpy as np
+import xarray
+
+from dpjax.study import inference
+
+
+def slope(array, over="horizon", confidence=0.95) -> xarray.Dataset:
+    """The exponent of the mean in an axis: the slope of log(mean) over log(axis).
+
+    It is the least-squares slope through all finite positive values of the axis. The interval
+    comes from resampled trials. It speaks of chance and not of curvature: whether a power law fits
+    is for a figure to show, and ``first`` and ``last`` say on which range it was fitted.
+
+    Returns:
+      A Dataset of slope, low and high, with the attributes first and last. NaN where a mean on the
+      range is not positive.
+
+    Raises:
+      ValueError: the axis has fewer than two finite positive values.
+    """
+    inference.check(array, confidence=confidence)
+    values = inference.axis_values(array, over)
+    array = array.isel({over: np.flatnonzero(np.isfinite(values) & (values > 0))})
+    values = array[over].values.astype(np.float64)
+    if len(values) < 2:
+        raise ValueError(f"over: {over} has fewer than two finite positive values")
+    logs = np.log(values) - np.log(values).mean()
+    weights = xarray.DataArray(logs / np.sum(logs**2), dims=[over])
+
+    def of_means(means):
+        return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
+
+    centre = of_means(array.astype(np.float64).mean("trial", skipna=False))
+    low, high = inference.interval(of_means(inference.resampled_means(array)), confidence)
+    what = f"exponent of {inference.shown(array)} in {over}, {values[0]:g} to {values[-1]:g}"
+    attributes = inference.attributes(array, what) | {"first": values[0], "last": values[-1]}
+    return xarray.Dataset({"slope": centre, "low": low, "high": high}, attrs=attributes)
+
+
+def crossing(array, level, of, over="epsilon", confidence=0.95) -> xarray.Dataset:
+    """From which value of an axis on the mean is within a factor of that at one value.
+
+    ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which on privacy costs at
+    most a tenth of the regret. Between two values of the axis it is interpolated in the logarithm
+    of the axis; the interval comes from resampled trials.
+
+    Args:
+      array: with the dimension trial.
+      level: the factor.
+      of: the value of the axis with which means are compared.
+      over: the axis, of increasing values.
+      confidence: of each cell's interval.
+
+    Returns:
+      A Dataset of crossing, low and high: 0 where the mean is within the factor at every value, inf
+      where it is so at none but ``of``.
+    """
+    inference.check(array, confidence=confidence)
+    values = inference.axis_values(array, over)
+    if (np.diff(values) <= 0).any():
+        raise ValueError(f"over: the values of {over} must increase, got {values.tolist()}")
+    inference.place(array, {over: of})
+    others = np.flatnonzero(values != of)
+    logs = np.log(values[others])
+
+    def of_means(means):
+        ratio = means.isel({over: others}) / inference.place(means, {over: of})
+        return xarray.apply_ufunc(
+            lambda ratios: _first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
+        )
+
+    centre = of_means(array.astype(np.float64).mean("trial", skipna=False))
+    drawn = of_means(inference.resampled_means(array))
+    # Between a number and infinity there is nothing to interpolate.
+    low, high = inference.interval(drawn, confidence)
+    what = f"{over} from which on {inference.shown(array)} is within {level:g} of that at {of:g}"
+    found = {"crossing": centre, "low": low, "high": high}
+    return xarray.Dataset(found, attrs=inference.attributes(array, what))
+
+
+def _first_within(logs, ratios, level):
+    """Where along the last axis the ratios are at most ``level`` from then on, (...)."""
+    above = ratios > level
+    last = ratios.shape[-1] - 1 - np.argmax(above[..., ::-1], axis=-1)
+    following = np.minimum(last + 1, ratios.shape[-1] - 1)
+    here = np.take_along_axis(ratios, last[..., None], -1)[..., 0]
+    there = np.take_along_axis(ratios, following[..., None], -1)[..., 0]
+    with np.errstate(all="ignore"):
+        share = (here - level) / (here - there)
+        found = np.exp(logs[last] + share * (logs[following] - logs[last]))
+    found = np.where(last == ratios.shape[-1] - 1, np.inf, found)
+    found = np.where(above.any(-1), found, 0.0)
+    return np.where(np.isnan(ratios).any(-1), np.nan, found)
