@@ -1,5 +1,7 @@
 """dpjax: a simulator of differentially private online learning and bandits in JAX."""
 
+from typing import TYPE_CHECKING
+
 from dpjax import (
     combinators,
     core,
@@ -33,6 +35,9 @@ from dpjax.maths import designs, divergences
 from dpjax.simulate import simulate, simulate_batches, trajectory
 from dpjax.sweep import sweep
 
+if TYPE_CHECKING:
+    from dpjax.study import Study
+
 __all__ = [
     "Batch",
     "BatchLearner",
@@ -43,6 +48,7 @@ __all__ = [
     "Privacy",
     "Result",
     "Stream",
+    "Study",
     "bounds",
     "clear_caches",
     "combinators",
@@ -68,3 +74,12 @@ __all__ = [
     "trajectory",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name):
+    """``dpjax.Study``, whose libraries for labelled data take a second to import."""
+    if name == "Study":
+        from dpjax.study import Study
+
+        return Study
+    raise AttributeError(f"module 'dpjax' has no attribute {name!r}")

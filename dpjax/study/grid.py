@@ -48,7 +48,7 @@ def axis(name: str, given) -> Axis:
         traced = any(not _is_whole(value) for value in values)
         kept = tuple((float if traced else int)(value) for value in values)
         return _checked(Axis(name, np.array(kept), kept, traced, single))
-    labels = [_label(name, value) for value in values]
+    labels = [_label(name, value, single) for value in values]
     return _checked(Axis(name, np.array(labels, object), values, False, single))
 
 
@@ -74,12 +74,17 @@ def _is_whole(value) -> bool:
     return isinstance(value, int | np.integer)
 
 
-def _label(name, value) -> str:
-    """The label of a static value: of a string itself, of a function its name."""
+def _label(name, value, single) -> str:
+    """The label of a static value: of a string itself, of a function its name.
+
+    An object that is the only value needs no label, and its label is empty.
+    """
     if isinstance(value, str | bool | int | float):
         return str(value)
     if inspect.isfunction(value):
         return value.__name__
+    if single:
+        return ""
     raise TypeError(
         f"grid: {name} holds {type(value).__name__}, which has no name of its own; give a dict "
         f"from labels to values, such as {{'first': ..., 'second': ...}}"

@@ -23,7 +23,7 @@ class Layout(NamedTuple):
     """The cells of a study."""
 
     axes: dict[str, np.ndarray]  # learner, environment and those of the grid -> labels
-    fixed: dict[str, Any]  # the axes that have one value and need no dimension -> this value
+    fixed: dict[str, Any]  # the axes of one value, which need no dimension -> this value
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,8 +70,8 @@ def layout(study) -> Layout:
             labels.setdefault(axis.name, []).extend(axis.labels.tolist())
             single[axis.name] = single.get(axis.name, True) and axis.single
     axes = {name: _distinct(name, found) for name, found in labels.items()}
-    fixed = {name: axes.pop(name)[0] for name in single if single[name] and len(axes[name]) == 1}
-    made = Layout(axes, fixed)
+    alone = {name: axes.pop(name)[0] for name in single if single[name] and len(axes[name]) == 1}
+    made = Layout(axes, {name: label for name, label in alone.items() if label != ""})
     filled = np.zeros(made.shape, bool)
     for program in study.programs:
         cells = np.ix_(*made.place(program))

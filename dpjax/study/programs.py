@@ -82,7 +82,8 @@ class Program(NamedTuple):
         return [game(point)[0].privacy for point in each]
 
     def __str__(self):
-        shown = [f"{name} = {self.part.axes[name].labels[i]}" for name, i in self.fixed.items()]
+        labels = {name: self.part.axes[name].labels[i] for name, i in self.fixed.items()}
+        shown = [f"{name} = {label}" for name, label in labels.items() if label != ""]
         return ", ".join([self.learner, self.environment, *shown])
 
     @property
