@@ -86,7 +86,9 @@ class Accessor:
             allowed = array.where(declared <= level * (1.0 + 1e-5))
             best = choice.tune(allowed, settings, confidence)
             at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
-            best["chosen_model"] = inference.bare(models.sel(at)).where(best["mean"].notnull(), "")
+            best["chosen_model"] = (
+                models.sel(at).reset_coords(drop=True).where(best["mean"].notnull(), "")
+            )
             # The setting may have been declared for a smaller epsilon than the level.
             best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
             found.append(best.assign_coords({over: level}))
@@ -98,7 +100,7 @@ class Accessor:
         A learner that does not take an axis has one row, with an empty entry for the axis.
         """
         array = self._array(of)
-        found = inference.bare(inference.mean(array, confidence))
+        found = inference.mean(array, confidence)
         for name in ("privacy_epsilon", "privacy_delta", "privacy_model"):
             if name in array.coords:
                 found[name] = array.coords[name].variable

@@ -59,7 +59,7 @@ def tune(array, over, confidence=0.95) -> xarray.Dataset:
     for name in axes:
         if name not in array.dims or name == "trial":
             raise ValueError(f"over: {name} is no axis of settings: {', '.join(array.dims)}")
-    flat = inference.bare(array.astype(np.float64)).stack(setting=axes)
+    flat = inference.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(trials // 2)), flat.isel(trial=slice(trials // 2, None))
     means = halves[0].mean("trial", skipna=False)
     at = means.fillna(np.inf).argmin("setting")

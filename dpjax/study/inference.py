@@ -44,7 +44,7 @@ def mean(array, confidence=0.95) -> xarray.Dataset:
       simultaneous: see :func:`band`.
     """
     trials = check(array, confidence=confidence)
-    array = array.astype(np.float64)
+    array = bare(array)
     centre = array.mean("trial", skipna=False)
     error = array.std("trial", ddof=1, skipna=False) / np.sqrt(trials)
     width = stats.t.ppf(0.5 + confidence / 2, trials - 1) * error
@@ -67,7 +67,7 @@ def quantile(array, q=0.5, confidence=0.95) -> xarray.Dataset:
       confidence: of each cell's interval.
     """
     trials = check(array, confidence=confidence, q=q)
-    array = array.astype(np.float64)
+    array = bare(array)
     axis = array.get_axis_num("trial")
     below = int(stats.binom.ppf((1.0 - confidence) / 2, trials, q))
     above = int(stats.binom.ppf((1.0 + confidence) / 2, trials, q)) + 1
@@ -99,7 +99,7 @@ def statistic(array, function, confidence=0.95, name="statistic") -> xarray.Data
       name: of the statistic in the Dataset.
     """
     trials = check(array, confidence=confidence)
-    array = array.astype(np.float64)
+    array = bare(array)
     first = np.moveaxis(array.values, array.get_axis_num("trial"), 0)
     generator = np.random.default_rng(_SEED)
     drawn = [function(first[generator.integers(trials, size=trials)]) for _ in range(_DRAWS)]
@@ -139,7 +139,7 @@ def difference(array, to: dict, confidence=0.95) -> xarray.Dataset:
     """
     check(array, confidence=confidence)
     base = place(array, to)
-    return mean((array - base).assign_coords(array.coords), confidence)
+    return mean(array - base, confidence)
 
 
 def place(array, to: dict):
@@ -156,7 +156,7 @@ def place(array, to: dict):
         if value not in array[name].values:
             raise ValueError(f"{name} has no value {value}: {array[name].values.tolist()}")
     chosen = array.sel(to)
-    return chosen.drop_vars([name for name in chosen.coords if name not in chosen.dims])
+    return chosen.reset_coords(drop=True)
 
 
 def band(array, over="round", confidence=0.95) -> xarray.Dataset:
@@ -176,8 +176,8 @@ def band(array, over="round", confidence=0.95) -> xarray.Dataset:
         axis_values(array, name)
     found = mean(array, confidence)
     # The error of a draw is estimated as that of all trials is.
-    scaled = (resampled_means(array) - found["mean"]) / found["standard_error"]
-    scaled = np.abs(scaled.where(found["standard_error"] > 0))
+    deviation = abs(resampled_means(array) - found["mean"])
+    scaled = (deviation / found["standard_error"]).where(found["standard_error"] > 0)
     largest = scaled.max(axes).fillna(0.0)  # 0 where all trials are the same, or none was played
     edge = largest.quantile(confidence, "draw").drop_vars("quantile")
     # What resampling understates for few trials, Student's law states for a single value.
@@ -190,8 +190,8 @@ def band(array, over="round", confidence=0.95) -> xarray.Dataset:
 
 
 def bare(array):
-    """The array with the coordinates of its dimensions and no others."""
-    return array.drop_vars([name for name in array.coords if name not in array.dims])
+    """The array in float64, with the coordinates of its dimensions and no others."""
+    return array.reset_coords(drop=True).astype(np.float64)
 
 
 def axis_values(array, name) -> np.ndarray:
@@ -209,7 +209,7 @@ def resampled_means(array, draws=_DRAWS) -> xarray.DataArray:
     trials = array.sizes["trial"]
     counts = np.random.default_rng(_SEED).multinomial(trials, np.full(trials, 1 / trials), draws)
     weights = xarray.DataArray(counts / trials, dims=["draw", "trial"])
-    return xarray.dot(weights, bare(array.astype(np.float64)), dim="trial")
+    return xarray.dot(weights, bare(array), dim="trial")
 
 
 def interval(drawn, confidence) -> tuple:

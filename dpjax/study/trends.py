@@ -35,7 +35,7 @@ def slope(array, over="horizon", confidence=0.95) -> xarray.Dataset:
     def of_means(means):
         return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
 
-    centre = of_means(array.astype(np.float64).mean("trial", skipna=False))
+    centre = of_means(inference.bare(array).mean("trial", skipna=False))
     low, high = inference.interval(of_means(inference.resampled_means(array)), confidence)
     what = f"exponent of {inference.shown(array)} in {over}, {values[0]:g} to {values[-1]:g}"
     attributes = inference.attributes(array, what) | {"first": values[0], "last": values[-1]}
@@ -74,7 +74,7 @@ def crossing(array, level, of, over="epsilon", confidence=0.95) -> xarray.Datase
             lambda ratios: _first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
         )
 
-    centre = of_means(array.astype(np.float64).mean("trial", skipna=False))
+    centre = of_means(inference.bare(array).mean("trial", skipna=False))
     drawn = of_means(inference.resampled_means(array))
     # Between a number and infinity there is nothing to interpolate.
     low, high = inference.interval(drawn, confidence)
