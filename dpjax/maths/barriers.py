@@ -133,6 +133,13 @@ def rounded(x) -> Array:
     return jnp.clip(x, -largest, largest)
 
 
+def rounded_product(first, *factors) -> Array:
+    """The product of the factors from left to right, with each partial product rounded."""
+    for factor in factors:
+        first = rounded(first * factor)
+    return first
+
+
 def add_up(x) -> Array:
     """The sum of x (n,), in a fixed order and with rounded terms where x is short.
 
