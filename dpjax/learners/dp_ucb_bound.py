@@ -79,7 +79,7 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number) -> Learner:
     def step(state, key, loss):
         counter_key, key = jax.random.split(key)
         inside, clipped = clip_loss(loss, state.clipped)
-        # A masked sum: to index the counters here made the compiled program 18 % slower.
+        # Masks read and write the counters. With an index the compiled program was 18 % slower.
         mine = jax.tree.map(lambda leaf: at(leaf, state.arm), state.counters)
         new, total = counter.step(mine, counter_key, inside)
         played = jnp.arange(arms) == state.arm

@@ -217,7 +217,7 @@ def projection_free(
         noise=noise, printed_scale=scale,
     )  # fmt: skip
     last_summed = batch * (batches - 2)
-    inner = shrunk(domain, jnp.maximum(1.0 - zeta / inradius_of(domain), 1e-3)) if shrink else domain
+    inner = _set_of_bases(domain, zeta) if shrink else domain
     centre = jnp.asarray(domain.centre, jnp.float32)
     weight, radius = jnp.asarray(weight, jnp.float32), jnp.asarray(zeta, jnp.float32)
 
@@ -317,6 +317,11 @@ def _smoothing(horizon, domain, dim, smoothing, shrink):
         zeta = smoothing_radius(horizon, domain.diameter, dim)
     _warn_beyond(zeta, domain, shrink)
     return zeta
+
+
+def _set_of_bases(domain, zeta) -> Domain:
+    """c + (1 - zeta / r) (domain - c), around whose points plays stay in the domain."""
+    return shrunk(domain, jnp.maximum(1.0 - zeta / inradius_of(domain), 1e-3))
 
 
 def _warn_beyond(zeta, domain, shrink) -> None:

@@ -116,7 +116,7 @@ class _Gaussian(NamedTuple):
 
 
 def _derived_gaussian(horizon, size, change, epsilon, delta, mechanism) -> _Gaussian:
-    """Noise by the exact curve of the Gaussian mechanism, for rows that change a sum so much."""
+    """Noise by the exact curve of the Gaussian mechanism. A row moves a sum by ``change``."""
     built = build(mechanism, horizon, "gaussian")
     sensitivity = built.sensitivity[1]
     if sensitivity == float("inf"):  # exact sums, for which no scale has a meaning
