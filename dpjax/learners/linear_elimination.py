@@ -114,11 +114,12 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
 
 
 def radius_rule(radius, horizon, dim, epsilon, local) -> Callable:
-    """gamma of a phase by the name of its formula.
+    """The formula for gamma of that name.
 
     Returns:
-      A function (state, basis (K, d), inverse of V / rounds (d, d), rounds of the phase) -> gamma,
-      (K,) or (). In the basis the active arms have the coordinates of its rows.
+      A function (state, basis, spread, rounds) -> gamma, (K,) or (). The rows of the basis (K, d)
+      are the arms' coordinates, ``rounds`` are those of the phase, and ``spread`` (d, d) is the
+      inverse of V / rounds.
     """
 
     def radii(state, basis, spread, rounds):
@@ -210,18 +211,25 @@ def linear_elimination(
     radii = radius_rule(radius, horizon, dim, jnp.asarray(epsilon, jnp.float32), local)
 
     def begin(key, phase, active, estimates, left):
-        """A phase with ``left`` rounds to go, before its first batch."""
+        """The state of a phase with ``left`` rounds to go, before its first batch."""
         # Rounds are counted in float32, since a phase may have more of them than int32 holds.
         weights = designs.g_optimal(points, active)
         wanted = jnp.ceil(weights * phase_length(phase, horizon))
-        last = (jnp.sum(active, dtype=jnp.int32) == 1) | (
-            jnp.sum(wanted) > left.astype(jnp.float32)
-        )
+        one_left = jnp.sum(active, dtype=jnp.int32) == 1
+        last = one_left | (jnp.sum(wanted) > left.astype(jnp.float32))
         best = smallest(key, jnp.where(active, estimates, jnp.inf))
         to_the_end = jnp.zeros(arms, jnp.int32).at[best].set(left)
         pulls = jnp.where(last, to_the_end, jnp.minimum(wanted, horizon).astype(jnp.int32))
-        none, nobody = jnp.zeros(arms, jnp.float32), jnp.zeros((), jnp.int32)
-        return LinearEliminationState(phase, active, pulls, pulls > 0, none, nobody, last, left)
+        return LinearEliminationState(
+            phase=phase,
+            active=active,
+            pulls=pulls,
+            waiting=pulls > 0,
+            sums=jnp.zeros(arms, jnp.float32),
+            arm=jnp.zeros((), jnp.int32),
+            last=last,
+            left=left,
+        )
 
     def next_arm(key, state):
         arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
@@ -243,7 +251,6 @@ def linear_elimination(
         moment = jnp.sum(state.sums[:, None] / rounds * basis, axis=0)
         theta = jnp.sum(spread * moment[None], axis=1)
         estimates = jnp.sum(basis * theta[None], axis=1)
-
         return estimates, radii(state, basis, spread, rounds)
 
     def step(state, key, total):

@@ -79,7 +79,7 @@ def private_ftal(
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      strong_convexity: H > 0; default the least of the bound below (:func:`default_convexity`).
+      strong_convexity: H > 0; default the minimizer of the bound below (:func:`default_convexity`).
 
     Returns:
       A Learner with full information, whose action is w, (d,), the centre of the domain at first.

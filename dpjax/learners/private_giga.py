@@ -52,7 +52,7 @@ def private_giga(
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      strong_convexity: alpha > 0; default the least of the bound below
+      strong_convexity: alpha > 0; default the minimizer of the bound below
         (:func:`default_convexity`).
 
     Returns:
@@ -86,10 +86,9 @@ def private_giga(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    epsilon = _check.epsilon(epsilon)
+    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
     _check.delta(delta)
-    epsilon = jnp.asarray(epsilon, jnp.float32)
     exact = check_exact(domain, horizon)
     change = sensitivity(losses, neighbours, unit)[1]
     inverse_mu = privacy.gaussian_inverse_mu(epsilon, delta)
@@ -104,7 +103,7 @@ def private_giga(
     clip = clip_into(losses, unit)
 
     def init(key):
-        del key  # the first action is the centre, and data-free
+        del key  # the first action is the centre, which needs no noise
         zero = jnp.zeros((), jnp.int32)
         return PrivateGigaState(zero, two_words.of(jnp.zeros(domain.dim)), zero), centre
 
