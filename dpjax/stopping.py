@@ -101,7 +101,7 @@ def private_mean(
         and 10^9 values take 31 steps.
 
     Returns:
-      A Stopped. Where the stream ended first, its mean is private too, but has no accuracy.
+      A Stopped. Where the stream ended first, its mean is private too, and no accuracy is claimed.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
