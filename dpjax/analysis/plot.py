@@ -1,4 +1,4 @@
-"""Figures. The only module that imports matplotlib; nothing here touches global state."""
+"""Figures. Only this module imports matplotlib, and it touches no global state."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ def panels(rows, columns, size):
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()
 
 
-STEPS = colormaps["plasma"]  # a colour for a place in [0, 1], dark to bright
+STEPS = colormaps["plasma"]  # maps a number in [0, 1] to a colour, from dark to bright
 
 
 def epsilon_color(epsilon):

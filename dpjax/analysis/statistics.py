@@ -1,7 +1,7 @@
 """Estimators over trials, in NumPy on the host.
 
-Of an array with several axes ``axis`` says which one the trials are, for no shape tells: 1 of the
-regret of a sweep, (points, seeds, rounds), and of its last rounds, ``regret[..., -1]``.
+Where an array has several axes, ``axis`` says which one counts the trials, since no shape shows it.
+It is 1 for the regret of a sweep, (points, seeds, rounds), and for ``regret[..., -1]``.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ def _first(axis, **arrays):
     """Arrays in float64 with their trials first.
 
     Raises:
-      ValueError: there are no trials, ``axis`` is none of theirs, or is not given and needed.
+      ValueError: there are no trials, or ``axis`` is out of range, or missing where it is needed.
     """
     found = []
     for name, array in arrays.items():

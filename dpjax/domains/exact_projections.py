@@ -1,9 +1,9 @@
-"""Exact projections P, given by what they take off a point: y - P(y), for y in two float32 words.
+"""Exact projections P, written as what they take off a point: y - P(y), for y in two words.
 
 The projection on a convex set never moves two points farther apart. The privacy of a hidden iterate
 rests on this. In float32 it holds up to rounding. Near the set y - P(y) is small, and for most sets
-there is a formula with a small relative error. If y is carried in two words, the rounding errors of
-many steps stay small too.
+a formula gives it with a small relative error. If y is carried in two float32 words, the rounding
+errors of many steps stay small too.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from dpjax.maths.two_words import TwoWords
 
 # The unit of rounding of a float32: half a unit in the last place of 1.
 UNIT = 2.0**-24
-# What two-word arithmetic loses in one projection, as a share of the largest number in it.
+# The rounding error of two-word arithmetic in one projection, relative to its largest number.
 TWO_WORDS_UNIT = 2.0**-44
 # How many bisections a search for a root may need beside its Newton steps.
 _HALVINGS = 64
@@ -34,7 +34,7 @@ class ExactProjection(NamedTuple):
 
 
 def from_project(project, absolute=32.0) -> ExactProjection:
-    """From a map of float32 points to their nearest points, off by ``absolute`` units of 2^-24."""
+    """Made from a map (d,) -> the nearest point, which is off by ``absolute`` units of 2^-24."""
     return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
 
 
@@ -67,7 +67,7 @@ def ball(radius: float) -> ExactProjection:
         squares = TwoWords(squares.high, squares.low + cross)
         r = jnp.float32(radius)
         over = two_words.subtract(two_words.add_up(squares), two_words.exact_product(r, r)).high
-        length = jnp.maximum(length, r / 2.0)  # A shorter point lies within, and loses nothing.
+        length = jnp.maximum(length, r / 2.0)  # A shorter point lies within and stays as it is.
         near_part = jnp.maximum(over, 0.0) / length / (length + r)
         far_part = 1.0 - r / jnp.maximum(length, r)
         return rounded(y.high * jnp.where(far, far_part, near_part))
@@ -209,7 +209,7 @@ def longest(exact, dim) -> int:
 def by_excess(exact) -> Callable:
     """A map (d,) -> the nearest point, by an exact projection.
 
-    It projects twice: from far away, the first result is off by the rounding of the distance.
+    It projects twice, since from far away the first result is off by the rounding of the distance.
     """
 
     def project(x):

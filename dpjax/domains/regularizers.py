@@ -1,4 +1,4 @@
-"""Strongly convex functions on a domain, for follow the regularized leader."""
+"""Strongly convex functions on a domain, which follow the regularized leader adds to losses."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What environments over finitely many arms share."""
+"""What environments over finitely many arms share. Authors of such environments come in."""
 
 from functools import partial
 from typing import NamedTuple
@@ -35,9 +35,9 @@ def draw_losses(key, means):
 
 
 class BernoulliLosses(NamedTuple):
-    """The losses of :func:`draw_losses`, each drawn only if it is looked at.
+    """The losses of :func:`draw_losses`, each drawn only where it is used.
 
-    A bandit looks at one of K, and pays for one draw.
+    A bandit uses one of K, and so pays for one draw.
     """
 
     key: Array
@@ -55,10 +55,10 @@ class BernoulliLosses(NamedTuple):
 
 @partial(jax.jit, static_argnums=2)
 def uniform_at(key, index, count):
-    """``jr.uniform(key, (count,))[index]``, for the price of one draw where that is known how.
+    """``jr.uniform(key, (count,))[index]``, at the cost of one draw for keys of threefry.
 
-    Element i of random bits is, as of JAX 0.5, the two words that fold_in(key, i) puts into a key,
-    added without carry.
+    As of JAX 0.5, element i of the random bits is the exclusive or of the two words of
+    fold_in(key, i).
     """
     if not rounds_of(key.dtype):
         return jr.uniform(key, (count,))[index]

@@ -1,4 +1,4 @@
-"""Draws that are not releases: they hide nothing, and no audit looks at them."""
+"""Draws that are not private releases: they hide nothing, and no audit looks at them."""
 
 import math
 from functools import partial
@@ -33,7 +33,7 @@ def normal(key, shape=()):
 def random_words(key, shape):
     """Random words, (*shape) uint32, two from each block of the generator.
 
-    jax.random.bits makes one word from a block, at the same cost.
+    jax.random.bits makes only one word from a block, at the same cost.
     """
     count = math.prod(shape)
     if count < 2:
@@ -46,7 +46,7 @@ def sign_and_tail(words):
     """One bit of each word as a bool, and the 31 others as a float32 number in (0, 1].
 
     Small numbers have all their digits. So the tails of draws made from them reach as far as 31
-    bits allow, beyond those of jax.random's draws, which have 23 bits.
+    bits allow. The draws of jax.random have 23 bits and reach less far.
     """
     whole = lax.convert_element_type(words >> 1, jnp.int32)
     return (words & 1) == 1, (whole.astype(jnp.float32) + 0.5) * 2.0**-31
