@@ -79,10 +79,10 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
     """Onto the x in [0, upper]^d whose sum over each block is its total, or at most that.
 
     P(y)_i = clip(y_i - tau, 0, upper) with one tau for each block, so y_i - P(y)_i is tau clipped
-    to [y_i - upper, y_i]. In each block these sum to the sum of y minus the total, which decides
-    tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds tau and leaves
-    each piece once; where a piece is flat, the bracket is halved instead. The ends of the bracket
-    are no farther from 0 than the sum of what is taken off.
+    to [y_i - upper, y_i]. In each block these differences sum to the sum of y minus the total, and
+    this determines tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds
+    tau and leaves each piece once. Where a piece is flat, the bracket is halved instead. The ends
+    of the bracket are no farther from 0 than the sum of what is taken off.
 
     Args:
       upper: > 0.
@@ -90,7 +90,6 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
       totals: (blocks,).
       equal: whether the sums must be the totals, or may be less.
     """
-
     most = 2 * rows.shape[1] + _HALVINGS
 
     def excess(y):
@@ -132,7 +131,7 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
 
 
 def signed(exact) -> ExactProjection:
-    """Onto the x whose absolute values lie in the set of ``exact``, a set of x >= 0."""
+    """Onto the x whose absolute values lie in the set of the projection ``exact``, where x >= 0."""
 
     def excess(y):
         sign = jnp.where(y.high < 0.0, -1.0, 1.0)

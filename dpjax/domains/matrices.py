@@ -6,7 +6,7 @@ from optax import projections
 
 from dpjax import _check
 from dpjax.domains.base import TOLERANCE, Domain
-from dpjax.domains.from_minimizer import from_minimizer
+from dpjax.domains.from_minimizer import about_zero, from_minimizer
 from dpjax.domains.vectors import by_optax, check_radius, unit_vector
 
 
@@ -92,12 +92,10 @@ def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
         values = jnp.linalg.svd(x.reshape(p, q), compute_uv=False)
         return jnp.sum(values) <= radius + tolerance
 
-    return from_minimizer(
+    return about_zero(
         p * q,
         minimizer,
-        centre=np.zeros(p * q),
-        radius=radius,
-        diameter=2 * radius,
+        radius,
         project=project,
         contains=contains,
         inradius=radius / min(p, q) ** 0.5,

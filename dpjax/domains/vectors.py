@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from optax import projections
 
 from dpjax import _check
@@ -44,6 +45,19 @@ def into_l1_ball(x, radius) -> Array:
     nearest = by_optax(projections.projection_l1_ball, x, radius)
     norm = barriers.add_up(jnp.abs(nearest))
     return jnp.where(norm > 1.00001 * radius, nearest * (radius / norm), nearest)
+
+
+def bisect(more, low, high) -> Array:
+    """The number from ``low`` to ``high`` up to which ``more`` is true, entry by entry."""
+
+    def halve(_, ends):
+        low, high = ends
+        middle = (low + high) / 2.0
+        yes = more(middle)
+        return jnp.where(yes, middle, low), jnp.where(yes, high, middle)
+
+    low, high = lax.fori_loop(0, 40, halve, (low, high))
+    return (low + high) / 2.0
 
 
 def check_radius(radius) -> float:
