@@ -88,7 +88,9 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
             1.0, members.astype(np.float32), capacities.astype(np.float32), equal=bases
         ),
         contains=contains,
-        **(_bases if bases else _independent_sets)(blocks, members, capacities, sizes),
+        **(_hull_of_bases if bases else _hull_of_independent_sets)(
+            blocks, members, capacities, sizes
+        ),
     )
 
 
@@ -110,7 +112,7 @@ def _checked_blocks(blocks, capacities):
 
 # For a block of n entries with capacity k, the inradius is the smallest distance of the centre from
 # x_i = 0, from x_i = 1 and, for independent sets, from the bound on the sum.
-def _bases(blocks, members, capacities, sizes) -> dict:
+def _hull_of_bases(blocks, members, capacities, sizes) -> dict:
     """Centre, sizes and tangent of the hull of the bases of a partition matroid."""
     n, k = sizes[blocks], capacities[blocks]
     centre, free = k / n, k < n
@@ -125,7 +127,7 @@ def _bases(blocks, members, capacities, sizes) -> dict:
     }
 
 
-def _independent_sets(blocks, members, capacities, sizes) -> dict:
+def _hull_of_independent_sets(blocks, members, capacities, sizes) -> dict:
     """Centre and sizes of the hull of the independent sets of a partition matroid."""
     n, k = sizes[blocks], capacities[blocks]
     centre = np.minimum(0.5, k / (n + np.sqrt(n)))

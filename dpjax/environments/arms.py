@@ -20,12 +20,12 @@ def best_fixed_arm(state, tally):
     return jnp.max(tally)
 
 
-def as_means(means):
-    """Mean losses as a float32 array (K,), refused unless K is at least 2 and all in [0, 1]."""
+def as_means(means, low=0.0, high=1.0):
+    """Means as a float32 array (K,), refused unless K is at least 2 and all in [low, high]."""
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
         raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.entries(0.0, 1.0, means=means)
+    _check.entries(low, high, means=means)
     return means
 
 

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import _check
 from dpjax.core import Arms, Environment, Number, Numbers, Outcome
+from dpjax.environments.arms import as_means
 from dpjax.maths import laws
 
 
@@ -23,10 +24,7 @@ def gaussian(means: Numbers, *, deviation: Number) -> Environment:
       An Environment. It cannot be played by batches, since a sum of clipped Gaussian losses has no
       simple law.
     """
-    means = jnp.asarray(means, jnp.float32)
-    if means.ndim != 1 or means.shape[0] < 2:
-        raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.entries(-1e30, 1e30, means=means)
+    means = as_means(means, -1e30, 1e30)
     _check.non_negative(deviation=deviation)
     spread = jnp.asarray(deviation, jnp.float32)
 

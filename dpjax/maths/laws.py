@@ -146,9 +146,7 @@ def _marsaglia_tsang(key, d):
 
 def _log1p_tail(x):
     """ln(1 + x) - x + x^2 / 2 - x^3 / 3, to full relative accuracy for small x too."""
-    series = 0.0
-    for n in range(10, 3, -1):
-        series = -((-1) ** n) / n + x * series
+    series = _log1p_terms(x, 4, 10)
     square = x * x
     direct = jnp.log1p(x) - x + 0.5 * square - square * x / 3.0
     return jnp.where(jnp.abs(x) < 0.1, series * square * square, direct)
@@ -256,10 +254,16 @@ def _exact_product(count, p):
 
 def _log1p_bend(x):
     """ln(1 + x) - x, to full relative accuracy for small x too."""
-    series = 0.0
-    for n in range(9, 1, -1):
-        series = -((-1) ** n) / n + x * series
+    series = _log1p_terms(x, 2, 9)
     return jnp.where(jnp.abs(x) < 0.1, series * x * x, jnp.log1p(x) - x)
+
+
+def _log1p_terms(x, first, last):
+    """The terms first .. last of the series of ln(1 + x), divided by x^first."""
+    series = 0.0
+    for n in range(last, first - 1, -1):
+        series = -((-1) ** n) / n + x * series
+    return series
 
 
 def _stirling(x):

@@ -11,7 +11,16 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.maths.places import at
-from dpjax.mechanisms.prefix import PrefixNoise, as_floats, check, draw, from_noise, read, write
+from dpjax.mechanisms.prefix import (
+    PrefixNoise,
+    as_floats,
+    check,
+    draw,
+    from_noise,
+    in_nodes,
+    read,
+    write,
+)
 
 
 class KaryState(NamedTuple):
@@ -133,7 +142,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
 
     return from_noise(
         horizon, noise, prefix_noise,
-        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
+        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 

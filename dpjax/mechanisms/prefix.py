@@ -40,6 +40,11 @@ def check(horizon, law) -> int:
     return _check.size(1, horizon=horizon)
 
 
+def in_nodes(count) -> tuple[float, float]:
+    """The (L1, L2) sensitivity where one value is in so many nodes, all of weight 1."""
+    return float(count), float(np.sqrt(count))
+
+
 def draw(law, key, shape, scale):
     """Noise of a law, "laplace" or "gaussian", without a value."""
     sample = noise.laplace if law == "laplace" else noise.gaussian

@@ -15,6 +15,7 @@ from dpjax.mechanisms.prefix import (
     constant,
     draw,
     from_noise,
+    in_nodes,
     read,
     trailing_zeros,
     write,
@@ -124,7 +125,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     return from_noise(
         horizon, noise, prefix_noise,
-        sensitivity=(float(used), float(np.sqrt(used))),
+        sensitivity=in_nodes(used),
         variance=constant(float(ones)),
         matrices=matrices,
     )  # fmt: skip

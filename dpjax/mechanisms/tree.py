@@ -18,6 +18,7 @@ from dpjax.mechanisms.prefix import (
     draw,
     draw_rounds,
     from_noise,
+    in_nodes,
     read,
     trailing_zeros,
     weighted_bits,
@@ -118,7 +119,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
     return from_noise(
         horizon, noise, prefix_noise,
-        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
+        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     return from_noise(
         horizon, noise, prefix_noise,
-        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
+        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 
