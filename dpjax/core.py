@@ -1,12 +1,12 @@
 """The types that every part of the package shares. All authors start here.
 
-A learner, an environment and the stream of a noise mechanism are all the same kind of thing: a
-pure transducer with two functions::
+A learner, an environment and the stream of a noise mechanism are the same kind of thing, a pure
+transducer with two functions::
 
     init: key -> (state, output)        step: (state, key, input) -> (state, output)
 
-The types below are NamedTuples of such functions. There is nothing to inherit from: a
-factory closes over its hyperparameters and returns one of them.
+The types below are NamedTuples of such functions. There is nothing to inherit from. A factory
+closes over its hyperparameters and returns one of these types.
 
 In shapes, ``K`` is the number of arms, ``T`` the horizon and ``d`` a dimension. Rounds are
 counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is better.
@@ -38,7 +38,7 @@ class Privacy(NamedTuple):
 
     epsilon: Any = float("inf")  # () inf where nothing is declared
     delta: Any = 0.0  # () 0 for pure differential privacy
-    rho: Any = float("nan")  # () zero-concentrated differential privacy; nan where none holds
+    rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan where none holds
     neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
     unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
@@ -69,7 +69,7 @@ class Policies(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """Turns what it saw of the past rounds into actions."""
+    """Turns what it saw of past rounds into actions."""
 
     init: Callable  # key -> (state, action of round 1)
     step: Callable  # (state, key, loss of round t) -> (state, action of round t + 1)
@@ -128,7 +128,7 @@ class Environment(NamedTuple):
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
     action_set: Any  # what may be played: Arms, Policies, or the Domain that regret compares with
-    horizon: int | None = None  # how many rounds it has; None where it never ends
+    horizon: int | None = None  # the number of its rounds; None where it never ends
     batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
     # of one round); total has an ExactSum over the rounds in place of each leaf of
     # feedback(loss, action). None where rounds are not i.i.d.
@@ -152,7 +152,7 @@ class Mechanism(NamedTuple):
 
     horizon: int  # of the learner that it serves
     noise: str  # the law of z, "laplace" or "gaussian"
-    sensitivity: tuple[float, float]  # (L1, L2) of C over the released prefixes, for unit values
+    sensitivity: tuple[float, float]  # largest (L1, L2) norm of a column of C, up to horizon - 1
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream

@@ -38,7 +38,7 @@ def epsilon_color(epsilon):
 
 
 def categorical(count):
-    """As many colours as there are kinds, easy to tell apart up to ten."""
+    """So many colours, which are easy to tell apart up to ten."""
     return [colormaps["tab10"](i % 10) for i in range(count)]
 
 

@@ -38,8 +38,9 @@ def _first(axis, **arrays):
             raise ValueError(f"{name} must be an array of trials, got the shape {array.shape}")
         if axis is None and array.ndim > 1:
             raise ValueError(
-                f"axis must be given, for {name} has {array.ndim} of them, {array.shape}: the one "
-                "of the trials, as axis=1 of the regret of a sweep, (points, seeds, rounds)"
+                f"axis must be given, since {name} has {array.ndim} of them, {array.shape}; it is "
+                "the axis of the trials, such as axis=1 for the regret of a sweep, (points, seeds, "
+                "rounds)"
             )
         if not -array.ndim <= (axis or 0) < array.ndim:
             raise ValueError(f"axis: {name} has the shape {array.shape}, and no axis {axis}")

@@ -30,7 +30,7 @@ class LossSet(NamedTuple):
 
 
 class Regularizer(NamedTuple):
-    """What follow the regularized leader needs of a strongly convex function R on a domain."""
+    """A strongly convex function R on a domain, as follow the regularized leader uses it."""
 
     argmin: Callable  # (s (d,), rate=1) -> argmin over the domain of rate <s, x> + R(x)
     range: float  # D_R, the largest minus the least value of R on the domain

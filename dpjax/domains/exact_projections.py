@@ -62,7 +62,7 @@ def ball(radius: float) -> ExactProjection:
         scaled = y.high / jnp.maximum(size, 1e-30)
         length = size * jnp.sqrt(two_words.add_up(two_words.exact_product(scaled, scaled)).high)
         squares = two_words.exact_product(*(jnp.where(far, 0.0, y.high),) * 2)
-        # Of the products with low words only 2 high low matters.
+        # Among the products with low words only 2 high low matters.
         cross = rounded(2.0 * y.high * jnp.where(far, 0.0, y.low))
         squares = TwoWords(squares.high, squares.low + cross)
         r = jnp.float32(radius)

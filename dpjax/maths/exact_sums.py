@@ -34,7 +34,7 @@ def nothing(shape=()) -> ExactSum:
 def of(values) -> ExactSum:
     """Values (*shape) of size below 2^31, each rounded to the nearest multiple of 2^-30."""
     values = jnp.asarray(values, jnp.float32)
-    # Not the floor: for a small negative value, 1 plus it has fewer digits than the value.
+    # The floor would not do: for a small negative value, value + 1 has fewer digits than value.
     whole = jnp.round(values)
     units = jnp.round((values - whole) * 2.0**_BITS)
     return _carried(whole.astype(jnp.int32), units.astype(jnp.int32))

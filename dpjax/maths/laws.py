@@ -138,7 +138,7 @@ def _marsaglia_tsang(key, d):
         passed = possible & (jnp.log(level) <= 3.0 * d * _log1p_tail(inside))
         return index + 1, jnp.where(accepted, t, inside), accepted | passed
 
-    # Nothing could ever be accepted for a d that is NaN, infinite or not positive.
+    # For a d that is NaN, infinite or not positive, no proposal would ever be accepted.
     hopeless = ~((d > 0.0) & (d < jnp.inf))
     start = (jnp.zeros((), jnp.int32), jnp.zeros(d.shape, d.dtype), hopeless)
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
