@@ -152,7 +152,7 @@ class Mechanism(NamedTuple):
 
     horizon: int  # of the learner that it serves
     noise: str  # the law of z, "laplace" or "gaussian"
-    sensitivity: tuple[float, float]  # largest (L1, L2) norm of a column of C, up to horizon - 1
+    sensitivity: tuple[float, float]  # largest (L1, L2) norm of a column of C
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
