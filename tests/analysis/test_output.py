@@ -41,8 +41,9 @@ def test_a_stored_table_is_written_again_to_the_byte(path, tmp_path):
     assert (tmp_path / "again.csv").read_bytes() == path.read_bytes()
 
 
-def test_a_column_may_mix_kinds_and_each_entry_keeps_its_own(tmp_path):
-    write_csv(tmp_path / "table.csv", ROWS)
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_column_may_mix_kinds_and_each_entry_keeps_its_own(kind, tmp_path):
+    write_csv(tmp_path / "table.csv", kind(ROWS))
     assert (tmp_path / "table.csv").read_text() == TEXT
 
 
