@@ -131,7 +131,7 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
 
 
 def signed(exact) -> ExactProjection:
-    """Onto the x whose absolute values lie in the set of the projection ``exact``, where x >= 0."""
+    """Onto the x whose absolute values lie in the set of ``exact``, whose points are x >= 0."""
 
     def excess(y):
         sign = jnp.where(y.high < 0.0, -1.0, 1.0)

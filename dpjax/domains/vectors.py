@@ -1,4 +1,4 @@
-"""What all domains share: lengths of vectors, nearest points of balls, checks of sizes."""
+"""What domains share: lengths of vectors, nearest points of balls, bisection, checks of sizes."""
 
 import jax
 import jax.numpy as jnp

@@ -52,11 +52,11 @@ def convex_losses(
 
     Args:
       domain: a Domain.
-      family: a Family of ``dpjax.loss_families``, or one's own function (parameters, x) -> (). It
-        is convex in x, and also defined outside the domain for learners that play there.
+      family: a Family of ``dpjax.loss_families``, or a user's own function (parameters, x) -> ().
+        It is convex in x, and also defined outside the domain for learners that play there.
       kind: one of these words.
       parameters: the rows, a pytree of arrays with a common leading axis (n,). They must be given
-        for one's own function and for "rows".
+        for a user's own function and for "rows".
       count: n, the number of rows that are drawn.
       spread: in [0, 1], how far rows are from each other.
       period: rounds.

@@ -52,7 +52,7 @@ def linear_losses(
       domain: a Domain.
       losses: (T, d) array within the loss set, or one of the words.
       loss_set: a LossSet of the domain's dimension; by default the domain's own.
-      bias: length of u relative to the standard normal draw, at least 0.
+      bias: weight of u beside the standard normal draw, at least 0.
       period: rounds, for "drifting" and "switching".
 
     Returns:
