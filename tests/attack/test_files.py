@@ -378,13 +378,13 @@ def test_folders_that_cannot_be_written(capsys, tmp_path, monkeypatch):
         code, _, error = call(capsys, *run(path, out))
         assert code == 2 and message in error
     full = tmp_path / "full"
-    monkeypatch.setattr("dpjax.analysis.output.csv.DictWriter.writeheader", disk_is_full)
+    monkeypatch.setattr("pandas.DataFrame.to_csv", disk_is_full)
     code, _, error = call(capsys, *run(path, full))
     assert code == 2 and "out: cannot write table.csv: No space left on device" in error
     assert not full.exists()
 
 
-def disk_is_full(*arguments):
+def disk_is_full(*arguments, **options):
     raise OSError(28, "No space left on device")
 
 
