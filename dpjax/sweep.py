@@ -12,7 +12,8 @@ import numpy as np
 from dpjax import _check, settings
 from dpjax.core import Array, Result
 from dpjax.engine import devices, programs
-from dpjax.engine.blocks import Plan, at_once, block_shape, block_size, default_chunk, empty, put
+from dpjax.engine.blocks import Plan, at_once, block_shape, block_size, empty, put
+from dpjax.engine.compile import platform_of
 from dpjax.engine.watch import watched
 from dpjax.simulate import checkpoint_rounds, simulate
 from dpjax.store import open_store
@@ -147,7 +148,7 @@ def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     _check.untraced("sweep", (points, key))
     _check.key(key=key)
     devices.check_mesh(mesh)
-    chunk = _check.size(1, chunk=default_chunk(mesh) if chunk is None else chunk)
+    chunk = _check.size(1, chunk=platform_of(mesh).chunk if chunk is None else chunk)
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
     # The factories see plain numbers here and refuse bad ones. They cannot refuse a tracer.

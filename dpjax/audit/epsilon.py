@@ -16,9 +16,8 @@ from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
-from dpjax.engine.batch_last import batch_last
+from dpjax.engine.compile import compile_trials
 from dpjax.engine.devices import cores
-from dpjax.engine.one_kernel import compile_for_cpu
 from dpjax.settings import in_float32
 
 # How many runs of each sequence train the statistic, and how many choose the event.
@@ -249,13 +248,9 @@ def _choose_event(ours, theirs, delta, confidence, runs):
 
 def _scores(scored, learner, losses, keys):
     """The statistic of runs, (losses, keys) -> (keys,), compiled once for both sequences."""
-
-    def scores(losses, keys):
-        return batch_last(lambda key: scored(play(learner, losses, key)), (True,))(keys)
-
-    if jax.default_backend() != "cpu":
-        return jax.jit(scores)
-    return compile_for_cpu(scores, (losses, keys), (False, True))
+    return compile_trials(
+        lambda losses, key: scored(play(learner, losses, key)), (losses, keys), (False, True)
+    )
 
 
 def _trained(learner, pair, key, chunk):

@@ -12,12 +12,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dpjax.engine import devices, programs
-
-# How many trajectories are computed at once where the caller does not say and the memory suffices.
-# No accelerator has been measured yet.
-_CPU_CHUNK = 4096
-_ACCELERATOR_CHUNK = 65536
+from dpjax.engine import programs
+from dpjax.engine.compile import platform_of
 
 
 class Block(NamedTuple):
@@ -68,11 +64,6 @@ class Plan(NamedTuple):
         return found
 
 
-def default_chunk(mesh) -> int:
-    """How many trajectories are computed at once where the caller does not say."""
-    return _CPU_CHUNK if devices.platform(mesh) == "cpu" else _ACCELERATOR_CHUNK
-
-
 def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
     """The points and seeds of each block of a sweep with ``count`` points.
 
@@ -96,8 +87,8 @@ def at_once(mesh) -> int:
 
 
 def threads(mesh) -> int:
-    """How many threads run programs. XLA runs a program on one core; a mesh needs one thread."""
-    return devices.cores() if mesh is None and devices.platform(mesh) == "cpu" else 1
+    """How many threads run programs. A mesh needs one thread."""
+    return platform_of(mesh).threads() if mesh is None else 1
 
 
 def halved(size, count) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ import numpy as np
 from dpjax import settings
 from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Block, empty, halved, put, threads
+from dpjax.engine.compile import platform_of
 
 
 def compute(plan, blocks):
@@ -24,7 +25,7 @@ def compute(plan, blocks):
     mesh = devices.local(plan.mesh)
     workers = threads(mesh)
     whole = plan.block[0], max(len(block.seeds) for block in blocks)
-    size = _fitting(plan, whole, mesh, devices.memory(mesh, workers))
+    size = _fitting(plan, whole, mesh, platform_of(mesh).memory(mesh, workers))
     lock = Lock()
 
     def compute_group(group):

@@ -129,10 +129,8 @@ def by_vmap(eqn, operands) -> list:
 def certain(arrays):
     """A condition on any of the arrays that always holds, though no compiler knows it: () bool.
 
-    It is None on accelerators, where kernels need not be kept apart, and where no array serves.
+    It is None where no array serves.
     """
-    if jax.default_backend() != "cpu":
-        return None
     for array in arrays:
         if array.size and array.dtype.itemsize == 4 and not is_key(array):
             word = lax.bitcast_convert_type(array[(0,) * array.ndim], jnp.uint32)

@@ -99,33 +99,29 @@ def _of_enough(function, batched):
     return filled
 
 
-def compile_for_cpu(function, arguments, batched, *, spread=None):
-    """Compiles a function for CPU, as one kernel where that is possible.
+class Unfit(Exception):
+    """A way to compile cannot serve a program. The message says why."""
 
-    Args:
-      function: of pytrees of arrays, some of which have the trials as their last axis. What it
-        returns has that axis too. What it computes for a trial does not depend on the others.
-      arguments: of the program, arrays or jax.ShapeDtypeStruct.
-      batched: for each argument whether its leaves have that axis.
-      spread: makes the program of the function, as ``jax.shard_map`` does; by default the function
-        is the program.
+
+def as_one_kernel(function, arguments, batched, spread):
+    """Compiles a function for CPU as one kernel.
+
+    Arguments are those of :func:`dpjax.engine.compile.compile_for`.
+
+    Raises:
+      Unfit: the function has an operation that no kernel can hold, or XLA refuses the program.
     """
-
-    function = _of_enough(function, batched)
-
-    def compiled(function, options):
-        program = spread(function) if spread else function
-        return jax.jit(program).lower(*arguments).compile(options)
-
+    function = _one_kernel(in_pieces(_of_enough(function, batched), batched, _TRIALS))
     try:
-        return compiled(_one_kernel(in_pieces(function, batched, _TRIALS)), _OPTIONS)
-    except (_NeedsKernels, JaxRuntimeError):
-        # XLA raises the second error where it refuses the program or does not know the options.
-        return compiled(in_pieces(function, batched, _TRIALS_OF_MANY), _OPTIONS_OF_MANY)
+        return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS)
+    except JaxRuntimeError as error:  # XLA refuses the program, or does not know the options.
+        raise Unfit(str(error)) from error
 
 
-class _NeedsKernels(Exception):
-    """A function has an operation that no kernel can hold."""
+def as_many_kernels(function, arguments, batched, spread):
+    """Compiles a function for CPU as a list of kernels, with arguments like those above."""
+    function = in_pieces(_of_enough(function, batched), batched, _TRIALS_OF_MANY)
+    return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS_OF_MANY)
 
 
 def _one_kernel(function):
@@ -133,8 +129,8 @@ def _one_kernel(function):
 
     def called(*arguments):
         closed, output = jax.make_jaxpr(jax.jit(function), return_shape=True)(*arguments)
-        if _needs_kernels(closed.jaxpr):
-            raise _NeedsKernels
+        if apart := _apart(closed.jaxpr):
+            raise Unfit(f"{apart} has no code that could stand within a kernel")
         (call,) = closed.jaxpr.eqns
         values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))
@@ -147,6 +143,7 @@ def _one_kernel(function):
     return called
 
 
-def _needs_kernels(jaxpr) -> bool:
+def _apart(jaxpr) -> str | None:
+    """The name of an operation in a program that no kernel can hold; None where there is none."""
     names = (eqn.primitive.name for eqn in walk.equations(jaxpr))
-    return any(name in _APART or name.startswith("scatter") for name in names)
+    return next((name for name in names if name in _APART or name.startswith("scatter")), None)

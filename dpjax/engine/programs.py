@@ -10,7 +10,7 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -18,12 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal
 
 from dpjax import _check, settings
 from dpjax.engine import devices, reads, walk
-from dpjax.engine.batch_last import batch_last
-from dpjax.engine.one_kernel import compile_for_cpu
+from dpjax.engine.compile import compile_block
 
 # After so many programs that differ in numbers alone, a sweep says what that costs.
 _ALIKE = 5
@@ -129,8 +128,10 @@ def compiled(traced, size, mesh) -> Program:
     with _lock:
         program = _kept.pop(place, None)
     if program is None:
+        _count(traced, size, mesh)
         with settings.of_program(*traced.numeric):
-            program = _compiled(traced, size, mesh)
+            run = compile_block(traced, size, mesh)
+            program = Program(run, devices.bytes_needed(run), _bytes_held(run, traced))
     with _lock:
         _kept[place] = program
         held = sum(each.bytes_held for each in _kept.values())
@@ -155,51 +156,10 @@ def clear_caches() -> None:
                     value.cache_clear()
 
 
-def _compiled(traced, size, mesh) -> Program:
-    """Compiles what :func:`compiled` returns.
-
-    The blocks of a mesh are the first axis. Points are mapped first, so that what does not depend
-    on the point, such as nature's draws, is computed once a seed.
-    """
-    _count(traced, size, mesh)
-    of_cell = jaxpr_as_fun(traced.program)
-
-    def cell(point, seed, key):
-        return of_cell(*point, seed, key)
-
-    over_points = batch_last(cell, (True, False, False))
-
-    def over_seeds(points, seeds, key):
-        if len(points[0]) == 1:
-            point = [leaf[0] for leaf in points]
-            result = batch_last(cell, (False, True, False))(point, seeds, key)
-            return [jnp.expand_dims(leaf, -2) for leaf in result]
-        points = [jnp.moveaxis(leaf, 0, -1) for leaf in points]
-        return batch_last(over_points, (False, True, False))(points, seeds, key)
-
-    lead: tuple[int, ...] = ()
-    one_each, same, spread = None, None, None
-    if mesh is not None:
-        lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
-        spread = partial(devices.shard, mesh=mesh)
-
-    def block(shape, dtype):
-        return jax.ShapeDtypeStruct((*lead, *shape), dtype, sharding=one_each)
-
-    points, seeds = size
-    key_dtype = traced.program.in_avals[-1].dtype
-    arguments = (
-        [block((points, *shape), jnp.float32) for shape in traced.point],
-        block((seeds,), jnp.int32),
-        jax.ShapeDtypeStruct((), key_dtype, sharding=same),
-    )
-    if devices.platform(mesh) == "cpu":
-        run = compile_for_cpu(over_seeds, arguments, (False, True, False), spread=spread)
-    else:
-        run = jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()
+def _bytes_held(run, traced) -> int:
+    """The bytes that a compiled program and the arrays in it take."""
     arrays = sum(np.asarray(x).nbytes for x in map(_words, traced.program.consts))
-    held = _BYTES_OF_A_CHARACTER * len(run.as_text() or "") + 2 * arrays
-    return Program(run, devices.bytes_needed(run), held)
+    return _BYTES_OF_A_CHARACTER * len(run.as_text() or "") + 2 * arrays
 
 
 def _words(array):
@@ -218,7 +178,7 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=9,  # the line that called sweep
+                stacklevel=8,  # the line that called sweep
             )
 
 

@@ -17,7 +17,7 @@ from jax import random as jr
 
 from dpjax import learners, store, sweep
 from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
-from dpjax.engine import devices, programs
+from dpjax.engine import compile, devices, programs
 from dpjax.engine.blocks import empty, halved, put
 from dpjax.engine.compute import compute
 from dpjax.feedback import full
@@ -274,7 +274,8 @@ def test_the_chunk_fits_into_memory(monkeypatch):
     assert 3 * 16 * 8 * 4 < needed < more
     tried = Fussy(programs.compiled, np.inf, None)
     monkeypatch.setattr(programs, "compiled", tried)
-    monkeypatch.setattr(devices, "memory", lambda mesh, workers: needed)
+    small = compile.CPU._replace(memory=lambda mesh, workers: needed)
+    monkeypatch.setattr("dpjax.engine.compute.platform_of", lambda mesh: small)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pieces = sweep(game, POINTS, 128, jr.key(0), chunk=96)
@@ -284,9 +285,13 @@ def test_the_chunk_fits_into_memory(monkeypatch):
 
 def test_memory_of_this_machine(monkeypatch):
     """Half of it, shared by what runs at once; of an accelerator's own nine tenths."""
-    one, two = devices.memory(None, 1), devices.memory(None, 2)
+
+    def memory(mesh, workers):
+        return compile.platform_of(mesh).memory(mesh, workers)
+
+    one, two = memory(None, 1), memory(None, 2)
     assert 2**26 < two == one / 2 < 2**46
-    assert devices.memory(jax.make_mesh((1,), ("one",)), 2) == one
+    assert memory(jax.make_mesh((1,), ("one",)), 2) == one
 
     class Accelerator:
         platform, memory_stats = "gpu", staticmethod(lambda: {"bytes_limit": 1000})
@@ -294,7 +299,7 @@ def test_memory_of_this_machine(monkeypatch):
     class Mesh:
         devices = np.array([Accelerator()])
 
-    assert devices.memory(Mesh(), 1) == 900.0
+    assert memory(Mesh(), 1) == 900.0
 
 
 @pytest.mark.parametrize(
