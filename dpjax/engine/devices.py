@@ -1,4 +1,4 @@
-"""Where a sweep runs: cores, devices and processes, and the memory that they have."""
+"""Says where a sweep runs: on which cores, devices and processes, and with how much memory."""
 
 import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait

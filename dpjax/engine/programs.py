@@ -1,4 +1,4 @@
-"""Games as programs: traced at every call of a sweep, compiled once for each program and size.
+"""Traces games at every call of a sweep, and compiles a program once for each size of a block.
 
 What a game does can change while its function stays the same, since it may read a helper, a global
 or an array that changes. So a compiled program is kept under the program that was traced, with all
@@ -24,13 +24,13 @@ from dpjax import _check, settings
 from dpjax.engine import devices, reads, walk
 from dpjax.engine.compile import compile_block
 
-# After so many programs that differ in numbers alone, a sweep says what that costs.
+# A sweep warns when it compiles this many programs that differ in nothing but numbers.
 _ALIKE = 5
-# Compiled programs are kept up to so many bytes, as far as it is known what they hold. A program
-# of XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
+# Compiled programs are kept up to this many bytes, as far as their bytes are known. A program of
+# XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
 _BYTES = 2**28
 _BYTES_OF_A_CHARACTER = 18
-_kept: dict = {}  # (Traced, size, mesh) -> Program; the last is the one used last
+_kept: dict = {}  # (Traced, size, mesh) -> Program, in the order in which they were last used
 _lock = Lock()
 
 
@@ -38,29 +38,29 @@ _lock = Lock()
 class Traced:
     """One trajectory of a game as a program; equal ones compute the same bits."""
 
-    digest: str  # of the program, all arrays in it, and what else decides on numbers
-    text: str  # digest of the program without its numbers
-    callbacks: tuple  # functions of Python that it calls as it runs
-    numeric: tuple  # settings that decide on numbers
-    settings: tuple  # all of jax.config
+    digest: str  # a digest of the program, all arrays in it, and what else decides on numbers
+    text: str  # a digest of the program without its numbers
+    callbacks: tuple  # the functions of Python that it calls as it runs
+    numeric: tuple  # the settings of JAX that decide on numbers
+    settings: tuple  # all settings of JAX
     rounds: tuple  # the checkpoints
-    point: tuple = field(compare=False)  # shapes of the leaves of a point
-    output: Any = field(compare=False)  # shapes of (regret, tally, report)
-    program: Any = field(compare=False)  # ClosedJaxpr of (*leaves of the point, seed, key)
+    point: tuple = field(compare=False)  # the shapes of the leaves of a point
+    output: Any = field(compare=False)  # the shapes of (regret, tally, report)
+    program: Any = field(compare=False)  # the ClosedJaxpr, of (*leaves of the point, seed, key)
 
 
 def trace(game, play, rounds, points, key_dtype) -> Traced:
-    """The program of a cell of a sweep, as it is now.
+    """Traces the program of a cell of a sweep, as the game is now.
 
     Args:
-      game, play: as of :func:`dpjax.sweep`.
+      game, play: those of :func:`dpjax.sweep`.
       rounds: (n,) the checkpoints.
       points: pytree of (P, ...) arrays.
-      key_dtype: of the key.
+      key_dtype: the dtype of the key.
 
     Raises:
       TypeError: the game looks at a number of a point, which is traced; or it draws from keys
-        whose numbers depend on the batch; or it reads what a caller of the sweep traces.
+        whose numbers depend on the batch; or it reads a value that a caller of the sweep traces.
     """
     rounds = tuple(rounds.tolist())
 
@@ -119,10 +119,11 @@ class Program(NamedTuple):
 
 
 def compiled(traced, size, mesh) -> Program:
-    """The program of a block of (points, seeds); with a mesh, of one block for each of its devices.
+    """The program of a block of ``size`` points and seeds, compiled unless it was kept.
 
-    The program is kept. Where all that are kept hold more than ``_BYTES`` together, those that
-    have not been used for longest are dropped.
+    With a mesh, each of its devices computes such a block. The program is kept. Where all kept
+    programs hold more than ``_BYTES`` together, those that have not been used for longest are
+    dropped.
     """
     place = traced, size, mesh
     with _lock:
@@ -169,7 +170,7 @@ def _words(array):
 
 
 def _count(traced, size, mesh) -> None:
-    """Warns once where programs are compiled that differ in nothing but numbers."""
+    """Warns once when several programs were compiled that differ in nothing but numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     if traced.digest not in alike and len(alike) < _ALIKE:
         alike.add(traced.digest)
@@ -184,7 +185,7 @@ def _count(traced, size, mesh) -> None:
 
 @lru_cache(maxsize=1024)
 def _alike(*what) -> set:
-    """Digests of programs that were compiled, and differ in numbers alone."""
+    """The digests of the programs that were compiled and agree in all of this."""
     del what
     return set()
 

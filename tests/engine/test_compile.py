@@ -68,7 +68,7 @@ def test_a_way_says_why_it_does_not_serve():
     def sorts(x):
         return jnp.sort(x, axis=0)
 
-    with pytest.raises(one_kernel.Unfit, match="^sort has no code that could stand within"):
+    with pytest.raises(one_kernel.Unfit, match="^XLA has no code for sort that can be"):
         one_kernel.as_one_kernel(sorts, [SHAPE], [True], lambda function: function)
 
 
