@@ -54,7 +54,7 @@ def most_visible(
     """The index of the pair whose two sequences the mean actions tell apart best.
 
     It maximizes the sum of squared z-scores over everything that is seen of a run. Use it to choose
-    a pair to attack, with another key than the attack's.
+    the pair to attack, with a key other than the attack's.
 
     Args:
       learner: a Learner or BatchLearner.
@@ -280,7 +280,7 @@ def _trained(learner, pair, key, chunk):
 
 
 def _blocks(program, losses, key, runs, chunk, progress=False):
-    """Yields program(losses, keys) of each block of runs, which one thread a core computes."""
+    """Yields program(losses, keys) of each block of runs. There is a thread for each core."""
     with ThreadPoolExecutor(cores()) as pool:
         futures = [
             pool.submit(
