@@ -16,13 +16,13 @@ import pytest
 from jax import random as jr
 
 from dpjax import learners, store, sweep
-from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
+from dpjax.core import Arms, Environment, Outcome
 from dpjax.engine import compile, devices, programs
 from dpjax.engine.blocks import empty, halved, put
 from dpjax.engine.compute import compute
-from dpjax.feedback import full
 from tests import ROOT
 from tests.engine.on_devices import SEEDS, plan_of
+from tests.play import idle
 from tests.test_conformance import EPSILONS
 
 module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
@@ -150,15 +150,6 @@ POINTS = np.array([0.5, 1.0, 2.0], np.float32)
 
 def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon == 1.0):
     """Eight rounds whose account some trajectories lose in one round (0: none does)."""
-    zero = jnp.zeros((), jnp.int32)
-    idle = Learner(
-        lambda key: (zero, zero),
-        lambda state, key, loss: (state, state),
-        full,
-        Arms(2),
-        8,
-        Privacy(),
-    )
 
     def game(epsilon):
         def step(state, key, arm):
@@ -167,7 +158,7 @@ def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon
             lost = bad & (t + 1 == at_round)
             return (t + 1, bad), Outcome(loss, jnp.where(lost, value, loss))
 
-        return idle, Environment(
+        return idle(8), Environment(
             init=lambda key: (jnp.int32(0), spoiled(epsilon, key)),
             step=step,
             regret=lambda state, tally: tally,
