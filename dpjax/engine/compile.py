@@ -2,8 +2,8 @@
 
 A :class:`Platform` says how programs are compiled for one kind of device, and how much of it they
 use. Its ways to compile are tried in order. A way that cannot serve a program raises
-:class:`dpjax.engine.one_kernel.Unfit`, which names the reason, before XLA compiles anything. The
-last way serves every program.
+:class:`dpjax.engine.one_kernel.Unfit`, which names the reason. It does so before XLA compiles
+anything, unless XLA itself refuses the program. The last way serves every program.
 """
 
 from collections.abc import Callable
