@@ -22,7 +22,7 @@ def reproduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, some in [
             ("BY_BATCHES", ("DP-SE", "AdaP-UCB")),
-            ("BY_ROUNDS", ("DP-UCB-Int, printed", "Lazy-UCB")),
+            ("BY_ROUNDS", ("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB")),
             ("NOT_PRIVATE", ("UCB1",)),
         ]:
             everything = getattr(sajed2019, name)
@@ -53,7 +53,7 @@ def test_files_and_their_rows(reproduced):
     rows = read_rows(out / "sajed2019.csv")
     # Four instances at {0.1, 0.25, 0.5, 1, 10, inf} by batches; by rounds at four epsilons and, on
     # one instance, five more; UCB1 on four instances.
-    assert len(rows) == 2 * 4 * 6 + 2 * (4 * 4 + 5) + 4
+    assert len(rows) == 2 * 4 * 6 + 3 * (4 * 4 + 5) + 4
     parameters = json.loads((out / "parameters.json").read_text())
     assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 250
     assert "DP-SE" in printed and "pairwise" in printed
@@ -75,14 +75,32 @@ def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
 
 
 @pytest.mark.slow
-def test_dp_ucb_int_stands_at_the_epsilon_that_it_has(reproduced):
+def test_each_learner_stands_at_the_epsilon_that_it_declares(reproduced):
     for row in read_rows(reproduced[0] / "sajed2019.csv"):
         if row["learner"] == "DP-UCB-Int, printed" and row["asked"] != "inf":
             # From f = 1 on, at 1, asking for more changes nothing.
             assert float(row["epsilon"]) > 1.2 * min(float(row["asked"]), 1.0)
             assert float(row["delta"]) > 0.0
+        elif row["learner"] == "DP-UCB, split":
+            # Five trees share what is asked for, and a loss enters one of them only.
+            assert float(row["epsilon"]) == pytest.approx(float(row["asked"]) / 5, rel=1e-5)
         elif row["learner"] != "UCB1":
             assert float(row["epsilon"]) == float(row["asked"])
+
+
+@pytest.mark.slow
+def test_private_lower_bounds_are_those_of_the_declared_epsilon(reproduced):
+    """They hold for pure privacy, and are left empty where delta is positive."""
+    rows = read_rows(reproduced[0] / "sajed2019.csv")
+    assert any(float(row["delta"]) > 0.0 for row in rows)
+    for row in rows:
+        if float(row["delta"]) > 0.0:
+            assert row["lower_d_epsilon"] == row["lower_shariff_sheffet"] == ""
+        else:
+            bound = bounds.d_epsilon(
+                float(row["horizon"]), sajed2019.means(row["instance"]), float(row["epsilon"])
+            )
+            assert float(row["lower_d_epsilon"]) == pytest.approx(bound, rel=1e-4)
 
 
 @pytest.mark.slow
