@@ -1,6 +1,5 @@
 """The reproduction of Sajed & Sheffet 2019: its files, and what its tables say."""
 
-import csv
 import json
 
 import numpy as np
@@ -8,11 +7,7 @@ import pytest
 
 from dpjax.analysis import bounds
 from dpjax.papers import sajed2019
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+from tests.papers.small import keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +15,12 @@ def reproduced(tmp_path_factory):
     """A small run of everything, with some of the learners: (folder, what was printed)."""
     out = tmp_path_factory.mktemp("results") / "sajed2019"
     with pytest.MonkeyPatch.context() as patch:
-        for name, some in [
-            ("BY_BATCHES", ("DP-SE", "AdaP-UCB")),
-            ("BY_ROUNDS", ("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB")),
-            ("NOT_PRIVATE", ("UCB1",)),
-        ]:
-            everything = getattr(sajed2019, name)
-            patch.setattr(sajed2019, name, {learner: everything[learner] for learner in some})
+        keep_only(
+            patch, sajed2019,
+            BY_BATCHES=("DP-SE", "AdaP-UCB"),
+            BY_ROUNDS=("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB"),
+            NOT_PRIVATE=("UCB1",),
+        )  # fmt: skip
         patch.setattr(sajed2019, "MORE_EPSILONS", (0.1, 1.0, 10.0))
         patch.setattr(sajed2019, "HORIZONS", (10**4, 10**5))
         patch.setattr(sajed2019, "ARM_COUNTS", (2, 5))
@@ -119,6 +113,26 @@ def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
     ratio = {(int(row["arms"]), float(row["epsilon"])): float(row["ratio"]) for row in rows}
     assert ratio[2, 0.1] > 2.0
     assert ratio[5, 0.1] > 1.5 * ratio[2, 0.1]
+
+
+def test_the_rule_on_pairs_reads_powers_of_two(monkeypatch):
+    """This small run is no slow test, so that each run of the suite plays the rule once."""
+    monkeypatch.setattr(sajed2019, "ARM_COUNTS", (2,))
+    monkeypatch.setattr(sajed2019, "EPSILONS", (1.0, 10.0))
+    strong, weak = sajed2019.play_pairwise(2**14, 8, progress=False)
+    assert set(weak.pairwise.tolist()) <= {2**k for k in range(14)}
+    # The rule stops before the horizon, later with more noise.
+    assert weak.pairwise.max() < strong.pairwise.min() <= 2**14
+
+
+@pytest.mark.slow
+def test_the_stopping_rule_is_played_with_both_kinds_of_queries():
+    rows = sajed2019.play_stopping(2**16, 8, epsilons=(1.0,))
+    assert [row.mean for row in rows] == [0.5, 0.2, 0.1]
+    for row in rows:
+        assert set(row.powers_of_two.tolist()) <= {2**k for k in range(17)}
+        assert len(set(row.every_round.tolist())) > 4
+    assert rows[0].every_round.max() < rows[1].every_round.min()
 
 
 def test_upper_bound_of_the_figure_is_the_one_of_bounds():
