@@ -1,4 +1,4 @@
-"""Agarwal & Singh 2017, section 4: private bandits, beside the rates of Asi, Raman & Talwar 2025.
+"""Agarwal & Singh 2017, section 4: private bandits, beside the rates of Asi et al. 2025.
 
 The papers have no experiment. This file measures the regret of the private reduction and of noisy
 batches against T, N and epsilon, over arms and over the ball.

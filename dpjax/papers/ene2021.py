@@ -1,4 +1,4 @@
-"""Ene, Nguyen & Vladu 2021: does PRIVATEBANDIT learn, and is its privacy free?
+"""Ene, Nguyen & Vladu 2021: how well PRIVATEBANDIT learns, and what its privacy costs.
 
 The paper has no experiment. This file measures its regret under three calibrations of the noise
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
@@ -577,7 +577,7 @@ def horizons(horizon) -> list[int]:
 
 
 def verdict(by_horizon) -> str:
-    """Answers the two questions of this file in numbers, one line per instance and noise."""
+    """Says in numbers whether it learns and what privacy costs, per instance and noise."""
     lines = []
     for (instance, noise), runs in by_horizon.items():
         largest = runs[-1]
