@@ -97,7 +97,7 @@ def _dartboard(horizon, arms, epsilon):
     return _on_unit_losses(learner)
 
 
-# These play arms, and therefore experts only.
+# These play arms, so only the experts have them.
 ARM_LEARNERS: dict[str, Callable] = {
     "Hedge, sampled": lambda horizon, arms, epsilon: _on_unit_losses(
         learners.hedge(horizon, arms, epsilon=epsilon, delta=default_delta(horizon))

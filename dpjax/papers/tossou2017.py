@@ -65,10 +65,10 @@ class Run(NamedTuple):
 class Levels(NamedTuple):
     """Privacy levels of the experiment, in the order in which they are shown."""
 
-    paper: float  # of the corollary: 28 K ln K + sqrt(112 K ln K ln T), as reconstructed
-    accounted: float  # of the same EXP3_tau at delta = T^-2, as we account for it
+    paper: float  # the corollary's: 28 K ln K + sqrt(112 K ln K ln T), as reconstructed
+    accounted: float  # what we account for the same EXP3_tau at delta = T^-2
     tau: int  # the corollary's batch, rounded up
-    taus: tuple[int, ...]  # of EPSILONS
+    taus: tuple[int, ...]  # the batches of EPSILONS
 
 
 def levels(horizon) -> Levels:
