@@ -2,7 +2,7 @@
 
     python benchmarks/binomial.py
 
-Prints p-values of a chi-square test over 50 quantile bins, on 4 million draws a row.
+Prints the p-values of a chi-square test over 50 quantile bins, with 4 million draws per row.
 """
 
 import jax
@@ -19,7 +19,7 @@ PROBABILITIES = [0.001, 0.3]
 
 
 def p_value(draws, count, probability):
-    """Of binned draws against Binomial(count, probability)."""
+    """The p-value of binned draws against Binomial(count, probability)."""
     law = stats.binom(count, float(np.float32(probability)))
     edges = np.unique(law.ppf(np.linspace(0.0, 1.0, 51)[1:-1]))
     cells = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]])) * DRAWS
@@ -29,7 +29,7 @@ def p_value(draws, count, probability):
 
 
 def main():
-    """One line a count and probability."""
+    """Prints one line per count and probability."""
     ours = jax.jit(jax.vmap(laws.binomial, (0, None, None)))
     keys = jr.split(jr.key(1), DRAWS)
     print(f"{'count':>8} {'p':>6} {'jax':>9} {'laws.binomial':>15}")

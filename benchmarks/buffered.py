@@ -1,9 +1,9 @@
-"""Parameters of dpjax.mechanisms.buffered, by jax_privacy's optimiser of Toeplitz matrices.
+"""Computes parameters of dpjax.mechanisms.buffered with jax_privacy's optimiser.
 
     python benchmarks/buffered.py                    # dpjax/mechanisms/buffered_parameters.py
     python benchmarks/buffered.py 3000 --buffers 5   # one pair, to pass as parameters=
 
-Needs the extra: pip install 'dpjax[mf]'. A few seconds for each number of prefixes.
+It needs the extra, pip install 'dpjax[mf]', and takes a few seconds per number of prefixes.
 """
 
 import argparse
@@ -28,7 +28,7 @@ BUFFERED = {{'''
 
 
 def optimiser():
-    """jax_privacy's, or one sentence on where to get it."""
+    """Returns jax_privacy's optimiser, or exits with one sentence on where to get it."""
     try:
         from jax_privacy.matrix_factorization.buffered_toeplitz import optimize
     except ModuleNotFoundError as error:
@@ -39,13 +39,13 @@ def optimiser():
 
 
 def numbers(values) -> str:
-    """A tuple of ten digits each, as source."""
+    """The source of a tuple of numbers with ten digits each."""
     digits = [f"{float(value):.10g}" for value in values]
     return f"({', '.join(digits)}{',' if len(digits) == 1 else ''})"
 
 
 def parameters(optimize, prefixes, buffers) -> tuple[str, str]:
-    """Decays and scales, as source."""
+    """The source of the decays and of the scales."""
     found = optimize(n=prefixes, min_buffers=buffers, max_buffers=buffers, error="max")
     return numbers(found.buf_decay), numbers(found.output_scale)
 
@@ -63,7 +63,7 @@ def at_least(minimum):
 
 
 def main():
-    """The whole table, or one pair."""
+    """Prints the whole table, or one pair."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -3,18 +3,19 @@
     python benchmarks/gpu.py                                  # W1, W4 and W5 with losses given
     python benchmarks/gpu.py W1 --trials 1024 65536 1048576 --horizon 16384 --points 8
 
-For each number of trials computed at once, through ``sweep``:
+Each row plays some number of trials at once through ``sweep``, and shows:
 
-- the launch floor, microseconds an iteration of a loop that does nothing, as long as the game;
-- the memory floor, microseconds that reading and writing the state of all trials once would take,
-  by the bandwidth of a large copy (a program that keeps the state in registers can beat it; one
-  that writes only what changes, too);
-- microseconds a round, and how many times the larger floor that is; apart from it what a call of
-  two rounds takes, which is start and end of a game and the host's own work.
+- the launch floor: microseconds per iteration of a loop that does nothing and is as long as the
+  game;
+- the memory floor: microseconds for reading and writing the state of all trials once, at the
+  bandwidth of a large copy. A program that keeps the state in registers, or writes only what
+  changes, can beat it;
+- microseconds per round, and their ratio to the larger floor. What a call of two rounds takes is
+  shown apart: it is the start and end of a game and the host's own work.
 
-The last row of a workload has a grid of points: one compiled program for all of it.
-Runs on a CPU as well, with small sizes, to see that it works: its floors are then those of a core
-that runs other things, and say little.
+The last row of a workload has a grid of points, which is one compiled program.
+On a CPU it plays small sizes, which only show that it works: the floors are then those of a core
+that also runs other programs.
 """
 
 import argparse
@@ -46,7 +47,7 @@ COLUMNS = (
 
 
 def least_seconds(function, *arguments, repeats=3):
-    """Of some calls, after one that compiles."""
+    """The seconds of the fastest of some calls, after a call that compiles."""
     jax.block_until_ready(function(*arguments))
     return min(
         seconds(lambda: jax.block_until_ready(function(*arguments)))[0] for _ in range(repeats)
@@ -54,7 +55,7 @@ def least_seconds(function, *arguments, repeats=3):
 
 
 def launch_floor(horizon) -> float:
-    """Seconds an iteration of an empty loop, whose length the compiler does not know."""
+    """Seconds per iteration of an empty loop, whose length the compiler does not know."""
 
     @jax.jit
     def loop(length, x):
@@ -64,13 +65,13 @@ def launch_floor(horizon) -> float:
 
 
 def bandwidth(size) -> float:
-    """Bytes a second, read and written, of adding one to ``size`` bytes."""
+    """Bytes read and written per second when one is added to an array of ``size`` bytes."""
     array = jnp.zeros(size // 4, jnp.float32)
     return 2 * array.nbytes / least_seconds(jax.jit(lambda x: x + 1.0), array)
 
 
 def state_bytes(game, point) -> int:
-    """What one trial carries from round to round: states, action and tally."""
+    """The bytes that one trial carries from round to round: states, action and tally."""
 
     def start(point, key):
         learner, environment = game(point)
@@ -84,7 +85,7 @@ def state_bytes(game, point) -> int:
 
 
 def row(name, trials, points, horizon, floors):
-    """Measures one size; ``trials`` are of each point."""
+    """Measures one size, with ``trials`` for each point."""
 
     def play(length, seed):
         return sweep(
@@ -120,7 +121,7 @@ def row(name, trials, points, horizon, floors):
 
 
 def main():
-    """A table in Markdown, as it is measured."""
+    """Prints a table in Markdown, row by row as it is measured."""
     defaults = ON_CPU if jax.default_backend() == "cpu" else ON_ACCELERATOR
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

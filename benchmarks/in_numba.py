@@ -1,4 +1,4 @@
-"""The workloads in Numba: a scalar loop a trial, in float32, without fast math."""
+"""The workloads in Numba: a scalar loop for each trial, in float32, without fast math."""
 
 import math
 
@@ -37,7 +37,7 @@ def _exp3(horizon, mixing, means, trials, seed):
 
 @njit
 def _laplace(scale):
-    # In float32 a level could be at the very end.
+    # The level is a double: in float32 it could be so near 1/2 that its log is infinite.
     level = np.random.random() - 0.5
     size = -scale * math.log(1.0 - 2.0 * abs(level))
     return np.float32(size if level > 0.0 else -size)
@@ -111,17 +111,17 @@ def _ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
 
 
 def exp3(horizon, mixing, means, trials, seed):
-    """As in_numpy.exp3."""
+    """Computes what in_numpy.exp3 does."""
     return _exp3(horizon, np.float32(mixing), np.asarray(means, np.float32), trials, seed)
 
 
 def tree(horizon, scale, dim, trials, seed):
-    """As in_numpy.tree."""
+    """Computes what in_numpy.tree does."""
     return _tree(horizon, np.float32(scale), dim, trials, seed)
 
 
 def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
-    """As in_numpy.ftrl."""
+    """Computes what in_numpy.ftrl does."""
     rows = np.zeros((0, dim), np.float32) if rows is None else rows
     return _ftrl(
         horizon, np.float32(rate), np.float32(scale), dim, np.float32(bias), rows, trials, seed
@@ -221,10 +221,10 @@ def _dp_ucb_bound(horizon, epsilon, means, trials, seed):
 
 
 def successive_elimination(horizon, epsilon, means, trials, seed):
-    """DP-SE round by round; pseudo-regret."""
+    """The pseudo-regret of DP-SE, played round by round."""
     return _successive_elimination(horizon, epsilon, np.asarray(means), trials, seed)
 
 
 def dp_ucb_bound(horizon, epsilon, means, trials, seed):
-    """As in_numpy.dp_ucb_bound."""
+    """Computes what in_numpy.dp_ucb_bound does."""
     return _dp_ucb_bound(horizon, epsilon, np.asarray(means, np.float32), trials, seed)

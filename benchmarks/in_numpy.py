@@ -1,6 +1,7 @@
 """The workloads in NumPy, vectorized over trials.
 
-Functions of their sizes and numbers, how many trials and a seed, that return what each came to.
+Each function takes its sizes and numbers, the number of trials and a seed, and returns the value of
+each trial.
 """
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import special
 
 
 def exp3(horizon, mixing, means, trials, seed):
-    """EXP3 against Bernoulli losses; pseudo-regret."""
+    """The pseudo-regret of EXP3 against Bernoulli losses."""
     generator = np.random.default_rng(seed)
     means = np.asarray(means, np.float32)
     arms, every = len(means), np.arange(trials)
@@ -29,14 +30,14 @@ def exp3(horizon, mixing, means, trials, seed):
 
 
 class Tree:
-    """Noise of prefix sums, (dim, trials)."""
+    """The noise of prefix sums on a binary tree, (dim, trials)."""
 
     def __init__(self, horizon, shape, draw):
         self.walk = np.zeros((horizon.bit_length(), *shape), np.float32)
         self.draw = draw
 
     def noise(self, t):
-        """Of the prefix t, t = 1, 2, ... in this order."""
+        """The noise of prefix t; it must be called with t = 1, 2, ... in this order."""
         fresh, parent = self.draw(), t & (t - 1)
         if parent:
             fresh += self.walk[(parent & -parent).bit_length() - 1]
@@ -45,7 +46,7 @@ class Tree:
 
 
 def laplace(generator, shape):
-    """In float32, by inversion; the generator has only doubles. Never at the very ends."""
+    """Laplace draws in float32 by inversion, for NumPy has only doubles; none is infinite."""
     level = generator.random(shape, np.float32)
     level -= 0.5
     level += 2.0**-25
@@ -53,7 +54,7 @@ def laplace(generator, shape):
 
 
 def tree(horizon, scale, dim, trials, seed):
-    """Prefix sums of zeros; mean square of the sum of all releases."""
+    """The mean square of the sum of all releases, for prefix sums of zeros."""
     generator = np.random.default_rng(seed)
     shape = dim, trials
     counter = Tree(horizon, shape, lambda: scale * laplace(generator, shape))
@@ -65,7 +66,7 @@ def tree(horizon, scale, dim, trials, seed):
 
 
 def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
-    """Entropic FTRL on the tree; regret. Losses as ``rows``, or drawn as linear_losses does."""
+    """The regret of entropic FTRL on the tree, on ``rows`` or on draws as of linear_losses."""
     generator = np.random.default_rng(seed)
     shape = dim, trials
     counter = Tree(horizon, shape, lambda: scale * laplace(generator, shape))
@@ -86,9 +87,9 @@ def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
 
 
 def successive_elimination(horizon, epsilon, means, trials, seed):
-    """DP-SE by batches: sums of losses are binomial draws; pseudo-regret.
+    """The pseudo-regret of DP-SE by batches: sums of losses are binomial draws.
 
-    The rounds of an epoch that is cut short are shared equally, to a fraction of a round.
+    When an epoch is cut short, its arms share the rounds equally, to a fraction of a round.
     """
     generator = np.random.default_rng(seed)
     means = np.asarray(means)[:, None]
@@ -116,12 +117,12 @@ def successive_elimination(horizon, epsilon, means, trials, seed):
 
 
 def _trailing_zeros(t):
-    """Of positive integers."""
+    """The number of trailing zero bits of positive integers."""
     return np.bitwise_count((t & -t) - 1)
 
 
 def dp_ucb_bound(horizon, epsilon, means, trials, seed):
-    """DP-UCB-Bound; pseudo-regret."""
+    """The pseudo-regret of DP-UCB-Bound."""
     generator = np.random.default_rng(seed)
     means = np.asarray(means, np.float32)
     arms, every = len(means), np.arange(trials)
@@ -160,7 +161,7 @@ def dp_ucb_bound(horizon, epsilon, means, trials, seed):
 
 
 def linucb(horizon, context, scale, offset, smallest, log_failure, bias, trials, seed):
-    """LinUCB on fresh arms around e_1; pseudo-regret. With scale 0 no noise is drawn."""
+    """The pseudo-regret of LinUCB on fresh arms around e_1. With scale 0 no noise is drawn."""
     dim, arms, gap = context
     generator = np.random.default_rng(seed)
     size, every = dim + 1, np.arange(trials)
@@ -209,7 +210,7 @@ def _unit(x):
 
 
 def scrible(horizon, rate, scale, dim, bias, trials, seed):
-    """SCRiBLE on the cube against losses +-e_i; regret."""
+    """The regret of SCRiBLE on the cube against losses +-e_i."""
     generator = np.random.default_rng(seed)
     shape = dim, trials
     direction, every = bias * generator.standard_normal(shape, np.float32), np.arange(trials)
@@ -232,7 +233,7 @@ def scrible(horizon, rate, scale, dim, bias, trials, seed):
 
 
 def projection_free(horizon, dim, batch, zeta, rate, bound, scale, bias, trials, seed):
-    """PRIVATEBANDIT on the unit ball against unit vectors as losses; regret."""
+    """The regret of PRIVATEBANDIT on the unit ball against unit vectors as losses."""
     generator = np.random.default_rng(seed)
     shape, batches = (dim, trials), -(-horizon // batch)
     counter = Tree(batches, shape, lambda: scale * generator.standard_normal(shape, np.float32))
@@ -262,9 +263,10 @@ def projection_free(horizon, dim, batch, zeta, rate, bound, scale, bias, trials,
 
 
 def linear_elimination(horizon, epsilon, actions, means, design, radii, trials, seed):
-    """Linear elimination by batches; pseudo-regret.
+    """The pseudo-regret of linear elimination by batches.
 
-    ``design`` maps a mask of arms to weights, and is asked once for each; ``radii`` as exact_radii.
+    ``design`` maps a mask of arms to weights, and is called once for each mask. ``radii`` has the
+    arguments of exact_radii.
     """
     generator = np.random.default_rng(seed)
     arms, gaps = len(actions), means - means.min()
@@ -302,7 +304,7 @@ def linear_elimination(horizon, epsilon, actions, means, design, radii, trials, 
 
 
 def ftrl_on(losses, rate, scale, runs, seed):
-    """Entropic FTRL on the tree on given losses (T, dim); the sum of the actions' first entries."""
+    """The sum of the actions' first entries, of entropic FTRL on the tree on losses (T, dim)."""
     generator = np.random.default_rng(seed)
     shape = losses.shape[1], runs
     counter = Tree(len(losses), shape, lambda: scale * laplace(generator, shape))

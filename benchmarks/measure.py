@@ -1,4 +1,4 @@
-"""What the speed benchmarks share: C loops, times side by side, what the compiler made."""
+"""What the speed benchmarks share: C loops, timing in turns, and data on compiled programs."""
 
 import ctypes
 import math
@@ -19,7 +19,7 @@ FLAGS = ("-O3", "-march=native", "-ffast-math", "-Wno-psabi")
 
 @lru_cache
 def c_library(name, *defines):
-    """benchmarks/NAME.c, compiled with FLAGS and these definitions (as ``LANES=8``)."""
+    """Compiles benchmarks/NAME.c with FLAGS and definitions such as ``LANES=8``, and loads it."""
     source = Path(__file__).with_name(f"{name}.c")
     library = Path(tempfile.mkdtemp()) / f"{name}.so"
     definitions = [f"-D{define}" for define in defines]
@@ -31,7 +31,7 @@ def c_library(name, *defines):
 
 
 def call_c(function, *arguments):
-    """Calls with ints as int, floats as float, and arrays by their address."""
+    """Calls a C function with ints as int, floats as float, and arrays by their address."""
 
     def convert(argument):
         if argument is None or isinstance(argument, np.ndarray):
@@ -64,7 +64,7 @@ def compiled_programs():
 def compile_times():
     """Collects how long jax took to trace, to lower and to compile within the block, in seconds.
 
-    Of traces the longest counts, for a function's trace holds those of what it calls.
+    Only the longest trace counts, for the trace of a function contains those of what it calls.
     """
     found, traces = [], []
 
@@ -83,12 +83,12 @@ def compile_times():
 
 
 def temporary_bytes(compiled) -> int:
-    """What a compiled program allocates beside its arguments and results."""
+    """The bytes that a compiled program allocates beside its arguments and results."""
     return compiled.memory_analysis().temp_size_in_bytes
 
 
 def peak_memory() -> float:
-    """MiB, of the whole process so far."""
+    """The peak memory of the whole process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -97,29 +97,29 @@ class Implementation(NamedTuple):
 
     name: str
     trials: int
-    play: object  # seed -> what each trial came to, an array
+    play: object  # seed -> array with the value of each trial
 
 
 class Measured(NamedTuple):
-    """Of one implementation."""
+    """What was measured of one implementation."""
 
     name: str
     trials: int
-    compile: float  # s, of the first call; of jax as it says itself, else what others take less
+    compile: float  # s; as jax reports it, else what the first call takes longer than others
     nanoseconds: np.ndarray  # (repeats,) per round and trial
     values: np.ndarray  # of all trials
-    temporary: int | None  # bytes, of what XLA compiled
+    temporary: int | None  # bytes that the program of XLA allocates
 
 
 def seconds(function, *arguments):
-    """How long it took, and what it returned."""
+    """How long a call took, and what it returned."""
     start = time.perf_counter()
     result = function(*arguments)
     return time.perf_counter() - start, result
 
 
 def side_by_side(implementations, rounds, repeats) -> list[Measured]:
-    """Measures them in turn, ``repeats`` times over; ``rounds`` are those of one trial."""
+    """Measures implementations in turn, ``repeats`` times; a trial has so many ``rounds``."""
     first, compiling, temporary = [], [], []
     for one in implementations:
         with compiled_programs() as programs, compile_times() as times:
@@ -146,7 +146,7 @@ def side_by_side(implementations, rounds, repeats) -> list[Measured]:
 
 
 def mean_and_error(values):
-    """The mean, and its standard error."""
+    """The mean and its standard error."""
     return values.mean(), values.std() / math.sqrt(len(values))
 
 
@@ -157,12 +157,12 @@ def agree(ours, theirs) -> bool:
 
 
 def short(number) -> str:
-    """Three digits, and no exponent where it can be read without."""
+    """A number with three digits, or in whole from 1000 on."""
     return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def spread(values) -> str:
-    """Median (least..largest)."""
+    """The text "median (least..largest)"."""
     return f"{short(np.median(values))} ({short(values.min())}..{short(values.max())})"
 
 
@@ -174,7 +174,7 @@ COLUMNS = (
 
 
 def rows(workload, rounds, measured) -> list[dict]:
-    """A row an implementation; the first one is what the others are compared with."""
+    """One row per implementation; the first one is compared with the others."""
     ours = measured[0]
     table = []
     for one in measured:
@@ -200,7 +200,7 @@ def rows(workload, rounds, measured) -> list[dict]:
 
 
 def markdown(row=None) -> str:
-    """A row of the table, or without one its head."""
+    """A row of the table, or the head of the table if there is no row."""
     if row is None:
         return f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
     return f"| {' | '.join(str(row[column]) for column in COLUMNS)} |"

@@ -28,11 +28,11 @@ else:
     in_numba = None
 
 LANES = (8, 16)
-BLOCK = 128  # trials by which a C loop may exceed what it was asked for
+BLOCK = 128  # a C loop may play this many trials more than it was asked for
 
 
 def python_pair(name, trials, *arguments):
-    """NumPy with these trials, and Numba with fewer, whose trials do not help each other."""
+    """NumPy with these trials, and Numba, whose time per trial is constant, with fewer."""
     pair = [Implementation("NumPy", trials, partial(getattr(in_numpy, name), *arguments, trials))]
     if hasattr(in_numba, name):
         few = max(trials // 8, 1)
@@ -41,7 +41,7 @@ def python_pair(name, trials, *arguments):
 
 
 def in_c(name, trials, function, *arguments):
-    """A C loop by its library and the arguments between the trials and the seed."""
+    """A C loop, called with the horizon, the trials, the other arguments and a seed."""
 
     def play(seed):
         value = np.zeros(trials + BLOCK)
@@ -52,7 +52,7 @@ def in_c(name, trials, function, *arguments):
 
 
 def in_lanes(name, trials, *arguments):
-    """A loop of lanes.c, for each number of lanes."""
+    """A loop of lanes.c for each number of lanes."""
     return [
         in_c(f"C, {lanes} lanes", trials, getattr(c_library("lanes", f"LANES={lanes}"), name),
              *arguments)
@@ -61,7 +61,7 @@ def in_lanes(name, trials, *arguments):
 
 
 def w1(horizon, trials):
-    """EXP3 by its own mixing."""
+    """EXP3 with its default mixing."""
     mixing, means = float(default_mixing(horizon, 4)), np.float32(workloads.W1_MEANS)
     return [
         *python_pair("exp3", trials, horizon, mixing, means),
@@ -70,7 +70,7 @@ def w1(horizon, trials):
 
 
 def points_of_w1(horizon, trials):
-    """Each point a game of its own; of each trial the mean over the points, which share a seed."""
+    """Plays each point by itself; a trial's value is the mean over points, which share a seed."""
     means = np.float32(workloads.W1_MEANS)
     mixings = [float(mixing) for mixing in workloads.MIXINGS]
     each = [
@@ -100,7 +100,7 @@ def w4(horizon, trials):
 
 
 def w5(horizon, trials, rows=None):
-    """FTRL with epsilon = 1; its losses drawn, or these rows."""
+    """FTRL with epsilon = 1, on drawn losses or on these rows."""
     dim, domain = workloads.EXPERTS, domains.simplex(workloads.EXPERTS)
     rate = default_rate(horizon, domain.regularizer, domain.losses)
     scale = (horizon - 1).bit_length() * domain.losses.diameters[0]
@@ -110,7 +110,7 @@ def w5(horizon, trials, rows=None):
     ]
 
 
-# As stochastic.c numbers them.
+# In the order in which stochastic.c numbers them.
 IN_C = (
     "ucb1", "kl_ucb", "thompson", "lazy_ucb", "lazy_thompson", "dp_ucb", "dp_ucb_bound",
     "dp_ucb_int", "successive_elimination",
@@ -118,8 +118,8 @@ IN_C = (
 
 
 def stochastic_in_c(name, horizon, trials):
-    """The loop of stochastic.c, of a sixteenth of the trials."""
-    # f of dp_ucb_int at epsilon = 1 and delta = T^-2.
+    """The loop of stochastic.c, with a sixteenth of the trials."""
+    # The interval f of dp_ucb_int at epsilon = 1 and delta = T^-2.
     root = float(privacy.zcdp_inverse_root(1.0, float(horizon) ** -2.0))
     interval = int(np.ceil((0.5 * special.zeta(1.1) * root**2) ** (1 / 1.1)))
     means = np.float32(workloads.ARMS_MEANS)
@@ -130,7 +130,7 @@ def stochastic_in_c(name, horizon, trials):
 
 
 def w2_rounds(horizon, trials):
-    """DP-SE, a loss a round."""
+    """DP-SE with one loss per round."""
     few, means = max(trials // 8, 1), workloads.ARMS_MEANS
     found = [stochastic_in_c("successive_elimination", horizon, 4 * trials)]
     if in_numba:
@@ -140,7 +140,7 @@ def w2_rounds(horizon, trials):
 
 
 def w2_batches(horizon, trials):
-    """DP-SE, a binomial draw a batch."""
+    """DP-SE with one binomial draw per batch."""
     play = partial(in_numpy.successive_elimination, horizon, 1.0, workloads.ARMS_MEANS, trials)
     return [Implementation("NumPy", trials, play)]
 
@@ -154,7 +154,7 @@ def w2_bound(horizon, trials):
 
 
 def w3(horizon, trials, private):
-    """LinUCB: without noise, or with Gaussian noise for epsilon = 1 and delta = 0.1."""
+    """LinUCB without noise, or with Gaussian noise for epsilon = 1 and delta = 0.1."""
     dim, arms, gap = workloads.CONTEXT
     scale, offset, smallest, log_failure, bias = 0.0, 1.0, 1.0, float(np.log(horizon)), 1.0
     if private:
@@ -176,7 +176,7 @@ def w3(horizon, trials, private):
 
 
 def scrible(horizon, trials):
-    """On the cube, with epsilon = 1."""
+    """SCRiBLE on the cube with epsilon = 1."""
     domain = domains.cube(workloads.POINTS_DIM)
     low, high = domain.barrier.values(domain.losses)
     scale, bound = high - low, (high - low) / 2
@@ -186,7 +186,7 @@ def scrible(horizon, trials):
 
 
 def projection_free(horizon, trials):
-    """On the ball, with epsilon = 1 and delta = 0.01."""
+    """PRIVATEBANDIT on the ball with epsilon = 1 and delta = 0.01."""
     dim, batch = workloads.POINTS_DIM, math.isqrt(horizon)
     batches = -(-horizon // batch)
     zeta = smoothing_radius(horizon, 2.0, dim)
@@ -202,7 +202,7 @@ def projection_free(horizon, trials):
 
 
 def elimination(horizon, trials):
-    """With epsilon = 1, and with the package's designs and radii."""
+    """Linear elimination with epsilon = 1, and with the package's designs and radii."""
     points = designs.span_coordinates(workloads.ACTIONS)
 
     @jax.jit
@@ -229,7 +229,7 @@ def elimination(horizon, trials):
 
 
 def audit_in_numpy(runs, seed):
-    """As audit.epsilon has it: some runs choose the event, the others are counted."""
+    """Does what audit.epsilon does: some runs choose the event, the others are counted."""
     horizon, dim = workloads.AUDIT
     domain = domains.simplex(dim)
     rate = default_rate(horizon, domain.regularizer, domain.losses)
@@ -248,7 +248,7 @@ def audit_in_numpy(runs, seed):
     levels = np.quantile(np.concatenate(choosing), np.linspace(0.0, 1.0, 512))
 
     def bounds(sides, level):
-        """Of the four events, below and above and likelier on either side, at the counted size."""
+        """Bounds of four events: below or above a level, and likelier on one side or the other."""
         below = [np.searchsorted(np.sort(values), level) for values in sides]
         above = [len(values) - count for values, count in zip(sides, below, strict=True)]
         counts = np.array([below, above, below[::-1], above[::-1]])
@@ -279,7 +279,7 @@ REFERENCES = {
 
 
 def implementations(name, horizon, trials):
-    """dpjax first, then what it is compared with."""
+    """The implementations of a workload: dpjax first, then those that it is compared with."""
     if name == "audit":
         runs = max(trials // 2, audit.SELECTION + 2**14)
         return [

@@ -1,10 +1,10 @@
-"""How cost grows with the horizon, the number of arms or entries, of trials and of points.
+"""How cost grows with the horizon, and with the numbers of arms or entries, trials and points.
 
     python benchmarks/scaling.py            # writes benchmarks/scaling/scaling.{csv,png}
 
-EXP3 over Bernoulli arms, and entropic FTRL on the tree against given losses, through ``sweep`` on
-one core: seconds of a call without its compilation. A dashed line is linear growth through the
-largest size; the slope in the legend is that of the last two doublings.
+It plays EXP3 over Bernoulli arms, and entropic FTRL on the tree against given losses, through
+``sweep`` on one core, and shows the seconds of a call without its compilation. A dashed line is
+linear growth through the largest size; the slope in the legend is that of the last two doublings.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-# Before jax counts the cores.
+# This must happen before jax counts the cores.
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
@@ -36,7 +36,7 @@ REPEATS = 3
 
 @lru_cache
 def exp3(horizon, arms):
-    """A game of the mixing."""
+    """EXP3 as a game of its mixing."""
 
     def game(mixing):
         means = (0.45, *[0.5] * (arms - 1))
@@ -48,7 +48,7 @@ def exp3(horizon, arms):
 
 @lru_cache
 def ftrl(horizon, dim):
-    """A game of epsilon."""
+    """FTRL as a game of epsilon."""
     losses = np.random.default_rng(0).integers(0, 2, size=(horizon, dim))
 
     def game(epsilon):
@@ -63,7 +63,7 @@ GAMES = {"exp3": exp3, "ftrl": ftrl}
 
 
 def play(name, horizon, size, trials, points, seed):
-    """One call."""
+    """Plays one call."""
     return sweep(
         GAMES[name](horizon, size), np.linspace(0.1, 0.9, points), trials, jr.key(seed),
         checkpoints=1, progress=False,
@@ -71,7 +71,7 @@ def play(name, horizon, size, trials, points, seed):
 
 
 def measure(quick):
-    """A row for each learner, axis and size; in turn, so that noise is shared."""
+    """One row per learner, axis and size. All are called in turn, so that they share the load."""
     rows = [
         {"learner": name, "axis": axis, **BASE, axis: size}
         for name in GAMES
@@ -95,7 +95,7 @@ def measure(quick):
 
 
 def draw(rows):
-    """A panel an axis, a curve a learner."""
+    """One panel per axis, with a curve per learner."""
     figure, panels = plot.panels(1, len(AXES), size=(3.2 * len(AXES), 3.2))
     for axes, (axis, (label, _)) in zip(panels, AXES.items(), strict=True):
         for name, colour in zip(GAMES, plot.categorical(len(GAMES)), strict=True):
@@ -120,7 +120,7 @@ def draw(rows):
 
 
 def main():
-    """The table and the figure."""
+    """Writes the table and the figure."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

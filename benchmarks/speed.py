@@ -5,12 +5,13 @@
     python benchmarks/speed.py arms           # more learners over stochastic arms
     python benchmarks/speed.py --list
 
-Times are ns per round and trial (and point): the median of --repeats turns, least and largest.
-Each implementation is called once to compile, then all of them in turn; ratios are taken within a
-turn. All compute the same thing in law: the last columns compare what the trials came to on
-average, by four standard errors. MiB is what the compiled program allocates beside its arguments.
+Times are ns per round and trial (and point): the median of --repeats turns, with the least and the
+largest. Each implementation is called once to compile, then all are called in turn, and ratios are
+taken within a turn. All compute values of the same law: the last columns compare their means, which
+agree if they differ by at most four standard errors. MiB is what the compiled program allocates
+beside its arguments.
 
-Needs gcc; Numba where the extra "bench" is installed.
+It needs gcc, and uses Numba where the extra "bench" is installed.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import os
 import platform
 import sys
 
-# Before jax counts the cores.
+# This must happen before jax counts the cores.
 if hasattr(os, "sched_setaffinity"):
     wanted = int(sys.argv[sys.argv.index("--cores") + 1]) if "--cores" in sys.argv else 1
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-wanted:])
@@ -34,7 +35,7 @@ from dpjax.engine.devices import cores
 
 
 def machine() -> str:
-    """What ran it."""
+    """The processor and the versions that ran the benchmark."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo") as lines:
@@ -51,7 +52,7 @@ def machine() -> str:
 
 
 def main():
-    """The table, workload by workload as they are measured."""
+    """Prints the table, one workload at a time as they are measured."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

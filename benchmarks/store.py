@@ -2,12 +2,12 @@
 
     python benchmarks/store.py [FOLDER]
 
-At the default chunk: 4 points x 4096 seeds in blocks of 4096 trajectories, 100 checkpoints, of
-games of several lengths. Each sweep with a store makes a new one below FOLDER (by default the
-folder for temporary files), fills it, and reads all of it back. Sweeps with and without alternate,
-compiled before; the table has means over the pairs, and the mean of the ratio with its standard
-error, of wall time and of CPU time, which tells less of other work on the machine. The last but
-one column is a sweep that finds all of its results in the store.
+Sweeps have the default chunk, 4 points x 4096 seeds in blocks of 4096 trajectories, 100 checkpoints
+and games of several lengths. Each sweep with a store makes a new one below FOLDER (by default the
+folder for temporary files), fills it, and reads all of it back. Programs are compiled beforehand,
+and sweeps with and without a store alternate. The table has means over the pairs, and the mean
+ratio with its standard error, both of wall time and of CPU time, on which other work on the machine
+has less effect. The last column but one is a sweep that finds all of its results in the store.
 """
 
 import shutil
@@ -28,14 +28,14 @@ SEEDS = 4096
 
 
 def timed(game, store):
-    """Seconds of wall and of CPU."""
+    """The wall time and the CPU time of a sweep, in seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     sweep(game, POINTS, SEEDS, jax.random.key(0), store=store, progress=False)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def measure(horizon, folder):
-    """Seconds (PAIRS, without and with, wall and CPU), seconds to find all, bytes of a store."""
+    """Seconds (PAIRS, without and with, wall and CPU), seconds to find all, bytes of the store."""
 
     def game(epsilon):
         learner = learners.dp_exp3_lap(horizon, 4, epsilon=epsilon)

@@ -22,15 +22,15 @@ from dpjax.feedback import full
 
 W1_MEANS = (0.45, 0.5, 0.5, 0.5)
 ARMS_MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)
-EXPERTS = 10  # of W5, and the dimension of W4
-BIAS = 0.2  # of the losses of W5
-CONTEXT = 5, 10, 0.1  # of W3: d, arms, gap
-POINTS_DIM = 5  # of the convex bandits
+EXPERTS = 10  # N in W5, and the dimension in W4
+BIAS = 0.2  # how far the losses of W5 lean to one expert
+CONTEXT = 5, 10, 0.1  # d, arms and gap in W3
+POINTS_DIM = 5  # the dimension of the convex bandits
 ACTIONS = np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)], axis=1)
 
 
 class Workload(NamedTuple):
-    """A game, how long it is as defined and as measured by default, and with how many seeds."""
+    """A game, its horizon as defined, the short one that is measured by default, and its trials."""
 
     title: str
     horizon: int
@@ -43,8 +43,8 @@ class Workload(NamedTuple):
 
 
 class SumsState(NamedTuple):
-    sums: Any  # of the mechanism
-    total: Any  # (d,) of all releases
+    sums: Any  # the state of the mechanism
+    total: Any  # (d,) sum of all releases
 
 
 def releases_summed(horizon, dim) -> Learner:
@@ -65,7 +65,7 @@ def releases_summed(horizon, dim) -> Learner:
 
 
 def zeros(dim) -> Environment:
-    """Losses of 0, which no compiler knows to be: it would leave out the sums."""
+    """Losses of 0 that the compiler does not know to be 0, or else it would leave out the sums."""
     return Environment(
         init=lambda key: 0.0 * jr.uniform(key, (dim,)),
         step=lambda state, key, action: (state, Outcome(state, jnp.zeros((), jnp.float32))),
@@ -75,7 +75,7 @@ def zeros(dim) -> Environment:
 
 
 def mean_square(horizon) -> float:
-    """What W4 comes to in expectation: the node of t is in the releases of t .. t + 2^i - 1."""
+    """The expected value of W4: the node of t is part of the releases t .. t + 2^i - 1."""
     rounds = np.arange(1, horizon + 1)
     lengths = np.minimum(rounds & -rounds, horizon - rounds + 1)
     return 2.0 * float(np.sum(lengths.astype(np.float64) ** 2))
@@ -152,7 +152,7 @@ def _linucb(mechanism):
 
 
 def means_of_actions():
-    """Mean losses of ACTIONS: linear around 1/2."""
+    """Mean losses of ACTIONS, which are linear around 1/2."""
     return 0.5 + 0.25 * ACTIONS[:, 0]
 
 
@@ -247,7 +247,7 @@ def _more_by_batches(name):
     return Workload(title, 5 * 10**7, 5 * 10**7, 1024, _arms(name), play=simulate_batches)
 
 
-# Measured where asked for by name, or all of them as "arms".
+# These are measured when they are asked for by name, or all of them as "arms".
 MORE = {
     **{
         name: _more(name)
@@ -264,18 +264,18 @@ MORE = {
 
 
 def workload_of(name) -> Workload:
-    """By its name, of either list."""
+    """The workload of that name, in either list."""
     return WORKLOADS[name] if name in WORKLOADS else MORE[name]
 
 
 @lru_cache
 def game_of(name, horizon):
-    """One function for each, which is what a compiled sweep is kept under."""
+    """The same function for each name and horizon, for compiled sweeps are cached by it."""
     return workload_of(name).game(horizon)
 
 
 def play(name, horizon, trials, seed, generator=None, **options):
-    """What each trial comes to by the public path, on average over points.
+    """The value of each trial through the public functions, on average over points.
 
     Points share the trials' randomness, so the mean over them is one independent number.
     """

@@ -1,7 +1,8 @@
-"""Validators of arguments. The name in a message comes from the keyword, so the two cannot differ.
+"""Validates arguments. Each function refuses what is not as its docstring says.
 
-A traced value cannot be looked at and passes. That is why :func:`dpjax.sweep` calls a game with the
-plain numbers of each point before it traces it.
+Messages take the name of an argument from the keyword that passes it, so the two cannot differ. A
+traced value cannot be looked at, so it passes. That is why :func:`dpjax.sweep` calls a game with
+the plain numbers of each point before it traces the game.
 """
 
 import difflib
@@ -26,7 +27,8 @@ def _is_traced(value) -> bool:
 # Rounds, arms and entries are counted in int32.
 LARGEST_SIZE = 2**31 - 1
 
-# Noise scales, their squares and what learners compute from them fit into float32 down to these.
+# Down to these values noise scales, their squares and what learners compute from them fit into
+# float32.
 LEAST_EPSILON, LEAST_DELTA = 1e-12, 1e-30
 
 
@@ -54,14 +56,14 @@ def _number(requirement, name, given):
 
 
 def _in_float32(number):
-    """A number as a learner computes with it. Sizes below 2^-126 are 0 there."""
+    """A number as a learner computes with it, in float32, where numbers below 2^-126 are 0."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = np.float32(number)
     return np.float32(0.0) if abs(rounded) < np.finfo(np.float32).tiny else rounded
 
 
 def _require(condition, requirement: str, values: dict) -> None:
-    """Refuses what is not one number, or breaks the requirement as given or in float32."""
+    """Refuses what is not one number, or breaks a condition as it is given or in float32."""
     for name, given in values.items():
         number = _number(requirement, name, given)
         if number is None:
@@ -75,7 +77,7 @@ def _require(condition, requirement: str, values: dict) -> None:
 
 
 def given(**values) -> dict:
-    """The values that are not None, of arguments that are None by default."""
+    """Those of the values that are not None, for arguments that are None by default."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -158,7 +160,7 @@ def size(minimum: int, **value) -> int:
 
 
 def arms(given, least=2) -> int:
-    """A number of arms, at most 2^23, since uniform numbers of 23 bits draw an arm."""
+    """The given number of arms, at most 2^23, since uniform numbers of 23 bits draw an arm."""
     number = size(least, arms=given)
     if number > 2**23:
         raise ValueError(f"arms must be at most {2**23}, as many as draws tell apart, got {number}")
@@ -189,14 +191,14 @@ def one_of(*options: str, **values) -> None:
 
 
 def nearest(word: str, known) -> str:
-    """A hint " (did you mean ...?)" at a known word that is close; empty where none is."""
+    """The hint " (did you mean ...?)" at a known word that is close; empty where there is none."""
     plain = {name.lower().replace("-", "_"): name for name in known}
     found = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
     return f" (did you mean {plain[found[0]]}?)" if found else ""
 
 
 def key(**values) -> None:
-    """A single typed PRNG key of threefry, and neither a seed nor an array of keys."""
+    """One typed PRNG key of threefry. Neither a seed nor an array of keys is one."""
     for name, value in values.items():
         typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
             value.dtype, jax.dtypes.prng_key
@@ -208,7 +210,7 @@ def key(**values) -> None:
 
 
 def of_threefry(name, dtype) -> None:
-    """A key dtype whose keys draw the same numbers whatever is drawn beside them."""
+    """A dtype of keys that draw the same numbers whatever is drawn beside them."""
     if not generators.is_of_the_key_alone(dtype):
         raise TypeError(
             f"{name} must draw by threefry2x32, as keys of jax.random.key(0, impl='threefry2x32') "
@@ -217,7 +219,7 @@ def of_threefry(name, dtype) -> None:
 
 
 def untraced(what, tree) -> None:
-    """A pytree without values that ``jit``, ``vmap`` or ``grad`` traces."""
+    """A pytree without values that ``jit``, ``vmap`` or ``grad`` traces. ``what`` is the caller."""
     if _is_traced(tree):
         raise TypeError(
             f"{what} must be called outside of jit, vmap, grad and loops of jax, which trace what "
@@ -233,7 +235,7 @@ def function(what, /, **values) -> None:
 
 
 def built(kind, example, /, **values) -> None:
-    """What a factory returns, and not the factory itself."""
+    """What a factory of this kind returns, and not the factory itself."""
     for name, value in values.items():
         if not isinstance(value, kind):
             wanted = " or ".join(_an(part.__name__) for part in get_args(kind) or (kind,))
@@ -272,7 +274,7 @@ def _an(noun) -> str:
 
 
 def _kind(value) -> str:
-    """What a value is, for a message: words and numbers as they are, anything else by its kind."""
+    """A value in words, for a message. Words and numbers are quoted, anything else is described."""
     if value is None or isinstance(value, str | int | float | complex):
         return repr(value)
     if isinstance(value, np.ndarray | jax.Array) and value.shape:

@@ -1,4 +1,4 @@
-"""Whether a learner's actions are those of its environment, which is checked before every game."""
+"""Checks that an environment has the actions that a learner plays. Every game comes in first."""
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,8 @@ _DIRECTIONS = 8
 def check_fit(learner, environment) -> None:
     """Refuses a learner whose actions the environment does not have.
 
-    A learner's points may come from a part of the environment's domain. Regret is then still
-    against the best point of the whole domain.
+    The learner may play on a part of the environment's domain. Regret is then still against the
+    best point of the whole domain.
 
     Raises:
       ValueError: the action sets differ; the message names both.
@@ -51,7 +51,7 @@ def fits(played, present) -> bool:
 def _within(inner, outer) -> bool:
     drawn = np.random.default_rng(0).normal(size=(_DIRECTIONS, inner.dim))
     unit = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-    with jax.ensure_compile_time_eval():  # The game may be traced. Its sets are not.
+    with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
         directions = jnp.asarray(np.concatenate([unit, -unit]), jnp.float32)
         reach = [
             np.asarray(jax.vmap(lambda g, domain=domain: support_function(domain, g))(directions))

@@ -1,12 +1,12 @@
-"""The few types that everything else is made of.
+"""The types that every part of the package shares. All authors start here.
 
-A learner, an environment and the stream of a noise mechanism are the same thing, a pure
+A learner, an environment and the stream of a noise mechanism are the same kind of thing, a pure
 transducer with two functions::
 
     init: key -> (state, output)        step: (state, key, input) -> (state, output)
 
-The types below are NamedTuples of such functions. There is nothing to inherit from: a
-factory closes over its hyperparameters and returns one of them.
+The types below are NamedTuples of such functions. There is nothing to inherit from. A factory
+closes over its hyperparameters and returns one of these types.
 
 In shapes, ``K`` is the number of arms, ``T`` the horizon and ``d`` a dimension. Rounds are
 counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is better.
@@ -21,9 +21,9 @@ import jax
 import numpy as np
 
 Array = jax.Array
-# One real number, which may be traced: what is swept is passed so.
+# One real number. It may be traced, as every swept parameter is.
 Number = float | np.floating | jax.Array
-# Numbers in an array of NumPy or JAX, in a list, or in lists of lists.
+# Numbers in an array of NumPy or JAX, or in nested lists.
 Numbers = Any
 
 
@@ -31,22 +31,23 @@ class Privacy(NamedTuple):
     """What a calibration declares. It is a declaration and not a proof; audits and tables read it.
 
     ``released`` as a whole is (epsilon, delta)-differentially private with respect to a change of
-    one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` is the one that
-    follows for the noise that is added, whoever printed its scale. ``Privacy()`` declares nothing.
+    one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` follows from the
+    noise that is added, even where the paper that prints the scale of that noise states another
+    epsilon. ``Privacy()`` declares nothing.
     """
 
     epsilon: Any = float("inf")  # () inf where nothing is declared
     delta: Any = 0.0  # () 0 for pure differential privacy
     rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan where none holds
-    neighbours: str = "replace"  # one round's losses take other values; "zero_out": they become 0
+    neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
     unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
     model: str = "central"  # or "local" (each observed loss is randomized), or "joint"
     released: str = "actions 1..T"  # what the declaration covers
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem by which epsilon follows
-    paper_epsilon: Any = float("nan")  # () that the paper states for this calibration; nan where
-    # the calibration is derived
+    paper_epsilon: Any = float("nan")  # () what the paper states for a printed calibration; nan
+    # for a derived one
 
 
 def empty_report(state) -> tuple:
@@ -68,13 +69,13 @@ class Policies(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """Turns what was revealed of the past rounds into actions."""
+    """Turns what it saw of past rounds into actions."""
 
     init: Callable  # key -> (state, action of round 1)
     step: Callable  # (state, key, loss of round t) -> (state, action of round t + 1)
     feedback: Callable  # (Outcome.loss, action) -> what this learner may see
     action_set: Any  # what it plays: Arms, Policies, or the Domain of its points; None where it
-    # plays no game, as a mechanism that is audited by itself does not
+    # plays no game, as in the audit of a mechanism alone
     horizon: int  # T, the number of rounds that the calibration covers and that are played
     privacy: Privacy
     report: Callable = empty_report  # state -> NamedTuple of scalars worth knowing at the end
@@ -88,13 +89,13 @@ class Batch(NamedTuple):
 
 
 class BatchLearner(NamedTuple):
-    """A learner that reads nothing but the sum of the losses of each batch of rounds.
+    """A learner that sees only the sum of the losses of each batch of rounds.
 
     ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`), and
     :func:`dpjax.simulate_batches` plays it a batch at a time where rounds are i.i.d. A batch that
-    the horizon cuts short is played and never reported. The sum of a batch is exact for losses in
-    [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the noise of
-    :func:`dpjax.noise.laplace_total` hides one loss among 10^9 as it hides one among ten.
+    the horizon cuts short is played, but the learner never sees its sum. The sum of a batch is
+    exact for losses in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the
+    noise of :func:`dpjax.noise.laplace_total` hides one loss among 10^9 as well as one among ten.
     """
 
     init: Callable  # key -> (state, Batch)
@@ -111,23 +112,23 @@ class BatchLearner(NamedTuple):
 class Outcome(NamedTuple):
     """What one round can reveal, and what it adds to the tally."""
 
-    loss: Any  # everything the round could reveal, as a function of the action; for arms (K,), or
-    # a callable pytree whose vector() is that
+    loss: Any  # everything the round could reveal, as a function of the action; for arms the (K,)
+    # losses, or a callable pytree whose vector() returns them
     tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
 
 
 class Environment(NamedTuple):
     """Turns actions into losses.
 
-    ``Outcome.loss`` may depend on past actions and never on the current one. It is the function
-    that the current action is put into. ``regret`` is called at checkpoints only.
+    ``Outcome.loss`` may depend on past actions, but never on the current one: it is the function
+    that is applied to the current action. ``regret`` is called at checkpoints only.
     """
 
     init: Callable  # key -> state
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
-    action_set: Any  # what may be played: Arms, Policies, or the Domain of points to compare with
-    horizon: int | None = None  # how many rounds it has; None where it never ends
+    action_set: Any  # what may be played: Arms, Policies, or the Domain that regret compares with
+    horizon: int | None = None  # the number of its rounds; None where it never ends
     batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
     # of one round); total has an ExactSum over the rounds in place of each leaf of
     # feedback(loss, action). None where rounds are not i.i.d.
@@ -142,23 +143,23 @@ class Stream(NamedTuple):
 
 
 class Mechanism(NamedTuple):
-    """What the horizon and the law of the noise determine of noisy prefix sums.
+    """Noisy prefix sums, as far as the horizon and the law of the noise determine them.
 
     The release is B (C x + z) for a factorization B C of the matrix of prefix sums and independent
-    noise z. The mechanism answers what must be known to choose the scale of z; ``stream`` then
-    takes the scale and gives the transducer. The mechanism knows no epsilon.
+    noise z. The fields are what one needs to know to choose the scale of z. ``stream`` then takes
+    that scale and returns the transducer. A mechanism knows no epsilon.
     """
 
     horizon: int  # of the learner that it serves
     noise: str  # the law of z, "laplace" or "gaussian"
-    sensitivity: tuple[float, float]  # (L1, L2) of C over the released prefixes, for unit values
+    sensitivity: tuple[float, float]  # largest (L1, L2) norm of a column of C
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
 
 
 class Result(NamedTuple):
-    """A trajectory. After a sweep each field but ``rounds`` has leading axes (points, seeds)."""
+    """A trajectory. After a sweep all fields but ``rounds`` have leading axes (points, seeds)."""
 
     rounds: Any  # (n,) int32, the rounds at which regret was recorded
     regret: Any  # (n,) float32
@@ -169,21 +170,20 @@ class Result(NamedTuple):
         """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
 
         Args:
-          points: those of the sweep; they become coordinates along ``point``, an array by itself
-            under the name "value".
-          learner: a name, for a coordinate ``learner``.
+          points: the points of the sweep. Their leaves become coordinates along ``point``. If
+            points are a single array, its coordinate is called "value".
+          learner: name of the learner, which becomes a coordinate ``learner``.
 
         Returns:
-          A Dataset of regret, tally and report, the latter's fields as ``report_<field>``.
-
-        Raises:
-          ImportError: xarray is not installed.
+          A Dataset of regret, tally and report. The fields of tally and report are called
+          ``tally_<field>`` and ``report_<field>``.
         """
-        xarray = optional("xarray")
+        import xarray  # not above: `import dpjax` should not wait for it
+
         swept = ("point", "seed")[: np.ndim(self.regret) - 1]
         arrays = {"regret": ((*swept, "round"), np.asarray(self.regret))}
-        for prefix, tree in (("tally", self.tally), ("report", self.report)):
-            for name, leaf in zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True):
+        for field, tree in (("tally", self.tally), ("report", self.report)):
+            for name, leaf in zip(leaf_names(field, tree), jax.tree.leaves(tree), strict=True):
                 rest = leaf_axes(name, np.shape(leaf)[len(swept) :])
                 arrays[name] = ((*swept, *rest), np.asarray(leaf))
         coordinates = {"round": np.asarray(self.rounds)}
@@ -212,28 +212,28 @@ class Result(NamedTuple):
 _AXES = ("point", "seed", "round", "learner", "done", "checksum")
 
 
-def leaf_names(prefix, tree) -> list[str]:
-    """A name for each leaf of a pytree, from its place in it: "report_rejected"."""
+def leaf_names(field, tree) -> list[str]:
+    """A name for each leaf of a pytree: the field and the leaf's place in it, "report_rejected"."""
     names = []
     for path, _ in jax.tree_util.tree_leaves_with_path(tree):
         place = jax.tree_util.keystr(path, simple=True, separator="_")
-        name = "_".join(part for part in (prefix, place) if part)
+        name = "_".join(part for part in (field, place) if part)
         names.append(re.sub(r"\W", "_", name) or "value")
     return names
 
 
 def leaf_axes(name, shape) -> list[str]:
-    """Names for the axes of a leaf beyond those of points and seeds."""
+    """Names for the axes that a leaf has beyond points and seeds."""
     return [f"{name}_{axis}" for axis in range(len(shape))]
 
 
 def coordinate_name(name, arrays) -> str:
-    """The name of a swept parameter's coordinate, which no axis or array of a Result has."""
+    """A name for a swept parameter's coordinate that no axis or array of the Result has."""
     return f"point_{name}" if name in _AXES or name in arrays else name
 
 
 def optional(module):
-    """A module that only ``dpjax[store]`` installs."""
+    """Imports a module that only ``dpjax[store]`` installs."""
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -1,4 +1,7 @@
-"""What a learner sees of a round: all losses, that of its action, or what its policy picks."""
+"""What a learner sees of a round: all losses, that of its action, or what its policy picks.
+
+Each function maps (Outcome.loss, action) to what is seen. A learner names one as its ``feedback``.
+"""
 
 import jax.numpy as jnp
 
@@ -55,8 +58,8 @@ def contextual(loss, policy):
 
 
 def clipped_bandit(loss, action):
-    """Bandit feedback clipped to [0, 1], (): where sums over rounds carry a calibration.
+    """Bandit feedback clipped to [0, 1], (), for learners that see only sums over rounds.
 
-    A learner that sees a sum cannot clip its terms, nor count those that were out of range.
+    Such a learner cannot clip the terms of a sum, nor count those that were out of range.
     """
     return within(bandit(loss, action), 0.0, 1.0)

@@ -1,9 +1,10 @@
-"""Threefry2x32, the generator of jax.random, and the same generator with fewer rounds.
+"""Threefry2x32, the generator of jax.random, and a faster variant with fewer rounds.
 
 The key decides which one is used. ``jax.random.key(0)`` has the 20 rounds of JAX's default, and
-``jax.random.key(0, impl=threefry13)`` has 13, at two thirds of the price. Salmon et al. chose 20
-with a margin; 13 are the fewest that they found to pass the BigCrush battery of TestU01. Words
-drawn as trajectories here draw them passed its Crush (benchmarks/README.md).
+``jax.random.key(0, impl=threefry13)`` has 13, at two thirds of the cost. Salmon et al. chose 20 to
+have a margin; 13 are the fewest that they found to pass the BigCrush battery of TestU01. Words that
+were drawn in the order in which trajectories draw them passed its Crush battery
+(benchmarks/README.md).
 
 Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
 """
@@ -17,15 +18,15 @@ from jax import lax
 from jax import random as jr
 from jax.extend.random import define_prng_impl
 
-# Key dtypes whose draws depend on the key alone, and not on what is drawn beside them.
+# The key dtypes whose draws depend on the key alone, and not on what is drawn beside them.
 _NAMES = {"key<fry>"}
 
 
 def threefry2x32(first, second, high, low, rounds):
     """The block function: two random words from two words of the key and two of the counter.
 
-    All are arrays of uint32 that broadcast. The rounds are written out, so that compilers fuse them
-    with what uses the words.
+    All are arrays of uint32 that broadcast. The rounds are unrolled, so that compilers fuse them
+    with the code that uses the words.
     """
     schedule = (first, second, first ^ second ^ np.uint32(0x1BD11BDA))
     x, y = high + first, low + second
@@ -42,7 +43,7 @@ def threefry2x32(first, second, high, low, rounds):
 
 
 def implementation(rounds, name, tag):
-    """JAX's generator with another number of rounds, as ``jax.random.key`` takes it as ``impl``."""
+    """JAX's generator with this number of rounds, to pass to ``jax.random.key`` as ``impl``."""
 
     def blocks(key, shape):
         """The blocks 0, 1, ... of a key, as two arrays of this shape."""
@@ -54,7 +55,7 @@ def implementation(rounds, name, tag):
             *(jnp.broadcast_to(word, shape) for word in key), np.uint32(0), low, rounds
         )
 
-    def seed(seed):
+    def from_seed(seed):
         return jr.key_data(jr.key(seed, impl="threefry2x32"))
 
     def split(key, shape):
@@ -73,7 +74,7 @@ def implementation(rounds, name, tag):
 
     _NAMES.add(f"key<{tag}>")
     return define_prng_impl(
-        key_shape=(2,), seed=seed, split=split, random_bits=random_bits, fold_in=fold_in,
+        key_shape=(2,), seed=from_seed, split=split, random_bits=random_bits, fold_in=fold_in,
         name=name, tag=tag,
     )  # fmt: skip
 
@@ -82,12 +83,12 @@ threefry13 = implementation(13, "threefry2x32_13", "fry13")
 
 
 def is_of_the_key_alone(dtype) -> bool:
-    """Whether draws from keys of this dtype depend on the key alone, and not on the batch."""
+    """Whether draws from keys of this dtype depend on the key alone, and not on the batch size."""
     return str(dtype) in _NAMES
 
 
 def rounds_of(dtype) -> int | None:
-    """The number of threefry rounds of keys of this dtype; None for any other generator."""
+    """How many threefry rounds keys of this dtype have; None for any other generator."""
     if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return None
     if str(dtype) == "key<fry13>":
@@ -97,5 +98,5 @@ def rounds_of(dtype) -> int | None:
 
 
 def wrap(words, rounds):
-    """Keys of the threefry with this number of rounds, from an array of their words (..., 2)."""
+    """Turns an array of words (..., 2) into threefry keys with this number of rounds."""
     return jr.wrap_key_data(words, impl="threefry2x32" if rounds == 20 else threefry13)

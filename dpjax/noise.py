@@ -1,12 +1,12 @@
-"""All noise for privacy in the package, and draws that are themselves the release.
+"""All private releases of the package: values with noise added, and random choices.
 
 Each function takes a key, which it consumes, and returns the noisy release. Scales are arguments:
 :mod:`dpjax.privacy` computes a scale from epsilon. With a scale of 0 the value itself is returned.
 Draws are float32 idealisations of the continuous laws; the Laplace draw, for instance, never
 exceeds 22.2 scales.
 
-Releases are marked. The functions of SITES appear by their names in the jaxpr of a learner's step,
-where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline them.
+Releases are marked. The functions named in SITES appear by name in the jaxpr of a learner's step,
+where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline these functions.
 """
 
 import math
@@ -31,9 +31,9 @@ def laplace(key, value, scale):
 def laplace_total(key, total, scale) -> ExactSum:
     """An ExactSum plus independent Laplace noise of this scale. The sum is not rounded to float32.
 
-    So the noise hides one loss however many there are. (A float32 sum of 2^27 changes by noise of
-    scale 1 only one time in a hundred.) The noise is a float32, rounded to multiples of 2^-30. What
-    exceeds 2^31 is cut, which begins to matter at a scale of 10^8.
+    So the noise hides one loss among any number of losses. (Noise of scale 1 changes a float32 sum
+    of 2^27 only one time in a hundred.) The noise is a float32, rounded to a multiple of 2^-30. A
+    result beyond 2^31 is cut off, which begins to matter at a scale of 10^8.
     """
     return ExactSum(*laplace_words(key, jnp.stack(total), scale))
 
@@ -52,10 +52,11 @@ def _with_noise(words, draw):
 def laplace_sum(key, total, scale, count) -> ExactSum:
     """An ExactSum plus the sum of ``count`` independent Laplace draws of this scale.
 
-    It is as exact as :func:`laplace_total`. A Laplace variable is Gaussian with variance
-    2 E scale^2 for an exponential variable E. So the sum of the draws is Gaussian with variance
-    2 G scale^2 for a Gamma variable G of shape count. Where count is large, float32 distorts the
-    tails of G, but G then hardly differs from count.
+    It is as exact as :func:`laplace_total`. A Laplace variable has the law of a Gaussian variable
+    with the random variance 2 E scale^2, where E is exponential. So the sum of the draws has the
+    law of a Gaussian variable with variance 2 G scale^2, where G is a Gamma variable of shape
+    count. Where count is large, float32 distorts the tails of G, but G then hardly differs from
+    count.
     """
     return ExactSum(*laplace_sum_words(key, jnp.stack(total), scale, count))
 
@@ -76,8 +77,9 @@ def laplace_sum_words(key, value, scale, count):
 def laplace_along(key, value, scale, weights):
     """``value`` () plus <Z, weights> for a vector Z of independent Laplace draws of this scale.
 
-    This is the value at the point ``weights`` (d,) of a loss vector with noise Z. The densities of
-    a shifted value differ by a factor of at most e^(|shift| / (scale |weights|_inf)).
+    This is the value of a noisy linear loss at the point ``weights`` (d,), where Z is the noise of
+    the loss vector. A shift of the value changes the density of the release by a factor of at most
+    e^(|shift| / (scale |weights|_inf)).
     """
     draw = as_laplace(random_words(key, weights.shape))
     return value + jnp.sum(jnp.asarray(scale, weights.dtype) * draw * weights)
@@ -94,10 +96,10 @@ def gaussian(key, value, scale):
 def wishart(key, value, scale, freedom):
     """``value`` (p, p) plus ``scale`` (W - k I), W ~ Wishart_p(I, k): centred Wishart noise.
 
-    ``freedom`` is k, at least p + 1, of any size. By Bartlett's decomposition W = A A' for
+    ``freedom`` is k, any number of at least p + 1. By Bartlett's decomposition W = A A' for
     A = sqrt(k) I + B with B lower triangular. Off the diagonal B is normal, and A_ii^2 ~
-    chi-square(k - i) for i = 0 .. p - 1. So W - k I = sqrt(k) (B + B') + B B', in which k does not
-    have to cancel. In float32 that would cost most of the digits.
+    chi-square(k - i) for i = 0 .. p - 1. So W - k I = sqrt(k) (B + B') + B B', where k has already
+    cancelled. Subtracting k I from W in float32 would lose most of the digits.
     """
     value = jnp.asarray(value)
     size, dtype = value.shape[0], value.dtype
@@ -126,8 +128,8 @@ def choose(key, probabilities):
 def _running_sum(x):
     """x_1 + ... + x_i for all i, (n,). Where x_i is 0, the sum stays exactly what it was.
 
-    Compilers compute each of the sums from scratch. So many numbers are first added up within rows,
-    and then row by row.
+    Compilers compute each of the sums from scratch. A long array is therefore cut into rows: sums
+    are first computed within each row, and then carried from row to row.
     """
     if len(x) <= 8:
         return jnp.cumsum(x)

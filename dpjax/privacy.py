@@ -1,4 +1,4 @@
-"""From a declared (epsilon, delta) to a noise scale, and back.
+"""From a declared (epsilon, delta) to a noise scale, and back. Calibrations of learners come in.
 
 All functions are pure. Epsilon and delta may be traced, and epsilon = inf means no privacy and no
 noise. ``rho`` is the parameter of zero-concentrated differential privacy (zCDP; Bun & Steinke
@@ -25,7 +25,7 @@ def _real(value):
 
 
 def default_delta(horizon):
-    """delta = T^-2, as learners and studies choose it where it is not given; 1/4 where T = 1."""
+    """T^-2, the delta of learners and studies to which none is given; 1/4 where T = 1."""
     return 1.0 / max(horizon, 2) ** 2
 
 
@@ -120,9 +120,9 @@ def _log_delta(mu, epsilon):
 
 
 def _largest(value):
-    """The largest epsilon at which epsilon / mu - mu / 2 keeps digits. Beyond, zCDP is as exact.
+    """The epsilon up to which epsilon / mu - mu / 2 keeps digits. Beyond it zCDP is as exact.
 
-    Both terms are sqrt(epsilon / 2) there, a tenth of the inverse of the rounding unit.
+    At this epsilon both terms are sqrt(epsilon / 2), about a tenth of 1 over the rounding unit.
     """
     return 0.01 / jnp.finfo(value.dtype).eps ** 2
 
@@ -216,7 +216,7 @@ def advanced_composition(count, epsilon, delta):
 
 
 def bounded_range_rho(width, count=1.0):
-    """rho of ``count`` adaptive draws, each with log-likelihood ratios in a width-long interval.
+    """rho of ``count`` adaptive draws whose log-likelihood ratios lie in intervals of this width.
 
     Each draw has width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2), and zCDP
     adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). An exponential mechanism whose

@@ -42,6 +42,6 @@ def own():
 
 @contextlib.contextmanager
 def of_program(partitionable, precision):
-    """The settings under which a program was traced, for threads, which inherit no contexts."""
+    """The settings under which a program was traced. Threads need them, since they inherit none."""
     with own(), jax.threefry_partitionable(partitionable), jax.default_matmul_precision(precision):
         yield

@@ -1,4 +1,4 @@
-"""One trajectory, a pure function of a key: round by round, a batch at a time, or recorded."""
+"""Plays one trajectory, as a pure function of a key: by rounds, by batches, or with a record."""
 
 from typing import Any, NamedTuple
 
@@ -14,15 +14,27 @@ from dpjax.combinators import as_learner
 from dpjax.core import Array, Batch, BatchLearner, Environment, Outcome, Result
 from dpjax.settings import in_float32
 
-# A float32 sum of n like terms is off by up to n / 2^25 of itself: more than a tenth at 4
-# million. Summed over pieces first, n is the rounds in a piece plus the number of pieces: 2e-4.
+# A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
+# more than a tenth. If pieces are summed first, n is the number of rounds in a piece plus the
+# number of pieces, and the error at 4 million terms is 2e-4.
 _PIECE = 1024
 
 
 def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
-    """The rounds at which a game records regret: as given, or that many, evenly spaced.
+    """The rounds at which a game records regret, of which the last one is the horizon.
 
-    The last one is the horizon. Also refuses a game that cannot be played, or not to the end.
+    Args:
+      learner: a Learner or BatchLearner.
+      environment: an Environment.
+      checkpoints: the number of evenly spaced rounds, or the rounds themselves.
+
+    Returns:
+      (n,) int32.
+
+    Raises:
+      ValueError: the learner and the environment do not fit each other, the environment has fewer
+        rounds than the learner plays, or the checkpoints do not increase to the horizon.
+      TypeError: the checkpoints are not integers.
     """
     check_fit(learner, environment)
     horizon = learner.horizon
@@ -49,33 +61,33 @@ def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
 class Round(NamedTuple):
     """What happened in one round."""
 
-    t: Array  # () int32, from 1
-    action: Any  # that was played
-    loss: Any  # what the learner saw of it
-    outcome: Outcome  # what the environment made of it
-    learner: Any  # the learner's state after it
-    environment: Any  # the environment's
+    t: Array  # () int32, counted from 1
+    action: Any  # the action that was played
+    loss: Any  # what the learner saw of the losses
+    outcome: Outcome  # what the environment returned
+    learner: Any  # the learner's state after the round
+    environment: Any  # the environment's state after the round
 
 
 def start(learner, environment, key):
-    """What :func:`one_round` needs in round 1: the game's keys, and both states with the action."""
+    """The keys and the states that :func:`one_round` takes in round 1."""
     nature, coins = jr.split(key)
     learner_state, action = learner.init(jr.fold_in(coins, 0))
     return (nature, coins), (learner_state, action, environment.init(jr.fold_in(nature, 0)))
 
 
 def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
-    """Plays round t: the environment steps, then the learner, whose next action is in the states.
+    """Plays round t: first the environment steps, and then the learner.
 
     Args:
       learner: a Learner.
       environment: an Environment.
-      keys: nature's and the learner's, which are folded with t.
+      keys: nature's key and the learner's, which are folded with t.
       t: the round, () int32.
       states: (the learner's state, its action, the environment's state) before the round.
 
     Returns:
-      The states after the round, and the Round.
+      (states, Round). The states are those after the round, with the learner's next action.
     """
     nature, coins = keys
     state, action, environment_state = states
@@ -90,25 +102,27 @@ def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
 def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
     """Plays ``learner.horizon`` rounds and records the regret.
 
-    The environment steps once a round, the learner after each; the learner's last action is
-    never played. Nature and the learner's coins are separate keys, folded with the round
-    (0 for init), so every learner and every hyperparameter faces the same nature under one key.
+    The environment steps once a round, and the learner after it. The learner's last action is
+    never played. Nature and the learner's coins have separate keys, which are folded with the round
+    (0 for init). So every learner and every hyperparameter faces the same nature under one key.
 
-    Pure, and not jitted: wrap it in ``jax.jit`` or ``jax.vmap``, or use :func:`dpjax.sweep`.
+    The function is pure and not compiled. Wrap it in ``jax.jit`` or ``jax.vmap``, or use
+    :func:`dpjax.sweep`.
 
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
       key: PRNG key, consumed.
-      checkpoints: at how many evenly spaced rounds regret is recorded, at most one a round; or
-        these rounds themselves, the last one the horizon.
+      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
+        themselves, of which the last one is the horizon.
 
     Returns:
-      A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds and then across,
-      which keeps float32 sums accurate over millions of rounds.
+      A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds, and then over the
+      pieces, which keeps float32 sums accurate over millions of rounds.
 
     Raises:
-      ValueError: the environment has fewer rounds than the learner plays.
+      ValueError: the learner and the environment do not fit each other, or the environment has
+        fewer rounds than the learner plays.
       TypeError: the learner, the environment or the key is something else.
     """
     _check.players(learner, environment)
@@ -122,7 +136,8 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
         states, played = one_round(learner, environment, keys, t, states)
         return *states, jax.tree.map(jnp.add, tally, played.outcome.tally)
 
-    # A function of this call: JAX keeps shapes under the function, whatever that reads elsewhere.
+    # A new function is made in each call, since JAX keeps shapes under the function, whatever that
+    # reads elsewhere.
     _, action, environment_state = states
     outcome = jax.eval_shape(
         lambda state, action: environment.step(state, keys[0], action), environment_state, action
@@ -156,22 +171,22 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
 def trajectory(learner, environment: Environment, key: Array, *, record):
     """Plays ``learner.horizon`` rounds as :func:`dpjax.simulate` does, and records each of them.
 
-    Keys are those of ``simulate``, and so is the game. What is recorded is kept for all rounds:
+    Keys are those of ``simulate``, and so is the game. What is recorded is kept for all rounds, so
     record few numbers where the horizon is long.
 
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
       key: PRNG key, consumed.
-      record: function of a :class:`dpjax.simulate.Round`, which has the fields t, action, loss
-        (what the learner saw), outcome, learner and environment (their states after the round);
-        it returns a pytree of arrays, such as ``lambda played: played.action``.
+      record: a function of a :class:`dpjax.simulate.Round` that returns a pytree of arrays, such as
+        ``lambda played: played.action``. A Round has the fields t, action, loss (what the learner
+        saw), outcome, learner and environment (their states after the round).
 
     Returns:
       What ``record`` returned, with a leading axis (T,).
 
     Raises:
-      ValueError, TypeError: as of ``simulate``; ``record`` is no function.
+      ValueError, TypeError: as ``simulate`` raises them; or ``record`` is not a function.
     """
     _check.players(learner, environment)
     _check.key(key=key)
@@ -198,29 +213,31 @@ class _Progress(NamedTuple):
 
 @in_float32
 def simulate_batches(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
-    """One trajectory, a whole batch of rounds at a time.
+    """Plays one trajectory, a whole batch of rounds at a time.
 
-    Needs an environment with i.i.d. rounds (one that has ``batch``): the sum of a batch is one
-    draw, exact in law at the ends of batches. Between them the tally grows in proportion, which
-    is exact where it is the gap of the arm (pseudo-regret). Time grows with the number of
-    batches, not with the horizon: 10^9 rounds are no more than a few dozen steps for an
-    algorithm with growing batches.
+    It needs an environment with i.i.d. rounds, which is one that has ``batch``. The losses of a
+    batch are summed by one draw, which is exact in law at the ends of batches. Between them the
+    tally grows in proportion, which is exact where it is the gap of the arm (pseudo-regret). Time
+    grows with the number of batches and not with the horizon. For an algorithm with growing batches
+    10^9 rounds are no more than a few dozen steps.
 
-    Keys are those of :func:`dpjax.simulate`; the trajectories are others, equal in law.
+    Keys are those of :func:`dpjax.simulate`. Trajectories differ from its own, and are equal in
+    law.
 
     Args:
       learner: a BatchLearner, with a horizon below 2^31.
       environment: an Environment whose ``batch`` is not None.
       key: PRNG key, consumed.
-      checkpoints: at how many evenly spaced rounds regret is recorded, or these rounds themselves,
-        the last one the horizon.
+      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
+        themselves, of which the last one is the horizon.
 
     Returns:
       A Result, with regret (n,).
 
     Raises:
-      TypeError, ValueError: the learner does not play in batches or has more than bandit feedback,
-        the environment's rounds are not i.i.d., or it is shorter than the learner's horizon.
+      TypeError, ValueError: the learner does not play in batches or has more than bandit feedback;
+        or the environment does not fit it, is shorter than its horizon, or has rounds that are not
+        i.i.d.
     """
     if not isinstance(learner, BatchLearner):
         raise TypeError(
@@ -243,7 +260,7 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
     def one_batch(progress):
         length = jnp.clip(progress.batch.rounds, 1, learner.horizon - progress.round)
         end = progress.round + length
-        # A batch that the horizon cuts short teaches the learner nothing: its losses are not drawn.
+        # The learner sees nothing of a batch that the horizon cuts short. Its losses are not drawn.
         unfinished = length < progress.batch.rounds
         environment_state, total, tally_of_one = play_batch(
             progress.environment,

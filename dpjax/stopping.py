@@ -1,7 +1,7 @@
-"""DP-NAS: how long must one sample until the mean is known to a relative accuracy?
+"""DP-NAS: a stopping rule that samples until the mean is known to a relative accuracy.
 
-A stopping rule, not a learner: it looks at the running sum of a stream until that is so large that
-noise of either kind cannot matter.
+It is no learner. It watches the running sum of a stream until this is so large that neither the
+chance of the sample nor the noise for privacy can matter.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from dpjax.maths.exact_sums import ExactSum
 
 
 class Stopped(NamedTuple):
-    """Where the rule came to rest, and the private mean of the values up to there."""
+    """Where the rule stopped, and the private mean of the values up to there."""
 
     stopped: Array  # () bool, False where the stream ended first
     rounds: Array  # () int32, values that were read
@@ -51,9 +51,9 @@ def recorded(values, bound=1.0):
 
 
 def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
-    """The stream of independent values: ``high`` with this probability, else ``low``.
+    """The stream of independent values that are ``high`` with this probability, and else ``low``.
 
-    Any number of values is one draw. Both lie in [-bound, bound].
+    The sum of any number of values is one draw. Both values must lie in [-bound, bound].
     """
     _check.between(0.0, 1.0, probability=probability)
     _check.positive(bound=bound)
@@ -75,42 +75,44 @@ def private_mean(
 ) -> Stopped:
     """DP-NAS: stops once the sum is large, and returns a mean of relative error ``accuracy``.
 
-    With X_t in [-R, R], A_t and B Laplace noise, it stops at the first t that is asked for with
+    Let X_t be in [-R, R], A_t and B Laplace noise, and e epsilon. The rule queries the sum at some
+    rounds t. It stops at the first of them with
 
         |X_1 + ... + X_t| >= h_t (1 + 1 / alpha) + c_t + B + A_t,
         h_t = R sqrt(2 t ln(16 q^2 / beta)),    q the number of the query,
         c_t = s ln(4 / beta) + s ln(8 q^2 / beta) + (s / 3 alpha) ln(4 / beta),    s = 12 R / e,
 
-    e being epsilon, and returns (X_1 + ... + X_t + L) / t with L ~ Lap(s / 3). Pure, and not
-    jitted: ``jax.vmap`` it over keys and streams.
+    and returns (X_1 + ... + X_t + L) / t with L ~ Lap(s / 3). The function is pure and not jitted.
+    Use ``jax.vmap`` for many keys or streams.
 
     Args:
       key: PRNG key, consumed.
       stream: (key, start, count) -> the sum of the values start + 1 .. start + count over their
         bound, an ExactSum, as :func:`recorded` and :func:`two_valued` make. Values must lie in
         [-bound, bound].
-      horizon: at most so many values are read.
+      horizon: the largest number of values that are read.
       epsilon: privacy; inf is the rule without privacy, where h_t has 4 in place of 16.
       accuracy: alpha > 0, relative; 1 is enough to know the sign.
-      failure: beta in (0, 1): with probability at most .911 beta the rule stops and the mean is off
+      failure: beta in (0, 1). With probability at most .911 beta the rule stops and the mean is off
         by more than alpha times the true mean.
       bound: R, the same as that of the stream.
-      queries: "every_round", or "powers_of_two": t = 1, 2, 4, ... and the horizon. Time at most
-        doubles, the union is over fewer events (ln ln t for ln t), and 10^9 values are 31 steps.
+      queries: "every_round", or "powers_of_two", which are t = 1, 2, 4, ... and the horizon. With
+        these the time at most doubles, the union is over fewer events (ln ln t in place of ln t),
+        and 10^9 values take 31 steps.
 
     Returns:
-      A Stopped. Where the stream ended first the private mean is returned too; it promises nothing.
+      A Stopped. Where the stream ended first, its mean is private too, and no accuracy is claimed.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
 
     Privacy: epsilon-DP for replacement of one value, released: the rounds and the mean. The query
-    |sum| has sensitivity 2R: the sparse vector technique spends 2R / s + 2 (2R) / s = epsilon / 2,
-    however many queries there are, and the mean 2R / (s / 3) = epsilon / 2.
+    |sum| has sensitivity 2R. The sparse vector technique spends 2R / s + 2 (2R) / s = epsilon / 2,
+    however many queries there are, and the mean spends 2R / (s / 3) = epsilon / 2.
 
     Reference: Sajed & Sheffet 2019, in the form of Chari's survey, whose Algorithm 2 lacks the /t
-    of the returned mean; the failure is ours: beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4) over h_t, B,
-    A_t and L.
+    of the returned mean. We count the failure as beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4) for h_t,
+    B, A_t and L.
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)

@@ -2,10 +2,10 @@
 
     python examples/classification.py        # needs scikit-learn, which ships the data
 
-A round is a visit of a patient, an arm a diagnosis, and only whether the given diagnosis was right
-is learned. Features of arm k are the measurements in the k-th of as many blocks as there are arms,
-so that each diagnosis has coefficients of its own. Patients are drawn with replacement: the
-declared privacy is that of a visit, not of a patient who comes again.
+A round is the visit of a patient, and an arm is a diagnosis. The learner sees only whether its
+diagnosis was right. The features of arm k are the measurements in the k-th of as many blocks as
+there are arms, so that each diagnosis has its own coefficients. Patients are drawn with
+replacement: the declared privacy is that of a visit, not of a patient who comes again.
 """
 
 import jax
@@ -22,8 +22,8 @@ def as_bandit(measurements, labels, rounds, seed=0):
     Args:
       measurements: (n, p) numbers.
       labels: (n,) classes 0 .. K - 1.
-      rounds: T, drawn with replacement from the n cases.
-      seed: of the draw.
+      rounds: T; so many cases are drawn with replacement from the n.
+      seed: the seed of that draw.
     """
     measurements, labels = np.asarray(measurements, np.float64), np.asarray(labels)
     classes = int(labels.max()) + 1
@@ -39,7 +39,7 @@ def as_bandit(measurements, labels, rounds, seed=0):
 
 
 def play(measurements, labels, rounds, epsilons, seeds, progress=True):
-    """Share of wrong diagnoses, (epsilons, seeds), and that of the least-squares fit."""
+    """The share of wrong diagnoses, (epsilons, seeds), and that of the least-squares fit."""
     features, losses = as_bandit(measurements, labels, rounds)
 
     def game(epsilon):
@@ -56,7 +56,7 @@ def play(measurements, labels, rounds, epsilons, seeds, progress=True):
 
 
 def main():
-    """One line an epsilon."""
+    """Prints one line per epsilon."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()

@@ -4,8 +4,8 @@ Each process runs this same program:
 
     srun python examples/pod.py --distributed --store /scratch/me/exp3.zarr
 
-and computes its share of the blocks, which go into the store. A run that is killed goes on where it
-stopped when it is started again, with as many processes and devices as there are then. Without
+and computes its share of the blocks, which go into the store. A run that was killed goes on where
+it stopped when it is started again, on any number of processes and devices. Without
 ``--distributed`` one process uses all devices of its machine.
 """
 
@@ -18,7 +18,7 @@ from dpjax import environments, learners, sweep
 
 
 def game(epsilon):
-    """DP-EXP3-Lap on four arms; of the arguments only epsilon is traced."""
+    """DP-EXP3-Lap on four arms; epsilon is its only traced argument."""
     learner = learners.dp_exp3_lap(HORIZON, 4, epsilon=epsilon)
     return learner, environments.bernoulli([0.45, 0.5, 0.5, 0.5])
 
@@ -35,7 +35,7 @@ def main() -> None:
         "--distributed", action="store_true", help="one of several processes that SLURM, Open MPI, "
         "Kubernetes or a TPU pod has started; jax finds the others by itself",
     )  # fmt: skip
-    parser.add_argument("--devices", type=int, help="of this process, on CPU: how many cores")
+    parser.add_argument("--devices", type=int, help="how many CPU cores this process uses")
     options = parser.parse_args()
     if options.devices:
         jax.config.update("jax_num_cpu_devices", options.devices)

@@ -8,7 +8,21 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.combinators import as_learner
+from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import full
+
+
+def idle(horizon) -> Learner:
+    """A learner of two arms that plays the first one in all rounds."""
+    zero = jnp.zeros((), jnp.int32)
+    return Learner(
+        lambda key: (zero, zero),
+        lambda state, key, loss: (state, state),
+        full,
+        Arms(2),
+        horizon,
+        Privacy(),
+    )
 
 
 class Game(NamedTuple):

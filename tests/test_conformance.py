@@ -20,6 +20,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import Privacy, domains, environments, learners, noise, simulate, sweep
+from dpjax.cli import factories
 from dpjax.combinators import as_learner
 from dpjax.core import Environment, Outcome, Policies, Result
 from dpjax.domains import Domain
@@ -47,20 +48,8 @@ def parameters(name):
 
 
 def make(name, horizon=HORIZON, **changes):
-    """The learner of that name; ``epsilon`` is passed on to those that take one."""
-    sizes, keywords = [], {}
-    for parameter in list(parameters(name).values())[1:]:
-        if parameter.name in changes:
-            value = changes[parameter.name]
-        elif parameter.name == "epsilon" or parameter.default is inspect.Parameter.empty:
-            value = ARGUMENTS[parameter.name]
-        else:
-            continue
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            keywords[parameter.name] = value
-        else:
-            sizes.append(value)
-    return getattr(learners, name)(horizon, *sizes, **keywords)
+    """The learner of that name; of the changes it is given those that its factory takes."""
+    return factories.build(name, horizon, ARGUMENTS, **changes)
 
 
 @cache

@@ -1,6 +1,8 @@
 """Who may import whom inside the package, read off the source."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,11 @@ def test_the_package_sets_no_jax_configuration():
     """But for the command line, which is a program: the number of CPU devices, where asked."""
     for path in FILES:
         assert "config.update" not in path.read_text() or room_of(path) == "cli", path
+
+
+def test_importing_the_package_loads_no_tables_or_figures():
+    """pandas and xarray take longer to load than the package itself, and most runs need neither."""
+    slow = {"matplotlib", "pandas", "xarray"}
+    program = f"import sys, dpjax; print({slow} & {{*sys.modules}})"
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -1,6 +1,8 @@
-"""Writing results: tables whole or not at all, and figures after them."""
+"""Writes results: the tables all together or not at all, and figures after them.
 
-import csv
+The papers and the command line come in.
+"""
+
 import json
 import math
 import os
@@ -22,19 +24,19 @@ _SCRATCH = ".unfinished-"
 
 
 class FigureWarning(UserWarning):
-    """A figure could not be drawn or written; the tables are there."""
+    """A figure could not be drawn or written. The tables were written."""
 
 
 def shown(text) -> str:
-    """A text as one line: characters that cannot be printed, or be written as UTF-8, are escaped.
+    """A text as one line, where characters that are not printable or not UTF-8 are escaped.
 
-    Names of files may have line ends and bytes that are not UTF-8.
+    Names of files may contain line ends and bytes that are not UTF-8.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def refuse_to_overwrite(out) -> None:
-    """Raises ValueError where the folder has files, but for what an unfinished run left there."""
+    """Raises ValueError if the folder has files other than those that an unfinished run left."""
     out = Path(out)
     with _writing(f"to the folder {out}"):
         left = list(out.iterdir()) if out.is_dir() else []
@@ -47,7 +49,7 @@ def refuse_to_overwrite(out) -> None:
 
 @contextmanager
 def _writing(what):
-    """An OSError says what could not be written, and why."""
+    """Turns an OSError into one that says what could not be written, and why."""
     try:
         yield
     except OSError as error:
@@ -61,9 +63,9 @@ def _writing(what):
 def output_folder(out):
     """A scratch folder whose files appear in ``out`` together, once the block has succeeded.
 
-    Created at once, so that a folder that cannot be written to is refused before the work. After
-    an error nothing is left behind, and files that were there before are as they were. What a
-    process of this machine left behind that was killed is removed.
+    It is created at once, so that a folder that cannot be written to is refused before the work.
+    After an error nothing is left behind, and files that were there before are unchanged. Scratch
+    folders of processes of this machine that were killed are removed.
 
     Raises:
       OSError: the folder cannot be created or written to; the message names it.
@@ -80,7 +82,7 @@ def output_folder(out):
         yield scratch
         files = sorted(scratch.iterdir())
         for file in files:
-            # The only thing in the way of a file that os.replace does not remove.
+            # A folder is the only thing in the way of a file that os.replace does not replace.
             if (out / file.name).is_dir():
                 raise OSError(f"out: {out / file.name} is a folder; nothing was replaced")
         with _writing(f"to the folder {out}"):
@@ -97,8 +99,8 @@ def output_folder(out):
 def write_figure(out, name, make, *arguments) -> None:
     """Draws ``make(*arguments)`` into name.png and name.pdf of the folder ``out``.
 
-    It comes after the tables, and loses none of them: what goes wrong is a FigureWarning, and no
-    figure of an earlier run is left beside tables that are not its own.
+    Figures come after the tables. If one fails, the tables stay and a FigureWarning says why; a
+    figure of an earlier run is then removed, since it would stand beside tables of another run.
     """
     try:
         with output_folder(out) as folder:
@@ -115,7 +117,7 @@ def write_figure(out, name, make, *arguments) -> None:
 
 
 def versions() -> dict:
-    """Of what computes, for parameters.json."""
+    """The versions of the software that computes, for parameters.json."""
     return {
         "dpjax": __version__,
         "jax": jax.__version__,
@@ -125,15 +127,17 @@ def versions() -> dict:
 
 
 def write_csv(path, rows) -> None:
-    """A list of dicts with the same keys, as CSV with a header."""
-    with _writing(path.name), open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
+    """Writes a list of dicts with the same keys as CSV with a header. None is an empty entry."""
+    import pandas  # not above: `import dpjax` and a refused command should not wait for it
+
+    # As objects, so that a column may mix integers, floats, words and None.
+    table = pandas.DataFrame(rows, dtype=object).map(_text)
+    with _writing(path.name):
+        table.to_csv(path, index=False, lineterminator="\n")
 
 
 def write_json(path, value) -> None:
-    """Parameters, indented. JSON has no infinity and no NaN: they become "inf" and null."""
+    """Writes parameters, indented. JSON has no infinity and no NaN: they become "inf" and null."""
     with _writing(path.name), open(path, "w", encoding="utf-8") as file:
         json.dump(_json_numbers(value), file, indent=2, allow_nan=False)
         file.write("\n")
@@ -150,7 +154,7 @@ def _json_numbers(value):
 
 
 def format_table(rows) -> str:
-    """The same rows for a terminal, columns aligned."""
+    """The rows of :func:`write_csv` for a terminal, in aligned columns."""
     header = list(rows[0])
     cells = [header, *([_text(row[name], digits=4) for name in header] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]

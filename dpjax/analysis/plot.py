@@ -1,4 +1,4 @@
-"""Figures. The only module that imports matplotlib; nothing here touches global state."""
+"""Figures. Only this module imports matplotlib, and it touches no global state."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ def panels(rows, columns, size):
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()
 
 
-STEPS = colormaps["plasma"]  # a colour for a place in [0, 1], dark to bright
+STEPS = colormaps["plasma"]  # maps a number in [0, 1] to a colour, from dark to bright
 
 
 def epsilon_color(epsilon):
@@ -38,7 +38,7 @@ def epsilon_color(epsilon):
 
 
 def categorical(count):
-    """As many colours as there are kinds, easy to tell apart up to ten."""
+    """So many colours, which are easy to tell apart up to ten."""
     return [colormaps["tab10"](i % 10) for i in range(count)]
 
 

@@ -1,7 +1,7 @@
 """Estimators over trials, in NumPy on the host.
 
-Of an array with several axes ``axis`` says which one the trials are, for no shape tells: 1 of the
-regret of a sweep, (points, seeds, rounds), and of its last rounds, ``regret[..., -1]``.
+Where an array has several axes, ``axis`` says which one counts the trials, since no shape shows it.
+It is 1 for the regret of a sweep, (points, seeds, rounds), and for ``regret[..., -1]``.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Band(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Gini mean differences of the trials below and above a centre."""
+    """Gini mean differences of the trials below a centre, and of those above it."""
 
     below: np.ndarray
     above: np.ndarray
@@ -29,7 +29,7 @@ def _first(axis, **arrays):
     """Arrays in float64 with their trials first.
 
     Raises:
-      ValueError: there are no trials, ``axis`` is none of theirs, or is not given and needed.
+      ValueError: there are no trials, or ``axis`` is out of range, or missing where it is needed.
     """
     found = []
     for name, array in arrays.items():
@@ -38,8 +38,9 @@ def _first(axis, **arrays):
             raise ValueError(f"{name} must be an array of trials, got the shape {array.shape}")
         if axis is None and array.ndim > 1:
             raise ValueError(
-                f"axis must be given, for {name} has {array.ndim} of them, {array.shape}: the one "
-                "of the trials, as axis=1 of the regret of a sweep, (points, seeds, rounds)"
+                f"axis must be given, since {name} has {array.ndim} of them, {array.shape}; it is "
+                "the axis of the trials, such as axis=1 for the regret of a sweep, (points, seeds, "
+                "rounds)"
             )
         if not -array.ndim <= (axis or 0) < array.ndim:
             raise ValueError(f"axis: {name} has the shape {array.shape}, and no axis {axis}")
@@ -56,7 +57,7 @@ def median_of_means(trials, groups, *, axis=None) -> np.ndarray:
     Args:
       trials: (n,), or an array with an axis of n trials, n a multiple of groups.
       groups: number of groups.
-      axis: the one of the trials; must be given where there are several.
+      axis: the axis of the trials; it must be given where there are several.
 
     Returns:
       The estimate, of the shape of one trial.
@@ -74,8 +75,8 @@ def median_of_means(trials, groups, *, axis=None) -> np.ndarray:
 def gini_mean_difference(trials, *, axis=None) -> np.ndarray:
     """Mean of |x - x'| over all pairs of distinct trials; 0 for a single trial.
 
-    2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) over the order statistics x_(1) <= ... <= x_(n).
-    ``axis`` is the one of the trials; it must be given where there are several.
+    It is 2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) for the order statistics x_(1) <= ... <= x_(n).
+    ``axis`` is that of the trials; it must be given where there are several.
     """
     return _gini(_first(axis, trials=trials))
 
@@ -92,13 +93,13 @@ def _gini(trials):
 def gini_spread(trials, centre, *, axis=None) -> Spread:
     """Gini mean difference of the trials below the centre, and of those above, separately.
 
-    Asymmetric error bars, as in Tossou & Dimitrakakis 2017. A trial at the centre counts on
-    both sides; a side with fewer than two trials has spread 0.
+    Tossou & Dimitrakakis 2017 draw them as asymmetric error bars. A trial at the centre counts on
+    both sides. A side with fewer than two trials has spread 0.
 
     Args:
       trials: (n,), or an array with an axis of n trials.
       centre: of the shape of one trial, as median_of_means returns it.
-      axis: the one of the trials; must be given where there are several.
+      axis: the axis of the trials; it must be given where there are several.
     """
     trials = _first(axis, trials=trials)
     flat = trials.reshape(len(trials), -1)
@@ -110,18 +111,18 @@ def gini_spread(trials, centre, *, axis=None) -> Spread:
 
 
 def mean_band(trials, confidence=0.95, *, axis=None) -> Band:
-    """Mean over trials with a normal confidence interval at each point, not simultaneous.
+    """Mean over trials with a normal confidence interval at each point; they are not simultaneous.
 
     Args:
-      trials: (n,), or an array with an axis of n trials; the interval of a single one is nan.
-      confidence: of each interval, in (0, 1).
-      axis: the one of the trials; must be given where there are several.
+      trials: (n,), or an array with an axis of n trials. The interval of a single trial is nan.
+      confidence: level of each interval, in (0, 1).
+      axis: the axis of the trials; it must be given where there are several.
 
     Returns:
-      A Band, of the shape of one trial: the axis is left out.
+      A Band, each of the shape of one trial.
 
     Raises:
-      ValueError: there are no trials, or it is not said which axis they are.
+      ValueError: there are no trials, or ``axis`` is not given where it must be.
     """
     trials = _first(axis, trials=trials)
     mean, error = trials.mean(axis=0), standard_error(trials, axis=0)
@@ -132,7 +133,7 @@ def mean_band(trials, confidence=0.95, *, axis=None) -> Band:
 def standard_error(trials, *, axis=None) -> np.ndarray:
     """Standard error of the mean over trials, of the shape of one; nan for a single trial.
 
-    ``axis`` is the one of the trials; it must be given where there are several.
+    ``axis`` is that of the trials; it must be given where there are several.
     """
     trials = _first(axis, trials=trials)
     if len(trials) < 2:
@@ -141,9 +142,9 @@ def standard_error(trials, *, axis=None) -> np.ndarray:
 
 
 def paired_difference(trials, others, confidence=0.95, *, axis=None) -> Band:
-    """Mean of trials - others with its band, trial by trial: both faced the same nature.
+    """Mean and band of the differences trials - others, where trials of a pair share their nature.
 
-    Both have the same shape; ``axis`` is as of :func:`mean_band`.
+    Both have the same shape. ``axis`` is as in :func:`mean_band`.
     """
     if np.shape(trials) != np.shape(others):
         raise ValueError(
@@ -157,17 +158,17 @@ def resampled(trials, statistic, *, draws=400, seed=2017):
     """A statistic and its 95 % interval over resampled trials (bootstrap percentiles).
 
     Args:
-      trials: their number.
+      trials: number of trials.
       statistic: function of an array of indices of trials.
-      draws: how many resamples.
-      seed: of the resampling.
+      draws: number of resamples.
+      seed: seed of the resampling.
 
     Returns:
-      (value, low, high), floats; infinite where the statistic is.
+      (value, low, high), floats. They are infinite where the statistic is.
     """
     generator = np.random.default_rng(seed)
     values = [statistic(generator.integers(trials, size=trials)) for _ in range(draws)]
-    # Of the draws themselves: between a number and infinity there is nothing to interpolate.
+    # The ends are draws themselves, since nothing lies between a number and infinity.
     low, high = np.quantile(values, [0.025, 0.975], method="nearest")
     return statistic(np.arange(trials)), float(low), float(high)
 
@@ -175,14 +176,15 @@ def resampled(trials, statistic, *, draws=400, seed=2017):
 def free_epsilon(epsilons, regret) -> float:
     """The smallest epsilon from which on mean regret is within 10 % of that without privacy.
 
-    Interpolated on the logarithm of epsilon; inf beyond the largest one, 0 below the smallest.
+    It is interpolated on the logarithm of epsilon. It is inf if the largest finite epsilon is too
+    small, and 0 if the smallest is large enough.
 
     Args:
       epsilons: (P,), increasing, the last one inf.
-      regret: (P, n).
+      regret: (P, n) of n trials.
 
     Raises:
-      ValueError: another shape.
+      ValueError: regret has another shape.
     """
     if np.ndim(regret) != 2 or len(regret) != len(epsilons):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Does a declared calibration survive a replay of its sensitivities and an attack?
+"""Audits whether a declared calibration survives a replay of its sensitivities, and an attack.
 
 - :func:`sensitivity` computes the exact sensitivity of a mechanism of prefix sums.
 - :func:`replay` runs a learner on neighbouring losses with the same keys and the first run's

@@ -16,9 +16,8 @@ from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
-from dpjax.engine.batch_last import batch_last
+from dpjax.engine.compile import compile_trials
 from dpjax.engine.devices import cores
-from dpjax.engine.one_kernel import compile_for_cpu
 from dpjax.settings import in_float32
 
 # How many runs of each sequence train the statistic, and how many choose the event.
@@ -55,7 +54,7 @@ def most_visible(
     """The index of the pair whose two sequences the mean actions tell apart best.
 
     It maximizes the sum of squared z-scores over everything that is seen of a run. Use it to choose
-    a pair to attack, with another key than the attack's.
+    the pair to attack, with a key other than the attack's.
 
     Args:
       learner: a Learner or BatchLearner.
@@ -249,13 +248,9 @@ def _choose_event(ours, theirs, delta, confidence, runs):
 
 def _scores(scored, learner, losses, keys):
     """The statistic of runs, (losses, keys) -> (keys,), compiled once for both sequences."""
-
-    def scores(losses, keys):
-        return batch_last(lambda key: scored(play(learner, losses, key)), (True,))(keys)
-
-    if jax.default_backend() != "cpu":
-        return jax.jit(scores)
-    return compile_for_cpu(scores, (losses, keys), (False, True))
+    return compile_trials(
+        lambda losses, key: scored(play(learner, losses, key)), (losses, keys), (False, True)
+    )
 
 
 def _trained(learner, pair, key, chunk):
@@ -285,7 +280,7 @@ def _trained(learner, pair, key, chunk):
 
 
 def _blocks(program, losses, key, runs, chunk, progress=False):
-    """Yields program(losses, keys) of each block of runs, which one thread a core computes."""
+    """Yields program(losses, keys) of each block of runs. There is a thread for each core."""
     with ThreadPoolExecutor(cores()) as pool:
         futures = [
             pool.submit(

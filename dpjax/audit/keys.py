@@ -1,4 +1,4 @@
-"""Whether the noise of a run is fresh: each key draws once, and another run has other keys."""
+"""Checks that the noise of a run is fresh: each key draws once, and another run has other keys."""
 
 import jax.numpy as jnp
 from jax import lax

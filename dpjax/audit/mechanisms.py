@@ -42,15 +42,15 @@ def sensitivity(mechanism: Mechanism) -> Sensitivity:
 def releases(
     mechanism: Mechanism, shape: tuple[int, ...], *, scale: Number, privacy: Privacy | None = None
 ) -> Learner:
-    """A mechanism's stream as a learner, which sees values and whose actions are the released sums.
+    """A learner around a mechanism's stream, which sees values and plays the released sums.
 
     Its first action is the release of the empty prefix.
 
     Args:
       mechanism: a Mechanism.
-      shape: of a value.
-      scale: of each draw.
-      privacy: what it is to be audited against; nothing by default.
+      shape: the shape of a value.
+      scale: the scale of each draw.
+      privacy: the declaration that it is to be audited against. By default it declares nothing.
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     stream = mechanism.stream(shape, scale=scale)
@@ -77,9 +77,9 @@ def prefix_statistic(
 
     Args:
       mechanism: a Mechanism; its horizon at most a few thousand.
-      scale: of each draw.
-      change: d, what value ``round`` is on ``pair.losses`` more than on ``pair.others``; of the
-        shape of a value. All other values are 0.
+      scale: the scale of each draw.
+      change: d, by how much value ``round`` is larger on ``pair.losses`` than on ``pair.others``,
+        in the shape of a value. All other values are 0.
       round: 1 .. T - 1.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Neighbouring sequences of losses to audit on, and whether they fit a learner."""
+"""Makes neighbouring sequences of losses to audit on, and checks that they fit a learner."""
 
 from typing import Any, NamedTuple
 

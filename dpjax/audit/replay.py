@@ -1,4 +1,4 @@
-"""Replay: a learner runs on neighbouring losses twice, with the releases of its first run."""
+"""Replays a learner on neighbouring losses, with the releases of its first run in the second."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -72,8 +72,8 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
 
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
     about pairs that were not run. A difference within four units in the last place of a float32
-    counts as rounding; if it is one that noise hides, only where it costs less than 1e-5.
-    Differences of an ExactSum never count as rounding. A replay sees only noise from
+    counts as rounding. One that noise hides does so only where it costs less than 1e-5, and one of
+    an ExactSum never does. A replay sees only noise from
     :mod:`dpjax.noise`, called with positional arguments and outside of loops and ``jax.vmap``.
     Other noise shows as actions that differ.
 

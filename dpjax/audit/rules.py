@@ -1,4 +1,4 @@
-"""What each release of :mod:`dpjax.noise` costs, by one rule for each name."""
+"""Says what each release of :mod:`dpjax.noise` costs, by one rule for each name."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The command line: a file for each command that computes. Whoever adds a command comes in."""
+"""The command line, with a file for each command that computes. Whoever adds one comes in."""
 
 from dpjax.cli.commands import main
 

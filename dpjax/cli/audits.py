@@ -1,6 +1,5 @@
-"""Audits of the learners that dpjax ships: what each declares beside what it was found to spend."""
+"""Audits every learner of dpjax: what it declares, beside what it was found to spend."""
 
-import inspect
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -22,14 +21,17 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
+from dpjax.cli import factories
 from dpjax.combinators import as_learner
+from dpjax.core import Learner, Policies
+from dpjax.domains import Domain, box_losses
 from dpjax.engine.devices import cores
 from dpjax.feedback import value
 
 HORIZON = 16
-# Learners that release nothing in so few rounds.
+# Learners that release nothing within HORIZON rounds have a longer one.
 HORIZONS = {"dp_ucb_int": 2048}
-# What it takes for a printed calibration, beyond its name.
+# Further arguments that a printed calibration requires.
 PRINTED = {"scrible": {"noise": "vector"}}
 PAIRS = 64
 RUNS = 2**17
@@ -41,7 +43,7 @@ SEED = 2026
 ROUNDING = 1e-4
 
 
-# Learners of points are audited on each of these.
+# The domains on each of which learners of points are audited.
 DOMAINS = {"simplex": domains.simplex, "ball": domains.ball}
 
 
@@ -54,66 +56,61 @@ class Subject(NamedTuple):
 
 @cache
 def domain_of(name):
-    """Made when it is asked for: a computation at import would settle jax's devices."""
+    """The domain of that name. It is made late, since JAX settles its devices when it computes."""
     return DOMAINS[name](ARMS)
 
 
-def build(name, domain, horizon, epsilon, **keywords):
-    """The learner of that name, its sizes small, with those of the keywords that it takes."""
+def domains_of(name) -> list[str]:
+    """The domains on which a learner is audited; one empty name where its factory takes none."""
+    return list(DOMAINS) if factories.takes(name, "domain") else [""]
+
+
+def build(name, domain, horizon, epsilon, **options) -> Learner:
+    """The learner of that name, of the size of all audits, with those options that it takes."""
     sizes = {
         "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "delta": DELTA, "epsilon": epsilon,
         "domain": domain_of(domain) if domain else None,
     }  # fmt: skip
-    factory = getattr(learners, name)
-    positional, named = [], {}
-    for parameter in list(inspect.signature(factory).parameters.values())[1:]:
-        if parameter.name in keywords:
-            named[parameter.name] = keywords[parameter.name]
-        elif parameter.name == "epsilon" or parameter.default is inspect.Parameter.empty:
-            if parameter.kind is parameter.KEYWORD_ONLY:
-                named[parameter.name] = sizes[parameter.name]
-            else:
-                positional.append(sizes[parameter.name])
-    return as_learner(factory(horizon, *positional, **named))
+    return as_learner(factories.build(name, horizon, sizes, **options))
 
 
-def domains_of(name) -> list[str]:
-    """The domains on which a learner is audited; one empty name for learners of arms."""
-    parameters = inspect.signature(getattr(learners, name)).parameters
-    return list(DOMAINS) if "domain" in parameters else [""]
-
-
-def subject(name, domain, epsilon, *, count=PAIRS, **keywords) -> Subject:
+def subject(name, domain, epsilon, *, count=PAIRS, **options) -> Subject:
     """A learner and pairs of the losses that its declaration is about."""
-    horizon = HORIZONS.get(name, HORIZON)
-    learner = build(name, domain, horizon, epsilon, **keywords)
-    declared = learner.privacy
-    if declared.model == "joint":
-        return Subject(learner, contextual_pairs(jr.key(SEED), horizon, count))
-    losses = domains.box_losses(ARMS, *declared.loss_range)
-    if domain:
-        losses = domain_of(domain).losses
+    learner = build(name, domain, HORIZONS.get(name, HORIZON), epsilon, **options)
+    return Subject(learner, pairs_for(learner, count))
+
+
+def pairs_for(learner, count) -> audit.Pair:
+    """Pairs of neighbouring losses for what a learner plays, in the range that it declares."""
+    declared, actions = learner.privacy, learner.action_set
+    if isinstance(actions, Policies):
+        return contextual_pairs(jr.key(SEED), learner.horizon, actions.dim, count)
+    if isinstance(actions, Domain):
+        losses = actions.losses
+    else:
+        losses = box_losses(actions.count, *declared.loss_range)
     pairs = audit.pairs(
-        jr.key(SEED), horizon, losses, count,
+        jr.key(SEED), learner.horizon, losses, count,
         neighbours=declared.neighbours, unit=declared.unit,
     )  # fmt: skip
     if learner.feedback is value:
-        # The range is one of values, not of vectors: these are clipped to its ends.
+        # The declared range is one of values, which the vectors of the set need not reach. So the
+        # vectors are made a hundred times as long, and the learner clips their values to the range.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
         pairs = jax.tree.map(lambda leaf: 100.0 * (leaf - middle), pairs)
-    return Subject(learner, pairs)
+    return pairs
 
 
-def contextual_pairs(key, horizon, count) -> audit.Pair:
-    """Pairs of sequences of unit features (K, d) and losses -1 or 1, (K,).
+def contextual_pairs(key, horizon, dim, count) -> audit.Pair:
+    """Pairs of sequences of unit features (ARMS, dim) and losses -1 or 1, (ARMS,).
 
-    In every second pair the round's losses alone change their signs, which moves a row (features,
-    loss) to an orthogonal one; in the others everything of the round changes.
+    In every second pair only the losses of the round that differs change their signs, which moves
+    each row (features, loss) to an orthogonal one. In the others its features change too.
     """
     keys = jr.split(key, 4)
 
     def draw(key):
-        features = jr.normal(key, (count, horizon, ARMS, ARMS))
+        features = jr.normal(key, (count, horizon, ARMS, dim))
         features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
         return features, jr.rademacher(jr.fold_in(key, 1), (count, horizon, ARMS), jnp.float32)
 
@@ -139,8 +136,8 @@ class Verdict(NamedTuple):
     """What replays of a learner on all pairs show."""
 
     spent: np.ndarray  # (pairs,) epsilon at the declared delta
-    touched: int  # largest number of releases that a change went into
-    failed: tuple[str, ...]  # checks that failed on some pair
+    touched: int  # the largest number of releases that the change of a pair reached
+    failed: tuple[str, ...]  # the checks that failed on some pair
 
 
 def replays(learner, pairs) -> Verdict:
@@ -149,12 +146,12 @@ def replays(learner, pairs) -> Verdict:
     run = jax.jit(jax.vmap(lambda pair, key: audit.replay(learner, pair, key)))
     result = jax.tree.map(np.asarray, run(pairs, keys))
     declared = learner.privacy
-    # Compiled, it does not warn: what failed is in the verdict.
+    # It is compiled so that it does not warn. The verdict names the checks that failed.
     spent = jax.jit(audit.spent, static_argnums=1)(result, float(declared.delta))
     spent = np.asarray(spent, np.float64)
     failed = [check for check in CHECKS if not getattr(result, check).all()]
     if np.isfinite(float(declared.epsilon)):
-        # What is nan was not found to be within anything.
+        # NaN fails this comparison.
         if not spent.max() <= float(declared.epsilon) * (1.0 + ROUNDING):
             failed.append("epsilon")
         rho = float(declared.rho)
@@ -168,7 +165,8 @@ def replays(learner, pairs) -> Verdict:
 def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, list[dict]]:
     """A row of the table for one learner, and one for each of its mutants.
 
-    Of the printed calibration ``paper`` is what the paper states, ``printed`` what is declared.
+    Of the printed calibration, the column ``paper`` is the epsilon that the paper states, and
+    ``printed`` the one that is declared.
     """
     learner, pairs = subject(name, domain, epsilon, count=count)
     declared = learner.privacy
@@ -192,50 +190,53 @@ def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, l
     if not np.isfinite(row["declared"]):
         return row | {"checks": "nothing declared"}, []
     verdict = replays(learner, pairs)
-    row |= {
-        "replay": float(verdict.spent.max()),
-        "checks": ", ".join(verdict.failed) or "pass",
-        "touched": verdict.touched,
-    }
+    row |= {"replay": float(verdict.spent.max()), "touched": verdict.touched}
     # A long game is replayed, but not attacked: 10^5 runs of it take minutes.
     if name not in HORIZONS:
-        most = audit.most_visible(learner, pairs, jr.key(SEED + 1))
-        pair = jax.tree.map(lambda leaf: leaf[most], pairs)
-        bound = audit.epsilon(
-            learner, pair, jr.key(SEED), runs=runs, delta=row["delta"], progress=False
-        )
-        row |= {"lower": bound.epsilon, "runs": runs}
-    if "calibration" in inspect.signature(getattr(learners, name)).parameters:
-        printed, printed_pairs = subject(
-            name, domain, epsilon, count=count, calibration="printed", **PRINTED.get(name, {})
-        )
-        found = replays(printed, printed_pairs)
+        row |= {"lower": _lower_bound(learner, pairs, runs), "runs": runs}
+    failed = [*verdict.failed]
+    options = {"calibration": "printed", **PRINTED.get(name, {})}
+    printed = build(name, domain, learner.horizon, epsilon, **options)
+    if printed.privacy.calibration == "printed":
+        found = replays(printed, pairs_for(printed, count))
+        failed += [f"printed: {check}" for check in found.failed]
         row |= {
-            "checks": ", ".join((*verdict.failed, *(f"printed: {f}" for f in found.failed)))
-            or "pass",
             "paper": float(printed.privacy.paper_epsilon),
             "printed": float(printed.privacy.epsilon),
             "printed_replay": float(found.spent.max()),
         }
-    rows = []
+    mutants = _replayed_mutants(learner, pairs)
+    caught = sum(bool(mutant["caught"]) for mutant in mutants)
+    row |= {
+        "checks": ", ".join(failed) or "pass",
+        "mutants": f"{caught} of {len(mutants)} caught",
+    }
+    return row, [{"learner": name, "domain": domain, **mutant} for mutant in mutants]
+
+
+def _lower_bound(learner, pairs, runs) -> float:
+    """The epsilon below which an attack on the most visible of the pairs does not stay."""
+    most = audit.most_visible(learner, pairs, jr.key(SEED + 1))
+    pair = jax.tree.map(lambda leaf: leaf[most], pairs)
+    delta = float(learner.privacy.delta)
+    return audit.epsilon(
+        learner, pair, jr.key(SEED), runs=runs, delta=delta, progress=False
+    ).epsilon
+
+
+def _replayed_mutants(learner, pairs) -> list[dict]:
+    """What a replay spends on each mutant of a learner, and which checks catch it."""
     losses = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    rows = []
     for mistake, mutant in audit.mutants(learner, losses).items():
         found = replays(mutant, pairs)
-        rows.append(
-            {
-                "learner": name,
-                "domain": domain,
-                "mutant": mistake,
-                "replay": float(found.spent.max()),
-                "caught": ", ".join(found.failed),
-            }
-        )
-    row["mutants"] = f"{sum(bool(r['caught']) for r in rows)} of {len(rows)} caught"
-    return row, rows
+        spent = float(found.spent.max())
+        rows.append({"mutant": mistake, "replay": spent, "caught": ", ".join(found.failed)})
+    return rows
 
 
 def figure(rows):
-    """Declared epsilon against what replay and attack found, one point a learner."""
+    """The declared epsilon of each learner, beside what replay and attack found."""
     drawn, (panel,) = plot.panels(1, 1, size=(9.0, 6.0))
     shown = [row for row in rows if row["replay"] is not None]
     places = np.arange(len(shown))
@@ -257,8 +258,8 @@ def figure(rows):
     panel.legend(fontsize=8, frameon=False)
     plot.label_axes(panel, "", xlabel="", ylabel="$\\epsilon$ at the declared $\\delta$")
     drawn.supxlabel(
-        "No violation found above the circles on the pairs that were run; nothing is shown "
-        "beyond them.", fontsize=8,
+        "No violation was found above the circles on the pairs that were run. Nothing is shown "
+        "beyond these pairs.", fontsize=8,
     )  # fmt: skip
     return drawn
 
@@ -268,19 +269,19 @@ def run(
 ) -> str:
     """Audits learners at one epsilon and writes tables and a figure into the folder ``out``.
 
-    Files: audit.csv (a row a learner), audit_mutants.csv (a row a mutant and learner), audit.png,
-    audit.pdf, parameters.json.
+    The files are audit.csv (a row for each learner and domain), audit_mutants.csv (a row for each
+    of their mutants), audit.png, audit.pdf and parameters.json.
 
     Args:
-      names: of learners; all by default.
-      out: folder, created if missing.
-      epsilon: that is asked for.
-      runs: counted runs of each sequence, for the empirical bound.
-      count: pairs that are replayed.
-      progress: whether to show a bar.
+      names: names of learners; by default all.
+      out: a folder, which is made if there is none.
+      epsilon: the epsilon that every learner is asked for.
+      runs: how many runs of each sequence the empirical bound counts.
+      count: how many pairs are replayed.
+      progress: whether to show a progress bar.
 
     Returns:
-      The printed table.
+      The table, as text.
 
     Raises:
       ValueError: there is no such learner, or a number is out of range.
@@ -288,18 +289,16 @@ def run(
     """
     names = list(learners.__all__ if names is None else names)
     for name in names:
-        if name not in learners.__all__:
-            meant = _check.nearest(name, learners.__all__)
-            raise ValueError(f"learner: there is no {name!r}{meant}; see dpjax list")
+        factories.check_name(name)
     if len(set(names)) < len(names):
-        raise ValueError(f"learner: one stands twice in {', '.join(names)}")
+        raise ValueError(f"learner: one is named twice in {', '.join(names)}")
     if epsilon == np.inf:
-        raise ValueError("epsilon must be finite, since of inf there is nothing to audit")
+        raise ValueError("epsilon must be finite, since at inf nothing is declared")
     _check.epsilon(epsilon)
     runs = _check.size(1, runs=runs)
     with output_folder(out) as folder:
         cases = [(name, domain) for name in names for domain in domains_of(name)]
-        # Nearly all of the time is compilation, which threads share among the cores.
+        # Nearly all of the time goes into compilation, which threads spread over the cores.
         with ThreadPoolExecutor(cores()) as pool:
             found = pool.map(
                 lambda case: audit_one(case[0], case[1], epsilon, runs=runs, count=count), cases
@@ -321,7 +320,8 @@ def run(
                 "backend": jax.default_backend(),
             },
         )  # fmt: skip
-    if not mutants:  # nor those of an earlier audit, beside a table that is not theirs
+    if not mutants:
+        # A table of mutants that an earlier audit left does not belong to this one.
         (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
     write_figure(out, "audit", figure, rows)
     return format_table(rows)

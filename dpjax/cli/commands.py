@@ -17,17 +17,22 @@ from dpjax.analysis.output import FigureWarning, refuse_to_overwrite, shown
 from dpjax.cli import audits, run
 from dpjax.papers.sweeps import kept_in, on_devices
 
-DEVICES = 1024  # the most that --devices makes: of a CPU each has threads of its own
+# The most devices that --devices makes. Each device that is made of a CPU has its own threads.
+DEVICES = 1024
 
 
 def main(arguments=None) -> int:
-    """Runs a command; 0, or 2 after one sentence on stderr that says what is wrong.
+    """Runs a command.
 
-    1 where all is printed and written but a figure, which a sentence on stderr names.
+    Returns:
+      The exit status. It is 0 where all went well. Otherwise a sentence on stderr says what is
+      wrong, and the status is 1 where everything but a figure was written, 130 where the command
+      was interrupted, and 2 elsewhere.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # of what its encoding lacks
+            # A character that the encoding of the stream lacks is written as an escape.
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         with _failed_figures() as failed:
@@ -55,7 +60,7 @@ def _complain(what) -> None:
 
 @contextmanager
 def _failed_figures():
-    """A list of the figures that failed within the block, in words; other warnings are as ever."""
+    """Yields a list that collects what is said of figures that fail. Other warnings are shown."""
     failed, usual = [], warnings.showwarning
 
     def show(message, category, *place, **options):
@@ -88,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dpjax {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    listing = commands.add_parser("list", help="learners, environments and papers")
+    listing = commands.add_parser("list", help="list learners, mechanisms, environments and papers")
     listing.set_defaults(command=_list)
 
     run = commands.add_parser("run", help="play a learner on your own table of losses")
@@ -147,7 +152,11 @@ def _add_scale(command, stored) -> None:
 
 
 def _output(options, default) -> str:
-    """The folder for results; ValueError where it has some that nobody asked to replace."""
+    """The folder for results.
+
+    Raises:
+      ValueError: it holds results, and nobody asked to replace them.
+    """
     out = default if options.out is None else options.out
     if not out:
         raise ValueError("out: must name a folder, got ''")
@@ -157,7 +166,14 @@ def _output(options, default) -> str:
 
 
 def _prepare(options) -> Mesh | None:
-    """Before the first computation of JAX: the devices, and whether the store may be used."""
+    """Makes the devices and checks the store, which must precede JAX's first computation.
+
+    Returns:
+      A mesh of the devices that were asked for; None where none were.
+
+    Raises:
+      ValueError: there are fewer devices, or the store cannot be used as it was asked for.
+    """
     mesh = None
     if options.devices is not None:
         _check.between(1, DEVICES, devices=options.devices)
@@ -182,7 +198,11 @@ def _prepare(options) -> Mesh | None:
 
 
 def _is_empty(url) -> bool:
-    """Whether a store is; what is wrong with its URL comes from many libraries, in their words."""
+    """Whether there is nothing in a store.
+
+    Raises:
+      ValueError: the URL cannot be opened. Many libraries open URLs, and the message quotes theirs.
+    """
     try:
         return store.is_empty(url)
     except (ValueError, OSError, ImportError) as error:
@@ -218,7 +238,7 @@ def _list(options) -> None:
         print(f"{title}:")
         width = max(map(len, package.__all__))
         for name in package.__all__:
-            # A paper's name as the command line takes it.
+            # The command line takes the name of a paper with hyphens.
             shown = name.replace("_", "-") if package is papers else name
             print(f"  {shown:{width}}  {_first_line(getattr(package, name))}")
 

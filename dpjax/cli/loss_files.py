@@ -1,7 +1,7 @@
-"""Loss tables in files: .csv, .npy and .npz, whoever wrote them.
+"""Reads tables of losses from .csv, .npy and .npz files, which may come from anywhere.
 
-What a file says of its own size is compared with the bytes that it has before anything is read, so
-that no file takes more memory than a table of its size does.
+Before a file is read, the size that it declares is compared with the bytes that it has. So no file
+takes more memory than a table of its size does.
 """
 
 import csv
@@ -19,13 +19,14 @@ from numpy.lib import format as npy
 
 from dpjax.environments.table import check_losses, check_shape
 
-# A line of a CSV file has at most so many characters: some million losses.
+# The most characters of a line of a CSV file, which hold some million losses.
 LONGEST_LINE = 2**24
-# A compressed table takes at most so many bytes in float64, or so many times those of its file.
-# Random losses of 0 and 1 are packed 27 times; a file of zeros would be 1000 times.
+# A compressed table is refused if it takes both more than UNPACKED bytes in float64 and more than
+# UNPACKED_RATIO times the bytes of its file. Random losses of 0 and 1 take 27 times these bytes,
+# and a file of zeros 1000 times.
 UNPACKED = 2**28
 UNPACKED_RATIO = 32
-# NumPy takes no header above 10,000 bytes.
+# NumPy reads no header above 10,000 bytes.
 _HEADER = 2**14
 
 
@@ -37,28 +38,29 @@ class Losses(NamedTuple):
 
 
 def read_losses(path) -> Losses:
-    """Reads a (T, K) table of losses in [0, 1], a row a round and a column an arm.
+    """Reads a (T, K) table of losses in [0, 1], whose rows are rounds and whose columns are arms.
 
-    The first row of a .csv file is a header where none of its entries is a number. A first row that
-    counts the columns (0, 1, ... or 1, 2, ...), as pandas writes it, is refused: with two arms it
-    could be losses too, and then wants a header above it, or to be written 0.0,1.0. A header of
-    other numbers in [0, 1] cannot be told from losses, and is read as a row of them.
+    The first row of a .csv file is a header if none of its entries is a number. A first row that
+    counts the columns (0, 1, ... or 1, 2, ...), as pandas writes it, is refused. With two arms it
+    could be a row of losses. Such a row is read where a header stands above it, or where it is
+    written 0.0,1.0. A header of other numbers in [0, 1] looks like losses and is read as such.
 
     Args:
       path: a .csv file, with or without a header of arm names; a .npy file; or a .npz file with
         one array, or with one that is called losses.
 
     Returns:
-      The table, and the names of its arms ("arm 1", ... where the file gives none).
+      The table, and the names of its arms, which are "arm 1", ... where the file gives none.
 
     Raises:
-      ValueError: an entry is missing, not a number, infinite or out of range, a row is ragged,
-        there are no rows, or fewer than two arms; the message names file, row and column, counted
-        from 1 (the rows of a CSV file as an editor counts its lines). Or its entries are separated
-        by something else than commas, or a column counts the rows, or a row the columns; or the
-        file is damaged, encrypted, of another kind than its name says, or packs a table above
-        256 MiB to less than a 32nd.
-      OSError: the file cannot be read, or is none.
+      ValueError: the file does not hold a table of losses. The message names the file and, where it
+        can, the row and column, counted from 1 (in a CSV file as an editor counts lines). Reasons
+        are an entry that is missing, not a number, infinite or out of range; a row that is longer
+        or shorter than the others; no rows, or fewer than two arms; separators other than commas; a
+        column that counts the rows, or a row that counts the columns; or a file that is damaged,
+        encrypted, of another kind than its name says, or packs a table above 256 MiB to less than a
+        32nd.
+      OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
     readers = {".csv": _read_csv, ".npy": _read_npy, ".npz": _read_npz}
@@ -70,7 +72,7 @@ def read_losses(path) -> Losses:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file") from None
     except OSError as error:
-        if error.errno is None:  # one of ours
+        if error.errno is None:  # It is from this module.
             raise
         raise OSError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -92,7 +94,7 @@ def _read_csv(path) -> Losses:
             reader = csv.reader(_lines(path, file), strict=True)
             for row in reader:
                 if len(row) <= 1 and not "".join(row).strip():
-                    continue  # a blank line is no row, wherever it stands
+                    continue  # A blank line is not a row.
                 number = reader.line_num
                 if width is None:
                     width, first = len(row), row
@@ -133,7 +135,7 @@ def _lines(path, file):
 
 
 def _is_number(cell) -> bool:
-    # Python would also read 1_0 as 10, and digits of other scripts.
+    # Python would also read 1_0 as 10, and it would read the digits of other scripts.
     try:
         float(cell)
     except ValueError:
@@ -142,7 +144,7 @@ def _is_number(cell) -> bool:
 
 
 def _refuse_cell(path, number, row, names) -> None:
-    """ValueError for the first entry of a row that is not a number."""
+    """Raises a ValueError that names the first entry of a row that is not a number."""
     _refuse_separators(path, row)
     column = next(i for i, cell in enumerate(row) if not _is_number(cell))
     cell = row[column].strip()
@@ -152,7 +154,7 @@ def _refuse_cell(path, number, row, names) -> None:
 
 
 def _refuse_separators(path, row) -> None:
-    """ValueError where an entry of a row, split at commas, is several by another separator."""
+    """Raises a ValueError where another separator would split an entry between commas further."""
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if any(len([part for part in cell.split(separator) if part.strip()]) > 1 for cell in row):
             raise ValueError(
@@ -162,7 +164,7 @@ def _refuse_separators(path, row) -> None:
 
 
 def _refuse_column_numbers(path, number, row) -> None:
-    """ValueError where the first row is 0, 1, 2, ... or 1, 2, 3, ..., a header of numbers."""
+    """Raises a ValueError for a first row 0, 1, 2, ... or 1, 2, 3, ..., a header of numbers."""
     cells = [cell.strip() for cell in row]
     for start in (0, 1):
         if len(cells) > 1 and cells == [str(start + column) for column in range(len(cells))]:
@@ -173,7 +175,7 @@ def _refuse_column_numbers(path, number, row) -> None:
 
 
 def _refuse_counts(path, losses) -> None:
-    """ValueError where a column is 0, 1, 2, ... or 1, 2, 3, ..., an index that was written too."""
+    """Raises a ValueError for a column 0, 1, 2, ... or 1, 2, 3, ..., which is an index of rows."""
     if not losses.size:
         return
     first, last = losses[0], losses[-1]
@@ -216,7 +218,7 @@ def _read_npz(path) -> Losses:
 
 
 def _member(path, members):
-    """The only member of an archive, or the only one that is called losses."""
+    """The one member of an archive, or the one that is called losses if there are several."""
     tables = [member for member in members if member.filename == "losses.npy"] or members
     if len(tables) == 1 and tables[0].filename.endswith(".npy"):
         return tables[0]
@@ -228,7 +230,11 @@ def _member(path, members):
 
 
 def _entries(path, stream, size) -> int:
-    """How many losses an array of that many bytes has; ValueError where it cannot be a table."""
+    """How many losses an array of that many bytes has, as its header says.
+
+    Raises:
+      ValueError: it cannot be a table of losses, or has not the bytes that its header declares.
+    """
     with _one_sentence(f"{path}: is damaged"):
         start = io.BytesIO(stream.read(_HEADER))
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -256,9 +262,10 @@ def _array(path, stream) -> np.ndarray:
 
 @contextmanager
 def _one_sentence(sentence, reason=True):
-    """A ValueError for whatever a library says of bytes that are not what they should be.
+    """Turns whatever a library raises within the block into a ValueError of one sentence.
 
-    That is more than ten kinds of errors, from tokenize.TokenError to NotImplementedError.
+    For bytes that are not what they should be, libraries raise more than ten kinds of errors, from
+    tokenize.TokenError to NotImplementedError.
     """
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -271,7 +278,7 @@ def _one_sentence(sentence, reason=True):
 
 
 def _table(path, values) -> Losses:
-    with np.errstate(all="ignore"):  # what is out of range then is infinite, and refused
+    with np.errstate(all="ignore"):  # What float64 does not hold becomes infinite and is refused.
         losses = values.astype(np.float64, copy=False)
     _refuse_counts(path, losses)
     check_losses(losses, str(path))

@@ -1,7 +1,6 @@
-"""Any learner on a user's own table of losses."""
+"""Plays any learner on a user's own table of losses."""
 
 import hashlib
-import inspect
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, domains, environments, learners
+from dpjax import _check, domains, environments
 from dpjax.analysis import plot, statistics
 from dpjax.analysis.output import (
     format_table,
@@ -20,6 +19,7 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
+from dpjax.cli import factories
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Policies
@@ -28,15 +28,6 @@ from dpjax.privacy import default_delta
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays
-
-
-def find_learner(name):
-    """The factory of that name among ``learners.__all__``; ValueError lists what there is."""
-    if name not in learners.__all__:
-        known = ", ".join(learners.__all__)
-        meant = _check.nearest(name, learners.__all__)
-        raise ValueError(f"learner: there is no {name!r}{meant}; known are {known}")
-    return getattr(learners, name)
 
 
 class Summary(NamedTuple):
@@ -55,18 +46,18 @@ def play(
 ):
     """Plays a learner on a (T, K) table of losses, at several privacy levels.
 
-    A learner of points plays on the simplex, and an arm is drawn from each of its points; a learner
-    of vectors plays unit vectors. A delta that a learner must be given is T^-2.
+    A learner of points plays on the simplex, and an arm is drawn from each of its points. A learner
+    of vectors plays the unit vectors. A learner that requires a delta is given T^-2.
 
     Args:
       losses: (T, K) losses in [0, 1].
       learner: name of a factory in ``dpjax.learners``.
-      epsilons: privacy levels, each greater than 0; inf for none. By default 0.1, 1, 10 and inf
-        for a learner that takes epsilon.
-      seeds: number of seeds.
-      horizon: rounds to play; by default all T.
-      seed: of the PRNG key.
-      store: a folder or URL where results are kept chunk by chunk, as of :func:`dpjax.sweep`.
+      epsilons: privacy levels, each greater than 0, where inf means no privacy. By default they are
+        0.1, 1, 10 and inf for a learner that takes epsilon.
+      seeds: the number of seeds.
+      horizon: how many rounds are played; by default all T.
+      seed: the seed of the PRNG key.
+      store: a folder or URL where results are kept chunk by chunk, as in :func:`dpjax.sweep`.
       progress: whether to show a progress bar.
 
     Returns:
@@ -76,9 +67,8 @@ def play(
       ValueError: bad losses, an unknown learner or one that needs features, an epsilon that it
         refuses or does not take, or a horizon longer than the table.
     """
-    factory = find_learner(learner)
-    parameters = inspect.signature(factory).parameters
-    takes_epsilon = "epsilon" in parameters
+    factories.check_name(learner)
+    takes_epsilon = factories.takes(learner, "epsilon")
     if not takes_epsilon and epsilons is not None:
         raise ValueError(f"epsilon: the learner {learner} takes none")
     if epsilons is None:
@@ -86,7 +76,7 @@ def play(
     for epsilon in epsilons:
         _check.epsilon(epsilon)
     if len(set(epsilons)) < len(epsilons):
-        raise ValueError(f"epsilon: one stands twice in {', '.join(f'{e:g}' for e in epsilons)}")
+        raise ValueError(f"epsilon: one is given twice in {', '.join(f'{e:g}' for e in epsilons)}")
     if _check.size(1, seeds=seeds) > SEEDS:
         raise ValueError(f"seeds must be at most {SEEDS}, got {seeds}")
     _check.size(0, seed=seed)
@@ -94,23 +84,15 @@ def play(
     if horizon is None:
         horizon = environment.horizon
     arms = np.shape(losses)[1]
-
-    # What a factory is told of the table, by the name of its parameter.
-    known = {"arms": arms, "domain": domains.simplex(arms), "actions": np.eye(arms), "dim": arms}
-    sizes = [known[name] for name in parameters if name in known]
-    fixed = {}
-    if "delta" in parameters and parameters["delta"].default is inspect.Parameter.empty:
-        fixed["delta"] = default_delta(horizon)
-
-    if "shrink" in parameters:
-        fixed["shrink"] = True  # points outside the simplex are no probabilities
-    if "loss_range" in parameters:
-        fixed["loss_range"] = (0.0, 1.0)
+    sizes = {
+        "arms": arms, "actions": np.eye(arms), "dim": arms, "domain": domains.simplex(arms),
+        "delta": default_delta(horizon),
+    }  # fmt: skip
+    # A learner of points must keep to the simplex, since points outside it are no probabilities.
+    options = {"loss_range": (0.0, 1.0), "shrink": True}
 
     def game(epsilon):
-        level = {"epsilon": epsilon, **fixed} if takes_epsilon else fixed
-        made = factory(horizon, *sizes, **level)
-        # Of a learner that plays a probability vector, an arm is drawn from that.
+        made = factories.build(learner, horizon, {**sizes, "epsilon": epsilon}, **options)
         points = isinstance(made.action_set, domains.Domain)
         return sample_arms(made) if points else made, environment
 
@@ -128,7 +110,7 @@ def play(
 
 
 def table(summary) -> list[dict]:
-    """Final regret, one row a privacy level; ``epsilon`` is what the learner then declares."""
+    """Final regret, one row for each privacy level. ``epsilon`` is what the learner declares."""
     rows = []
     for asked, privacy, regret, switches in zip(
         summary.epsilons, summary.privacy, summary.regret, summary.switches, strict=True
@@ -153,7 +135,7 @@ def table(summary) -> list[dict]:
 
 
 def curve_rows(summary) -> list[dict]:
-    """Mean regret with its 95 % band (of one seed none), one row a privacy level and round."""
+    """Mean regret and its 95 % band (none for one seed), a row for each privacy level and round."""
     rows = []
     for epsilon, regret in zip(summary.epsilons, summary.regret, strict=True):
         band = statistics.mean_band(regret, axis=0)
@@ -180,7 +162,7 @@ def figure(summary, title):
         style = {"color": plot.epsilon_color(epsilon)}
         curves.append(plot.Curve(label, summary.rounds, band.mean, low, high, style))
     drawn = plot.regret_figure(curves, title)
-    # A title has the name of a file, which may have dollars: they are no formula.
+    # The title holds the name of a file, in which a dollar does not begin a formula.
     drawn.axes[0].title.set_parse_math(False)
     return drawn
 
@@ -191,9 +173,10 @@ def run(
 ) -> str:  # fmt: skip
     """Plays a learner on the loss table of a file and writes what happened into ``out``.
 
-    Files: table.csv (final regrets), curves.csv, regret.png and .pdf, parameters.json. Arguments
-    and errors are those of :func:`read_losses` and :func:`play`; OSError where ``out`` cannot be
-    written to. A figure that cannot be drawn is a FigureWarning, after all else is written.
+    The files are table.csv (final regrets), curves.csv, regret.png, regret.pdf and parameters.json.
+    Arguments and errors are those of :func:`read_losses` and :func:`play`. Besides, an OSError is
+    raised where ``out`` cannot be written to. Where the figure cannot be drawn, everything else is
+    written, and a FigureWarning says so.
 
     Returns:
       The table, as text.

@@ -1,4 +1,4 @@
-"""Learners made from learners, environments from environments. Whoever adapts one comes in."""
+"""Learners made from learners and environments made from environments, for users to adapt them."""
 
 from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, minibatch
 from dpjax.combinators.environments import (

@@ -1,4 +1,4 @@
-"""From a learner to one that plays in batches, and back: any batch learner, round by round."""
+"""A learner that plays in batches, and a batch learner that plays round by round."""
 
 from typing import Any, NamedTuple
 
@@ -15,18 +15,18 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
     """Plays each action of the base for tau rounds, and feeds the base their average loss.
 
     Args:
-      learner: the base, a Learner that sees one number a round, with a horizon of at least
-        ceil(T / tau): it plays that many batches.
+      learner: the base, a Learner that sees one number in each round. It plays ceil(T / tau)
+        batches, and its horizon must be at least that.
       horizon: T, rounds.
       tau: rounds in a batch, 1 <= tau; may be traced.
 
     Returns:
-      A BatchLearner. The last batch may be cut short by the horizon; it is never reported.
+      A BatchLearner. A last batch that the horizon cuts short is never reported.
 
-    Privacy: that of the base, whose losses are the averages: a replaced round replaces one of them.
-    Noise that the base puts on each loss it sees is on averages here, so that a local model becomes
-    the central one. Callers whose base gains from the smaller sensitivity 1 / tau of an average
-    replace the declaration.
+    Privacy: that of the base, whose losses are the averages. A replaced round replaces one of them.
+    Noise that the base puts on each loss is put on averages here, so that a local model becomes the
+    central one. Callers whose base gains from the smaller sensitivity 1 / tau of an average replace
+    the declaration.
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.
@@ -71,15 +71,15 @@ class EveryRoundState(NamedTuple):
     learner: Any  # the batch learner's state
     batch: Batch  # in play
     played: Array  # () int32, rounds of it that were played
-    total: Any  # what they revealed, with an ExactSum in place of each leaf
+    total: Any  # the sum of what they revealed, with an ExactSum in place of each leaf
 
 
 def every_round(batch_learner: BatchLearner) -> Learner:
     """The same algorithm as a Learner, which any environment can play round by round.
 
-    The batch learner steps with the key of the round at which its batch ends. What a round adds
-    to the cost of a batch step is a counter and a sum; under vmap with differing batch lengths
-    the batch step itself is computed in every round, so it has to be cheap.
+    The batch learner steps with the key of the round in which its batch ends. A round costs no more
+    than a counter and a sum. But under vmap, where batches differ in length, the batch step itself
+    is computed in every round, so it has to be cheap.
     """
 
     def begin(state, batch):
@@ -112,5 +112,5 @@ def every_round(batch_learner: BatchLearner) -> Learner:
 
 
 def as_learner(learner: Learner | BatchLearner) -> Learner:
-    """A Learner as it is, a BatchLearner played round by round."""
+    """A Learner as it is, or a BatchLearner played round by round."""
     return every_round(learner) if isinstance(learner, BatchLearner) else learner

@@ -1,7 +1,8 @@
-"""Environments made from environments."""
+"""Environments made from environments: played by arms, or with a count of switches."""
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from dpjax import _check, domains
@@ -10,14 +11,13 @@ from dpjax.core import Arms, Array, Environment
 
 
 def arms_as_points(environment: Environment, arms: int) -> Environment:
-    """An environment over points of the simplex, played by arms: arm i is the i-th unit vector."""
+    """An environment over points of the simplex that arms play. Arm i is the i-th unit vector."""
     arms = _check.arms(arms)
     if not fits(domains.simplex(arms), environment.action_set):
         raise ValueError(f"environment must have a domain that holds the simplex of {arms} arms")
 
     def step(state, key, arm):
-        point = (jnp.arange(arms) == arm).astype(jnp.float32)
-        return environment.step(state, key, point)
+        return environment.step(state, key, jax.nn.one_hot(arm, arms, dtype=jnp.float32))
 
     return environment._replace(step=step, action_set=Arms(arms), batch=None)
 
@@ -35,8 +35,7 @@ class SwitchesTally(NamedTuple):
 def count_switches(environment: Environment) -> Environment:
     """The same environment over arms, whose tally also counts how often the arm changed.
 
-    ``Result.tally.switches`` is the number of switches. The game itself is the same, draw for
-    draw.
+    ``Result.tally.switches`` is the number of switches. The game itself is the same, draw for draw.
     """
 
     def init(key):

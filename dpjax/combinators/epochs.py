@@ -1,4 +1,4 @@
-"""The doubling trick: a learner for each epoch of a game whose length nobody knows."""
+"""The doubling trick: a fresh learner for each epoch of a game whose length is not known."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,14 +18,14 @@ class DoublingState(NamedTuple):
 
 
 def _largest(numbers):
-    """The largest of numbers that may be traced; nan where one of them is."""
+    """The largest of numbers that may be traced. It is nan where one of them is nan."""
     if any(isinstance(number, jax.Array) for number in numbers):
         return jnp.max(jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers]))
     return float(np.max(numbers))
 
 
 def _of_any_epoch(declared) -> Privacy:
-    """What holds for a change of any round, given what each epoch declares for its own rounds."""
+    """The declaration for a change of any round, from what each epoch declares for its rounds."""
     first = declared[0]
     for name in ("neighbours", "unit", "model", "released", "calibration"):
         given = sorted({getattr(epoch, name) for epoch in declared})
@@ -36,7 +36,7 @@ def _of_any_epoch(declared) -> Privacy:
         epsilon=_largest([epoch.epsilon for epoch in declared]),
         delta=_largest([epoch.delta for epoch in declared]),
         rho=_largest([epoch.rho for epoch in declared]),
-        # What no epoch clips.
+        # The range that no epoch clips.
         loss_range=(_largest(lows), -_largest([-high for high in highs])),
         accountant="; ".join(dict.fromkeys(epoch.accountant for epoch in declared)),
         paper_epsilon=_largest([epoch.paper_epsilon for epoch in declared]),
@@ -46,12 +46,12 @@ def _of_any_epoch(declared) -> Privacy:
 def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
     """The doubling trick: a fresh learner for each epoch of 64, 128, 256, ... rounds.
 
-    For a horizon that is not known: nothing depends on it but where the game is cut. Each epoch's
-    learner starts without knowledge of the losses before.
+    It is for horizons that are not known: the horizon decides only where the game is cut. Each
+    epoch's learner starts without knowledge of the losses before.
 
     Args:
-      make: horizon -> Learner; its action must have one shape and dtype for all horizons.
-      horizon: T, rounds to be played; the last epoch may be longer and is then cut short.
+      make: horizon -> Learner, whose action must have one shape and dtype for all horizons.
+      horizon: T, rounds to be played. The last epoch may be longer and is then cut short.
       first: rounds of the first epoch.
 
     Returns:
@@ -60,17 +60,17 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
     Raises:
       ValueError, TypeError: bad arguments, by name; epochs whose declarations do not combine.
 
-    Privacy: the largest epsilon, delta and rho of the epochs. The loss of a round is seen by one
-    epoch alone, and the others start from a state that is free of data: given what the other epochs
-    released, a change of one round changes the law of one epoch's actions only (parallel
-    composition, for adaptive losses too), and the round may be one of any epoch. So a delta of
-    T^-2, which learners choose by their own horizon, is that of the shortest epoch. A factor log T
-    in privacy, as for epochs that all read one round, is not needed.
+    Privacy: the largest epsilon, delta and rho of the epochs. Only one epoch sees the loss of a
+    round, and the others start from a state without data. So given what the other epochs released,
+    a change of one round changes the law of one epoch's actions only (parallel composition, which
+    holds for adaptive losses too). The round may belong to any epoch. Where learners choose a delta
+    of T^-2 by their own horizon, the delta is so that of the shortest epoch. No factor log T is
+    needed, as it would be for epochs that all read one round.
 
     Regret: if that of an epoch is at most C T^a, at most C 2^a / (2^a - 1) T^a up to constants.
 
-    Reference: Auer, Cesa-Bianchi, Freund & Schapire 1995; Ene, Nguyen & Vladu 2021, who charge
-    O(log T) in privacy for it.
+    Reference: Auer, Cesa-Bianchi, Freund & Schapire 1995; Ene, Nguyen & Vladu 2021, who pay a
+    factor O(log T) in privacy.
     """
     horizon, first = _check.size(1, horizon=horizon), _check.size(1, first=first)
     lengths = [first]

@@ -1,4 +1,4 @@
-"""Learners for other losses and other actions than the base's."""
+"""Learners made from learners: for losses in another range, and for arms in place of points."""
 
 import jax
 import jax.numpy as jnp
@@ -13,22 +13,22 @@ from dpjax.maths.clipping import within
 def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
     """A learner over arms of losses in [0, 1], for losses in any stated range.
 
-    It meets (loss - low) / (high - low), clipped to [0, 1]: for rewards r in [a, b] play the
-    losses -r with low = -b and high = -a. Its calibration then holds for losses in [low, high], and
-    whatever lies outside, as Gaussian losses do, is clipped before it carries any weight. What was
-    clipped is not counted. Regret stays in the units of the environment.
+    It meets (loss - low) / (high - low), clipped to [0, 1]. For rewards r in [a, b] play the losses
+    -r with low = -b and high = -a. Its calibration then holds for losses in [low, high]. Losses
+    outside, such as Gaussian ones, are clipped before the learner sees them, and are not counted.
+    Regret stays in the units of the environment.
 
     Args:
-      learner: a Learner or BatchLearner over arms, private for the replacement of losses.
+      learner: a Learner or BatchLearner over arms, which is private for replaced losses.
       low: the smallest loss, a Python float.
       high: the largest.
 
     Returns:
-      A learner of the same kind. Its declaration is the same, with this range of losses.
+      A learner of the same kind, with the same declaration but for the range of losses.
 
     Raises:
       ValueError: the range is empty or not finite, the learner's own is not [0, 1], or its
-        neighbours have losses of 0, which are no zeros any more once they are rescaled.
+        neighbours have losses of 0, which are no longer 0 once they are rescaled.
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
@@ -54,13 +54,13 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
 def sample_arms(learner: Learner) -> Learner:
     """Plays an arm drawn from the probability vector that a learner on the simplex plays.
 
-    For environments over arms. The expected regret is the same, and so is the privacy: a draw from
-    what is released anyway is post-processing.
+    It is for environments over arms. The expected regret is the same. So is the privacy, since a
+    draw from what is released anyway is post-processing.
 
     Args:
-      learner: a Learner whose action is a probability vector, (K,), with full information or
-        linear in what it sees of its action: it then sees the loss of the arm that was drawn,
-        whose mean is that of its point.
+      learner: a Learner whose action is a probability vector, (K,). It has full information, or
+        linear feedback: then it sees the loss of the arm that was drawn, whose mean is the loss of
+        its point.
 
     Raises:
       ValueError: the learner plays no points of a simplex.
@@ -74,8 +74,7 @@ def sample_arms(learner: Learner) -> Learner:
         raise ValueError("learner must play points of a simplex, to draw an arm from")
 
     def feedback(loss, arm):
-        unit = (jnp.arange(loss.shape[0]) == arm).astype(jnp.float32)
-        return learner.feedback(loss, unit)
+        return learner.feedback(loss, jax.nn.one_hot(arm, loss.shape[0], dtype=jnp.float32))
 
     def draw(key, state, point):
         return state, noise.choose(key, point)

@@ -1,4 +1,4 @@
-"""Any bandit learner on losses with noise, which makes it private."""
+"""Bandit learners made private by noise on each loss that they see."""
 
 from typing import Any, NamedTuple
 
@@ -27,12 +27,12 @@ def laplace_feedback(
 ) -> Learner:
     """Any bandit learner on losses with Laplace noise: DP-Lambda-Lap.
 
-    The observed loss l becomes l~ = l + Lap(1 / epsilon). Where l~ lies in [-b, 1 + b] the base
-    is fed (l~ + b) / (2b + 1), again in [0, 1]; elsewhere the round is rejected: the base is fed
-    ``null_loss`` and so draws its next action from the law that it had.
+    The observed loss l becomes l~ = l + Lap(1 / epsilon). Where l~ lies in [-b, 1 + b] the base is
+    fed (l~ + b) / (2b + 1), which is again in [0, 1]. Elsewhere the round is rejected. Then the
+    base is fed ``null_loss``, and so draws its next action from the same law as before.
 
     Args:
-      learner: a Learner with losses in [0, 1] that sees one number a round.
+      learner: a Learner with losses in [0, 1] that sees one number in each round.
       epsilon: privacy per round; inf adds no noise.
       threshold: b >= 0. With b = ln T / epsilon a round is rejected with probability at most
         1 / T.
@@ -43,10 +43,10 @@ def laplace_feedback(
       A Learner. Its report counts rejected rounds and clipped losses.
 
     Privacy: epsilon-DP, central and even local, for replacement of one round, released: actions
-    1..T, as printed. Every action depends on the losses through l~ alone, and given the past l~
-    is an epsilon-DP function of one round's losses whichever arm was chosen; from there on the
-    two worlds run the same kernel. (The paper cites parallel composition, which is stated for a
-    partition fixed in advance; this argument covers arms chosen adaptively.)
+    1..T, as printed. Every action depends on the losses through l~ alone. Given the past, l~ is an
+    epsilon-DP function of one round's losses whichever arm was chosen, and from there on both
+    neighbours go through the same steps. (The paper cites parallel composition, which is stated for
+    a partition fixed in advance. This argument covers arms that are chosen adaptively.)
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, section on noise.
@@ -128,17 +128,17 @@ def private_reduction(
 
     Privacy: pure, central and even local, for replacement of one round, released: actions 1..T.
     Every action depends on the losses through the noisy values alone, and given the past a noisy
-    value is an epsilon-DP function of one round's losses. The scales are
+    value is an epsilon-DP function of one round's losses. The scales are as follows:
 
         scalar   derived (high - low) / epsilon     printed max(|low|, |high|) / epsilon
         vector   derived 2 |Y|_1 / epsilon          printed |Y|_1 / epsilon
 
     The density of <Z, x> has a log-Lipschitz constant of 1 / (scale |x|_inf), while <l - l', x> is
-    at most 2 |Y|_1 |x|_inf, and half of that where values have one sign. The print bounds the value
-    of a loss in place of the change of one: for losses in [0, 1] that is the same, for losses in
-    [-1, 1] its scale has 2 epsilon under the paper's own Definition 2.1 (replacement), which is
-    what is declared, and epsilon where a round is zeroed out. With vector noise this shows far in
-    the tails only, where the largest entry of x alone matters.
+    at most 2 |Y|_1 |x|_inf, and half of that where values have one sign. The printed scale bounds
+    the value of a loss in place of its change. For losses in [0, 1] these are the same. For losses
+    in [-1, 1] the printed scale has 2 epsilon under the paper's own Definition 2.1 (replacement),
+    which is what is declared, and epsilon where a round is zeroed out. With vector noise the
+    difference shows only far in the tails, where the largest entry of x alone matters.
 
     Regret: that of the base on losses l + Z in expectation (Lemma 4.3), against oblivious losses.
 
@@ -158,7 +158,7 @@ def private_reduction(
         _check.positive(norm=norm)
         if len(jax.eval_shape(learner.init, jax.random.key(0))[1].shape) != 1:
             raise ValueError("noise: over arms vector noise is the scalar one; use that")
-        # Values of one sign move by |Y|_1 |x|_inf at most.
+        # Where values have one sign, they change by at most |Y|_1 |x|_inf.
         signs = jnp.where((low < 0.0) & (high > 0.0), 2.0, 1.0)
         change, derived, printed = signs * norm, 2.0 * norm, norm
     else:
@@ -169,7 +169,7 @@ def private_reduction(
     paper_epsilon: Number = float("nan")
     if calibration == "printed":
         shown, paper_epsilon = privacy.noise_ratio(change, scale), epsilon
-    # Losses at the ends of the range are not counted as clipped for the rounding of <l, x>.
+    # A loss <l, x> at an end of the range may be off by rounding, and is not counted as clipped.
     tolerance = 1e-6 * (high - low)
 
     def pack(base, action, clipped):
@@ -187,7 +187,7 @@ def private_reduction(
             noisy = _add_vector_noise(noise_key, clipped, state.point, scale)
         else:
             noisy = _add_noise(noise_key, clipped, scale)
-        outside = ~(jnp.abs(clipped - loss) <= tolerance)  # NaN too
+        outside = ~(jnp.abs(clipped - loss) <= tolerance)  # True for NaN
         count = state.clipped + outside.astype(jnp.int32)
         return pack(*learner.step(state.base, base_key, noisy), count)
 
@@ -206,7 +206,7 @@ def private_reduction(
     return learner._replace(init=init, step=step, privacy=declared, report=report)
 
 
-# Apart, since there a parameter goes by the name of the module.
+# These are apart from private_reduction, which has a parameter by the name of the module.
 def _add_noise(key, value, scale):
     return noise.laplace(key, value, scale)
 

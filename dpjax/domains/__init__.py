@@ -1,8 +1,8 @@
-"""Decision sets, the losses that go with them, and regularizers. Whoever adds a set comes in.
+"""Decision sets, the losses that go with them, and regularizers. Authors of sets come in.
 
 A learner plays points x of a :class:`Domain` in R^d against loss vectors l of a :class:`LossSet`
-and suffers <l, x>. A set is described by what algorithms do with it: they minimize a linear
-function, project, or minimize a regularized linear function.
+and suffers <l, x>. A set is described by what algorithms need of it: to minimize a linear function,
+to project, and to minimize a regularized linear function.
 """
 
 from dpjax.domains.balls import box, k_sparse, k_support, l1_ball, lp_ball

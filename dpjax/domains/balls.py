@@ -1,4 +1,4 @@
-"""Boxes, and balls of other norms than the Euclidean one."""
+"""Boxes, and balls of norms other than the Euclidean one."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +9,9 @@ from dpjax import _check
 from dpjax.core import Numbers
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain
-from dpjax.domains.from_minimizer import from_minimizer
+from dpjax.domains.from_minimizer import about_zero, from_minimizer
 from dpjax.domains.ranks import ranks
-from dpjax.domains.vectors import by_optax, check_radius, unit_vector
+from dpjax.domains.vectors import bisect, by_optax, check_radius, unit_vector
 
 
 def box(low: Numbers, high: Numbers) -> Domain:
@@ -45,12 +45,10 @@ def l1_ball(dim: int, radius: float = 1.0) -> Domain:
         largest = jnp.arange(dim) == jnp.argmax(jnp.abs(g))
         return jnp.where(largest, jnp.where(g > 0, -radius, radius), 0.0)
 
-    return from_minimizer(
+    return about_zero(
         dim,
         minimizer,
-        centre=np.zeros(dim),
-        radius=radius,
-        diameter=2 * radius,
+        radius,
         project=lambda x: by_optax(projections.projection_l1_ball, x, radius),
         exact_projection=_sparse(dim, 1, radius),
         contains=lambda x, tolerance=TOLERANCE: jnp.sum(jnp.abs(x)) <= radius + tolerance,
@@ -65,34 +63,28 @@ def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
     p = float(p)
     power = 1 / (p - 1)  # q - 1, for the dual norm 1/p + 1/q = 1
 
-    def norm(x):
-        largest = jnp.maximum(jnp.max(jnp.abs(x)), 1e-30)
-        return largest * jnp.sum((jnp.abs(x) / largest) ** p) ** (1 / p)
-
     def minimizer(g):
         size = jnp.abs(g) / jnp.maximum(jnp.max(jnp.abs(g)), 1e-30)
         direction = jnp.sign(g) * size**power
-        return -radius * direction / jnp.maximum(norm(direction), 1e-30)
+        return -radius * direction / jnp.maximum(_lp_norm(jnp.abs(direction), p), 1e-30)
 
     def project(x):
         return radius * _onto_lp_ball(x / radius, p)
 
     longest = max(1.0, dim ** (0.5 - 1 / p))
     shortest = min(1.0, dim ** (0.5 - 1 / p))
-    return from_minimizer(
+    return about_zero(
         dim,
         minimizer,
-        centre=np.zeros(dim),
-        radius=radius * longest,
-        diameter=2 * radius * longest,
+        radius * longest,
         project=project,
-        contains=lambda x, tolerance=TOLERANCE: norm(x) <= radius + tolerance,
+        contains=lambda x, tolerance=TOLERANCE: _lp_norm(jnp.abs(x), p) <= radius + tolerance,
         inradius=radius * shortest,
     )
 
 
 def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
-    """Convex hull of the vectors with at most k entries that are not 0, each within +-radius."""
+    """Convex hull of the vectors in [-radius, radius]^d with at most k entries that are not 0."""
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)
 
@@ -104,12 +96,10 @@ def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
         size = jnp.abs(x)
         return (jnp.max(size) <= radius + tolerance) & (jnp.sum(size) <= k * radius + tolerance)
 
-    return from_minimizer(
+    return about_zero(
         dim,
         minimizer,
-        centre=np.zeros(dim),
-        radius=radius * k**0.5,
-        diameter=2 * radius * k**0.5,
+        radius * k**0.5,
         exact_projection=_sparse(dim, k, radius),
         contains=contains,
         inradius=radius * min(1.0, k / dim**0.5),
@@ -117,9 +107,9 @@ def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
 
 
 def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
-    """Convex hull of the vectors with at most k entries that are not 0, of length at most radius.
+    """Convex hull of the vectors of norm at most ``radius`` with at most k entries that are not 0.
 
-    The ball of the k-support norm: Argyriou, Foygel & Srebro 2012.
+    It is the ball of the k-support norm (Argyriou, Foygel & Srebro 2012).
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)
@@ -130,7 +120,7 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
     def norm(x):
         """Proposition 2.1: the k - r - 1 largest entries by their length, the rest by its mean."""
         size = jnp.sort(jnp.abs(x))[::-1]
-        r = jnp.arange(k)  # All values of r are tried. The norm is that of one that fits.
+        r = jnp.arange(k)  # All r are tried. The result is that of an r that fits.
         head = jnp.concatenate([jnp.zeros(1), jnp.cumsum(size * size)])[k - r - 1]
         total = jnp.concatenate([jnp.zeros(1), jnp.cumsum(size)])
         tail = total[-1] - total[k - r - 1]
@@ -141,12 +131,10 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
         values = jnp.where(fits, jnp.sqrt(head + tail * mean), jnp.inf)
         return jnp.min(values)
 
-    return from_minimizer(
+    return about_zero(
         dim,
         minimizer,
-        centre=np.zeros(dim),
-        radius=radius,
-        diameter=2 * radius,
+        radius,
         project=lambda x: radius * _onto_k_support_ball(x / radius, k),
         contains=lambda x, tolerance=TOLERANCE: norm(x) <= radius + tolerance,
         inradius=radius * (k / dim) ** 0.5,
@@ -154,22 +142,15 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
 
 
 def _sparse(dim, k, radius) -> exact_projections.ExactProjection:
-    """Onto the x with absolute values of at most radius, which sum to at most k radius."""
+    """Onto the x whose absolute values are at most ``radius`` and sum to at most k radius."""
     rows, totals = np.ones((1, dim), np.float32), np.full(1, k * radius, np.float32)
     return exact_projections.signed(exact_projections.capped(radius, rows, totals, equal=False))
 
 
-def _halved(more, high):
-    """The number between 0 and ``high`` up to which ``more`` is true, found by bisection."""
-
-    def halve(_, ends):
-        low, high = ends
-        middle = (low + high) / 2.0
-        yes = more(middle)
-        return jnp.where(yes, middle, low), jnp.where(yes, high, middle)
-
-    low, high = lax.fori_loop(0, 40, halve, (jnp.zeros_like(high), high))
-    return (low + high) / 2.0
+def _lp_norm(sizes, p):
+    """(sum_i sizes_i^p)^(1/p) for sizes (d,) of at least 0, computed so that nothing overflows."""
+    largest = jnp.maximum(jnp.max(sizes), 1e-30)
+    return largest * jnp.sum((sizes / largest) ** p) ** (1.0 / p)
 
 
 def _onto_lp_ball(x, p):
@@ -197,13 +178,10 @@ def _onto_lp_ball(x, p):
         t = lax.fori_loop(0, 6, newton, jnp.minimum(straight, bent))
         return t if p >= 2 else t ** (1.0 / (p - 1.0))
 
-    def norm(z):
-        largest = jnp.maximum(jnp.max(z), 1e-30)
-        return largest * jnp.sum((z / largest) ** p) ** (1.0 / p)
-
     most = jnp.max(size) * float(len(x)) ** (1.0 - 1.0 / p)
-    z = sizes(_halved(lambda mu: norm(sizes(mu)) > 1.0, most))
-    return jnp.where(norm(size) > 1.0, jnp.sign(x) * z / jnp.maximum(norm(z), 1e-30), x)
+    z = sizes(bisect(lambda mu: _lp_norm(sizes(mu), p) > 1.0, jnp.zeros_like(most), most))
+    nearest = jnp.sign(x) * z / jnp.maximum(_lp_norm(z, p), 1e-30)
+    return jnp.where(_lp_norm(size, p) > 1.0, nearest, x)
 
 
 def _onto_k_support_ball(x, k):
@@ -222,14 +200,16 @@ def _onto_k_support_ball(x, k):
             s = jnp.maximum(s, 1e-30)
             return jnp.clip(size / s - weight, 0.0, 1.0)
 
-        return theta(_halved(lambda s: jnp.sum(theta(s)) > k, jnp.sum(size) / k))
+        most = jnp.sum(size) / k
+        return theta(bisect(lambda s: jnp.sum(theta(s)) > k, jnp.zeros_like(most), most))
 
     def square(weight):
         theta = shares(weight)
         scaled = size / jnp.maximum(theta + weight, 1e-30)
         return jnp.sum(theta * scaled * scaled)
 
-    weight = _halved(lambda weight: square(weight) > 1.0, jnp.sqrt(jnp.sum(size * size)))
+    length = jnp.sqrt(jnp.sum(size * size))
+    weight = bisect(lambda weight: square(weight) > 1.0, jnp.zeros_like(length), length)
     theta = shares(weight)
     return jnp.where(square(jnp.zeros(())) > 1.0, x * theta / jnp.maximum(theta + weight, 1e-30), x)
 

@@ -1,4 +1,7 @@
-"""The types of decision sets, loss sets and regularizers, and what can be done with any of them."""
+"""The types Domain, LossSet and Regularizer, and functions that work with any of them.
+
+Whoever adds a set fills in these fields, and whoever writes a learner on sets reads them.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +17,7 @@ TOLERANCE = 1e-5
 
 
 class LossSet(NamedTuple):
-    """The loss vectors that a round may bring. Calibrations read its sizes."""
+    """A set of loss vectors that a round may bring. Calibrations read its sizes."""
 
     dim: int  # d
     clip: Callable  # (d,) -> the nearest vector of the set
@@ -23,11 +26,11 @@ class LossSet(NamedTuple):
     norms: tuple[float, float]  # largest L1 and largest L2 norm of a vector
     diameters: tuple[float, float]  # largest L1 and largest L2 distance between two vectors
     spread: float  # largest difference between two entries of one vector
-    entry: tuple[float, float]  # the range of an entry, low and high
+    entry: tuple[float, float]  # (low, high), the range of one entry
 
 
 class Regularizer(NamedTuple):
-    """A strongly convex function R on a domain: what follow-the-regularized-leader needs of it."""
+    """A strongly convex function R on a domain, as follow the regularized leader uses it."""
 
     argmin: Callable  # (s (d,), rate=1) -> argmin over the domain of rate <s, x> + R(x)
     range: float  # D_R, the largest minus the least value of R on the domain
@@ -38,10 +41,8 @@ class Domain(NamedTuple):
     """A compact convex set of decisions in R^d."""
 
     dim: int  # d
-    minimizer: (
-        Callable  # g (d,) -> a point x of the set with the least <g, x>; lowest index on ties
-    )
-    project: Callable  # (d,) -> the nearest point of the set, or a point near that
+    minimizer: Callable  # g (d,) -> a point of the set with the least <g, x>; ties: lowest index
+    project: Callable  # (d,) -> the nearest point of the set, exactly or approximately
     centre: Any  # (d,) NumPy
     radius: float  # largest L2 distance of a point from the centre
     diameter: float  # largest L2 distance between two points
@@ -49,8 +50,8 @@ class Domain(NamedTuple):
     losses: LossSet  # the losses that learners are calibrated to on this set by default
     barrier: barriers.Barrier | None = None  # self-concordant; None where no closed form is known
     contains: Callable | None = None  # (x (d,), tolerance) -> whether x is in the set, () bool
-    inradius: float | None = None  # radius of the largest ball around the centre within the set,
-    # in the affine hull where the set has no inner points; None where it is not known
+    inradius: float | None = None  # radius of the largest ball around the centre within the set;
+    # a ball of the affine hull where the set has no inner points; None where it is not known
     tangent: Any = None  # (d, m) NumPy, orthonormal basis of the directions of the affine hull;
     # None where the set has inner points, that is, m = d
     exact_projection: ExactProjection | None = None  # None where ``project`` may be far off
@@ -85,7 +86,8 @@ def shrunk(domain: Domain, factor: Number) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
     Only the minimizer and the projection are those of the shrunk set, and its projection does not
-    count as exact. The other fields are the domain's, whose sizes are too large for the shrunk set.
+    count as exact. The other fields stay those of the domain, so radius, diameter and inradius are
+    too large for the shrunk set.
     """
     centre = jnp.asarray(domain.centre, jnp.float32)
 
@@ -107,7 +109,7 @@ def check_domain(domain: Domain) -> None:
 
 
 def fitting(domain: Domain, losses: LossSet | None) -> LossSet:
-    """``losses``, or the domain's own where that is None. Refuses losses that do not fit."""
+    """The given losses, or the domain's own if there are none. Refuses losses that do not fit."""
     check_domain(domain)
     if losses is None:
         return domain.losses

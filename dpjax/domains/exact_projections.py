@@ -1,9 +1,9 @@
-"""Exact projections P, given by what they take off a point: y - P(y), for y in two float32 words.
+"""Exact projections P, written as what they take off a point: y - P(y), for y in two words.
 
 The projection on a convex set never moves two points farther apart. The privacy of a hidden iterate
 rests on this. In float32 it holds up to rounding. Near the set y - P(y) is small, and for most sets
-there is a formula with a small relative error. If y is carried in two words, the rounding errors of
-many steps stay small too.
+a formula gives it with a small relative error. If y is carried in two float32 words, the rounding
+errors of many steps stay small too.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from dpjax.maths.two_words import TwoWords
 
 # The unit of rounding of a float32: half a unit in the last place of 1.
 UNIT = 2.0**-24
-# What two-word arithmetic loses in one projection, as a share of the largest number in it.
+# The rounding error of two-word arithmetic in one projection, relative to its largest number.
 TWO_WORDS_UNIT = 2.0**-44
 # How many bisections a search for a root may need beside its Newton steps.
 _HALVINGS = 64
@@ -34,7 +34,7 @@ class ExactProjection(NamedTuple):
 
 
 def from_project(project, absolute=32.0) -> ExactProjection:
-    """From a map of float32 points to their nearest points, off by ``absolute`` units of 2^-24."""
+    """Made from a map (d,) -> the nearest point, which is off by ``absolute`` units of 2^-24."""
     return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
 
 
@@ -62,12 +62,12 @@ def ball(radius: float) -> ExactProjection:
         scaled = y.high / jnp.maximum(size, 1e-30)
         length = size * jnp.sqrt(two_words.add_up(two_words.exact_product(scaled, scaled)).high)
         squares = two_words.exact_product(*(jnp.where(far, 0.0, y.high),) * 2)
-        # Of the products with low words only 2 high low matters.
+        # Among the products with low words only 2 high low matters.
         cross = rounded(2.0 * y.high * jnp.where(far, 0.0, y.low))
         squares = TwoWords(squares.high, squares.low + cross)
         r = jnp.float32(radius)
         over = two_words.subtract(two_words.add_up(squares), two_words.exact_product(r, r)).high
-        length = jnp.maximum(length, r / 2.0)  # A shorter point lies within, and loses nothing.
+        length = jnp.maximum(length, r / 2.0)  # A shorter point lies within and stays as it is.
         near_part = jnp.maximum(over, 0.0) / length / (length + r)
         far_part = 1.0 - r / jnp.maximum(length, r)
         return rounded(y.high * jnp.where(far, far_part, near_part))
@@ -79,10 +79,10 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
     """Onto the x in [0, upper]^d whose sum over each block is its total, or at most that.
 
     P(y)_i = clip(y_i - tau, 0, upper) with one tau for each block, so y_i - P(y)_i is tau clipped
-    to [y_i - upper, y_i]. In each block these sum to the sum of y minus the total, which decides
-    tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds tau and leaves
-    each piece once; where a piece is flat, the bracket is halved instead. The ends of the bracket
-    are no farther from 0 than the sum of what is taken off.
+    to [y_i - upper, y_i]. In each block these differences sum to the sum of y minus the total, and
+    this determines tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds
+    tau and leaves each piece once. Where a piece is flat, the bracket is halved instead. The ends
+    of the bracket are no farther from 0 than the sum of what is taken off.
 
     Args:
       upper: > 0.
@@ -90,7 +90,6 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
       totals: (blocks,).
       equal: whether the sums must be the totals, or may be less.
     """
-
     most = 2 * rows.shape[1] + _HALVINGS
 
     def excess(y):
@@ -132,7 +131,7 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
 
 
 def signed(exact) -> ExactProjection:
-    """Onto the x whose absolute values lie in the set of ``exact``, a set of x >= 0."""
+    """Onto the x whose absolute values lie in the set of ``exact``, whose points are x >= 0."""
 
     def excess(y):
         sign = jnp.where(y.high < 0.0, -1.0, 1.0)
@@ -209,7 +208,7 @@ def longest(exact, dim) -> int:
 def by_excess(exact) -> Callable:
     """A map (d,) -> the nearest point, by an exact projection.
 
-    It projects twice: from far away, the first result is off by the rounding of the distance.
+    It projects twice, since from far away the first result is off by the rounding of the distance.
     """
 
     def project(x):

@@ -1,4 +1,4 @@
-"""Domains from a linear minimizer, and helpers to describe a polytope."""
+"""Domains from a linear minimizer, and what describes a polytope. Authors of sets start here."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from dpjax.domains.loss_sets import ball_losses
 from dpjax.domains.regularizers import squared_norm
 from dpjax.domains.vectors import euclidean_norm
 
-# All subsets of up to this many elements are written out.
+# Sets of up to this many elements have all their subsets written out.
 FEW = 12
 
 
@@ -39,9 +39,8 @@ def from_minimizer(
 
     Where no projection is given, a fixed number of Frank-Wolfe steps with exact line search
     approximates it. The distance to the true projection is then at most
-    2 diameter / sqrt(steps + 2) (Jaggi 2013, Theorem 1), and far less near vertices. A point counts
-    as contained where its projection is near. Such a map may move points farther apart, so learners
-    whose privacy rests on projections refuse the domain.
+    2 diameter / sqrt(steps + 2) (Jaggi 2013, Theorem 1), and far less near vertices. Such a map may
+    move points farther apart, so learners whose privacy rests on projections refuse the domain.
 
     Args:
       dim: d.
@@ -54,7 +53,8 @@ def from_minimizer(
         units of 2^-24 of the length of its argument.
       exact_projection: an ExactProjection, if more is known of the rounding. Of ``project`` and
         ``exact_projection`` the one that is not given is made from the other.
-      contains: (x, tolerance) -> whether x is in the set, if that is known.
+      contains: (x, tolerance) -> whether x is in the set; by default whether x is near its
+        projection.
       inradius: radius of the largest ball around the centre within the set (and its affine hull).
       tangent: (d, m), orthonormal basis of the directions of the affine hull, where m < d.
       steps: number of Frank-Wolfe steps in a projection.
@@ -74,27 +74,13 @@ def from_minimizer(
     if shape != (dim,):
         raise ValueError(f"minimizer must return shape ({dim},), got {shape}")
     if tangent is not None:
-        tangent = np.asarray(tangent, np.float64)
-        if tangent.ndim != 2 or tangent.shape[0] != dim or not 1 <= tangent.shape[1] < dim:
-            raise ValueError(f"tangent must be ({dim}, m), 1 <= m < {dim}, got {tangent.shape}")
-        if np.abs(tangent.T @ tangent - np.eye(tangent.shape[1])).max() > 1e-6:
-            raise ValueError("tangent must have orthonormal columns")
-
-    def search(y):
-        def one_step(_, x):
-            toward = minimizer(x - y) - x
-            length = jnp.vdot(toward, toward)
-            step = jnp.vdot(y - x, toward) / jnp.maximum(length, 1e-30)
-            return x + jnp.clip(step, 0.0, 1.0) * toward
-
-        return lax.fori_loop(0, steps, one_step, jnp.asarray(centre, jnp.float32))
-
-    if exact_projection is None and project is not None:
-        exact_projection = exact_projections.from_project(project)
-    if project is None:
-        project = (
-            search if exact_projection is None else exact_projections.by_excess(exact_projection)
-        )
+        tangent = _checked_tangent(tangent, dim)
+    if project is not None:
+        exact_projection = exact_projection or exact_projections.from_project(project)
+    elif exact_projection is not None:
+        project = exact_projections.by_excess(exact_projection)
+    else:
+        project = _by_frank_wolfe(minimizer, centre, steps)
     radius = float(diameter if radius is None else radius)
 
     def is_near(x, tolerance=TOLERANCE):
@@ -109,12 +95,45 @@ def from_minimizer(
         diameter=float(diameter),
         regularizer=squared_norm(project, centre, radius),
         losses=losses,
-        contains=contains
-        or (lambda x, tolerance=TOLERANCE: euclidean_norm(x - project(x)) <= tolerance),
+        contains=contains or is_near,
         inradius=None if inradius is None else float(inradius),
         tangent=tangent,
         exact_projection=exact_projection,
     )
+
+
+def about_zero(dim, minimizer, radius, **known) -> Domain:
+    """A domain that has -x for each of its points x. Its diameter is twice its radius.
+
+    ``known`` are further arguments of :func:`from_minimizer`.
+    """
+    return from_minimizer(
+        dim, minimizer, centre=np.zeros(dim), radius=radius, diameter=2 * radius, **known
+    )
+
+
+def _checked_tangent(tangent, dim) -> np.ndarray:
+    tangent = np.asarray(tangent, np.float64)
+    if tangent.ndim != 2 or tangent.shape[0] != dim or not 1 <= tangent.shape[1] < dim:
+        raise ValueError(f"tangent must be ({dim}, m), 1 <= m < {dim}, got {tangent.shape}")
+    if np.abs(tangent.T @ tangent - np.eye(tangent.shape[1])).max() > 1e-6:
+        raise ValueError("tangent must have orthonormal columns")
+    return tangent
+
+
+def _by_frank_wolfe(minimizer, centre, steps) -> Callable:
+    """A map (d,) -> a point near the nearest one, by Frank-Wolfe steps from the centre."""
+
+    def project(y):
+        def one_step(_, x):
+            toward = minimizer(x - y) - x
+            length = jnp.vdot(toward, toward)
+            step = jnp.vdot(y - x, toward) / jnp.maximum(length, 1e-30)
+            return x + jnp.clip(step, 0.0, 1.0) * toward
+
+        return lax.fori_loop(0, steps, one_step, jnp.asarray(centre, jnp.float32))
+
+    return project
 
 
 def null_space(rows) -> np.ndarray:

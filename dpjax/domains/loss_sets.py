@@ -1,4 +1,4 @@
-"""Sets of loss vectors that a round may bring, and their sensitivities."""
+"""Sets of loss vectors that a round may bring, and their sensitivities. Calibrations come in."""
 
 from collections.abc import Callable
 
@@ -97,9 +97,9 @@ def clipped(losses: LossSet, unit: str) -> Callable:
       unit: "round" or "entry".
 
     Returns:
-      A function (d,) -> (d,). Before it looks for the nearest vector, it cuts entries at 1000 times
-      their range, since beyond that float32 finds a vector outside the set. NaN counts as the
-      least.
+      A function (d,) -> (d,). Before it looks for the nearest vector, it clips entries to 1000
+      times their range, since beyond that the nearest vector in float32 may lie outside the set. A
+      NaN is clipped to the low end.
     """
     _check.one_of("round", "entry", unit=unit)
     low, high = losses.entry

@@ -6,7 +6,7 @@ from optax import projections
 
 from dpjax import _check
 from dpjax.domains.base import TOLERANCE, Domain
-from dpjax.domains.from_minimizer import from_minimizer
+from dpjax.domains.from_minimizer import about_zero, from_minimizer
 from dpjax.domains.vectors import by_optax, check_radius, unit_vector
 
 
@@ -55,7 +55,7 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
         diameter=trace * 2**0.5,
         project=project,
         contains=contains,
-        # The distance of the nearest singular matrix of this trace.
+        # This is the distance to the nearest singular matrix of this trace.
         inradius=trace * (n * (n - 1)) ** -0.5,
         tangent=np.array(basis).T,
     )
@@ -64,8 +64,8 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
 def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
     """Matrices (p, q) whose singular values sum to at most radius, as vectors (p q,).
 
-    The linear minimizer computes an eigendecomposition of the smaller Gram matrix, so that should
-    be small.
+    The linear minimizer computes an eigendecomposition of the smaller Gram matrix, so the smaller
+    of p and q should be small.
     """
     p, q = _check.size(1, rows=rows), _check.size(1, columns=columns)
     radius = check_radius(radius)
@@ -92,12 +92,10 @@ def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
         values = jnp.linalg.svd(x.reshape(p, q), compute_uv=False)
         return jnp.sum(values) <= radius + tolerance
 
-    return from_minimizer(
+    return about_zero(
         p * q,
         minimizer,
-        centre=np.zeros(p * q),
-        radius=radius,
-        diameter=2 * radius,
+        radius,
         project=project,
         contains=contains,
         inradius=radius / min(p, q) ** 0.5,

@@ -17,6 +17,7 @@ from dpjax.domains.from_minimizer import (
     null_space,
 )
 from dpjax.domains.ranks import ranks
+from dpjax.domains.vectors import bisect
 
 
 def capped_simplex(dim: int, k: int) -> Domain:
@@ -46,26 +47,14 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
     Raises:
       ValueError, TypeError: bad arguments, by name.
     """
-    blocks, capacities = np.asarray(blocks), np.asarray(capacities)
-    if blocks.ndim != 1 or blocks.dtype.kind not in "iu":
-        raise TypeError("blocks must be integers (d,), the block of each entry")
-    if capacities.ndim != 1 or capacities.dtype.kind not in "iu":
-        raise TypeError("capacities must be integers, one a block")
-    least = blocks.min()
-    sizes = np.bincount(np.maximum(blocks, 0), minlength=len(capacities))
-    if least < 0 or len(sizes) != len(capacities):
-        raise ValueError(f"blocks must lie in 0 .. {len(capacities) - 1}, one for each capacity")
-    if not ((capacities >= 1) & (capacities <= sizes)).all():
-        raise ValueError("capacities must be at least 1 and at most the size of their block")
+    blocks, capacities, sizes = _checked_blocks(blocks, capacities)
     if bases and (capacities == sizes).all():
         raise ValueError("capacities: with all blocks full there is one point only")
-    dim = len(blocks)
     members = (blocks == np.arange(len(capacities))[:, None]).astype(np.float64)  # (blocks, d)
-    limits = capacities[blocks]
-    minimizer_limits = jnp.asarray(limits, jnp.int32)
+    limits = jnp.asarray(capacities[blocks], jnp.int32)
 
     def minimizer(g):
-        chosen = ranks(g, blocks) < minimizer_limits
+        chosen = ranks(g, blocks) < limits
         if not bases:
             chosen = chosen & (g < 0)
         return chosen.astype(jnp.float32)
@@ -81,56 +70,76 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
         def shifted(tau):
             return jnp.clip(y - jnp.sum(rows * tau[:, None], axis=0), 0.0, 1.0)
 
-        def halve(_, ends):
-            low, high = ends
-            middle = (low + high) / 2
-            above = sums(shifted(middle)) > caps
-            return jnp.where(above, middle, low), jnp.where(above, high, middle)
-
         most = jnp.full(len(capacities), jnp.max(y))
         least = jnp.full(len(capacities), jnp.min(y) - 1.0 if bases else 0.0)
-        low, high = lax.fori_loop(0, 40, halve, (least, jnp.maximum(most, least)))
-        return shifted(jnp.where(sums(shifted(least)) <= caps, least, (low + high) / 2))
+        tau = bisect(lambda tau: sums(shifted(tau)) > caps, least, jnp.maximum(most, least))
+        return shifted(jnp.where(sums(shifted(least)) <= caps, least, tau))
 
     def contains(x, tolerance=TOLERANCE):
         over = sums(x) - caps
         off = jnp.abs(over) if bases else over
         return (jnp.max(off) <= tolerance) & (jnp.max(jnp.maximum(-x, x - 1.0)) <= tolerance)
 
-    # For a block of n entries with capacity k, the inradius is the smallest distance of the centre
-    # from x_i = 0, from x_i = 1 and from the bound on the sum.
-    n, k = sizes[blocks], limits
-    if bases:
-        centre, free = k / n, k < n
-        margins = np.minimum(centre, 1 - centre)[free]
-        inradius = np.min(margins / np.sqrt(1 - 1 / n[free]))
-        fixed = np.eye(dim)[~free]
-        tangent = null_space(np.concatenate([members, fixed]))
-        diameter = np.sqrt(2 * np.minimum(capacities, sizes - capacities).sum())
-        radius = np.sqrt((capacities * (1 - capacities / sizes)).sum())
-    else:
-        centre = np.minimum(0.5, k / (n + np.sqrt(n)))
-        inradius = np.min(np.minimum(centre, (k - n * centre) / np.sqrt(n)))
-        tangent = None
-        diameter = np.sqrt(np.minimum(sizes, 2 * capacities).sum())
-        # The farthest vertex has in each block as many ones as its capacity, or none.
-        c = np.array([centre[blocks == b][0] for b in range(len(capacities))])
-        full = capacities * (1 - c) ** 2 + (sizes - capacities) * c**2
-        radius = np.sqrt(np.maximum(full, sizes * c**2).sum())
     return from_minimizer(
-        dim,
+        len(blocks),
         minimizer,
-        centre=centre,
-        radius=radius,
-        diameter=diameter,
         project=project,
         exact_projection=exact_projections.capped(
             1.0, members.astype(np.float32), capacities.astype(np.float32), equal=bases
         ),
         contains=contains,
-        inradius=inradius,
-        tangent=tangent,
+        **(_hull_of_bases if bases else _hull_of_independent_sets)(
+            blocks, members, capacities, sizes
+        ),
     )
+
+
+def _checked_blocks(blocks, capacities):
+    """Blocks and capacities as arrays of NumPy, and the size of each block."""
+    blocks, capacities = np.asarray(blocks), np.asarray(capacities)
+    if blocks.ndim != 1 or blocks.dtype.kind not in "iu":
+        raise TypeError("blocks must be integers (d,), the block of each entry")
+    if capacities.ndim != 1 or capacities.dtype.kind not in "iu":
+        raise TypeError("capacities must be integers, one a block")
+    least = blocks.min()
+    sizes = np.bincount(np.maximum(blocks, 0), minlength=len(capacities))
+    if least < 0 or len(sizes) != len(capacities):
+        raise ValueError(f"blocks must lie in 0 .. {len(capacities) - 1}, one for each capacity")
+    if not ((capacities >= 1) & (capacities <= sizes)).all():
+        raise ValueError("capacities must be at least 1 and at most the size of their block")
+    return blocks, capacities, sizes
+
+
+# For a block of n entries with capacity k, the inradius is the smallest distance of the centre from
+# x_i = 0, from x_i = 1 and, for independent sets, from the bound on the sum.
+def _hull_of_bases(blocks, members, capacities, sizes) -> dict:
+    """Centre, sizes and tangent of the hull of the bases of a partition matroid."""
+    n, k = sizes[blocks], capacities[blocks]
+    centre, free = k / n, k < n
+    margins = np.minimum(centre, 1 - centre)[free]
+    return {
+        "centre": centre,
+        "radius": np.sqrt((capacities * (1 - capacities / sizes)).sum()),
+        "diameter": np.sqrt(2 * np.minimum(capacities, sizes - capacities).sum()),
+        "inradius": np.min(margins / np.sqrt(1 - 1 / n[free])),
+        # In a full block each entry is 1.
+        "tangent": null_space(np.concatenate([members, np.eye(len(blocks))[~free]])),
+    }
+
+
+def _hull_of_independent_sets(blocks, members, capacities, sizes) -> dict:
+    """Centre and sizes of the hull of the independent sets of a partition matroid."""
+    n, k = sizes[blocks], capacities[blocks]
+    centre = np.minimum(0.5, k / (n + np.sqrt(n)))
+    # The farthest vertex has in each block as many ones as its capacity, or none.
+    c = np.array([centre[row][0] for row in members > 0])
+    full = capacities * (1 - c) ** 2 + (sizes - capacities) * c**2
+    return {
+        "centre": centre,
+        "radius": np.sqrt(np.maximum(full, sizes * c**2).sum()),
+        "diameter": np.sqrt(np.minimum(sizes, 2 * capacities).sum()),
+        "inradius": np.min(np.minimum(centre, (k - n * centre) / np.sqrt(n))),
+    }
 
 
 def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
@@ -143,7 +152,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     Args:
       edges: (d, 2) pairs of different nodes, counted from 0.
       nodes: the number of nodes.
-      spanning: whether points are spanning trees; else any set of edges without a cycle will do.
+      spanning: whether the vertices are the spanning trees, or all sets of edges without a cycle.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; the graph is not connected, or is a tree.
@@ -155,6 +164,11 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     if edges.min() < 0 or edges.max() >= nodes or (edges[:, 0] == edges[:, 1]).any():
         raise ValueError(f"edges must join two different nodes of 0 .. {nodes - 1}")
     dim = len(edges)
+    laplacian = _laplacian(edges, nodes)
+    if np.sum(np.linalg.eigvalsh(laplacian) > 1e-9) != nodes - 1:
+        raise ValueError("edges: the graph is not connected")
+    if spanning and dim == nodes - 1:
+        raise ValueError("edges: the graph is a tree, its one spanning tree")
     pairs = jnp.asarray(edges, jnp.int32)
 
     def minimizer(g):
@@ -169,30 +183,15 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         _, taken = lax.scan(consider, jnp.arange(nodes), order)
         return jnp.zeros(dim).at[order].set(taken.astype(jnp.float32))
 
-    # Without jit each call would compile the loop anew.
-    minimize = jax.jit(jax.vmap(minimizer))
-    laplacian = np.zeros((nodes, nodes))
-    for a, b in edges:
-        laplacian[[a, b], [a, b]] += 1
-        laplacian[[a, b], [b, a]] -= 1
-    if np.sum(np.linalg.eigvalsh(laplacian) > 1e-9) != nodes - 1:
-        raise ValueError("edges: the graph is not connected")
-    if spanning and dim == nodes - 1:
-        raise ValueError("edges: the graph is a tree, its one spanning tree")
-    if not spanning:
-        # The midpoint between the empty set and the mean of the single edges.
-        centre, tangent, longest = np.full(dim, 0.5 / dim), None, 2 * (nodes - 1)
-    else:
+    if spanning:
         # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
-        inverse = np.linalg.pinv(laplacian)
         ends = np.eye(nodes)[edges[:, 0]] - np.eye(nodes)[edges[:, 1]]
-        centre = np.einsum("ei,ij,ej->e", ends, inverse, ends)
-        # The differences of a few hundred random trees span the directions of the affine hull.
-        random = np.random.default_rng(0).normal(size=(20 * dim, dim)).astype(np.float32)
-        differences = np.asarray(minimize(random), np.float64) - centre
-        _, lengths, axes = np.linalg.svd(differences, full_matrices=False)
-        tangent = axes[lengths > 1e-6 * lengths[0]].T
+        centre = np.einsum("ei,ij,ej->e", ends, np.linalg.pinv(laplacian), ends)
+        tangent = _directions(minimizer, centre)
         longest = 2 * min(nodes - 1, dim - nodes + 1)
+    else:
+        # The centre is the midpoint between the empty set and the mean of the single edges.
+        centre, tangent, longest = np.full(dim, 0.5 / dim), None, 2 * (nodes - 1)
     inradius = contains = None
     if nodes <= FEW:
         groups = all_subsets(nodes)
@@ -216,3 +215,25 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         inradius=inradius,
         tangent=tangent,
     )
+
+
+def _laplacian(edges, nodes) -> np.ndarray:
+    """The Laplacian (nodes, nodes) of a graph with these edges."""
+    laplacian = np.zeros((nodes, nodes))
+    for a, b in edges:
+        laplacian[[a, b], [a, b]] += 1
+        laplacian[[a, b], [b, a]] -= 1
+    return laplacian
+
+
+def _directions(minimizer, centre) -> np.ndarray:
+    """An orthonormal basis (d, m) of the directions in which vertices differ from the centre.
+
+    The minimizers of 20 d random vectors span them.
+    """
+    dim = len(centre)
+    random = np.random.default_rng(0).normal(size=(20 * dim, dim)).astype(np.float32)
+    # Without jit each call would compile the minimizer anew.
+    vertices = np.asarray(jax.jit(jax.vmap(minimizer))(random), np.float64)
+    _, lengths, axes = np.linalg.svd(vertices - centre, full_matrices=False)
+    return axes[lengths > 1e-6 * lengths[0]].T

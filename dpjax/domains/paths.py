@@ -1,4 +1,4 @@
-"""Paths in a directed graph without cycles."""
+"""The set of unit flows in a directed graph without cycles, whose vertices are paths."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -34,13 +34,8 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
     for name, node in (("source", source), ("target", target)):
         if node not in entering:
             raise ValueError(f"{name} must be a node of the graph, got {node!r}")
-    # How many paths lead from the source to a node, and how many from there to the target.
-    arrive, depart = dict.fromkeys(order, 0), dict.fromkeys(order, 0)
-    arrive[source] = depart[target] = 1
-    for v in order:
-        arrive[v] += sum(arrive[edges[e, 0]] for e in entering[v])
-    for v in reversed(order):
-        depart[v] += sum(depart[edges[e, 1]] for e in leaving[v])
+    arrive = _path_counts(source, order, entering, edges[:, 0])
+    depart = _path_counts(target, order[::-1], leaving, edges[:, 1])
     through = np.array([float(arrive[a] * depart[b]) for a, b in edges])
     count = arrive[target]
     if (through == 0).any():
@@ -50,35 +45,8 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
         raise ValueError("edges: there is a single path")
     inner = [v for v in order if v not in (source, target)]
     steps = [v for v in order if v != source]
-
-    def minimizer(g):
-        # The graph is static, so this is written out edge by edge. Under vmap each line works on
-        # whole vectors.
-        distance, enter = {source: jnp.zeros(())}, {}
-        for v in steps:
-            best, choice = None, None
-            for e in entering[v]:
-                length = distance[edges[e, 0]] + g[e]
-                if best is None:
-                    best, choice = length, jnp.full((), e, jnp.int32)
-                else:
-                    choice = jnp.where(length < best, e, choice)
-                    best = jnp.minimum(best, length)
-            distance[v], enter[v] = best, choice
-        on_path, flow = dict.fromkeys(order, jnp.zeros((), bool)), [None] * dim
-        on_path[target] = jnp.ones((), bool)
-        for v in reversed(steps):
-            for e in entering[v]:
-                flow[e] = on_path[v] & (enter[v] == e)
-                on_path[edges[e, 0]] = on_path[edges[e, 0]] | flow[e]
-        return jnp.stack(flow).astype(jnp.float32)
-
-    def balance(node):
-        return np.isin(np.arange(dim), entering[node]) * 1.0 - np.isin(
-            np.arange(dim), leaving[node]
-        )
-
-    conserve = np.array([balance(v) for v in [*inner, target]])
+    # Row v: what flows into node v less what flows out, 0 for inner nodes and 1 for the target.
+    conserve = np.array([(edges[:, 1] == v) * 1.0 - (edges[:, 0] == v) for v in [*inner, target]])
     wanted = jnp.asarray(np.arange(len(conserve)) == len(inner), jnp.float32)
     rows = jnp.asarray(conserve, jnp.float32)
 
@@ -95,13 +63,48 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
     free = reach > 1e-9
     return from_minimizer(
         dim,
-        minimizer,
+        lambda g: _shortest_path(g, edges, source, target, steps, entering),
         centre=centre,
         diameter=np.sqrt(min(2 * longest[target], np.sum(free))),
         contains=contains,
         inradius=np.min(centre[free] / reach[free]),
         tangent=tangent,
     )
+
+
+def _path_counts(start, order, entering, origins) -> dict:
+    """How many paths lead from the node ``start`` to each node, by the last edges of the paths."""
+    counts = dict.fromkeys(order, 0)
+    counts[start] = 1
+    for v in order:
+        counts[v] += sum(counts[origins[e]] for e in entering[v])
+    return counts
+
+
+def _shortest_path(g, edges, source, target, steps, entering):
+    """1 for the edges of the shortest path from source to target, else 0, (d,), for lengths g (d,).
+
+    ``steps`` are the nodes other than the source, in topological order. The graph is static, so the
+    computation is unrolled edge by edge. Under vmap each operation works on whole vectors.
+    """
+    distance, enter = {source: jnp.zeros(())}, {}
+    for v in steps:
+        best, choice = None, None
+        for e in entering[v]:
+            length = distance[edges[e, 0]] + g[e]
+            if best is None:
+                best, choice = length, jnp.full((), e, jnp.int32)
+            else:
+                choice = jnp.where(length < best, e, choice)
+                best = jnp.minimum(best, length)
+        distance[v], enter[v] = best, choice
+    on_path = dict.fromkeys([source, *steps], jnp.zeros((), bool)) | {target: jnp.ones((), bool)}
+    flow = [None] * len(edges)
+    for v in reversed(steps):
+        for e in entering[v]:
+            flow[e] = on_path[v] & (enter[v] == e)
+            on_path[edges[e, 0]] = on_path[edges[e, 0]] | flow[e]
+    return jnp.stack(flow).astype(jnp.float32)
 
 
 def _topological(edges) -> list:

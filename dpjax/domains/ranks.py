@@ -1,4 +1,4 @@
-"""Ranks of numbers, without a sort where these are few."""
+"""Ranks of numbers, without a sort where there are few of them."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Strongly convex functions on a domain, for follow the regularized leader."""
+"""Strongly convex functions on a domain, which follow the regularized leader adds to losses."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from dpjax.domains.base import Domain, Regularizer
 
 
 def negative_entropy(dim: int) -> Regularizer:
-    """R(x) = sum_i x_i ln x_i on the simplex: exponential weights.
+    """R(x) = sum_i x_i ln x_i on the simplex, which gives exponential weights.
 
     D_R = ln d. If losses have spread w in a round, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi &
     Lugosi 2006, Theorem 2.2). The analysis by local norms has 4 times that for losses in [-1, 1].
@@ -21,8 +21,8 @@ def negative_entropy(dim: int) -> Regularizer:
 
     def argmin(s, rate=1.0):
         # s is shifted before it is scaled. In rate * s - min(rate * s) a compiler may round the two
-        # products differently, one of them within a fused multiply-add. At s = 1e10 the least
-        # exponent would then not be 0 but some hundreds, and exp would overflow.
+        # products differently, if one of them is part of a fused multiply-add. At s = 1e10 the
+        # least exponent would then not be 0 but some hundreds, and exp would overflow.
         weights = jnp.exp(-rate * (s - jnp.min(s)))
         return weights / jnp.sum(weights)
 
@@ -37,7 +37,7 @@ def squared_norm(project: Callable, centre: Numbers, radius: float) -> Regulariz
     """R(x) = |x - centre|^2 on a set with this projection, within ``radius`` of the centre.
 
     The argmin is the projection of centre - rate s / 2. D_R is at most radius^2. R is 2-strongly
-    convex, so S = |l|^2 / 4.
+    convex, so S = |l|^2 / 4 for the longest loss l.
     """
     # The centre is a NumPy array, since sets are made before devices are chosen.
     centre = np.asarray(centre, np.float32)

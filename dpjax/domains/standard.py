@@ -1,4 +1,4 @@
-"""The simplex, the Euclidean ball and the cube."""
+"""The sets that most papers use: the simplex, the Euclidean ball and the cube."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ from dpjax.maths import barriers
 
 
 def simplex(dim: int) -> Domain:
-    """Probability vectors, as of expert advice; losses in [0, 1] and negative entropy."""
+    """The probability vectors. By default losses lie in [0, 1], and R is the negative entropy."""
     dim = _check.size(2, dim=dim)
 
     def minimizer(g):
@@ -43,7 +43,10 @@ def simplex(dim: int) -> Domain:
 
 
 def ball(dim: int, radius: float = 1.0) -> Domain:
-    """Points of Euclidean norm at most ``radius``; losses in the unit ball and squared norm."""
+    """Points of Euclidean norm at most ``radius``.
+
+    By default losses have norm at most 1, and R is the squared norm.
+    """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)
 
@@ -67,7 +70,10 @@ def ball(dim: int, radius: float = 1.0) -> Domain:
 
 
 def cube(dim: int, radius: float = 1.0) -> Domain:
-    """[-radius, radius]^d; losses whose absolute values sum to at most 1 and squared norm."""
+    """The points of [-radius, radius]^d.
+
+    By default the absolute values of a loss sum to at most 1, and R is the squared norm.
+    """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)
 

@@ -1,4 +1,4 @@
-"""Base polytopes of submodular functions."""
+"""Base polytopes of submodular functions, the permutahedron among them."""
 
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
 
     The linear minimizer is the greedy algorithm (Edmonds 1970). The centre is the mean of the
     vertices of 2 d orders, and the diameter is an upper bound. Up to 12 elements, membership and
-    inradius are exact; they are computed from all sets. Nobody checks that F is submodular.
+    inradius are exact; they are computed from all sets. It is not checked that F is submodular.
 
     Args:
       dim: d, the size of V.
@@ -105,7 +105,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
             first = jnp.asarray(np.argsort(~sets, axis=1, kind="stable"), jnp.int32)
             values = np.asarray(jax.jit(jax.vmap(chain))(first), np.float64)
         bounds = values[np.arange(len(sets)), sets.sum(axis=1) - 1]
-        # Where F(S) + F(V - S) = F(V), x(S) is the same everywhere.
+        # Where F(S) + F(V - S) = F(V), x(S) is the same for all points x.
         tight = np.abs(bounds[:-1] + bounds[-2::-1] - bounds[-1]) < 1e-4 * diameter
         tangent = null_space(np.concatenate([np.ones((1, dim)), sets[:-1][tight]]))
         inradius = distance_to_facets(sets * 1.0, bounds, centre, tangent)

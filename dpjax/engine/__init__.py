@@ -1,1 +1,1 @@
-"""How a game is compiled and where it runs. A learner's author never needs to come in."""
+"""Compiles games and runs them on devices. A learner's author never needs to come in."""

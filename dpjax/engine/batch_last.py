@@ -34,7 +34,7 @@ from dpjax.engine.lanes import (
 )
 
 
-def batch_last(function, batched):
+def batch_last(function, batched, *, apart=True):
     """``function`` mapped over the last axis of some of its arguments.
 
     It returns the same values as ``jax.vmap(function, in_axes, out_axes=-1)`` where in_axes are -1
@@ -43,6 +43,7 @@ def batch_last(function, batched):
     Args:
       function: of positional arguments, pytrees of arrays; it is traced once.
       batched: for each argument whether all its leaves carry the batch as their last axis.
+      apart: whether draws are kept in kernels of their own, which compilers for CPU need.
 
     Returns:
       A function of the same arguments, whose outputs all carry the batch as their last axis.
@@ -74,7 +75,7 @@ def batch_last(function, batched):
         inputs = [
             as_lanes(leaf) if flag else leaf for leaf, flag in zip(leaves, flags, strict=True)
         ]
-        batch = Batch(size, certain(jax.tree.leaves(inputs)))
+        batch = Batch(size, certain(jax.tree.leaves(inputs)) if apart else None)
         results = [as_array(with_lanes(x, batch)) for x in _evaluate(closed, inputs, batch)]
         return jax.tree.unflatten(jax.tree.structure(output), results)
 

@@ -1,7 +1,7 @@
-"""The blocks of a sweep: which there are, how large they are, and how their results are joined.
+"""Divides the table of a sweep into blocks, and puts their results in their places.
 
 A sweep fills a table of points x seeds. A block is a rectangle of it that one compiled program
-computes at once; :mod:`dpjax.engine.compute` computes blocks and :func:`dpjax.sweep` joins them.
+computes at once. :mod:`dpjax.engine.compute` computes blocks, and :func:`dpjax.sweep` joins them.
 """
 
 from itertools import groupby, product
@@ -12,18 +12,14 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dpjax.engine import devices, programs
-
-# How many trajectories are computed at once where the caller does not say and the memory suffices.
-# No accelerator has been measured yet.
-_CPU_CHUNK = 4096
-_ACCELERATOR_CHUNK = 65536
+from dpjax.engine import programs
+from dpjax.engine.compile import platform_of
 
 
 class Block(NamedTuple):
-    """What is computed at once: a number of successive points, each with all of these seeds."""
+    """A rectangle of the table: successive points, each of them with all of these seeds."""
 
-    point: int  # the first one; the plan says how many there are
+    point: int  # the first point; the plan says how many points a block has
     seeds: np.ndarray  # int32; those past the last seed are dropped, or kept for a store to grow
 
 
@@ -68,11 +64,6 @@ class Plan(NamedTuple):
         return found
 
 
-def default_chunk(mesh) -> int:
-    """How many trajectories are computed at once where the caller does not say."""
-    return _CPU_CHUNK if devices.platform(mesh) == "cpu" else _ACCELERATOR_CHUNK
-
-
 def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
     """The points and seeds of each block of a sweep with ``count`` points.
 
@@ -84,7 +75,13 @@ def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
 
 
 def block_size(seeds, limit, workers) -> int:
-    """How many seeds a block has: as many as ``limit`` allows, with as many blocks a worker."""
+    """How many seeds a block has: as many as fit, where every worker has as many blocks.
+
+    Args:
+      seeds: how many seeds there are in all.
+      limit: how many seeds a block may have.
+      workers: how many blocks are computed at the same time.
+    """
     blocks = -(-seeds // max(1, limit))
     blocks = min(-(-blocks // workers) * workers, seeds)
     return -(-seeds // blocks)
@@ -96,8 +93,8 @@ def at_once(mesh) -> int:
 
 
 def threads(mesh) -> int:
-    """How many threads run programs. XLA runs a program on one core; a mesh needs one thread."""
-    return devices.cores() if mesh is None and devices.platform(mesh) == "cpu" else 1
+    """How many threads run programs. For a mesh it is one, which starts them on all devices."""
+    return platform_of(mesh).threads() if mesh is None else 1
 
 
 def halved(size, count) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Computing blocks: several at the same time, in pieces where a whole block does not fit."""
+"""Computes blocks, several at the same time, and in pieces where a whole block does not fit."""
 
 import warnings
 from contextlib import closing
@@ -11,6 +11,7 @@ import numpy as np
 from dpjax import settings
 from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Block, empty, halved, put, threads
+from dpjax.engine.compile import platform_of
 
 
 def compute(plan, blocks):
@@ -24,7 +25,7 @@ def compute(plan, blocks):
     mesh = devices.local(plan.mesh)
     workers = threads(mesh)
     whole = plan.block[0], max(len(block.seeds) for block in blocks)
-    size = _fitting(plan, whole, mesh, devices.memory(mesh, workers))
+    size = _fitting(plan, whole, mesh, platform_of(mesh).memory(mesh, workers))
     lock = Lock()
 
     def compute_group(group):
@@ -72,7 +73,7 @@ def _fitting(plan, size, mesh, limit) -> tuple[int, int]:
 
 
 def _in_pieces(plan, program, group, whole, size, mesh) -> list:
-    """[(block, cells)] of a group of blocks, one for each device, piece by piece.
+    """Computes a group of blocks, one for each device, piece by piece.
 
     Args:
       plan: a Plan.
@@ -81,6 +82,9 @@ def _in_pieces(plan, program, group, whole, size, mesh) -> list:
       whole: the points and seeds of the largest block.
       size: the points and seeds of a piece.
       mesh: the devices of this process, or None.
+
+    Returns:
+      [(block, cells)] of all blocks of the group.
     """
     cells = [None] * len(group)
     seeds = [np.pad(block.seeds, (0, whole[1] - len(block.seeds)), "edge") for block in group]
@@ -96,9 +100,12 @@ def _in_pieces(plan, program, group, whole, size, mesh) -> list:
 
 
 def _run(plan, program, blocks, size, mesh) -> list:
-    """(regret, tally, report) of each of the blocks, of which every device computes one.
+    """Runs the program on blocks, of which every device computes one.
 
     Each block is cut to ``size`` points and seeds, or filled up to them by repetition.
+
+    Returns:
+      (regret, tally, report) of each of the blocks.
     """
     leaves = jax.tree.leaves(plan.points)
     structure = jax.tree.structure(plan.traced.output)

@@ -1,4 +1,4 @@
-"""Which outputs of a program depend on given inputs, read off the program without running it."""
+"""Reads off a program, without running it, which outputs depend on given inputs."""
 
 from dpjax.engine import walk
 
@@ -35,16 +35,16 @@ def of_cond(eqn, flags) -> list[bool]:
 
 
 def of_scan(eqn, flags) -> tuple[list[bool], list[bool]]:
-    """(which carried values, which rows that come out) of a scan depend on flagged operands."""
+    """Which carried values and which rows that come out of a scan depend on flagged operands."""
     step, start, rows = walk.scan_parts(eqn, flags, depends)
     carried = _fixed_point(lambda carry: step(carry, rows)[0], start)
     return carried, step(carried, rows)[1]
 
 
 def of_while(eqn, flags) -> tuple[list[bool], bool]:
-    """(which carried values, whether the number of rounds) of a while loop depend on flagged ones.
+    """Which carried values of a while loop depend on flagged operands, and whether its length does.
 
-    Where the number of rounds depends on them, so does all that is carried.
+    Where the number of its rounds depends on them, so does all that is carried.
     """
     going, step, start = walk.while_parts(eqn, flags, depends, depends)
     carried = _fixed_point(step, start)

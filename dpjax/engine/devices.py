@@ -1,4 +1,4 @@
-"""Where a sweep runs: cores, devices and processes, and the memory that they have."""
+"""Says where a sweep runs: on which cores, devices and processes, and with how much memory."""
 
 import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -30,11 +30,6 @@ def check_mesh(mesh) -> None:
             "mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('seeds',)), or None; "
             f"got {type(mesh).__name__}"
         )
-
-
-def platform(mesh) -> str:
-    """The kind of the devices of a mesh, or of those that jax uses by default."""
-    return jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
 
 
 def processes(mesh) -> int:
@@ -119,14 +114,18 @@ def completed(function, tasks, workers):
                 future.cancel()
 
 
-def memory(mesh, workers) -> float:
-    """Bytes that one program may use where ``workers`` run at once; inf where nobody knows.
+def share_of_machine(mesh, workers) -> float:
+    """Bytes that one program may use on CPU where ``workers`` run at once; inf where nobody knows.
 
-    On an accelerator they are nine tenths of its memory. On CPU they are a share of half of what
-    the machine has or the process's control group allows; the rest is for results, and for others.
+    They are a share of half of what the machine has or the process's control group allows; the
+    rest is for results, and for others.
     """
-    if platform(mesh) == "cpu":
-        return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
+    return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
+
+
+def share_of_device(mesh, workers) -> float:
+    """Bytes that one program may use on an accelerator, nine tenths of its own memory."""
+    del workers  # each device runs one program
     device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
     limit = (device.memory_stats() or {}).get("bytes_limit")
     return 0.9 * limit if limit else np.inf

@@ -1,4 +1,4 @@
-"""Running a traced program while looking at the releases in it.
+"""Runs a traced program while a visitor looks at the releases in it.
 
 A program is run equation by equation under whatever transformations surround it, so that the
 result can be compiled and mapped like any function. At each of the named sites of
@@ -15,7 +15,7 @@ from jax import lax
 from dpjax import noise
 from dpjax.engine import walk
 
-# What consumes a key outside of the sites.
+# The primitives that consume a key and are no releases.
 DRAWS = ("random_bits", "random_split", "random_fold_in")
 
 

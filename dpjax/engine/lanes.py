@@ -85,7 +85,7 @@ def as_array(value):
 
 
 def with_lanes(value, batch) -> Lanes:
-    """A value that all members share, repeated for each of them; Lanes stay as they are."""
+    """A value as Lanes. One that all members share is repeated for each of them."""
     if isinstance(value, Lanes):
         return forced(value)
     value = jnp.asarray(value)
@@ -95,7 +95,7 @@ def with_lanes(value, batch) -> Lanes:
 
 
 def with_lanes_where(flags, values, batch) -> list:
-    """Values, of which the flagged ones become Lanes."""
+    """The values, of which those that are flagged become Lanes."""
     return [with_lanes(x, batch) if flag else x for x, flag in zip(values, flags, strict=True)]
 
 
@@ -122,17 +122,16 @@ def by_vmap(eqn, operands) -> list:
     return [as_lanes(x) for x in outputs]
 
 
-# Kernels that stay apart. Compilers for CPU repeat a draw in every kernel that reads it, be it
-# twenty instructions or two thousand. They do not look into a condition, even if it always holds.
+# What follows keeps kernels apart. Compilers for CPU repeat a draw in every kernel that reads it,
+# be it of twenty instructions or of two thousand. They do not look into a condition, even one that
+# always holds.
 
 
 def certain(arrays):
-    """A condition on any of the arrays that always holds, though no compiler knows it: () bool.
+    """A condition on one of the arrays that always holds, though no compiler knows it, () bool.
 
-    It is None on accelerators, where kernels need not be kept apart, and where no array serves.
+    It is None where no array serves.
     """
-    if jax.default_backend() != "cpu":
-        return None
     for array in arrays:
         if array.size and array.dtype.itemsize == 4 and not is_key(array):
             word = lax.bitcast_convert_type(array[(0,) * array.ndim], jnp.uint32)

@@ -1,10 +1,10 @@
-"""Compiling a function as one kernel of a CPU core, its loops and conditions inside.
+"""Compiles a function as one kernel of a CPU core, with its loops and conditions inside.
 
 XLA runs a program on CPU as a list of kernels, one for each operation that it does not fuse with
 another. Going from one kernel to the next costs as much as computing some hundred numbers, and a
-round of a bandit is twenty kernels. XLA compiles loops that touch little memory as a whole of its
-own accord, and an attribute of a call asks it to do so for any program. The numbers are those of
-the program in kernels, except for the last bits of sums for which that program calls a library.
+round of a bandit is twenty kernels. XLA compiles loops that touch little memory as one kernel of
+its own accord, and an attribute of a call asks it to do so for any program. The numbers are those
+of the program in many kernels, except for the last bits of sums for which that one calls a library.
 """
 
 import jax
@@ -25,7 +25,7 @@ _OPTIONS = {
 }
 _OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
 
-# Primitives for which XLA has no code that could stand within a kernel.
+# Primitives for which XLA has no code that can be a part of a kernel.
 _APART = {
     "approx_top_k", "cholesky", "conv_general_dilated", "debug_callback", "debug_print", "eig",
     "eigh", "fft", "ffi_call", "geqrf", "hessenberg", "householder_product", "io_callback", "lu",
@@ -35,8 +35,8 @@ _APART = {
 
 
 # How many trials a core takes through the whole program before it turns to the next ones. For one
-# kernel they are few enough that their state stays in the innermost caches, and enough to fill the
-# vectors. For many kernels they are enough to hide what it costs to start a kernel.
+# kernel they are few, so that their state stays in the innermost caches, and fill the vectors. For
+# many kernels they are as many as hide what it costs to start a kernel.
 _TRIALS, _TRIALS_OF_MANY = 128, 1024
 # The least number of trials. LLVM unrolls loops over fewer and then contracts the products and
 # sums of some trials only, so that a trial's last bits would depend on how many play beside it.
@@ -78,7 +78,7 @@ def in_pieces(function, batched, length):
 
 
 def _of_enough(function, batched):
-    """``function`` of at least ``_FEWEST`` trials: where there are fewer, the last is repeated."""
+    """``function``, applied to at least ``_FEWEST`` trials: the last one is repeated if need be."""
 
     def filled(*arguments):
         flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
@@ -99,33 +99,29 @@ def _of_enough(function, batched):
     return filled
 
 
-def compile_for_cpu(function, arguments, batched, *, spread=None):
-    """Compiles a function for CPU, as one kernel where that is possible.
+class Unfit(Exception):
+    """A way to compile cannot serve a program. The message says why."""
 
-    Args:
-      function: of pytrees of arrays, some of which have the trials as their last axis. What it
-        returns has that axis too. What it computes for a trial does not depend on the others.
-      arguments: of the program, arrays or jax.ShapeDtypeStruct.
-      batched: for each argument whether its leaves have that axis.
-      spread: makes the program of the function, as ``jax.shard_map`` does; by default the function
-        is the program.
+
+def as_one_kernel(function, arguments, batched, spread):
+    """Compiles a function for CPU as one kernel.
+
+    Arguments are those of :func:`dpjax.engine.compile.compile_for`.
+
+    Raises:
+      Unfit: the function has an operation that no kernel can hold, or XLA refuses the program.
     """
-
-    function = _of_enough(function, batched)
-
-    def compiled(function, options):
-        program = spread(function) if spread else function
-        return jax.jit(program).lower(*arguments).compile(options)
-
+    function = _one_kernel(in_pieces(_of_enough(function, batched), batched, _TRIALS))
     try:
-        return compiled(_one_kernel(in_pieces(function, batched, _TRIALS)), _OPTIONS)
-    except (_NeedsKernels, JaxRuntimeError):
-        # XLA raises the second error where it refuses the program or does not know the options.
-        return compiled(in_pieces(function, batched, _TRIALS_OF_MANY), _OPTIONS_OF_MANY)
+        return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS)
+    except JaxRuntimeError as error:  # XLA refuses the program, or does not know the options.
+        raise Unfit(str(error)) from error
 
 
-class _NeedsKernels(Exception):
-    """A function has an operation that no kernel can hold."""
+def as_many_kernels(function, arguments, batched, spread):
+    """Compiles a function for CPU as a list of kernels, with arguments like those above."""
+    function = in_pieces(_of_enough(function, batched), batched, _TRIALS_OF_MANY)
+    return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS_OF_MANY)
 
 
 def _one_kernel(function):
@@ -133,8 +129,8 @@ def _one_kernel(function):
 
     def called(*arguments):
         closed, output = jax.make_jaxpr(jax.jit(function), return_shape=True)(*arguments)
-        if _needs_kernels(closed.jaxpr):
-            raise _NeedsKernels
+        if apart := _apart(closed.jaxpr):
+            raise Unfit(f"XLA has no code for {apart} that can be a part of a kernel")
         (call,) = closed.jaxpr.eqns
         values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))
@@ -147,6 +143,7 @@ def _one_kernel(function):
     return called
 
 
-def _needs_kernels(jaxpr) -> bool:
+def _apart(jaxpr) -> str | None:
+    """The name of an operation in a program that no kernel can hold; None where there is none."""
     names = (eqn.primitive.name for eqn in walk.equations(jaxpr))
-    return any(name in _APART or name.startswith("scatter") for name in names)
+    return next((name for name in names if name in _APART or name.startswith("scatter")), None)

@@ -28,7 +28,7 @@ _UPDATES = {
 }
 _NOTHING = {"scatter-add": -0.0, "scatter-sub": 0.0}
 _SCATTERS = ("scatter", *_UPDATES)
-# Which operands are indices.
+# The operands of each primitive that are indices.
 _INDICES = {
     "dynamic_slice": slice(1, None),
     "dynamic_update_slice": slice(2, None),
@@ -85,7 +85,7 @@ def _zero(indices):
     return jnp.zeros((), jnp.result_type(indices[0]) if indices else jnp.int32)
 
 
-# A place of each member's own, among few.
+# What follows serves members that each have a place of their own, among few.
 
 
 def _differ(indices) -> bool:
@@ -101,7 +101,7 @@ class Part(NamedTuple):
     """What an equation reads or writes of its operand at one index."""
 
     shape: tuple  # (n_1, ...), along all axes of the operand
-    axes: tuple  # those that have an index
+    axes: tuple  # the axes that have an index
     moved: bool  # whether an index out of range means the nearest place; else it means none
 
 

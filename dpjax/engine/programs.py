@@ -1,4 +1,4 @@
-"""Games as programs: traced at every call of a sweep, compiled once for each program and size.
+"""Traces games at every call of a sweep, and compiles a program once for each size of a block.
 
 What a game does can change while its function stays the same, since it may read a helper, a global
 or an array that changes. So a compiled program is kept under the program that was traced, with all
@@ -10,7 +10,7 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -18,20 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal
 
 from dpjax import _check, settings
 from dpjax.engine import devices, reads, walk
-from dpjax.engine.batch_last import batch_last
-from dpjax.engine.one_kernel import compile_for_cpu
+from dpjax.engine.compile import compile_block
 
-# After so many programs that differ in numbers alone, a sweep says what that costs.
+# A sweep warns when it compiles this many programs that differ in nothing but numbers.
 _ALIKE = 5
-# Compiled programs are kept up to so many bytes, as far as it is known what they hold. A program
-# of XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
+# Compiled programs are kept up to this many bytes, as far as their bytes are known. A program of
+# XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
 _BYTES = 2**28
 _BYTES_OF_A_CHARACTER = 18
-_kept: dict = {}  # (Traced, size, mesh) -> Program; the last is the one used last
+_kept: dict = {}  # (Traced, size, mesh) -> Program, in the order in which they were last used
 _lock = Lock()
 
 
@@ -39,29 +38,29 @@ _lock = Lock()
 class Traced:
     """One trajectory of a game as a program; equal ones compute the same bits."""
 
-    digest: str  # of the program, all arrays in it, and what else decides on numbers
-    text: str  # digest of the program without its numbers
-    callbacks: tuple  # functions of Python that it calls as it runs
-    numeric: tuple  # settings that decide on numbers
-    settings: tuple  # all of jax.config
+    digest: str  # a digest of the program, all arrays in it, and what else decides on numbers
+    text: str  # a digest of the program without its numbers
+    callbacks: tuple  # the functions of Python that it calls as it runs
+    numeric: tuple  # the settings of JAX that decide on numbers
+    settings: tuple  # all settings of JAX
     rounds: tuple  # the checkpoints
-    point: tuple = field(compare=False)  # shapes of the leaves of a point
-    output: Any = field(compare=False)  # shapes of (regret, tally, report)
-    program: Any = field(compare=False)  # ClosedJaxpr of (*leaves of the point, seed, key)
+    point: tuple = field(compare=False)  # the shapes of the leaves of a point
+    output: Any = field(compare=False)  # the shapes of (regret, tally, report)
+    program: Any = field(compare=False)  # the ClosedJaxpr, of (*leaves of the point, seed, key)
 
 
 def trace(game, play, rounds, points, key_dtype) -> Traced:
-    """The program of a cell of a sweep, as it is now.
+    """Traces the program of a cell of a sweep, as the game is now.
 
     Args:
-      game, play: as of :func:`dpjax.sweep`.
+      game, play: those of :func:`dpjax.sweep`.
       rounds: (n,) the checkpoints.
       points: pytree of (P, ...) arrays.
-      key_dtype: of the key.
+      key_dtype: the dtype of the key.
 
     Raises:
       TypeError: the game looks at a number of a point, which is traced; or it draws from keys
-        whose numbers depend on the batch; or it reads what a caller of the sweep traces.
+        whose numbers depend on the batch; or it reads a value that a caller of the sweep traces.
     """
     rounds = tuple(rounds.tolist())
 
@@ -120,17 +119,20 @@ class Program(NamedTuple):
 
 
 def compiled(traced, size, mesh) -> Program:
-    """The program of a block of (points, seeds); with a mesh, of one block for each of its devices.
+    """The program of a block of ``size`` points and seeds, compiled unless it was kept.
 
-    The program is kept. Where all that are kept hold more than ``_BYTES`` together, those that
-    have not been used for longest are dropped.
+    With a mesh, each of its devices computes such a block. The program is kept. Where all kept
+    programs hold more than ``_BYTES`` together, those that have not been used for longest are
+    dropped.
     """
     place = traced, size, mesh
     with _lock:
         program = _kept.pop(place, None)
     if program is None:
+        _count(traced, size, mesh)
         with settings.of_program(*traced.numeric):
-            program = _compiled(traced, size, mesh)
+            run = compile_block(traced, size, mesh)
+            program = Program(run, devices.bytes_needed(run), _bytes_held(run, traced))
     with _lock:
         _kept[place] = program
         held = sum(each.bytes_held for each in _kept.values())
@@ -155,51 +157,10 @@ def clear_caches() -> None:
                     value.cache_clear()
 
 
-def _compiled(traced, size, mesh) -> Program:
-    """Compiles what :func:`compiled` returns.
-
-    The blocks of a mesh are the first axis. Points are mapped first, so that what does not depend
-    on the point, such as nature's draws, is computed once a seed.
-    """
-    _count(traced, size, mesh)
-    of_cell = jaxpr_as_fun(traced.program)
-
-    def cell(point, seed, key):
-        return of_cell(*point, seed, key)
-
-    over_points = batch_last(cell, (True, False, False))
-
-    def over_seeds(points, seeds, key):
-        if len(points[0]) == 1:
-            point = [leaf[0] for leaf in points]
-            result = batch_last(cell, (False, True, False))(point, seeds, key)
-            return [jnp.expand_dims(leaf, -2) for leaf in result]
-        points = [jnp.moveaxis(leaf, 0, -1) for leaf in points]
-        return batch_last(over_points, (False, True, False))(points, seeds, key)
-
-    lead: tuple[int, ...] = ()
-    one_each, same, spread = None, None, None
-    if mesh is not None:
-        lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
-        spread = partial(devices.shard, mesh=mesh)
-
-    def block(shape, dtype):
-        return jax.ShapeDtypeStruct((*lead, *shape), dtype, sharding=one_each)
-
-    points, seeds = size
-    key_dtype = traced.program.in_avals[-1].dtype
-    arguments = (
-        [block((points, *shape), jnp.float32) for shape in traced.point],
-        block((seeds,), jnp.int32),
-        jax.ShapeDtypeStruct((), key_dtype, sharding=same),
-    )
-    if devices.platform(mesh) == "cpu":
-        run = compile_for_cpu(over_seeds, arguments, (False, True, False), spread=spread)
-    else:
-        run = jax.jit(spread(over_seeds) if spread else over_seeds).lower(*arguments).compile()
+def _bytes_held(run, traced) -> int:
+    """The bytes that a compiled program and the arrays in it take."""
     arrays = sum(np.asarray(x).nbytes for x in map(_words, traced.program.consts))
-    held = _BYTES_OF_A_CHARACTER * len(run.as_text() or "") + 2 * arrays
-    return Program(run, devices.bytes_needed(run), held)
+    return _BYTES_OF_A_CHARACTER * len(run.as_text() or "") + 2 * arrays
 
 
 def _words(array):
@@ -209,7 +170,7 @@ def _words(array):
 
 
 def _count(traced, size, mesh) -> None:
-    """Warns once where programs are compiled that differ in nothing but numbers."""
+    """Warns once when several programs were compiled that differ in nothing but numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     if traced.digest not in alike and len(alike) < _ALIKE:
         alike.add(traced.digest)
@@ -218,13 +179,13 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=9,  # the line that called sweep
+                stacklevel=8,  # the line that called sweep
             )
 
 
 @lru_cache(maxsize=1024)
 def _alike(*what) -> set:
-    """Digests of programs that were compiled, and differ in numbers alone."""
+    """The digests of the programs that were compiled and agree in all of this."""
     del what
     return set()
 

@@ -1,4 +1,4 @@
-"""What functions of Python read, and contexts in which JAX traces them as they are now.
+"""Finds what functions of Python read, so that JAX traces them as they are now.
 
 A function may be given by name to ``jit``, ``cond``, ``switch``, ``scan``, ``while_loop``,
 ``fori_loop`` or ``checkpoint``. JAX keeps its trace under the function, and does not look at what
@@ -27,9 +27,8 @@ _FOLDERS = {_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platli
 _PACKAGE = str(Path(__file__).parents[1])  # dpjax
 _LIBRARIES = tuple(path + os.sep for path in (*_FOLDERS, _PACKAGE))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_first: weakref.WeakKeyDictionary[Any, str] = (
-    weakref.WeakKeyDictionary()
-)  # function -> digest of what it read at first
+# function -> digest of what it read when it was first seen
+_first: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _now = jax.make_user_context(None)
 # The most contexts in which games are traced before all are let go: JAX cannot forget one alone.
 _CONTEXTS = 64
@@ -52,7 +51,7 @@ def as_now(*given):
 
 
 def forget() -> None:
-    """Makes JAX forget all traces, and this module what functions read when they were made."""
+    """Makes JAX forget all traces, and this module what functions read when they were traced."""
     jax.clear_caches()
     _first.clear()
     _entered.clear()
@@ -86,6 +85,8 @@ def _digest(value, names, known, seen) -> str:
 
 
 def _parts(value, names, known, seen) -> list[str]:
+    """What the digest of a value is made of. Arguments are those of :func:`_digest`."""
+
     def of(*values, names=()):
         return [_digest(each, names, known, seen) for each in values]
 

@@ -1,4 +1,4 @@
-"""Evaluating a traced program (a jaxpr) equation by equation.
+"""Evaluates traced programs (jaxprs) equation by equation.
 
 Lanes, replays and the float64 shadow of the tests each give the equations a meaning of their own.
 What they have in common lives here: how values are kept and read, which equations call a program,

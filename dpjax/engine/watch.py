@@ -1,4 +1,4 @@
-"""What a sweep shows and says while it runs: the progress bar, and warnings about its results."""
+"""Shows the progress of a sweep while it runs, and warns about its results."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from dpjax.engine.compute import compute
 
 
 def watched(plan, blocks, progress):
-    """Yields (block, cells) beside a progress bar, and warns at the end of what was odd."""
+    """Yields (block, cells) beside a progress bar, and warns at the end of what went wrong."""
     # A notebook is no terminal, but somebody watches it.
     shown = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     bar = tqdm(
@@ -44,7 +44,7 @@ def _warn(plan, bad, clipped) -> None:
     Args:
       plan: a Plan.
       bad: (point, seed) of each trajectory that is not finite.
-      clipped: (P,) the fewest losses that were clipped in a trajectory; inf where nobody counts.
+      clipped: (P,) the fewest losses that were clipped in a trajectory; inf where none are counted.
     """
     if bad:
         first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
@@ -69,7 +69,7 @@ def _warn(plan, bad, clipped) -> None:
 def _see_clipped(least, block, cells) -> None:
     """Lowers ``least`` to the fewest losses that were clipped in a trajectory of each point.
 
-    Leaves it alone where the learner's report does not count them.
+    It stays as it is where the learner's report does not count them.
     """
     clipped: Any = getattr(cells[2], "clipped", None)
     if np.ndim(clipped) == 2:

@@ -1,4 +1,4 @@
-"""What one plays against: a file for each family of nature. Whoever adds one comes in.
+"""What learners play against, a file for each kind of nature. Authors of environments come in.
 
 ``__all__`` is the registry.
 """

@@ -1,4 +1,4 @@
-"""What environments over finitely many arms share."""
+"""What environments over finitely many arms share. Authors of such environments come in."""
 
 from functools import partial
 from typing import NamedTuple
@@ -20,12 +20,12 @@ def best_fixed_arm(state, tally):
     return jnp.max(tally)
 
 
-def as_means(means):
-    """Mean losses as a float32 array (K,), refused unless K is at least 2 and all in [0, 1]."""
+def as_means(means, low=0.0, high=1.0):
+    """Means as a float32 array (K,), refused unless K is at least 2 and all in [low, high]."""
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
         raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.entries(0.0, 1.0, means=means)
+    _check.entries(low, high, means=means)
     return means
 
 
@@ -35,9 +35,9 @@ def draw_losses(key, means):
 
 
 class BernoulliLosses(NamedTuple):
-    """The losses of :func:`draw_losses`, each drawn only if it is looked at.
+    """The losses of :func:`draw_losses`, each drawn only where it is used.
 
-    A bandit looks at one of K, and pays for one draw.
+    A bandit uses one of K, and so pays for one draw.
     """
 
     key: Array
@@ -55,10 +55,10 @@ class BernoulliLosses(NamedTuple):
 
 @partial(jax.jit, static_argnums=2)
 def uniform_at(key, index, count):
-    """``jr.uniform(key, (count,))[index]``, for the price of one draw where that is known how.
+    """``jr.uniform(key, (count,))[index]``, at the cost of one draw for keys of threefry.
 
-    Element i of random bits is, as of JAX 0.5, the two words that fold_in(key, i) puts into a key,
-    added without carry.
+    As of JAX 0.5, element i of the random bits is the exclusive or of the two words of
+    fold_in(key, i).
     """
     if not rounds_of(key.dtype):
         return jr.uniform(key, (count,))[index]

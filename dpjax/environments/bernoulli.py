@@ -18,7 +18,7 @@ def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
         sum of the gaps means[a] - min(means) of the arms played.
 
     Returns:
-      An Environment; with pseudo-regret it can be played by batches.
+      An Environment. With pseudo-regret it can also be played by batches.
 
     Reference: the stochastic adversary of Tossou & Dimitrakakis 2017 has mean losses
     (0.45, 0.5, ..., 0.5), as reconstructed.

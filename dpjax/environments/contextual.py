@@ -1,7 +1,7 @@
 """Contextual environments, whose actions are policies: features (K, d) -> arm.
 
-A round reveals the pair of its features (K, d) and losses (K,); a learner sees what its policy
-played (:func:`dpjax.feedback.contextual`).
+A round reveals the pair of its features (K, d) and losses (K,). Of these a learner sees what
+belongs to the arm that its policy picks (:func:`dpjax.feedback.contextual`).
 """
 
 from typing import NamedTuple
@@ -17,12 +17,12 @@ from dpjax import _check
 from dpjax.core import Array, Environment, Numbers, Outcome, Policies
 from dpjax.maths import laws
 
-# Of the best arm of a round, and minus the least of all arms.
+# The mean reward of the best arm of a round. Those of the other arms are at least minus this.
 BEST_REWARD = 0.75
 
 
 def _two_valued(level, means):
-    """Losses -1 and 1 of the given means, from one uniform number: one arm alone is seen."""
+    """Losses -1 and 1 of the given means, from one uniform number, since only one arm is seen."""
     return jnp.where(level < 0.5 * (1.0 + means), 1.0, -1.0)
 
 
@@ -39,22 +39,23 @@ class GapArmsState(NamedTuple):
 def gap_arms(
     dim: int, *, gap: float = 0.1, arms: int | None = None, losses: str = "bernoulli"
 ) -> Environment:
-    """Fresh unit vectors as arms each round, of which one is best by at least a gap.
+    """Fresh unit vectors as arms in each round, one of which is best by at least a gap.
 
-    theta is uniform on the sphere. In each round arms are uniform on the sphere where their mean
-    loss <theta, x> is in [-0.75 + gap, 0.75], and one of them, at random, is moved to -0.75.
+    theta is uniform on the sphere. In each round the arms are uniform on the part of the sphere
+    where their mean loss <theta, x> is in [-0.75 + gap, 0.75]. Then one of them, drawn at random,
+    gets a mean loss of -0.75.
 
     Args:
       dim: d, at least 2.
-      gap: in [0, 1.5), not traced: the tables of the law are made on the host.
-      arms: K, at least 2; default d^2, as in the paper.
+      gap: in [0, 1.5). It is not traced, since the tables of the law are made on the host.
+      arms: K, at least 2; by default d^2, as in the paper.
       losses: "bernoulli", -1 or 1, or "gaussian", with standard deviation 1.
 
     Returns:
-      An Environment for policies; regret is pseudo-regret in units of the losses, the paper's.
+      An Environment for policies. Regret is pseudo-regret in units of the losses, as in the paper.
 
-    Reference: the experiments of Shariff & Sheffet 2018, by way of their program (rewards there
-    are losses with the sign changed).
+    Reference: the experiments of Shariff & Sheffet 2018, as their program has them. Its rewards are
+    losses with the sign changed.
     """
     dim = _check.size(2, dim=dim)
     arms = dim * dim if arms is None else _check.arms(arms)
@@ -73,8 +74,9 @@ def gap_arms(
 
     def step(state, key, policy):
         normal_key, uniform_key, loss_key = jr.split(key, 3)
-        # A row a coordinate: along -theta, then across it. Drawn flat: some draws of the shape
-        # (d, K) take the CPU four times as long.
+        # There is a row for each coordinate: first that along -theta, then those across it. They
+        # are drawn as one vector, since some draws of the shape (d, K) take the CPU four times as
+        # long.
         flat = laws.normal(normal_key, (dim * arms,))
         if dim > _UNROLLED:
             normal = flat.reshape(dim, arms)
@@ -96,8 +98,8 @@ def gap_arms(
     return Environment(init=init, step=step, regret=_total, action_set=Policies(dim))
 
 
-# Coordinates up to which each is an operation of its own, which is quicker for a few of them and
-# takes the compiler long for many.
+# Up to this many coordinates, each is computed by operations of its own. This is faster for a few
+# coordinates, but takes long to compile for many. The two forms round differently.
 _UNROLLED = 8
 
 
@@ -126,9 +128,10 @@ _REACH = 6.0
 def _reward_series(dim, gap) -> list:
     """Chebyshev coefficients of the quantile of the mean reward at Phi(z), z in [-6, 6].
 
-    Along a fixed direction a uniform point of the sphere is 2b - 1, b ~ Beta((d-1)/2, (d-1)/2);
-    here cut to [-0.75, 0.75 - gap]. In z the quantiles are smooth, tails included; a table would
-    cost a gather. Within 1e-4.
+    The coordinate of a uniform point of the sphere along a fixed direction is 2b - 1 for
+    b ~ Beta((d-1)/2, (d-1)/2). Here it is restricted to [-0.75, 0.75 - gap]. As functions of z the
+    quantiles are smooth, tails included, and the series is within 1e-4 of them. A table would cost
+    a gather.
     """
     shape = 0.5 * (dim - 1)
     low = betainc(shape, shape, 0.5 * (1.0 - BEST_REWARD))
@@ -156,7 +159,7 @@ def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
     On unit vectors it is a bandit over d arms.
 
     Args:
-      actions: (K, d), K at least 2, known and not traced; they must span R^d.
+      actions: (K, d), K at least 2, not traced; they must span R^d.
       parameter: theta (d,) with <theta, x> in [-1, 1] for each action; may be traced.
 
     Returns:
@@ -198,14 +201,14 @@ class TableTally(NamedTuple):
 
 
 def contextual_table(features: Numbers, losses: Numbers) -> Environment:
-    """A user's own features and losses, replayed row by row; no randomness.
+    """A user's own features and losses, replayed row by row without randomness.
 
-    Regret is against the linear policy fitted in hindsight: argmin over the arms of <w, x>, w the
-    least-squares fit of all losses by all features. It may be negative.
+    Regret is against the linear policy that is fitted in hindsight. It plays the arm with the least
+    <w, x>, where w is the least-squares fit of all losses by all features. Regret may be negative.
 
     Args:
-      features: (T, K, d), K at least 2, known and not traced.
-      losses: (T, K), likewise: the losses of all arms, for the learner may play any.
+      features: (T, K, d), K at least 2, not traced.
+      losses: (T, K), not traced. All arms have losses, since the learner may play any.
 
     Returns:
       An Environment of T rounds for policies.

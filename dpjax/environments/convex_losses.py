@@ -1,4 +1,4 @@
-"""Convex losses on a convex set: families, and a user's own function."""
+"""Convex losses on a convex set, from a family of functions or a user's own function."""
 
 from typing import Any, NamedTuple
 
@@ -20,12 +20,12 @@ class ConvexLossesState(NamedTuple):
     round: Array  # () int32, rounds played
     row: Array  # () int32, of the last round
     action: Array  # (d,) of the last round
-    parameters: Any  # drawn at the start, leading axis (n,); () where they are given
+    parameters: Any  # the rows that nature drew, leading axis (n,); () where rows are given
 
 
 class ConvexTally(NamedTuple):
     suffered: Array  # () f(x)
-    counts: Any  # (n,) how often each row was met; () for "rows"
+    counts: Any  # (n,) how often each row was used; () for "rows"
 
 
 def convex_losses(
@@ -41,33 +41,33 @@ def convex_losses(
 ) -> Environment:
     """Convex losses f(parameters, x) on a convex set, one row of parameters a round.
 
-    The rows are given, or drawn once by nature: around a point z that is likewise drawn, each row
-    is a loss that is small at a point between z and another extreme point. Then
+    The rows are given, or nature draws them once. It then draws an extreme point z, and each row is
+    a loss that is small at a random point between z and another extreme point. The rounds use
 
-      "iid"        a row is drawn every round
-      "drifting"   rows follow each other, each one blending into the next over ``period`` rounds
-      "switching"  a row is drawn every ``period`` rounds, and stays
+      "iid"        a row that is drawn every round
+      "drifting"   one row after the other, each blending into the next over ``period`` rounds
+      "switching"  a row that is drawn every ``period`` rounds
       "adaptive"   the row that would have been the worst for the last action
-      "rows"       row t in round t: a user's own sequence
+      "rows"       row t in round t, which is a user's own sequence
 
     Args:
       domain: a Domain.
-      family: a Family of ``dpjax.loss_families``, or one's own function (parameters, x) -> (),
-        convex in x, defined outside the domain too for learners that play there.
+      family: a Family of ``dpjax.loss_families``, or a user's own function (parameters, x) -> ().
+        It is convex in x, and also defined outside the domain for learners that play there.
       kind: one of these words.
-      parameters: pytree of arrays with a common leading axis (n,), the rows; needed for one's own
-        function and for "rows".
-      count: n, of the rows that are drawn.
+      parameters: the rows, a pytree of arrays with a common leading axis (n,). They must be given
+        for a user's own function and for "rows".
+      count: n, the number of rows that are drawn.
       spread: in [0, 1], how far rows are from each other.
       period: rounds.
-      steps: of the method that finds the best point, at each checkpoint.
+      steps: number of steps of the method that finds the best point at each checkpoint.
 
     Returns:
-      An Environment whose ``Outcome.loss`` is a callable pytree, for learners with value feedback,
-      and whose regret is against the best fixed point of the domain, over a certified lower bound
-      of what it suffers (:func:`dpjax.loss_families.offline_optimum`): never understated, and
-      overstated by at most the bound's gap. "adaptive" is not oblivious: regret is of the losses
-      as they were.
+      An Environment whose ``Outcome.loss`` is a callable pytree, for learners with value feedback.
+      Regret is against the best fixed point of the domain, whose total loss is replaced by a
+      certified lower bound (:func:`dpjax.loss_families.offline_optimum`). So regret is never
+      understated, and overstated by at most the gap of that bound. With "adaptive" the losses are
+      not oblivious, and regret is that of the losses as they were.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -84,8 +84,7 @@ def convex_losses(
     if given:
         parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), parameters)
         count = _rows(parameters)
-    one = jax.tree.map(lambda leaf: leaf[0], parameters) if given else None
-    if given:
+        one = jax.tree.map(lambda leaf: leaf[0], parameters)
         shape = jax.eval_shape(function, one, jax.ShapeDtypeStruct((domain.dim,), jnp.float32))
         if getattr(shape, "shape", None) != ():
             raise ValueError("family: the function must return one number, (), for x (d,)")

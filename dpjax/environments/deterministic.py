@@ -1,4 +1,4 @@
-"""The deterministic adversary."""
+"""The deterministic adversary, a fixed sequence of losses."""
 
 import jax.numpy as jnp
 
@@ -10,9 +10,9 @@ from dpjax.environments.arms import best_fixed_arm
 def deterministic(arms: int = 4) -> Environment:
     """A fixed sequence that lures a learner away from the best arm.
 
-    In gains, in round t: arm 1 gives 0.38; arm 2, the best with mean 1/2, gives 1 where t is
-    even and else 0; arm 3 gives 1 where t is a multiple of 3 and else 0; the others give 0.
-    (The text masks the number 0.38: reconstructed.)
+    In gains, arm 1 gives 0.38 in each round t. Arm 2, the best with mean 1/2, gives 1 where t is
+    even and else 0. Arm 3 gives 1 where t is a multiple of 3 and else 0. The others give 0. (The
+    number 0.38 is missing from the text and is reconstructed.)
 
     Args:
       arms: K, at least 3.

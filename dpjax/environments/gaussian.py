@@ -1,31 +1,30 @@
-"""Stochastic environments: independent Gaussian losses, outside every range now and then."""
+"""Stochastic environments: independent Gaussian losses, which are not bounded."""
 
 import jax.numpy as jnp
 
 from dpjax import _check
 from dpjax.core import Arms, Environment, Number, Numbers, Outcome
+from dpjax.environments.arms import as_means
 from dpjax.maths import laws
 
 
 def gaussian(means: Numbers, *, deviation: Number) -> Environment:
     """I.i.d. losses, loss of arm i ~ N(means[i], deviation^2), arms independent of each other.
 
-    No calibration covers unbounded losses: play it through
-    :func:`dpjax.combinators.rescale_losses`, which clips them to a stated range first. Clipping
-    shifts the means that a learner sees, by less the wider the range; regret is pseudo-regret, the
-    gaps of ``means`` before clipping.
+    No calibration covers unbounded losses. So play it through
+    :func:`dpjax.combinators.rescale_losses`, which first clips them to a stated range. Clipping
+    shifts the means that a learner sees, the less the wider the range is. Regret is pseudo-regret:
+    it sums the gaps of ``means`` before clipping.
 
     Args:
       means: (K,) mean losses, finite, K at least 2; may be traced.
       deviation: standard deviation, at least 0; may be traced.
 
     Returns:
-      An Environment. It is not played by batches: a sum of clipped Gaussians has no simple law.
+      An Environment. It cannot be played by batches, since a sum of clipped Gaussian losses has no
+      simple law.
     """
-    means = jnp.asarray(means, jnp.float32)
-    if means.ndim != 1 or means.shape[0] < 2:
-        raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.entries(-1e30, 1e30, means=means)
+    means = as_means(means, -1e30, 1e30)
     _check.non_negative(deviation=deviation)
     spread = jnp.asarray(deviation, jnp.float32)
 

@@ -1,4 +1,4 @@
-"""Loss vectors for the points of a convex set."""
+"""Linear losses for the points of a convex set: i.i.d., drifting, adaptive, or a user's own."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
 
 class LinearLossesState(NamedTuple):
     round: Array  # () int32, rounds played
-    directions: Array  # (2, d) where losses point; the second one is where they drift to
+    directions: Array  # (2, d) where losses point; with "drifting" they turn towards the second
     action: Array  # (d,) of the last round
 
 
@@ -36,31 +36,32 @@ def linear_losses(
 ) -> Environment:
     """Linear losses <l_t, x> on a convex set: i.i.d., drifting, adaptive, or a user's own.
 
-    ``losses`` is an array (T, d), or one of these words. Where not said otherwise, l_t is the
-    vector of the loss set that goes farthest in the direction bias u + a standard normal draw:
-    on a box each entry is at one of its ends, on a ball l_t lies on the sphere.
+    ``losses`` is an array (T, d), or one of the words below. Except for "alternating", l_t is the
+    vector of the loss set that goes farthest in the direction bias u + a standard normal draw. On a
+    box each entry is then at one of its ends, and on a ball l_t lies on the sphere.
 
       "iid"          u is drawn once, from the standard normal law
       "drifting"     u turns with the given period, in a plane that is drawn once
       "switching"    u is drawn anew every ``period`` rounds
-      "alternating"  the first entry goes up and down, the others rest in the middle; the first loss
-                     is a half one, so that the leader changes every round and is always wrong
-      "adaptive"     u points from the centre to the last action: what was played gets expensive
+      "alternating"  the first entry alternates between its ends, and the others stay in the middle;
+                     the first loss is half as large, so that the leader changes every round and
+                     is always wrong
+      "adaptive"     u points from the centre to the last action, which thus becomes expensive
 
     Args:
       domain: a Domain.
-      losses: (T, d) array within the loss set, or a word.
+      losses: (T, d) array within the loss set, or one of the words.
       loss_set: a LossSet of the domain's dimension; by default the domain's own.
-      bias: how far the direction stands out of the noise, at least 0.
+      bias: weight of u beside the standard normal draw, at least 0.
       period: rounds, for "drifting" and "switching".
 
     Returns:
-      An Environment whose actions are points (d,) of the domain, and regret is against the best
-      fixed point, by the support function. "adaptive" is not oblivious: regret is then that of the
-      losses as they were.
+      An Environment whose actions are points (d,) of the domain. Regret is against the best fixed
+      point, by the support function. With "adaptive" the losses are not oblivious, and regret is
+      that of the losses as they were.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; for an array row and column, counted from 1.
+      ValueError, TypeError: bad arguments, by name. For an array it names row and column, from 1.
     """
     loss_set = fitting(domain, loss_set)
     _check.non_negative(bias=bias)
@@ -133,7 +134,7 @@ def _as_rows(losses, loss_set) -> Any:
     if len(bad):
         row, column = bad[0] + 1
         raise ValueError(f"losses: row {row}, column {column} is missing or infinite")
-    # A game is traced; the rows are there to be looked at all the same.
+    # The game may be traced, but the rows are known numbers.
     with jax.ensure_compile_time_eval():
         rows = jnp.asarray(array, jnp.float32)
         moved = np.max(np.abs(np.asarray(jax.vmap(loss_set.clip)(rows) - rows)), axis=1)

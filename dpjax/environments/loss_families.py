@@ -1,8 +1,8 @@
 """Families of convex losses on a domain, and the best point in hindsight with a certificate.
 
-A loss is a function f(parameters, x) of a family; what a round reveals is the callable
+A loss is a function f(parameters, x) of a family. A round reveals the callable
 ``jax.tree_util.Partial(f, parameters)``. Families state their Lipschitz constant and their range up
-to a ``reach`` outside the domain, since learners with value feedback play there.
+to a distance ``reach`` outside the domain, since learners with value feedback play there.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Optimum(NamedTuple):
 
     point: Array  # (d,)
     value: Array  # () at the point
-    lower: Array  # () which no point of the domain is below
+    lower: Array  # () lower bound on the values at all points of the domain
 
 
 def _length(x) -> Array:
@@ -77,7 +77,7 @@ def distance(domain: Domain) -> Family:
 
 
 def absolute(domain: Domain, lipschitz: float = 1.0) -> Family:
-    """|<a, x - z>| with |a| = L: a measurement that is off, an entry of a matrix."""
+    """|<a, x - z>| with |a| = L: the error of a measurement, such as an entry of a matrix."""
     check_domain(domain)
     _check.positive(lipschitz=lipschitz)
     return Family(
@@ -100,7 +100,7 @@ def quadratic(domain: Domain) -> Family:
 
 
 def largest(domain: Domain, pieces=3, lipschitz: float = 1.0) -> Family:
-    """The largest of <a_i, x - z>, |a_i| = L: 0 at z, and of both signs."""
+    """The largest of <a_i, x - z> with |a_i| = L. It is 0 at z and takes both signs."""
     check_domain(domain)
     pieces = _check.size(1, pieces=pieces)
     _check.positive(lipschitz=lipschitz)
@@ -128,16 +128,16 @@ def offline_optimum(
 ) -> Optimum:
     """Minimizes sum_j w_j f(parameters_j, x) over the domain, with a certified lower bound.
 
-    Projected subgradients with steps D / sqrt(sum of |g|^2 so far). A convex f lies above each of
-    its tangents, and so above the mean of those of the later half: its least value on the domain,
-    one linear minimization, is the bound.
+    It takes projected subgradient steps of size D / sqrt(sum of |g|^2 so far). Each tangent of a
+    convex f lies below f, and so does the mean of the tangents of the later half of the steps. The
+    least value of this mean on the domain is the bound. It takes one linear minimization.
 
     Args:
       domain: a Domain.
       function: (parameters, x) -> (), convex in x and differentiable almost everywhere.
       parameters: pytree with a leading axis (n,).
       weights: (n,), at least 0.
-      steps: of the subgradient method.
+      steps: number of steps of the subgradient method.
     """
     _check.size(2, steps=steps)
     scale = jnp.maximum(jnp.sum(weights), 1e-30)
@@ -152,8 +152,8 @@ def offline_optimum(
         squares: Array  # () sum of |g|^2
         best: Array  # (d,)
         least: Array  # ()
-        slope: Array  # (d,) sum of the tangents' slopes of the later half
-        offset: Array  # () of their values at 0
+        slope: Array  # (d,) sum of the slopes of the tangents of the later half
+        offset: Array  # () sum of their values at 0
         middle: Array  # (d,) sum of the points of the later half
 
     def one_step(k, walk):
@@ -187,7 +187,7 @@ def offline_optimum(
 
 
 def as_function(family) -> Any:
-    """The function of a Family, or of a user's own."""
+    """The function of a Family, or the user's own function itself."""
     function = family.function if isinstance(family, Family) else family
     if not callable(function):
         raise TypeError(f"family must be a Family or a function (parameters, x), got {family!r}")

@@ -17,9 +17,9 @@ class MemoryState(NamedTuple):
 def memory(means: Numbers, *, rounds: int) -> Environment:
     """An adaptive adversary with memory m: an arm pays off after m rounds of warming up.
 
-    Bernoulli losses for an arm that was played throughout the last m rounds, and loss 1 for the
-    others: an arm has to be warmed up for m rounds, and each switch forfeits them. In the first m
-    rounds the arm that is played from round 1 on counts as warm. m = 1 is a switching cost.
+    An arm that was played throughout the last m rounds has Bernoulli losses, and all others have
+    loss 1. So an arm has to be warmed up for m rounds, and each switch forfeits them. In the first
+    m rounds the arm that is played from round 1 on counts as warm. m = 1 is a switching cost.
 
     Args:
       means: (K,) mean losses in [0, 1] of a warm arm, K at least 2; may be traced.
@@ -30,7 +30,7 @@ def memory(means: Numbers, *, rounds: int) -> Environment:
       and so never pays for a switch. The tally is the suffered loss minus the warm losses, (K,).
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary: from
-    regret to policy regret", 2012; an instance of the m-memory bounded adaptive adversary of
+    regret to policy regret", 2012. It is an instance of the m-memory bounded adaptive adversary of
     Tossou & Dimitrakakis 2017.
     """
     means = as_means(means)

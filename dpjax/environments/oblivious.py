@@ -1,4 +1,4 @@
-"""The fully oblivious adversary, and the one that holds its gains for a while."""
+"""The fully oblivious adversary, and the oblivious one, which repeats its losses for a while."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from dpjax.core import Arms, Array, Environment, Number, Outcome
 from dpjax.environments.arms import best_fixed_arm
 
 
-def _draw_losses(key, arms, half_width):
-    """One round: gain means p uniform, the first arm's in a higher interval; (K,) losses."""
+def _draw_round(key, arms, half_width):
+    """The losses (K,) of a round with fresh mean gains, that of arm 1 from a higher interval."""
     means_key, gains_key = jr.split(key)
     lowest = jnp.where(jnp.arange(arms) == 0, 0.5, 0.5 - half_width)
     means = lowest + 2.0 * half_width * jr.uniform(means_key, (arms,))
@@ -23,8 +23,8 @@ def fully_oblivious(arms: int, *, half_width: Number = 0.05) -> Environment:
     """Independent rounds, each of which draws the arms' means afresh.
 
     The mean gain is p ~ U[1/2, 1/2 + 2e] for the first arm and p ~ U[1/2 - e, 1/2 + e] for the
-    others; each gain is then Bernoulli(p). A fresh p integrates out: the losses have the law of
-    ``bernoulli([1/2 - e, 1/2, ...])``.
+    others. Each gain is then Bernoulli(p). Since p is fresh in each round, the losses have the law
+    of ``bernoulli([1/2 - e, 1/2, ...])``.
 
     Args:
       arms: K, at least 2.
@@ -34,13 +34,13 @@ def fully_oblivious(arms: int, *, half_width: Number = 0.05) -> Environment:
       An Environment; regret is against the best arm on the drawn losses.
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
-    2017, fully oblivious adversary (intervals reconstructed).
+    2017, fully oblivious adversary (its intervals are reconstructed).
     """
     arms = _check.arms(arms)
     _check.between(0.0, 0.25, half_width=half_width)
 
     def step(state, key, arm):
-        loss = _draw_losses(key, arms, half_width)
+        loss = _draw_round(key, arms, half_width)
         return state, Outcome(loss, loss[arm] - loss)
 
     return Environment(init=lambda key: (), step=step, regret=best_fixed_arm, action_set=Arms(arms))
@@ -48,15 +48,16 @@ def fully_oblivious(arms: int, *, half_width: Number = 0.05) -> Environment:
 
 class ObliviousState(NamedTuple):
     round: Array  # () int32, the round to come
-    loss: Array  # (K,) held
+    loss: Array  # (K,) of the last round
 
 
 def oblivious(arms: int, period: int = 200, *, half_width: Number = 0.05) -> Environment:
-    """The fully oblivious adversary, holding each draw of losses for many rounds.
+    """The fully oblivious adversary, where each draw of losses is repeated for many rounds.
 
     Losses are redrawn where t is a multiple of ``period``, and repeated in between. The rounds
-    before the first multiple repeat one draw of their own (the paper is silent). Fewer
-    independent draws: the best arm on the losses often is not the arm with the best mean.
+    before the first multiple repeat a draw of their own, since the paper says nothing of them.
+    There are so few independent draws that the best arm on the losses often is not the arm with
+    the best mean.
 
     Args:
       arms: K, at least 2.
@@ -74,12 +75,12 @@ def oblivious(arms: int, period: int = 200, *, half_width: Number = 0.05) -> Env
     _check.between(0.0, 0.25, half_width=half_width)
 
     def init(key):
-        return ObliviousState(jnp.ones((), jnp.int32), _draw_losses(key, arms, half_width))
+        return ObliviousState(jnp.ones((), jnp.int32), _draw_round(key, arms, half_width))
 
     def step(state, key, arm):
         loss = lax.cond(
             state.round % period == 0,
-            lambda: _draw_losses(key, arms, half_width),
+            lambda: _draw_round(key, arms, half_width),
             lambda: state.loss,
         )
         return ObliviousState(state.round + 1, loss), Outcome(loss, loss[arm] - loss)

@@ -14,7 +14,7 @@ from dpjax.maths import laws
 
 class SwitchingCostState(NamedTuple):
     round: Array  # () int32, the round to come
-    walk: Array  # (levels,) W at (t >> i) << i for i = 0, 1, ..., t the last round
+    walk: Array  # (levels,) W at (t >> i) << i for i = 0, 1, ..., where t is the last round
     best: Array  # () int32
     previous: Array  # () int32, arm of the last round, -1 before the first
 
@@ -58,8 +58,8 @@ def switching_cost(horizon: int, arms: int, *, walk: str = "multiscale") -> Envi
 
     def step(state, key, arm):
         t = state.round
-        # walk[i] holds W at t - 1 without its i lowest bits. Let bit j be the lowest one set in t:
-        # t - 1 without j bits is the parent of t, and t itself without up to j bits is t.
+        # walk[i] holds W at t - 1 without its i lowest bits. Let j be the lowest bit that is set in
+        # t. Then t - 1 without j bits is the parent of t, and t without up to j bits is t itself.
         lowest = t & -t if walk == "multiscale" else 1
         here = jnp.sum(jnp.where((1 << levels) == lowest, state.walk, 0.0))
         here = here + sigma * laws.normal(key)

@@ -9,7 +9,7 @@ from dpjax.environments.arms import best_fixed_arm
 
 
 def table(losses: Numbers) -> Environment:
-    """A user's own losses, one row a round; no randomness.
+    """A user's own losses, one row for each round, without randomness.
 
     Args:
       losses: (T, K) losses in [0, 1] with K at least 2.
@@ -40,20 +40,23 @@ def table(losses: Numbers) -> Environment:
 def check_losses(losses, where="losses", rows=None, arms=None):
     """Refuses a loss table that is not (T, K) numbers in [0, 1], naming the first bad entry.
 
-    ``rows`` are the numbers that its rows have in the file ``where``, by default 1, 2, ...;
-    ``arms`` the names of its columns.
+    Args:
+      losses: the table. A traced one cannot be checked and is returned as it is.
+      where: what the message calls the table, such as its file.
+      rows: the numbers of its rows in that file, by default 1, 2, ...
+      arms: the names of its columns.
 
     Returns:
-      The table in float64; one that is being traced cannot be looked at, and comes back as it is.
+      The table in float64.
     """
     if isinstance(losses, jax.core.Tracer):
         return losses
     try:
         array = np.asarray(losses)
-        # Of these NumPy would make numbers: of words, of dates, of the real part.
+        # NumPy would turn words, dates and the real parts of complex numbers into floats.
         if array.dtype.kind in "USMmc" or any(isinstance(x, str | bytes) for x in _objects(array)):
             raise TypeError
-        with np.errstate(all="ignore"):  # what is out of range then is infinite, and refused
+        with np.errstate(all="ignore"):  # A number beyond float64 becomes inf and is refused below.
             array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{where}: must be a table of numbers") from None
@@ -64,7 +67,7 @@ def check_losses(losses, where="losses", rows=None, arms=None):
     if not good.all():
         row, column = np.unravel_index(np.argmin(good), good.shape)
         value = array[row, column]
-        missing = np.isnan(value) or 0.0 <= value <= 1.0  # behind a mask
+        missing = np.isnan(value) or 0.0 <= value <= 1.0  # The latter is masked.
         what = "is missing (not a number)" if missing else f"is {value:g}"
         name = f" ({arms[column]})" if arms else ""
         raise ValueError(
@@ -75,7 +78,7 @@ def check_losses(losses, where="losses", rows=None, arms=None):
 
 
 def check_shape(shape, where) -> None:
-    """Refuses what is no shape (T, K) of a table with a row and two arms."""
+    """Refuses a shape other than (T, K) with at least one row and two arms."""
     if len(shape) != 2 or min(shape) < 0:
         raise ValueError(f"{where}: must have shape (T, K), got {str(shape)[:80]}")
     if shape[0] == 0:

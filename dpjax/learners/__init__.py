@@ -1,6 +1,6 @@
-"""What one plays: a file for each published algorithm. Whoever adds one comes in.
+"""What one plays: one file for each published algorithm. Authors of learners come in here.
 
-``__all__`` is the registry: tests, audits and the command line go by it.
+``__all__`` is the registry. Tests, audits and the command line go through it.
 """
 
 from dpjax.learners.adap import adap_klucb, adap_ucb

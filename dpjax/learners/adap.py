@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner, Number
-from dpjax.feedback import clipped_bandit
-from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.core import Array, Batch, BatchLearner, Number
+from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, one_release
 from dpjax.maths import divergences, exact_sums
 from dpjax.maths.laws import smallest
 
@@ -24,17 +23,18 @@ class AdapReport(NamedTuple):
 
 
 def adap_ucb(horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3.1) -> BatchLearner:
-    """AdaP-UCB: the arm of the best private bound plays until its pulls have doubled.
+    """AdaP-UCB: the arm with the best private bound plays until its pulls have doubled.
 
-    The means forget: that of arm a is of the n_a losses of its latest episode only, with Laplace
-    noise. An episode that starts in round t is given to the arm with the smallest
+    Means forget: mean_a is the mean of the n_a losses of arm a's latest episode alone, with Laplace
+    noise. Each arm plays once at first. Then an episode that starts in round t goes to the arm with
+    the smallest
 
         mean_a - sqrt(alpha ln t / (2 n_a)) - alpha ln t / (epsilon n_a),
 
-    one of them at random where several are. At first each arm plays once.
+    and ties are broken at random.
 
     Args:
-      horizon: T, rounds; only its limit to the episodes depends on it.
+      horizon: T, rounds. It decides only where the last episode is cut.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
       confidence: alpha, positive; the analysis asks for more than 3.
@@ -43,13 +43,13 @@ def adap_ucb(horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released mean, of n_a losses and sensitivity 1 / n_a (the submission's Lemma 1 has one loss
-    fewer in the denominator). The noise is drawn once an episode.
+    released mean, which is of n_a losses and has sensitivity 1 / n_a (the denominator in the
+    submission's Lemma 1 has one loss fewer). Noise is drawn once for each episode.
 
     Regret: at most sum_a (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)).
 
     Reference: Azize & Basu, "When privacy meets partial information: a refined analysis of
-    differentially private bandits", 2022; the square root has ln(2t) in the submission, which we
+    differentially private bandits", 2022. The submission has ln(2t) under the square root, which we
     read as ln t.
     """
     epsilon = _check.epsilon(epsilon)
@@ -68,8 +68,8 @@ def adap_klucb(
     """AdaP-KLUCB: AdaP-UCB with the confidence bound of the Kullback-Leibler divergence.
 
     With p_a = mean_a - alpha ln t / (epsilon n_a), clipped to [0, 1], the bound of arm a is the
-    smallest q with kl(p_a, q) <= alpha ln t / n_a (:func:`dpjax.maths.divergences.kl_lower`). Where
-    epsilon is small, many bounds are 0 at first: ties are broken at random.
+    smallest q such that kl(p_a, q) <= alpha ln t / n_a (:func:`dpjax.maths.divergences.kl_lower`).
+    Many bounds are 0 at first where epsilon is small. Ties are broken at random.
 
     Args:
       horizon: T, rounds.
@@ -80,10 +80,10 @@ def adap_klucb(
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
 
-    Privacy: epsilon-DP, as :func:`adap_ucb`: the same means are released.
+    Privacy: epsilon-DP as for :func:`adap_ucb`, which releases the same means.
 
-    Regret: O(sum Delta_a ln T / min(kl(mu_a, mu*), epsilon Delta_a)), with constants that are not
-    printed.
+    Regret: O(sum Delta_a ln T / min(kl(mu_a, mu*), epsilon Delta_a)). The paper does not print the
+    constants.
 
     Reference: Azize & Basu 2022.
     """
@@ -98,7 +98,7 @@ def adap_klucb(
 
 
 def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
-    """Doubling episodes on forgetful private means, for a bound (mean, samples, ln t) -> (K,)."""
+    """Plays the arm of the smallest bound (means, samples, ln t) -> (K,) in doubling episodes."""
     horizon, arms = check_arms(horizon, arms)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
@@ -122,16 +122,7 @@ def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
         return batch(AdapState(pulls, means, smallest(tie_key, bounds)))
 
     def episodes(state):
-        # 1, 1, 2, 4, ...: an arm with N pulls has had log2(N) + 1 episodes.
+        # Episodes have 1, 1, 2, 4, ... rounds: an arm with N pulls has had log2(N) + 1 of them.
         return AdapReport(jnp.sum(32 - jax.lax.clz(state.pulls), dtype=jnp.int32))
 
-    return BatchLearner(
-        init=init,
-        step=step,
-        feedback=clipped_bandit,
-        action_set=Arms(arms),
-        zero=jnp.zeros((), jnp.float32),
-        horizon=horizon,
-        privacy=one_release(epsilon),
-        report=episodes,
-    )
+    return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), episodes)

@@ -1,4 +1,4 @@
-"""Private bandits by batches: any base that tolerates noise, on noisy averages of batches."""
+"""Private bandits by batches: a learner that tolerates noise plays on noisy batch averages."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from dpjax.combinators import minibatch
 from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
 from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
-from dpjax.learners.parts.arm_sums import one_release
+from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.learners.tsallis_inf import add, probabilities
 
 # Theta at alpha = 2: min(1 - 2^(-1/3), e^(-1/2)).
@@ -32,13 +32,13 @@ class HtinfReport(NamedTuple):
 def htinf(horizon, arms, deviation) -> Learner:
     """HTINF at alpha = 2: Tsallis-INF for losses with E[l^2] <= sigma^2, which may be negative.
 
-    With eta_t = 1 / (sigma sqrt(t)) it draws from p = argmin <L, p> - (2 / eta_t) sum_i sqrt(p_i)
-    and skips losses beyond 0.206 sqrt(p_a) / eta_t, as if they were 0; the clock goes on. A skipped
-    loss is missed, not the arm's fault: the expected loss beyond any threshold must not be
-    negative, as holds for losses >= 0 plus symmetric noise. So losses are not centred here.
+    With eta_t = 1 / (sigma sqrt(t)) it draws from p = argmin <L, p> - (2 / eta_t) sum_i sqrt(p_i).
+    Losses beyond 0.206 sqrt(p_a) / eta_t are skipped: they count as 0, and their rounds still
+    count. The analysis asks that the expected loss beyond any threshold is not negative, which
+    holds for losses >= 0 plus symmetric noise. So losses are not centred here.
 
     Args:
-      horizon: T, rounds; the algorithm does not use it.
+      horizon: T, rounds. The algorithm does not use it.
       arms: K, at least 2.
       deviation: sigma; may be traced.
 
@@ -78,7 +78,7 @@ def htinf(horizon, arms, deviation) -> Learner:
 
 
 def batch_rounds(horizon, epsilon):
-    """tau = ceil(1 / epsilon) between 1 and T, as a float: at 1e-9 it is no int32."""
+    """tau = ceil(1 / epsilon) within [1, T]. It is a float, since 10^9 and more exceed an int32."""
     return jnp.clip(jnp.ceil(1.0 / jnp.asarray(epsilon, jnp.float32)), 1.0, horizon)
 
 
@@ -87,9 +87,9 @@ def batched_bandit(
 ) -> BatchLearner:
     """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the sum of each.
 
-    Each arm of the base is played for tau = ceil(1 / epsilon) rounds, and the base is fed their
-    average loss plus Lap(1 / (epsilon tau)). A batch of 1 / epsilon rounds needs no more noise than
-    its average is worth: the noise has a scale of at most 1, however small epsilon is.
+    Each arm that a base learner chooses is played for tau = ceil(1 / epsilon) rounds, and the base
+    is fed their average loss plus Lap(1 / (epsilon tau)). The scale of this noise is at most 1,
+    however small epsilon is.
 
     Args:
       horizon: T, rounds.
@@ -98,24 +98,24 @@ def batched_bandit(
       base: "htinf", or "exp2", with the rates of :func:`exp2` for T / tau rounds of such losses.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are
-      averaged. What the base has to report is reported.
+      A BatchLearner with bandit feedback, whose report is that of the base. Losses outside [0, 1]
+      are clipped before they are averaged.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. One loss in [0, 1] is
-    in one sum, which it moves by at most 1; given the past, the noisy sum is an epsilon-DP function
-    of that loss, and all later actions depend on it through that sum alone. The last batch, if the
-    horizon cuts it short, is never read. The noise is put on sums, so the model is central (from
-    epsilon = 1 on the batches are single rounds, and it is local too).
+    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A loss in [0, 1] is in
+    one sum, which it moves by at most 1. Given the past, the noisy sum is an epsilon-DP function of
+    that loss, and all later actions depend on the loss through that sum alone. A last batch that
+    the horizon cuts short is never read. The noise is put on sums, so the model is central. (From
+    epsilon = 1 on batches are single rounds, and the local model holds too.)
 
-    Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF, sigma^2 = 1 + 2 / (epsilon
-    tau)^2, in expectation (oblivious losses; the constant is as recalled): O(sqrt(K T / epsilon) +
-    1 / epsilon) for epsilon <= 1, sublinear for epsilon >> 1 / T, where noise on each loss needs
-    epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which bounds ours from above.
+    Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF and sigma^2 = 1 + 2 / (epsilon
+    tau)^2, in expectation (oblivious losses; the constant is as recalled). That is
+    O(sqrt(K T / epsilon) + 1 / epsilon) for epsilon <= 1, and sublinear for epsilon >> 1 / T, while
+    noise on each loss needs epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which is at least
+    ours.
 
     Reference: Asi, Raman & Talwar, "Faster rates for private adversarial bandits", 2025.
     """
-    horizon = _check.size(1, horizon=horizon)
-    arms = _check.arms(arms)
+    horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("htinf", "exp2", base=base)
     tau = batch_rounds(horizon, epsilon)

@@ -1,4 +1,4 @@
-"""DP-EXP3-Lap: EXP3 on losses with Laplace noise."""
+"""DP-EXP3-Lap: EXP3 on losses that have Laplace noise."""
 
 import jax.numpy as jnp
 
@@ -9,11 +9,11 @@ from dpjax.learners.exp3 import exp3
 
 
 def dp_exp3_lap(horizon: int, arms: int, *, epsilon: Number) -> Learner:
-    """DP-EXP3-Lap: EXP3 on losses with Laplace noise; epsilon-DP, in the local model too.
+    """DP-EXP3-Lap: EXP3 on losses with Laplace noise, epsilon-DP in the local model too.
 
-    It is ``laplace_feedback`` over ``exp3`` with threshold b = ln T / epsilon: each observed gain
-    g becomes y = g + Lap(1 / epsilon). Where y lies in [-b, b + 1], EXP3 is fed
-    (y + b) / (2b + 1); elsewhere the round is ignored, though its loss counts.
+    It is ``laplace_feedback`` over ``exp3`` with threshold b = ln T / epsilon. Each observed gain g
+    becomes y = g + Lap(1 / epsilon). Where y lies in [-b, b + 1], EXP3 is fed (y + b) / (2b + 1).
+    Elsewhere EXP3 ignores the round, whose loss still counts as regret.
 
     Args:
       horizon: T, rounds.
@@ -24,12 +24,12 @@ def dp_exp3_lap(horizon: int, arms: int, *, epsilon: Number) -> Learner:
       A Learner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. The noise is put on
-    each observed loss, so the model is local; the calibration is right as printed, for losses in
+    each observed loss, so the model is local. The printed calibration is right for losses in
     [0, 1].
 
     Regret: at most (2b + 1) 2 sqrt((e - 1) T K ln K) + 2K + sqrt(32 T) / epsilon in expectation
-    (oblivious losses). The corollary, as reconstructed, prints 2b for 2b + 1, which is visible
-    where epsilon is large.
+    (oblivious losses). The corollary, as reconstructed, prints 2b for 2b + 1, and the difference
+    is visible where epsilon is large.
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, Algorithm 1.

@@ -1,4 +1,4 @@
-"""Private UCB on binary trees, a tree an arm."""
+"""Private UCB on binary trees, with one tree for each arm."""
 
 from typing import Any, NamedTuple
 
@@ -26,27 +26,28 @@ def dp_ucb(
     """Private UCB: confidence bounds on the noisy sums of a binary tree for each arm.
 
     All trees run on the clock of the game: each round inserts the loss into the tree of the arm
-    that was played, and 0 into the others. With L~_a the noisy sums, round t plays the smallest
+    that was played, and 0 into the others. Let L~_a be the noisy sums and e the epsilon of a tree.
+    Round t plays the arm with the smallest
 
         L~_a / n_a - sqrt(2 ln t / n_a) - Gamma / n_a,    Gamma = ln(T)^2 ln(K T ln(T) / gamma) / e,
 
-    e being the epsilon of a tree: the bonus Gamma bounds the noise of all sums.
+    where Gamma bounds the noise of all sums.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2. Each plays once at first, in random order.
       epsilon: privacy; inf adds no noise and no bonus.
-      failure: gamma in (0, 1), the probability with which Gamma may be exceeded.
+      failure: gamma in (0, 1), the probability that the noise exceeds Gamma.
       split: "parallel" gives each tree epsilon, "paper" epsilon / K.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
-    one tree only, in at most ceil(log2 T) of its nodes: in parallel, no budget has to be split
-    among the arms, and "paper", which splits it, has and declares a K-th of epsilon. Nodes
-    have Laplace noise of scale ceil(log2 T) / e; ln T in place of the number of levels, as some
-    code has it, is 1.44 times too little.
+    one tree only, and at most ceil(log2 T) of its nodes. So the trees compose in parallel, and the
+    arms need not share the budget. "paper" shares it, and has and declares epsilon / K. Nodes have
+    Laplace noise of scale ceil(log2 T) / e. Some code has ln T in place of the number of levels,
+    which is too small by a factor of 1.44.
 
     Regret: O(sum_a log^2 T log(K T) / (epsilon Delta_a^2))-type for "paper".
 

@@ -1,4 +1,4 @@
-"""EXP2: exponential weights with exploration, on noisy losses."""
+"""EXP2: exponential weights with exploration, on losses with Laplace noise."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ from dpjax.maths import designs
 class Actions(NamedTuple):
     """A finite set of actions a_1 .. a_K, which span a space of dimension r, and its exploration.
 
-    For arms the actions are the K unit vectors; r, g and mu are K, K and uniform.
+    Arms are the K unit vectors, for which r = g = K and mu is uniform.
     """
 
     count: int  # type: ignore[assignment] # K; tuples have a method of that name
@@ -44,7 +44,7 @@ class Exp2Report(NamedTuple):
 
 
 def arms_as_actions(arms) -> Actions:
-    """K arms: the estimate is the loss over its probability, at the arm that was played."""
+    """K arms, whose estimate is the loss of the arm that was played over its probability."""
 
     def scores(p, arm):
         return jnp.zeros(arms, jnp.float32).at[arm].set(1.0 / p[arm])
@@ -54,14 +54,14 @@ def arms_as_actions(arms) -> Actions:
 
 
 def vectors_as_actions(vectors) -> Actions:
-    """Vectors (K, d), explored by their G-optimal design."""
+    """Vectors (K, d), which are explored by their G-optimal design."""
     exploration, spread, white = g_optimal_design(vectors)
     white, points = jnp.asarray(white, jnp.float32), jnp.asarray(vectors, jnp.float32)
     count, rank = white.shape
 
     def scores(p, index):
-        # In coordinates in which P is the identity under the design: its eigenvalues are then at
-        # least gamma, whatever the actions are.
+        # In these coordinates P is the identity under the design, so that the eigenvalues of P
+        # under p are at least gamma, whatever the actions are.
         spread = jnp.sum(p[:, None, None] * white[:, :, None] * white[:, None, :], axis=0)
         return jnp.sum(white * jnp.linalg.solve(spread, white[index])[None], axis=1)
 
@@ -85,9 +85,10 @@ def hull(vectors) -> Domain:
 
 
 def g_optimal_design(vectors):
-    """The mu that makes the largest a' P^+ a small, P = E_mu[a a'], to 1 % of the least there is.
+    """The mu whose largest a' P^+ a, with P = E_mu[a a'], is within 1 % of the least there is.
 
-    The least is the rank r (Kiefer & Wolfowitz 1960); by :func:`dpjax.maths.designs.g_optimal`.
+    The least is the rank r (Kiefer & Wolfowitz 1960). The design is found by
+    :func:`dpjax.maths.designs.g_optimal`.
 
     Args:
       vectors: (K, d).
@@ -104,20 +105,22 @@ def g_optimal_design(vectors):
     return mu, float(np.sum(white**2, axis=1).max()), white
 
 
-# Jitted, since a bare loop would be compiled at every call. What is left of the 1 % is rounding.
+# It is jitted, since a bare loop would be compiled at every call. The ratio leaves room for
+# rounding below 1.01.
 _near_optimal = jax.jit(partial(designs.g_optimal, ratio=1.0099))
 
 
 def derived_rates(rounds, actions, loss_range, scale, centre):
     """(eta, gamma, whether gamma was cut), for ``rounds`` that may be traced.
 
-    With M the largest |l - centre|, w = high - low, Laplace noise of scale lambda and
-    B = 2 lambda ln T, which the noise exceeds in no round with probability at least 1 - 1 / T:
-    e^-x <= 1 - x + x^2 for x >= -1, so that while eta g (M + B) <= gamma
+    Let M be the largest |l - centre|, w = high - low and lambda the scale of the Laplace noise.
+    With probability at least 1 - 1 / T the noise exceeds B = 2 lambda ln T in no round. As
+    e^-x <= 1 - x + x^2 for x >= -1, while eta g (M + B) <= gamma
 
-        regret <= ln K / eta + eta T r (M^2 + 2 lambda^2) + gamma T w + w
+        regret <= ln K / eta + eta T r (M^2 + 2 lambda^2) + gamma T w + w,
 
-    (q_j <= p_j / (1 - gamma) in the second term). gamma = eta g (M + B), and eta minimizes the sum.
+    where the second term uses q_j <= p_j / (1 - gamma). We take gamma = eta g (M + B) and the eta
+    that minimizes the sum.
     """
     low, high = loss_range
     largest = jnp.maximum(jnp.abs(low - centre), jnp.abs(high - centre))
@@ -127,14 +130,15 @@ def derived_rates(rounds, actions, loss_range, scale, centre):
     price = actions.rank * second_moment + (high - low) * reach
     eta = jnp.sqrt(jnp.log(jnp.float32(actions.count)) / (rounds * price))
     gamma = jnp.minimum(0.5, eta * reach)
-    # Where the cap binds the condition is kept by a smaller eta; the bound says nothing then.
+    # Where gamma is cut, a smaller eta keeps the condition, and the bound says nothing.
     return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5
 
 
 def printed_rates(rounds, actions, loss_range, scale):
     """eta = sqrt(ln N / (2 N T (1 + 2 lambda^2 ln NT))), gamma = eta N sqrt(1 + 2 lambda^2 ln NT).
 
-    For losses of size at most 1, to which they are scaled; whether gamma was cut to 1.
+    They are printed for losses of size at most 1, to which ours are scaled. The third value says
+    whether gamma was cut to 1.
     """
     low, high = loss_range
     unit = jnp.maximum(jnp.abs(low), jnp.abs(high))
@@ -146,9 +150,9 @@ def printed_rates(rounds, actions, loss_range, scale):
 
 
 def exponential_weights(horizon, actions, rates, centre) -> Learner:
-    """Algorithm 5 on the losses as they come, which may be noisy and out of any range.
+    """Algorithm 5 on the losses as they come, which may be noisy and outside any range.
 
-    ``centre`` is subtracted from each: over arms that is the same game with smaller estimates.
+    ``centre`` is subtracted from each loss. Over arms this is the same game with smaller estimates.
     """
     eta, gamma, capped = rates
     exploration = jnp.asarray(actions.exploration, jnp.float32)
@@ -195,8 +199,8 @@ def exp2(
         p_j = (1 - gamma) exp(-eta <a_j, L~>) / sum_i exp(-eta <a_i, L~>) + gamma mu_j,
 
     sees f = <l, a> + Lap((high - low) / epsilon) for the action a that was played, and adds
-    l~ = f P^+ a to the estimate, P = sum_j p_j a_j a_j'. Over arms the actions are unit vectors,
-    mu is uniform and l~ is f over the probability of the arm.
+    l~ = f P^+ a to the estimate, with P = sum_j p_j a_j a_j'. Over arms the actions are unit
+    vectors, mu is uniform, and l~ is f over the probability of the arm.
 
     Args:
       horizon: T, rounds.
@@ -206,17 +210,17 @@ def exp2(
       calibration: "derived", or "printed" for the paper's noise, eta and gamma (arms only).
 
     Returns:
-      A Learner whose action is an arm, or a point (d,), and which sees its loss alone. Losses out
-      of range are clipped before the noise and counted; the report also counts the rounds in which
-      eta <a, l~> < -1 for some action, which the proof excludes, and says where gamma was cut.
+      A Learner whose action is an arm or a point (d,), and which sees its loss alone. Losses out of
+      range are clipped before the noise and counted. The report also counts the rounds in which
+      eta <a, l~> < -1 for some action, which the proof excludes, and says whether gamma was cut.
 
     Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. "printed" has
-    noise of scale 1 / epsilon: right for losses in [0, 1], half the derived one for losses in
-    [-1, 1], where it has, and declares, 2 epsilon under the paper's Definition 2.1.
+    noise of scale 1 / epsilon, which is right for losses in [0, 1]. For losses in [-1, 1] it is
+    half the derived scale; it then has, and declares, 2 epsilon under the paper's Definition 2.1.
 
     Regret: at most sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 in expectation over
-    arms with losses in [0, 1] (oblivious), twice that in [-1, 1]; see :func:`derived_rates` for
-    actions. The proof needs gamma >= eta N (1 + 4 lambda ln NT), while the printed gamma is
+    arms with losses in [0, 1] (oblivious), and twice that in [-1, 1]. See :func:`derived_rates` for
+    sets of vectors. The proof needs gamma >= eta N (1 + 4 lambda ln NT), while the printed gamma is
     eta N sqrt(1 + 2 lambda^2 ln NT), which is smaller for every lambda > 0.
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
@@ -236,7 +240,7 @@ def exp2(
         loss_range = (0.0, 1.0) if over_arms else (-1.0, 1.0)
     low, high = _check.interval(loss_range=loss_range)
     if calibration == "derived":
-        # A constant less is the same game over arms; a linear function of vectors it is not.
+        # Over arms a constant may be subtracted. It is no linear function of vectors.
         centre = (low + high) / 2 if over_arms else 0.0
         scale = privacy.laplace_scale(high - low, epsilon)
         rates = derived_rates(horizon, actions, (low, high), scale, centre)
@@ -253,6 +257,7 @@ def exp2(
 
 
 def _vectors(actions) -> np.ndarray:
+    """A set of actions (K, d) in float64, refused where it is none."""
     vectors = np.asarray(actions, np.float64)
     if len(vectors) < 2 or not np.isfinite(vectors).all() or not vectors.any():
         raise ValueError(

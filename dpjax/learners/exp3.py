@@ -1,13 +1,12 @@
-"""EXP3 in gain form, and the privacy that it has by itself."""
+"""EXP3 in gain form, and the privacy that its own sampling gives it."""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Number, Privacy
-from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import ClippedReport
+from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.learners.parts.arm_sums import bandit_learner, check_arms
 from dpjax.maths.clipping import clip_loss
 
 
@@ -33,9 +32,9 @@ def probabilities(exponents, mixing):
 def update(exponents, arm, probability, gain, mixing):
     """theta_arm += (gamma / K) gain / p_arm, then shifted so that the largest is 0.
 
-    The shift leaves the probabilities as they are and keeps float32 accurate where it
-    counts: at the differences between the best arms. For gains >= 0 the largest is then either
-    what it was, 0, or the one that moved.
+    The shift does not change the probabilities. It keeps float32 accurate where it counts, at the
+    differences between the best arms. As gains are >= 0, the largest exponent before the shift is
+    either 0, as it was, or the one that moved.
     """
     arms = exponents.shape[0]
     moved = exponents.at[arm].add(mixing / arms * gain / probability)
@@ -43,20 +42,21 @@ def update(exponents, arm, probability, gain, mixing):
 
 
 def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
-    """What ``draws`` actions of EXP3 declare by themselves, the first of which sees no data.
+    """What ``draws`` actions of EXP3, the first of which sees no data, declare by themselves.
 
-    ``sensitivity`` is the largest change of one gain: 1, or 1 / tau for averages over tau.
+    ``sensitivity`` is the largest change of one gain. It is 1, or 1 / tau for averages over tau
+    rounds.
 
-    One changed gain moves its exponent by at most (gamma / K) sensitivity / p <= sensitivity,
-    and no later round widens the range of the difference u between the two worlds' exponents:
-    playing arm j maps theta_j to theta_j + c / p_j(theta) with 0 <= c <= gamma / K, which
-    increases in theta_j (its slope is at least 3/4) and in the other exponents, and commutes
-    with common shifts, hence min(u) <= u_j' <= max(u). So each later draw is one of an
-    exponential mechanism with exponents of range ``sensitivity``, post-processed by the mixing.
-    This needs gains >= 0 and this very step size gamma / K: with losses in place of gains the
-    same map is expansive, and the claim is false. (The log-ratio of a draw itself was never
-    found above .2855, the effect of the changed round alone: a search, not a proof, and so not
-    declared.)
+    One changed gain moves its exponent by at most (gamma / K) sensitivity / p <= sensitivity. Let u
+    be the difference between the exponents of the two neighbours. No later round widens the range
+    of u. For a round that plays arm j maps theta_j to theta_j + c / p_j(theta) with
+    0 <= c <= gamma / K. This map increases in theta_j (with slope at least 3/4) and in the other
+    exponents, and it commutes with common shifts, so that min(u) <= u_j' <= max(u). Each later draw
+    is therefore one of an exponential mechanism with exponents of range ``sensitivity``, which the
+    mixing post-processes. This needs gains >= 0 and this very step size gamma / K. With losses in
+    place of gains the same map is expansive, and the claim is false. (In a search the log-ratio of
+    a draw was never above .2855, the effect of the changed round alone. A search is no proof, so
+    this is not declared.)
 
     Every probability also stays in [gamma / K, 1 - gamma + gamma / K], which caps the
     log-likelihood ratio of a draw at ln((K (1 - gamma) + gamma) / gamma).
@@ -99,19 +99,19 @@ def exp3(
       horizon: T, rounds.
       arms: K, at least 2.
       mixing: gamma in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) T))).
-      calibration: "derived", or "printed" to state the paper's epsilon beside ours. The
-        algorithm is the same.
+      calibration: "derived", or "printed" to state the paper's epsilon beside ours. The algorithm
+        is the same.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
-    Privacy: no noise is added, but the draws themselves are randomized. Declared at
-    delta = T^-2 for replacement of one round, released: actions 1..T: each of the T - 1 actions
-    that depend on data has a log-likelihood ratio of at most 1, and they compose by zCDP. The
-    paper states min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T +
-    sqrt(2T ln(1/delta))}, which is larger. Both grow linearly with T. The paper's proof sketch
-    bounds the direct change of one estimate only; the claim holds all the same, for gains and not
-    for losses (see :func:`derived_privacy`).
+    Privacy: (epsilon, delta)-DP at delta = T^-2 for replacement of one round, released: actions
+    1..T. No noise is added, since the draws themselves are random. Each of the T - 1 actions that
+    depend on data has a log-likelihood ratio of at most 1, and they compose by zCDP. The paper
+    states min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T + sqrt(2T ln(1/delta))},
+    which is larger. Both grow linearly with T. The paper's proof sketch bounds only the direct
+    change of one estimate. The claim still holds, for gains but not for losses
+    (:func:`derived_privacy`).
 
     Regret: at most 2 sqrt(e - 1) sqrt(T K ln K) in expectation (oblivious losses).
 
@@ -119,8 +119,7 @@ def exp3(
     problem", 2002, Corollary 3.2; privacy: Tossou & Dimitrakakis, "Achieving privacy in the
     adversarial multi-armed bandit", 2017.
     """
-    horizon = _check.size(1, horizon=horizon)
-    arms = _check.arms(arms)
+    horizon, arms = check_arms(horizon, arms)
     _check.positive(**_check.given(mixing=mixing))
     _check.between(0.0, 1.0, **_check.given(mixing=mixing))
     _check.one_of("derived", "printed", calibration=calibration)
@@ -147,12 +146,4 @@ def exp3(
         exponents = update(state.exponents, state.arm, state.probability, gain, gamma)
         return draw(key, exponents, clipped)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=declared,
-        report=lambda state: ClippedReport(state.clipped),
-    )
+    return bandit_learner(horizon, arms, init, step, declared)

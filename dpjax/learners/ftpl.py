@@ -11,10 +11,9 @@ from jax import random as jr
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, LossSet, fitting
-from dpjax.feedback import full
-from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
 from dpjax.maths import laws
-from dpjax.maths.barriers import rounded
+from dpjax.maths.barriers import rounded_product
 
 IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)
 
@@ -27,8 +26,8 @@ class FtplState(NamedTuple):
 def default_perturbation(horizon, losses) -> float:
     """s = |Y|_2 sqrt(T) (2 pi d)^(-1/4): the standard deviation that a leader needs.
 
-    It minimizes the bound s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)) on the regret, to
-    1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T).
+    It minimizes the regret bound s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)), whose least
+    value is 1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T).
     """
     return float(losses.norms[1] * np.sqrt(horizon) / (2 * np.pi * losses.dim) ** 0.25)
 
@@ -38,11 +37,11 @@ def printed_scale(horizon, losses, epsilon, delta):
 
         max{|Y|_2 sqrt(T / (sqrt d log T)), sqrt(d) log T log(log T / delta) / epsilon}
 
-    Logarithms of T count nodes and are to base 2, as in FTRL. As fairly read the theorem is about
-    (epsilon, delta): its text ends with epsilon alone, which Gaussian noise cannot give. The
-    second term reads sqrt(d) for |Y|_2, which they are for experts with losses in [-1, 1], and has
-    its second logarithm outside a root; for |Y|_2 <= sqrt d and T of 100 or more it is private and
-    too much noise.
+    Logarithms of T count nodes and are to base 2, as in FTRL. We read the theorem as one about
+    (epsilon, delta): its text ends with epsilon alone, which Gaussian noise cannot give. The second
+    term has sqrt(d) where |Y|_2 is meant, which are equal for experts with losses in [-1, 1], and
+    its second logarithm stands outside a root. For |Y|_2 <= sqrt d and T of 100 or more the printed
+    scale is private, and more noise than is needed.
     """
     nodes = max(float(np.log2(horizon)), 1.0)
     dim = losses.dim
@@ -66,9 +65,9 @@ def ftpl(
 ) -> Learner:
     """Follow the perturbed leader, whose perturbation is the privacy noise.
 
-    With L~_t the release of the sum of the losses up to t, x_t minimizes <x, L~_(t-1)> over the
-    domain. Where privacy asks for less noise than a leader needs, fresh noise makes up for it, so
-    that a prefix is perturbed by the larger of the two.
+    Let L~_t be the release of the sum of the losses up to t. Then x_t minimizes <x, L~_(t-1)> over
+    the domain. Where privacy asks for less noise than a leader needs, fresh noise makes up for the
+    difference, so that each prefix is perturbed by the larger of the two.
 
     Args:
       horizon: T, rounds.
@@ -80,22 +79,22 @@ def ftpl(
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      perturbation: standard deviation of each coordinate that the leader needs, at least 0; default
-        |Y|_2 sqrt(T) (2 pi d)^(-1/4).
+      perturbation: the standard deviation of each coordinate that the leader needs, at least 0;
+        default |Y|_2 sqrt(T) (2 pi d)^(-1/4).
       calibration: "derived" (the exact Gaussian mechanism) or "printed".
 
     Returns:
       A Learner with full information, whose action is x, (d,). Losses outside the loss set are
       moved into it (:func:`dpjax.domains.clipped`) and counted.
 
-    Privacy: (epsilon, delta)-DP, central, released: actions 1..T. The scale is that of one
-    Gaussian mechanism over all nodes; the paper's, with ``calibration="printed"``, is at least
-    three times that on its instances (see :func:`printed_scale`), already holds the leader's share,
-    and declares the smaller epsilon that it has.
+    Privacy: (epsilon, delta)-DP, central, released: actions 1..T. The scale is that of one Gaussian
+    mechanism over all nodes. The scale of ``calibration="printed"`` already holds the leader's
+    share. On the paper's instances it is at least three times the derived one
+    (:func:`printed_scale`), and the smaller epsilon that it has is declared.
 
-    Regret: at most s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)) with s the standard
-    deviation of a prefix's noise, in expectation against oblivious losses: with the default
-    perturbation 1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T) as long as privacy needs no more.
+    Regret: at most s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)) in expectation against
+    oblivious losses, with s the standard deviation of a prefix's noise. With the default
+    perturbation that is 1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T) as long as privacy needs no more noise.
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithm 3, Theorem 3.5; Abernethy, Lee, Sinha & Tewari 2014.
@@ -116,8 +115,8 @@ def ftpl(
     needed = jnp.asarray(0.0 if printed else needed, jnp.float32)
 
     def act(key, state, t, release):
-        # No table: one of all rounds would grow with the horizon.
-        private = rounded(sums.variance(t) * jnp.square(sums.scale))
+        # The variance is computed in each round, since a table of all rounds would grow with T.
+        private = rounded_product(sums.variance(t), jnp.square(sums.scale))
         missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
         perturbed = release + missing * laws.normal(key, (domain.dim,))
         return FtplState(state, t), domain.minimizer(perturbed)
@@ -132,12 +131,4 @@ def ftpl(
         inner, release = sums.step(state.sums, sums_key, loss)
         return act(own_key, inner, state.round + 1, release)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        report=lambda state: sums.report(state.sums),
-    )
+    return full_information_learner(horizon, domain, sums, init, step)

@@ -9,8 +9,7 @@ import numpy as np
 from dpjax import _check, mechanisms
 from dpjax.core import Learner, Number
 from dpjax.domains import Domain, LossSet, Regularizer, fitting
-from dpjax.feedback import full
-from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
 
 
 class FtrlState(NamedTuple):
@@ -23,13 +22,13 @@ def default_rate(horizon, regularizer, losses) -> float:
 
 
 def printed_scale(horizon, losses, epsilon):
-    """lambda = |Y|_1 log2 T / epsilon, of each node: Agarwal & Singh 2017, Lemma 3.3.
+    """lambda = |Y|_1 log2 T / epsilon, the scale of each node: Agarwal & Singh 2017, Lemma 3.3.
 
-    The print leaves the base of the logarithm open; its algorithm counts ceil(log T) nodes, so it
-    is 2. |Y|_1 is the largest norm of a loss vector. That is the largest change of one where it is
-    zeroed out, and with experts' losses in [0, 1]; replaced losses of a symmetric set change by
-    twice as much, and under that reading, which is the paper's Definition 2.1, the scale has twice
-    the epsilon that it is printed for.
+    The paper leaves the base of the logarithm open. Its algorithm counts ceil(log T) nodes, so the
+    base is 2. |Y|_1 is the largest norm of a loss vector. This is the largest change of one that is
+    zeroed out, and of experts' losses in [0, 1]. Replaced losses of a symmetric set change by twice
+    as much. Under that reading, which is the paper's Definition 2.1, the scale has twice the
+    epsilon that it is printed for.
     """
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
 
@@ -51,13 +50,14 @@ def ftrl(
 ) -> Learner:
     """Follow the regularized leader, which sees the losses through noisy prefix sums only.
 
-    With L~_t the release of the sum of the losses up to t and L~_0 that of none,
+    Let L~_t be the release of the sum of the losses up to t, and L~_0 that of no losses. Round t
+    plays
 
         x_t = argmin over the domain of eta <x, L~_(t-1)> + R(x).
 
     Args:
       horizon: T, rounds.
-      domain: a Domain: simplex(d), ball(d), cube(d), or one's own.
+      domain: a Domain, such as simplex(d), ball(d), cube(d), or a user's own.
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``. The paper's is
@@ -68,7 +68,7 @@ def ftrl(
       unit: "round", the whole loss vector, or "entry", one coordinate of it.
       regularizer: a Regularizer; by default the domain's own: negative entropy on the simplex
         (exponential weights), the squared norm elsewhere.
-      rate: eta > 0; default sqrt(D_R / (S T)), whatever epsilon is.
+      rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon.
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
 
     Returns:
@@ -76,16 +76,17 @@ def ftrl(
       moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
-    actions 1..T, which read the prefixes 0 .. T - 1. The tree then has ceil(log2 T) levels, and
-    each node Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" is
-    |Y|_1 log2 T / epsilon: right for neighbours "zero_out" and for experts' losses in [0, 1], half
-    the derived scale for replaced losses of a symmetric set, where 2 epsilon is declared; the rates
-    are the same.
+    actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T) levels, and
+    each node has Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" has the scale
+    |Y|_1 log2 T / epsilon. It is right for neighbours "zero_out" and for experts' losses in [0, 1].
+    For replaced losses of a symmetric set it is half the derived scale, and 2 epsilon is declared.
+    The rates of both calibrations are the same.
 
-    Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>], against oblivious losses, where
-    the noise Z of a prefix has one law (``identical_law``): it enters once and not every round.
-    That is the paper's theorem with the constants of its proof; 2 sqrt(T ln d) plus
-    O(d log^1.5 T sqrt(ln d) / epsilon) for experts with losses in [-1, 1] is a bound with room.
+    Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>] against oblivious losses, where the
+    noise Z has the same law for every prefix (``identical_law``), so that it enters once and not
+    every round. This is the paper's theorem with the constants of its proof. For experts with
+    losses in [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus
+    O(d log^1.5 T sqrt(ln d) / epsilon).
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithms 1 and 2, Theorem 3.1.
@@ -109,12 +110,10 @@ def ftrl(
     def act(state, release):
         return FtrlState(state), regularizer.argmin(release, eta)
 
-    return Learner(
-        init=lambda key: act(*sums.init(key)),
-        step=lambda state, key, loss: act(*sums.step(state.sums, key, loss)),
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        report=lambda state: sums.report(state.sums),
-    )
+    def init(key):
+        return act(*sums.init(key))
+
+    def step(state, key, loss):
+        return act(*sums.step(state.sums, key, loss))
+
+    return full_information_learner(horizon, domain, sums, init, step)

@@ -1,4 +1,4 @@
-"""Hedge, private through its own sampling."""
+"""Hedge, which is private through its own sampling."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import full
-from dpjax.learners.parts.arm_sums import ClippedReport
+from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.clipping import report_clipped
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
@@ -24,9 +25,10 @@ def plain_rate(horizon, arms):
 
 
 def private_rate(horizon, epsilon, delta):
-    """The largest eta that :func:`declared_epsilon` puts at epsilon; inf at epsilon = inf.
+    """The largest eta whose :func:`declared_epsilon` is epsilon. It is inf at epsilon = inf.
 
-    With n = T - 1 draws, the larger of epsilon / (2 n) and sqrt(2 rho / n) for the rho of epsilon.
+    With n = T - 1 draws it is the larger of epsilon / (2 n) and sqrt(2 rho / n), where rho is the
+    zCDP that gives epsilon.
     """
     draws = jnp.asarray(horizon - 1, jnp.float32)
     by_sum = epsilon / (2.0 * draws)
@@ -35,12 +37,12 @@ def private_rate(horizon, epsilon, delta):
 
 
 def declared_epsilon(horizon, rate, delta):
-    """(epsilon, rho) of T rounds at rate eta; the first draw sees no data.
+    """(epsilon, rho) of T rounds at rate eta, of which the first draw sees no data.
 
-    A replaced round moves each exponent by at most eta, up or down, and by the same amount in
-    every later round. A log-ratio of one draw is then u_i - ln sum_j p_j exp(u_j), in a window of
-    length max(u) - min(u) <= 2 eta around 0: (2 eta)^2 / 8 = eta^2 / 2 of zCDP. As a bound on the
-    log-ratio itself 2 eta cannot be made smaller, it is approached where p_i is.
+    A replaced round changes the exponents of every later round by the same u, whose entries are at
+    most eta in size. The log-ratio of one draw is u_i - ln sum_j p_j exp(u_j). It lies in a window
+    around 0 of length max(u) - min(u) <= 2 eta, and so has (2 eta)^2 / 8 = eta^2 / 2 of zCDP. The
+    bound 2 eta on the log-ratio itself is tight: it is approached as p_i goes to 0.
     """
     draws = jnp.asarray(horizon - 1, jnp.float32)
     rho = privacy.bounded_range_rho(2.0 * rate, draws)
@@ -64,7 +66,7 @@ def hedge(horizon: int, arms: int, *, epsilon: Number, delta: Number | None = No
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy to reach by the choice of eta; inf gives plain Hedge.
-      delta: at which epsilon is declared, in (0, 1); default T^-2.
+      delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
 
     Returns:
       A Learner with full information that plays arms. Losses outside [0, 1] are clipped and
@@ -72,26 +74,23 @@ def hedge(horizon: int, arms: int, *, epsilon: Number, delta: Number | None = No
 
     Privacy: (epsilon, delta)-DP, central, for replacement of one round, released: actions 1..T.
     Each of the T - 1 draws that depend on data is an exponential mechanism whose exponents change
-    by at most eta, of bounded range 2 eta. They compose by zCDP, eta^2 / 2 a draw, or as 2 eta a
-    draw where that sum is smaller. The arms must be drawn: the probabilities themselves tell the
-    losses, and are not private. At epsilon = inf the declaration is what plain Hedge has by
+    by at most eta, and has bounded range 2 eta. The draws compose by zCDP at eta^2 / 2 each, or by
+    the sum of 2 eta each where that is smaller. The arms must be drawn, since the probabilities
+    themselves reveal the losses. At epsilon = inf the declaration is what plain Hedge has by
     itself.
 
-    Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), sqrt(T ln K / 2)
-    for plain Hedge.
+    Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
+    sqrt(T ln K / 2) for plain Hedge.
 
     Reference: Freund & Schapire, "A decision-theoretic generalization of on-line learning and an
     application to boosting", 1997; Cesa-Bianchi & Lugosi, "Prediction, learning, and games", 2006,
     Theorem 2.2; as an exponential mechanism: McSherry & Talwar, "Mechanism design via differential
     privacy", 2007, accounted by Cesar & Rogers 2021.
     """
-    horizon = _check.size(1, horizon=horizon)
-    arms = _check.arms(arms)
-    epsilon = _check.epsilon(epsilon)
-    if delta is not None:
-        _check.delta(delta)
+    horizon, arms = check_arms(horizon, arms)
+    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     delta = privacy.default_delta(horizon) if delta is None else delta
-    epsilon = jnp.asarray(epsilon, jnp.float32)
+    _check.delta(delta)
     eta = jnp.minimum(plain_rate(horizon, arms), private_rate(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
 
@@ -119,5 +118,5 @@ def hedge(horizon: int, arms: int, *, epsilon: Number, delta: Number | None = No
         action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
-        report=lambda state: ClippedReport(state.clipped),
+        report=report_clipped,
     )

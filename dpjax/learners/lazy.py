@@ -6,11 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Number
-from dpjax.feedback import bandit
+from dpjax.core import Array, Learner, Number
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
-    ClippedReport,
+    bandit_learner,
     check_arms,
     losses_of,
     no_losses,
@@ -33,25 +32,26 @@ class LazyState(NamedTuple):
 
 
 def lazy_ucb(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0) -> Learner:
-    """Anytime-Lazy-UCB: UCB on private means, renewed at doubling times, that forget.
+    """Anytime-Lazy-UCB: UCB on private means that are renewed at doubling times, and forget.
 
-    The losses of an arm gather in a buffer. When it holds twice as many as the arm's mean has,
-    O_a, it becomes the mean, with Laplace noise, and O_a doubles; the old mean is forgotten. Each
-    round plays the arm with the smallest
+    Each arm plays once at first. The losses of an arm gather in a buffer. Let O_a be the number of
+    losses in the mean of arm a. When the buffer holds 2 O_a losses, their mean with Laplace noise
+    replaces the old one, and O_a doubles. Each round plays the arm with the smallest
 
         mean_a - sqrt(3 log t / O_a) - 3 log t / (epsilon O_a).
 
     Args:
-      horizon: T, rounds; nothing but the end of the game depends on it.
-      arms: K, at least 2. Each plays once at first.
+      horizon: T, rounds. Nothing but the end of the game depends on it.
+      arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
-      log_base: of log t, above 1. With base 2 the printed figures of Hu & Hegde 2022 come out.
+      log_base: base of log t, above 1. Base 2 reproduces the printed figures of Hu & Hegde 2022.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T: each loss is in one
-    released mean. The arm is chosen anew each round, from means that stay.
+    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
+    released mean. The arm is chosen anew each round, from means that are kept until they are
+    renewed.
 
     Regret: O(sum ln T / min(epsilon, Delta_a)).
 
@@ -69,23 +69,23 @@ def lazy_ucb(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0
 def lazy_thompson(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0) -> Learner:
     """Lazy-DP-TS: Thompson sampling on private means that are renewed at doubling times.
 
-    Means as in :func:`lazy_ucb`. Each round draws for each arm, with
-    m_a = mean_a - 3 log t / (epsilon O_a) clipped to [0, 1],
+    The means are those of :func:`lazy_ucb`. With m_a = mean_a - 3 log t / (epsilon O_a), clipped to
+    [0, 1], each round draws for each arm
 
         theta_a ~ Beta(m_a O_a + 1, (1 - m_a) O_a + 1)
 
-    and plays the smallest.
+    and plays the arm of the smallest draw.
 
     Args:
-      horizon: T, rounds; nothing but the end of the game depends on it.
-      arms: K, at least 2. Each plays once at first.
-      epsilon: privacy; inf adds no noise. The posterior draws stay.
-      log_base: of log t, above 1. The paper's text has base 2; its figures come out with e.
+      horizon: T, rounds. Nothing but the end of the game depends on it.
+      arms: K, at least 2.
+      epsilon: privacy; inf adds no noise, and the posterior draws stay.
+      log_base: base of log t, above 1. The paper's text has base 2; base e reproduces its figures.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
-    Privacy: epsilon-DP, as :func:`lazy_ucb`: the same means are released.
+    Privacy: epsilon-DP as for :func:`lazy_ucb`, which releases the same means.
 
     Regret: O(sum ln T / min(epsilon, Delta_a)).
 
@@ -102,7 +102,7 @@ def lazy_thompson(horizon: int, arms: int, *, epsilon: Number, log_base: Number 
 
 
 def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
-    """Lazily renewed private means, for choose: (key, means, samples, log t) -> arm."""
+    """Plays choose: (key, means, samples, log t) -> arm on lazily renewed private means."""
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.inside(1.0, jnp.inf, log_base=log_base)
@@ -121,7 +121,7 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         buffer = record(state.buffer, state.arm, inside)
         size = jnp.maximum(2 * state.samples[state.arm], 1)
         full = buffer.pulls[state.arm] == size
-        # A noise a round, and at most one in use.
+        # Noise is drawn in every round, and used where the buffer is full.
         released = noise.laplace_total(noise_key, losses_of(buffer, state.arm), scale)
 
         def where_full(values, value):
@@ -137,12 +137,4 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         arm = jnp.where(t < arms, t, chosen)
         return LazyState(t, samples, means, buffer, arm, clipped), arm
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=one_release(epsilon),
-        report=lambda state: ClippedReport(state.clipped),
-    )
+    return bandit_learner(horizon, arms, init, step, one_release(epsilon))

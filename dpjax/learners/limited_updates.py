@@ -1,32 +1,33 @@
-"""Limited updates: private experts on i.i.d. losses, each of which is used once."""
+"""Limited updates: private experts for i.i.d. losses, each of which is used once."""
 
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy
 from dpjax.feedback import full
+from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
 
 
 def clipped_full(loss, action):
-    """Full information clipped to [0, 1], (K,): a learner that sees a sum cannot clip its terms."""
+    """Full information clipped to [0, 1], (K,), since a learner cannot clip the terms of a sum."""
     return within(full(loss, action), 0.0, 1.0)
 
 
 def probabilities(total, epsilon):
-    """softmax(-epsilon S / 2); uniform over the smallest entries of S at epsilon = inf."""
+    """softmax(-epsilon S / 2). At epsilon = inf it is uniform over the smallest entries of S."""
     excess = exact_sums.excess(total)
-    # Not 0 * inf, which is nan.
+    # The product would be 0 * inf = nan for the smallest entries.
     exponents = jnp.where(excess > 0.0, -0.5 * epsilon * excess, 0.0)
     weights = jnp.exp(exponents)
     return weights / jnp.sum(weights)
 
 
 def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner:
-    """Follows the leader of the batch before, drawn privately; batches double.
+    """Follows the leader of the batch before, drawn privately, in batches that double.
 
-    The first arm is uniform. The arm of rounds 2^j .. 2^(j+1) - 1 is drawn once, from the sums
+    The first arm is uniform. The arm of the rounds 2^j .. 2^(j+1) - 1 is drawn once, from the sums
     S (K,) of the losses of the rounds 2^(j-1) .. 2^j - 1 alone:
 
         i ~ softmax(-epsilon S / 2).
@@ -41,23 +42,22 @@ def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner
       they are summed.
 
     Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. Each
-    draw is an exponential mechanism: one replaced round moves the exponents by at most
-    epsilon / 2, up or down, and so a log-likelihood ratio by at most epsilon. Each round enters
-    one draw, and the arms of later batches are drawn from other rounds, whatever was played.
+    draw is an exponential mechanism: one replaced round moves each exponent by at most epsilon / 2,
+    up or down, and so a log-likelihood ratio by at most epsilon. Each round enters one draw, and
+    the arms of later batches are drawn from other rounds, whatever was played.
 
-    Regret: O(sqrt(T ln K) + ln K ln T / epsilon) for i.i.d. losses, and for those only: an
-    adversary who knows the batches makes it linear in T. Our constants, in expectation, for the
-    pseudo-regret: 1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon. (After a batch of n rounds the
-    arm's mean is above the best by at most sqrt(ln K / (2 n)), from the chance of n losses, plus
-    2 ln K / (epsilon n), from the draw; it is played for at most 2 n rounds.)
+    Regret: O(sqrt(T ln K) + ln K ln T / epsilon) for i.i.d. losses only. An adversary who knows the
+    batches makes it linear in T. With our constants the expected pseudo-regret is at most
+    1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon. For after a batch of n rounds the mean of the
+    arm that is drawn exceeds the best mean by at most sqrt(ln K / (2 n)) in expectation, since it
+    is judged by n losses, plus 2 ln K / (epsilon n), since it is drawn at random. It is then played
+    for at most 2 n rounds.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, Algorithm 2, as reconstructed.
     """
-    horizon = _check.size(1, horizon=horizon)
-    arms = _check.arms(arms)
-    epsilon = _check.epsilon(epsilon)
-    epsilon = jnp.asarray(epsilon, jnp.float32)
+    horizon, arms = check_arms(horizon, arms)
+    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
 
     def draw(key, total, rounds):
         # The state is the length of the batch in play.
@@ -67,7 +67,7 @@ def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner
         return draw(key, exact_sums.nothing((arms,)), jnp.ones((), jnp.int32))
 
     def step(rounds, key, total):
-        # Batches of 1, 2, ... 2^30 rounds fill any horizon in int32; a longer one is never played.
+        # Batches of 1, 2, ... 2^30 rounds fill any horizon in int32, so none need be longer.
         return draw(key, total, 2 * jnp.minimum(rounds, 2**29))
 
     declared = Privacy(

@@ -1,4 +1,4 @@
-"""LinUCB with changing regularizers: optimism in linear contextual bandits, on a private past."""
+"""LinUCB with changing regularizers: linear contextual bandits on a private Gram matrix."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ class Belief(NamedTuple):
     """The parameters of a policy: an ellipsoid around the estimated parameter."""
 
     estimate: Array  # (d,) theta~
-    spread: Array  # (packed) beta W, lower triangular, W' W = V^-1
+    spread: Array  # (packed,) beta W, lower triangular, with W' W = V^-1
 
 
 class LinucbState(NamedTuple):
@@ -33,7 +33,9 @@ class LinucbReport(NamedTuple):
 
 
 def most_optimistic(belief, features):
-    """The arm whose loss may be smallest: argmin <theta~, x> - beta sqrt(x' V^-1 x), the first one.
+    """The arm whose loss may be smallest: argmin <theta~, x> - beta sqrt(x' V^-1 x).
+
+    Ties go to the first arm.
 
     Args:
       belief: a Belief.
@@ -71,15 +73,15 @@ def linucb(
     deviation: Number | None = None,
     failure: Number | None = None,
 ) -> Learner:
-    """LinUCB on a noisy Gram matrix, jointly private; at epsilon = inf it is OFUL.
+    """LinUCB on a noisy Gram matrix, which is jointly private. At epsilon = inf it is OFUL.
 
-    The mean loss of an arm with features x is <theta, x>. From the releases G~ of sum x x' and u~
-    of sum loss x over the past rounds, which hold noise and a shift of the eigenvalues,
+    The mean loss of an arm with features x is <theta, x>. Let G~ and u~ be the releases of sum x x'
+    and sum loss x over the past rounds, which include noise and a shift of the eigenvalues. With
 
         V_t = G~,   theta~_t = V_t^-1 u~,
         beta_t = sigma sqrt(2 ln(2 / alpha) + ln det V_t - d ln rho_min) + S sqrt(rho_max) + gamma,
 
-    and round t plays the arm of its features with the smallest <theta~_t, x> - beta_t |x|_(V_t^-1).
+    round t plays the arm of its features with the smallest <theta~_t, x> - beta_t |x|_(V_t^-1).
 
     Args:
       horizon: T, rounds.
@@ -87,39 +89,39 @@ def linucb(
       epsilon: privacy; inf adds no noise, and 1 to the eigenvalues.
       delta: in (0, 1).
       noise: "gaussian", symmetric, or "wishart", positive definite.
-      shifted: Gaussian noise is shifted up by its norm bound Upsilon and by rho_min, Wishart noise
-        down as far as rho_min allows. False leaves out the shift: plain Wishart noise; or, for an
-        ablation that no bound covers, Gaussian noise with ridge 1 and the confidence of OFUL, in
-        the manner of Mishra & Thakurta 2015.
-      floor: rho_min > 0, the smallest eigenvalue of noise and shift; default Upsilon (Gaussian),
-        4 L~^2 sqrt(m k) D (Wishart), at least 1.
+      shifted: whether eigenvalues are shifted: those of Gaussian noise up by its norm bound Upsilon
+        and by rho_min, those of Wishart noise down as far as rho_min allows. False gives plain
+        Wishart noise, or Gaussian noise with ridge 1 and the confidence of OFUL, in the manner of
+        Mishra & Thakurta 2015, an ablation that no bound covers.
+      floor: rho_min > 0, the smallest eigenvalue of noise and shift; default Upsilon (Gaussian) or
+        4 L~^2 sqrt(m k) D (Wishart), and at least 1.
       calibration: "derived", "printed" (the paper's) or "code" (the authors' program).
       norm_bound: of Gaussian noise, "tight" or "paper" (see
         :func:`dpjax.learners.parts.gram_calibration.gaussian_norm`).
-      mechanism: a factory of ``dpjax.mechanisms``, for derived Gaussian noise; all else is on a
-        tree with a node a level in every release.
-      protected: "rows", features and loss; or "losses" alone, an ablation: features are public.
-      feature_bound: L; longer features are scaled down to it before they are summed, and counted.
+      mechanism: a factory of ``dpjax.mechanisms``, for derived Gaussian noise. All other noise is
+        that of a tree of which every release holds one node of each level.
+      protected: "rows", features and losses; or "losses" alone, an ablation with public features.
+      feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped, and counted.
       parameter_bound: S, at least |theta|.
-      deviation: sigma, with which losses are sub-Gaussian; default loss_bound.
-      failure: alpha, with which the confidence bounds may fail; default 1 / T.
+      deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
+      failure: alpha, the probability that some confidence bound fails; default 1 / T.
 
     Returns:
-      A Learner with contextual feedback, whose action is a policy: a function of the round's
-      features (K, d) that gives an arm. Where V_t is not positive definite its pivots are replaced
+      A Learner with contextual feedback, whose action is a policy, a function of the round's
+      features (K, d) that gives an arm. Where V_t is not positive definite, its pivots are replaced
       by their absolute values, and the round is counted.
 
     Privacy: (epsilon, delta)-joint DP for replacement of one round's features and losses, released:
-    policies 1..T. The round's own arm depends on its features in the open; nobody else's does.
-    A change of one row moves the release by sqrt(2) L~^2 in Frobenius norm, L~^2 = L^2 +
-    loss_bound^2; the paper says L~^2, which is right all the same, for its noise has twice the
-    variance on the diagonal (a footnote calls that unnecessary; it is what replacement needs).
-    Gaussian noise is one exact Gaussian mechanism over all releases, also as printed, where it is
-    6 to 14 times what epsilon needs and a smaller one is declared. Wishart noise rests on Sheffet
-    2015, Theorem 4.1, in all calibrations.
+    policies 1..T. A round's own arm depends on its features without noise, and no other arm does. A
+    change of one row moves the release by sqrt(2) L~^2 in Frobenius norm, with L~^2 = L^2 +
+    loss_bound^2. The paper says L~^2. Its calibration is right even so, since its noise has twice
+    the variance on the diagonal. (A footnote calls that unnecessary, but replacement needs it.)
+    Gaussian noise is one exact Gaussian mechanism over all releases. So is the printed one, which
+    is 6 to 14 times what epsilon needs; the smaller epsilon that it has is declared. Wishart noise
+    rests on Sheffet 2015, Theorem 4.1, in all calibrations.
 
-    Regret: :func:`dpjax.bounds.linucb`, O~(sqrt(T) d^(3/4) / sqrt(epsilon)) in T, d and epsilon.
+    Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)), by :func:`dpjax.analysis.bounds.linucb`.
 
     Reference: Shariff & Sheffet, "Differentially private contextual linear bandits", 2018,
     Algorithm 1; Abbasi-Yadkori, Pal & Szepesvari 2011 (OFUL).
@@ -137,21 +139,14 @@ def linucb(
     )  # fmt: skip
     _check.inside(0.0, 1.0, failure=failure)
     bounds = gram_noise.Bounds(feature_bound, loss_bound, parameter_bound)
-    given = {"epsilon": epsilon, "delta": delta, "failure": failure, "floor": floor}
-    if protected == "losses":
-        drawn = gram_noise.losses_only(horizon, dim, bounds, mechanism=mechanism, **given)
-    elif noise == "wishart":
-        drawn = gram_noise.wishart(
-            horizon, dim, bounds, calibration=calibration, shifted=shifted, **given
-        )
-    else:
-        drawn = gram_noise.symmetric(
-            horizon, dim, bounds, calibration=calibration, mechanism=mechanism, shifted=shifted,
-            norm_bound=norm_bound, **given,
-        )  # fmt: skip
+    drawn = _noise_of(
+        protected, noise, horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
+        floor=floor, calibration=calibration, mechanism=mechanism, shifted=shifted,
+        norm_bound=norm_bound,
+    )  # fmt: skip
     sums = gram_sums.gram_sums(dim, bounds, drawn)
     regularizer = sums.regularizer
-    # Private regularizers spend one half of the failure, sampling the other.
+    # Private regularizers spend half of the failure, and the losses' own noise the other half.
     share = jnp.where(drawn.noisy, 2.0, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
@@ -187,7 +182,24 @@ def linucb(
     )
 
 
+def _noise_of(
+    protected, noise, horizon, dim, bounds, *, calibration, mechanism, shifted, norm_bound, **given
+) -> gram_noise.GramNoise:
+    """The noise of the Gram matrix for what is protected, and by which law."""
+    if protected == "losses":
+        return gram_noise.losses_only(horizon, dim, bounds, mechanism=mechanism, **given)
+    if noise == "wishart":
+        return gram_noise.wishart(
+            horizon, dim, bounds, calibration=calibration, shifted=shifted, **given
+        )
+    return gram_noise.symmetric(
+        horizon, dim, bounds, calibration=calibration, mechanism=mechanism, shifted=shifted,
+        norm_bound=norm_bound, **given,
+    )  # fmt: skip
+
+
 def _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected):
+    """Refuses arguments by themselves, and those that do not go together."""
     _check.positive(**_check.given(floor=floor))
     if delta is None:
         raise ValueError("delta must be given: neither noise is pure DP")

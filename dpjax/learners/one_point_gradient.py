@@ -1,4 +1,4 @@
-"""Online gradient descent without a gradient: bandit convex optimization with projections."""
+"""Online gradient descent without a gradient: bandit convex optimization by projections."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from dpjax.learners.parts.one_point import (
     inradius_of,
     values,
 )
-from dpjax.maths.barriers import rounded
+from dpjax.maths.barriers import rounded_product
 
 
 class OnePointGradientState(NamedTuple):
@@ -30,9 +30,10 @@ def one_point_gradient(
     lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
 ) -> Learner:
-    """Gradient descent on one-point estimates, projected every round; not private.
+    """Gradient descent on one-point estimates, projected every round, without privacy.
 
-    With C half the width of the range of losses and R, r the outer and inner radius of the domain,
+    Let C be half the width of the range of losses, and R and r the outer and inner radius of the
+    domain. With u_t uniform on the unit sphere,
 
         x_t = y_t + zeta u_t,   y_(t+1) = projection of y_t - nu f_t(x_t) u_t on the domain shrunk
         by 1 - zeta / r,        nu = R / (C sqrt T),  zeta = T^(-1/4) sqrt(R n C r / (3 (L r + C))).
@@ -45,7 +46,7 @@ def one_point_gradient(
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
-      Values out of range are clipped.
+      Values out of range are clipped, and not counted.
 
     Privacy: none is declared.
 
@@ -64,7 +65,7 @@ def one_point_gradient(
 
     def play(base, key):
         direction = space.draw(key)
-        point = base + rounded(zeta * space.lift(direction))
+        point = base + rounded_product(zeta, space.lift(direction))
         return OnePointGradientState(base, direction), point
 
     def init(key):
@@ -72,7 +73,7 @@ def one_point_gradient(
 
     def step(state, key, loss):
         seen, _ = losses.read(loss)
-        move = rounded(rounded(nu * seen) * space.lift(state.direction))
+        move = rounded_product(nu, seen, space.lift(state.direction))
         return play(inner.project(state.base - move), key)
 
     return Learner(

@@ -9,8 +9,7 @@ import optax
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, LossSet, fitting
-from dpjax.feedback import full
-from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
 
 
 class OnlineGradientState(NamedTuple):
@@ -23,7 +22,8 @@ class OnlineGradientState(NamedTuple):
 def projected_descent(domain, losses) -> optax.GradientTransformation:
     """Gradient descent with steps D / (G sqrt(t)), D the diameter, G the largest |loss|_2.
 
-    Zinkevich 2003; regret at most 1.5 D G sqrt(T) without noise (Hazan 2016, Theorem 3.1).
+    It is that of Zinkevich 2003, and its regret without noise is at most 1.5 D G sqrt(T) (Hazan
+    2016, Theorem 3.1).
     """
     rate = domain.diameter / losses.norms[1]
     return optax.sgd(lambda count: rate / jnp.sqrt(count.astype(jnp.float32) + 1.0))
@@ -66,10 +66,10 @@ def online_gradient(
       Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
-    actions 1..T: whatever the optimizer does is post-processing of the prefix sums.
+    actions 1..T. Whatever the optimizer does is post-processing of the prefix sums.
 
     Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer. With noise no bound
-    is claimed: each step is as long as its noise, which a domain of finite diameter clips away.
+    is claimed. Each step is then as long as its noise, which the projection cuts off.
 
     Reference: Zinkevich, "Online convex programming and generalized infinitesimal gradient
     ascent", 2003; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 for prefix sums under
@@ -97,12 +97,4 @@ def online_gradient(
         point = domain.project(optax.apply_updates(state.point, updates))
         return OnlineGradientState(inner, release, optimizer_state, point), point
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        report=lambda state: sums.report(state.sums),
-    )
+    return full_information_learner(horizon, domain, sums, init, step)

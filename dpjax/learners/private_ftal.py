@@ -1,4 +1,4 @@
-"""Private follow the approximate leader."""
+"""Private follow the approximate leader, with losses made strongly convex."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,8 +9,7 @@ import numpy as np
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, LossSet, fitting
-from dpjax.feedback import full
-from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
 from dpjax.maths.two_words import add_compensated
 
 
@@ -25,12 +24,26 @@ class PrivateFtalState(NamedTuple):
 def sampled_rounds(horizon) -> np.ndarray:
     """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, where there are more.
 
-    By multiples of the golden ratio: even steps would meet the same bits of t again and again.
+    They are spread by multiples of the golden ratio, since equal steps would meet the same bits of
+    t again and again.
     """
     if horizon <= 2**20:
         return np.arange(horizon)
     shares = np.arange(2**20, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
     return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
+
+
+def default_convexity(horizon, domain, losses, sums, noise):
+    """The H that minimizes H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H.
+
+    s is the root mean square length of the noise over :func:`sampled_rounds`.
+    """
+    spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
+    draws = losses.dim * spread * (2 if noise == "laplace" else 1)
+    length = jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
+    bound = losses.norms[1]
+    stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
+    return jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
 
 
 def private_ftal(
@@ -46,15 +59,15 @@ def private_ftal(
     unit: str = "round",
     strong_convexity: float | None = None,
 ) -> Learner:
-    """Private follow the approximate leader: losses get quadratics around their actions.
+    """Private follow the approximate leader: each loss gets a quadratic around its action.
 
-    With L~_t the noisy sum of the gradients, which for linear losses are the loss vectors,
+    Let L~_t be the noisy sum of the gradients, which for linear losses are the loss vectors. Then
 
         w_(t+1) = argmin <L~_t, w> + (H / 2) sum_(s <= t) |w - w_s|^2
                 = projection of mean(w_1, ..., w_t) - L~_t / (H t).
 
-    A baseline: made for strongly convex losses, it pays for the noise in its stability, round by
-    round, where FTRL pays once.
+    This is a baseline made for strongly convex losses. It pays for the noise in every round, where
+    FTRL pays once.
 
     Args:
       horizon: T, rounds.
@@ -66,8 +79,7 @@ def private_ftal(
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      strong_convexity: H > 0. By default what balances the two sides of the bound below, its s
-        the mean over :func:`sampled_rounds`.
+      strong_convexity: H > 0; default the minimizer of the bound below (:func:`default_convexity`).
 
     Returns:
       A Learner with full information, whose action is w, (d,), the centre of the domain at first.
@@ -78,8 +90,8 @@ def private_ftal(
 
     Regret: as we derive it for linear losses, H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H up to
     constants, with D the diameter, G the largest |loss|_2 and s the root mean square length of a
-    prefix's noise; the default H is the least of it. It grows as sqrt(T s), the product that the
-    additive bounds of FTRL avoid.
+    prefix's noise. At its least it grows as sqrt(T s). The bound of FTRL adds the two terms that
+    this one multiplies.
 
     Reference: Smith & Thakurta, "(Nearly) optimal algorithms for private online learning in
     full-information and bandit settings", 2013, as recalled.
@@ -93,15 +105,8 @@ def private_ftal(
         neighbours=neighbours, unit=unit,
     )  # fmt: skip
     if strong_convexity is None:
-        spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
-        draws = losses.dim * spread * (2 if noise == "laplace" else 1)
-        length = jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
-        bound = losses.norms[1]
-        stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
-        default = jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
-        curvature = jnp.asarray(default, jnp.float32)
-    else:
-        curvature = jnp.asarray(strong_convexity, jnp.float32)
+        strong_convexity = default_convexity(horizon, domain, losses, sums, noise)
+    curvature = jnp.asarray(strong_convexity, jnp.float32)
 
     def init(key):
         state, _ = sums.init(key)
@@ -117,12 +122,4 @@ def private_ftal(
         point_sum, error = add_compensated(state.point_sum, state.error, point)
         return PrivateFtalState(inner, state.round + 1, point_sum, error, point), point
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        report=lambda state: sums.report(state.sums),
-    )
+    return full_information_learner(horizon, domain, sums, init, step)

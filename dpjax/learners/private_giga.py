@@ -1,4 +1,4 @@
-"""Private generalized infinitesimal gradient ascent: noise on the output, none on the state."""
+"""Private generalized infinitesimal gradient ascent, with noise on the output alone."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,9 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Array, Learner, Number, Privacy
-from dpjax.domains import Domain, LossSet, clipped, exact_projections, fitting, sensitivity
+from dpjax.domains import Domain, LossSet, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
-from dpjax.learners.parts.prefix_sums import PrefixSumsReport
+from dpjax.learners.parts.clipping import clip_into, report_clipped
 from dpjax.maths import two_words
 
 
@@ -30,107 +30,93 @@ def private_giga(
     unit: str = "round",
     strong_convexity: float | None = None,
 ) -> Learner:
-    """Noisy output of a gradient method: a hidden descent, a noisy copy of it each round.
+    """A gradient method whose point stays hidden, and is played with noise in each round.
 
-    Each linear loss is given the quadratic (alpha / 2) |x - c|^2, c the centre of the domain, and
-    followed by gradient steps of length 1 / (alpha t):
+    The quadratic (alpha / 2) |x - c|^2 is added to each linear loss, with c the centre of the
+    domain. Gradient steps of length 1 / (alpha t) lead to
 
         x_(t+1) = projection of x_t - (l_t + alpha (x_t - c)) / (alpha t)
         played:   projection of x_(t+1) + N(0, (beta / t)^2)
 
-    Carried is z_t = t (x_(t+1) - c), the projection of z_(t-1) - l_t / alpha on t (domain - c).
+    The state is z_t = t (x_(t+1) - c), the projection of z_(t-1) - l_t / alpha on t (domain - c).
 
-    A baseline. The hidden point of a changed round is forgotten as 1 / t, and so is the noise, but
-    each of the T outputs pays for itself: the noise is sqrt(T) times that of one.
+    This is a baseline. The effect of a changed round on the hidden point falls as 1 / t, and so
+    does the noise. But each of the T outputs is released anew, so that the noise is sqrt(T) times
+    what one output needs.
 
     Args:
-      horizon: T, rounds; at most as many as float32 carries, see below.
+      horizon: T, rounds, limited by the rounding of float32 as described below.
       domain: a Domain that has an exact projection.
       epsilon: privacy; inf adds no noise.
       delta: in (0, 1).
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      strong_convexity: alpha > 0. By default the one with the least bound below.
+      strong_convexity: alpha > 0; default the minimizer of the bound below
+        (:func:`default_convexity`).
 
     Returns:
       A Learner with full information, whose action is x, (d,), the centre of the domain at first.
       Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; the domain's projection is an approximation, or
-        the horizon too long for it.
+      ValueError, TypeError: bad arguments, by name; a domain whose projection is an approximation;
+        a horizon that is too long for it.
 
     Privacy: (epsilon, delta)-DP, central, released: actions 1..T. Each round moves z and projects
     it, and projections bring no two points farther apart. So a change of one loss by Delta_2 moves
     z by at most Delta_2 / alpha, in its round and in all that follow, and x_(t+1) by 1 / t of that.
     All T - 1 outputs that depend on losses are Gaussian mechanisms of one ratio of sensitivity to
-    noise, and compose exactly: beta = (Delta_2 / alpha) sqrt(T - 1) / mu. The paper's form is
-    (3 epsilon, 2 delta)-DP with constants of its own, which we do not carry.
+    noise. They compose exactly, with beta = (Delta_2 / alpha) sqrt(T - 1) / mu. The paper's form is
+    (3 epsilon, 2 delta)-DP with constants of its own, which are not used here.
 
-    Rounding: an approximate projection may expand, and is refused. An exact one is off by rounding,
-    and what it is off by adds up over the rounds, while the noise stays. So z is carried in two
-    float32 words, and Delta_2 includes the worst that rounding can do,
-    :func:`dpjax.domains.exact_projections.drift`: on the simplex of 5 entries 0.1 % at T = 2^10 and
-    5 % at T = 2^16 with epsilon = 1 and delta = 1e-6. Horizons are refused for which that may
-    exceed Delta_2 itself: above some 2^19 on balls, 2^20 on the simplex, and 724 where projections
-    are found by roots or eigenvalues in one word, as on lp balls.
+    Rounding: an approximate projection may move points apart, and is refused. An exact projection
+    is off by rounding, and these errors add up over the rounds while the noise stays. So z is held
+    in two float32 words, and Delta_2 includes the most that rounding can do
+    (:func:`dpjax.domains.exact_projections.drift`). On the simplex of 5 entries with epsilon = 1
+    and delta = 1e-6 that is 0.1 % at T = 2^10 and 5 % at T = 2^16. Horizons for which it may exceed
+    Delta_2 itself are refused. The limit is about 2^19 on balls, 2^20 on the simplex, and 724 where
+    projections are found by roots or eigenvalues in one word, as on lp balls.
 
     Regret: as we derive it, alpha T R^2 / 2 + (G^2 / (2 alpha) + G sqrt(d) beta)(1 + ln T) up to
-    constants, with R the radius of the domain around c and G the largest |l|_2; the default alpha
-    is the least of it.
+    constants, with R the radius of the domain around c and G the largest |l|_2.
 
     Reference: Jain, Kothari & Thakurta, "Differentially private online learning", 2012, PGIGA, here
     with steps 1 / (alpha t).
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    epsilon = _check.epsilon(epsilon)
+    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
     _check.delta(delta)
-    epsilon = jnp.asarray(epsilon, jnp.float32)
     exact = check_exact(domain, horizon)
     change = sensitivity(losses, neighbours, unit)[1]
     inverse_mu = privacy.gaussian_inverse_mu(epsilon, delta)
-    # beta alpha: what the noise is in units of 1 / (alpha t).
+    # size = beta alpha, the noise in units of 1 / (alpha t)
     size = jnp.asarray(change * np.sqrt(horizon - 1), jnp.float32) * inverse_mu
-    largest = max(abs(end) for end in losses.entry)
-    # Entries that are clipped one by one may together be longer than the set's vectors.
-    bound = losses.norms[1] if unit == "round" else float(np.sqrt(losses.dim)) * largest
+    bound = longest_loss(losses, unit)
     if strong_convexity is None:
-        gradients = bound**2 / 2 + bound * float(np.sqrt(losses.dim)) * size
-        default = jnp.sqrt(
-            2 * gradients * float(1 + np.log(horizon)) / (horizon * domain.radius**2)
-        )
-        alpha = jnp.asarray(default, jnp.float32)
-    else:
-        alpha = jnp.asarray(strong_convexity, jnp.float32)
+        strong_convexity = default_convexity(horizon, domain, bound, size)
+    alpha = jnp.asarray(strong_convexity, jnp.float32)
     centre = jnp.asarray(domain.centre, jnp.float32)
-    of_steps, of_points = exact_projections.drift(exact, domain.dim, horizon)
-    # alpha |x|: as z is a sum of T steps, x is within bound / alpha of the centre.
-    farthest = alpha * float(np.linalg.norm(domain.centre))
-    farthest = farthest + jnp.minimum(alpha * domain.radius, bound)
-    drift = of_steps * bound + of_points * farthest
-    size = size * (1.0 + drift / change)
-    tolerance = 1e-5 * largest
-    clip = clipped(losses, unit)
+    size = size * (1.0 + largest_drift(exact, domain, horizon, alpha, bound) / change)
+    clip = clip_into(losses, unit)
 
     def init(key):
-        del key  # the first action is the centre, and data-free
+        del key  # the first action is the centre, which needs no noise
         zero = jnp.zeros((), jnp.int32)
         return PrivateGigaState(zero, two_words.of(jnp.zeros(domain.dim)), zero), centre
 
     def step(state, key, loss):
-        inside = clip(loss)
-        outside = ~(jnp.max(jnp.abs(inside - loss)) <= tolerance)  # NaN too
+        inside, clipped = clip(loss, state.clipped)
         count = state.round + 1
         t = count.astype(jnp.float32)
         moved = two_words.subtract(state.sum, two_words.of(inside / alpha))
         total = exact_projections.onto_multiple(exact, moved, t, centre)
         point = two_words.add(two_words.divide(total, t), two_words.of(centre)).high
-        # Twice: from where noise is large the first projection is off by its rounding.
+        # Far from the domain one projection is off by its rounding, so there are two.
         shown = domain.project(domain.project(noise.gaussian(key, point, size / (alpha * t))))
-        return PrivateGigaState(count, total, state.clipped + outside.astype(jnp.int32)), shown
+        return PrivateGigaState(count, total, clipped), shown
 
     declared = Privacy(
         epsilon=epsilon,
@@ -148,8 +134,37 @@ def private_giga(
         action_set=domain,
         horizon=horizon,
         privacy=declared,
-        report=lambda state: PrefixSumsReport(state.clipped),
+        report=report_clipped,
     )
+
+
+def longest_loss(losses, unit) -> float:
+    """G, the largest |l|_2 of a loss after clipping.
+
+    Where the unit is an entry, entries are clipped one by one, and together they may be longer than
+    the vectors of the set.
+    """
+    if unit == "round":
+        return losses.norms[1]
+    return float(np.sqrt(losses.dim)) * max(abs(end) for end in losses.entry)
+
+
+def default_convexity(horizon, domain, bound, size):
+    """The alpha that minimizes alpha T R^2 / 2 + (G^2 / 2 + G sqrt(d) size)(1 + ln T) / alpha.
+
+    ``bound`` is G and ``size`` is beta alpha, which does not depend on alpha.
+    """
+    gradients = bound**2 / 2 + bound * float(np.sqrt(domain.dim)) * size
+    return jnp.sqrt(2 * gradients * float(1 + np.log(horizon)) / (horizon * domain.radius**2))
+
+
+def largest_drift(exact, domain, horizon, alpha, bound):
+    """alpha times the farthest that rounding can move z in T rounds."""
+    of_steps, of_points = exact_projections.drift(exact, domain.dim, horizon)
+    # This is alpha |x|. As z is a sum of T steps, x is within G / alpha of the centre.
+    farthest = alpha * float(np.linalg.norm(domain.centre))
+    farthest = farthest + jnp.minimum(alpha * domain.radius, bound)
+    return of_steps * bound + of_points * farthest
 
 
 def check_exact(domain, horizon) -> exact_projections.ExactProjection:

@@ -10,6 +10,7 @@ from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
+from dpjax.learners.parts.clipping import report_clipped
 from dpjax.learners.parts.one_point import (
     as_floats,
     directions,
@@ -17,8 +18,8 @@ from dpjax.learners.parts.one_point import (
     inradius_of,
     values,
 )
-from dpjax.learners.parts.prefix_sums import PrefixSumsReport, calibrate
-from dpjax.maths.barriers import rounded
+from dpjax.learners.parts.prefix_sums import calibrate
+from dpjax.maths.barriers import rounded_product
 
 
 class PrivateOnePointState(NamedTuple):
@@ -40,14 +41,15 @@ def private_one_point(
 ) -> Learner:
     """Projected descent on private one-point estimates, in the style of Smith & Thakurta.
 
-    A baseline for :func:`projection_free` that projects every round: with s~_t the noisy sum of the
-    estimates (n / zeta) f_s(x_s) u_s of rounds 1 .. t, one release a round,
+    This is a baseline for :func:`projection_free` that projects in every round. Let s~_t be the
+    noisy sum of the estimates (n / zeta) f_s(x_s) u_s of rounds 1 .. t, released in every round.
+    Then
 
         x_t = y_t + zeta u_t,   y_(t+1) = projection of c - eta s~_t on the domain shrunk by
-        1 - zeta / r around its centre c,   eta = R zeta / (n C sqrt T), zeta as in
-        :func:`one_point_gradient`.
+        1 - zeta / r around its centre c,   eta = R zeta / (n C sqrt T),
 
-    The paper adds a quadratic to each loss and analyses strong convexity; that is left out here.
+    with zeta as in :func:`one_point_gradient`. The paper adds a quadratic to each loss and analyses
+    strong convexity, which is left out here.
 
     Args:
       horizon: T, rounds.
@@ -65,13 +67,13 @@ def private_one_point(
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. A change of f_t changes one
-    estimate, by at most (n / zeta) W along u_t, W the width of the range.
+    estimate, by at most (n / zeta) W along u_t, with W the width of the range.
 
-    Regret: O~(T^(3/4)) terms as for :func:`one_point_gradient` and by the noise; no bound with
-    constants is claimed.
+    Regret: O~(T^(3/4)), with terms as for :func:`one_point_gradient` and others for the noise. No
+    bound with constants is claimed.
 
-    Reference: Smith & Thakurta, "(Nearly) optimal algorithms for private online learning in
-    full-information and bandit settings", 2013, whose idea this is, simplified and as recalled.
+    Reference: the idea is that of Smith & Thakurta, "(Nearly) optimal algorithms for private online
+    learning in full-information and bandit settings", 2013, simplified and as recalled.
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
@@ -91,9 +93,9 @@ def private_one_point(
 
     def play(key, release, sums, clipped):
         direction = space.draw(key)
-        base = inner.project(centre - rounded(eta * space.lift(release)))
+        base = inner.project(centre - rounded_product(eta, space.lift(release)))
         state = PrivateOnePointState(direction, sums, clipped)
-        return state, base + rounded(zeta * space.lift(direction))
+        return state, base + rounded_product(zeta, space.lift(direction))
 
     def init(key):
         direction_key, sums_key = jr.split(key)
@@ -103,7 +105,7 @@ def private_one_point(
     def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
         seen, out_of_range = losses.read(loss)
-        estimate = rounded(rounded(weight * seen) * state.direction)
+        estimate = rounded_product(weight, seen, state.direction)
         sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
         return play(direction_key, release, sums, state.clipped + out_of_range.astype(jnp.int32))
 
@@ -114,5 +116,5 @@ def private_one_point(
         action_set=domain,
         horizon=horizon,
         privacy=calibrated.privacy,
-        report=lambda state: PrefixSumsReport(state.clipped),
+        report=report_clipped,
     )

@@ -1,4 +1,4 @@
-"""Projection-free private bandit convex optimization: PRIVATEBANDIT."""
+"""PRIVATEBANDIT: private bandit convex optimization without projections."""
 
 import math
 import warnings
@@ -14,31 +14,31 @@ from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, check_domain, conditional_gradient_step, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import as_floats, directions, inradius_of, is_known, values
-from dpjax.learners.parts.prefix_sums import calibrate
-from dpjax.maths.barriers import rounded
+from dpjax.learners.parts.prefix_sums import Calibrated, calibrate
+from dpjax.maths.barriers import rounded_product
 
 
 class ProjectionFreeState(NamedTuple):
     round: Array  # () int32, t
     base: Array  # (d,) x~_(R-1), around which batch R plays
     solver: Array  # (d,) the iterate of the conditional gradient method, x~_R at the batch's end
-    linear: Array  # (d,) eta s~_(R-1), what it minimizes against
+    linear: Array  # (d,) eta s~_(R-1), the linear part of what the method minimizes
     direction: Array  # (n,) u_t
     estimate: Array  # (n,) g_R so far
     sums: Any  # of the mechanism
-    gap: Array  # () least gap of this batch
-    worst_gap: Array  # () largest of the batches before
+    gap: Array  # () the least gap of this batch
+    worst_gap: Array  # () the largest of the least gaps of the batches before
     clipped: Array  # () int32
 
 
 class ProjectionFreeReport(NamedTuple):
     clipped: Array  # () int32, values out of the declared range, clipped before noise
-    distance: Array  # () certified: no base was further than this from the minimizer it stands for
+    distance: Array  # () no base was farther than this from the minimizer that it approximates
     reach: Array  # () how far from the domain a play can be
 
 
 def smoothing_radius(horizon, diameter, dim):
-    """zeta = D sqrt(n) / T^(1/4): as in Lemma 7 of the paper, where it is needed in this form."""
+    """zeta = D sqrt(n) / T^(1/4), as the proof of Lemma 7 of the paper needs it."""
     return diameter * dim**0.5 / horizon**0.25
 
 
@@ -54,10 +54,12 @@ def step_size(batches, batch, diameter, dim, zeta, bound, lipschitz):
 
 
 def printed_scale(horizon, dim, lipschitz, epsilon, delta):
-    """lambda of Lemma 7 (delta None) or sigma of Lemma 10, of each node, with O(1) = 1, log = ln.
+    """The scale of each node: lambda of Lemma 7 where delta is None, else sigma of Lemma 10.
 
-    lambda = sqrt(T) n L ln T / epsilon,
-    sigma = T^(1/4) sqrt(n) L ln T ln(T/delta) sqrt((1 + sqrt(T)/n) ln((n+T)/delta)) / epsilon.
+    With O(1) = 1 and natural logarithms they are
+
+        lambda = sqrt(T) n L ln T / epsilon,
+        sigma = T^(1/4) sqrt(n) L ln T ln(T/delta) sqrt((1 + sqrt(T)/n) ln((n+T)/delta)) / epsilon.
     """
     log, epsilon = math.log(horizon), jnp.asarray(epsilon, jnp.float32)
     if delta is None:
@@ -70,10 +72,11 @@ def printed_scale(horizon, dim, lipschitz, epsilon, delta):
 def batch_norms(batch, batches, dim, epsilon, delta):
     """Bounds (L1, L2) on the sum of b vectors c_r u_r, |c_r| <= 1, as the paper's proof needs them.
 
-    L1: b sqrt(n). L2: the lesser of b and what holds with probability 1 - delta / 2 for all
-    batches: sqrt(b) t, where matrix Bernstein (Tropp 2015) gives
-    P(|[u_1 .. u_b]| >= t) <= (n + b) exp(-t^2 / (2 (1 + b/n) + 2t/3)); this is Lemma 9 of the
-    paper for |c|_2 <= 1. Then half of delta is left for the noise, which is charged to the bound.
+    The L1 bound is b sqrt(n). The L2 bound is the lesser of b and sqrt(b) t, which holds for all
+    batches with probability 1 - delta / 2. Here matrix Bernstein (Tropp 2015) gives
+    P(|[u_1 .. u_b]| >= t) <= (n + b) exp(-t^2 / (2 (1 + b/n) + 2t/3)), which is Lemma 9 of the
+    paper for |c|_2 <= 1. As half of delta is left for the noise, the L2 bound is multiplied by what
+    that costs.
     """
     if delta is None:
         return batch * dim**0.5, float(batch)
@@ -82,6 +85,16 @@ def batch_norms(batch, batches, dim, epsilon, delta):
     half = privacy.gaussian_inverse_mu(epsilon, 0.5 * jnp.asarray(delta, jnp.float32))
     price = jnp.where(half > 0, half / privacy.gaussian_inverse_mu(epsilon, delta), 1.0)
     return batch * dim**0.5, jnp.minimum(float(batch), batch**0.5 * t * price)
+
+
+def batch_sizes(horizon, batch) -> tuple[int, int]:
+    """b and the number of batches, of which the last may be shorter where b is isqrt(T)."""
+    if batch is None:
+        batch = math.isqrt(horizon)
+    batch = _check.size(1, batch=batch)
+    if horizon % batch and batch != math.isqrt(horizon):
+        raise ValueError(f"batch must divide the horizon, {horizon}, got {batch}")
+    return batch, -(-horizon // batch)
 
 
 def projection_free(
@@ -102,76 +115,80 @@ def projection_free(
 ) -> Learner:
     """PRIVATEBANDIT: private bandit convex optimization without projections.
 
-    Rounds come in batches of b. With c the centre of the domain, batch R plays around a base
-    x~_(R-1), sums up one-point gradient estimates, and releases their noisy prefix sum s~_R:
+    Rounds come in batches of b. Batch R plays around a base x~_(R-1), sums up one-point gradient
+    estimates, and releases their noisy prefix sum s~_R:
 
         x_t = x~_(R-1) + zeta u_t, u_t uniform on the unit sphere,   f_t(x_t) is seen,
         g_R = sum over the batch of (n / zeta) f_t(x_t) u_t,         s~_R = g_1 + ... + g_R + noise.
 
-    In the meantime b steps of the conditional gradient method, one linear minimization a round,
-    lead from x~_(R-1) to x~_R, near the minimizer of |x - c|^2 / 2 + eta <s~_(R-1), x>. So batch R
-    plays on batches 1 .. R - 2, the first two batches are free of data, and of the last two nothing
-    is ever summed.
+    In the meantime b steps of the conditional gradient method, with one linear minimization in each
+    round, lead from x~_(R-1) to x~_R, which is near the minimizer of
+    |x - c|^2 / 2 + eta <s~_(R-1), x>, with c the centre of the domain. So batch R plays on the data
+    of batches 1 .. R - 2. The first two batches play without data, and the estimates of the last
+    two are never summed.
 
     Args:
       horizon: T, rounds.
       domain: a Domain, of which the learner uses the linear minimizer. Losses must be defined up to
         zeta away from it, since plays leave it by as much. On a set without inner points plays stay
-        in its affine hull, and n is the dimension of that.
-      epsilon: privacy; inf adds no noise (in the style of Garber & Kretzu 2020, with a fixed number
-        of steps in place of their stopping rule).
+        in its affine hull, whose dimension is n.
+      epsilon: privacy; inf adds no noise. The algorithm is then one in the style of Garber & Kretzu
+        2020, with a fixed number of steps in place of their stopping rule.
       delta: with Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace" or "gaussian".
       lipschitz: L, of the losses in the Euclidean norm; by default that of the domain's own loss
         set, the length of its longest vector.
-      loss_range: of the values f_t(x_t): (low, high), or with B = L (D + zeta) and D the diameter,
-        for losses that are 0 somewhere on the domain: "signed" [-B, B]; "nonnegative" [0, B];
-        "nonnegative_inside" [-L zeta, B], for losses that fall below 0 outside, as linear ones.
-        Values out of range are clipped and counted; the middle of the range is subtracted.
-      batch: b; by default the integer part of sqrt(T), and then the last batch may be shorter. A
-        given one must divide T.
+      loss_range: the range of the values f_t(x_t), which is (low, high) or one of three words. The
+        words are for losses that are 0 somewhere on the domain. With B = L (D + zeta) and D the
+        diameter, "signed" is [-B, B], "nonnegative" is [0, B], and "nonnegative_inside", for losses
+        that fall below 0 outside the domain as linear ones do, is [-L zeta, B]. Values out of range
+        are clipped and counted. The middle of the range is subtracted.
+      batch: b; default the integer part of sqrt(T), where the last batch may be shorter. A given
+        one must divide T.
       smoothing: zeta > 0; default D sqrt(n) / T^(1/4), with ``shrink`` at most r / 2.
-      rate: eta > 0; default D / (kappa sqrt(T / b)), kappa^2 = b (n B / zeta)^2 + b^2 L^2, whatever
-        epsilon is.
-      shrink: plays stay in the domain, for the bases are those of c + (1 - zeta / r) (domain - c),
-        r the inradius. D + zeta is then D in the ranges above.
+      rate: eta > 0; default D / (kappa sqrt(T / b)) with kappa^2 = b (n B / zeta)^2 + b^2 L^2, for
+        every epsilon.
+      shrink: whether plays stay in the domain. Then bases lie in c + (1 - zeta / r) (domain - c),
+        with r the inradius, and the ranges above have D in place of D + zeta.
       calibration: "single_change", "batch_norm" or "printed" (the last for the tree).
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t, (d,). The report
-      counts clipped values and certifies how far bases were from the minimizers that they stand
-      for, sqrt(2 gap) with the least gap of each batch; it is at most D sqrt(13.5 / (b + 1)) (Jaggi
-      2013, Theorem 2).
+      counts clipped values, and bounds the distance of bases from the minimizers that they
+      approximate by sqrt(2 gap), with the least gap of each batch. This is at most
+      D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
 
     Raises:
       ValueError, TypeError: bad arguments, by name. A smoothing beyond what the theory covers is
-      played, with a warning that says what it voids.
+      played, with a warning that says which statement no longer holds.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. With W the width of the range:
 
-        single_change   a change of f_t, given all releases before, changes one summand of one g_R,
-                        by at most (n / zeta) W along u_t: Delta_2 = (n / zeta) W and
-                        Delta_1 = sqrt(n) Delta_2, whatever the directions are (they may not be
-                        used to hide anything: plays reveal them)
-        batch_norm      what the paper's argument bounds, the norm of a whole batch's sum:
-                        b Delta_1, and for L2 the least of b Delta_2 and a tail bound
-        printed         Lemmas 7 and 10, with O(1) = 1 and natural logarithms; declared is what
-                        that noise has by "single_change"
+        single_change   Given all releases before, a change of f_t changes one summand of one g_R,
+                        by at most (n / zeta) W along u_t. So Delta_2 = (n / zeta) W and
+                        Delta_1 = sqrt(n) Delta_2 for any directions. (Directions cannot hide
+                        anything, since plays reveal them.)
+        batch_norm      The norm of a whole batch's sum, which the paper's argument bounds. It is
+                        b Delta_1, and in L2 the lesser of b Delta_2 and a tail bound.
+        printed         The scales of Lemmas 7 and 10, with O(1) = 1 and natural logarithms. What is
+                        declared is what this noise has by "single_change".
 
-    "single_change" is our derivation, not peer-reviewed; the printed noise suffices in the stated
-    range of T, and the gap is in the AAAI text's proof (the full version was not seen). That range:
-    the printed Laplace scale is at least that of "single_change" for nonnegative losses on the tree
-    of h levels if sqrt(T) ln T >= h (T^(1/4) + sqrt n), twice the right side for signed losses. The
-    proof bounds the L1 norm of a batch by T^(3/4) n L and prints T^(1/2) n L; that of the Gaussian
-    scale applies Lemma 9, right for |c|_2 <= 1, to c with |c|_inf <= 1.
+    "single_change" is our derivation, and not peer-reviewed. The printed noise suffices for large
+    T, but the proof of the AAAI text has a gap. (We have not seen the full version.) For
+    nonnegative losses on the tree of h levels the printed Laplace scale is at least that of
+    "single_change" if sqrt(T) ln T >= h (T^(1/4) + sqrt n), and for signed losses if it is at least
+    twice that. The proof bounds the L1 norm of a batch by T^(3/4) n L and prints T^(1/2) n L. The
+    proof of the Gaussian scale applies Lemma 9, which is right for |c|_2 <= 1, to c with
+    |c|_inf <= 1.
 
-    Regret: the paper's Lemma 5, O(T^(3/4) sqrt(n) L D + T^(1/4) D mu log T), mu the mean length of
-    one draw of noise. With "single_change" the second term is O~(sqrt(T) n L D / epsilon) for
-    Gaussian noise by our count, lower than the first: privacy would be free for large T, a
-    hypothesis to be tested here and no theorem. Regret counts the points that are played, outside
-    the domain too, against the best point of the domain, so it may be negative.
+    Regret: by the paper's Lemma 5, O(T^(3/4) sqrt(n) L D + T^(1/4) D mu log T), with mu the mean
+    length of one draw of noise. With "single_change" and Gaussian noise we count
+    O~(sqrt(T) n L D / epsilon) for the second term, which is lower than the first. Privacy would
+    then be free for large T, which is a hypothesis to test and no theorem. Regret counts the points
+    that are played, outside the domain too, against the best point of the domain, so it may be
+    negative.
 
     Reference: Ene, Nguyen & Vladu, "Projection-free bandit optimization with privacy guarantees",
     2021, Algorithm 1, in the AAAI text, whose zeta we reconstruct; Garber & Kretzu 2020.
@@ -182,52 +199,33 @@ def projection_free(
     _check.positive(**_check.given(smoothing=smoothing, rate=rate))
     _check.one_of("single_change", "batch_norm", "printed", calibration=calibration)
     (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
-    if batch is None:
-        batch = math.isqrt(horizon)
-    batch = _check.size(1, batch=batch)
-    batches = -(-horizon // batch)
-    if horizon % batch and batch != math.isqrt(horizon):
-        raise ValueError(f"batch must divide the horizon, {horizon}, got {batch}")
+    batch, batches = batch_sizes(horizon, batch)
     space = directions(domain)
     n = space.dim
-    zeta = smoothing_radius(horizon, domain.diameter, n)
-    if shrink:
-        zeta = min(zeta, inradius_of(domain) / 2)
-    zeta = zeta if smoothing is None else smoothing
-    _warn_beyond(zeta, domain, shrink)
+    zeta = _smoothing(horizon, domain, n, smoothing, shrink)
     losses = values(domain, loss_range, lipschitz, 0.0 if shrink else zeta)
-    weight = n / zeta
     if rate is None:
         rate = step_size(batches, batch, domain.diameter, n, zeta, losses.bound, lipschitz)
-    eta = jnp.asarray(rate, jnp.float32)
-
-    change = weight * (losses.high - losses.low)
-    norms = (n**0.5, 1.0)
+    eta, weight = jnp.asarray(rate, jnp.float32), n / zeta
+    norms, scale = (n**0.5, 1.0), None
     if calibration == "batch_norm":
         norms = batch_norms(batch, batches, n, epsilon, delta)
-    calibrated = calibrate(
-        # The last prefix that a play depends on is that of all batches but two.
-        max(batches - 1, 1), (n,), tuple(change * norm for norm in norms), epsilon=epsilon,
-        delta=delta, mechanism=mechanism, noise=noise, loss_range=(losses.low, losses.high),
-        printed_scale=(
-            printed_scale(horizon, n, lipschitz, epsilon, delta)
-            if calibration == "printed"
-            else None
-        ),
+    if calibration == "printed":
+        scale = printed_scale(horizon, n, lipschitz, epsilon, delta)
+    calibrated = _calibrate_batches(
+        batches, n, weight, losses, norms, epsilon=epsilon, delta=delta, mechanism=mechanism,
+        noise=noise, printed_scale=scale,
     )  # fmt: skip
     last_summed = batch * (batches - 2)
-
-    inner = domain
-    if shrink:
-        inner = shrunk(domain, jnp.maximum(1.0 - zeta / inradius_of(domain), 1e-3))
+    inner = _set_of_bases(domain, zeta) if shrink else domain
     centre = jnp.asarray(domain.centre, jnp.float32)
     weight, radius = jnp.asarray(weight, jnp.float32), jnp.asarray(zeta, jnp.float32)
 
     def play(base, direction):
-        return base + rounded(radius * space.lift(direction))
+        return base + rounded_product(radius, space.lift(direction))
 
     def against(release):
-        return rounded(eta * space.lift(release))
+        return rounded_product(eta, space.lift(release))
 
     def init(key):
         direction_key, sums_key = jr.split(key)
@@ -235,15 +233,23 @@ def projection_free(
         direction, zero = space.draw(direction_key), jnp.zeros((), jnp.float32)
         none = jnp.zeros((), jnp.int32)
         state = ProjectionFreeState(
-            none, centre, centre, against(release), direction, jnp.zeros(n, jnp.float32), sums,
-            zero + jnp.inf, zero, none,
-        )  # fmt: skip
+            round=none,
+            base=centre,
+            solver=centre,
+            linear=against(release),
+            direction=direction,
+            estimate=jnp.zeros(n, jnp.float32),
+            sums=sums,
+            gap=zero + jnp.inf,
+            worst_gap=zero,
+            clipped=none,
+        )
         return state, play(centre, direction)
 
     def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
         seen, out_of_range = losses.read(loss)
-        estimate = state.estimate + rounded(rounded(weight * seen) * state.direction)
+        estimate = state.estimate + rounded_product(weight, seen, state.direction)
         gradient = state.solver - centre + state.linear
         solver, gap = conditional_gradient_step(inner, state.solver, gradient)
         t, gap = state.round + 1, jnp.minimum(state.gap, gap)
@@ -285,18 +291,52 @@ def projection_free(
     )
 
 
+def _calibrate_batches(batches, dim, weight, losses, norms, **given) -> Calibrated:
+    """The mechanism of the batches' estimates, of which a changed loss moves one.
+
+    With W the width of the range of losses, it moves by at most (n / zeta) W times ``norms``, in
+    (L1, L2). The last prefix that a play depends on is that of all batches but two.
+    """
+    change = weight * (losses.high - losses.low)
+    return calibrate(
+        max(batches - 1, 1),
+        (dim,),
+        tuple(change * norm for norm in norms),
+        loss_range=(losses.low, losses.high),
+        **given,
+    )
+
+
+def _smoothing(horizon, domain, dim, smoothing, shrink):
+    """zeta, as given or by default, with a warning where it is beyond what the theory covers."""
+    if smoothing is not None:
+        zeta = smoothing
+    elif shrink:
+        zeta = min(smoothing_radius(horizon, domain.diameter, dim), inradius_of(domain) / 2)
+    else:
+        zeta = smoothing_radius(horizon, domain.diameter, dim)
+    _warn_beyond(zeta, domain, shrink)
+    return zeta
+
+
+def _set_of_bases(domain, zeta) -> Domain:
+    """c + (1 - zeta / r) (domain - c), around whose points plays stay in the domain."""
+    return shrunk(domain, jnp.maximum(1.0 - zeta / inradius_of(domain), 1e-3))
+
+
 def _warn_beyond(zeta, domain, shrink) -> None:
+    """Warns where zeta exceeds the inradius in spite of ``shrink``, or exceeds the diameter."""
     if not is_known(zeta):
         return
     if shrink and zeta > inradius_of(domain):
         warnings.warn(
             f"smoothing: zeta = {zeta:.3g} is beyond the inradius, {domain.inradius:.3g}: plays "
             "leave the domain in spite of shrink, and no regret bound is known",
-            stacklevel=3,
+            stacklevel=4,
         )
     elif zeta > domain.diameter:
         warnings.warn(
             f"smoothing: zeta = {zeta:.3g} is beyond the diameter, {domain.diameter:.3g}: the "
             "regret bound is then above T L D and says nothing",
-            stacklevel=3,
+            stacklevel=4,
         )

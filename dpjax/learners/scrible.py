@@ -11,8 +11,8 @@ from dpjax.combinators import private_reduction
 from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import linear
-from dpjax.maths import laws
-from dpjax.maths.barriers import add_up, rounded
+from dpjax.learners.parts.one_point import unit_vector
+from dpjax.maths.barriers import rounded, rounded_product
 
 
 class ScribleState(NamedTuple):
@@ -28,38 +28,44 @@ class ScribleReport(NamedTuple):
 def step_size(horizon, barrier, bound, variance):
     """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), for noise of variance s^2.
 
-    It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). As printed, with n = N and
+    It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). The printed one has n = N and
     s^2 = lambda^2 N |X|_2^2.
     """
     spread = 2.0 * barrier.dim**2 * horizon * (bound * bound + variance)
     return jnp.sqrt(barrier.parameter * np.log(horizon) / spread)
 
 
-def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
-    """SCRiBLE on the losses as they come, which may be noisy and out of any range.
+def no_estimates(key, dim):
+    """Zeros (dim,), the sum of no estimates, made from a key so that they are no constant.
 
-    ``centre`` is subtracted from each, which leaves the estimate unbiased: E[u] = 0.
+    A compiler would compute the first point of constant zeros in advance, and might round it
+    differently from a program that computes it.
+    """
+    return 0.0 * jr.uniform(key, (dim,))
+
+
+def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
+    """SCRiBLE on the losses as they come, which may be noisy and outside any range.
+
+    ``centre`` is subtracted from each loss. As E[u] = 0, the estimate stays unbiased.
     """
     barrier = domain.barrier
     n = barrier.dim
 
     def direction(key):
         if sampling == "sphere":
-            normal = rounded(laws.normal(key, (n,)))
-            return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
+            return unit_vector(key, n)
         axis_key, sign_key = jr.split(key)
         axis = jr.randint(axis_key, (), 0, n)
         return jnp.zeros(n, jnp.float32).at[axis].set(jr.rademacher(sign_key, (), jnp.float32))
 
     def act(key, sums, violations):
-        point, dual = barrier.explore(rounded(eta * sums), direction(key))
+        point, dual = barrier.explore(rounded_product(eta, sums), direction(key))
         return ScribleState(sums, dual, violations), point
 
     def init(key):
         zero_key, key = jr.split(key)
-        # Zero, but no constant: what a compiler works out in advance it may round differently.
-        zeros = 0.0 * jr.uniform(zero_key, (domain.dim,))
-        return act(key, zeros, jnp.zeros((), jnp.int32))
+        return act(key, no_estimates(zero_key, domain.dim), jnp.zeros((), jnp.int32))
 
     def step(state, key, loss):
         f = loss - centre
@@ -89,40 +95,42 @@ def scrible(
 ) -> Learner:
     """SCRiBLE on noisy losses: bandit linear optimization on ball, cube and simplex.
 
-    With estimates L~ of the sum of the losses, zero at first, a barrier R and its Hessian,
+    Let L~ be the estimate of the sum of the losses, zero at first, and R'' the Hessian of a barrier
+    R. Each round computes
 
-        x = argmin eta <x, L~> + R(x),   A = R''(x)^(-1/2),   play y = x + A u,
+        x = argmin eta <x, L~> + R(x),   A = R''(x)^(-1/2)
 
-    on the surface of the Dikin ellipsoid around x, which lies within the domain. The learner sees
-    f = <l, y> plus noise and adds l~ = n f A^-1 u, whose mean is l, to the estimate.
+    and plays y = x + A u, on the surface of the Dikin ellipsoid around x, which lies within the
+    domain. The learner sees f = <l, y> plus noise, and adds l~ = n f A^-1 u, whose mean is l, to
+    the estimate.
 
     Args:
       horizon: T, rounds.
       domain: a Domain with a barrier: simplex(d), where n = d - 1, ball(d) or cube(d).
       epsilon: privacy; inf adds no noise and gives SCRiBLE with its own rate.
       losses: a LossSet of the domain's dimension; by default the domain's own.
-      noise: "scalar", one draw a round, or "vector", a draw for each coordinate, as printed. The
-        scalar has a variance of 8 M^2 / epsilon^2, the vector one of up to
-        8 |X|_2^2 |Y|_1^2 / epsilon^2.
+      noise: "scalar", one draw in each round, or "vector", a draw for each coordinate, as printed.
+        The variance is 8 M^2 / epsilon^2 with "scalar", and up to 8 |X|_2^2 |Y|_1^2 / epsilon^2
+        with "vector".
       sampling: "sphere", u uniform on the unit sphere of dimension n, or "axes", u a semi-axis of
         the ellipsoid with a random sign (the version of 2008). Both are unbiased.
       calibration: "derived", or "printed" for the paper's noise and eta (vector noise only).
 
     Returns:
       A Learner whose action is a point y, (d,), and which sees <l, y> alone. Losses out of range
-      are clipped before the noise and counted; the report also counts the rounds with
-      eta n |f| > 1/4, which the proof excludes. They are played all the same: to clip f there would
+      are clipped before the noise and counted. The report also counts the rounds with
+      eta n |f| > 1/4, which the proof excludes. In these rounds f is not clipped, since that would
       bias the estimate.
 
     Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. "printed" has
-    noise of scale |Y|_1 / epsilon in each coordinate: it has, and declares, 2 epsilon for
-    replacement (the paper's Definition 2.1) where losses are symmetric, epsilon where values have
+    noise of scale |Y|_1 / epsilon in each coordinate. Under replacement (the paper's Definition
+    2.1) it has, and declares, 2 epsilon where losses are symmetric and epsilon where values have
     one sign. (It is right where a round is zeroed out.)
 
     Regret: at most 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2 M in expectation (oblivious losses), where
-    <l, x> lies within M of its centre and the noise has variance s^2, as long as
-    eta n |f| <= 1/4. The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2; it is
-    2 lambda^2 |y|_2^2, which is smaller from N = 3 on.
+    <l, x> lies within M of its centre and the noise has variance s^2, as long as eta n |f| <= 1/4.
+    The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. It is 2 lambda^2 |y|_2^2, which
+    is smaller from N = 3 on.
 
     Raises:
       ValueError: the domain has no barrier.

@@ -1,4 +1,4 @@
-"""The private shrinking dartboard: Hedge that seldom draws."""
+"""The private shrinking dartboard: Hedge that draws a new arm only now and then."""
 
 from functools import partial
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from jax import random as jr
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import full
+from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
@@ -26,16 +27,16 @@ class ShrinkingDartboardState(NamedTuple):
 
 
 class ShrinkingDartboardReport(NamedTuple):
-    resampled: Array  # () int32, draws after the first, a never played last one included
+    resampled: Array  # () int32, draws after the first, with a last one that is never played
     refused: Array  # () int32, draws that the coins asked for after the budget had run out
     clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
 
 
 class Setting(NamedTuple):
-    """The parameters of the algorithm, as they follow from the declared privacy."""
+    """The parameters of the algorithm, which follow from the declared privacy."""
 
-    rate: Array  # () eta, at most 1/2: a loss of 1 makes a weight 1 - eta of itself
-    restart: Array  # () p, at most 1/2: the least probability of a draw in a round
+    rate: Array  # () eta, at most 1/2; a loss of 1 multiplies a weight by 1 - eta
+    restart: Array  # () p, at most 1/2, the least probability of a draw in a round
     budget: Array  # () int32 B, how many arms may be drawn, the first one included
 
 
@@ -45,38 +46,39 @@ def default_rate(horizon, arms):
 
 
 def pure_restart(horizon) -> float:
-    """p = 1 / sqrt(8 T): the least of eta / p + 8 T p eta, :func:`pure_epsilon` for small eta."""
+    """p = 1 / sqrt(8 T) minimizes eta / p + 8 T p eta, :func:`pure_epsilon` for small eta."""
     return 1.0 / float(np.sqrt(8.0 * horizon))
 
 
 def zcdp_restart(horizon) -> float:
-    """p = T^(-1/3) / 2: the least of eta^2 / (8 p^2) + 2 T p eta^2, :func:`rho` for small eta."""
+    """p = T^(-1/3) / 2 minimizes eta^2 / (8 p^2) + 2 T p eta^2, :func:`rho` for small eta."""
     return 0.5 / float(np.cbrt(horizon))
 
 
 def switch_budget(horizon, restart):
-    """B = floor(4 T p), at least 1, and at most T, beyond which it is none."""
+    """B = floor(4 T p), between 1 and T. A budget of T draws is no restriction."""
     return jnp.clip(jnp.floor(4.0 * horizon * restart), 1.0, horizon).astype(jnp.int32)
 
 
 def coin_log_ratios(setting):
-    """The log-likelihood ratios of one coin at losses 1 and 0: of a draw, and minus that of none.
+    """Log-likelihood ratios of one coin between losses 1 and 0: of a draw, and minus that of none.
 
-    A draw has probability 1 - (1 - p) (1 - eta)^l, between p and p + (1 - p) eta.
+    At loss l a draw has probability 1 - (1 - p) (1 - eta)^l, which lies between p and
+    p + (1 - p) eta.
     """
     rate, restart = setting.rate, setting.restart
     return jnp.log1p((1.0 - restart) * rate / restart), -jnp.log1p(-rate)
 
 
 def pure_epsilon(setting):
-    """ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)); 0 for B = 1, where no arm is drawn.
+    """ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)). It is 0 for B = 1.
 
-    A replaced round s enters the coin of round s + 1, with the loss of the arm in play, and
-    through the weights every draw from then on, of which B - 1 are left at most. All other coins
-    read other rounds. A coin that the budget overrules is not seen. An exponent changes by at
-    most ln(1 / (1 - eta)), up or down, and the log-ratio of a draw by at most twice that. (Keeping
-    the arm has the log-ratio ln(1 / (1 - eta)), the coin's larger one where p and eta are near
-    1/2.)
+    A replaced round s enters the coin of round s + 1, with the loss of the arm in play. Through the
+    weights it also enters every draw from then on, of which there are at most B - 1. All other
+    coins read other rounds. A coin that the budget overrules is not seen. An exponent changes by at
+    most ln(1 / (1 - eta)), up or down, and so the log-ratio of a draw by at most twice that. (To
+    keep the arm has the log-ratio ln(1 / (1 - eta)), which is the larger one of the coin where p
+    and eta are near 1/2.)
     """
     leave, keep = coin_log_ratios(setting)
     later = 2.0 * (setting.budget - 1).astype(jnp.float32) * keep
@@ -84,7 +86,7 @@ def pure_epsilon(setting):
 
 
 def rho(setting):
-    """rho of the same: one coin and B - 1 draws, each of bounded range."""
+    """rho of one coin and B - 1 draws, each of which has bounded range."""
     leave, keep = coin_log_ratios(setting)
     coin = privacy.bounded_range_rho(leave + keep)
     later = privacy.bounded_range_rho(2.0 * keep, (setting.budget - 1).astype(jnp.float32))
@@ -92,19 +94,19 @@ def rho(setting):
 
 
 def derived_epsilon(setting, delta):
-    """:func:`pure_epsilon`, or, given delta, that of zCDP where it is smaller."""
+    """:func:`pure_epsilon`, or given delta the smaller of that and the epsilon of zCDP."""
     pure = pure_epsilon(setting)
     return pure if delta is None else jnp.minimum(pure, privacy.zcdp_epsilon(rho(setting), delta))
 
 
-# Compiled once for all epsilons and deltas: a loop on its own would be compiled in each call.
+# It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
 @partial(jax.jit, static_argnums=(0, 1))
 def derived_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
     """The largest eta, of at most ``rate``, whose :func:`derived_epsilon` is within epsilon.
 
-    The rate is sqrt(ln K / T) by default. With the p that is best for small eta, or eta where that
-    is more: the regret bound needs eta <= p. At epsilon = inf the budget is none. By bisection of
-    ln eta: an epsilon of 1e-9 asks for an eta of 1e-15.
+    ``rate`` is sqrt(ln K / T) by default. p is the one that is best for small eta, and at least
+    eta, which the regret bound needs. At epsilon = inf there is no budget. ln eta is found by
+    bisection, since an epsilon of 1e-9 asks for an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
     least_restart = pure_restart(horizon) if delta is None else zcdp_restart(horizon)
@@ -123,7 +125,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
         private = is_private(middle)
         return jnp.where(private, middle, low), jnp.where(private, high, middle)
 
-    # Private: 1 / p and B are at most 4 T, and ln(1 / (1 - eta)) is at most 2 eta ln 2.
+    # This end is private, as 1 / p and B are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
     low = jnp.minimum(largest, epsilon / (16.0 * horizon))
     low, _ = lax.fori_loop(0, 40, bisect, (low, largest))
     return at_rate(jnp.where(is_private(largest), largest, low))
@@ -132,12 +134,12 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
 def printed_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
     """The parameters of the paper's corollaries, for epsilon <= 1, as reconstructed.
 
-    Pure: p = T^(-1/2), eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
+    Without delta p = T^(-1/2) and eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
     eta = p epsilon_0 / 20 with
 
         epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
 
-    Beyond, p is cut at 1/2 and eta at p; at epsilon = inf they are those of the derived setting.
+    p is cut at 1/2 and eta at p. At epsilon = inf the setting is the derived one.
     """
     if delta is None:
         restart, base = jnp.asarray(horizon**-0.5, jnp.float32), epsilon
@@ -154,9 +156,10 @@ def printed_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
 
 
 def printed_epsilon(horizon, setting, delta):
-    """eta / p + 16 T p eta; given delta, 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)).
+    """The epsilon that the paper states for a setting, as reconstructed.
 
-    As reconstructed.
+    It is eta / p + 16 T p eta, or given delta
+    5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)).
     """
     rate, restart, _ = setting
     if delta is None:
@@ -181,13 +184,13 @@ def shrinking_dartboard(
     rate: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
-    """The private shrinking dartboard: draws from Hedge's law, but seldom.
+    """The private shrinking dartboard: plays arms with Hedge's law, but seldom draws a new one.
 
-    With weights w = (1 - eta)^L, L (K,) the sums of the losses so far, the first arm is uniform,
-    and after a round with losses l an arm x
+    Let L (K,) be the sums of the losses so far and w = (1 - eta)^L the weights. The first arm is
+    uniform. After a round with losses l the arm x
 
-        is kept with probability (1 - p) (1 - eta)^(l_x), or if B arms have been drawn,
-        and else is drawn anew from P = w / sum w, over all arms.
+        is kept with probability (1 - p) (1 - eta)^(l_x), and if B arms have been drawn;
+        otherwise an arm is drawn anew from P = w / sum w.
 
     As long as the budget of B = floor(4 T p) draws lasts, the arm of each round has the law P of
     Hedge.
@@ -198,8 +201,9 @@ def shrinking_dartboard(
       epsilon: privacy to reach by the choice of eta; inf gives Hedge's law throughout, without a
         budget.
       delta: in (0, 1); by default epsilon is pure.
-      rate: the largest eta, in (0, 1/2]; default sqrt(ln K / T). The bound of Hedge, whose law the
-        arms have, is least at 1 - exp(-sqrt(8 ln K / T)), 2.8 times as much for large T.
+      rate: the largest eta, in (0, 1/2]; default sqrt(ln K / T). The regret bound of Hedge itself,
+        whose law the arms have, is least at 1 - exp(-sqrt(8 ln K / T)), which is 2.8 times as much
+        for large T.
       calibration: "derived" or "printed", how eta and p follow from epsilon and delta.
 
     Returns:
@@ -207,20 +211,21 @@ def shrinking_dartboard(
       counted.
 
     Privacy: epsilon-DP, or (epsilon, delta)-DP given delta, central, for replacement of one round,
-    released: actions 1..T. The paper states eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 +
-    20 eta sqrt(T p ln(1/delta)), in theorems as reconstructed whose corollaries set eta and p
-    for epsilon <= 1 (:func:`printed_setting`). In both calibrations what is declared counts exactly
-    what one round enters, one coin and at most B - 1 draws,
+    released: actions 1..T. What is declared in both calibrations counts exactly what one round
+    enters, which is one coin and at most B - 1 draws. It is
 
         ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)),
 
-    given delta also by zCDP. "derived" has the largest eta up to ``rate``, p = 1 / sqrt(8 T)
-    (given delta T^(-1/3) / 2), or p = eta where that is more. At T = 2^16 and epsilon = 0.1 eta is
-    3.6 times the printed one, given delta = 1e-6 it is 10.6 times. At epsilon = inf the declaration
-    is what the law has by itself.
+    or given delta the epsilon of zCDP where that is smaller. The paper, as reconstructed, states
+    eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)), and its
+    corollaries set eta and p for epsilon <= 1 (:func:`printed_setting`). "derived" takes the
+    largest eta up to ``rate``, with p = 1 / sqrt(8 T), or given delta T^(-1/3) / 2, and at least
+    eta.
+    At T = 2^16 and epsilon = 0.1 this eta is 3.6 times the printed one, and 10.6 times given
+    delta = 1e-6. At epsilon = inf the declaration is what the law has by itself.
 
     Regret: at most eta T + ln K / eta + 2 T exp(-T p / 3) in expectation, for oblivious losses and
-    eta <= p: about sqrt(32 T) ln K / epsilon for small epsilon, given delta
+    eta <= p. For small epsilon that is about sqrt(32 T) ln K / epsilon, or given delta
     sqrt(6 ln(1/delta)) T^(1/3) ln K / epsilon.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
@@ -228,15 +233,13 @@ def shrinking_dartboard(
     minimization for online buffering problems using the weighted majority algorithm", 2010, for
     the dartboard.
     """
-    horizon = _check.size(1, horizon=horizon)
-    arms = _check.arms(arms)
-    epsilon = _check.epsilon(epsilon)
+    horizon, arms = check_arms(horizon, arms)
+    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     if delta is not None:
         _check.delta(delta)
     _check.positive(**_check.given(rate=rate))
     _check.between(0.0, 0.5, **_check.given(rate=rate))
     _check.one_of("derived", "printed", calibration=calibration)
-    epsilon = jnp.asarray(epsilon, jnp.float32)
     setting = derived_setting(horizon, arms, epsilon, delta, rate)
     declared = Privacy(
         epsilon=derived_epsilon(setting, delta),

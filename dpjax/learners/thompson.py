@@ -5,9 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Learner, Privacy
-from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import ClippedReport, check_arms, posterior_draws
+from dpjax.core import Array, Learner, Privacy
+from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, posterior_draws
 from dpjax.maths.clipping import clip_loss
 
 
@@ -19,14 +18,14 @@ class ThompsonState(NamedTuple):
 
 
 def thompson(horizon: int, arms: int) -> Learner:
-    """Thompson sampling: draws each arm's mean from its posterior, plays the smallest.
+    """Thompson sampling: draws each arm's mean from its posterior and plays the smallest draw.
 
-    The prior is uniform; after losses of 1 and 0 the posterior is
-    Beta(1 + number of ones, 1 + number of zeros). A loss strictly between counts as 1 with that
-    probability.
+    The prior is uniform. After losses of 1 and 0 the posterior is
+    Beta(1 + number of ones, 1 + number of zeros). A loss between 0 and 1 counts as 1 with that
+    probability, and else as 0.
 
     Args:
-      horizon: T, rounds; nothing but the end of the game depends on it.
+      horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2.
 
     Returns:
@@ -59,12 +58,4 @@ def thompson(horizon: int, arms: int) -> Learner:
         zeros = state.zeros.at[state.arm].add((~one).astype(jnp.int32))
         return choose(choice_key, ones, zeros, clipped)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=Privacy(),
-        report=lambda state: ClippedReport(state.clipped),
-    )
+    return bandit_learner(horizon, arms, init, step, Privacy())

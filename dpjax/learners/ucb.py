@@ -1,14 +1,13 @@
-"""UCB1 and KL-UCB: optimism without privacy."""
+"""UCB1 and KL-UCB: confidence bounds without privacy."""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Learner, Privacy
-from dpjax.feedback import bandit
+from dpjax.core import Array, Learner, Privacy
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
-    ClippedReport,
+    bandit_learner,
     check_arms,
     means,
     no_losses,
@@ -27,10 +26,10 @@ class UcbState(NamedTuple):
 
 
 def ucb1(horizon: int, arms: int) -> Learner:
-    """UCB1: the arm with the smallest mean_a - sqrt(2 ln t / n_a), after t - 1 rounds.
+    """UCB1: plays the arm with the smallest mean_a - sqrt(2 ln t / n_a) after t rounds.
 
     Args:
-      horizon: T, rounds; nothing but the end of the game depends on it.
+      horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2. Each plays once at first, in random order.
 
     Returns:
@@ -41,7 +40,7 @@ def ucb1(horizon: int, arms: int) -> Learner:
     Regret: at most 8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a.
 
     Reference: Auer, Cesa-Bianchi & Fischer, "Finite-time analysis of the multiarmed bandit
-    problem", 2002, Theorem 1; their t is the rounds that were played.
+    problem", 2002, Theorem 1, whose t counts the rounds that were played.
     """
 
     def bound(mean, pulls, played):
@@ -51,10 +50,10 @@ def ucb1(horizon: int, arms: int) -> Learner:
 
 
 def kl_ucb(horizon: int, arms: int) -> Learner:
-    """KL-UCB: the arm with the smallest q such that kl(mean_a, q) <= ln t / n_a.
+    """KL-UCB: plays the arm with the smallest q such that kl(mean_a, q) <= ln t / n_a.
 
     Args:
-      horizon: T, rounds; nothing but the end of the game depends on it.
+      horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2. Each plays once at first, in random order.
 
     Returns:
@@ -66,7 +65,7 @@ def kl_ucb(horizon: int, arms: int) -> Learner:
     (:func:`dpjax.analysis.bounds.lai_robbins`).
 
     Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
-    2011, with the constant c = 0 that they recommend for use.
+    2011, with the constant c = 0 that they recommend in practice.
     """
 
     def bound(mean, pulls, played):
@@ -76,7 +75,7 @@ def kl_ucb(horizon: int, arms: int) -> Learner:
 
 
 def _optimism(horizon, arms, bound) -> Learner:
-    """Plays the smallest bound (means, pulls, rounds played) -> (K,), ties at random."""
+    """Plays the arm of the smallest bound (means, pulls, rounds played) -> (K,), ties at random."""
     horizon, arms = check_arms(horizon, arms)
 
     def choose(key, t, sums, clipped):
@@ -96,12 +95,4 @@ def _optimism(horizon, arms, bound) -> Learner:
         inside, clipped = clip_loss(loss, state.clipped)
         return choose(key, state.round + 1, record(state.sums, state.arm, inside), clipped)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=Privacy(),
-        report=lambda state: ClippedReport(state.clipped),
-    )
+    return bandit_learner(horizon, arms, init, step, Privacy())

@@ -123,7 +123,7 @@ def simplex(dim) -> Barrier:
 
 
 def rounded(x) -> Array:
-    """x itself. It forces a product to be rounded before it is added to something.
+    """Returns x, but forces a product to be rounded before it is added to something.
 
     A compiler may fuse a product and a sum into one operation, which rounds once. Whether it does
     can depend on how many trials are computed side by side, and results must not. No entry may be
@@ -131,6 +131,13 @@ def rounded(x) -> Array:
     """
     largest = float(jnp.finfo(x.dtype).max)
     return jnp.clip(x, -largest, largest)
+
+
+def rounded_product(first, *factors) -> Array:
+    """The product of the factors from left to right, with each partial product rounded."""
+    for factor in factors:
+        first = rounded(first * factor)
+    return first
 
 
 def add_up(x) -> Array:

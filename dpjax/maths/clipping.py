@@ -12,7 +12,7 @@ def within(loss, low, high):
 
 
 def clip_loss(loss, clipped):
-    """The losses clipped to [0, 1], of any shape, and the count of losses that were."""
+    """The losses, of any shape, clipped to [0, 1]; and ``clipped`` plus how many were outside."""
     inside = within(loss, 0.0, 1.0)
     outside = (inside != loss).astype(jnp.int32)
     return inside, clipped + (jnp.sum(outside, dtype=jnp.int32) if outside.ndim else outside)

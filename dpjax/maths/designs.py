@@ -64,8 +64,8 @@ def span_coordinates(actions) -> np.ndarray:
         raise ValueError(f"{requirement}; row {row + 1} is {vectors[row].tolist()}")
     if not vectors.any():
         raise ValueError(f"{requirement}; all are 0")
-    coordinates, lengths, _ = np.linalg.svd(vectors / np.abs(vectors).max(), full_matrices=False)
-    return coordinates[:, lengths > 1e-9 * lengths[0]]
+    left, lengths, _ = np.linalg.svd(vectors / np.abs(vectors).max(), full_matrices=False)
+    return left[:, lengths > 1e-9 * lengths[0]]
 
 
 def coordinates(actions, active=None):

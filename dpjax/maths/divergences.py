@@ -30,8 +30,8 @@ def _log_gap(ratio, quotient):
 def kl_lower(x, radius):
     """The smallest y in [0, x] with kl(x, y) <= radius, for radius >= 0.
 
-    With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r). This
-    is a sum of positive terms, which does not cancel. The equation is solved for u = ln y, in which
+    With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r). The
+    terms of this sum are positive and do not cancel. The equation is solved for u = ln y, in which
     kl is convex, by Newton's method from the left. The start is the larger of two lower bounds on
     the root: Pinsker's x - sqrt(radius / 2), and exp(-(radius + h) / x) with the entropy h of x,
     which solves what is left of the equation as y goes to 0. (Garivier & Cappe 2011 use the mirror
@@ -58,7 +58,7 @@ def kl_lower(x, radius):
 
 
 def d_epsilon(x, y, epsilon):
-    """inf over z in [y, x] of epsilon (x - z) + kl(z, y), for y <= x: what privacy leaves of kl.
+    """inf over z in [y, x] of epsilon (x - z) + kl(z, y), for y <= x: kl under privacy.
 
     Let z0 = y e^epsilon / (1 - y + y e^epsilon), where the slope of kl(., y) is epsilon. The value
     is kl(x, y) where z0 >= x, else epsilon x - ln(1 - y + y e^epsilon). It is at most kl and at

@@ -1,4 +1,4 @@
-"""Positive definite matrices of a few rows, written so that many trials run side by side.
+"""Positive definite matrices with few rows, in a form that computes many trials side by side.
 
 ``jax.numpy.linalg`` calls a library once for each matrix. Here a matrix is *packed*: a vector of
 its lower triangle row by row, with entry (i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows the
@@ -16,7 +16,7 @@ _UNROLLED = 8
 
 
 class Ellipsoid(NamedTuple):
-    """What callers need of a symmetric V = L D L', the matrix of the norm x' V^-1 x."""
+    """What callers need of a symmetric V = L D L', the matrix of the squared norm x' V^-1 x."""
 
     whitener: Array  # (packed) W, lower triangular: W' W = V^-1, so that |W x|^2 = x' V^-1 x
     pivots: Array  # (d,) |D_i|, whose product is |det V|

@@ -1,9 +1,9 @@
 """Sums of losses without rounding errors, over up to 2^31 rounds.
 
 A float32 near 2^27 moves in steps of 8 or 16. Such a sum shows neither what one loss has changed
-nor what Laplace noise of scale 1 has added. An ExactSum is a pair of integers. Each loss is rounded
-once, to a multiple of 2^-30, before it is added. After that everything is exact: two sums differ by
-what their losses differ by, in any order and however many there are.
+nor what Laplace noise of scale 1 has added. An ExactSum is a pair of integers instead. Each loss is
+rounded once, to a multiple of 2^-30, before it is added. After that everything is exact: two sums
+differ by what their losses differ by, in any order and for any number of losses.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ def nothing(shape=()) -> ExactSum:
 def of(values) -> ExactSum:
     """Values (*shape) of size below 2^31, each rounded to the nearest multiple of 2^-30."""
     values = jnp.asarray(values, jnp.float32)
-    # Not the floor: for a small negative value, 1 plus it has fewer digits than the value.
+    # The floor would not do: for a small negative value, value + 1 has fewer digits than value.
     whole = jnp.round(values)
     units = jnp.round((values - whole) * 2.0**_BITS)
     return _carried(whole.astype(jnp.int32), units.astype(jnp.int32))
@@ -77,7 +77,7 @@ def repeated(value, count) -> ExactSum:
 def shifted(total, amount) -> ExactSum:
     """The sum plus a float32 of any size, which is rounded to a multiple of 2^-30.
 
-    The result is cut where it exceeds 2^31.
+    A result beyond 2^31 is cut off there.
     """
     more = of(jnp.clip(amount, -_LARGEST, _LARGEST))
     moved = add(total, more)
@@ -87,7 +87,7 @@ def shifted(total, amount) -> ExactSum:
 
 
 def to_float(total):
-    """The nearest float32, or one next to it, (*shape). Near 0 it has all its digits."""
+    """The nearest float32, or one next to it, (*shape). Sums near 0 keep all their digits."""
     up = total.part >> (_BITS - 1)
     near = (total.part - (up << _BITS)).astype(jnp.float32) * UNIT
     # whole and up are added as floats, since their sum may be 2^31.

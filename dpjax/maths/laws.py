@@ -1,4 +1,4 @@
-"""Draws that are not releases: they hide nothing, and no audit looks at them."""
+"""Draws that are not private releases: they hide nothing, and no audit looks at them."""
 
 import math
 from functools import partial
@@ -33,7 +33,7 @@ def normal(key, shape=()):
 def random_words(key, shape):
     """Random words, (*shape) uint32, two from each block of the generator.
 
-    jax.random.bits makes one word from a block, at the same cost.
+    jax.random.bits makes only one word from a block, at the same cost.
     """
     count = math.prod(shape)
     if count < 2:
@@ -46,7 +46,7 @@ def sign_and_tail(words):
     """One bit of each word as a bool, and the 31 others as a float32 number in (0, 1].
 
     Small numbers have all their digits. So the tails of draws made from them reach as far as 31
-    bits allow, beyond those of jax.random's draws, which have 23 bits.
+    bits allow. The draws of jax.random have 23 bits and reach less far.
     """
     whole = lax.convert_element_type(words >> 1, jnp.int32)
     return (words & 1) == 1, (whole.astype(jnp.float32) + 0.5) * 2.0**-31
@@ -138,7 +138,7 @@ def _marsaglia_tsang(key, d):
         passed = possible & (jnp.log(level) <= 3.0 * d * _log1p_tail(inside))
         return index + 1, jnp.where(accepted, t, inside), accepted | passed
 
-    # Nothing could ever be accepted for a d that is NaN, infinite or not positive.
+    # For a d that is NaN, infinite or not positive, no proposal would ever be accepted.
     hopeless = ~((d > 0.0) & (d < jnp.inf))
     start = (jnp.zeros((), jnp.int32), jnp.zeros(d.shape, d.dtype), hopeless)
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
@@ -146,9 +146,7 @@ def _marsaglia_tsang(key, d):
 
 def _log1p_tail(x):
     """ln(1 + x) - x + x^2 / 2 - x^3 / 3, to full relative accuracy for small x too."""
-    series = 0.0
-    for n in range(10, 3, -1):
-        series = -((-1) ** n) / n + x * series
+    series = _log1p_terms(x, 4, 10)
     square = x * x
     direct = jnp.log1p(x) - x + 0.5 * square - square * x / 3.0
     return jnp.where(jnp.abs(x) < 0.1, series * square * square, direct)
@@ -256,10 +254,16 @@ def _exact_product(count, p):
 
 def _log1p_bend(x):
     """ln(1 + x) - x, to full relative accuracy for small x too."""
-    series = 0.0
-    for n in range(9, 1, -1):
-        series = -((-1) ** n) / n + x * series
+    series = _log1p_terms(x, 2, 9)
     return jnp.where(jnp.abs(x) < 0.1, series * x * x, jnp.log1p(x) - x)
+
+
+def _log1p_terms(x, first, last):
+    """The terms first .. last of the series of ln(1 + x), divided by x^first."""
+    series = 0.0
+    for n in range(last, first - 1, -1):
+        series = -((-1) ** n) / n + x * series
+    return series
 
 
 def _stirling(x):

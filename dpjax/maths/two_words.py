@@ -1,4 +1,4 @@
-"""Numbers as unevaluated sums of two float32, some 46 bits, for sums that must not drift.
+"""Numbers as unevaluated sums of two float32, with some 46 bits, for sums that must not drift.
 
 The building blocks are the error-free sum of Knuth and the error-free product of Dekker (1971).
 """
@@ -80,8 +80,8 @@ def _halves(a):
 def add_compensated(total, error, value):
     """One step of Kahan's summation: (total + value, what its rounding has added).
 
-    Sums start with zeros for both and are as good as with twice the digits. A plain float32 sum of
-    ones stops growing at 2^24.
+    A sum starts with zeros for both, and is as accurate as with twice the digits. A plain float32
+    sum of ones stops growing at 2^24.
     """
     corrected = value - error
     new = total + corrected

@@ -1,4 +1,4 @@
-"""Noisy prefix sums of a private stream: a file for each mechanism. Whoever adds one comes in.
+"""Noisy prefix sums of a private stream, a file for each mechanism. Authors of mechanisms come in.
 
 ``__all__`` is the registry.
 
@@ -17,16 +17,16 @@ value. Laplace noise of scale sensitivity[0] Delta_1 / epsilon makes all release
 epsilon-DP. Gaussian noise makes them one Gaussian mechanism of sensitivity sensitivity[1] Delta_2,
 and no composition is needed.
 
-That holds for values chosen adaptively, whatever the factorization: the shift z -> z + C e_t d
-that offsets a change d of value t leaves all releases as they are, and d depends on releases
-before t only, which the shift does not move. So it preserves volume, and densities change by the
-factor that the sensitivity bounds. (For Gaussian noise: Denisov, McMahan, Rush, Smith & Thakurta
-2022.)
+That holds for adaptively chosen values too, whatever the factorization. Let value t change by d.
+The shift z -> z - C e_t d of the noise offsets this change and leaves all releases as they are.
+Since d depends only on releases before t, which stay the same, the shift preserves volume, and
+densities change by the factor that the sensitivity bounds. (For Gaussian noise see Denisov,
+McMahan, Rush, Smith & Thakurta 2022.)
 
-The sums are float32 with Kahan's correction, and a release is their sum with the noise, rounded. So
-what is released is the declared mechanism while sums stay below about 2^24 times the scale of a
-draw. The sums of :mod:`dpjax.maths.exact_sums` have no such limit, but a unit: values here are
-of any size.
+The sums are float32 with Kahan's correction, and a release is their rounded sum with the noise. So
+what is released is the declared mechanism as long as sums stay below about 2^24 times the scale of
+a draw. The sums of :mod:`dpjax.maths.exact_sums` have no such limit, but they fix a unit, and the
+values here may be of any size.
 """
 
 from dpjax.mechanisms.exact import exact

@@ -1,4 +1,4 @@
-"""Prefix sums without noise: what a non-private learner reads."""
+"""Prefix sums without noise, for learners that are not private."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,22 +9,22 @@ from dpjax.mechanisms.prefix import PrefixNoise, check, constant, from_noise, pr
 
 
 def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
-    """Prefix sums as they are; nothing is declared.
+    """Prefix sums without noise. They declare no privacy.
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: not used; a place where a law is chosen takes this mechanism too.
+      noise: not used. It is accepted so that this mechanism can take the place of any other.
 
     Returns:
-      A Mechanism. Its sensitivity is infinite: no scale of a noise that is not there hides a
-      value. B is A itself, and z is 0. Its streams need no scale, and use none.
+      A Mechanism. Its sensitivity is infinite, since no scale makes it private. B is A itself, and
+      z is 0. Its streams need no scale, and ignore one that is given.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
     """
     horizon = check(horizon, noise)
 
-    def added(shape, scale):
+    def prefix_noise(shape, scale):
         zero = jnp.zeros(shape, jnp.float32)
         return PrefixNoise(
             init=lambda key: ((), zero),
@@ -33,7 +33,7 @@ def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
         )
 
     mechanism = from_noise(
-        horizon, noise, added,
+        horizon, noise, prefix_noise,
         sensitivity=(float("inf"), float("inf")),
         variance=constant(0.0),
         matrices=lambda: (prefix_matrix(horizon), np.eye(horizon - 1)),

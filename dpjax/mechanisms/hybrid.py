@@ -1,4 +1,4 @@
-"""The hybrid mechanism: a tree for each dyadic epoch, whatever the horizon."""
+"""The hybrid mechanism, a tree for each epoch of 2^k rounds, for streams of unknown length."""
 
 from typing import NamedTuple
 
@@ -12,10 +12,10 @@ from dpjax.mechanisms.prefix import (
     PrefixNoise,
     as_floats,
     check,
+    down_the_tree,
     draw,
     draw_rounds,
     from_noise,
-    interleave,
     read,
     trailing_zeros,
     weighted_bits,
@@ -30,37 +30,36 @@ class HybridState(NamedTuple):
 
 
 def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> Mechanism:
-    """Prefix sums of a stream whose length need not be known: a binary tree an epoch.
+    """Prefix sums of a stream whose length need not be known, by a binary tree for each epoch.
 
-    Epoch k holds the rounds 2^k .. 2^(k + 1) - 1. Its tree has k + 1 levels, so its nodes get
-    k + 1 times the scale (Gaussian noise: the root of it), and the noise grows with t, not with
-    the horizon. The root, complete with the epoch, is carried along in all later prefixes: no
-    budget is set aside for totals.
+    Epoch k holds the rounds 2^k .. 2^(k + 1) - 1. Its tree has k + 1 levels, so its nodes have
+    k + 1 times the scale (for Gaussian noise, sqrt(k + 1) times). The noise grows with t, and not
+    with the horizon. The root is complete at the end of the epoch and is part of all later
+    prefixes, so no budget is set aside for the totals of epochs.
 
-    With ``totals="separate"`` half of the budget is: the sums of the rounds 2^(k - 1) + 1 .. 2^k
-    are released on their own, with twice the scale (Gaussian: the root of 2), and a tree of k
-    levels, of 2k times the scale, serves the rounds 2^k + 1 .. 2^(k + 1) - 1. The prefixes 2^k are
-    then the best ones, and the others are worse.
+    With ``totals="separate"`` half of the budget is set aside. The sums of the rounds
+    2^(k - 1) + 1 .. 2^k are released on their own, with twice the scale (Gaussian: sqrt(2) times).
+    A tree of k levels serves the rounds 2^k + 1 .. 2^(k + 1) - 1, with 2k times the scale
+    (Gaussian: sqrt(2k) times). The prefixes 2^k are then less noisy, and the others more.
 
     Args:
-      horizon: T, rounds of the learner that it serves; only the depth of its state depends on it.
+      horizon: T, rounds of the learner that it serves. Only the depth of the state depends on it.
       noise: "laplace" or "gaussian".
       totals: "carried" or "separate".
 
     Returns:
-      A Mechanism. The weights of C make the sensitivity of its own law 1 in every epoch. The scale
-      of its streams is that of the noise of epoch 0's node.
+      A Mechanism. The weights of C make the sensitivity for its own law 1 in every epoch. The scale
+      of its streams is the scale of the noise of epoch 0's only node.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
 
-    Reference: Chan, Shi & Song 2011, "Private and continual release of statistics", the hybrid
-    mechanism, which has separate totals.
+    Reference: Chan, Shi & Song 2011, "Private and continual release of statistics". Their hybrid
+    mechanism has separate totals.
     """
     horizon = check(horizon, noise)
     count = horizon - 1
     epochs = count.bit_length()
-
     _check.one_of("carried", "separate", totals=totals)
     separate = totals == "separate"
 
@@ -71,7 +70,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
 
     of_total = 2.0 if noise == "laplace" else 2.0**0.5
 
-    def added(shape, scale):
+    def prefix_noise(shape, scale):
         def init(key):
             del key
             zero = jnp.zeros(shape, jnp.float32)
@@ -81,7 +80,8 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
         def step(state, key):
             t = state.round + 1
             epoch = 31 - lax.clz(t)
-            # 1 .. 2^k; with separate totals 0 .. 2^k - 1, where 0 is the total.
+            # The round within the epoch, 1 .. 2^k. With separate totals it is 0 .. 2^k - 1, and 0
+            # stands for the total.
             local = t - (1 << epoch) + (0 if separate else 1)
             parent = local & (local - 1)
             parent_noise = read(state.walk, trailing_zeros(parent))
@@ -92,7 +92,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
             return HybridState(t, before, write(state.walk, trailing_zeros(local), here)), here
 
         def path(key):
-            # Noise of the prefix before the epoch's tree, and of all prefixes up to it.
+            # The noise of the prefix before the epoch's tree, and that of all prefixes up to it.
             start = jnp.zeros((1, *shape), jnp.float32)
             rows = [start]
             for epoch in range(epochs):
@@ -102,9 +102,9 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
                     first = first + 1
                 # steps[u - 1] belongs to the local round u.
                 steps = draw_rounds(noise, key, first, last, shape, scale * factor(epoch))
-                walk = start
-                for level in reversed(range(epoch)):
-                    walk = interleave(walk, walk + steps[2**level - 1 :: 2 ** (level + 1)])
+                levels = reversed(range(epoch))
+                nodes = (steps[2**level - 1 :: 2 ** (level + 1)] for level in levels)
+                walk = down_the_tree(start, nodes)
                 if separate:
                     rows.append(walk)
                 else:
@@ -117,7 +117,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
     def variance(rounds):
         total, before = as_floats(rounds) * 0.0, 0.0
         for epoch in range(epochs):
-            # The prefix before the epoch's tree, which the epoch is read on top of.
+            # The variance of the prefix before the epoch's tree, to which the epoch adds its own.
             before = before + (of_total**2 if separate else factor(epoch - 1) ** 2)
             local = rounds - 2**epoch + (0 if separate else 1)
             here = before + factor(epoch) ** 2 * weighted_bits(local, [1.0] * (epoch + 1))
@@ -139,7 +139,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
         return decoder, encoder
 
     return from_noise(
-        horizon, noise, added,
+        horizon, noise, prefix_noise,
         sensitivity=_sensitivity(count, separate, factor, of_total),
         variance=variance,
         matrices=matrices,
@@ -147,7 +147,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
 
 
 def _sensitivity(count, separate, factor, of_total) -> tuple[float, float]:
-    """Largest L1 and L2 norm of a column of C: in how many totals and nodes a value may be."""
+    """Largest L1 and L2 norm of a column of C, by the number of totals and nodes with a value."""
     if not count:
         return 0.0, 0.0
     last = count.bit_length() - 1

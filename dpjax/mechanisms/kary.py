@@ -1,4 +1,4 @@
-"""Trees of any odd branching with subtraction: the better tree for Laplace noise."""
+"""Trees of any odd branching that also subtract nodes, the best trees for Laplace noise."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,7 +11,16 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.maths.places import at
-from dpjax.mechanisms.prefix import PrefixNoise, as_floats, check, draw, from_noise, read, write
+from dpjax.mechanisms.prefix import (
+    PrefixNoise,
+    as_floats,
+    check,
+    draw,
+    from_noise,
+    in_nodes,
+    read,
+    write,
+)
 
 
 class KaryState(NamedTuple):
@@ -23,21 +32,23 @@ class KaryState(NamedTuple):
 def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mechanism:
     """Prefix sums by a k-ary tree, k odd, that may subtract nodes reaching into the future.
 
-    In balanced digits -m .. m, m = (k - 1) / 2, t = d_0 + d_1 k + ... A digit d_i > 0 adds d_i
-    nodes of length k^i, a digit below 0 subtracts -d_i: a prefix takes a quarter of k nodes a
-    level where digits 0 .. k - 1 would take half of k, and a wide tree has few levels.
+    Let t = d_0 + d_1 k + ... with balanced digits -m .. m, where m = (k - 1) / 2. A digit d_i > 0
+    adds d_i nodes of length k^i, and a digit below 0 subtracts -d_i of them. So a prefix takes some
+    k / 4 nodes from each level, where digits 0 .. k - 1 would take k / 2. A wide tree has few
+    levels.
 
     Args:
       horizon: T, rounds of the learner that it serves.
       noise: "laplace" or "gaussian".
-      k: branching, odd and at least 3. By default the one with the least mean variance for this
-        horizon and law, by trying all; with k beyond 2T it is noise on each value.
+      k: branching, odd and at least 3. By default all are tried, and the one with the least mean
+        variance for this horizon and law is taken. With k beyond 2T each value has its own noise.
 
     Returns:
-      A Mechanism of h levels, h the least with (k^h - 1) / 2 >= T - 1: (L1, L2) sensitivity
-      (h, sqrt h). The scale of its streams is that of each node's noise. Noise of nodes that reach
-      ahead is drawn when first subtracted: losses may be chosen adaptively all the same, since a
-      change of one value can be offset by a shift of the draws that depends on the past alone.
+      A Mechanism of h levels with (L1, L2) sensitivity (h, sqrt h), where h is the least number
+      with (k^h - 1) / 2 >= T - 1. The scale of its streams is that of each node's noise. The noise
+      of a node that reaches ahead is drawn when the node is first subtracted. Values may still be
+      chosen adaptively, since a change of one value can be offset by a shift of the draws that
+      depends on the past alone.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -56,8 +67,8 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
     height = _height(k, count)
     powers = np.array([k**level for level in range(height)], np.int64)
 
-    def added(shape, scale):
-        # Unsigned: the longest nodes and the rounds that they are centred at may exceed int32.
+    def prefix_noise(shape, scale):
+        # Unsigned, since the longest nodes, and the rounds at their centres, may exceed int32.
         lengths = jnp.asarray(powers, jnp.uint32)
 
         def init(key):
@@ -72,7 +83,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
             if not height:
                 return state._replace(round=t), jnp.zeros(shape, jnp.float32)
             unsigned = t.astype(jnp.uint32)
-            # The digits below `level` have just wrapped from m to -m; that of `level` grows by 1.
+            # The digits below `level` have just wrapped from m to -m, and its own grew by 1.
             wrapped = (unsigned + (lengths - 1) // 2) % lengths == 0
             level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
             node = draw(noise, jr.fold_in(key, height), shape, scale)
@@ -80,7 +91,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
                 length = at(lengths, level)
                 shifted = ((unsigned + (length - 1) // 2) // length + half) % k
                 digit = shifted.astype(jnp.int32) - half
-                # Up to digit 0 the node was drawn when it was subtracted.
+                # A node of a digit up to 0 was drawn when it was first subtracted.
                 known = (digit <= 0) & (level < height - 1)
                 node = jnp.where(known, read(read(state.ahead, level), digit + half - 1), node)
             walk = write(state.walk, level, read(state.walk, level) + node)
@@ -130,8 +141,8 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
     return from_noise(
-        horizon, noise, added,
-        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
+        horizon, noise, prefix_noise,
+        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 
@@ -144,7 +155,7 @@ def _height(k, count) -> int:
 
 
 def _ends(horizon, powers) -> np.ndarray:
-    """t without its digits below i: the nearest multiple of k^i, i = 0 .. h; (h + 1, T)."""
+    """Row i is t without its digits below i, the multiple of k^i nearest to t; (h + 1, T)."""
     t = np.arange(horizon)
     ends = [(t + (power - 1) // 2) // power * power for power in powers]
     return np.stack([*ends, np.zeros(horizon, np.int64)])
@@ -157,11 +168,12 @@ _WIDEST = 2**17
 def best_branching(count, noise) -> int:
     """The odd k of least mean variance over the prefixes 1 .. ``count``, at equal privacy.
 
-    h^2 (Laplace) or h (Gaussian) times the mean number of nodes, exactly, for every odd k from 3
-    to 2 ``count`` + 1, where a level suffices; the least such k of equal ones.
+    The mean variance is h^2 (Laplace) or h (Gaussian) times the mean number of nodes. It is exact,
+    for every odd k from 3 to 2 ``count`` + 1, where one level suffices. Of equal ones the least k
+    is returned.
 
-    Wider trees than 2^17 are not tried. The lowest digits alone take k / 9 nodes or more on
-    average, while a tree of k = 3 costs at most 21^2 14 (21 levels reach beyond 2^31), less than
+    Trees wider than 2^17 are not tried. Their lowest digits alone take k / 9 nodes or more on
+    average. A tree of k = 3 costs at most 21^2 14 (21 levels reach beyond 2^31), which is less than
     2^17 / 9.
     """
     ks = np.arange(3, min(max(2 * count + 1, 3), _WIDEST) + 1, 2, dtype=np.int64)
@@ -179,15 +191,15 @@ def best_branching(count, noise) -> int:
 
 
 def _digit_sum(count, k, power):
-    """The sum over t = 1 .. count of |d|, d the balanced digit of t at k^i = power; exact.
+    """The exact sum over t = 1 .. count of |d|, where d is the balanced digit of t at k^i = power.
 
-    The digit is that of the multiple of k^i nearest to t. Those of the multiples 0, 1, 2, ... are
-    0 .. m, -m .. -1, 0 .. m, ..., and each is nearest for ``power`` rounds (the multiple 0 for
-    fewer, but its digit is 0).
+    The digit is that of the multiple of k^i nearest to t. The multiples 0, 1, 2, ... have digits
+    0 .. m, -m .. -1, 0 .. m, ..., and each is nearest for ``power`` rounds. (The multiple 0 is
+    nearest for fewer, but its digit is 0.)
     """
     half = (k - 1) // 2
     last, rest = np.divmod(count + (power - 1) // 2, power)
-    periods, part = np.divmod(last, k)  # what the multiples 0 .. last - 1 make up
+    periods, part = np.divmod(last, k)  # the multiples 0 .. last - 1 are so many periods and a part
     up = np.minimum(part, half + 1)
     down = part - up
     done = periods * half * (half + 1)

@@ -1,9 +1,9 @@
 """What all mechanisms share: the running sum, the draws, and A = B C in NumPy.
 
-A mechanism for a horizon T releases the prefix sums 0 .. T - 1 of a stream: a learner over T
-rounds acts on nothing else, its action after round T is never played. So N = T - 1 values are
-ever released, and sensitivities count only these. With A (T, N), whose row t has t leading
-ones, and A = B C, the release of C x + z, decoded by B, is A x + B z.
+A mechanism for a horizon T releases the prefix sums 0 .. T - 1 of a stream. A learner over T rounds
+acts on nothing else, since its action after round T is never played. So only N = T - 1 values are
+ever released, and sensitivities count only these. Row t of the matrix A (T, N) has t leading ones.
+With A = B C, releasing C x + z and decoding it by B gives A x + B z.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class PrefixState(NamedTuple):
 
 
 class PrefixNoise(NamedTuple):
-    """The noise of a stream's releases, which depends on no value."""
+    """The noise of a stream's releases, which does not depend on the values."""
 
     init: Callable  # key -> (state, noise of the empty prefix)
     step: Callable  # (state, key) -> (state, noise of the next prefix)
@@ -40,25 +40,30 @@ def check(horizon, law) -> int:
     return _check.size(1, horizon=horizon)
 
 
+def in_nodes(count) -> tuple[float, float]:
+    """The (L1, L2) sensitivity where one value is in so many nodes, all of weight 1."""
+    return float(count), float(np.sqrt(count))
+
+
 def draw(law, key, shape, scale):
-    """Noise of a law, "laplace" or "gaussian", by itself."""
+    """Noise of a law, "laplace" or "gaussian", without a value."""
     sample = noise.laplace if law == "laplace" else noise.gaussian
     return sample(key, jnp.zeros(shape, jnp.float32), scale)
 
 
 def draw_rounds(law, key, first, last, shape, scale):
-    """What each of the rounds first .. last draws under its own key, (last - first + 1, *shape)."""
+    """The draws of the rounds first .. last, each under its own key, (last - first + 1, *shape)."""
     rounds = jnp.arange(first, last + 1)
     return jax.vmap(lambda t: draw(law, jr.fold_in(key, t), shape, scale))(rounds)
 
 
-def from_noise(horizon, law, added, *, sensitivity, variance, matrices) -> Mechanism:
-    """The mechanism that adds data-free noise to the prefix sums.
+def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -> Mechanism:
+    """The mechanism that adds noise to the prefix sums, where the noise depends on no value.
 
     Args:
       horizon: T.
       law: "laplace" or "gaussian".
-      added: (shape of a value, scale of each draw) -> PrefixNoise.
+      prefix_noise: (shape of a value, scale of each draw) -> PrefixNoise.
       sensitivity: the largest L1 and L2 norm of a column of C.
       variance: rounds (n,), NumPy or a traced () -> squared norms of these rows of B.
       matrices: () -> B (T, m) and C (m, N), NumPy.
@@ -70,7 +75,8 @@ def from_noise(horizon, law, added, *, sensitivity, variance, matrices) -> Mecha
     def stream(shape, *, scale):
         shape = _check_shape(shape)
         _check.non_negative(scale=scale)
-        return _stream(law, added(shape, scale), shape, scale, sensitivity[law == "gaussian"])
+        inner = prefix_noise(shape, scale)
+        return _stream(law, inner, shape, scale, sensitivity[law == "gaussian"])
 
     return Mechanism(horizon, law, sensitivity, variance_of, matrices, stream)
 
@@ -81,12 +87,12 @@ def _check_shape(shape) -> tuple[int, ...]:
     return tuple(_check.size(0, shape=length) for length in shape)
 
 
-def _stream(law, added, shape, scale, sensitivity) -> Stream:
-    """The prefix sums with that noise added."""
+def _stream(law, inner, shape, scale, sensitivity) -> Stream:
+    """The prefix sums plus the noise of ``inner``, a PrefixNoise."""
     site = noise.laplace_prefix if law == "laplace" else noise.gaussian_prefix
 
     def init(key):
-        state, first = added.init(key)
+        state, first = inner.init(key)
         zero = jnp.zeros(shape, jnp.float32)
         return PrefixState(zero, zero, state), first
 
@@ -94,20 +100,33 @@ def _stream(law, added, shape, scale, sensitivity) -> Stream:
         # Over 2^20 rounds a plain float32 sum drifts by more than the noise of a weakly private
         # release.
         total, error = add_compensated(state.total, state.error, value)
-        inner, now = added.step(state.noise, key)
+        new, now = inner.step(state.noise, key)
         release = site(total + now, key, value, scale, sensitivity)
-        return PrefixState(total, error, inner), release
+        return PrefixState(total, error, new), release
 
-    return Stream(init, step, added.path)
+    return Stream(init, step, inner.path)
 
 
-def interleave(walk, steps):
-    """Rows a_0, b_0, a_1, b_1, ... of two arrays of the same shape."""
-    return jnp.stack([walk, steps], axis=1).reshape(2 * len(walk), *walk.shape[1:])
+def down_the_tree(first, nodes):
+    """The noise of 2^h prefixes in a row, from that of a binary tree's nodes.
+
+    Args:
+      first: noise of the first prefix, (1, *shape).
+      nodes: for the levels h - 1, ..., 0 the noise of the left children of that level from left to
+        right, (2^(h - 1 - level), *shape).
+
+    Returns:
+      (2^h, *shape).
+    """
+    walk = first
+    for steps in nodes:
+        both = jnp.stack([walk, walk + steps], axis=1)
+        walk = both.reshape(2 * len(walk), *walk.shape[1:])
+    return walk
 
 
 def as_floats(integers):
-    """Integers of NumPy or JAX in the float of each."""
+    """Integers of NumPy as float64, or of JAX as float32."""
     return integers.astype(np.float64 if isinstance(integers, np.ndarray) else jnp.float32)
 
 
@@ -123,7 +142,7 @@ def weighted_bits(rounds, weights):
 
 
 def rows_of(table):
-    """A variance that is kept round by round, for horizons that are kept so anyway."""
+    """A variance that looks up one number per round in ``table()``, (T,)."""
 
     def variance(rounds):
         rows = table()
@@ -133,7 +152,7 @@ def rows_of(table):
 
 
 def read(buffer, index):
-    """``buffer[index]`` along the first axis, for a traced index that may be out of range (0)."""
+    """``buffer[index]`` along the first axis for a traced index; 0 where it is out of range."""
     if not buffer.shape[0]:
         return jnp.zeros(buffer.shape[1:], buffer.dtype)
     inside = (index >= 0) & (index < buffer.shape[0])
@@ -141,7 +160,7 @@ def read(buffer, index):
 
 
 def write(buffer, index, value):
-    """``buffer`` with ``value`` at ``index`` along the first axis; as it is where out of range."""
+    """``buffer`` with ``value`` at ``index`` along the first axis; unchanged if out of range."""
     if not buffer.shape[0]:
         return buffer
     inside = (index >= 0) & (index < buffer.shape[0])

@@ -1,4 +1,4 @@
-"""The smooth binary mechanism: a tree in which every prefix takes equally many nodes."""
+"""The smooth binary mechanism, a tree from which every prefix takes equally many nodes."""
 
 from math import comb
 from typing import NamedTuple
@@ -15,12 +15,13 @@ from dpjax.mechanisms.prefix import (
     constant,
     draw,
     from_noise,
+    in_nodes,
     read,
     trailing_zeros,
     write,
 )
 
-# Leaves have 30 bits.
+# Leaves have at most 30 bits.
 _LONGEST = comb(30, 15)
 
 
@@ -33,19 +34,21 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
     """Prefix sums by a binary tree whose leaves have as many ones as zeros.
 
     Of the 2^h leaves of a tree of even height h only those with h / 2 ones in their bits are used,
-    in order: one more than values. Prefix t is read at leaf t: a 1 in its bits adds the node on
-    its left there. So every prefix, the empty one too, carries exactly h / 2 draws: one law for
-    all, for less than half the variance of the tree's completion. Some nodes are empty: their
-    draws only even the law.
+    in order. There is one more of them than there are values. Prefix t is read at leaf t: each 1 in
+    the bits of the leaf adds the node to the left there. So every prefix, even the empty one, has
+    exactly h / 2 draws. All prefixes have the same law, at less than half the variance of
+    :func:`dpjax.mechanisms.tree` with ``identical_law``. Some nodes hold no value, and their draws
+    only make the laws equal.
 
     Args:
       horizon: T, rounds of the learner that it serves; at most binom(30, 15), some 1.5e8.
       noise: "laplace" or "gaussian".
 
     Returns:
-      A Mechanism; h is the least even number with binom(h, h / 2) >= T. (L1, L2) sensitivity
-      (u, sqrt u), u <= h / 2 the nodes around the first value that a released prefix reads (the
-      paper counts h / 2). The scale of its streams is that of each node's noise.
+      A Mechanism, where h is the least even number with binom(h, h / 2) >= T. Its (L1, L2)
+      sensitivity is (u, sqrt u) for the number u <= h / 2 of nodes that hold the first value and
+      that a released prefix reads (the paper counts h / 2). The scale of its streams is that of
+      each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -63,12 +66,12 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
     while comb(height, height // 2) < horizon:
         height += 2
     ones = height // 2
-    # The leaves from 0^(j+1) on come before the first one that reads the node 0^(j+1).
+    # The leaves below the node 0^(j+1) come before the first leaf that reads that node.
     used = sum(comb(height - j - 1, ones) <= count for j in range(ones))
 
-    def added(shape, scale):
+    def prefix_noise(shape, scale):
         def fill(carry, key, top):
-            """Draws the nodes at bits top - 1, ..., 0, all of them ones, on top of walk[top]."""
+            """Adds draws for the bits top - 1, ..., 0, which are all 1, on top of walk[top]."""
 
             def add(i, walk):
                 bit = top - 1 - i
@@ -82,8 +85,8 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
             return SmoothState(jnp.asarray(2**ones - 1, jnp.int32), walk), walk[0]
 
         def step(state, key):
-            # The next number with as many ones: the lowest run of ones ends in a 1 that moves up a
-            # bit, and the others of the run fall to the bottom.
+            # The next leaf is the next number with as many ones. The highest 1 of the lowest run of
+            # ones moves up by a bit, and the others of the run fall to the bottom.
             leaf = state.leaf
             lowest = leaf & -leaf
             raised = leaf + lowest
@@ -109,8 +112,8 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
         nodes, total = _nodes(horizon, height)
         decoder = np.zeros((horizon, total))
         np.put_along_axis(decoder, nodes, 1.0, axis=1)
-        # A node holds the values whose leaves start with its bits: 0 where the prefixes that read
-        # it have a 1. Value t is at leaf t - 1.
+        # A node holds the values whose leaves start with its bits. Its last bit is 0 where the
+        # prefixes that read it have a 1. Value t is at leaf t - 1.
         leaves = _leaves(horizon, height)
         encoder = np.zeros((total, count))
         for bit in range(height):
@@ -121,21 +124,21 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
         return decoder, encoder
 
     return from_noise(
-        horizon, noise, added,
-        sensitivity=(float(used), float(np.sqrt(used))),
+        horizon, noise, prefix_noise,
+        sensitivity=in_nodes(used),
         variance=constant(float(ones)),
         matrices=matrices,
     )  # fmt: skip
 
 
 def _leaves(horizon, height) -> np.ndarray:
-    """The first T numbers of ``height`` bits half of which are ones, in order."""
+    """The first T numbers of ``height`` bits, half of which are ones, in increasing order."""
     numbers = np.arange(2**height, dtype=np.int64)
     return numbers[np.bitwise_count(numbers) == height // 2][:horizon]
 
 
 def _nodes(horizon, height):
-    """Indices of the nodes that each prefix reads, (T, h / 2), high ones first; their number."""
+    """Indices (T, h / 2) of the nodes that each prefix reads, high ones first; and their number."""
     leaves = _leaves(horizon, height)
     names = np.zeros((horizon, height // 2), np.int64)
     for bit in range(height):

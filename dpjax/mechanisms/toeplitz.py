@@ -1,4 +1,4 @@
-"""Factorizations into Toeplitz matrices: the least error for Gaussian noise."""
+"""Factorizations into Toeplitz matrices, which have the least error for Gaussian noise."""
 
 from typing import Any, NamedTuple
 
@@ -25,12 +25,12 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
 
     C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1,
     c_j = c_(j - 1) (2j - 1) / (2j). Among Toeplitz factorizations its largest error is the least,
-    up to lower-order terms. Every prefix needs all earlier draws: the noise of the whole horizon
-    is made at the start, by one Fourier transform, and is kept. Memory grows with the horizon.
+    up to lower-order terms. Every prefix needs all earlier draws. So the noise of the whole horizon
+    is made at the start, by one Fourier transform, and kept. Memory grows with the horizon.
 
     Args:
       horizon: T, rounds of the learner that it serves; at most 2^26.
-      noise: "gaussian"; "laplace" is possible and poor, since the L1 sensitivity grows as sqrt T.
+      noise: "gaussian", or "laplace", which is poor since the L1 sensitivity grows as sqrt T.
 
     Returns:
       A Mechanism with L2 sensitivity sqrt(c_0^2 + ... + c_(T-2)^2), about sqrt(ln T / pi + 1.07).
@@ -50,7 +50,7 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
     count = horizon - 1
     coefficients = _square_root_coefficients(count)
 
-    def added(shape, scale):
+    def prefix_noise(shape, scale):
         def path(key):
             draws = draw(noise, key, (count, *shape), scale)
             return _convolve(coefficients, draws, horizon)
@@ -60,7 +60,7 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
             return SquareRootState(jnp.zeros((), jnp.int32), rows), rows[0]
 
         def step(state, key):
-            del key  # all is drawn
+            del key  # All noise was drawn in init.
             t = state.round + 1
             row = lax.dynamic_index_in_dim(state.noise, t, axis=0, keepdims=False)
             return state._replace(round=t), row
@@ -68,7 +68,7 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
         return PrefixNoise(init, step, path)
 
     return from_noise(
-        horizon, noise, added,
+        horizon, noise, prefix_noise,
         sensitivity=_norms(coefficients),
         variance=rows_of(lambda: _row_norms(coefficients)),
         matrices=lambda: (
@@ -86,15 +86,15 @@ def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -
     """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, in O(1).
 
     C is the Toeplitz matrix of c_0 = 1, c_j = w_1 theta_1^(j - 1) + ... + w_m theta_m^(j - 1). The
-    noise of value t is z_t less what m buffers remember of the noise before it, and that of
-    prefix t their sum: B = A C^-1 without any history.
+    noise of value t is z_t less what m buffers remember of the noise before it. The noise of prefix
+    t is the sum of these. So B = A C^-1 is applied without keeping any history.
 
     Args:
       horizon: T, rounds of the learner that it serves; at most 2^20 + 1 without parameters.
       noise: "gaussian", or "laplace" as in :func:`square_root`.
       parameters: decays theta in (0, 1) and scales w > 0, two sequences of m numbers. By default
-        four of each, optimised for the least largest error over the next power of 2 of prefixes
-        (python benchmarks/buffered.py makes others).
+        four of each, optimised for the least largest error over the next power of 2 of prefixes.
+        ``python benchmarks/buffered.py`` computes others.
 
     Returns:
       A Mechanism; its sensitivity is that of C over this horizon.
@@ -109,7 +109,7 @@ def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -
     count = horizon - 1
     decays, scales = _cached(count) if parameters is None else _as_parameters(parameters)
 
-    def added(shape, scale):
+    def prefix_noise(shape, scale):
         decay = jnp.asarray(decays, jnp.float32).reshape(-1, *[1] * len(shape))
         weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
@@ -141,8 +141,8 @@ def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -
 
     def decoder():
         """The first column of B: prefix sums of the series 1 / c."""
-        # buffers' = (diag(theta) - 1 w^T) buffers + z, so 1 / c has the powers of that matrix,
-        # whose eigenvalues are real: it is similar to a symmetric one.
+        # Since buffers' = (diag(theta) - 1 w^T) buffers + z, the series 1 / c is made of powers of
+        # that matrix. Its eigenvalues are real, since it is similar to a symmetric matrix.
         root = np.sqrt(scales)
         values, vectors = np.linalg.eigh(np.diag(decays) - np.outer(root, root))
         amplitudes = -((vectors.T @ root) ** 2)
@@ -150,7 +150,7 @@ def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -
         return np.cumsum(inverse)
 
     return from_noise(
-        horizon, noise, added,
+        horizon, noise, prefix_noise,
         sensitivity=_series_norms(decays, scales, count),
         variance=rows_of(lambda: _row_norms(decoder())),
         matrices=lambda: (
@@ -199,7 +199,7 @@ def _below_empty_prefix(column) -> np.ndarray:
 
 
 def _convolve(column, draws, horizon):
-    """Rows 0 .. T - 1 of the Toeplitz matrix below an empty row, times the draws (N, ...)."""
+    """A row of zeros, then the Toeplitz matrix of a column times the draws (N, ...); (T, ...)."""
     if horizon == 1:
         return jnp.zeros((1, *draws.shape[1:]), jnp.float32)
     length = 2 * horizon

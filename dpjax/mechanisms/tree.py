@@ -1,4 +1,4 @@
-"""The binary tree, plain and with its variance reduced online."""
+"""The binary tree, plain, and with a variance that is reduced online."""
 
 from functools import partial
 from typing import NamedTuple
@@ -14,10 +14,11 @@ from dpjax.mechanisms.prefix import (
     PrefixNoise,
     check,
     constant,
+    down_the_tree,
     draw,
     draw_rounds,
     from_noise,
-    interleave,
+    in_nodes,
     read,
     trailing_zeros,
     weighted_bits,
@@ -32,18 +33,18 @@ class TreeState(NamedTuple):
 
 
 def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -> Mechanism:
-    """Prefix sums by the binary tree: each node's sum is noised once.
+    """Prefix sums by the binary tree, in which each node's sum gets noise once.
 
-    Prefix t is the sum of one node for each bit set in t. The node of the lowest bit ends at t,
-    the others make up the prefix t - 2^i, i that lowest bit: the noise is a walk
-    Z_t = Z_(t - 2^i) + z_t of one fresh draw and one addition a round.
+    Prefix t is the sum of one node for each bit that is set in t. Let i be the lowest such bit. Its
+    node ends at t, and the other nodes make up the prefix t - 2^i. So the noise is a walk
+    Z_t = Z_(t - 2^i) + z_t, with one fresh draw and one addition in each round.
 
     Args:
       horizon: T, rounds of the learner that it serves; the prefixes 0 .. T - 1 are released.
       noise: "laplace" or "gaussian".
       identical_law: adds h - popcount(t) fresh draws to prefix t, so that all prefixes are equally
-        noisy, the empty one too. It costs twice the mean variance, and serves a proof: expected
-        regret is then that of noise drawn once.
+        noisy, the empty one too. This doubles the mean variance. A proof needs it: expected regret
+        is then that of noise that is drawn once.
 
     Returns:
       A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its
@@ -58,16 +59,16 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
     horizon = check(horizon, noise)
     height = (horizon - 1).bit_length()
 
-    def added(shape, scale):
+    def prefix_noise(shape, scale):
         def complete(key, t, walk):
-            """Fresh draws up to h in all."""
-            # Beyond the horizon, where nothing is released, there may be more than h bits.
+            """Adds fresh draws, so that the prefix carries h draws in all."""
+            # Beyond the horizon, where nothing is released, t may have more than h bits.
             missing = jnp.maximum(height - lax.population_count(t), 0)
             if noise == "gaussian":
                 extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(noise, key, shape, scale)
                 return walk + extra
-            # One by one: the sum of r Laplace draws is the difference of two gamma draws, which
-            # cost more than h / 2 draws do.
+            # They are drawn one by one. The sum of r Laplace draws is the difference of two gamma
+            # draws, but these cost more than h / 2 Laplace draws do.
             return lax.fori_loop(
                 0, missing, lambda i, sum: sum + draw(noise, jr.fold_in(key, i), shape, scale), walk
             )
@@ -80,17 +81,17 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
         def init(key):
             zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
-            # The last row is for prefixes beyond the horizon, which nothing goes on from.
+            # The last row is for prefixes beyond the horizon, from which no other prefix goes on.
             walk = jnp.zeros((height + 1, *shape), jnp.float32)
             return TreeState(zero, walk, empty), release(key, zero, empty)
 
         def step(state, key):
             t = state.round + 1
             here = state.parent + draw(noise, node_key(key), shape, scale)
-            # Written before it is read: a compiler then updates it in place.
+            # The row is written before another one is read, so that a compiler updates in place.
             walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
-            # The parent is still there: the next prefix with its lowest bit lies beyond t + 1. The
-            # empty prefix (32 trailing zeros) is not, and reads as 0.
+            # The row of the parent is still there, since the next prefix with the same lowest bit
+            # lies beyond t + 1. The empty prefix has no row (32 trailing zeros) and reads as 0.
             parent = read(walk, trailing_zeros(t & (t + 1)))
             return TreeState(t, walk, parent), release(key, t, here)
 
@@ -102,10 +103,8 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
             else:
                 steps = draw_rounds(noise, key, 0, horizon - 1, shape, scale)
             steps = jnp.pad(steps, [(0, 2**height - horizon)] + [(0, 0)] * len(shape))
-            walk = jnp.zeros((1, *shape), jnp.float32)
-            for level in reversed(range(height)):
-                walk = interleave(walk, walk + steps[2**level :: 2 ** (level + 1)])
-            walk = walk[:horizon]
+            nodes = (steps[2**level :: 2 ** (level + 1)] for level in reversed(range(height)))
+            walk = down_the_tree(jnp.zeros((1, *shape), jnp.float32), nodes)[:horizon]
             if identical_law:
                 walk = jax.vmap(lambda t, here: release(jr.fold_in(key, t), t, here))(rounds, walk)
             return walk
@@ -119,8 +118,8 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
         return _matrices(horizon, height, np.ones(height), identical_law)
 
     return from_noise(
-        horizon, noise, added,
-        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
+        horizon, noise, prefix_noise,
+        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 
@@ -131,12 +130,12 @@ class HonakerState(NamedTuple):
 
 
 def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
-    """The binary tree, with each node's sum estimated from all noisy sums below it.
+    """The binary tree, where each node's sum is estimated from all noisy sums below it.
 
-    When a node of level l is complete, its estimate is w of its own noisy sum and 1 - w of the sum
-    of its children's estimates, w = 2^l / (2^(l + 1) - 1), which is also the estimate's variance
-    in units of one draw. It uses what has been released by then, and nothing else, so the privacy
-    is that of the tree.
+    When a node of level l is complete, its estimate is w times its own noisy sum plus 1 - w times
+    the sum of its children's estimates, for w = 2^l / (2^(l + 1) - 1). This w is also the variance
+    of the estimate in units of one draw. The estimate uses only what has been released by then, so
+    the privacy is that of the tree.
 
     Args:
       horizon: T, rounds of the learner that it serves.
@@ -157,7 +156,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
     levels = np.arange(max(height, 1))
     weights = 2.0**levels / (2.0 ** (levels + 1) - 1)
 
-    def added(shape, scale):
+    def prefix_noise(shape, scale):
         weight = jnp.asarray(weights, jnp.float32)
 
         def init(key):
@@ -175,7 +174,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
                 children = read(state.left, level - 1) + estimate
                 return weight[level] * own + (1.0 - weight[level]) * children
 
-            # Two draws a round on average: the loop ends with the highest node that ends at t.
+            # The loop ends with the highest node that ends at t, after two draws on average.
             leaf = draw(noise, jr.fold_in(key, 0), shape, scale)
             estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
             here = read(state.walk, trailing_zeros(t & (t - 1))) + estimate
@@ -196,10 +195,8 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
                     children = estimates[-1][0::2] + estimates[-1][1::2]
                     own = weight[level] * own + (1.0 - weight[level]) * children
                 estimates.append(own)
-            walk = jnp.zeros((1, *shape), jnp.float32)
-            for level in reversed(range(height)):
-                walk = interleave(walk, walk + estimates[level][0::2])
-            return walk[:horizon]
+            nodes = (estimates[level][0::2] for level in reversed(range(height)))
+            return down_the_tree(jnp.zeros((1, *shape), jnp.float32), nodes)[:horizon]
 
         return PrefixNoise(init, step, path)
 
@@ -209,8 +206,8 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
         return _matrices(horizon, height, weights, False)
 
     return from_noise(
-        horizon, noise, added,
-        sensitivity=(float(height), float(np.sqrt(height))), variance=variance, matrices=matrices,
+        horizon, noise, prefix_noise,
+        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 

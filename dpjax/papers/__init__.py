@@ -1,6 +1,6 @@
-"""A file for each paper whose figures and tables are rebuilt. Whoever adds one comes in.
+"""Each file rebuilds the figures and tables of one paper; authors of further papers come in.
 
-``__all__`` is the registry: the command line goes by it.
+``__all__`` is the registry that the command line reads.
 """
 
 from dpjax.papers import (

@@ -1,10 +1,10 @@
 """Agarwal & Singh 2017, sections 1-3: when privacy is free with full information.
 
-The paper has no experiment. This one asks what its title asks: for which epsilon is privacy free?
-Experts, sphere and cube, with the paper's calibration and ours, its baselines and later learners.
+The paper has no experiment. This file asks what the title asks: for which epsilon is privacy free?
+It plays experts, the sphere and the cube with the paper's calibration and ours, beside the paper's
+baselines and later learners.
 """
 
-import platform
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.combinators import arms_as_points
 from dpjax.learners.hedge import plain_rate
+from dpjax.papers._shared import computed_with
 from dpjax.papers.sweeps import sweep
 from dpjax.privacy import default_delta
 
@@ -83,12 +84,12 @@ LEARNERS: dict[str, Callable] = {
 
 
 def _on_unit_losses(learner):
-    """The learner sees losses in [-1, 1] moved into [0, 1], where its calibration holds."""
+    """Shows the learner losses moved from [-1, 1] into [0, 1], where its calibration holds."""
     return learner._replace(feedback=lambda loss, action: (loss + 1.0) / 2.0)
 
 
 def _dartboard(horizon, arms, epsilon):
-    """At the rate of Hedge, whose law it has: (1 - eta)^L = exp(-eta' L)."""
+    """The shrinking dartboard at the rate that gives it Hedge's law: (1 - eta)^L = exp(-eta' L)."""
     rate = -jnp.expm1(-plain_rate(horizon, arms))
     learner = learners.shrinking_dartboard(
         horizon, arms, epsilon=epsilon, delta=default_delta(horizon), rate=rate
@@ -96,7 +97,7 @@ def _dartboard(horizon, arms, epsilon):
     return _on_unit_losses(learner)
 
 
-# Of experts only: these play arms.
+# These play arms, so only the experts have them.
 ARM_LEARNERS: dict[str, Callable] = {
     "Hedge, sampled": lambda horizon, arms, epsilon: _on_unit_losses(
         learners.hedge(horizon, arms, epsilon=epsilon, delta=default_delta(horizon))
@@ -105,7 +106,7 @@ ARM_LEARNERS: dict[str, Callable] = {
 }
 
 
-# Followed over the horizon: the paper's algorithm and the one that it improves on.
+# The paper's algorithm and the one that it improves on are played at several horizons.
 HORIZON_LEARNERS = ("FTRL", "private FTAL")
 
 
@@ -119,7 +120,7 @@ class Run(NamedTuple):
     epsilons: np.ndarray  # (P,), the last one inf
     privacy: list  # (P,) declarations
     regret: np.ndarray  # (P, trials), final
-    nothing: np.ndarray  # (trials,), of always playing the centre
+    nothing: np.ndarray  # (trials,), regret of always playing the centre
 
 
 def play(
@@ -151,7 +152,7 @@ def play(
 
 
 def levels(run) -> list[dict]:
-    """Final regret and what privacy costs, one row a privacy level."""
+    """Final regret and what privacy costs, one row per privacy level."""
     rows = []
     for epsilon, privacy, regret in zip(run.epsilons, run.privacy, run.regret, strict=True):
         cost = statistics.paired_difference(regret, run.regret[-1])
@@ -182,7 +183,7 @@ def levels(run) -> list[dict]:
 
 
 def free_table(runs) -> list[dict]:
-    """For which epsilon is privacy free? One row a learner and instance."""
+    """The epsilon from which on privacy is free, one row per learner and instance."""
     rows = []
     for run in runs:
         point, low, high = statistics.resampled(
@@ -210,7 +211,7 @@ def slope(x, cost, usable):
     Args:
       x: (n,).
       cost: (n, trials), what privacy cost.
-      usable: (n,) bool, where cost is neither noise nor all there is to lose.
+      usable: (n,) bool, where the cost is above its noise and below all that can be lost.
     """
     if usable.sum() < 2:
         return float("nan"), float("nan"), float("nan")
@@ -224,17 +225,19 @@ def slope(x, cost, usable):
 
 
 def _usable(cost, nothing):
-    """Where mean cost is over 4 standard errors, and below a third of playing the centre."""
+    """Where the mean cost is above 4 standard errors and below a third of the centre's regret."""
     mean = cost.mean(axis=1)
     return (mean > 4 * statistics.standard_error(cost, axis=1)) & (mean < nothing / 3)
 
 
 def readable(costs, nothing) -> int:
-    """The first of the epsilons at which the cost can be read at most sizes, by all learners.
+    """The index of the epsilon at which the costs of all learners are usable at most sizes.
+
+    Of several such epsilons the first is taken.
 
     Args:
-      costs: one (sizes, P, trials) a learner.
-      nothing: one (sizes,) a learner.
+      costs: an array (sizes, P, trials) for each learner.
+      nothing: an array (sizes,) for each learner, the centre's regret.
     """
     counts = np.array(
         [
@@ -297,14 +300,14 @@ def slopes(runs, by_horizon, by_dim) -> list[dict]:
 
 
 def mechanism_runs(horizon, trials, *, progress=True) -> list[dict]:
-    """FTRL on the sphere by each mechanism: error of the sums and regret at equal privacy."""
+    """Plays FTRL on the sphere with each mechanism: errors of sums and regret at equal privacy."""
     rows = []
     _, losses = INSTANCES["sphere"].make(DIM)
     for noise in ("laplace", "gaussian"):
         delta = default_delta(horizon) if noise == "gaussian" else None
         for name in mechanisms.__all__:
             mechanism = getattr(mechanisms, name)
-            # Of a Toeplitz factorization Laplace noise grows with the root of T.
+            # With a Toeplitz factorization, Laplace noise grows with the square root of T.
             if name == "exact" or (noise == "laplace" and name in ("square_root", "buffered")):
                 continue
 
@@ -393,7 +396,7 @@ def figure(runs, by_horizon, horizon):
         axes.set_yscale("log")
         least = min(run.regret.mean(axis=1).min() for run in mine)
         axes.set_ylim(0.7 * least, 2 * mine[0].nothing.mean())
-        _drawhorizons(panels[4 + column], instance, by_horizon)
+        _draw_horizons(panels[4 + column], instance, by_horizon)
     for legend, source, note in [
         (panels[3], panels[0], _free_note(runs)),
         (panels[7], panels[4], "Above: final regret against i.i.d. losses, mean with 95 %\nbands. "
@@ -421,7 +424,7 @@ def _line(label, x, value, color, linestyle):
     return plot.Curve(label, x, np.full(len(x), value), None, None, style)
 
 
-def _drawhorizons(axes, instance, by_horizon):
+def _draw_horizons(axes, instance, by_horizon):
     curves = []
     for learner, linestyle in zip(HORIZON_LEARNERS, ("-", "--"), strict=False):
         group = by_horizon[instance, learner]
@@ -456,7 +459,7 @@ def _free_note(runs):
 
 
 def frontier(group, share=0.5):
-    """The epsilon at which mean regret is ``share`` of playing the centre, one per horizon."""
+    """The epsilon at which mean regret is ``share`` of the centre's, one per horizon."""
     values = []
     for run in group:
         ratio = run.regret[:-1].mean(axis=1) / run.nothing.mean()
@@ -472,7 +475,7 @@ def frontier(group, share=0.5):
 
 
 def map_figure(by_horizon):
-    """Where the bounds say anything: a (T, epsilon) map on the cube, with what was measured."""
+    """A map of the (T, epsilon) where bounds on the cube are below T, with what was measured."""
     drawn, (axes,) = plot.panels(1, 1, size=(7.6, 5.2))
     horizons = 2.0 ** np.arange(6, 41)
     nodes = np.log2(horizons)
@@ -529,7 +532,7 @@ def mechanism_figure(rows, horizon):
             ]
             t = np.unique(np.geomspace(1, horizon - 1, 400).astype(int))
             error = factor * np.sqrt(built.variance()[t])
-            # Within 1 % of square_root, under which it would not be seen.
+            # It lies within 1 % of square_root, which would hide a thin line.
             width = 3.0 if name == "buffered" else 1.0
             style = {"color": colors[name], "linewidth": width}
             curves.append(plot.Curve(name, t, error, None, None, style))
@@ -578,8 +581,7 @@ def parameters(horizon, trials) -> dict:
         "key": f"jax.random.key({SEED})",
         "resamples": 400,
         "neighbours": "replace",
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
+        **computed_with(),
     }
 
 

@@ -1,32 +1,31 @@
-"""Agarwal & Singh 2017, section 4: bandits; with the rates of Asi, Raman & Talwar 2025.
+"""Agarwal & Singh 2017, section 4: private bandits, beside the rates of Asi et al. 2025.
 
-The papers have no experiment. This one measures the regret of the private reduction and of noisy
+The papers have no experiment. This file measures the regret of the private reduction and of noisy
 batches against T, N and epsilon, over arms and over the ball.
 """
 
-import platform
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jax import random as jr
 
 from dpjax import domains, environments, learners
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
+from dpjax.papers._shared import computed_with
 from dpjax.papers.sweeps import sweep
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24
 EPSILONS = (*(10.0 ** np.arange(-3.0, 2.01, 0.5)), np.inf)
-# Of the curves against T and N.
+# The epsilons of the curves against T and N.
 FEW_EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SIZE = 8
 SIZES = (4, 8, 16)
-# How far the best arm, or direction, stands out: the worst of these is shown, for the theorems are
-# about the worst case, and which one that is depends on T, N and epsilon.
+# How far the best arm (gap) or direction (bias) stands out. The theorems bound the worst case, and
+# which one that is depends on T, N and epsilon: the worst of these is shown.
 GAPS = (0.02, 0.05, 0.1, 0.2, 0.4)
 BIASES = (0.1, 0.3, 1.0, 3.0)
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
@@ -91,7 +90,7 @@ class Run(NamedTuple):
 
 
 def play(instance, name, horizon, size, epsilons, trials, *, progress=True) -> Run:
-    """One sweep of a learner over (epsilon, difficulty)."""
+    """Sweeps a learner over (epsilon, difficulty)."""
     contender = CONTENDERS[instance][name]
     difficulties = GAPS if instance == "arms" else BIASES
     if not contender.model:
@@ -116,7 +115,7 @@ def play(instance, name, horizon, size, epsilons, trials, *, progress=True) -> R
     if instance == "arms":
         nothing = horizon * np.array(difficulties) * (1.0 - 1.0 / size)
     else:
-        # The centre of the ball suffers nothing: its regret is the length of the summed losses.
+        # The centre of the ball has loss 0, so its regret is the length of the summed losses.
         lengths = np.linalg.norm(np.asarray(result.tally.loss, np.float64), axis=-1)
         nothing = lengths.reshape(shape)[0].mean(axis=-1)
     return Run(instance, name, horizon, size, tuple(epsilons), difficulties, regret, nothing)
@@ -165,7 +164,7 @@ def _bound(run, epsilon):
     return float(bound(run.horizon, run.size, epsilon))
 
 
-# Exponents of T, N and 1 / epsilon in Table 2, logarithms left out; of the newer rate for batches.
+# Exponents of T, N and 1 / epsilon, without logarithms: Table 2's, and the newer ones for batches.
 RATES = {
     "arms": {"T": 0.5, "N": 0.5, "1/epsilon": 1.0},
     "batches": {"T": 0.5, "N": 0.5, "1/epsilon": 0.5},
@@ -176,8 +175,8 @@ RATES = {
 def slope(x, regrets, ceilings):
     """Slope of the log of the worst mean regret over log x with its 95 % interval.
 
-    Only where it is below half of what doing nothing loses in the worst case; nan where fewer than
-    two points are. The last value is the number of points.
+    A point is used where its regret is below half of what doing nothing loses in the worst case.
+    With fewer than two such points the slope is nan. The last value is the number of points.
 
     Args:
       x: (n,).
@@ -228,7 +227,7 @@ def slope_table(by_epsilon, by_horizon, by_size) -> list[dict]:
                     add(instance, name, epsilon, variable, x, runs,
                         lambda run, e=epsilon: run.epsilons.index(e))  # fmt: skip
             whole = by_epsilon[instance, name]
-            # Where the noise costs something: the regret is half as much again as without.
+            # Noise counts as costly where regret is above 1.5 times that without privacy.
             regrets = worst(whole.regret)
             costly = [i for i in range(len(regrets) - 1) if regrets[i] > 1.5 * regrets[-1]]
             if costly:
@@ -242,8 +241,9 @@ def slope_table(by_epsilon, by_horizon, by_size) -> list[dict]:
 def crossing(epsilons, batched, local):
     """The largest epsilon below which noisy batches have less regret than noise on each loss.
 
-    Of the worst mean regrets (P,), interpolated on the logarithm of epsilon where their ratio
-    crosses 1; inf where they have less at the largest epsilon, 0 where they never have.
+    The worst mean regrets (P,) are interpolated on the logarithm of epsilon, where their ratio
+    crosses 1. The result is inf where batches have less regret at the largest epsilon, and 0 where
+    they never have.
     """
     ratio = np.log(np.asarray(batched) / np.asarray(local))
     wins = np.flatnonzero(ratio < 0.0)
@@ -258,7 +258,7 @@ def crossing(epsilons, batched, local):
 
 
 def crossing_table(by_epsilon) -> list[dict]:
-    """From which epsilon down do batches win over local noise?"""
+    """The epsilon below which batches have less regret than local noise, for pairs of learners."""
     rows = []
     for name in ("batches, HTINF", "batches, EXP2"):
         for other in ("DP-EXP2", "DP-EXP3-Lap"):
@@ -288,7 +288,7 @@ def crossing_table(by_epsilon) -> list[dict]:
 
 
 def play_adversaries(horizon, dim, trials, *, progress=True) -> list[dict]:
-    """SCRiBLE against losses whose best point moves, and against its own actions."""
+    """Plays SCRiBLE against losses whose best point moves, and against an adaptive adversary."""
     epsilons = (1.0, 10.0, np.inf)
     rows = []
     for kind in KINDS:
@@ -324,6 +324,15 @@ def play_adversaries(horizon, dim, trials, *, progress=True) -> list[dict]:
     return rows
 
 
+def _draw_against(panel, runs, variable, style) -> None:
+    """Worst mean regret against the horizon or size, at epsilon = 1 and without privacy."""
+    for epsilon, line in ((1.0, "-"), (np.inf, ":")):
+        if epsilon in runs[0].epsilons:
+            index = runs[0].epsilons.index(epsilon)
+            x = [getattr(run, variable) for run in runs]
+            panel.plot(x, [worst(run.regret)[index] for run in runs], line, **style)
+
+
 def figure(by_epsilon, by_horizon, by_size):
     """Worst mean regret against epsilon, T and N; arms above, the ball below."""
     drawn, panels = plot.panels(2, 3, size=(14.0, 8.4))
@@ -332,7 +341,7 @@ def figure(by_epsilon, by_horizon, by_size):
         for name in CONTENDERS[instance]:
             run = by_epsilon[instance, name]
             style = {"color": COLORS[name], "linewidth": 1.4}
-            # Batches of one round are the base algorithm: crosses on its dots show both.
+            # A batch of one round is the base algorithm; crosses over its dots show both.
             marker, markersize = ("x", 6) if name == "batches, EXP2" else ("o", 3)
             mark = {"marker": marker, "markersize": markersize}
             if run.epsilons == (np.inf,):
@@ -347,13 +356,7 @@ def figure(by_epsilon, by_horizon, by_size):
                 (second, by_horizon[instance, name], "horizon"),
                 (third, by_size[instance, name], "size"),
             ):
-                # Shown at one epsilon, and without privacy.
-                for epsilon, line in ((1.0, "-"), (np.inf, ":")):
-                    if epsilon in runs[0].epsilons:
-                        index = runs[0].epsilons.index(epsilon)
-                        x = [getattr(run, variable) for run in runs]
-                        y = [worst(run.regret)[index] for run in runs]
-                        panel.plot(x, y, line, **mark, **style)
+                _draw_against(panel, runs, variable, mark | style)
         lengths = np.array([run.horizon for run in next(iter(by_horizon.values()))])
         arms = SIZE if instance == "arms" else None
         second.plot(
@@ -403,8 +406,7 @@ def parameters(horizon, trials) -> dict:
         "biases": list(BIASES),
         "key": f"jax.random.key({SEED})",
         "resamples": 400,
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
+        **computed_with(),
     }
 
 
@@ -440,7 +442,7 @@ def reproduce(
         raise ValueError(f"trials must be at least 4, got {trials}")
     fewer = max(4, trials // 2)
     with output_folder(out) as folder:
-        # The middle of the curves against T and N is the same run.
+        # The curves against T and N share a run, which is played once.
         @cache
         def few(instance, name, length, size):
             return play(instance, name, length, size, FEW_EPSILONS, fewer, progress=progress)

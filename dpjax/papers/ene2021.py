@@ -1,10 +1,9 @@
-"""Ene, Nguyen & Vladu 2021: whether PRIVATEBANDIT learns, and its privacy is free.
+"""Ene, Nguyen & Vladu 2021: how well PRIVATEBANDIT learns, and what its privacy costs.
 
-The paper has no experiment. This one measures its regret under three calibrations of the noise
+The paper has no experiment. This file measures its regret under three calibrations of the noise
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
 """
 
-import platform
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from dpjax.core import Learner, Privacy
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import directions
 from dpjax.learners.projection_free import printed_scale, smoothing_radius, step_size
+from dpjax.papers._shared import computed_with
 from dpjax.papers.sweeps import sweep
 from dpjax.privacy import default_delta
 from dpjax.simulate import one_round, start
@@ -86,13 +86,13 @@ class Run(NamedTuple):
     points: tuple[Point, ...]
     scales: tuple[float, ...]  # of the noise of a node
     regret: np.ndarray | None  # (points, trials), final; None where nothing was played
-    centre: float  # mean regret of the best point that knows no data, the centre
+    centre: float  # mean regret of the centre, the best point without data
     gradient: float  # mean length of the mean loss vector in the hull
     distance: float  # largest certified distance of a base from its minimizer
 
 
 def delta_of(horizon, noise):
-    """T^-2 for Gaussian noise."""
+    """T^-2 for Gaussian noise, None for Laplace noise."""
     return default_delta(horizon) if noise == "gaussian" else None
 
 
@@ -125,7 +125,7 @@ def scaled(horizon, domain, noise, scale, rate) -> Learner:
     """PRIVATEBANDIT with noise of a given scale, so that one program plays all calibrations."""
 
     def mechanism(length, *, noise):
-        # The scale that the learner asks for is left aside.
+        # The given scale replaces the one that the learner asks for.
         tree = mechanisms.tree(length, noise=noise)
         return tree._replace(stream=lambda shape, **_: tree.stream(shape, scale=scale))
 
@@ -137,7 +137,7 @@ def scaled(horizon, domain, noise, scale, rate) -> Learner:
 
 
 def default_rate(horizon, domain) -> float:
-    """The learner's own, for signed losses with L = 1."""
+    """The learner's default rate for signed losses with L = 1."""
     n, batch = directions(domain).dim, int(horizon**0.5)
     zeta = smoothing_radius(horizon, domain.diameter, n)
     bound = domain.diameter + zeta
@@ -145,7 +145,7 @@ def default_rate(horizon, domain) -> float:
 
 
 def play(instance, noise, horizon, points, trials, *, dim=None, progress=True) -> Run:
-    """One sweep over points; losses are unit vectors that lean to a direction drawn per trial."""
+    """Sweeps over points; losses are unit vectors that lean to a direction drawn for each trial."""
     domain = INSTANCES[instance].make(dim)
     scales = tuple(
         noise_scale(domain, horizon, noise, point.calibration, point.epsilon) for point in points
@@ -185,16 +185,17 @@ def index_of(run, calibration, epsilon=None, rate=1.0) -> int:
 
 
 def regret_of(run, calibration, epsilon=None, rate=1.0) -> np.ndarray:
+    """The final regrets (trials,) of a point in a run."""
     return run.regret[index_of(run, calibration, epsilon, rate)]
 
 
 def best_rate(run, calibration) -> float:
-    """Of the rates played the one with the least mean regret, in hindsight."""
+    """The rate with the least mean regret in hindsight, of those that were played."""
     return min(RATES, key=lambda rate: regret_of(run, calibration, None, rate).mean())
 
 
 def rows_of(run) -> list[dict]:
-    """Final regrets, a row a point."""
+    """Final regrets, one row per point."""
     plain = regret_of(run, "none")
     return [
         {
@@ -219,7 +220,7 @@ def rows_of(run) -> list[dict]:
 
 
 def signal_to_noise(run, scale) -> float:
-    """Length of the summed gradients at the end over that of their noise, by formula."""
+    """The length of the summed gradients at the end over that of their noise, by formula."""
     if scale == 0.0:
         return float("inf")
     nodes = np.log2(run.horizon) / 4  # half of the levels of sqrt T leaves, on average
@@ -228,7 +229,10 @@ def signal_to_noise(run, scale) -> float:
 
 
 def break_even(instance, noise, calibration, gradient, epsilon=1.0) -> float:
-    """The T from which on :func:`signal_to_noise` is above 1, to a factor of 4; nan above 2^60."""
+    """The least T, up to a factor of 4, at which :func:`signal_to_noise` is above 1.
+
+    It is nan where there is none up to 2^60 for the printed noise, or up to 2^30 for the others.
+    """
     domain = INSTANCES[instance].make(None)
     n = directions(domain).dim
     for power in range(4, 62, 2):
@@ -291,7 +295,7 @@ def slope_rows(by_horizon, by_dim, by_epsilon) -> list[dict]:
         x = [run.horizon for run in runs]
         for name in ("none", *CALIBRATIONS):
             regrets = [regret_of(run, name) for run in runs]
-            # Where nothing is learned the exponent is 1 whatever the algorithm is.
+            # Where nothing is learned, every algorithm has the exponent 1.
             usable = [r.mean() < 0.5 * run.centre for r, run in zip(regrets, runs, strict=True)]
             add(instance, noise, name, "T", x, regrets, 0.75, usable)
         cost = [regret_of(run, "single_change") - regret_of(run, "none") for run in runs]
@@ -324,7 +328,7 @@ def slope_rows(by_horizon, by_dim, by_epsilon) -> list[dict]:
 
 
 def resting(horizon, domain) -> Learner:
-    """Plays the centre, the best point that knows no data."""
+    """A learner that always plays the centre, the best point without data."""
     centre, nothing = jnp.asarray(domain.centre, jnp.float32), jnp.zeros((), jnp.float32)
     return Learner(
         init=lambda key: (nothing, centre),
@@ -337,7 +341,7 @@ def resting(horizon, domain) -> Learner:
 
 
 def _private(factory, **keywords):
-    """(horizon, domain, epsilon) -> a learner with Gaussian noise."""
+    """A function (horizon, domain, epsilon) that makes a learner with Gaussian noise."""
 
     def make(horizon, domain, epsilon):
         return factory(
@@ -348,7 +352,7 @@ def _private(factory, **keywords):
     return make
 
 
-# How to make them, and at which epsilons.
+# Each has a function (horizon, domain, epsilon) -> Learner, and the epsilons that it plays at.
 BASELINES = {
     "the centre": (lambda horizon, domain, _: resting(horizon, domain), (np.inf,)),
     "Flaxman et al., projected": (
@@ -364,7 +368,7 @@ BASELINES = {
 
 
 def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
-    """Learners with and without projections and privacy on one horizon, epsilon = 1."""
+    """Plays learners with and without projections, with and without privacy, at one horizon."""
     rows = []
     for instance in instances:
         domain = INSTANCES[instance].make(None)
@@ -398,11 +402,15 @@ def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
 # --- private routes ---
 
 SIDE = 4
-WIDTH = 8  # of a line with flow 1, in points
+WIDTH = 8  # of the line of a flow of 1, in points
 
 
 def routes(horizon, epsilon=1.0):
-    """Mean flow around which is played in four windows, for each calibration: {name: (4, d)}."""
+    """The mean flow around which a learner plays, in four windows, for each calibration.
+
+    Returns:
+      {calibration: flows (4, d)}, and the best route in hindsight (d,).
+    """
     domain = domains.paths(grid_graph(SIDE), 0, SIDE * SIDE - 1)
     delays = environments.linear_losses(
         domain, "iid", loss_set=domains.ball_losses(domain.dim), bias=BIAS
@@ -438,7 +446,7 @@ def routes(horizon, epsilon=1.0):
 
 
 def routes_figure(horizon, epsilon=1.0):
-    """The graph once per calibration and window; the best route in hindsight is marked."""
+    """Draws the graph for each calibration and window, and marks the best route in hindsight."""
     flows, best = routes(horizon, epsilon)
     edges = np.array(grid_graph(SIDE))
     drawn, panels = plot.panels(len(flows), 4, size=(11.0, 8.2))
@@ -484,42 +492,16 @@ def routes_figure(horizon, epsilon=1.0):
 # --- the figure ---
 
 
-def figure(by_horizon, by_dim, by_epsilon, horizon):
-    """Above: regret against T. Below: against epsilon. Right: what noise costs, and dimension."""
-    drawn, panels = plot.panels(2, 4, size=(17.0, 8.4))
-    for column, instance in enumerate(INSTANCES):
-        runs = by_horizon[instance, "gaussian"]
-        x = np.array([run.horizon for run in runs])
-        axes = panels[column]
-        for name in ("none", *CALIBRATIONS):
-            bands = [statistics.mean_band(regret_of(run, name)) for run in runs]
-            mean, low, high = (np.array([band[i] for band in bands]) for i in range(3))
-            style = {"color": COLORS[name], "marker": "o", "markersize": 3}
-            plot.draw_curves(axes, [plot.Curve(LABELS[name], x, mean, low, high, style)])
-            if name != "none":
-                best = [regret_of(run, name, None, best_rate(run, name)).mean() for run in runs]
-                axes.plot(x, best, color=COLORS[name], linestyle="--", linewidth=0.9)
-        axes.plot(x, [run.centre for run in runs], color=COLORS["centre"], label="centre")
-        guide = regret_of(runs[-1], "none").mean() * (x / x[-1]) ** 0.75
-        axes.plot(x, guide, color="0.4", linestyle=":", label="$T^{3/4}$")
-        plot.label_axes(axes, f"{INSTANCES[instance].title}, $\\epsilon$ = 1", xlabel="horizon T")
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes = panels[4 + column]
-        (run,) = [run for run in by_epsilon if run.instance == instance]
-        for name in CALIBRATIONS:
-            bands = [statistics.mean_band(regret_of(run, name, e)) for e in EPSILONS]
-            mean, low, high = (np.array([band[i] for band in bands]) for i in range(3))
-            style = {"color": COLORS[name], "marker": "o", "markersize": 3}
-            plot.draw_curves(axes, [plot.Curve(LABELS[name], EPSILONS, mean, low, high, style)])
-        axes.axhline(regret_of(run, "none").mean(), color=COLORS["none"])
-        axes.axhline(run.centre, color=COLORS["centre"])
-        title = f"{INSTANCES[instance].title}, T = {horizon}"
-        plot.label_axes(axes, title, xlabel="$\\epsilon$")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-    panels[0].legend(fontsize=7, frameon=False, handlelength=3)
-    axes = panels[3]
+def _curve(name, x, regrets) -> plot.Curve:
+    """Mean regret of a calibration with its 95 % band, from one (trials,) at each x."""
+    bands = [statistics.mean_band(regret) for regret in regrets]
+    mean, low, high = (np.array([band[i] for band in bands]) for i in range(3))
+    style = {"color": COLORS[name], "marker": "o", "markersize": 3}
+    return plot.Curve(LABELS[name], x, mean, low, high, style)
+
+
+def _cost_panel(axes, by_horizon) -> None:
+    """Regret with noise for a single change over that without noise, against T."""
     for (instance, noise), runs in by_horizon.items():
         x, ratio = [], []
         for run in runs:
@@ -535,6 +517,39 @@ def figure(by_horizon, by_dim, by_epsilon, horizon):
     )  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.legend(fontsize=7, frameon=False, handlelength=4)
+
+
+def figure(by_horizon, by_dim, by_epsilon, horizon):
+    """Regret against T (above) and epsilon (below); what noise costs, and dimension (right)."""
+    drawn, panels = plot.panels(2, 4, size=(17.0, 8.4))
+    for column, instance in enumerate(INSTANCES):
+        runs = by_horizon[instance, "gaussian"]
+        x = np.array([run.horizon for run in runs])
+        axes = panels[column]
+        for name in ("none", *CALIBRATIONS):
+            plot.draw_curves(axes, [_curve(name, x, [regret_of(run, name) for run in runs])])
+            if name != "none":
+                best = [regret_of(run, name, None, best_rate(run, name)).mean() for run in runs]
+                axes.plot(x, best, color=COLORS[name], linestyle="--", linewidth=0.9)
+        axes.plot(x, [run.centre for run in runs], color=COLORS["centre"], label="centre")
+        guide = regret_of(runs[-1], "none").mean() * (x / x[-1]) ** 0.75
+        axes.plot(x, guide, color="0.4", linestyle=":", label="$T^{3/4}$")
+        plot.label_axes(axes, f"{INSTANCES[instance].title}, $\\epsilon$ = 1", xlabel="horizon T")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes = panels[4 + column]
+        (run,) = [run for run in by_epsilon if run.instance == instance]
+        for name in CALIBRATIONS:
+            regrets = [regret_of(run, name, e) for e in EPSILONS]
+            plot.draw_curves(axes, [_curve(name, EPSILONS, regrets)])
+        axes.axhline(regret_of(run, "none").mean(), color=COLORS["none"])
+        axes.axhline(run.centre, color=COLORS["centre"])
+        title = f"{INSTANCES[instance].title}, T = {horizon}"
+        plot.label_axes(axes, title, xlabel="$\\epsilon$")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    panels[0].legend(fontsize=7, frameon=False, handlelength=3)
+    _cost_panel(panels[3], by_horizon)
     axes = panels[7]
     for name in ("none", *CALIBRATIONS):
         mean = [regret_of(run, name).mean() for run in by_dim]
@@ -562,7 +577,7 @@ def horizons(horizon) -> list[int]:
 
 
 def verdict(by_horizon) -> str:
-    """What the runs say about the two questions, in numbers."""
+    """Says in numbers whether it learns and what privacy costs, per instance and noise."""
     lines = []
     for (instance, noise), runs in by_horizon.items():
         largest = runs[-1]
@@ -595,8 +610,7 @@ def parameters(horizon, trials) -> dict:
         "key": f"jax.random.key({SEED})",
         "resamples": 400,
         "neighbours": "replace",
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
+        **computed_with(),
     }
 
 
@@ -642,7 +656,7 @@ def reproduce(out="results/ene2021", *, horizon=HORIZON, trials=TRIALS, progress
             play("ball", "gaussian", horizon, at_one, fewer, dim=dim, progress=progress)
             for dim in (QUICK_DIMS if quick else DIMS)
         ]
-        # Projections onto the paths are as slow as they are avoided here.
+        # Projections onto paths are too slow for the learners that project.
         projected = ("ball",) if quick else ("ball", "matroid")
         baselines = play_baselines(projected, horizon, trials, progress=progress)
         everything = [*by_epsilon, *by_dim, *(run for runs in by_horizon.values() for run in runs)]

@@ -1,14 +1,12 @@
-"""Hanna et al. 2022, linear elimination: what privacy costs over vectors, to 1e9 rounds.
+"""Hanna et al. 2022: what privacy costs linear elimination, up to 1e9 rounds.
 
-Chari's survey, by which we know the algorithm, has no experiment; this makes one. Vectors on
-the unit sphere, rewards <theta, a> in [-1, 1] as losses (1 - <theta, a>) / 2, T = 1e8 a batch at a
-time.
+We know the algorithm from Chari's survey, which has no experiment; this file makes one. Actions are
+vectors on the unit sphere, rewards <theta, a> in [-1, 1] become losses (1 - <theta, a>) / 2, and
+T = 1e8 rounds are played in batches.
 """
 
-import platform
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax import random as jr
 
@@ -16,6 +14,15 @@ from dpjax import environments, learners
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.maths import designs
+from dpjax.papers._shared import (
+    check_size,
+    computed_with,
+    fill_log_band,
+    log_checkpoints,
+    one_legend,
+    quantile_curve,
+    summary,
+)
 from dpjax.papers.sweeps import sweep
 from dpjax.privacy import default_delta
 from dpjax.simulate import simulate, simulate_batches
@@ -23,14 +30,13 @@ from dpjax.simulate import simulate, simulate_batches
 HORIZON, QUICK_HORIZON = 10**8, 10**5
 TRIALS, QUICK_TRIALS = 400, 32
 EPSILONS = (0.1, 0.25, 1.0, 10.0, np.inf)
-# Of the figure against epsilon: a decade more on the left.
+# Stronger privacy, which the figure against epsilon shows too.
 MORE_EPSILONS = (0.003, 0.01, 0.03)
 SEED = 2022
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 HORIZONS = tuple(10**k for k in range(4, 10))
 HORIZON_EPSILONS = (0.1, 1.0, np.inf)
-# Lengths of theta: the regret of an algorithm is the largest over them, where gaps are as hard as
-# can be at that horizon.
+# Lengths of theta, which scale all gaps: at each horizon, the worst-case regret is the largest over
+# them.
 LENGTHS = tuple(10.0 ** -np.arange(0.0, 4.6, 0.5))
 ZETAS = (0.3, 0.1, 0.03, 0.01)
 ZETA_EPSILON = 1.0
@@ -47,7 +53,7 @@ class Instance(NamedTuple):
         return 0.5 - 0.5 * length * self.actions @ self.theta
 
     def missed(self) -> float:
-        """What a round of the best action loses to the best point of the sphere."""
+        """The regret per round of the best action against the best point of the sphere."""
         return float(0.5 - 0.5 * np.max(self.actions @ self.theta))
 
 
@@ -60,7 +66,7 @@ def on_sphere(arms, dim, seed) -> Instance:
 
 
 def on_net(zeta) -> Instance:
-    """A zeta-net of the circle, and theta half-way between two points of it: the worst place."""
+    """A zeta-net of the circle; theta lies in the worst place, half-way between two points."""
     actions = designs.circle_net(zeta)
     angle = np.pi / len(actions)
     return Instance(actions, np.array([np.cos(angle), np.sin(angle)]))
@@ -82,7 +88,7 @@ def elimination(**options):
 
 
 def over_arms(factory):
-    """A learner of arms, that does not see the actions; non-private ones ignore epsilon."""
+    """A learner over arms, which does not see the actions, as the same kind of function."""
     return lambda horizon, actions, epsilon: factory(horizon, len(actions), epsilon=epsilon)
 
 
@@ -105,17 +111,17 @@ def on_arms(factory):
 
 
 def on_features(horizon, instance, epsilon):
-    """Private LinUCB on the same actions as features; jointly private given delta = T^-2."""
+    """Private LinUCB with the same actions as features, jointly private at delta = T^-2."""
     dim = instance.actions.shape[1]
     learner = learners.linucb(horizon, dim, epsilon=epsilon, delta=default_delta(horizon))
     environment = environments.fixed_actions(instance.actions, -instance.theta)
-    # Its losses are in [-1, 1], twice as wide as those of the others.
+    # Its losses lie in [-1, 1], so half of its regret compares with losses in [0, 1].
     return learner, environment._replace(
         regret=lambda state, tally: 0.5 * environment.regret(state, tally)
     )
 
 
-# Games of what chooses anew each round, with regret in units of losses.
+# Games of learners that choose anew each round, with regret in units of losses in [0, 1].
 BY_ROUNDS = {
     "LinUCB": on_features,
     "Lazy-UCB": on_arms(over_arms(learners.lazy_ucb)),
@@ -128,12 +134,12 @@ COLORS = dict(
 
 
 def round_horizon(horizon) -> int:
-    """The rounds of the games that are played round by round."""
+    """The horizon of the games that are played round by round."""
     return min(horizon, 2**17)
 
 
 def round_trials(trials) -> int:
-    """Their trials."""
+    """The trials of the games that are played round by round."""
     return max(trials // 8, 8)
 
 
@@ -145,17 +151,12 @@ class Run(NamedTuple):
     epsilon: float  # asked for and declared; inf for none
     rounds: np.ndarray  # (n,)
     regret: np.ndarray  # (trials, n), pseudo-regret in losses
-    phases: Any  # (trials,) phases or epochs that were completed, None where there are none
+    phases: Any  # (trials,) completed phases or epochs, None for a learner without them
     active: Any  # (trials,) arms that are left
 
 
-def checkpoints(horizon) -> tuple[int, ...]:
-    """Up to 60 rounds, evenly spaced on a logarithmic axis, the last one the horizon."""
-    return tuple(np.unique(np.geomspace(min(100, horizon), horizon, 60).astype(int)).tolist())
-
-
 def _play(name, game, instance, epsilons, horizon, trials, play, progress) -> list[Run]:
-    """One sweep of a learner over epsilon on one instance."""
+    """Sweeps a learner over epsilon on one instance."""
 
     def at(epsilon):
         return game(horizon, INSTANCES[instance], epsilon)
@@ -163,7 +164,7 @@ def _play(name, game, instance, epsilons, horizon, trials, play, progress) -> li
     at.__name__ = name
     result = sweep(
         at, np.array(epsilons, np.float32), trials, jr.key(SEED),
-        play=play, checkpoints=checkpoints(horizon), progress=progress,
+        play=play, checkpoints=log_checkpoints(horizon, 60), progress=progress,
     )  # fmt: skip
     report = result.report if hasattr(result.report, "active") else None
     runs = []
@@ -174,7 +175,7 @@ def _play(name, game, instance, epsilons, horizon, trials, play, progress) -> li
 
 
 def play_batches(horizon, trials, *, progress=True) -> list[Run]:
-    """All learners that play in batches, on all instances at all epsilons."""
+    """Plays all learners of batches on all instances, at all epsilons."""
     epsilons = sorted({*MORE_EPSILONS, *EPSILONS})
     return [
         run
@@ -187,7 +188,7 @@ def play_batches(horizon, trials, *, progress=True) -> list[Run]:
 
 
 def play_rounds(horizon, trials, *, progress=True) -> list[Run]:
-    """What plays round by round, and elimination and DP-SE beside it, at the same horizon."""
+    """Plays games round by round, and elimination and DP-SE beside them at the same horizon."""
     games = [(name, game, simulate) for name, game in BY_ROUNDS.items()]
     beside = [name for name in ("exact", "local, exact", "DP-SE") if name in BY_BATCHES]
     games += [(name, on_arms(BY_BATCHES[name]), simulate_batches) for name in beside]
@@ -201,7 +202,7 @@ def play_rounds(horizon, trials, *, progress=True) -> list[Run]:
 
 
 class HorizonRun(NamedTuple):
-    """Final regret of one learner against the horizon, for each length of theta."""
+    """The final regret of one learner at each horizon, for each length of theta."""
 
     learner: str
     epsilon: float
@@ -210,7 +211,7 @@ class HorizonRun(NamedTuple):
 
 
 def play_horizons(horizons, trials, *, progress=True) -> list[HorizonRun]:
-    """Each horizon is a game of its own, since all of these know it."""
+    """Plays each horizon as a game of its own, for all of these learners know their horizon."""
     instance = INSTANCES[HORIZON_INSTANCE]
     cases = [(length, epsilon) for length in LENGTHS for epsilon in HORIZON_EPSILONS]
     points = {
@@ -248,7 +249,7 @@ class NetRun(NamedTuple):
 
 
 def play_nets(horizon, trials, *, progress=True) -> list[NetRun]:
-    """How fine a net should be: elimination with exact radii."""
+    """Plays elimination with exact radii on nets of the circle, from coarse to fine."""
     runs = []
     for zeta in ZETAS:
         instance = on_net(zeta)
@@ -265,7 +266,7 @@ def play_nets(horizon, trials, *, progress=True) -> list[NetRun]:
 
 
 def upper_bound(run):
-    """Of the theorem, where the run has one: the printed radius is not proven."""
+    """The theorem's bound, or None where there is none: the printed radius is not proven."""
     if "exact" not in run.learner and "Chernoff" not in run.learner:
         return None
     arms, dim = INSTANCES[run.instance].actions.shape
@@ -277,10 +278,10 @@ def upper_bound(run):
 
 
 def table(runs) -> list[dict]:
-    """Final regret with its quantiles, one row a run."""
+    """Final regret with its quantiles, one row per run."""
     rows = []
     for run in runs:
-        final = run.regret[:, -1].astype(np.float64)
+        final = run.regret[:, -1]
         none = run.active is None
         rows.append(
             {
@@ -288,41 +289,27 @@ def table(runs) -> list[dict]:
                 "learner": run.learner,
                 "epsilon": float("inf") if run.learner == "UCB1" else run.epsilon,
                 "horizon": int(run.rounds[-1]),
-                "mean": float(final.mean()),
-                "standard_error": float(statistics.standard_error(final)),
-                **{
-                    f"q{round(100 * q)}": float(value)
-                    for q, value in zip(QUANTILES, np.quantile(final, QUANTILES), strict=True)
-                },
+                **summary(final),
                 "phases": None if none else float(run.phases.mean()),
                 "active": None if none else float(run.active.mean()),
                 "upper": upper_bound(run),
                 "trials": len(final),
             }
         )
-    # What takes no epsilon was played at each.
+    # UCB1 takes no epsilon but was played at each: of its equal rows one is kept.
     return list({tuple(row.items()): row for row in rows}.values())
 
 
 def curve_rows(runs) -> list[dict]:
     """Mean, 10 % and 90 % quantile at each checkpoint."""
-    rows = []
-    for run in runs:
-        low, high = np.quantile(run.regret, [0.1, 0.9], axis=0)
-        for i, t in enumerate(run.rounds):
-            rows.append(
-                {
-                    "instance": run.instance,
-                    "learner": run.learner,
-                    "epsilon": run.epsilon,
-                    "horizon": int(run.rounds[-1]),
-                    "round": int(t),
-                    "mean": float(run.regret[:, i].mean(dtype=np.float64)),
-                    "q10": float(low[i]),
-                    "q90": float(high[i]),
-                }
-            )
-    return rows
+    return [
+        row
+        for run in runs
+        for row in quantile_curve(
+            run.rounds, run.regret, instance=run.instance, learner=run.learner,
+            epsilon=run.epsilon, horizon=int(run.rounds[-1]),
+        )
+    ]  # fmt: skip
 
 
 def horizon_rows(runs) -> list[dict]:
@@ -354,7 +341,7 @@ def slope(horizons, regret) -> float:
 
 
 def exponent_rows(runs) -> list[dict]:
-    """Exponents of T in the worst regret over the length of theta, 95 % over resampled trials."""
+    """Exponents of T in the regret at the worst length of theta, with 95 % intervals."""
     rows = []
     for run in runs:
         late = run.horizons >= run.horizons[-1] / 10**4
@@ -380,7 +367,7 @@ def exponent_rows(runs) -> list[dict]:
 
 
 def net_rows(runs) -> list[dict]:
-    """Regret to the circle, in its two parts."""
+    """Regret against the best point of the circle, in its two parts."""
     return [
         {
             "zeta": run.zeta,
@@ -397,9 +384,10 @@ def net_rows(runs) -> list[dict]:
 
 
 def overtaking_rows(runs) -> list[dict]:
-    """The first round from which on elimination (exact) has less mean regret than another.
+    """The first round from which on elimination (exact) has less mean regret than another learner.
 
-    One row a learner that plays round by round, and epsilon; empty where it stays behind.
+    There is one row per epsilon and learner that plays round by round. The round is empty where
+    elimination stays behind.
     """
     rows = []
     for epsilon in EPSILONS:
@@ -431,18 +419,6 @@ def _style(learner) -> dict:
     return {"color": COLORS[learner], "linestyle": line, "linewidth": 1.4, "label": learner}
 
 
-def _legend(figure, axes, note) -> None:
-    """One legend of all panels to the right, and a note under it."""
-    entries: dict[str, Any] = {}
-    for panel in axes:
-        entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False,
-        handlelength=4,
-    )  # fmt: skip
-    figure.supxlabel(note, fontsize=8, x=0.01, horizontalalignment="left")
-
-
 def main_figure(runs, longer, nets):
     """Final regret against epsilon, the horizon and the net."""
     figure, axes = plot.panels(2, 3, size=(15.0, 8.5))
@@ -454,10 +430,8 @@ def main_figure(runs, longer, nets):
             x = np.array([run.epsilon for run in mine])[finite]
             style = _style(name)
             panel.plot(x, band.mean[finite], **style, marker="o", markersize=3)
-            panel.fill_between(
-                x, np.maximum(band.low, band.mean / 3)[finite], band.high[finite],
-                color=style["color"], alpha=0.2, linewidth=0,
-            )  # fmt: skip
+            mean, low, high = (values[finite] for values in band)
+            fill_log_band(panel, x, mean, low, high, style["color"])
             panel.axhline(band.mean[-1], color=style["color"], linewidth=0.6, alpha=0.6)
         panel.set_xscale("log")
         panel.set_yscale("log")
@@ -482,7 +456,7 @@ def main_figure(runs, longer, nets):
         panel, f"nets of the circle, exact, $\\epsilon$ = {ZETA_EPSILON:g}", xlabel="$\\zeta$",
         ylabel="mean regret at T",
     )  # fmt: skip
-    _legend(
+    one_legend(
         figure, axes,
         f"{len(runs[0].regret)} trials (against T: {longer[0].regret.shape[1]}), bands 95 %. Thin "
         "lines: the same learner without privacy. Names are radii of elimination; dashed: noise on "
@@ -507,7 +481,7 @@ def _horizon_panel(panel, runs, epsilon, *, worst) -> None:
             t, bounds.linear_elimination(t, arms, dim, epsilon), color="tab:blue",
             linestyle=(0, (1, 3)), label="upper bound, central",
         )  # fmt: skip
-        # Rewards count double, and so does the deviation of a fair one in [-1, 1] of 1.
+        # It is stated for rewards of variance 1, as a fair one in {-1, 1} has; losses are half.
         panel.plot(
             t, 0.5 * bounds.azize_basu_linear(t, dim, epsilon), color="black", linestyle=":",
             label="lower bound on a cube",
@@ -522,7 +496,7 @@ def _horizon_panel(panel, runs, epsilon, *, worst) -> None:
 
 
 def curves_figure(runs, by_rounds):
-    """Regret against the round: at T, and what is played round by round."""
+    """Regret against the round, for batches up to T (above) and round by round (below)."""
     shown = (0.1, 1.0, np.inf)
     figure, axes = plot.panels(2, len(shown), size=(15.0, 8.5))
     for row, these in enumerate((runs, by_rounds)):
@@ -535,7 +509,7 @@ def curves_figure(runs, by_rounds):
             panel.set_yscale("log")
             title = f"{HORIZON_INSTANCE}, $\\epsilon$ = {epsilon:g}, T = {these[0].rounds[-1]:g}"
             plot.label_axes(panel, title, ylabel="mean pseudo-regret")
-    _legend(
+    one_legend(
         figure, axes,
         f"Above: {len(runs[0].regret)} trials; below: {len(by_rounds[0].regret)}, dash-dotted: "
         "round by round. UCB1 is not private.\nLines later in the legend are on top: Chernoff lies "
@@ -566,18 +540,17 @@ def parameters(horizon, trials) -> dict:
             for name, instance in INSTANCES.items()
         },
         "key": f"jax.random.key({SEED})",
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
+        **computed_with(),
     }
 
 
 def horizons(horizon) -> tuple[int, ...]:
-    """Powers of ten, at full size up to ten times ``horizon``."""
+    """Powers of ten up to ``horizon``, and at full size up to ten times it."""
     return tuple(h for h in HORIZONS if h <= (10 * horizon if horizon >= HORIZON else horizon))
 
 
 def horizon_trials(trials) -> int:
-    """Trials of each length of theta at each horizon."""
+    """The trials for each length of theta at each horizon."""
     return max(trials // 4, 8)
 
 
@@ -591,8 +564,8 @@ def reproduce(out="results/hanna2022", *, horizon=HORIZON, trials=TRIALS, progre
 
     Args:
       out: folder, created if missing.
-      horizon: T of what plays in batches, at least 10^4; games round by round have at most 2^17.
-      trials: of what plays in batches, at least 8.
+      horizon: T for learners of batches, at least 10^4; games round by round have at most 2^17.
+      trials: for learners of batches, at least 8.
       progress: whether to show progress bars.
 
     Returns:
@@ -602,11 +575,7 @@ def reproduce(out="results/hanna2022", *, horizon=HORIZON, trials=TRIALS, progre
       OSError: the folder cannot be written to.
       ValueError: too few trials or rounds.
     """
-    if trials < 8 or horizon < HORIZONS[0]:
-        raise ValueError(
-            f"trials must be at least 8 and horizon at least {HORIZONS[0]}, "
-            f"got {trials} and {horizon}"
-        )
+    check_size(horizon, trials, HORIZONS[0])
     with output_folder(out) as folder:
         runs = play_batches(horizon, trials, progress=progress)
         longer = play_horizons(horizons(horizon), horizon_trials(trials), progress=progress)

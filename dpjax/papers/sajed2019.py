@@ -1,12 +1,11 @@
-"""Sajed & Sheffet 2019, DP successive elimination, with its forerunners and followers.
+"""Sajed & Sheffet 2019: DP successive elimination beside earlier and later learners.
 
-Four instances with five Bernoulli arms, T = 5e7. What plays in batches plays all of it; what
-chooses anew each round plays a 400th.
+Four instances have five Bernoulli arms each, and T = 5e7. Learners that play in batches play all T
+rounds; learners that choose anew each round play a 400th of them.
 """
 
-import platform
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -15,23 +14,32 @@ from jax import random as jr
 from dpjax import environments, learners, stopping
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
+from dpjax.maths import exact_sums
+from dpjax.papers._shared import (
+    check_size,
+    computed_with,
+    fill_log_band,
+    log_checkpoints,
+    one_legend,
+    quantile_curve,
+    summary,
+)
 from dpjax.papers.sweeps import sweep
 from dpjax.simulate import simulate, simulate_batches
 
 HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64
 EPSILONS = (0.1, 0.25, 0.5, 1.0)
-# Of the second figure: two and a half decades on each side of the paper's.
+# The figure against epsilon adds two decades on each side of the paper's range.
 MORE_EPSILONS = tuple(10.0 ** np.arange(-3.0, 2.01, 0.25))
 MORE_ROUND_EPSILONS = (0.03, 3.0, 10.0, 30.0)
 SEED = 2019
 ARMS = 5
-ARM_COUNTS = (2, 5, 10)  # of the comparison with the rule on each pair
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+ARM_COUNTS = (2, 5, 10)  # in the comparison with the stopping rule on each pair
 HORIZONS = tuple(10**k for k in range(4, 10))
 HORIZON_INSTANCE = "C2"
 
-# Mean rewards as the paper's followers give them; losses are 1 - reward.
+# These are mean rewards, as later papers print them; a loss is 1 - reward.
 REWARDS = {
     "C1": (0.75, 0.70, 0.70, 0.70, 0.70),
     "C2": (0.75, 0.625, 0.5, 0.375, 0.25),
@@ -42,7 +50,7 @@ BY_BATCHES = {
     "DP-SE": learners.successive_elimination,
     "AdaP-UCB": learners.adap_ucb,
     "AdaP-KLUCB": learners.adap_klucb,
-    # ln t counts once in DP-KLUCB; 3.1 times in AdaP-KLUCB, whose analysis asks for more than 3.
+    # DP-KLUCB weighs ln t by 1; AdaP-KLUCB weighs it by 3.1, for its analysis needs more than 3.
     "AdaP-KLUCB, constant 1": partial(learners.adap_klucb, confidence=1.0),
     "DP-KLUCB": learners.dp_klucb,
     "DP-IMED": learners.dp_imed,
@@ -71,12 +79,12 @@ def means(instance) -> np.ndarray:
 
 
 def round_horizon(horizon) -> int:
-    """The rounds of the learners that choose anew each round."""
+    """The horizon of learners that choose anew each round."""
     return max(horizon // 400, 2 * ARMS)
 
 
 def round_trials(trials) -> int:
-    """Their trials."""
+    """The trials of learners that choose anew each round."""
     return max(trials // 32, 8)
 
 
@@ -85,20 +93,15 @@ class Run(NamedTuple):
 
     learner: str
     instance: str
-    asked: float  # epsilon that it was given, inf for none
-    epsilon: float  # declared
+    asked: float  # the epsilon that the learner was given, inf for none
+    epsilon: float  # the epsilon that it declares
     delta: float
     rounds: np.ndarray  # (n,)
     regret: np.ndarray  # (trials, n), pseudo-regret
 
 
-def checkpoints(horizon) -> tuple[int, ...]:
-    """Up to 80 rounds, evenly spaced on a logarithmic axis, the last one the horizon."""
-    return tuple(np.unique(np.geomspace(min(100, horizon), horizon, 80).astype(int)).tolist())
-
-
 def _play(name, factory, points, horizon, trials, play, rounds, progress) -> list[Run]:
-    """One sweep of a learner over (instance, epsilon) points, regret at the given rounds."""
+    """Sweeps a learner over (instance, epsilon) points; regret is recorded at the given rounds."""
 
     def game(point):
         arguments = {} if name in NOT_PRIVATE else {"epsilon": point["epsilon"]}
@@ -133,21 +136,21 @@ def _play(name, factory, points, horizon, trials, play, rounds, progress) -> lis
 
 
 def play_batches(horizon=HORIZON, trials=TRIALS, *, progress=True) -> list[Run]:
-    """All learners that play in batches, on all instances at all epsilons, and at inf."""
+    """Plays all learners of batches on all instances, at all epsilons and without privacy."""
     epsilons = [*sorted({*EPSILONS, *MORE_EPSILONS}), np.inf]
     points = [(instance, epsilon) for instance in REWARDS for epsilon in epsilons]
-    shown, runs = checkpoints(horizon), []
+    shown, runs = log_checkpoints(horizon, 80), []
     for name, factory in BY_BATCHES.items():
         runs += _play(name, factory, points, horizon, trials, simulate_batches, shown, progress)
     return runs
 
 
 def play_rounds(horizon, trials, *, progress=True) -> list[Run]:
-    """All others, round by round: the paper's epsilons, on the second instance a few more."""
+    """Plays all others round by round at the paper's epsilons, and on instance C2 at a few more."""
     points = [(instance, epsilon) for instance in REWARDS for epsilon in EPSILONS]
     points += [(HORIZON_INSTANCE, epsilon) for epsilon in (*MORE_ROUND_EPSILONS, np.inf)]
     plain = [(instance, np.inf) for instance in REWARDS]
-    shown, runs = checkpoints(horizon), []
+    shown, runs = log_checkpoints(horizon, 80), []
     for name, factory in BY_ROUNDS.items():
         runs += _play(name, factory, points, horizon, trials, simulate, shown, progress)
     for name, factory in NOT_PRIVATE.items():
@@ -156,7 +159,7 @@ def play_rounds(horizon, trials, *, progress=True) -> list[Run]:
 
 
 class HorizonRun(NamedTuple):
-    """Final regret of one learner against the horizon."""
+    """The final regret of one learner at each horizon."""
 
     learner: str
     epsilon: float
@@ -165,15 +168,14 @@ class HorizonRun(NamedTuple):
 
 
 def play_horizons(horizons, trials, *, epsilons=(0.1, 1.0), progress=True) -> list[HorizonRun]:
-    """Regret at each horizon on the second instance.
+    """Plays instance C2 up to each horizon.
 
-    DP-SE is tuned to its horizon, and plays each; the others do not know theirs, so that one long
-    game is as good as many short ones.
+    DP-SE is tuned to its horizon, so each horizon is a game of its own. The others do not know
+    theirs, so one long game contains all shorter ones.
     """
     points = [(HORIZON_INSTANCE, epsilon) for epsilon in epsilons]
     runs = []
     for name, factory in BY_BATCHES.items():
-        # The last game alone tells all shorter ones, but of a learner that knows its horizon.
         games = {
             horizon: _play(
                 name, factory, points, horizon, trials, simulate_batches,
@@ -194,17 +196,17 @@ def play_horizons(horizons, trials, *, epsilons=(0.1, 1.0), progress=True) -> li
 
 
 class StoppingRow(NamedTuple):
-    """Values read until the private mean of +-1 values was known to half of itself."""
+    """How many values of +-1 were read until their mean was known to a relative error of 1/2."""
 
     mean: float
     epsilon: float
     every_round: np.ndarray  # (trials,)
     powers_of_two: np.ndarray  # (trials,)
-    wrong: float  # share of trials, of both kinds, whose mean was off by more
+    wrong: float  # share of all trials whose estimate had a larger error
 
 
 def play_stopping(limit, trials, *, epsilons=(0.1, 1.0, np.inf)) -> list[StoppingRow]:
-    """What asking at powers of two only costs the stopping rule: stopping times of both kinds."""
+    """Plays the stopping rule with a query each round, and with queries at powers of two only."""
     rows = []
     for mean in (0.5, 0.2, 0.1):
         for epsilon in epsilons:
@@ -234,7 +236,7 @@ def play_stopping(limit, trials, *, epsilons=(0.1, 1.0, np.inf)) -> list[Stoppin
 
 
 class PairwiseRow(NamedTuple):
-    """Pulls of a suboptimal arm until it is given up."""
+    """How often a suboptimal arm is pulled until it is given up."""
 
     arms: int
     epsilon: float
@@ -243,17 +245,18 @@ class PairwiseRow(NamedTuple):
 
 
 def play_pairwise(horizon, trials, *, gap=0.25, progress=True) -> list[PairwiseRow]:
-    """The stopping rule on each pair of arms, with epsilon / K each, beside DP-SE.
+    """Plays the stopping rule on each pair of arms, with epsilon / K for each, beside DP-SE.
 
-    One arm of mean loss 0.25, the others of ``gap`` more. An arm is given up when the rule, at
-    powers of two, tells its sign of the difference to the best arm; DP-SE's pulls are its regret
-    over the gaps. Both fail with probability 1 / T.
+    One arm has mean loss 0.25, the others have ``gap`` more. The rule looks at powers of two, and
+    an arm is given up when the sign of its difference to the best arm is known. DP-SE's pulls are
+    its regret over the sum of the gaps. Both fail with probability at most 1 / T.
     """
     better, worse = stopping.two_valued(0.75, 0.0), stopping.two_valued(0.75 - gap, 0.0)
 
     def difference(key, start, count):
         one, other = jr.split(key)
-        return better(one, start, count) - worse(other, start, count)
+        smaller = exact_sums.negative(worse(other, start, count))
+        return exact_sums.add(better(one, start, count), smaller)
 
     def pair(key, epsilon, failure):
         return stopping.private_mean(
@@ -287,15 +290,20 @@ def play_pairwise(horizon, trials, *, gap=0.25, progress=True) -> list[PairwiseR
 
 
 def lower_bound(horizon, instance, epsilon):
-    """The largest of the lower bounds that hold for every consistent learner: d_epsilon's."""
+    """The bound in d_epsilon, the largest of the lower bounds for consistent private learners."""
     return bounds.d_epsilon(horizon, means(instance), epsilon)
 
 
 def table(runs) -> list[dict]:
-    """Final regret with its quantiles and bounds, one row a run."""
+    """Final regret with its quantiles and bounds, one row per run.
+
+    The private lower bounds are taken at the declared epsilon. They are empty for (epsilon, delta)
+    privacy, for which they do not hold.
+    """
     rows = []
     for run in runs:
-        final, horizon = run.regret[:, -1].astype(np.float64), float(run.rounds[-1])
+        final, horizon = run.regret[:, -1], float(run.rounds[-1])
+        pure = run.delta == 0.0
         upper = {
             "DP-SE": bounds.successive_elimination,
             "AdaP-UCB": bounds.adap_ucb,
@@ -309,16 +317,13 @@ def table(runs) -> list[dict]:
                 "epsilon": run.epsilon,
                 "delta": run.delta,
                 "horizon": int(horizon),
-                "mean": float(final.mean()),
-                "standard_error": float(statistics.standard_error(final)),
-                **{
-                    f"q{round(100 * q)}": float(value)
-                    for q, value in zip(QUANTILES, np.quantile(final, QUANTILES), strict=True)
-                },
-                "lower_d_epsilon": float(lower_bound(horizon, run.instance, run.asked)),
+                **summary(final),
+                "lower_d_epsilon": (
+                    float(lower_bound(horizon, run.instance, run.epsilon)) if pure else None
+                ),
                 "lower_lai_robbins": float(bounds.lai_robbins(horizon, losses)),
-                "lower_shariff_sheffet": float(
-                    bounds.shariff_sheffet(horizon, ARMS, run.asked)
+                "lower_shariff_sheffet": (
+                    float(bounds.shariff_sheffet(horizon, ARMS, run.epsilon)) if pure else None
                 ),
                 "upper": None if upper is None else float(upper(horizon, losses, run.asked)),
                 "trials": len(final),
@@ -328,28 +333,19 @@ def table(runs) -> list[dict]:
 
 
 def curve_rows(runs) -> list[dict]:
-    """What the first figure draws: mean, 10 % and 90 % quantile at each checkpoint."""
-    rows = []
-    for run in runs:
-        if run.asked in EPSILONS or not np.isfinite(run.asked):
-            low, high = np.quantile(run.regret, [0.1, 0.9], axis=0)
-            for index, t in enumerate(run.rounds):
-                rows.append(
-                    {
-                        "instance": run.instance,
-                        "learner": run.learner,
-                        "asked": run.asked,
-                        "round": int(t),
-                        "mean": float(run.regret[:, index].mean(dtype=np.float64)),
-                        "q10": float(low[index]),
-                        "q90": float(high[index]),
-                    }
-                )
-    return rows
+    """The means that the first figure draws, with their 10 % and 90 % quantiles."""
+    return [
+        row
+        for run in runs
+        if run.asked in EPSILONS or not np.isfinite(run.asked)
+        for row in quantile_curve(
+            run.rounds, run.regret, instance=run.instance, learner=run.learner, asked=run.asked
+        )
+    ]
 
 
 def knee_table(runs) -> list[dict]:
-    """From which epsilon on does privacy cost less than 10 %? One row a learner and instance."""
+    """The epsilon from which on privacy costs under 10 %, one row per learner and instance."""
     rows = []
     for name in BY_BATCHES:
         for instance in REWARDS:
@@ -375,7 +371,7 @@ def knee_table(runs) -> list[dict]:
 
 
 def stopping_rows(rows) -> list[dict]:
-    """Stopping times of both kinds of query, and their ratio."""
+    """Stopping times with both kinds of queries, and their ratio."""
     return [
         {
             "mean": row.mean,
@@ -393,7 +389,7 @@ def stopping_rows(rows) -> list[dict]:
 
 
 def pairwise_rows(rows) -> list[dict]:
-    """Pulls until a suboptimal arm is given up, both ways."""
+    """Pulls of a suboptimal arm by the rule on pairs and by DP-SE, and their ratio."""
     return [
         {
             "arms": row.arms,
@@ -427,20 +423,8 @@ def horizon_rows(runs) -> list[dict]:
     ]
 
 
-def _legend(figure, axes, note) -> None:
-    """One legend of all panels to the right, and a note under it."""
-    entries: dict[str, Any] = {}
-    for panel in axes:
-        entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False,
-        handlelength=4,
-    )  # fmt: skip
-    figure.supxlabel(note, fontsize=8, x=0.01, horizontalalignment="left")
-
-
 def curves_figure(by_batches, by_rounds):
-    """Regret against the round, a row an instance and a column an epsilon, both logarithmic."""
+    """Regret against the round, one row per instance and one column per epsilon."""
     figure, axes = plot.panels(4, 4, size=(15.0, 13.0))
     shown = [run for run in by_batches if run.asked in EPSILONS]
     shown += [run for run in by_rounds if run.asked in EPSILONS and "printed" not in run.learner]
@@ -476,11 +460,13 @@ def curves_figure(by_batches, by_rounds):
         )
     note = (
         f"Lines: in batches, {len(by_batches[0].regret)} trials; dashed: round by round, "
-        f"{len(by_rounds[0].regret)} trials; grey: without privacy. DP-UCB-Int: delta = T^-2, all "
-        "others pure. Calibrations as we read them.\nLines later in the legend are on top. "
+        f"{len(by_rounds[0].regret)} trials; grey: without privacy. A panel's epsilon is the one "
+        "that learners are given; all declare it, but\nDP-UCB, split, which declares a fifth of "
+        "it, and DP-UCB-Int, which declares less than it, at delta = T^-2. All others are pure. "
+        "Calibrations as we read them.\nLines later in the legend are on top. "
         "AdaP's constant is 3.1 where no other is named."
     )
-    _legend(figure, axes, note)
+    one_legend(figure, axes, note)
     return figure
 
 
@@ -494,7 +480,7 @@ def _style(learner) -> dict:
 
 
 def laws_figure(runs):
-    """Distribution functions of the final regret: the laws have several modes."""
+    """Distribution functions of the final regret, whose laws have several modes."""
     figure, axes = plot.panels(4, 4, size=(15.0, 12.0))
     for panel, (instance, epsilon) in zip(
         axes, [(i, e) for i in REWARDS for e in EPSILONS], strict=True
@@ -510,7 +496,7 @@ def laws_figure(runs):
             xlabel="pseudo-regret at T", ylabel="share of trials below",
         )  # fmt: skip
     note = f"T = {runs[0].rounds[-1]}, {len(runs[0].regret)} trials. "
-    _legend(figure, axes, note + "Lines later in the legend are on top.")
+    one_legend(figure, axes, note + "Lines later in the legend are on top.")
     return figure
 
 
@@ -546,29 +532,25 @@ def epsilon_figure(by_batches, by_rounds, knees):
     axes[5].axis("off")
     note = (
         "Dots: the smallest epsilon from which on mean regret is within 10 % of that of the same "
-        "learner without privacy.\nDP-UCB-Int, printed (as reconstructed), stands at "
-        "the epsilon that it has at delta = T^-2, not at the one that it is given. Bands: 95 %."
+        "learner without privacy.\nRound by round, a learner stands at the epsilon that it "
+        "declares, not at the one that it is given: DP-UCB, split at a fifth of that one, "
+        "DP-UCB-Int at what it has\nat delta = T^-2, which for its printed noise, as "
+        "reconstructed, is more than it is given. Bands: 95 %."
     )
-    _legend(figure, axes, note)
+    one_legend(figure, axes, note)
     return figure
 
 
 def _against_epsilon(panel, runs, epsilons) -> None:
-    # A declared epsilon of 0 has no place on the axis.
+    # A declared epsilon of 0 has no place on a logarithmic axis.
     shown = np.isfinite(epsilons) & (np.array(epsilons) > 0.0)
     band = statistics.mean_band(np.stack([run.regret[:, -1] for run in runs]), axis=1)
     x = np.array(epsilons)[shown]
     style = _style(runs[0].learner)
     panel.plot(x, band.mean[shown], **style)
-    _draw_band(panel, x, band.mean[shown], band.low[shown], band.high[shown], style["color"])
+    fill_log_band(panel, x, band.mean[shown], band.low[shown], band.high[shown], style["color"])
     panel.set_xscale("log")
     panel.set_yscale("log")
-
-
-def _draw_band(panel, x, mean, low, high, color) -> None:
-    """A band on a logarithmic axis, where what lies below a third of the mean is not drawn."""
-    low = np.maximum(low, mean / 3.0)
-    panel.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
 
 
 def horizon_figure(runs):
@@ -581,7 +563,7 @@ def horizon_figure(runs):
                 band = statistics.mean_band(run.regret, axis=0)
                 style = _style(run.learner) | {"marker": "o", "markersize": 3}
                 panel.plot(run.horizons, band.mean, **style)
-                _draw_band(panel, run.horizons, band.mean, band.low, band.high, style["color"])
+                fill_log_band(panel, run.horizons, band.mean, band.low, band.high, style["color"])
         lengths = runs[0].horizons.astype(np.float64)
         bound = [lower_bound(x, HORIZON_INSTANCE, epsilon) for x in lengths]
         label = "lower bound, $d_\\epsilon$"
@@ -592,12 +574,12 @@ def horizon_figure(runs):
             panel, f"{HORIZON_INSTANCE}, $\\epsilon$ = {epsilon:g}", xlabel="horizon T",
             ylabel="mean pseudo-regret at T",
         )  # fmt: skip
-    _legend(figure, axes, f"{len(runs[0].regret)} trials, 95 % bands.")
+    one_legend(figure, axes, f"{len(runs[0].regret)} trials, 95 % bands.")
     return figure
 
 
 def stopping_figure(stopping_runs, pairwise_runs):
-    """Left: queries every round or at powers of two. Right: pairs of arms or epochs."""
+    """Stopping times by kind of query (left), and pulls by pairs or epochs (right)."""
     figure, axes = plot.panels(1, 2, size=(12.0, 4.6))
     left, right = axes
     epsilons = sorted({row.epsilon for row in stopping_runs})
@@ -649,13 +631,12 @@ def parameters(horizon, trials) -> dict:
         "confidence": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
         "ratio": 2.0,
         "log_base": 2.0,
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
+        **computed_with(),
     }
 
 
 def horizons(horizon) -> tuple[int, ...]:
-    """The horizons of the third figure: powers of ten up to twenty times ``horizon``."""
+    """Powers of ten up to twenty times ``horizon``, for the figure against the horizon."""
     return tuple(h for h in HORIZONS if h <= 20 * horizon)
 
 
@@ -669,8 +650,8 @@ def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progre
 
     Args:
       out: folder, created if missing.
-      horizon: T of what plays in batches, at least 10^4; the others play a 400th.
-      trials: of what plays in batches, at least 8; the others have a 32nd, and at least 8.
+      horizon: T for learners of batches, at least 10^4; the others play a 400th of it.
+      trials: for learners of batches, at least 8; the others have a 32nd of them, and at least 8.
       progress: whether to show progress bars.
 
     Returns:
@@ -680,11 +661,7 @@ def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progre
       OSError: the folder cannot be written to.
       ValueError: too few trials or rounds.
     """
-    if trials < 8 or horizon < HORIZONS[0]:
-        raise ValueError(
-            f"trials must be at least 8 and horizon at least {HORIZONS[0]}, "
-            f"got {trials} and {horizon}"
-        )
+    check_size(horizon, trials, HORIZONS[0])
     few = round_trials(trials)
     with output_folder(out) as folder:
         by_batches = play_batches(horizon, trials, progress=progress)

@@ -1,11 +1,10 @@
-"""Shariff & Sheffet 2018, private contextual LinUCB: the authors' three experiments.
+"""Shariff & Sheffet 2018: the authors' three experiments on private contextual LinUCB.
 
-Everything is calibrated for n = 5e7 rounds, as there, and played for the first 10^6 of them, within
-which the Gaussian curves level off; Wishart noise goes on learning. Regret is pseudo-regret in
-units of rewards -1 and 1.
+All learners are calibrated for n = 5e7 rounds, as in the paper, and play the first 10^6 of them.
+Within these the Gaussian curves level off, while learners with Wishart noise still learn. Regret is
+pseudo-regret in units of rewards -1 and 1.
 """
 
-import platform
 from typing import NamedTuple
 
 import jax
@@ -17,6 +16,7 @@ from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
 from dpjax.learners.parts import gram_calibration, gram_noise
 from dpjax.learners.parts.gram_calibration import Regularizer
+from dpjax.papers._shared import computed_with, fill_log_band, log_checkpoints
 from dpjax.papers.sweeps import sweep
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000
@@ -27,7 +27,7 @@ GAPS = (0.0, 0.1)
 SEED = 2018
 DIMS = (4, 5, 6, 7, 8, 10, 11, 13, 16)
 
-# Read off the figures of the authors' notebook, or printed there.
+# These are read off the figures of the authors' notebook, or printed there.
 PUBLISHED_ROUND = 20_000_000
 PUBLISHED_REGRET = {
     ("Gaussian", 0.0): 1.4e4, ("Wishart", 0.0): 9.7e4, ("Wishart, unshifted", 0.0): 2.47e5,
@@ -41,7 +41,7 @@ PUBLISHED_SWEEP = {
     ("gaussian", 0.0): (1.7e4, 1.5e4, 1.6e4, 2.0e4, 3.2e4, 6.1e4, 1.3e5, 3.05e5),
     ("gaussian", 0.1): (1.6e4, 1.4e4, 1.3e4, 1.3e4, 1.3e4, 1.5e4, 1.9e4, 1.7e4),
 }
-# Regret at n = 1e5 without privacy: factor and exponent of d.
+# The published fit of regret at n = 1e5 without privacy: factor and exponent of d.
 PUBLISHED_SCALING = {"gaussian": (4.704, 1.85), "bernoulli": (2.437, 1.988)}
 COLORS = dict(
     zip(
@@ -64,7 +64,10 @@ class Run(NamedTuple):
 
 
 def regularizer(noise, *, floor=None, shifted=True, tight=False) -> gram_calibration.Regularizer:
-    """Of the experiment's calibration, in float64; ``tight``: derived noise, tight norm bound."""
+    """The regularizer of the experiment's calibration, in float64.
+
+    With ``tight`` the noise is derived, and the norm bound is the tight one.
+    """
     calibration = "derived" if tight else "code"
     given = {
         "epsilon": EPSILON, "delta": DELTA, "failure": 1.0 / CALIBRATED, "calibration": calibration,
@@ -80,13 +83,8 @@ def regularizer(noise, *, floor=None, shifted=True, tight=False) -> gram_calibra
     return Regularizer(*map(float, drawn.regularizer))
 
 
-def checkpoints(horizon) -> tuple[int, ...]:
-    """Up to 60 rounds, evenly spaced on a logarithmic axis, the last one the horizon."""
-    return tuple(np.unique(np.geomspace(min(100, horizon), horizon, 60).astype(int)).tolist())
-
-
 def _play(make, floors, gap, horizon, trials, progress):
-    """One sweep over floors: a Result."""
+    """Sweeps a learner over floors, and returns the Result."""
 
     def game(floor):
         learner = make(floor)._replace(horizon=horizon)
@@ -94,15 +92,15 @@ def _play(make, floors, gap, horizon, trials, progress):
 
     return sweep(
         game, np.array(floors, np.float32), trials, jr.key(SEED),
-        checkpoints=checkpoints(horizon), progress=progress,
+        checkpoints=log_checkpoints(horizon, 60), progress=progress,
     )  # fmt: skip
 
 
 def play(gap, horizon, trials, *, progress=True) -> list[Run]:
-    """All learners of the second and third experiment at one gap.
+    """Plays all learners of the second and third experiment at one gap.
 
-    The shift decides nothing but the floor: unshifted Wishart noise is the floor that it has
-    anyway, so that each noise is one sweep over floors.
+    The shift changes nothing but the floor: unshifted Wishart noise is Wishart noise with a floor
+    of its own. So each kind of noise is one sweep over floors.
     """
 
     def printed(noise):
@@ -141,7 +139,7 @@ def play(gap, horizon, trials, *, progress=True) -> list[Run]:
 
 
 def play_scaling(dims, horizon, trials, *, progress=True) -> list[dict]:
-    """The first experiment: LinUCB without privacy against the dimension, one row a cell."""
+    """Plays the first experiment: LinUCB without privacy, one row per dimension and loss."""
     rows = []
     for losses in PUBLISHED_SCALING:
         for dim in dims:
@@ -188,14 +186,14 @@ def _row(run, published) -> dict:
 
 
 def comparison_rows(runs) -> list[dict]:
-    """The second experiment: regret beside what was read off at round 2e7."""
+    """Rows of the second experiment: regret beside the published regret at round 2e7."""
     return [
         _row(run, PUBLISHED_REGRET.get((run.name, run.gap))) for run in runs if run.name in COLORS
     ]
 
 
 def floor_rows(runs) -> list[dict]:
-    """The third: regret against the floor, beside what was read off at round 5e7."""
+    """Rows of the third experiment: regret per floor beside the published regret at round 5e7."""
     rows = []
     for noise in ("gaussian", "wishart"):
         for gap in sorted({run.gap for run in runs}):
@@ -206,7 +204,7 @@ def floor_rows(runs) -> list[dict]:
 
 
 def curve_rows(runs) -> list[dict]:
-    """What the first figure draws."""
+    """The means and standard errors that the first figure draws."""
     return [
         {"learner": run.name, "gap": run.gap, "floor": run.floor, "round": int(t),
          "mean": float(column.mean()), "standard_error": float(statistics.standard_error(column))}
@@ -216,17 +214,17 @@ def curve_rows(runs) -> list[dict]:
 
 
 def _style(name) -> dict:
-    """Both kinds of Wishart noise have much the same regret: dashes show the one below."""
+    """Both kinds of Wishart noise have nearly the same regret; dashes show the line beneath."""
     line = (0, (4, 3)) if name == "Wishart, unshifted" else "-"
     return {"color": COLORS[name], "linestyle": line, "label": name}
 
 
 def comparison_figure(rows, trials):
-    """Regret curves, a panel a gap, and the theorems' bounds on an axis of their own.
+    """Regret curves, one panel per gap, and the theorem's bounds in a panel of their own.
 
     Args:
       rows: of :func:`curve_rows`.
-      trials: how many the means are of.
+      trials: the number of trials behind each mean.
     """
     gaps = sorted({row["gap"] for row in rows})
     figure, axes = plot.panels(1, len(gaps) + 1, size=(5.0 * (len(gaps) + 1), 4.4))
@@ -237,8 +235,8 @@ def comparison_figure(rows, trials):
                 np.array([row[key] for row in mine]) for key in ("round", "mean", "standard_error")
             )
             panel.plot(t, mean, **_style(name))
-            low, high = np.maximum(mean - 1.96 * error, mean / 3.0), mean + 1.96 * error
-            panel.fill_between(t, low, high, color=COLORS[name], alpha=0.2, linewidth=0)
+            low, high = mean - 1.96 * error, mean + 1.96 * error
+            fill_log_band(panel, t, mean, low, high, COLORS[name])
         for (name, at), value in PUBLISHED_REGRET.items():
             if at == gap:
                 mark = "+" if name == "Wishart, unshifted" else "x"
@@ -296,7 +294,7 @@ def floor_figure(rows):
         panel.set_xscale("log")
         panel.set_yscale("log")
         plot.label_axes(panel, f"gap {gap:g}", xlabel="$\\rho_{min}$", ylabel="mean pseudo-regret")
-    # Below both panels: inside, it would lie over the bars.
+    # The legend stands below both panels; inside one, it would cover the bars.
     figure.legend(
         *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8,
         frameon=False, handlelength=4, title="Bars: two standard errors", title_fontsize=8,
@@ -365,13 +363,12 @@ def parameters(horizon, trials, gaps, dims) -> dict:
         "scaling_horizon": scaling_horizon(horizon),
         "scaling_dims": list(dims),
         "key": f"jax.random.key({SEED})",
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
+        **computed_with(),
     }
 
 
 def scaling_horizon(horizon) -> int:
-    """The rounds of the first experiment: 1e5 of 1e6, as published."""
+    """The horizon of the first experiment: a tenth, and so 1e5 at full size, as published."""
     return max(horizon // 10, 100)
 
 

@@ -1,4 +1,4 @@
-"""The sweeps of an experiment: on which devices, and each in a store of its own, if asked for."""
+"""Sweeps of a paper's experiment, on the devices and in the stores that the user asked for."""
 
 import re
 from contextlib import contextmanager
@@ -7,16 +7,17 @@ from itertools import count
 
 from dpjax.sweep import sweep as _sweep
 
-_STORES = ContextVar("stores", default=None)  # (folder or URL, numbers still to be given)
+_STORES = ContextVar("stores", default=None)  # (folder or URL, iterator of the next numbers)
 _MESH = ContextVar("mesh", default=None)
 
 
 @contextmanager
 def kept_in(folder):
-    """All sweeps of experiments within the block go into stores below a folder or URL.
+    """Within the block, each sweep of an experiment has a store below a folder or URL.
 
-    They are called 001-name, 002-name and so on: the order of the calls, which an experiment does
-    not change, and the name of the game. With None nothing is kept.
+    The stores are called 001-name, 002-name and so on. The number is the sweep's place in the order
+    of calls, which an experiment never changes, and the name is that of its game. With None nothing
+    is kept.
     """
     token = _STORES.set(None if folder is None else (str(folder).rstrip("/"), count(1)))
     try:
@@ -27,7 +28,7 @@ def kept_in(folder):
 
 @contextmanager
 def on_devices(mesh):
-    """All sweeps of experiments within the block use a mesh; None is as without the block."""
+    """Within the block, all sweeps of experiments run on a mesh; None changes nothing."""
     token = _MESH.set(mesh)
     try:
         yield
@@ -36,7 +37,7 @@ def on_devices(mesh):
 
 
 def sweep(game, points, seeds, key, **options):
-    """As :func:`dpjax.sweep`."""
+    """Calls :func:`dpjax.sweep` with the mesh and the store of the blocks around the call."""
     options["mesh"] = _MESH.get()
     if stores := _STORES.get():
         folder, numbers = stores

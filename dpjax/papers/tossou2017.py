@@ -1,17 +1,15 @@
 """Tossou & Dimitrakakis 2017, "Achieving privacy in the adversarial multi-armed bandit".
 
-The paper's experiment: EXP3, DP-EXP3-Lap and EXP3_tau against five adversaries, with the privacy
-level of its corollary, and beside it the levels that its figures leave out.
+The paper's experiment plays EXP3, DP-EXP3-Lap and EXP3_tau against five adversaries, at the privacy
+level of its corollary. Here levels that its figures leave out are played too.
 
 Formulas are masked in the text that we could read. Horizon, arms, trials, groups and constants
 are reconstructed; they agree with each other and with everything that the text states.
 """
 
-import platform
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax import random as jr
 
@@ -22,6 +20,7 @@ from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
+from dpjax.papers._shared import computed_with
 from dpjax.papers.sweeps import sweep
 from dpjax.privacy import default_delta
 
@@ -66,14 +65,14 @@ class Run(NamedTuple):
 class Levels(NamedTuple):
     """Privacy levels of the experiment, in the order in which they are shown."""
 
-    paper: float  # of the corollary: 28 K ln K + sqrt(112 K ln K ln T), as reconstructed
-    accounted: float  # of the same EXP3_tau at delta = T^-2, as we account for it
+    paper: float  # the corollary's: 28 K ln K + sqrt(112 K ln K ln T), as reconstructed
+    accounted: float  # what we account for the same EXP3_tau at delta = T^-2
     tau: int  # the corollary's batch, rounded up
-    taus: tuple[int, ...]  # of EPSILONS
+    taus: tuple[int, ...]  # the batches of EPSILONS
 
 
 def levels(horizon) -> Levels:
-    """The paper's level, what its EXP3_tau amounts to, and the batches for our own levels."""
+    """The paper's level, what we account for its EXP3_tau, and the batches of our own levels."""
     delta = default_delta(horizon)
     exact = switching_cost_tau(horizon, ARMS)
     tau = int(np.ceil(exact))
@@ -87,7 +86,7 @@ def _tau(batch_learner) -> int:
 
 
 def play(adversary, *, horizon=HORIZON, trials=TRIALS, progress=True) -> list[Run]:
-    """All learners at all levels against one adversary; every trial is the same game for all."""
+    """Plays all learners at all levels against one adversary; a trial is the same game for all."""
     shown = levels(horizon)
 
     def environment():
@@ -164,7 +163,7 @@ def _estimate(trials):
 
 
 def table(runs) -> list[dict]:
-    """Final regret with its spread, switches and bounds, one row a run."""
+    """Final regret with its spread, switches and bounds, one row per run."""
     rows = []
     for run in runs:
         final = run.regret[:, -1]
@@ -236,13 +235,13 @@ def _curve(run, shown) -> plot.Curve:
         "linestyle": "--" if run.learner == "EXP3_tau" else "-",
         "linewidth": 2.0 if paper else 1.0,
     }
-    # The paper's three curves get its error bars; on the others they would hide the rest.
+    # The paper's three curves get its error bars; bars on the others would hide the rest.
     low, high = (centre - spread.below, centre + spread.above) if paper else (None, None)
     return plot.Curve(_label(run), run.rounds, centre, low, high, style)
 
 
 def figure(runs, horizon):
-    """Five panels, one an adversary, and a sixth for the legend and what must be said."""
+    """One panel per adversary, and a sixth with the legend and a note."""
     drawn, panels = plot.panels(2, 3, size=(13.0, 7.6))
     shown = levels(horizon)
     for axes, letter, adversary in zip(panels[:5], "abcde", ADVERSARIES, strict=True):
@@ -291,7 +290,7 @@ class MemoryRun(NamedTuple):
 
 
 def play_memory(*, horizon=HORIZON, trials=QUICK_TRIALS, progress=True) -> list[MemoryRun]:
-    """EXP3 and EXP3_tau against adversaries with memory m = 0, 1, 2, 4, ... < tau."""
+    """Plays EXP3 and EXP3_tau against adversaries with memory m = 0, 1, 2, 4, ... < tau."""
     tau = levels(horizon).tau
     memory = np.array([0] + [2**i for i in range(31) if 2**i < tau], np.float32)
     means = [0.45] + [0.5] * (ARMS - 1)
@@ -312,7 +311,7 @@ def play_memory(*, horizon=HORIZON, trials=QUICK_TRIALS, progress=True) -> list[
 
 
 def memory_table(runs, horizon) -> list[dict]:
-    """Final policy regret and the bound of the mini-batch theorem, one row a memory."""
+    """Final policy regret and the bound of the mini-batch theorem, one row per memory."""
     return [
         {
             "learner": run.learner,
@@ -371,8 +370,7 @@ def parameters(horizon, trials) -> dict:
         "exp3_mixing": float(mixing),
         "exp3_tau_mixing": inner,
         "thresholds": {f"{e:.6g}": float(np.log(horizon) / e) for e in epsilons},
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
+        **computed_with(),
     }
 
 

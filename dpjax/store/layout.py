@@ -1,4 +1,4 @@
-"""The root of a store, and the metadata and coordinates that follow from it."""
+"""Writes and reads the root of a store, and the metadata and coordinates that follow from it."""
 
 import hashlib
 import inspect
@@ -144,7 +144,7 @@ def grow(found, new, url) -> Layout:
 
 
 def write(layout) -> dict[str, bytes]:
-    """All objects of a store but its blocks: metadata and coordinates, then the root."""
+    """The bytes of all objects of a store but its blocks. The root is the last of them."""
     zarr = optional("zarr")
     objects: dict[str, Any] = {}
     memory = zarr.storage.MemoryStore(objects)

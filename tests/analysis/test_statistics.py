@@ -218,7 +218,7 @@ def test_the_axis_of_the_trials_is_named(name):
     """Of a sweep's regret, (points, seeds, rounds), the first axis is not that of the trials."""
     estimate, regret = ESTIMATORS[name], trials(4, 6, 3)
     for several in (regret, regret[..., -1]):
-        with pytest.raises(ValueError, match=r"axis must be given, for trials has \d of them"):
+        with pytest.raises(ValueError, match=r"axis must be given, since trials has \d of them"):
             estimate(several)
     with pytest.raises(ValueError, match="no axis 3"):
         estimate(regret, axis=3)

@@ -378,13 +378,13 @@ def test_folders_that_cannot_be_written(capsys, tmp_path, monkeypatch):
         code, _, error = call(capsys, *run(path, out))
         assert code == 2 and message in error
     full = tmp_path / "full"
-    monkeypatch.setattr("dpjax.analysis.output.csv.DictWriter.writeheader", disk_is_full)
+    monkeypatch.setattr("pandas.DataFrame.to_csv", disk_is_full)
     code, _, error = call(capsys, *run(path, full))
     assert code == 2 and "out: cannot write table.csv: No space left on device" in error
     assert not full.exists()
 
 
-def disk_is_full(*arguments):
+def disk_is_full(*arguments, **options):
     raise OSError(28, "No space left on device")
 
 
@@ -402,7 +402,7 @@ NUMBERS = [
     ("--epsilon", "1e-309", "epsilon must be greater than 0 (inf is allowed), got 1e-309"),
     ("--epsilon", "1e39", "got 1e+39, which is inf in float32"),
     ("--epsilon", "1e400", "a number beyond what a float holds"),
-    ("--epsilon", "1,1.0", "epsilon: one stands twice in 1, 1"),
+    ("--epsilon", "1,1.0", "epsilon: one is given twice in 1, 1"),
     ("--epsilon", "1,,2", "must be numbers separated by commas"),
     ("--seeds", 2**24 + 1, "seeds must be at most 16777216"),
     ("--seeds", "9" * 5000, "--seeds: invalid int value"),
@@ -432,7 +432,7 @@ def test_numbers_on_the_command_line(option, value, message, capsys, tmp_path):
         (["exp3", "--runs=0"], "runs must be an integer of at least 1"),
         (["exp3", "--epsilon=1e39"], "got 1e+39, which is inf"),
         (["exp3", "--epsilon=1e-309"], "epsilon must be greater than 0"),
-        (["--", "exp3", "exp3"], "learner: one stands twice in exp3, exp3"),
+        (["--", "exp3", "exp3"], "learner: one is named twice in exp3, exp3"),
     ],
 )
 def test_numbers_of_audits_are_refused_early(words, message, capsys, tmp_path, monkeypatch):

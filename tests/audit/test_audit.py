@@ -729,5 +729,5 @@ def test_the_table_of_audits(tmp_path):
     }  # fmt: skip
     with pytest.raises(ValueError, match="there is no 'exp4'"):
         audits.run(["exp4"], tmp_path)
-    with pytest.raises(ValueError, match="epsilon must be a finite number"):
+    with pytest.raises(ValueError, match="epsilon must be finite, since"):
         audits.run(["ftrl"], tmp_path, epsilon=float("inf"))

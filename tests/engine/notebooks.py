@@ -7,30 +7,21 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import sweep
-from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
-from dpjax.feedback import full
+from dpjax.core import Arms, Environment, Outcome
+from tests.play import idle
 
 POINTS = np.array([1.0, 3.0])
 
 
 def game_of(loss):
     """Two rounds that cost this each, whatever is played."""
-    zero = jnp.zeros((), jnp.int32)
-    learner = Learner(
-        lambda key: (zero, zero),
-        lambda state, key, loss: (state, state),
-        full,
-        Arms(2),
-        2,
-        Privacy(),
-    )
     environment = Environment(
         init=lambda key: (),
         step=lambda state, key, arm: (state, Outcome(jnp.zeros(2), jnp.asarray(loss, jnp.float32))),
         regret=lambda state, tally: tally,
         action_set=Arms(2),
     )
-    return learner, environment
+    return idle(2), environment
 
 
 def play(game, **options):

@@ -16,13 +16,13 @@ import pytest
 from jax import random as jr
 
 from dpjax import learners, store, sweep
-from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
-from dpjax.engine import devices, programs
+from dpjax.core import Arms, Environment, Outcome
+from dpjax.engine import compile, devices, programs
 from dpjax.engine.blocks import empty, halved, put
 from dpjax.engine.compute import compute
-from dpjax.feedback import full
 from tests import ROOT
 from tests.engine.on_devices import SEEDS, plan_of
+from tests.play import idle
 from tests.test_conformance import EPSILONS
 
 module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
@@ -150,15 +150,6 @@ POINTS = np.array([0.5, 1.0, 2.0], np.float32)
 
 def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon == 1.0):
     """Eight rounds whose account some trajectories lose in one round (0: none does)."""
-    zero = jnp.zeros((), jnp.int32)
-    idle = Learner(
-        lambda key: (zero, zero),
-        lambda state, key, loss: (state, state),
-        full,
-        Arms(2),
-        8,
-        Privacy(),
-    )
 
     def game(epsilon):
         def step(state, key, arm):
@@ -167,7 +158,7 @@ def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon
             lost = bad & (t + 1 == at_round)
             return (t + 1, bad), Outcome(loss, jnp.where(lost, value, loss))
 
-        return idle, Environment(
+        return idle(8), Environment(
             init=lambda key: (jnp.int32(0), spoiled(epsilon, key)),
             step=step,
             regret=lambda state, tally: tally,
@@ -274,7 +265,8 @@ def test_the_chunk_fits_into_memory(monkeypatch):
     assert 3 * 16 * 8 * 4 < needed < more
     tried = Fussy(programs.compiled, np.inf, None)
     monkeypatch.setattr(programs, "compiled", tried)
-    monkeypatch.setattr(devices, "memory", lambda mesh, workers: needed)
+    small = compile.CPU._replace(memory=lambda mesh, workers: needed)
+    monkeypatch.setattr("dpjax.engine.compute.platform_of", lambda mesh: small)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pieces = sweep(game, POINTS, 128, jr.key(0), chunk=96)
@@ -284,9 +276,13 @@ def test_the_chunk_fits_into_memory(monkeypatch):
 
 def test_memory_of_this_machine(monkeypatch):
     """Half of it, shared by what runs at once; of an accelerator's own nine tenths."""
-    one, two = devices.memory(None, 1), devices.memory(None, 2)
+
+    def memory(mesh, workers):
+        return compile.platform_of(mesh).memory(mesh, workers)
+
+    one, two = memory(None, 1), memory(None, 2)
     assert 2**26 < two == one / 2 < 2**46
-    assert devices.memory(jax.make_mesh((1,), ("one",)), 2) == one
+    assert memory(jax.make_mesh((1,), ("one",)), 2) == one
 
     class Accelerator:
         platform, memory_stats = "gpu", staticmethod(lambda: {"bytes_limit": 1000})
@@ -294,7 +290,7 @@ def test_memory_of_this_machine(monkeypatch):
     class Mesh:
         devices = np.array([Accelerator()])
 
-    assert devices.memory(Mesh(), 1) == 900.0
+    assert memory(Mesh(), 1) == 900.0
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import clear_caches, domains, environments, learners, sweep
-from dpjax.engine import one_kernel
+from dpjax.engine import compile, one_kernel
 from dpjax.engine.batch_last import batch_last
-from dpjax.engine.one_kernel import compile_for_cpu
 from dpjax.maths import laws
 from tests.engine.test_performance import compiled_programs
 
@@ -26,6 +25,10 @@ SHAPE = jax.ShapeDtypeStruct((8, 32), jnp.float32)
 
 def example(shape=SHAPE.shape):
     return jr.normal(jr.key(0), shape)
+
+
+def compile_for_cpu(function, arguments, batched):
+    return compile.compile_for(compile.CPU, function, arguments, batched)
 
 
 def is_one_kernel(program) -> bool:

@@ -58,6 +58,38 @@ def play(learner, losses, key):
     return game.actions[:-1], jax.tree.map(lambda leaf: leaf[1:], game.states)
 
 
+class ByHand(NamedTuple):
+    arms: Any  # (games, T)
+    states: Any  # (games, T, ...), of the learner after each round
+    pulls: Any  # (games, T, K), after each round
+    sums: Any  # (games, T, K) float64, of the losses after each round
+
+
+def games_of_indices(learner, losses, seed, index, slack) -> ByHand:
+    """Games in which each arm plays once at first, and then one of the smallest index, is checked.
+
+    Args:
+      learner: a Learner over arms.
+      losses: (games, T, K).
+      seed: of the learner's keys.
+      index: (t, pulls (K,), sums of losses (K,)) before round t -> the index of each arm, (K,).
+      slack: indices (K,) -> how much above the least an index is a tie in float32.
+    """
+    run = jax.jit(jax.vmap(lambda table, key: play(learner, table, key)))
+    all_arms, states = jax.device_get(run(losses, jr.split(jr.key(seed), len(losses))))
+    losses = np.asarray(losses, np.float64)
+    count = losses.shape[2]
+    played = all_arms[..., None] == np.arange(count)
+    pulls = np.cumsum(played, axis=1)
+    sums = np.cumsum(np.where(played, losses, 0.0), axis=1)
+    for game, arms in enumerate(all_arms):
+        assert set(arms[:count]) == set(range(count))
+        for t in range(count + 1, len(arms) + 1):
+            now = index(t, pulls[game, t - 2], sums[game, t - 2])
+            assert now[arms[t - 1]] <= now.min() + slack(now)
+    return ByHand(all_arms, states, pulls, sums)
+
+
 def from_draws(draws):
     """Noise of these standard draws, (n,), one a step."""
     return lambda i, value, scale: value + scale * draws[i]

@@ -1,4 +1,7 @@
-"""NoisyOCO: online convex optimization with noisy oracles, the frame of a family of analyses."""
+"""NoisyOCO, a reference for tests: online convex optimization with noisy oracles.
+
+:func:`dpjax.learners.projection_free` is an instance of it, which its tests check.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -29,11 +32,11 @@ def noisy_oco(horizon, domain, noisy_gradient, noisy_map, *, rate) -> Learner:
 
         x_t = NoisyMap(-eta s_(t-1)),   g_t = NoisyGrad(f_t, x_t),   s_t = s_(t-1) + g_t.
 
-    Whatever an algorithm adds, noise for privacy, early stopping, gradients of smoothed losses,
-    answers that come late, goes into one of the oracles. :func:`dpjax.learners.projection_free` is
-    the instance whose rounds are batches, whose gradient is the sum of a batch's one-point
-    estimates, and whose map adds the noise of the tree, answers with the point that it was asked
-    for one round before, and finds it by the conditional gradient method.
+    Whatever an algorithm adds goes into one of the oracles: noise for privacy, early stopping,
+    gradients of smoothed losses, and answers that come late. In the instance
+    :func:`dpjax.learners.projection_free` rounds are batches, and the gradient is the sum of a
+    batch's one-point estimates. Its map adds the noise of the tree, finds points by the conditional
+    gradient method, and answers with the point that it was asked for one round before.
 
     Args:
       horizon: T, rounds.
@@ -45,7 +48,7 @@ def noisy_oco(horizon, domain, noisy_gradient, noisy_map, *, rate) -> Learner:
     Returns:
       A Learner that sees whatever the environment reveals and hands it to the gradient oracle.
 
-    Privacy: none is declared; the oracles' business.
+    Privacy: none is declared, since the oracles see to it.
 
     Regret: O(sqrt(T) kappa D + T kappa gamma) in expectation.
 

@@ -150,12 +150,3 @@ def test_declaration():
         assert (privacy.epsilon, privacy.delta) == (epsilon, 0.0)
         assert (privacy.model, privacy.neighbours, privacy.unit) == ("central", "replace", "round")
         assert privacy.loss_range == (0.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("epsilon", {"epsilon": 0.0}), ("arms", {"arms": 1}), ("base", {"base": "exp3"})],
-)
-def test_bad_arguments_are_named(name, arguments):
-    with pytest.raises(ValueError, match=rf"\b{name}\b"):
-        batched_bandit(10, **{"arms": 3, "epsilon": 1.0, **arguments})

@@ -1,22 +1,22 @@
 """DP-KLUCB and DP-IMED: geometric batches, indices by hand, and one release a loss."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import optimize, stats
+from scipy import optimize
 
-from dpjax import environments, simulate, simulate_batches, sweep
+from dpjax import environments, simulate_batches, sweep
 from dpjax.analysis import bounds
 from dpjax.learners import dp_imed, dp_klucb, successive_elimination
 from dpjax.maths import exact_sums
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-    perturbed_values,
+from tests.learners.batches import (
+    changes_of_releases,
+    check_both_engines_agree,
+    check_even_ties,
+    reusing,
 )
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
 LEARNERS = {"klucb": dp_klucb, "imed": dp_imed}
 C2 = np.array([0.25, 0.375, 0.5, 0.625, 0.75])
@@ -107,23 +107,9 @@ def test_games_by_hand(name, epsilon, ratio):
     assert checked > 8 * GAMES
 
 
-def released_twice(learner):
-    """A mutant: it adds the previous sum, so that a loss is released twice."""
-
-    def init(key):
-        state, batch = learner.init(key)
-        return (state, exact_sums.nothing()), batch
-
-    def step(state, key, total):
-        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
-        return (inner, total), batch
-
-    return learner._replace(init=init, step=step, report=lambda state: ())
-
-
 @pytest.mark.slow
 @every_learner
-@pytest.mark.parametrize("wrap", [lambda learner: learner, released_twice])
+@pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
     """Each round's loss is replaced in turn, releases being fixed: one sum changes, by 1."""
     horizon, epsilon = 60, 0.25
@@ -133,14 +119,10 @@ def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
     def make():
         return wrap(LEARNERS[name](horizon, ARMS, epsilon=epsilon, ratio=1.6))
 
-    (arms, base), (all_arms, others) = perturbed_values(make, losses, released, jr.key(5))
-    np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
-    log, other = base.learner.log, others.learner.log
-    ends = np.flatnonzero(np.diff(log.count, prepend=0))
-    np.testing.assert_array_equal(log.scale[ends], 1 / epsilon)
-    change = np.abs(other.value[:, ends] - log.value[ends])
+    ends, scales, change = changes_of_releases(make, losses, released, jr.key(5))
+    np.testing.assert_array_equal(scales, 1 / epsilon)
     uses = (change > 0).sum(axis=1)
-    if wrap is released_twice:
+    if wrap is reusing:
         assert uses.max() == 2
         return
     last = ends[-1] + 1
@@ -151,23 +133,7 @@ def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
 
 @every_learner
 def test_ties_are_broken_evenly(name):
-    """The arms after the first, and the arm among four with equal means: chi-square."""
-    learner = LEARNERS[name](1000, 4, epsilon=np.inf)
-
-    def arms(key):
-        state, batch = learner.init(key)
-        played = [batch.action]
-        for i in range(4):
-            state, batch = learner.step(state, jr.fold_in(key, i), exact_sums.of(1.0))
-            played.append(batch.action)
-        return jnp.stack(played)
-
-    played = np.asarray(jax.jit(jax.vmap(arms))(jr.split(jr.key(7), 6000)))
-    assert (np.sort(played[:, :4], axis=1) == np.arange(4)).all()
-    for column, options in [(1, 3), (2, 3), (4, 4)]:
-        counts = np.bincount(played[:, column], minlength=4)[4 - options :]
-        assert stats.chisquare(counts).pvalue > 1e-3
-        assert counts.sum() == 6000
+    check_even_ties(LEARNERS[name](1000, 4, epsilon=np.inf))
 
 
 @pytest.mark.parametrize("ratio", [1.05, 1.1, 1.25, 1.5, 2.0, 3.0])
@@ -196,22 +162,11 @@ def test_batches_of_one_arm_grow_by_the_ratio(ratio):
 
 @pytest.mark.slow
 def test_round_by_round_and_by_batches_agree_in_law():
-    """Kolmogorov-Smirnov on the final regret; another epsilon is told apart."""
-
     def game(epsilon):
         learner = dp_klucb(400, 3, epsilon=epsilon, ratio=1.3)
         return learner, environments.bernoulli([0.2, 0.5, 0.7], regret="pseudo")
 
-    def final(play, epsilons, seed):
-        result = sweep(
-            game, np.float32(epsilons), 600, jr.key(seed), play=play, checkpoints=1, progress=False
-        )
-        return np.round(result.regret[:, :, 0] * 100)
-
-    by_batch, other = final(simulate_batches, [2.0, 0.2], 1)
-    (by_round,) = final(simulate, [2.0], 2)
-    assert stats.ks_2samp(by_round, by_batch).pvalue > 1e-3
-    assert stats.ks_2samp(by_round, other).pvalue < 1e-6
+    check_both_engines_agree(game)
 
 
 @pytest.mark.slow
@@ -245,23 +200,3 @@ def test_regret_lies_between_the_lower_bound_and_dp_se():
         assert (mean > 0.5 * lower).all()
         # More privacy costs more.
         assert np.median(final[0]) > np.median(final[1])
-
-
-# --- arguments ---
-
-
-@every_learner
-@pytest.mark.parametrize(
-    ("arguments", "argument"),
-    [
-        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
-        *[({"ratio": value}, "ratio") for value in (1.0, 0.5, np.nan)],
-        ({"horizon": 0}, "horizon"),
-        ({"arms": 1}, "arms"),
-    ],
-)
-def test_bad_arguments_are_named(name, arguments, argument):
-    """One sentence that names the argument."""
-    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
-    with pytest.raises(ValueError, match=rf"^{argument} must be"):
-        LEARNERS[name](arguments.pop("horizon"), arguments.pop("arms"), **arguments)

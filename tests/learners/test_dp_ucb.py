@@ -9,8 +9,7 @@ from scipy import stats
 
 from dpjax import noise
 from dpjax.learners import dp_ucb
-from tests.learners.given_noise import losses_of_games, play
-from tests.play import told
+from tests.learners.given_noise import games_of_indices, losses_of_games, play
 
 HORIZON, ARMS, GAMES = 200, 3, 8
 
@@ -39,26 +38,20 @@ def test_games_by_hand(split, epsilon, unit_noise):
     failure = 0.2
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
     learner = dp_ucb(HORIZON, ARMS, epsilon=epsilon, failure=failure, split=split)
-    run = jax.jit(jax.vmap(lambda table, key: play(learner, table, key)))
-    all_arms, states = jax.device_get(run(losses, jr.split(jr.key(3), GAMES)))
     share = epsilon / (ARMS if split == "paper" else 1)
     scale = 8 / share  # 2^7 < 200 <= 2^8
-    np.testing.assert_allclose(np.array(unit_noise, float), scale, rtol=1e-6)
     log_t = np.log(HORIZON)
     gamma = log_t**2 * np.log(ARMS * HORIZON * log_t / failure) / share
-    for game, arms in enumerate(all_arms):
-        pulls, sums = np.zeros(ARMS, int), np.zeros(ARMS)
-        for t, arm in enumerate(arms, start=1):
-            if t <= ARMS:
-                assert pulls[arm] == 0
-            else:
-                released = sums + scale * (t - 1).bit_count()
-                index = (released - gamma) / pulls - np.sqrt(2 * np.log(t) / pulls)
-                # What float32 leaves open is a tie.
-                assert index[arm] <= index.min() + 1e-5 * (1 + np.abs(index).max())
-            pulls[arm] += 1
-            sums[arm] += float(losses[game, t - 1, arm])
-        np.testing.assert_array_equal(states.pulls[game, -1], pulls)
+
+    def index(t, pulls, sums):
+        released = sums + scale * (t - 1).bit_count()
+        return (released - gamma) / pulls - np.sqrt(2 * np.log(t) / pulls)
+
+    games = games_of_indices(
+        learner, losses, 3, index, slack=lambda now: 1e-5 * (1 + np.abs(now).max())
+    )
+    np.testing.assert_allclose(np.array(unit_noise, float), scale, rtol=1e-6)
+    np.testing.assert_array_equal(games.states.pulls, games.pulls)
 
 
 def test_the_bonus_enters_with_its_sign_and_size():
@@ -107,27 +100,3 @@ def test_first_arms_in_random_order():
     arms = np.asarray(run(jr.split(jr.key(7), 6000)))
     assert (np.sort(arms, axis=1) == np.arange(3)).all()
     assert stats.chisquare(np.unique(arms @ [9, 3, 1], return_counts=True)[1]).pvalue > 1e-3
-
-
-def test_losses_outside_the_range_are_clipped_and_counted():
-    learner = dp_ucb(10, 2, epsilon=np.inf)
-    state = told(learner, [-3.0, 7.0, 0.5]).last
-    assert learner.report(state).clipped == 2
-    assert float(state.sums.mechanism.total.sum()) == 1.5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "argument"),
-    [
-        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
-        *[({"failure": value}, "failure") for value in (0.0, 1.0, np.nan)],
-        ({"split": "serial"}, "split"),
-        ({"horizon": 0}, "horizon"),
-        ({"arms": 1}, "arms"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, argument):
-    """One sentence that names the argument."""
-    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
-    with pytest.raises(ValueError, match=rf"^{argument} must be"):
-        dp_ucb(arguments.pop("horizon"), arguments.pop("arms"), **arguments)

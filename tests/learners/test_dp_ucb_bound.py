@@ -9,8 +9,7 @@ from scipy import stats
 
 from dpjax import mechanisms, noise
 from dpjax.learners import dp_ucb_bound
-from tests.learners.given_noise import losses_of_games, play
-from tests.play import told
+from tests.learners.given_noise import games_of_indices, losses_of_games, play
 
 HORIZON, ARMS, GAMES = 250, 3, 8
 
@@ -38,27 +37,23 @@ def test_games_by_hand(epsilon, unit_noise):
     """L~ / n - sqrt(2 ln t / n) - nu / n in round t, with nu by hand; the smallest plays."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
     learner = dp_ucb_bound(HORIZON, ARMS, epsilon=epsilon)
-    run = jax.jit(jax.vmap(lambda table, key: play(learner, table, key)))
-    all_arms, states = jax.device_get(run(losses, jr.split(jr.key(3), GAMES)))
-    for game, arms in enumerate(all_arms):
-        pulls, sums = np.zeros(ARMS, int), np.zeros(ARMS)
-        for t, arm in enumerate(arms, start=1):
-            if t <= ARMS:
-                assert pulls[arm] == 0
-            else:
-                released = sums + [noise_by_hand(int(n), epsilon) for n in pulls]
-                power = (pulls & (pulls - 1)) == 0
-                nu = np.sqrt(8) / epsilon * np.log(4.0 * t**4)
-                nu = nu * np.where(power, 1.0, np.log(pulls) + 1)
-                index = (released - nu) / pulls - np.sqrt(2 * np.log(t) / pulls)
-                # What float32 leaves open is a tie.
-                assert index[arm] <= index.min() + 1e-5 * (1 + np.abs(index).max())
-            pulls[arm] += 1
-            sums[arm] += float(losses[game, t - 1, arm])
-            released = sums + [noise_by_hand(int(n), epsilon) for n in pulls]
-            np.testing.assert_allclose(states.sums[game, t - 1], released, rtol=1e-5, atol=1e-4)
-        np.testing.assert_array_equal(states.pulls[game, -1], pulls)
-    assert len(np.unique(all_arms)) == ARMS
+
+    def release(pulls, sums):
+        return sums + [noise_by_hand(int(n), epsilon) for n in pulls]
+
+    def index(t, pulls, sums):
+        power = (pulls & (pulls - 1)) == 0
+        nu = np.sqrt(8) / epsilon * np.log(4.0 * t**4) * np.where(power, 1.0, np.log(pulls) + 1)
+        return (release(pulls, sums) - nu) / pulls - np.sqrt(2 * np.log(t) / pulls)
+
+    games = games_of_indices(
+        learner, losses, 3, index, slack=lambda now: 1e-5 * (1 + np.abs(now).max())
+    )
+    np.testing.assert_array_equal(games.states.pulls, games.pulls)
+    rows = zip(games.pulls.reshape(-1, ARMS), games.sums.reshape(-1, ARMS), strict=True)
+    released = np.reshape([release(*row) for row in rows], games.sums.shape)
+    np.testing.assert_allclose(games.states.sums, released, rtol=1e-5, atol=1e-4)
+    assert len(np.unique(games.arms)) == ARMS
 
 
 def test_the_noise_of_a_counter_has_its_variance():
@@ -116,25 +111,3 @@ def test_counters_have_noises_of_their_own():
     assert abs(stats.spearmanr(first, second).statistic) < 4 / np.sqrt(4000)
     # The first arm is either, equally often.
     assert stats.binomtest(int((arms[:, 0] == 0).sum()), 4000).pvalue > 1e-3
-
-
-def test_losses_outside_the_range_are_clipped_and_counted():
-    learner = dp_ucb_bound(10, 2, epsilon=np.inf)
-    state = told(learner, [-3.0, 7.0, 0.5]).last
-    assert learner.report(state).clipped == 2
-    assert float(state.sums.sum()) == 1.5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "argument"),
-    [
-        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
-        ({"horizon": 0}, "horizon"),
-        ({"arms": 1}, "arms"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, argument):
-    """One sentence that names the argument."""
-    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
-    with pytest.raises(ValueError, match=rf"^{argument} must be"):
-        dp_ucb_bound(arguments.pop("horizon"), arguments.pop("arms"), **arguments)

@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import special, stats
 
-from dpjax import environments, privacy
+from dpjax import privacy
 from dpjax.learners import dp_ucb_int
 from dpjax.learners.dp_ucb_int import interval_rho
 from tests.learners.given_noise import (
@@ -17,7 +17,6 @@ from tests.learners.given_noise import (
     perturbed_values,
     play,
 )
-from tests.play import told
 
 ARMS = 3
 
@@ -216,28 +215,3 @@ def test_a_traced_epsilon_gives_the_same_declaration():
         if calibration == "derived":
             assert (np.asarray(traced) <= np.asarray(epsilons) * (1 + 1e-6)).all()
     assert privacy.zcdp_epsilon(0.0, 0.5) == 0.0
-
-
-def test_losses_outside_the_range_are_clipped_and_counted():
-    learner = dp_ucb_int(10, 2, epsilon=np.inf)
-    state = told(learner, [-3.0, 7.0, 0.5]).last
-    assert learner.report(state).clipped == 2
-    assert environments.bernoulli([0.1, 0.2]).horizon is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "argument"),
-    [
-        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
-        *[({"delta": value}, "delta") for value in (0.0, 1.0, np.nan)],
-        *[({"exponent": value}, "exponent") for value in (1.0, 0.5, 1.6, np.nan)],
-        ({"calibration": "tight"}, "calibration"),
-        ({"horizon": 0}, "horizon"),
-        ({"arms": 1}, "arms"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, argument):
-    """One sentence that names the argument."""
-    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
-    with pytest.raises(ValueError, match=rf"^{argument}( - 1)? must be"):
-        dp_ucb_int(arguments.pop("horizon"), arguments.pop("arms"), **arguments)

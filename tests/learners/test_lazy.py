@@ -20,7 +20,6 @@ from tests.learners.given_noise import (
     play,
     with_releases,
 )
-from tests.play import told
 
 LEARNERS = {"ucb": lazy_ucb, "thompson": lazy_thompson}
 HORIZON, ARMS, GAMES = 300, 3, 12
@@ -185,13 +184,6 @@ def test_ties_of_lazy_ucb_are_broken_evenly():
     assert stats.chisquare(np.bincount(np.asarray(arms)[:, 4], minlength=4)).pvalue > 1e-3
 
 
-def test_losses_outside_the_range_are_clipped_and_counted():
-    learner = lazy_ucb(10, 2, epsilon=np.inf)
-    state = told(learner, [-3.0, 7.0, 0.5]).last
-    assert learner.report(state).clipped == 2
-    np.testing.assert_array_equal(state.means, [0.0, 1.0])
-
-
 @pytest.mark.slow
 def test_regret_falls_with_epsilon_and_grows_with_the_logarithm():
     """On C2 at T = 1000, by many standard errors: natural logarithms explore less."""
@@ -206,20 +198,3 @@ def test_regret_falls_with_epsilon_and_grows_with_the_logarithm():
         mean, error = final.mean(axis=1), final.std(axis=1) / np.sqrt(150)
         assert mean[0] - mean[1] > 4 * np.hypot(error[0], error[1])
         assert mean[1] - mean[2] > 4 * np.hypot(error[1], error[2])
-
-
-@every_learner
-@pytest.mark.parametrize(
-    ("arguments", "argument"),
-    [
-        *[({"epsilon": value}, "epsilon") for value in (0.0, -1.0, np.nan)],
-        *[({"log_base": value}, "log_base") for value in (1.0, 0.5, np.nan)],
-        ({"horizon": 0}, "horizon"),
-        ({"arms": 1}, "arms"),
-    ],
-)
-def test_bad_arguments_are_named(name, arguments, argument):
-    """One sentence that names the argument."""
-    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
-    with pytest.raises(ValueError, match=rf"^{argument} must be"):
-        LEARNERS[name](arguments.pop("horizon"), arguments.pop("arms"), **arguments)

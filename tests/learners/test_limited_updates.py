@@ -197,19 +197,3 @@ def test_play_by_batches_is_refused():
     environment = environments.bernoulli([0.2, 0.5], regret="pseudo")
     with pytest.raises(ValueError, match="bandit feedback"):
         simulate_batches(learner, environment, jr.key(0))
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        *[("horizon", value) for value in (0, -1, 2.5)],
-        *[("arms", value) for value in (1, 0, 2.5)],
-        *[("epsilon", value) for value in (0.0, -1.0, float("nan"))],
-    ],
-)
-def test_bad_arguments_are_named(argument, value):
-    """The message names the argument that is wrong."""
-    arguments = {"horizon": 8, "arms": 3, "epsilon": 1.0, argument: value}
-    horizon, arms = arguments.pop("horizon"), arguments.pop("arms")
-    with pytest.raises((ValueError, TypeError), match=rf"\b{argument}\b"):
-        limited_updates(horizon, arms, **arguments)

@@ -24,12 +24,8 @@ from dpjax.learners.linear_elimination import (
     printed_radius,
 )
 from dpjax.maths import designs, exact_sums
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-    perturbed_values,
-)
+from tests.learners.batches import changes_of_releases, reusing, told_sums, with_pulls
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
 MODULE = importlib.import_module("dpjax.learners.linear_elimination")
 # Seven actions in the plane, no two of the same length; rewards <THETA, a> in [-1, 1].
@@ -274,20 +270,6 @@ def test_games_by_hand(kind, in_order, small_radii):
 # --- what is released ---
 
 
-def reusing(learner):
-    """A learner that adds the sum of the batch before: what fresh phases are there to prevent."""
-
-    def init(key):
-        state, batch = learner.init(key)
-        return (state, exact_sums.nothing()), batch
-
-    def step(state, key, total):
-        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
-        return (inner, total), batch
-
-    return learner._replace(init=init, step=step, report=lambda state: ())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(wrap, small_radii):
@@ -302,13 +284,9 @@ def test_each_loss_enters_one_release_with_sensitivity_one(wrap, small_radii):
     def make():
         return wrap(linear_elimination(horizon, ACTIONS, epsilon=epsilon))
 
-    (arms, base), (all_arms, others) = perturbed_values(make, losses, released, jr.key(5))
-    np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
-    log, other = base.learner.log, others.learner.log
-    ends = np.flatnonzero(np.diff(log.count, prepend=0))
+    ends, scales, change = changes_of_releases(make, losses, released, jr.key(5))
     assert len(ends) >= 8
-    np.testing.assert_array_equal(log.scale[ends], 1 / epsilon)
-    change = np.abs(other.value[:, ends] - log.value[ends])  # (world, release)
+    np.testing.assert_array_equal(scales, 1 / epsilon)
     uses = (change > 0).sum(axis=1)
     if wrap is reusing:
         assert uses.max() == 2
@@ -375,16 +353,6 @@ def test_declarations():
 # --- elimination ---
 
 
-def one_phase(learner, totals):
-    """The state after as many steps as there are totals, and what was played; no noise."""
-    state, batch = learner.init(jr.key(0))
-    played = [(int(batch.action), int(batch.rounds))]
-    for total in totals:
-        state, batch = learner.step(state, jr.key(0), exact_sums.of(total))
-        played.append((int(batch.action), int(batch.rounds)))
-    return state, played
-
-
 def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
     """Four unit vectors: estimates are mean losses less 1/2. With a radius of 1/4 an arm at a
     distance of exactly 1/2 stays, one beyond leaves; unlike radii are told apart."""
@@ -424,7 +392,7 @@ def test_arms_that_did_not_play_are_judged_by_the_others(monkeypatch, in_order):
     actions = np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0], [0.5, 0.5]])
     learner = linear_elimination(1000, actions, epsilon=np.inf)
     # Of 8 rounds each: estimates -1/4 and -1/2, hence -3/8 and -3/16 for the others.
-    state, played = one_phase(learner, [2.0, 0.0])
+    state, played = told_sums(learner, [2.0, 0.0])
     assert played[:2] == [(0, 8), (1, 8)]
     np.testing.assert_array_equal(state.active, [False, True, True, False])
     # The next phase starts with nothing.
@@ -437,7 +405,7 @@ def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
     monkeypatch.setattr(MODULE, "phase_length", lambda phase, horizon: jnp.float32(16.0))
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(2, 0.1))
     learner = linear_elimination(1000, np.eye(2), epsilon=np.inf)
-    state, played = one_phase(learner, [8.0, 0.0, 984.0])
+    state, played = told_sums(learner, [8.0, 0.0, 984.0])
     assert played[:3] == [(0, 8), (1, 8), (1, 984)]
     np.testing.assert_array_equal(state.active, [False, True])
     assert learner.report(state).phases == 1
@@ -449,37 +417,20 @@ def test_a_phase_that_does_not_fit_goes_to_the_best_estimate(monkeypatch, in_ord
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(2, 10.0))
     for horizon, second in [(31, (1, 15)), (32, (0, 8)), (33, (0, 8))]:
         learner = linear_elimination(horizon, np.eye(2), epsilon=np.inf)
-        _, played = one_phase(learner, [8.0, 0.0])
+        _, played = told_sums(learner, [8.0, 0.0])
         assert played[2] == second
-    _, played = one_phase(learner, [8.0, 0.0, 8.0, 0.0])
+    _, played = told_sums(learner, [8.0, 0.0, 8.0, 0.0])
     assert played[4] == (1, 1)
     # Not even the first one: any arm.
-    assert one_phase(linear_elimination(15, np.eye(2), epsilon=1.0), [])[1] == [(0, 15)]
+    assert told_sums(linear_elimination(15, np.eye(2), epsilon=1.0), [])[1] == [(0, 15)]
 
 
 def game(horizon, kind="exact", **keywords):
     def play(epsilon):
         learner = linear_elimination(horizon, ACTIONS, epsilon=epsilon, radius=kind, **keywords)
-        return learner, with_pulls(environments.bernoulli(MEANS, regret="pseudo"))
+        return learner, with_pulls(environments.bernoulli(MEANS, regret="pseudo"), ARMS)
 
     return play
-
-
-def with_pulls(environment):
-    """The same environment, whose tally also counts the pulls of each arm."""
-
-    def count(arm):
-        return (jnp.arange(ARMS) == arm).astype(jnp.float32)
-
-    def step(state, key, arm):
-        state, outcome = environment.step(state, key, arm)
-        return state, outcome._replace(tally=(outcome.tally, count(arm)))
-
-    def batch(state, key, arm, rounds, feedback):
-        state, total, tally = environment.batch(state, key, arm, rounds, feedback)
-        return state, total, (tally, count(arm))
-
-    return environment._replace(step=step, batch=batch, regret=lambda state, tally: tally[0])
 
 
 def survivors(epsilons, play=simulate_batches):
@@ -588,17 +539,17 @@ def test_duplicates_zeros_and_more_dimensions_than_arms(small_radii):
     assert active.any(axis=-1).all() and not active.all()
     wide = linear_elimination(50, np.random.default_rng(18).normal(size=(3, 8)), epsilon=1.0)
     # Three actions that span three dimensions: one of them each.
-    assert one_phase(wide, [1.0, 1.0])[1][0][1] == np.ceil(float(phase_length(1, 50)) / 3)
+    assert told_sums(wide, [1.0, 1.0])[1][0][1] == np.ceil(float(phase_length(1, 50)) / 3)
     # Only zeros are left once the others are gone.
     zeros = linear_elimination(100, [[1.0], [0.0], [0.0]], epsilon=np.inf)
-    assert one_phase(zeros, [])[1] == [(0, np.ceil(float(phase_length(1, 100))))]
+    assert told_sums(zeros, [])[1] == [(0, np.ceil(float(phase_length(1, 100))))]
 
 
 def test_all_but_zero_actions_leave(monkeypatch, in_order):
     """The remaining set spans nothing: one of them goes on, and all rounds are played."""
     monkeypatch.setattr(MODULE, "log_term", lambda *arguments: 0.001 * log_term(*arguments))
     learner = linear_elimination(60, [[1.0], [0.0], [0.0]], epsilon=np.inf)
-    state, played = one_phase(learner, [4.0])
+    state, played = told_sums(learner, [4.0])
     np.testing.assert_array_equal(state.active, [False, True, True])
     assert played == [(0, 4), (1, np.ceil(float(phase_length(2, 60))))]
 

@@ -14,13 +14,12 @@ from dpjax.analysis import bounds
 from dpjax.core import Batch, BatchLearner
 from dpjax.learners import successive_elimination
 from dpjax.learners.successive_elimination import epoch_length, epoch_radius
-from dpjax.maths import exact_sums
+from tests.learners.batches import changes_of_releases, reusing, told_sums, with_pulls
 from tests.learners.given_noise import (
     from_draws,
     laplace_draws,
     losses_of_games,
     many_games,
-    perturbed_values,
     play,
     with_releases,
 )
@@ -148,26 +147,9 @@ SMALL = np.array([0.25, 0.375, 0.75])
 SMALL_HORIZON, TRIALS = 5000, 1000
 
 
-def with_pulls(environment):
-    """The same environment, whose tally also counts the pulls of each arm."""
-
-    def count(arm):
-        return (jnp.arange(3) == arm).astype(jnp.float32)
-
-    def step(state, key, arm):
-        state, outcome = environment.step(state, key, arm)
-        return state, outcome._replace(tally=(outcome.tally, count(arm)))
-
-    def batch(state, key, arm, rounds, feedback):
-        state, total, tally = environment.batch(state, key, arm, rounds, feedback)
-        return state, total, (tally, count(arm))
-
-    return environment._replace(step=step, batch=batch, regret=lambda state, tally: tally[0])
-
-
 def small_game(epsilon):
     learner = successive_elimination(SMALL_HORIZON, 3, epsilon=epsilon, failure=0.5)
-    return learner, with_pulls(environments.bernoulli(SMALL, regret="pseudo"))
+    return learner, with_pulls(environments.bernoulli(SMALL, regret="pseudo"), 3)
 
 
 def played_small(play, epsilons, seed):
@@ -292,20 +274,6 @@ def short_epochs(monkeypatch, radius):
     monkeypatch.setattr(MODULE, "epoch_radius", lambda *_: jnp.float32(radius))
 
 
-def reusing(learner):
-    """A learner that adds the sum of the batch before: what forgetting is there to prevent."""
-
-    def init(key):
-        state, batch = learner.init(key)
-        return (state, exact_sums.nothing()), batch
-
-    def step(state, key, total):
-        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
-        return (inner, total), batch
-
-    return learner._replace(init=init, step=step, report=lambda state: ())
-
-
 @pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(wrap, monkeypatch):
     """Each round's loss is replaced in turn, releases being fixed: one of the sums changes, by 1.
@@ -320,14 +288,10 @@ def test_each_loss_enters_one_release_with_sensitivity_one(wrap, monkeypatch):
     def make():
         return wrap(successive_elimination(horizon, 3, epsilon=epsilon, failure=0.5))
 
-    (arms, base), (all_arms, others) = perturbed_values(make, losses, released, jr.key(5))
-    np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
-    log, other = base.learner.log, others.learner.log
-    ends = np.flatnonzero(np.diff(log.count, prepend=0))
+    ends, scales, change = changes_of_releases(make, losses, released, jr.key(5))
     # Epochs of 4, 7, 10 rounds an arm, and one that does not fit, whose sums no one looks at.
     np.testing.assert_array_equal(ends + 1, [4, 8, 12, 19, 26, 36, 46, 53, 60])
-    np.testing.assert_array_equal(log.scale[ends], 1 / epsilon)
-    change = np.abs(other.value[:, ends] - log.value[ends])  # (world, release)
+    np.testing.assert_array_equal(scales, 1 / epsilon)
     uses = (change > 0).sum(axis=1)
     if wrap is reusing:
         assert uses.max() == 2
@@ -361,25 +325,15 @@ def test_a_neighbour_moves_each_mean_by_no_more_than_its_noise_allows(in_order):
 # --- the ends of games ---
 
 
-def steps(learner, totals):
-    """States and batches (arm, rounds) of a learner that is told these sums; no noise."""
-    state, batch = learner.init(jr.key(0))
-    played = [(int(batch.action), int(batch.rounds))]
-    for total in totals:
-        state, batch = learner.step(state, jr.key(0), exact_sums.of(total))
-        played.append((int(batch.action), int(batch.rounds)))
-    return state, played
-
-
 def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
     """With radius 1/4 an arm at a distance of exactly 1/2 stays, one beyond leaves."""
     short_epochs(monkeypatch, 0.25)
     learner = successive_elimination(1000, 4, epsilon=np.inf, failure=0.5)
-    state, played = steps(learner, [2.0, 0.0, 1.0, 3.0])
+    state, played = told_sums(learner, [2.0, 0.0, 1.0, 3.0])
     assert played == [(0, 4), (1, 4), (2, 4), (3, 4), (0, 7)]
     np.testing.assert_array_equal(state.active, [True, True, True, False])
     # Old means and arms that have left do not count: arm 1, with mean 0 before, is now the worst.
-    state, played = steps(learner, [2.0, 0.0, 1.0, 3.0, 0.0, 7.0, 0.0])
+    state, played = told_sums(learner, [2.0, 0.0, 1.0, 3.0, 0.0, 7.0, 0.0])
     np.testing.assert_array_equal(state.active, [True, False, True, False])
     assert played[-1] == (0, 10)
     report = learner.report(state)
@@ -390,7 +344,7 @@ def test_means_of_arms_that_have_left_do_not_count(monkeypatch, in_order):
     """Arm 3 leaves with mean 1/2; in the next epoch, whose means are all 1, no arm does."""
     short_epochs(monkeypatch, 0.125)
     learner = successive_elimination(1000, 4, epsilon=np.inf, failure=0.5)
-    state, played = steps(learner, [0.0, 1.0, 1.0, 2.0, 7.0, 7.0, 7.0])
+    state, played = told_sums(learner, [0.0, 1.0, 1.0, 2.0, 7.0, 7.0, 7.0])
     np.testing.assert_array_equal(state.active, [True, True, True, False])
     assert played[-1] == (0, 10)
 
@@ -399,7 +353,7 @@ def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
     """One batch of all rounds that are left."""
     short_epochs(monkeypatch, 0.125)
     learner = successive_elimination(1000, 3, epsilon=np.inf, failure=0.5)
-    state, played = steps(learner, [4.0, 0.0, 2.0])
+    state, played = told_sums(learner, [4.0, 0.0, 2.0])
     assert played[-1] == (1, 1000 - 12)
     assert learner.report(state).active == 1
 
@@ -465,19 +419,3 @@ def test_losses_outside_the_range_are_clipped_before_they_are_summed():
     learner = successive_elimination(10, 2, epsilon=np.inf)
     seen = [float(learner.feedback(jnp.array([loss, 0.5]), 0)) for loss in (-3.0, 0.25, 7.0)]
     assert seen == [0.0, 0.25, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        *[({"epsilon": value}, r"\bepsilon\b") for value in (0.0, -1.0, np.nan)],
-        *[({"failure": value}, r"\bfailure\b") for value in (0.0, 1.0, -0.1, np.nan)],
-        ({"horizon": 0}, r"\bhorizon\b"),
-        ({"arms": 1}, r"\barms\b"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, name):
-    """One sentence that names the argument."""
-    arguments = {"horizon": 64, "arms": 3, "epsilon": 1.0, **arguments}
-    with pytest.raises(ValueError, match=name):
-        successive_elimination(arguments.pop("horizon"), arguments.pop("arms"), **arguments)

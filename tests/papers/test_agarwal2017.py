@@ -1,6 +1,5 @@
 """The reproduction of Agarwal & Singh 2017: its statistics, its files, and what it shows."""
 
-import csv
 import json
 
 import numpy as np
@@ -9,20 +8,16 @@ import pytest
 from dpjax import mechanisms
 from dpjax.analysis import bounds, statistics
 from dpjax.papers import agarwal2017
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+from tests.papers.small import keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
     """A small run of everything, with some of the learners: (folder, what was printed)."""
     out = tmp_path_factory.mktemp("results") / "agarwal2017"
-    some = ("FTRL", "FTRL, identical law", "FTRL, Gaussian, buffered")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agarwal2017, "LEARNERS", {n: agarwal2017.LEARNERS[n] for n in some})
+        some = ("FTRL", "FTRL, identical law", "FTRL, Gaussian, buffered")
+        keep_only(patch, agarwal2017, LEARNERS=some)
         patch.setattr(agarwal2017, "HORIZON_LEARNERS", ("FTRL",))
         # A program for each: one of them shows that they are run; slopes are tested by themselves.
         patch.setattr(agarwal2017, "horizons", lambda horizon: [horizon // 4])

@@ -1,18 +1,12 @@
 """The reproduction of Agarwal & Singh 2017, section 4, at a small size."""
 
-import csv
-
 import numpy as np
 import pytest
 
 from dpjax.papers import agarwal2017_bandits as paper
+from tests.papers.small import read_rows
 
 EPSILONS = (1.0, 1000.0, np.inf)
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The reproduction of Ene, Nguyen & Vladu 2021: a small run, its numbers, its exponents."""
 
-import csv
 import json
 
 import numpy as np
@@ -8,11 +7,7 @@ import pytest
 
 from dpjax.papers import ene2021
 from dpjax.papers.ene2021 import Point, Run
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+from tests.papers.small import keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +15,12 @@ def reproduced(tmp_path_factory):
     """A small run on the ball alone: (folder, what was printed)."""
     out = tmp_path_factory.mktemp("results") / "ene2021"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ene2021, "INSTANCES", {"ball": ene2021.INSTANCES["ball"]})
         patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
         patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
         patch.setattr(ene2021, "QUICK_DIMS", (2,))
         patch.setattr(ene2021, "SIDE", 3)
         # A program for each: one of them shows that they are run.
-        some = {"PRIVATEBANDIT": ene2021.BASELINES["PRIVATEBANDIT"]}
-        patch.setattr(ene2021, "BASELINES", some)
+        keep_only(patch, ene2021, INSTANCES=("ball",), BASELINES=("PRIVATEBANDIT",))
         printed = ene2021.reproduce(out, horizon=2**8, trials=16, progress=False)
     return out, printed
 

@@ -1,6 +1,5 @@
 """The reproduction of Hanna et al. 2022: its files, and what its tables say."""
 
-import csv
 import json
 
 import numpy as np
@@ -8,11 +7,7 @@ import pytest
 
 from dpjax.analysis import bounds
 from dpjax.papers import hanna2022
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+from tests.papers.small import keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +15,10 @@ def reproduced(tmp_path_factory):
     """A small run of everything, with some of the learners: (folder, what was printed)."""
     out = tmp_path_factory.mktemp("results") / "hanna2022"
     with pytest.MonkeyPatch.context() as patch:
-        for name, some in [
-            ("BY_BATCHES", ("exact", "DP-SE")),
-            ("BY_ROUNDS", ("UCB1",)),
-            ("INSTANCES", ("K = 20, d = 5",)),
-        ]:
-            everything = getattr(hanna2022, name)
-            patch.setattr(hanna2022, name, {key: everything[key] for key in some})
+        keep_only(
+            patch, hanna2022,
+            BY_BATCHES=("exact", "DP-SE"), BY_ROUNDS=("UCB1",), INSTANCES=("K = 20, d = 5",),
+        )  # fmt: skip
         patch.setattr(hanna2022, "ZETAS", (1.0,))
         patch.setattr(hanna2022, "LENGTHS", (1.0, 0.1))
         patch.setattr(hanna2022, "round_horizon", lambda horizon: 2000)

@@ -352,10 +352,12 @@ def test_what_chooses_anew_each_round():
         return f"{rows[0]['mean']:.0f}"
 
     error = final("DP-UCB", 1.0, "C2", "standard_error")
+    declared = final("DP-UCB, split", 1.0, "C2", "epsilon")
     says(
         f"DP-UCB {shown('DP-UCB', 1.0)} (standard error {error:.0f}; "
         f"{shown('DP-UCB, split', 1.0)} if its epsilon is split over the arms, as reconstructed "
-        f"from public implementations), Lazy-UCB {shown('Lazy-UCB', 1.0)}, DP-UCB-Bound "
+        f"from public implementations, and only {declared:g} is declared), "
+        f"Lazy-UCB {shown('Lazy-UCB', 1.0)}, DP-UCB-Bound "
         f"{shown('DP-UCB-Bound', 1.0)}, Lazy-DP-TS {shown('Lazy-DP-TS', 1.0)}; without privacy "
         f"UCB1 {shown('UCB1', np.inf)}, KL-UCB {shown('KL-UCB', np.inf)}, Thompson "
         f"{shown('Thompson', np.inf)}."

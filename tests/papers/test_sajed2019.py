@@ -1,18 +1,14 @@
 """The reproduction of Sajed & Sheffet 2019: its files, and what its tables say."""
 
-import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dpjax.analysis import bounds
 from dpjax.papers import sajed2019
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+from tests.papers.small import keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +16,12 @@ def reproduced(tmp_path_factory):
     """A small run of everything, with some of the learners: (folder, what was printed)."""
     out = tmp_path_factory.mktemp("results") / "sajed2019"
     with pytest.MonkeyPatch.context() as patch:
-        for name, some in [
-            ("BY_BATCHES", ("DP-SE", "AdaP-UCB")),
-            ("BY_ROUNDS", ("DP-UCB-Int, printed", "Lazy-UCB")),
-            ("NOT_PRIVATE", ("UCB1",)),
-        ]:
-            everything = getattr(sajed2019, name)
-            patch.setattr(sajed2019, name, {learner: everything[learner] for learner in some})
+        keep_only(
+            patch, sajed2019,
+            BY_BATCHES=("DP-SE", "AdaP-UCB"),
+            BY_ROUNDS=("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB"),
+            NOT_PRIVATE=("UCB1",),
+        )  # fmt: skip
         patch.setattr(sajed2019, "MORE_EPSILONS", (0.1, 1.0, 10.0))
         patch.setattr(sajed2019, "HORIZONS", (10**4, 10**5))
         patch.setattr(sajed2019, "ARM_COUNTS", (2, 5))
@@ -53,7 +48,7 @@ def test_files_and_their_rows(reproduced):
     rows = read_rows(out / "sajed2019.csv")
     # Four instances at {0.1, 0.25, 0.5, 1, 10, inf} by batches; by rounds at four epsilons and, on
     # one instance, five more; UCB1 on four instances.
-    assert len(rows) == 2 * 4 * 6 + 2 * (4 * 4 + 5) + 4
+    assert len(rows) == 2 * 4 * 6 + 3 * (4 * 4 + 5) + 4
     parameters = json.loads((out / "parameters.json").read_text())
     assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 250
     assert "DP-SE" in printed and "pairwise" in printed
@@ -75,14 +70,32 @@ def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
 
 
 @pytest.mark.slow
-def test_dp_ucb_int_stands_at_the_epsilon_that_it_has(reproduced):
+def test_each_learner_stands_at_the_epsilon_that_it_declares(reproduced):
     for row in read_rows(reproduced[0] / "sajed2019.csv"):
         if row["learner"] == "DP-UCB-Int, printed" and row["asked"] != "inf":
             # From f = 1 on, at 1, asking for more changes nothing.
             assert float(row["epsilon"]) > 1.2 * min(float(row["asked"]), 1.0)
             assert float(row["delta"]) > 0.0
+        elif row["learner"] == "DP-UCB, split":
+            # Five trees share what is asked for, and a loss enters one of them only.
+            assert float(row["epsilon"]) == pytest.approx(float(row["asked"]) / 5, rel=1e-5)
         elif row["learner"] != "UCB1":
             assert float(row["epsilon"]) == float(row["asked"])
+
+
+@pytest.mark.slow
+def test_private_lower_bounds_are_those_of_the_declared_epsilon(reproduced):
+    """They hold for pure privacy, and are left empty where delta is positive."""
+    rows = read_rows(reproduced[0] / "sajed2019.csv")
+    assert any(float(row["delta"]) > 0.0 for row in rows)
+    for row in rows:
+        if float(row["delta"]) > 0.0:
+            assert row["lower_d_epsilon"] == row["lower_shariff_sheffet"] == ""
+        else:
+            bound = bounds.d_epsilon(
+                float(row["horizon"]), sajed2019.means(row["instance"]), float(row["epsilon"])
+            )
+            assert float(row["lower_d_epsilon"]) == pytest.approx(bound, rel=1e-4)
 
 
 @pytest.mark.slow
@@ -101,6 +114,28 @@ def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
     ratio = {(int(row["arms"]), float(row["epsilon"])): float(row["ratio"]) for row in rows}
     assert ratio[2, 0.1] > 2.0
     assert ratio[5, 0.1] > 1.5 * ratio[2, 0.1]
+
+
+def test_the_rule_on_pairs_reads_powers_of_two(monkeypatch):
+    """This is no slow test, so that each run of the suite plays the rule; DP-SE is left out."""
+    regret = np.ones((2, 8, 1))
+    monkeypatch.setattr(sajed2019, "sweep", lambda *_, **__: SimpleNamespace(regret=regret))
+    monkeypatch.setattr(sajed2019, "ARM_COUNTS", (2,))
+    monkeypatch.setattr(sajed2019, "EPSILONS", (1.0, 10.0))
+    strong, weak = sajed2019.play_pairwise(2**14, 8, progress=False)
+    assert set(weak.pairwise.tolist()) <= {2**k for k in range(14)}
+    # The rule stops before the horizon, later with more noise.
+    assert weak.pairwise.max() < strong.pairwise.min() <= 2**14
+
+
+@pytest.mark.slow
+def test_the_stopping_rule_is_played_with_both_kinds_of_queries():
+    rows = sajed2019.play_stopping(2**16, 8, epsilons=(1.0,))
+    assert [row.mean for row in rows] == [0.5, 0.2, 0.1]
+    for row in rows:
+        assert set(row.powers_of_two.tolist()) <= {2**k for k in range(17)}
+        assert len(set(row.every_round.tolist())) > 4
+    assert rows[0].every_round.max() < rows[1].every_round.min()
 
 
 def test_upper_bound_of_the_figure_is_the_one_of_bounds():

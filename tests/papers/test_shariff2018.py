@@ -1,17 +1,12 @@
 """The reproduction of Shariff & Sheffet 2018: its constants, its files, and what they say."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
 
 from dpjax.papers import shariff2018
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+from tests.papers.small import read_rows
 
 
 def test_floors_are_those_of_the_authors():

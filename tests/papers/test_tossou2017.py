@@ -1,17 +1,12 @@
 """The reproduction of Tossou & Dimitrakakis 2017: its constants, its files, and what it shows."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
 
 from dpjax.papers import tossou2017
-
-
-def read_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+from tests.papers.small import read_rows
 
 
 @pytest.fixture(scope="module")

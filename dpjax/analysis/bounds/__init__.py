@@ -1,7 +1,7 @@
 """The papers' bounds on regret as curves, to draw beside what was measured.
 
-NumPy on the host, in float64 whatever comes in. Arguments broadcast; regret is in units of one
-round's loss.
+They compute with NumPy on the host, in float64 whatever the arguments are. Arguments broadcast.
+Regret is in units of one round's loss.
 """
 
 from dpjax.analysis.bounds.adversarial import (

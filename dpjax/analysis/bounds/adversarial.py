@@ -1,4 +1,4 @@
-"""Bounds against adversaries: experts, bandits, online linear optimization."""
+"""Bounds against adversaries, for experts, bandits and online linear optimization."""
 
 import numpy as np
 
@@ -36,8 +36,8 @@ def dp_exp3_lap_printed(horizon, arms, epsilon):
 def exp3_minibatch(horizon, arms, tau, memory):
     """sqrt(7 T tau K ln K) + T m / tau + tau, against memory m < tau; nan where m >= tau.
 
-    Policy regret. Arora, Dekel & Tewari 2012 for EXP3; theorem of Tossou & Dimitrakakis 2017, as
-    reconstructed.
+    It bounds policy regret: Arora, Dekel & Tewari 2012 for EXP3, and the theorem of Tossou &
+    Dimitrakakis 2017, as reconstructed.
     """
     horizon, arms, tau, memory = float64(horizon, arms, tau, memory)
     value = np.sqrt(7.0 * horizon * tau * arms * np.log(arms)) + horizon * memory / tau + tau
@@ -45,7 +45,7 @@ def exp3_minibatch(horizon, arms, tau, memory):
 
 
 def switching_cost_lower(horizon, arms):
-    """K^(1/3) T^(2/3) / (50 log2 T): Dekel, Ding, Koren & Peres 2014, any learner."""
+    """K^(1/3) T^(2/3) / (50 log2 T): lower bound for any learner, Dekel et al. 2014."""
     horizon, arms = float64(horizon, arms)
     return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * np.log2(horizon))
 
@@ -79,8 +79,8 @@ def ftrl(horizon, dim, epsilon, *, domain):
 def before_ftrl(horizon, dim, epsilon, *, domain):
     """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
 
-    What Agarwal & Singh 2017 print as the best regret known before (Table 1), up to logarithms and
-    with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
+    Agarwal & Singh 2017 print this as the best regret known before them (Table 1), up to logarithms
+    and here with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
     """
     horizon, dim, epsilon = float64(horizon, dim, epsilon)
     if domain not in ("simplex", "ball", "cube"):
@@ -89,7 +89,7 @@ def before_ftrl(horizon, dim, epsilon, *, domain):
 
 
 def ftpl(horizon, dim):
-    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, as long as privacy is free.
+    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, where privacy costs nothing.
 
     (8 / pi)^(1/4) N^(1/4) |X|_2 |Y|_2 sqrt(T) with unit norms: Abernethy et al. 2014, in Agarwal &
     Singh 2017, Theorem 3.5.
@@ -107,8 +107,8 @@ def hedge(horizon, arms, rate):
 def shrinking_dartboard(horizon, arms, rate, restart):
     """eta T + ln K / eta + 2 T exp(-T p / 3) for eta <= p, nan elsewhere.
 
-    Asi, Feldman, Koren & Talwar 2023, as recalled; oblivious losses in [0, 1]. Without a budget
-    of switches, as at epsilon = inf, the last term drops.
+    Asi, Feldman, Koren & Talwar 2023, as recalled, for oblivious losses in [0, 1]. Without a budget
+    of switches, as at epsilon = inf, the last term does not apply.
     """
     horizon, arms, rate, restart = float64(horizon, arms, rate, restart)
     ran_out = 2.0 * horizon * np.exp(-horizon * restart / 3.0)
@@ -119,8 +119,8 @@ def shrinking_dartboard(horizon, arms, rate, restart):
 def limited_updates(horizon, arms, epsilon):
     """1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon: i.i.d. losses, pseudo-regret.
 
-    Our constants, for limited updates by the exponential mechanism (Asi et al. 2023, Algorithm 2);
-    3.42 is sqrt(2) / (sqrt(2) - 1), rounded up.
+    The constants are ours, for limited updates by the exponential mechanism (Asi et al. 2023,
+    Algorithm 2). 3.42 is sqrt(2) / (sqrt(2) - 1), rounded up.
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     noise = 4.0 * np.log(arms) * np.log2(horizon) / epsilon
@@ -130,9 +130,8 @@ def limited_updates(horizon, arms, epsilon):
 def exp2(horizon, arms, epsilon):
     """sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, losses in [0, 1].
 
-    Agarwal & Singh 2017, Theorem 4.1, with corrected parameters and our constants; noise of scale
-    1 / epsilon. With losses in [-1, 1], noise of scale 2 / epsilon and the same epsilon it is twice
-    that.
+    Agarwal & Singh 2017, Theorem 4.1, with corrected parameters, our constants and noise of scale
+    1 / epsilon. For losses in [-1, 1] and noise of scale 2 / epsilon it is twice that.
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     noise = 8.0 / epsilon**2 + 8.0 * np.log(horizon) / epsilon
@@ -142,7 +141,7 @@ def exp2(horizon, arms, epsilon):
 def exp2_rate(horizon, arms, epsilon):
     """sqrt(N T ln T ln N) / epsilon: Agarwal & Singh 2017, Theorem 4.1, with constant 1.
 
-    Printed up to constants, for epsilon <= 1; Table 2 leaves out the logarithm of T.
+    It is printed up to constants, for epsilon <= 1. Table 2 leaves out the logarithm of T.
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     return np.sqrt(arms * horizon * np.log(horizon) * np.log(arms)) / epsilon
@@ -151,11 +150,11 @@ def exp2_rate(horizon, arms, epsilon):
 def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
     """2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M: "simplex", "ball" or "cube", with their own losses.
 
-    Losses in [0, 1] on the simplex, of length at most 1 on the ball, with absolute values that sum
-    to at most 1 on the cube; <l, x> is then within M = 1/2, 1, 1 of its middle. The noise has the
+    Losses lie in [0, 1] on the simplex, have length at most 1 on the ball, and absolute values that
+    sum to at most 1 on the cube. So <l, x> is within M = 1/2, 1, 1 of its middle. The noise has the
     variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
-    ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof; for rates with
-    eta n |f| <= 1/4, as from T of some hundreds on.
+    ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof. It holds for
+    rates with eta n |f| <= 1/4, which is the case from T of some hundreds on.
     """
     horizon, dim, epsilon = float64(horizon, dim, epsilon)
     if domain not in ("simplex", "ball", "cube"):
@@ -176,7 +175,7 @@ def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
 def before_bandits(horizon, epsilon, *, arms=None):
     """N T^(2/3) / epsilon over arms, T^(2/3) / epsilon over convex sets, with constant 1.
 
-    Smith & Thakurta 2013, in Table 2 of Agarwal & Singh 2017: the best regret known before.
+    Table 2 of Agarwal & Singh 2017 has it as the best regret known before (Smith & Thakurta 2013).
     """
     horizon, epsilon = float64(horizon, epsilon)
     dim = 1.0 if arms is None else np.asarray(arms, np.float64)
@@ -192,9 +191,9 @@ def tsallis_inf(horizon, arms):
 def batched_bandit(horizon, arms, epsilon, *, base="htinf"):
     """tau R(T / tau) + tau, tau = ceil(1 / epsilon): Asi, Raman & Talwar 2025.
 
-    R bounds the base on losses with noise of scale lambda = 1 / (epsilon tau):
-    30 sigma sqrt(K (T / tau + 1)) for HTINF with sigma^2 = 1 + 2 lambda^2 (constant as recalled,
-    Huang, Dai & Huang 2022), or that of :func:`exp2` at 1 / lambda.
+    R bounds the regret of the base on losses with noise of scale lambda = 1 / (epsilon tau). For
+    HTINF it is 30 sigma sqrt(K (T / tau + 1)) with sigma^2 = 1 + 2 lambda^2 (Huang, Dai & Huang
+    2022, constant as recalled), and for EXP2 it is :func:`exp2` at 1 / lambda.
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     if base not in ("htinf", "exp2"):

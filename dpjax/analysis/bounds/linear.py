@@ -9,9 +9,10 @@ from dpjax.maths.designs import core_set_steps
 def linear_elimination(horizon, arms, dim, epsilon, *, model="central"):
     """Worst case of linear elimination with radius "exact" or "chernoff", summed over its phases.
 
-    1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), and 4 gamma of the last phase that surely fits for
-    the rounds after it: our constants, gamma = :func:`dpjax.learners.linear_elimination`'s
-    "chernoff" with all arms active, B d = min(K, d + core_set_steps(d)). Hanna et al. 2022.
+    It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus 4 gamma of the last phase that surely
+    fits for each round after it. Here gamma is the radius "chernoff" of
+    :func:`dpjax.learners.linear_elimination` with all arms active, and
+    B d = min(K, d + core_set_steps(d)). Hanna et al. 2022, with our constants.
     """
     horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
     if model not in ("central", "local"):
@@ -38,7 +39,7 @@ def linear_elimination(horizon, arms, dim, epsilon, *, model="central"):
 def linear_elimination_printed(horizon, epsilon):
     """sqrt(T ln T) + ln^2 T / epsilon: Hanna et al. 2022 in Chari's survey, with constant 1.
 
-    Printed up to constants, among them powers of the dimension.
+    It is printed up to constants, among them powers of the dimension.
     """
     horizon, epsilon = float64(horizon, epsilon)
     return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
@@ -56,7 +57,7 @@ def azize_basu_linear(horizon, dim, epsilon):
 
 
 def _linucb_logs(horizon, dim, smallest, largest, feature_bound):
-    """What ln det V - d ln rho_min, and half the sum of the squared widths, stay below."""
+    """Upper bounds on ln det V - d ln rho_min, and on half the sum of the squared widths."""
     visits = horizon * feature_bound**2 / (dim * smallest)
     return dim * np.log(largest / smallest + visits), dim * np.log1p(visits)
 
@@ -89,7 +90,9 @@ def linucb_planned(
     horizon, dim, smallest, largest, tilt, *,
     gap=None, mean_bound=1.0, parameter_bound=1.0, feature_bound=1.0, deviation=1.0, failure=None,
 ):  # fmt: skip
-    """The same with B beta sqrt(8 T widths): what the authors' program minimizes over the floor.
+    """As :func:`linucb`, but B beta sqrt(8 T widths), which the authors' program minimizes.
+
+    It minimizes this over the floor of the regularizer.
 
     beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
     """

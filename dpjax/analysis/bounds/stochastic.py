@@ -1,6 +1,6 @@
 """Bounds on pseudo-regret over stochastic arms.
 
-``means`` (K,) are mean losses; sums run over the arms that are not the best.
+``means`` (K,) are mean losses. Sums run over the arms that are not the best.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from dpjax.analysis.bounds.host import float64
 
 
 def _gaps(means):
-    """Means, gaps and the smallest mean of the suboptimal arms, or of arms as good as the best."""
+    """(means, gaps) of the suboptimal arms, and the mean of the best arm."""
     means = np.asarray(means, np.float64)
     if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):
         raise ValueError("means must be at least two mean losses in [0, 1], of shape (K,)")
@@ -26,9 +26,9 @@ def kl(x, y):
 
 
 def d_epsilon_divergence(x, y, epsilon):
-    """inf over z between x and y of epsilon |z - x| + kl(z, y), for x >= y: in closed form.
+    """inf over z between x and y of epsilon |z - x| + kl(z, y), for x >= y, in closed form.
 
-    kl(x, y) where the slope of kl(., y) at x is at most epsilon, else
+    It is kl(x, y) where the slope of kl(., y) at x is at most epsilon, and else
     epsilon x - ln(1 - y + y e^epsilon). Azize et al. 2025, from a secondary text.
     """
     x, y, epsilon = float64(x, y, epsilon)
@@ -48,7 +48,7 @@ def lai_robbins(horizon, means):
 def shariff_sheffet(horizon, arms, epsilon):
     """(K - 1) ln T / (200 epsilon): asymptotic lower bound, Shariff & Sheffet 2018, Corollary 15.
 
-    Printed for rewards in {-1, 1}, whose regret counts double in units of losses in [0, 1].
+    It is printed for rewards in {-1, 1}, whose regret is twice that of losses in [0, 1].
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     return (arms - 1.0) * np.log(horizon) / (200.0 * epsilon)
@@ -77,8 +77,8 @@ def azize_basu_minimax(horizon, arms, epsilon):
 def d_epsilon(horizon, means, epsilon):
     """sum Delta_a ln T / d_epsilon(mu_a, mu*): asymptotic lower bound, Azize et al. 2025.
 
-    At least :func:`azize_basu` and :func:`lai_robbins`, for d_epsilon is at most kl and
-    epsilon Delta.
+    It is at least :func:`azize_basu` and :func:`lai_robbins`, since d_epsilon is at most kl and at
+    most epsilon Delta.
     """
     horizon, epsilon = float64(horizon, epsilon)
     mean, gap, best = _gaps(means)
@@ -91,8 +91,8 @@ def successive_elimination(horizon, means, epsilon, failure=None):
 
     R_e is the length of epoch e with all K arms active
     (:func:`dpjax.learners.successive_elimination`). With probability 1 - beta no arm is pulled
-    more often, Sajed & Sheffet 2019 with our constants; else regret is at most T. failure is
-    beta, by default 1 / T.
+    more often (Sajed & Sheffet 2019 with our constants). Otherwise regret is at most T. ``failure``
+    is beta, by default 1 / T.
     """
     horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
     _, gaps, _ = _gaps(means)

@@ -1,1 +1,1 @@
-"""What several learners share: sums of losses, with their noise. A learner's author comes in."""
+"""What several learners share: sums of losses, their noise and its calibration, and counts."""

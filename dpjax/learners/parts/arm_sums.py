@@ -1,4 +1,4 @@
-"""What learners over arms share: sums of each arm's losses, a report and a declaration."""
+"""What learners over arms share: sums of each arm's losses, posterior draws, and declarations."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, Privacy
+from dpjax.feedback import bandit, clipped_bandit
+from dpjax.learners.parts.clipping import report_clipped
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.exact_sums import ExactSum
 
@@ -18,17 +20,13 @@ class ArmSums(NamedTuple):
     losses: ExactSum  # (K,)
 
 
-class ClippedReport(NamedTuple):
-    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
-
-
 def no_losses(arms) -> ArmSums:
-    """Before the first round."""
+    """The sums before the first round."""
     return ArmSums(jnp.zeros(arms, jnp.int32), exact_sums.nothing((arms,)))
 
 
 def record(sums, arm, loss) -> ArmSums:
-    """One more loss in [0, 1] of an arm."""
+    """The sums with one more loss in [0, 1] of an arm."""
     losses = exact_sums.add_at(sums.losses, arm, exact_sums.of(loss))
     return ArmSums(sums.pulls.at[arm].add(1), losses)
 
@@ -39,37 +37,61 @@ def losses_of(sums, arm) -> ExactSum:
 
 
 def totals(sums):
-    """Sums of the losses, (K,) float32."""
+    """The sums of the losses, (K,) float32."""
     return exact_sums.to_float(sums.losses)
 
 
 def means(sums):
-    """Mean losses, (K,) float32; 0 for an arm that was not pulled."""
+    """The mean losses, (K,) float32. The mean of an arm that was not pulled is 0."""
     return totals(sums) / jnp.maximum(sums.pulls, 1).astype(jnp.float32)
 
 
 def posterior_draws(key, losses, gains):
     """ln(theta / (1 - theta)) for theta ~ Beta(losses + 1, gains + 1), (K,).
 
-    A Beta variable is a Gamma variable over the sum of two; one call for both is cheaper, and the
-    logarithm keeps what lies close to 0 or 1 apart.
+    A Beta variable is X / (X + Y) for two Gamma variables X and Y. One call that draws both is
+    cheaper than two, and ln X - ln Y orders the arms even where theta rounds to 0 or 1.
     """
     one, other = laws.log_gamma(key, jnp.stack([losses, gains]) + 1.0)
     return one - other
 
 
 def check_arms(horizon, arms) -> tuple[int, int]:
-    """Horizon and number of arms as Python integers."""
+    """The horizon and the number of arms as Python integers."""
     return _check.size(1, horizon=horizon), _check.arms(arms)
 
 
 def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:
-    """The declaration where each loss is in exactly one release, which is epsilon-DP.
+    """The declaration of a learner that puts each loss into exactly one epsilon-DP release.
 
-    Fix the releases so far: they decide which batch a round belongs to, in both worlds alike. A
+    Given the releases so far, the batch that a round belongs to is the same for both neighbours. A
     replaced loss then changes one released sum, by at most 1.
     """
-    return Privacy(
-        epsilon=epsilon,
-        accountant=accountant,
+    return Privacy(epsilon=epsilon, accountant=accountant)
+
+
+def bandit_learner(horizon, arms, init, step, privacy) -> Learner:
+    """A Learner over arms with bandit feedback, whose state counts the losses that it clipped."""
+    return Learner(
+        init=init,
+        step=step,
+        feedback=bandit,
+        action_set=Arms(arms),
+        horizon=horizon,
+        privacy=privacy,
+        report=report_clipped,
+    )
+
+
+def batch_bandit_learner(horizon, arms, init, step, privacy, report) -> BatchLearner:
+    """A BatchLearner over arms with bandit feedback, clipped before it is summed."""
+    return BatchLearner(
+        init=init,
+        step=step,
+        feedback=clipped_bandit,
+        action_set=Arms(arms),
+        zero=jnp.zeros((), jnp.float32),
+        horizon=horizon,
+        privacy=privacy,
+        report=report,
     )

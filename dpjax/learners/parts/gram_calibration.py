@@ -1,6 +1,6 @@
 """How much noise a private Gram matrix needs, and what the noise does to its eigenvalues.
 
-A *regularizer* is what noise and shift add to the Gram matrix; it is accurate where its
+A *regularizer* is what noise and shift together add to the Gram matrix. It is accurate where its
 eigenvalues and the noise of the last row are within stated bounds.
 """
 
@@ -13,18 +13,19 @@ from dpjax import privacy
 
 
 def real(value):
+    """A number as an array of JAX's default precision, for calibrations."""
     return jnp.asarray(value, jnp.result_type(float))
 
 
 def levels_of(horizon, calibration) -> int:
-    """m, levels of the tree: ceil(log2 T) hold data; the paper has one more."""
+    """m, the levels of the tree. ceil(log2 T) of them hold data, and the paper has one more."""
     return max((horizon - 1).bit_length(), 1) + (calibration != "derived")
 
 
 def per_round_failure(horizon, failure, calibration):
-    """p, with which a regularizer may be inaccurate in one round: alpha / (2 T).
+    """p = alpha / (2 T), the probability that a regularizer is inaccurate in one round.
 
-    "code" divides alpha / 2 by the next power of 2, as the authors' program does.
+    "code" has the next power of 2 in place of T, as the authors' program does.
     """
     rounds = 2 ** (horizon - 1).bit_length() if calibration == "code" else horizon
     return real(failure) / (2.0 * rounds)
@@ -33,25 +34,27 @@ def per_round_failure(horizon, failure, calibration):
 def printed_gaussian_scale(row_bound, levels, epsilon, delta):
     """s = 4 sqrt(m) L~^2 ln(4 / delta) / epsilon, off the diagonal: Shariff & Sheffet 2018, 4.2.
 
-    The classical Gaussian mechanism at epsilon / sqrt(8 m ln(2 / delta)) a node, rounded up. In
-    zCDP it has rho = epsilon^2 / (32 ln(4 / delta)^2): 6 to 14 times what is needed.
+    It is that of the classical Gaussian mechanism with epsilon / sqrt(8 m ln(2 / delta)) for each
+    node, rounded up. It has rho = epsilon^2 / (32 ln(4 / delta)^2) of zCDP, and is 6 to 14 times
+    what is needed.
     """
     log_term = jnp.log(4.0 / real(delta))
     return 4.0 * jnp.sqrt(real(levels)) * real(row_bound) ** 2 * log_term / real(epsilon)
 
 
 def wishart_freedom(size, levels, epsilon, delta, calibration):
-    """k, degrees of freedom of the Wishart noise of each node, W_p(L~^2 I, k) with p = ``size``.
+    """k, the degrees of freedom of the Wishart noise W_p(L~^2 I, k) of each node, p = ``size``.
 
-    Sheffet 2015, Theorem 4.1: k = p + floor(28 ln(4 / delta_0) / epsilon_0^2) makes one Gram matrix
-    (epsilon_0, delta_0)-DP for a changed row, epsilon_0 < 1 (which caps it here). Over m nodes:
+    By Sheffet 2015, Theorem 4.1, k = p + floor(28 ln(4 / delta_0) / epsilon_0^2) makes one Gram
+    matrix (epsilon_0, delta_0)-DP for a changed row. The theorem is for epsilon_0 < 1, so epsilon_0
+    is cut at 1. The m nodes share the budget as follows:
 
-        printed   epsilon_0 = epsilon / sqrt(8 m ln(2 / delta)), delta_0 = delta / (2 m): advanced
-                  composition, fine for epsilon up to about 4 ln(2 / delta)
-        code      delta / (m + 1) for delta_0 and for delta / 2: the authors' program
-        derived   epsilon_0 = sqrt(2 rho / m), delta_0 = delta / (2 m), rho the zCDP of
-                  (epsilon, delta / 2): (epsilon_0, delta_0)-DP is delta_0-approximate
-                  epsilon_0^2 / 2-zCDP (Bun & Steinke 2016)
+        printed   epsilon_0 = epsilon / sqrt(8 m ln(2 / delta)) and delta_0 = delta / (2 m), by
+                  advanced composition, which holds for epsilon up to about 4 ln(2 / delta)
+        code      delta / (m + 1) in place of both delta_0 and delta / 2, as in the authors' program
+        derived   epsilon_0 = sqrt(2 rho / m) and delta_0 = delta / (2 m), with rho the zCDP of
+                  (epsilon, delta / 2), since (epsilon_0, delta_0)-DP is delta_0-approximate
+                  (epsilon_0^2 / 2)-zCDP (Bun & Steinke 2016)
     """
     m, delta = real(levels), real(delta)
     if calibration == "derived":
@@ -66,10 +69,11 @@ def wishart_freedom(size, levels, epsilon, delta, calibration):
 
 
 def wishart_rho(size, levels, freedom, delta):
-    """rho of ``levels`` nodes of Wishart noise, but for delta / 2: derived freedom backwards.
+    """rho of ``levels`` nodes of Wishart noise, up to a probability of delta / 2.
 
-    Their epsilon is :func:`dpjax.privacy.zcdp_epsilon` of it at delta / 2. inf where a node has an
-    epsilon_0 beyond 1, of which the theorem does not speak.
+    It inverts the derived :func:`wishart_freedom`. The epsilon of the nodes is
+    :func:`dpjax.privacy.zcdp_epsilon` of rho at delta / 2. rho is inf where a node has an epsilon_0
+    beyond 1, which the theorem does not cover.
     """
     m = real(levels)
     log_term = jnp.log(8.0 * m / real(delta))  # ln(4 / delta_0)
@@ -78,7 +82,7 @@ def wishart_rho(size, levels, freedom, delta):
 
 
 class Regularizer(NamedTuple):
-    """Centred noise + offset I, and what holds of it in a round, but for a small probability."""
+    """Centred noise + offset I, and bounds that hold in a round up to a small probability."""
 
     offset: Any  # () added to the diagonal
     smallest: Any  # () rho_min, at most its smallest eigenvalue
@@ -87,10 +91,12 @@ class Regularizer(NamedTuple):
 
 
 def gaussian_norm(dim, failure, norm_bound):
-    """What |Z| stays below but for probability p; Z symmetric, variance 1, and 2 on the diagonal.
+    """A bound that the norm |Z| of a symmetric Gaussian matrix exceeds with probability at most p.
+
+    The entries of Z have variance 1, and 2 on the diagonal.
 
     paper   sqrt(2) (4 sqrt(d) + 2 ln(1 / p))
-    tight   2 sqrt(d) + 2 sqrt(ln(2 / p)): |Z| is sqrt(2)-Lipschitz in independent normal
+    tight   2 sqrt(d) + 2 sqrt(ln(2 / p)), since |Z| is sqrt(2)-Lipschitz in independent normal
             numbers, and E[largest eigenvalue] <= 2 sqrt(d)
     """
     root, level = np.sqrt(dim), jnp.log(1.0 / failure)
@@ -100,18 +106,18 @@ def gaussian_norm(dim, failure, norm_bound):
 
 
 def normal_length(dim, failure):
-    """sqrt(d) + sqrt(2 ln(1 / p)): what the length of d standard normal numbers stays below."""
+    """sqrt(d) + sqrt(2 ln(1 / p)), which |z| exceeds with probability at most p, z ~ N(0, I_d)."""
     return np.sqrt(dim) + jnp.sqrt(2.0 * jnp.log(1.0 / failure))
 
 
 def gaussian_regularizer(deviation, dim, failure, *, norm_bound, floor=None) -> Regularizer:
-    """Of symmetric Gaussian noise, ``deviation`` off the diagonal: Proposition 11.
+    """The regularizer of symmetric Gaussian noise of ``deviation`` off the diagonal.
 
-    The shift is rho_min + Upsilon, Upsilon the bound on the norm of the noise; by default
-    rho_min = Upsilon (and at least 1).
+    By Proposition 11 the shift is rho_min + Upsilon, with Upsilon the bound on the norm of the
+    noise. By default rho_min = Upsilon, and at least 1.
     """
     deviation = real(deviation)
-    # One failure is shared by two events; the paper's norm bound has room enough.
+    # Two events share one failure. The paper's norm bound is loose enough not to need that.
     share = failure if norm_bound == "paper" else 0.5 * failure
     norm = deviation * gaussian_norm(dim, share, norm_bound)
     smallest = jnp.maximum(norm, 1.0) if floor is None else real(floor)
@@ -120,12 +126,13 @@ def gaussian_regularizer(deviation, dim, failure, *, norm_bound, floor=None) -> 
 
 
 def wishart_regularizer(scale, freedom, dim, failure, *, shifted=True, floor=None) -> Regularizer:
-    """Of centred noise W - n I, W ~ Wishart(``scale`` I, n), n ``freedom`` of all nodes together.
+    """The regularizer of W - n I, W ~ Wishart(``scale`` I, n), n the ``freedom`` of all nodes.
 
-    Claim 9 and Corollary 10. With D = sqrt(d) + sqrt(2 ln(4 / p)) the eigenvalues of W are within
-    scale (sqrt(n) -+ D)^2. Shifted, these become rho_min = 4 scale sqrt(n) D, or the given floor,
-    and as much above it as before; gamma grows by the root of the ratio of the two rho_min (not
-    where the floor lies above the noise). All of it in a form where the large n cancels.
+    By Claim 9 and Corollary 10 the eigenvalues of W are within scale (sqrt(n) -+ D)^2, with
+    D = sqrt(d) + sqrt(2 ln(4 / p)). The shift moves the lower end to rho_min = 4 scale sqrt(n) D,
+    or to the given floor, and keeps the length of the interval. gamma grows by the root of the
+    ratio of the two lower ends, where that is above 1. All is computed in a form where the large n
+    cancels.
     """
     scale, root = real(scale), jnp.sqrt(real(freedom))
     spread = normal_length(dim, 0.25 * failure)
@@ -136,7 +143,7 @@ def wishart_regularizer(scale, freedom, dim, failure, *, shifted=True, floor=Non
         smallest = 4.0 * scale * root * spread
     else:
         smallest = real(floor)
-    # Without noise (scale 0) what is left is the ridge of LinUCB.
+    # Without noise, where the scale is 0, the ridge of LinUCB remains.
     if floor is None:
         smallest = jnp.maximum(smallest, 1.0)
     growth = jnp.sqrt(jnp.maximum(lowest / smallest, 1.0))
@@ -146,7 +153,7 @@ def wishart_regularizer(scale, freedom, dim, failure, *, shifted=True, floor=Non
 
 
 def loss_regularizer(deviation, dim, failure, parameter_bound, *, floor=None) -> Regularizer:
-    """Of noise on the last row alone: the floor that makes S sqrt(rho) + gamma least."""
+    """The regularizer of noise on the last row alone, whose S sqrt(rho) + gamma is least."""
     length = real(deviation) * normal_length(dim, failure)
     smallest = jnp.maximum(length / parameter_bound, 1.0) if floor is None else real(floor)
     return Regularizer(smallest, smallest, smallest, length / jnp.sqrt(smallest))

@@ -1,4 +1,4 @@
-"""Noise for private Gram matrices of three kinds, with what it does to eigenvalues and declares."""
+"""Noise for private Gram matrices, of three kinds, each with its regularizer and declaration."""
 
 from collections.abc import Callable
 from functools import partial
@@ -34,15 +34,15 @@ class NodesState(NamedTuple):
 
 
 def every_level(levels, size, draw):
-    """(init, step) of the noise of a tree with exactly one node a level in every release.
+    """(init, step) of the noise of a tree with one node of each level in every release.
 
-    Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, drawn anew whenever i
-    changes: where i is odd it is the node of the data before, else padding. Two draws a round on
-    average. ``draw`` maps a key to the noise of a node.
+    Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, whose noise is drawn anew
+    whenever i changes. Where i is odd the node before it holds data of the release, and else it is
+    padding. There are two draws in a round on average. ``draw`` maps a key to the noise of a node.
     """
 
     def refresh(key, nodes, highest):
-        """Fresh nodes at the levels ``highest`` .. 0."""
+        """The nodes, drawn anew at the levels ``highest`` .. 0."""
 
         def one(count, nodes):
             level = highest - count
@@ -66,7 +66,7 @@ def every_level(levels, size, draw):
 
 
 class Bounds(NamedTuple):
-    """What is known of each round. A row beyond it is clipped before it is summed."""
+    """Bounds on each round. A row beyond them is clipped before it is summed."""
 
     features: Any  # L, the largest length of features
     loss: Any  # the largest absolute value of a loss
@@ -90,6 +90,7 @@ class GramNoise(NamedTuple):
 
 
 def _declared(bounds, delta, calibration, asked, **found) -> Privacy:
+    """The declaration of Gram matrices where epsilon ``asked`` was asked for."""
     return Privacy(
         delta=delta,
         loss_range=(-bounds.loss, bounds.loss),
@@ -115,10 +116,10 @@ class _Gaussian(NamedTuple):
 
 
 def _derived_gaussian(horizon, size, change, epsilon, delta, mechanism) -> _Gaussian:
-    """By the exact curve of the Gaussian mechanism, for rows that move the sum by ``change``."""
+    """Noise by the exact curve of the Gaussian mechanism. A row moves a sum by ``change``."""
     built = build(mechanism, horizon, "gaussian")
     sensitivity = built.sensitivity[1]
-    if sensitivity == float("inf"):  # the exact sums: no scale has a meaning
+    if sensitivity == float("inf"):  # exact sums, for which no scale has a meaning
         sensitivity, epsilon = 0.0, float("inf")
     epsilon = real(epsilon)
     scale = privacy.gaussian_scale(sensitivity * change, epsilon, delta)
@@ -133,10 +134,10 @@ def _derived_gaussian(horizon, size, change, epsilon, delta, mechanism) -> _Gaus
 
 
 def _printed_gaussian(horizon, size, bounds, epsilon, delta, calibration) -> _Gaussian:
-    """With the paper's scale, on a tree with a node a level in every release."""
+    """Noise of the paper's scale, on a tree with one node of each level in every release."""
     epsilon, levels = real(epsilon), levels_of(horizon, calibration)
     scale = printed_gaussian_scale(bounds.row, levels, epsilon, delta)
-    # A row is in that many nodes, whatever levels the noise has beside them.
+    # A row is in one node of each level that holds data.
     sensitivity = levels_of(horizon, "derived") ** 0.5
     mu = privacy.noise_ratio(sensitivity * bounds.row**2, scale)
 
@@ -177,20 +178,20 @@ def symmetric(
 ) -> GramNoise:  # fmt: skip
     """Symmetric Gaussian noise: variance s^2 off the diagonal, and 2 s^2 on it.
 
-    A changed row v -> w moves v v' by at most sqrt(2) L~^2 in Frobenius norm. This noise weighs a
-    change D by |D|_F^2 / (2 s^2), since an entry off the diagonal is there twice: it has the
-    sensitivity L~^2. With s^2 on the diagonal too it would be sqrt(2) L~^2, so the larger variance
-    is needed.
+    A changed row v -> w moves v v' by at most sqrt(2) L~^2 in Frobenius norm. Entries off the
+    diagonal are there twice, so that a change D has |D|_F^2 / (2 s^2) in units of this noise, and
+    the sensitivity is L~^2. With variance s^2 on the diagonal, too, it would be sqrt(2) L~^2, so
+    the larger variance is needed.
 
     Args:
       horizon: T, rounds.
       dim: d, entries of the features.
       bounds: Bounds.
       epsilon, delta: of the release.
-      failure: alpha, with which the regularizer may be inaccurate in some round.
+      failure: alpha, the probability that the regularizer is inaccurate in some round.
       calibration: "derived", "printed" or "code", as of :func:`dpjax.learners.linucb`.
       mechanism: a factory of ``dpjax.mechanisms``, for derived noise.
-      shifted: whether the eigenvalues are shifted up; without it the ridge is 1.
+      shifted: whether the eigenvalues are shifted up. Without a shift the ridge is 1.
       floor: rho_min; by default the bound on the norm of the noise.
       norm_bound: "tight" or "paper" (:func:`gaussian_norm`).
     """
@@ -222,7 +223,7 @@ def losses_only(
     """Gaussian noise on the last row alone, where features are public.
 
     A changed loss moves the last row by at most twice L times the bound on losses. Arguments are
-    those of :func:`symmetric`; the calibration is the derived one.
+    those of :func:`symmetric`, and the calibration is the derived one.
     """
     rows, columns = ellipsoids.indices(dim + 1)
     change = 2.0 * bounds.features * bounds.loss
@@ -243,7 +244,7 @@ def losses_only(
 
 
 def largest_variance(factory, built) -> float:
-    """The largest squared norm of a row of B of what a factory built, or a number above it."""
+    """The largest squared norm of a row of B of a mechanism, or a number above it."""
     plain = factory.func if isinstance(factory, partial) else factory
     if plain in (mechanisms.tree, mechanisms.honaker):
         return float((built.horizon - 1).bit_length())
@@ -266,7 +267,7 @@ def wishart(
     k = wishart_freedom(dim + 1, levels, jnp.where(finite, epsilon, 1.0), delta, calibration)
     shown = epsilon
     if calibration != "derived":
-        # A row is in that many nodes, whatever levels the noise has beside them.
+        # A row is in one node of each level that holds data.
         by_node = wishart_rho(dim + 1, levels_of(horizon, "derived"), k, delta)
         shown = privacy.zcdp_epsilon(by_node, 0.5 * real(delta))
         shown = jnp.where(finite, shown, jnp.inf)

@@ -1,9 +1,9 @@
-"""Private Gram matrices of rows (features, loss): where row bounds, noise and epsilon meet.
+"""Private Gram matrices of rows (features, loss), with bounds on rows and calibrated noise.
 
-A linear learner reads the past through sum v v', v = (x, loss) of d + 1 entries: its first d rows
-and columns are the Gram matrix of the features, its last row the sum of the features times the
-losses. Matrices are packed as :mod:`dpjax.maths.ellipsoids` has it; the last entry, the sum of
-squared losses, is not used.
+A linear learner reads the past through sum v v', where v = (x, loss) has d + 1 entries. The first d
+rows and columns of the sum are the Gram matrix of the features, and its last row is the sum of the
+features times the losses. Matrices are packed as in :mod:`dpjax.maths.ellipsoids`. The last entry,
+the sum of squared losses, is not used.
 
 The noise is made in :mod:`dpjax.learners.parts.gram_noise`, with its privacy.
 """
@@ -38,13 +38,13 @@ class GramSums(NamedTuple):
 def gram_sums(dim, bounds, drawn) -> GramSums:
     """Noisy Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1.
 
-    Sums are float32 with Kahan's correction: one row shows as it should while they stay below 2^24
-    times the noise.
+    Sums are float32 with Kahan's correction, which is accurate enough for one row to be hidden as
+    it should be while sums stay below 2^24 times the noise.
 
     Args:
       dim: d, entries of the features.
-      bounds: Bounds, as of the noise.
-      drawn: GramNoise.
+      bounds: the Bounds that the noise is for.
+      drawn: a GramNoise.
     """
     size = ellipsoids.packed_size(dim + 1)
     regularizer = Regularizer(*(jnp.asarray(x, jnp.float32) for x in drawn.regularizer))
@@ -57,12 +57,12 @@ def gram_sums(dim, bounds, drawn) -> GramSums:
         return start, ellipsoids.add_to_diagonal(now, dim + 1, regularizer.offset)
 
     def step(state, key, features, loss):
-        # Entries beyond 1000 bounds, whose squares may overflow, are cut; NaN counts as the least.
+        # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
         finite = within(features, -1e3 * farthest, 1e3 * farthest)
         length = jnp.sqrt(ellipsoids.squared_length(finite))
         inside = finite * (farthest / jnp.maximum(length, farthest))
         kept = within(loss, -largest, largest)
-        # A row on the border moves by rounding.
+        # A row at the bound may be off by rounding, and is not counted as clipped.
         outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
         row = ellipsoids.outer(jnp.append(inside, kept))
         total, error = add_compensated(state.total, state.error, row)

@@ -1,9 +1,9 @@
-"""One-point gradient estimates: all that bandit feedback says about a convex loss.
+"""One-point gradient estimates of a convex loss, from one value of it in each round.
 
-Of F = f(x + zeta u), u uniform on the unit sphere of R^n, the vector (n / zeta) F u has as its mean
-the gradient at x of f averaged over the ball of radius zeta around x, a function within zeta L of f
-(Flaxman, Kalai & McMahan 2005). On a set without inner points the sphere is that of the directions
-of its affine hull, and n is their dimension.
+Let u be uniform on the unit sphere of R^n and F = f(x + zeta u). Then the mean of (n / zeta) F u is
+the gradient at x of a smoothed f. That is the average of f over the ball of radius zeta around x,
+which is within zeta L of f (Flaxman, Kalai & McMahan 2005). On a set without inner points u is a
+direction of the affine hull, and n is the dimension of that hull.
 """
 
 from collections.abc import Callable
@@ -38,12 +38,18 @@ class Values(NamedTuple):
 
     @property
     def bound(self):
-        """The largest of what ``read`` gives, half the width of the range."""
+        """C, half the width of the range, and the largest absolute value that ``read`` gives."""
         return 0.5 * (self.high - self.low)
 
 
+def unit_vector(key, dim):
+    """A direction that is uniform on the unit sphere, (dim,)."""
+    normal = rounded(laws.normal(key, (dim,)))
+    return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
+
+
 def directions(domain) -> Directions:
-    """Of a Domain: those of R^d, or of its tangent."""
+    """The directions of R^d, or those of the domain's tangent where it has no inner points."""
     if domain.tangent is None:
         n, lift = domain.dim, lambda w: w
     else:
@@ -54,27 +60,23 @@ def directions(domain) -> Directions:
             parts = columns * w[:, None]
             return jnp.sum(parts, axis=0) if n > 32 else add_up(parts)
 
-    def draw(key):
-        normal = rounded(laws.normal(key, (n,)))
-        return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
-
-    return Directions(n, draw, lift)
+    return Directions(n, lambda key: unit_vector(key, n), lift)
 
 
 def values(domain, loss_range, lipschitz, reach) -> Values:
     """The range of the losses at points up to ``reach`` away from the domain.
 
-    Values out of range are clipped to it. The middle of the range is subtracted: as E[u] = 0 that
-    leaves estimates unbiased, and makes them smaller.
+    Values out of range are clipped to it. The middle of the range is subtracted. As E[u] = 0 this
+    leaves estimates unbiased, and it makes them smaller.
 
     Args:
       domain: a Domain, of diameter D.
-      loss_range: (low, high) as declared, or with B = L (D + reach), for losses that are 0
-        somewhere on the domain, one of the words "signed", [-B, B]; "nonnegative", [0, B];
-        "nonnegative_inside", [-L reach, B], for losses that may fall below 0 outside the domain,
+      loss_range: (low, high) as declared, or one of three words for losses that are 0 somewhere on
+        the domain. With B = L (D + reach), "signed" is [-B, B], "nonnegative" is [0, B], and
+        "nonnegative_inside" is [-L reach, B], for losses that may fall below 0 outside the domain,
         as linear ones do.
       lipschitz: L, in the Euclidean norm.
-      reach: of the plays, at least 0.
+      reach: how far plays may be from the domain, at least 0.
     """
     if isinstance(loss_range, str):
         _check.one_of(*RANGES, loss_range=loss_range)
@@ -84,24 +86,24 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
     else:
         low, high = _check.interval(loss_range=loss_range)
     middle = 0.5 * (low + high)
-    # Values at the ends of the range are not counted as clipped for their rounding.
+    # A value at an end of the range may be off by rounding, and is not counted as clipped.
     tolerance = 1e-6 * (high - low)
 
     def read(value):
         clipped = within(value, low, high)
-        return clipped - middle, ~(jnp.abs(clipped - value) <= tolerance)  # NaN too
+        return clipped - middle, ~(jnp.abs(clipped - value) <= tolerance)  # True for NaN
 
     return Values(low, high, read)
 
 
 def as_floats(**given) -> tuple:
-    """Positive numbers by name; traced ones as they are."""
+    """The given positive numbers as floats. Traced ones stay as they are."""
     _check.positive(**given)
     return tuple(value if isinstance(value, Array) else float(value) for value in given.values())
 
 
 def inradius_of(domain) -> float:
-    """The inradius, where plays are to stay within the domain."""
+    """The inradius of a domain within which plays must stay."""
     if domain.inradius is None:
         raise ValueError("domain: its inradius is not known, so plays cannot be kept inside it")
     return domain.inradius
@@ -110,8 +112,9 @@ def inradius_of(domain) -> float:
 def flaxman_radius(horizon, domain, bound, lipschitz):
     """zeta = T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most half of r.
 
-    Flaxman, Kalai & McMahan 2005, Theorem 2, as recalled, with R and r the outer and inner radius
-    of the domain and C the bound of the losses. Where it is beyond r the theorem says nothing.
+    R and r are the outer and inner radius of the domain, and C is the bound of the losses. The
+    radius is that of Flaxman, Kalai & McMahan 2005, Theorem 2, as recalled, which says nothing
+    where it is beyond r.
     """
     r, n = inradius_of(domain), directions(domain).dim
     zeta = jnp.sqrt(domain.radius * n * bound * r / (3.0 * (lipschitz * r + bound)))
@@ -119,5 +122,5 @@ def flaxman_radius(horizon, domain, bound, lipschitz):
 
 
 def is_known(value) -> bool:
-    """Whether a number can be looked at, which a traced one cannot."""
+    """Whether a number is a plain one, and not traced."""
     return isinstance(value, int | float | np.number)

@@ -1,4 +1,4 @@
-"""Private prefix sums of loss vectors: where a loss set, a mechanism and epsilon meet.
+"""Private prefix sums of loss vectors, calibrated for a loss set, a mechanism and an epsilon.
 
 Full-information learners are post-processing of what is released here.
 """
@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
-from dpjax.core import Array, Mechanism, Number, Privacy, Stream
-from dpjax.domains import clipped, sensitivity
+from dpjax.core import Array, Learner, Mechanism, Number, Privacy, Stream
+from dpjax.domains import sensitivity
+from dpjax.feedback import full
+from dpjax.learners.parts.clipping import clip_into, report_clipped
 
 
 class PrefixSumsState(NamedTuple):
     mechanism: Any
-    clipped: Array  # () int32
-
-
-class PrefixSumsReport(NamedTuple):
-    clipped: Array  # () int32, loss vectors that lay outside the declared set and were clipped
+    clipped: Array  # () int32, loss vectors that lay outside the declared set
 
 
 class PrefixSums(NamedTuple):
@@ -28,9 +26,9 @@ class PrefixSums(NamedTuple):
 
     init: Callable  # key -> (state, release of the empty prefix, (d,))
     step: Callable  # (state, key, loss (d,)) -> (state, release of the losses so far, (d,))
-    report: Callable  # state -> PrefixSumsReport
+    report: Callable  # state -> ClippedReport
     scale: Any  # () of each draw
-    variance: Callable  # as of the Mechanism: of the noise a coordinate, over that of a draw
+    variance: Callable  # rounds -> variance of a coordinate's noise, over that of a draw
     privacy: Privacy
 
 
@@ -43,8 +41,17 @@ class Calibrated(NamedTuple):
     privacy: Privacy
 
 
+class Calibration(NamedTuple):
+    """A scale, what is declared of it, and by which theorem."""
+
+    scale: Any  # () of each draw
+    epsilon: Any  # () that this scale has
+    rho: Any  # () of zCDP; nan for Laplace noise
+    accountant: str
+
+
 def build(factory, horizon, noise) -> Mechanism:
-    """The mechanism that a learner's factory makes, refused where it does not serve the learner."""
+    """The mechanism that a factory makes, refused where it does not serve the learner."""
     built = factory(horizon, noise=noise)
     _check.built(Mechanism, "mechanisms.tree(horizon)", **{"what mechanism returns": built})
     if built.horizon < horizon:
@@ -54,6 +61,27 @@ def build(factory, horizon, noise) -> Mechanism:
     if built.noise != noise:
         raise ValueError(f"mechanism has {built.noise} noise where the learner asks for {noise}")
     return built
+
+
+def laplace_calibration(change, epsilon, printed_scale=None) -> Calibration:
+    """Of Laplace noise for a change of at most ``change`` in L1 norm after encoding."""
+    if printed_scale is None:
+        scale, found = privacy.laplace_scale(change, epsilon), epsilon
+    else:
+        scale, found = printed_scale, privacy.noise_ratio(change, printed_scale)
+    return Calibration(scale, found, float("nan"), "Laplace mechanism on the encoded stream")
+
+
+def gaussian_calibration(change, epsilon, delta, printed_scale=None) -> Calibration:
+    """Of Gaussian noise for a change of at most ``change`` in L2 norm after encoding."""
+    accountant = "one Gaussian mechanism on the encoded stream, exact"
+    if printed_scale is None:
+        scale = privacy.gaussian_scale(change, epsilon, delta)
+        rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
+        return Calibration(scale, epsilon, rho, accountant)
+    mu = privacy.noise_ratio(change, printed_scale)
+    found = privacy.gaussian_epsilon(mu, delta)
+    return Calibration(printed_scale, found, 0.5 * mu * mu, accountant)
 
 
 def calibrate(
@@ -72,10 +100,11 @@ def calibrate(
 ) -> Calibrated:
     """The mechanism that hides a change of one value by at most ``change``.
 
-    With C of the mechanism's factorization and Delta the change of one value, Laplace noise of
-    scale |C|_1 Delta_1 / epsilon makes all releases together epsilon-DP, and Gaussian noise of
-    standard deviation |C|_2 Delta_2 / mu makes them one Gaussian mechanism, mu the exact solution
-    for (epsilon, delta): for values chosen adaptively too (see :mod:`dpjax.mechanisms`).
+    Let B C be the mechanism's factorization and Delta the change of one value. Laplace noise of
+    scale |C|_1 Delta_1 / epsilon makes all releases together epsilon-DP. Gaussian noise of standard
+    deviation |C|_2 Delta_2 / mu makes them one Gaussian mechanism, where mu solves its equation for
+    (epsilon, delta) exactly. Both hold for values that are chosen adaptively, too
+    (:mod:`dpjax.mechanisms`).
 
     Args:
       horizon: T, for releases of the prefixes 0 .. T - 1.
@@ -86,17 +115,45 @@ def calibrate(
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
       noise: "laplace" or "gaussian".
-      loss_range: to declare.
-      neighbours: to declare.
-      unit: to declare.
-      printed_scale: a paper's scale of each draw for this epsilon, in place of the derived one;
-        for the tree. The epsilon that is declared is then the one that this scale has.
+      loss_range: the range of losses that is declared.
+      neighbours: the neighbours that are declared.
+      unit: the unit that is declared.
+      printed_scale: a paper's scale of each draw for this epsilon, for the tree, which replaces the
+        derived one. The epsilon that is declared is then the one that this scale has.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
+    _check_noise(noise, delta, mechanism, printed_scale)
+    built = build(mechanism, horizon, noise)
+    encoder = built.sensitivity
+    noiseless = encoder[0] == float("inf")  # exact sums, for which no scale has a meaning
+    epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
+    if noiseless:
+        encoder = (0.0, 0.0)
+    if noise == "laplace":
+        found = laplace_calibration(encoder[0] * change[0], epsilon, printed_scale)
+    else:
+        found = gaussian_calibration(encoder[1] * change[1], epsilon, delta, printed_scale)
+    declared = Privacy(
+        epsilon=found.epsilon,
+        delta=0.0 if delta is None else delta,
+        rho=found.rho,
+        neighbours=neighbours,
+        unit=unit,
+        loss_range=loss_range,
+        calibration="derived" if printed_scale is None else "printed",
+        accountant=found.accountant,
+        paper_epsilon=float("nan") if printed_scale is None else epsilon,
+    )
+    stream = built.stream(shape, scale=jnp.asarray(found.scale, jnp.float32))
+    return Calibrated(built, stream, found.scale, declared)
+
+
+def _check_noise(noise, delta, mechanism, printed_scale) -> None:
+    """Refuses a law of the noise, a delta and a mechanism that do not go together."""
     _check.one_of("laplace", "gaussian", noise=noise)
     _check.factory("mechanisms.tree", mechanism=mechanism)
     if noise == "gaussian" and delta is None:
@@ -108,42 +165,6 @@ def calibrate(
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
-
-    built = build(mechanism, horizon, noise)
-    encoder = built.sensitivity
-    noiseless = encoder[0] == float("inf")  # the exact sums: no scale has a meaning
-    epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
-    if noiseless:
-        encoder = (0.0, 0.0)
-    rho, paper_epsilon, calibration = float("nan"), float("nan"), "derived"
-    if printed_scale is not None:
-        paper_epsilon, calibration = epsilon, "printed"
-    if noise == "laplace":
-        moved, accountant = encoder[0] * change[0], "Laplace mechanism on the encoded stream"
-        scale = privacy.laplace_scale(moved, epsilon)
-        if printed_scale is not None:
-            scale, epsilon = printed_scale, privacy.noise_ratio(moved, printed_scale)
-    else:
-        moved = encoder[1] * change[1]
-        accountant = "one Gaussian mechanism on the encoded stream, exact"
-        scale = privacy.gaussian_scale(moved, epsilon, delta)
-        rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
-        if printed_scale is not None:
-            scale, mu = printed_scale, privacy.noise_ratio(moved, printed_scale)
-            epsilon, rho = privacy.gaussian_epsilon(mu, delta), 0.5 * mu * mu
-    declared = Privacy(
-        epsilon=epsilon,
-        delta=0.0 if delta is None else delta,
-        rho=rho,
-        neighbours=neighbours,
-        unit=unit,
-        loss_range=loss_range,
-        calibration=calibration,
-        accountant=accountant,
-        paper_epsilon=paper_epsilon,
-    )
-    stream = built.stream(shape, scale=jnp.asarray(scale, jnp.float32))
-    return Calibrated(built, stream, scale, declared)
 
 
 def prefix_sums(
@@ -160,7 +181,7 @@ def prefix_sums(
 ) -> PrefixSums:
     """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.
 
-    Calibrated by :func:`calibrate` for the change of one loss vector of the set.
+    The noise is calibrated by :func:`calibrate` for the change of one loss vector of the set.
 
     Args:
       horizon: T, rounds.
@@ -184,27 +205,31 @@ def prefix_sums(
         delta=delta, mechanism=mechanism, noise=noise, loss_range=losses.entry,
         neighbours=neighbours, unit=unit, printed_scale=printed_scale,
     )  # fmt: skip
-
-    clip = clipped(losses, unit)
+    clip = clip_into(losses, unit)
 
     def init(key):
         state, release = stream.init(key)
         return PrefixSumsState(state, jnp.zeros((), jnp.int32)), release
 
-    # A vector on the border of the set moves by rounding when it is clipped.
-    tolerance = 1e-5 * max(abs(bound) for bound in losses.entry)
-
     def step(state, key, loss):
-        inside = clip(loss)
-        outside = ~(jnp.max(jnp.abs(inside - loss)) <= tolerance)  # NaN too
+        inside, count = clip(loss, state.clipped)
         inner, release = stream.step(state.mechanism, key, inside)
-        return PrefixSumsState(inner, state.clipped + outside.astype(jnp.int32)), release
+        return PrefixSumsState(inner, count), release
 
-    return PrefixSums(
+    return PrefixSums(init, step, report_clipped, scale, built.variance, declared)
+
+
+def full_information_learner(horizon, domain, sums, init, step) -> Learner:
+    """A Learner over a domain that sees losses through PrefixSums, whose state it has as ``sums``.
+
+    It declares the privacy of the sums and reports what they clipped.
+    """
+    return Learner(
         init=init,
         step=step,
-        report=lambda state: PrefixSumsReport(state.clipped),
-        scale=scale,
-        variance=built.variance,
-        privacy=declared,
+        feedback=full,
+        action_set=domain,
+        horizon=horizon,
+        privacy=sums.privacy,
+        report=lambda state: sums.report(state.sums),
     )

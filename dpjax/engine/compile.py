@@ -1,0 +1,164 @@
+"""Compiles programs for the devices that run them: the one place where CPU, GPU and TPU part.
+
+A :class:`Platform` says how programs are compiled for one kind of device, and how much of it they
+use. Its ways to compile are tried in order. A way that cannot serve a program raises
+:class:`dpjax.engine.one_kernel.Unfit`, which names the reason. It does so before XLA compiles
+anything, unless XLA itself refuses the program. The last way serves every program.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import jaxpr_as_fun
+
+from dpjax.engine import devices, one_kernel
+from dpjax.engine.batch_last import batch_last
+
+
+class Platform(NamedTuple):
+    """How programs are compiled for one kind of device, and how much of it they use."""
+
+    ways: tuple[Callable, ...]  # each (function, arguments, batched, spread) -> compiled program
+    apart: bool  # whether draws are kept in kernels of their own, as batch_last explains
+    chunk: int  # how many trajectories are computed at once where the caller does not say
+    threads: Callable[[], int]  # () -> how many threads run programs where there is no mesh
+    memory: Callable  # (mesh, threads) -> bytes that one program may use; inf where nobody knows
+
+
+def _whole(function, arguments, batched, spread):
+    """Compiles a function as it is, for all trials at once."""
+    del batched
+    return jax.jit(spread(function)).lower(*arguments).compile()
+
+
+CPU = Platform(
+    ways=(one_kernel.as_one_kernel, one_kernel.as_many_kernels),
+    apart=True,
+    chunk=4096,
+    threads=devices.cores,
+    memory=devices.share_of_machine,
+)
+# No accelerator has been measured yet.
+ACCELERATOR = Platform(
+    ways=(_whole,),
+    apart=False,
+    chunk=65536,
+    threads=lambda: 1,
+    memory=devices.share_of_device,
+)
+
+
+def platform_of(mesh) -> Platform:
+    """The platform of a mesh, or of the devices that JAX uses by default."""
+    name = jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
+    return CPU if name == "cpu" else ACCELERATOR
+
+
+def compile_block(traced, size, mesh):
+    """Compiles a traced game for a block of points x seeds.
+
+    Args:
+      traced: a :class:`dpjax.engine.programs.Traced`.
+      size: (P, S), the points and seeds of the block.
+      mesh: the devices, each of which computes a block of its own; None for one device.
+
+    Returns:
+      The compiled program: (leaves of points (P, ...), seeds (S,), key) -> leaves of what a cell
+      returns, (..., P, S). With a mesh, points, seeds and outputs have a leading axis of devices.
+    """
+    here = platform_of(mesh)
+    spread = _alone if mesh is None else partial(devices.shard, mesh=mesh)
+    function = block_function(traced.program, here.apart)
+    shapes = block_shapes(traced, size, mesh)
+    return compile_for(here, function, shapes, (False, True, False), spread)
+
+
+def compile_trials(function, arguments, batched):
+    """Compiles a function of one trial for many trials, on a device that JAX uses by default.
+
+    Args:
+      function: of pytrees of arrays, for one trial.
+      arguments: those of all trials, arrays or jax.ShapeDtypeStruct.
+      batched: for each argument whether its leaves carry the trials as their last axis.
+
+    Returns:
+      The compiled program. Its outputs carry the trials as their last axis.
+    """
+    here = platform_of(None)
+    function = batch_last(function, batched, apart=here.apart)
+    return compile_for(here, function, arguments, batched)
+
+
+def _alone(function):
+    return function
+
+
+def compile_for(platform, function, arguments, batched, spread=_alone):
+    """Compiles a function in the first of a platform's ways that serves it.
+
+    Args:
+      platform: a Platform.
+      function: of pytrees of arrays, some of which have the trials as their last axis. What it
+        returns has that axis too. What it computes for a trial does not depend on the others.
+      arguments: of the program, arrays or jax.ShapeDtypeStruct.
+      batched: for each argument whether its leaves have that axis.
+      spread: makes the program of the function, as ``jax.shard_map`` does; by default the function
+        is the program.
+    """
+    *preferred, last = platform.ways
+    for way in preferred:
+        try:
+            return way(function, arguments, batched, spread)
+        except one_kernel.Unfit:
+            continue
+    return last(function, arguments, batched, spread)
+
+
+def block_function(program, apart) -> Callable:
+    """The function (leaves of points (P, ...), seeds (S,), key) -> leaves (..., P, S) of a block.
+
+    Points are mapped first, so that what does not depend on the point, such as nature's draws, is
+    computed once a seed.
+
+    Args:
+      program: the ClosedJaxpr of a cell, of (*leaves of the point, seed, key).
+      apart: as of :class:`Platform`.
+    """
+    of_cell = jaxpr_as_fun(program)
+
+    def cell(point, seed, key):
+        return of_cell(*point, seed, key)
+
+    over_points = batch_last(cell, (True, False, False), apart=apart)
+
+    def over_seeds(points, seeds, key):
+        if len(points[0]) == 1:
+            point = [leaf[0] for leaf in points]
+            result = batch_last(cell, (False, True, False), apart=apart)(point, seeds, key)
+            return [jnp.expand_dims(leaf, -2) for leaf in result]
+        points = [jnp.moveaxis(leaf, 0, -1) for leaf in points]
+        return batch_last(over_points, (False, True, False), apart=apart)(points, seeds, key)
+
+    return over_seeds
+
+
+def block_shapes(traced, size, mesh) -> tuple:
+    """The shapes of the arguments of a block's program; arguments are those of compile_block."""
+    lead: tuple[int, ...] = ()
+    one_each: Any = None
+    same: Any = None
+    if mesh is not None:
+        lead, (one_each, same) = (mesh.size,), devices.shardings(mesh)
+
+    def block(shape, dtype):
+        return jax.ShapeDtypeStruct((*lead, *shape), dtype, sharding=one_each)
+
+    points, seeds = size
+    return (
+        [block((points, *shape), jnp.float32) for shape in traced.point],
+        block((seeds,), jnp.int32),
+        jax.ShapeDtypeStruct((), traced.program.in_avals[-1].dtype, sharding=same),
+    )

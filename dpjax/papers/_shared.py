@@ -1,0 +1,83 @@
+"""What several papers share: checkpoints, rows of tables, and pieces of figures."""
+
+import platform
+from typing import Any
+
+import jax
+import numpy as np
+
+from dpjax.analysis import statistics
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def log_checkpoints(horizon, count) -> tuple[int, ...]:
+    """Up to ``count`` rounds, evenly spaced on a logarithmic axis; the last one is the horizon."""
+    return tuple(np.unique(np.geomspace(min(100, horizon), horizon, count).astype(int)).tolist())
+
+
+def check_size(horizon, trials, least_horizon) -> None:
+    """Raises ValueError for fewer than 8 trials, or fewer rounds than ``least_horizon``."""
+    if trials < 8 or horizon < least_horizon:
+        raise ValueError(
+            f"trials must be at least 8 and horizon at least {least_horizon}, "
+            f"got {trials} and {horizon}"
+        )
+
+
+def summary(final) -> dict:
+    """The columns mean, standard_error and q5 to q95 of final regrets (trials,)."""
+    final = np.asarray(final, np.float64)
+    quantiles = np.quantile(final, QUANTILES)
+    return {
+        "mean": float(final.mean()),
+        "standard_error": float(statistics.standard_error(final)),
+        **{f"q{round(100 * q)}": float(v) for q, v in zip(QUANTILES, quantiles, strict=True)},
+    }
+
+
+def quantile_curve(rounds, regret, **columns) -> list[dict]:
+    """Rows with the mean and the 10 % and 90 % quantiles of a regret at each of its rounds.
+
+    Args:
+      rounds: (n,).
+      regret: (trials, n).
+      columns: what stands first in each row.
+    """
+    low, high = np.quantile(regret, [0.1, 0.9], axis=0)
+    return [
+        {
+            **columns,
+            "round": int(t),
+            "mean": float(regret[:, i].mean(dtype=np.float64)),
+            "q10": float(low[i]),
+            "q90": float(high[i]),
+        }
+        for i, t in enumerate(rounds)
+    ]
+
+
+def computed_with() -> dict:
+    """The versions and the backend that a run used, for its parameters.json."""
+    return {
+        "versions": {"jax": jax.__version__, "python": platform.python_version()},
+        "backend": jax.default_backend(),
+    }
+
+
+def fill_log_band(panel, x, mean, low, high, color) -> None:
+    """A band on a logarithmic axis: what lies below a third of the mean is left out."""
+    low = np.maximum(low, mean / 3.0)
+    panel.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def one_legend(figure, axes, note) -> None:
+    """One legend of all panels to the right of the figure, and a note below it."""
+    entries: dict[str, Any] = {}
+    for panel in axes:
+        entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False,
+        handlelength=4,
+    )  # fmt: skip
+    figure.supxlabel(note, fontsize=8, x=0.01, horizontalalignment="left")

@@ -1,0 +1,118 @@
+"""The choice of a platform and of a way to compile, and programs for devices that are not here."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import clear_caches, environments, learners, simulate, sweep
+from dpjax.engine import compile, devices, one_kernel, programs
+
+SHAPE = jax.ShapeDtypeStruct((8, 32), jnp.float32)
+HORIZON, SIZE = 16, (2, 8)
+POINTS = np.array([0.1, 0.2], np.float32)
+
+
+def game(mixing):
+    learner = learners.exp3(HORIZON, 3, mixing=mixing)
+    return learner, environments.bernoulli([0.3, 0.5, 0.5])
+
+
+def traced():
+    return programs.trace(game, simulate, np.array([8, HORIZON]), POINTS, jr.key(0).dtype)
+
+
+def test_a_mesh_has_the_platform_of_its_devices():
+    class Device:
+        def __init__(self, platform):
+            self.platform = platform
+
+    class Mesh:
+        def __init__(self, platform):
+            self.devices = np.array([Device(platform)])
+
+    assert compile.platform_of(Mesh("cpu")) is compile.CPU
+    assert all(compile.platform_of(Mesh(x)) is compile.ACCELERATOR for x in ("gpu", "tpu"))
+    here = compile.platform_of(jax.make_mesh((1,), ("one",)))
+    assert compile.platform_of(None) is here
+
+
+def test_ways_are_tried_in_order_until_one_serves():
+    tried = []
+
+    def way(name, error=None):
+        def compiled(function, arguments, batched, spread):
+            tried.append(name)
+            if error:
+                raise error
+            return name
+
+        return compiled
+
+    def found(*ways):
+        tried.clear()
+        return compile.compile_for(compile.CPU._replace(ways=ways), None, (), ())
+
+    unfit = one_kernel.Unfit("it sorts")
+    assert found(way("one"), way("two")) == "one" and tried == ["one"]
+    assert found(way("one", unfit), way("two", unfit), way("three")) == "three"
+    assert tried == ["one", "two", "three"]
+    with pytest.raises(one_kernel.Unfit, match="it sorts"):
+        found(way("one", unfit), way("two", unfit))
+    with pytest.raises(ValueError, match="another"):
+        found(way("one", ValueError("another")), way("two"))
+
+
+def test_a_way_says_why_it_does_not_serve():
+    def sorts(x):
+        return jnp.sort(x, axis=0)
+
+    with pytest.raises(one_kernel.Unfit, match="^XLA has no code for sort that can be"):
+        one_kernel.as_one_kernel(sorts, [SHAPE], [True], lambda function: function)
+
+
+@pytest.mark.parametrize("meshed", [False, True])
+@pytest.mark.parametrize("target", ["cuda", "rocm", "tpu"])
+def test_a_block_lowers_for_an_accelerator(target, meshed):
+    """Without a card: nothing of it is made for CPU, and its rounds stay one loop."""
+    mesh = jax.make_mesh((1,), ("one",)) if meshed else None
+    if meshed:
+        mesh = devices.local(mesh)
+    one = traced()
+    function = compile.block_function(one.program, compile.ACCELERATOR.apart)
+    if meshed:
+        function = devices.shard(function, mesh)
+    shapes = compile.block_shapes(one, SIZE, mesh)
+    lowered = jax.jit(function).trace(*shapes).lower(lowering_platforms=(target,))
+    text = lowered.as_text()
+    assert "stablehlo.while" in text
+    assert not any(word in text for word in ("xla_cpu", "complex", "callback"))
+
+
+def test_only_cpu_keeps_draws_in_kernels_of_their_own():
+    """In conditions that always hold, of which an accelerator has none."""
+    one = traced()
+    shapes = compile.block_shapes(one, SIZE, None)
+
+    def conditions(platform):
+        function = compile.block_function(one.program, platform.apart)
+        return str(jax.make_jaxpr(function)(*shapes)).count(" cond[")
+
+    assert conditions(compile.CPU) > conditions(compile.ACCELERATOR) == 0
+
+
+def test_a_sweep_compiled_as_for_an_accelerator_has_the_same_numbers(monkeypatch):
+    """To rounding: which products and sums are contracted depends on the program around them."""
+
+    def played():
+        clear_caches()
+        return sweep(game, POINTS, 12, jr.key(0), chunk=8, checkpoints=4, progress=False)
+
+    expected = played()
+    monkeypatch.setattr(compile, "platform_of", lambda mesh: compile.ACCELERATOR)
+    found = played()
+    clear_caches()
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4), expected, found
+    )

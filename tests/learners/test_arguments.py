@@ -1,0 +1,54 @@
+"""Every bad argument of a learner over arms is refused in a sentence that begins with its name."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from dpjax import learners
+
+NAN, INF = float("nan"), float("inf")
+# Of every learner below that takes them.
+COMMON = {"horizon": (0, -1, 2.5), "arms": (1, 0, 2.5), "epsilon": (0.0, -1.0, NAN, np.nan)}
+OWN = {
+    "adap_klucb": {"confidence": (0.0, -1.0, NAN)},
+    "adap_ucb": {"confidence": (0.0, -1.0, NAN)},
+    "batched_bandit": {"base": ("exp3",)},
+    "dp_imed": {"ratio": (1.0, 0.5, NAN)},
+    "dp_klucb": {"ratio": (1.0, 0.5, NAN)},
+    "dp_ucb": {"failure": (0.0, 1.0, NAN), "split": ("serial",)},
+    "dp_ucb_bound": {},
+    "dp_ucb_int": {
+        "delta": (0.0, 1.0, NAN),
+        "exponent": (1.0, 0.5, 1.6, NAN),
+        "calibration": ("tight",),
+    },
+    "exp3": {"mixing": (0.0, -0.1, 1.1, NAN, INF), "calibration": ("tight", None)},
+    "hedge": {"delta": (0.0, 1.0, -1.0, NAN)},
+    "kl_ucb": {},
+    "lazy_thompson": {"log_base": (1.0, 0.5, NAN)},
+    "lazy_ucb": {"log_base": (1.0, 0.5, NAN)},
+    "limited_updates": {},
+    "shrinking_dartboard": {
+        "delta": (0.0, 1.0, -1.0, NAN),
+        "rate": (0.0, 0.6, NAN),
+        "calibration": ("tight", None),
+    },
+    "successive_elimination": {"failure": (0.0, 1.0, -0.1, NAN)},
+    "thompson": {},
+    "ucb1": {},
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_bad_arguments_are_named(name):
+    make = getattr(learners, name)
+    private = "epsilon" in inspect.signature(make).parameters
+    good = {"horizon": 64, "arms": 3} | ({"epsilon": 1.0} if private else {})
+    make(**good)
+    for argument, values in {**COMMON, **OWN[name]}.items():
+        if argument == "epsilon" and not private:
+            continue
+        for value in values:
+            with pytest.raises((ValueError, TypeError), match=rf"^{argument} must be"):
+                make(**{**good, argument: value})

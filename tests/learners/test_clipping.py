@@ -1,0 +1,46 @@
+"""Losses outside [0, 1] act as the nearest loss in [0, 1], and are counted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpjax import learners
+from tests.play import told
+
+# Learners with bandit feedback that clip in their steps, with what their factories need.
+LEARNERS = {
+    "dp_ucb": {"epsilon": np.inf},
+    "dp_ucb_bound": {"epsilon": np.inf},
+    "dp_ucb_int": {"epsilon": np.inf},
+    "exp3": {"mixing": 0.3},
+    "kl_ucb": {},
+    "lazy_thompson": {"epsilon": np.inf},
+    "lazy_ucb": {"epsilon": np.inf},
+    "thompson": {},
+    "tsallis_inf": {},
+    "ucb1": {},
+}
+
+
+def without_counts(state):
+    """The leaves of a state, but for its counts of clipped losses."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {
+        jax.tree_util.keystr(path): leaf
+        for path, leaf in leaves
+        if not jax.tree_util.keystr(path).endswith(".clipped")
+    }
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("name", LEARNERS)
+def test_losses_outside_the_range_are_clipped_and_counted(name):
+    """-3 and nan act as 0 and 7 as 1, in the state and in what is played."""
+    learner = getattr(learners, name)(10, 2, **LEARNERS[name])
+    wild, tame = [-3.0, 7.0, 0.5, 0.0, 1.0, np.nan], [0.0, 1.0, 0.5, 0.0, 1.0, 0.0]
+    games = jax.jit(jax.vmap(lambda losses: told(learner, losses)))(jnp.array([wild, tame]))
+    np.testing.assert_array_equal(*games.actions)
+    for place, leaf in without_counts(games.last).items():
+        np.testing.assert_array_equal(*leaf, err_msg=place)
+    np.testing.assert_array_equal(learner.report(games.last).clipped, [3, 0])
