@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from dpjax import __version__, _check, environments, learners, mechanisms, papers, store
 from dpjax.analysis.output import FigureWarning, refuse_to_overwrite, shown
-from dpjax.cli import audits, run
+from dpjax.cli import audits, config, run
 from dpjax.papers.sweeps import kept_in, on_devices
 
 # The most devices that --devices makes. Each device that is made of a CPU has its own threads.
@@ -96,20 +96,22 @@ def _parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="list learners, mechanisms, environments and papers")
     listing.set_defaults(command=_list)
 
-    run = commands.add_parser("run", help="play a learner on your own table of losses")
+    run = commands.add_parser("run", help="play a learner on your own losses, or a study")
     run.set_defaults(command=_run)
-    run.add_argument(
-        "--losses", required=True, metavar="FILE",
+    what = run.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--losses", metavar="FILE",
         help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz",
     )  # fmt: skip
-    run.add_argument("--learner", required=True, metavar="NAME", help="as dpjax list shows them")
+    what.add_argument("--config", metavar="FILE", help="a study, as TOML; all else is in the file")
+    run.add_argument("--learner", metavar="NAME", help="as dpjax list shows them")
     run.add_argument(
         "--epsilon", type=_epsilons, metavar="E,E,...",
         help="privacy levels, inf for none (default 0.1,1,10,inf)",
     )  # fmt: skip
-    run.add_argument("--seeds", type=int, default=100, metavar="N", help="default 100")
+    run.add_argument("--seeds", type=int, metavar="N", help="default 100")
     run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
-    run.add_argument("--seed", type=int, default=0, help="of the random key (default 0)")
+    run.add_argument("--seed", type=int, help="of the random key (default 0)")
     _add_output(run, "results/run")
     _add_scale(run, "a folder or URL for a Zarr store that keeps results chunk by chunk")
 
@@ -248,6 +250,16 @@ def _written_to(out) -> None:
 
 
 def _run(options) -> None:
+    played = {name: getattr(options, name) for name in ("epsilon", "seeds", "horizon", "seed")}
+    if options.config is not None:
+        for name, value in {"learner": options.learner, **played}.items():
+            if value is not None:
+                raise ValueError(f"{name}: a study has it in its file; leave out --{name}")
+        out = _output(options, "results/study")
+        print(config.run(options.config, out, store=options.store, mesh=_prepare(options)))
+        return _written_to(out)
+    if options.learner is None:
+        raise ValueError("learner: name one that plays on the losses, with --learner NAME")
     out = _output(options, "results/run")
     with on_devices(_prepare(options)):
         text = run.run(
@@ -255,9 +267,9 @@ def _run(options) -> None:
             options.learner,
             out,
             epsilons=options.epsilon,
-            seeds=options.seeds,
+            seeds=100 if options.seeds is None else options.seeds,
             horizon=options.horizon,
-            seed=options.seed,
+            seed=0 if options.seed is None else options.seed,
             store=options.store,
         )
     print(text)

@@ -53,7 +53,7 @@ def figure(
         raise ValueError(f"y: the data have no {y!r}, but {', '.join(data.data_vars)}")
     array = data[y]
     named = {"x": x, "color": color, "line": line, "panel": panel}
-    _check_axes(array, named)
+    check_axes({str(n): size for n, size in array.sizes.items()}, named)
     found = inference.band(array, x, confidence) if estimate is None else estimate(array)
     found = found.squeeze(
         [n for n in found.dims if found.sizes[n] == 1 and n not in named.values()]
@@ -126,22 +126,28 @@ def _models(data) -> list[str]:
     return found
 
 
-def _check_axes(array, named) -> None:
+def check_axes(sizes, named) -> None:
+    """Refuses a figure that names axes that are not there, or leaves out one of several values.
+
+    Args:
+      sizes: the length of each axis of the array.
+      named: the axis that each of x, color, line and panel names, or None.
+    """
     given = [name for name in named.values() if name is not None]
     for role, name in named.items():
-        if name is not None and (name not in array.dims or name == "trial"):
-            raise ValueError(f"{role}: {name} is no axis of the data: {', '.join(array.dims)}")
+        if name is not None and (name not in sizes or name == "trial"):
+            raise ValueError(f"{role}: {name} is no axis of the data: {', '.join(sizes)}")
     if len(set(given)) < len(given):
         raise ValueError(f"an axis can be named once only, got {', '.join(given)}")
-    left = [n for n in array.dims if n not in given and n != "trial" and array.sizes[n] > 1]
+    left = [name for name in sizes if name not in (*given, "trial") and sizes[name] > 1]
     if left:
         raise ValueError(
-            f"{left[0]} has {array.sizes[left[0]]} values; select one of them, or name it as "
+            f"{left[0]} has {sizes[left[0]]} values; select one of them, or name it as "
             "color, line or panel"
         )
-    for role, most in (("line", len(_LINES)),):
-        if named[role] is not None and array.sizes[named[role]] > most:
-            raise ValueError(f"{role}: {named[role]} has more than {most} values")
+    line = named["line"]
+    if line is not None and sizes[line] > len(_LINES):
+        raise ValueError(f"line: {line} has more than {len(_LINES)} values")
 
 
 def _styles(array, color, line) -> dict:

@@ -1,0 +1,151 @@
+"""Studies from a file, for clusters: a TOML file that says what to play, with all names checked."""
+
+import tomllib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dpjax import _check, domains, environments, learners, mechanisms
+from dpjax.analysis.output import output_folder, versions, write_csv, write_figure, write_json
+
+TABLES = ("learners", "environments", "grid", "study", "figure")
+SETTINGS = ("trials", "key", "checkpoints")
+FIGURE = ("x", "y", "color", "line", "panel")
+
+
+def read_study(path):
+    """The Study that a TOML file describes, and the arguments of its figure (None without one).
+
+    The tables ``[learners]`` and ``[environments]`` have an entry for each name in the data. It is
+    the name of a factory, or a table ``{factory = "bernoulli", means = [0.4, 0.5]}`` with further
+    arguments. ``[grid]`` has an entry for each axis. Values of ``domain`` and ``mechanism`` are
+    names of factories too, or such tables. ``[study]`` holds trials, key and checkpoints, and
+    ``[figure]`` the arguments of :func:`dpjax.study.plot.figure`.
+
+    Raises:
+      ValueError: the file is no such file. The message names the file and the entry.
+      OSError: the file cannot be read.
+    """
+    from dpjax.study import Study  # not above: other commands should not wait for its libraries
+
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            given = tomllib.load(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file") from None
+    except OSError as error:
+        raise OSError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is no TOML: {error}") from None
+    _check_names(path, "the file", given, TABLES)
+    for name in TABLES:
+        if not isinstance(given.setdefault(name, {}), dict):
+            raise ValueError(f"{path}: {name} must be a table, [{name}]")
+    _check_names(path, "[study]", given["study"], SETTINGS)
+    _check_names(path, "[figure]", given["figure"], FIGURE)
+    kinds = {"learners": learners, "environments": environments}
+    makers = {
+        kind: {name: _factory(path, kind, package, each) for name, each in given[kind].items()}
+        for kind, package in kinds.items()
+    }
+    grid = {name: _values(path, name, entry) for name, entry in given["grid"].items()}
+    try:
+        study = Study(**makers, grid=grid, **given["study"])
+        if given["figure"]:
+            _check_figure(study, given["figure"])
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    return study, given["figure"] or None
+
+
+def _check_names(path, where, given, known) -> None:
+    for name in given:
+        if name not in known:
+            meant = _check.nearest(name, known)
+            raise ValueError(f"{path}: {where} has {name!r}{meant}; it may have {', '.join(known)}")
+
+
+def _check_figure(study, figure) -> None:
+    """Refuses a figure that does not fit the study, before the study is played."""
+    from dpjax.study import plot
+    from dpjax.study.labelled import layout
+
+    made, over_time = layout(study), figure.get("x") == "round"
+    sizes = dict(zip(made.axes, made.shape, strict=True)) | ({"round": 2} if over_time else {})
+    plot.check_axes(sizes, {role: figure.get(role) for role in ("x", "color", "line", "panel")})
+
+
+def _factory(path, kind, package, entry) -> Any:
+    """The factory that an entry names, with the arguments that the entry sets."""
+    given = {"factory": entry} if isinstance(entry, str) else entry
+    if not isinstance(given, dict) or not isinstance(given.get("factory"), str):
+        raise ValueError(
+            f'{path}: an entry of {kind} must be a name or {{factory = "name", ...}}, got {entry!r}'
+        )
+    name = given["factory"]
+    if name not in package.__all__ or not callable(getattr(package, name)):
+        meant = _check.nearest(name, package.__all__)
+        raise ValueError(f"{path}: {kind} has no {name!r}{meant}; dpjax list shows the names")
+    arguments = {word: value for word, value in given.items() if word != "factory"}
+    factory = getattr(package, name)
+    return partial(factory, **arguments) if arguments else factory
+
+
+def _values(path, name, entry) -> Any:
+    """The values of an axis. Domains and mechanisms are built from their names."""
+    packages = {"domain": domains, "mechanism": mechanisms}
+    if name not in packages:
+        return entry
+    package = packages[name]
+
+    def built(each):
+        factory = _factory(path, name, package, each)
+        if name == "mechanism":  # which learners build themselves, for the horizon
+            return factory
+        try:
+            return factory()
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {name}: {error}") from None
+
+    if isinstance(entry, dict) and "factory" not in entry:
+        return {label: built(each) for label, each in entry.items()}
+    if isinstance(entry, list):
+        return {_label(each): built(each) for each in entry}
+    return built(entry)
+
+
+def _label(entry) -> str:
+    """The name of a factory, with the arguments that the entry sets."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    rest = [f"{name}={value}" for name, value in entry.items() if name != "factory"]
+    return " ".join([str(entry.get("factory")), *rest])
+
+
+def run(path, out, *, store=None, mesh=None, progress=True) -> str:
+    """Plays the study of a file and writes what happened into the folder ``out``.
+
+    The files are study.nc (the data, for ``xarray.open_dataset``), table.csv (means of the regret
+    at the horizon, a row for each cell), study.toml (the file itself), parameters.json (versions),
+    and figure.png and figure.pdf where the file asks for a figure.
+
+    Args:
+      path: the TOML file, as :func:`read_study` reads it.
+      out: a folder.
+      store, mesh, progress: as of :meth:`dpjax.Study.run`.
+
+    Returns:
+      The table, as text.
+    """
+    study, figure = read_study(path)
+    with output_folder(out) as folder:
+        data = study.run(store, mesh=mesh, progress=progress)
+        table = data.dpjax.table() if study.trials > 1 else data.final_regret.to_dataframe()
+        data.to_netcdf(folder / "study.nc")
+        write_csv(folder / "table.csv", table.to_dict("records"))
+        (folder / "study.toml").write_bytes(Path(path).read_bytes())
+        write_json(folder / "parameters.json", {"versions": versions()})
+    if figure is not None:
+        write_figure(out, "figure", partial(data.dpjax.figure, **figure))
+    return table.to_string(index=False)
