@@ -13,10 +13,14 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_python_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    first, second, third = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    first, study, second, third = blocks
     names = {}
     exec(first, names)
     assert names["result"].regret.shape == (3, 1000, 100)
+    exec(study, names)
+    assert names["data"].final_regret.shape == (2, 2, 4, 2, 200)
+    assert (tmp_path / "mine.pdf").stat().st_size > 10000
     exec(second, names)
     assert names["private_result"].regret.shape == (3, 200, 100)
     exec(third, names)
