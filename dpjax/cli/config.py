@@ -141,7 +141,7 @@ def run(path, out, *, store=None, mesh=None, progress=True) -> str:
     study, figure = read_study(path)
     with output_folder(out) as folder:
         data = study.run(store, mesh=mesh, progress=progress)
-        table = data.dpjax.table() if study.trials > 1 else data.final_regret.to_dataframe()
+        table = data.dpjax.table()
         data.to_netcdf(folder / "study.nc")
         write_csv(folder / "table.csv", table.to_dict("records"))
         (folder / "study.toml").write_bytes(Path(path).read_bytes())

@@ -33,7 +33,7 @@ def axis(name: str, given) -> Axis:
       ValueError, TypeError: the name is none, is reserved, or the values are empty, repeated,
         not numbers, or objects without a label.
     """
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"grid: {name!r} cannot be the name of an argument")
     if name in _RESERVED or name.startswith(_PREFIXES):
         raise ValueError(f"grid: {name!r} is a name that the data of a study uses for itself")

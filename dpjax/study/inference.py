@@ -16,11 +16,11 @@ from dpjax.analysis import statistics
 _DRAWS, _SEED = 1000, 2017  # of resampling
 
 
-def check(array, **levels) -> int:
+def check(array, fewest=2, **levels) -> int:
     """The number of trials.
 
     Raises:
-      TypeError, ValueError: not an array of at least two trials, or a level outside of (0, 1).
+      TypeError, ValueError: not an array of at least so many trials, or a level outside of (0, 1).
     """
     if not isinstance(array, xarray.DataArray):
         raise TypeError(f"array must be an xarray.DataArray, got {type(array).__name__}")
@@ -28,7 +28,7 @@ def check(array, **levels) -> int:
         raise ValueError(
             f"array must have the dimension trial, got {', '.join(map(str, array.dims))}"
         )
-    if array.sizes["trial"] < 2:
+    if array.sizes["trial"] < fewest:
         raise ValueError("an interval needs at least two trials; the array has one")
     for name, level in levels.items():
         if not 0.0 < level < 1.0:
@@ -40,13 +40,14 @@ def mean(array, confidence=0.95) -> xarray.Dataset:
     """The mean over trials, with Student's interval in each cell.
 
     Returns:
-      A Dataset of mean, standard_error, low and high. The interval is one cell's, and not
-      simultaneous: see :func:`band`.
+      A Dataset of mean, standard_error, low and high; all but the mean are NaN for a single trial.
+      The interval is one cell's, and not simultaneous: see :func:`band`.
     """
-    trials = check(array, confidence=confidence)
+    trials = check(array, fewest=1, confidence=confidence)
     array = bare(array)
     centre = array.mean("trial", skipna=False)
-    error = array.std("trial", ddof=1, skipna=False) / np.sqrt(trials)
+    spread = array.std("trial", ddof=1, skipna=False) if trials > 1 else np.nan * centre
+    error = spread / np.sqrt(trials)
     width = stats.t.ppf(0.5 + confidence / 2, trials - 1) * error
     return xarray.Dataset(
         {"mean": centre, "standard_error": error, "low": centre - width, "high": centre + width},

@@ -94,9 +94,15 @@ class Study:
             axes = {name: grids.axis(name, given) for name, given in self.grid.items()}
             object.__setattr__(self, "parts", (Part(learners, environments, axes),))
             check_taken(self.parts[0])
+        if self.play is not None:
+            _check.one_of("simulate", "simulate_batches",
+                          play=getattr(self.play, "__name__", self.play))  # fmt: skip
         for program in self.programs:
             try:
-                checkpoint_rounds(*_check.pair(program.first()), self.checkpoints)
+                learner, environment = _check.pair(program.first())
+                checkpoint_rounds(learner, environment, self.checkpoints)
+                if self.play is simulate_batches and not _has_batches(learner, environment):
+                    raise ValueError("play: it cannot be played by batches")
                 program.declared()  # Factories see plain numbers here, and refuse bad ones.
             except TypeError as error:
                 raise TypeError(f"{program}: {error}") from None
@@ -228,10 +234,13 @@ class Study:
     def _play(self, learner, environment) -> Callable:
         """How a game is played."""
         if self.play is not None:
-            _check.function("simulate or simulate_batches of dpjax", play=self.play)
             return self.play
-        by_batches = isinstance(learner, BatchLearner) and environment.batch is not None
-        return simulate_batches if by_batches else simulate
+        return simulate_batches if _has_batches(learner, environment) else simulate
+
+
+def _has_batches(learner, environment) -> bool:
+    """Whether a game can be played by batches."""
+    return isinstance(learner, BatchLearner) and environment.batch is not None
 
 
 def _seconds(game, points, trials, play) -> tuple[float, float]:

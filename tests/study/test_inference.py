@@ -153,7 +153,12 @@ def test_cells_that_were_not_played_stay_nan():
 def test_arrays_without_trials_are_refused(change, message):
     array = cells(np.random.default_rng(11), np.ones(3), 20)
     with pytest.raises((TypeError, ValueError), match=message):
-        inference.mean(change(array))
+        inference.band(change(array), "epsilon")
+
+
+def test_a_single_trial_has_a_mean_without_interval():
+    found = inference.mean(cells(np.random.default_rng(13), np.ones(3), 1))
+    assert np.isfinite(found["mean"]).all() and np.isnan(found["low"]).all()
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax import core, domains, environments, learners, simulate, sweep
+from dpjax import (
+    core,
+    domains,
+    environments,
+    learners,
+    simulate,
+    simulate_batches,
+    sweep,
+)
 from dpjax.study import Study
 
 ARMS = {"arms": 3, "horizon": 40}
@@ -201,6 +209,9 @@ def test_halving_finds_what_all_trials_find():
         ({"trials": 0}, "trials"),
         ({"checkpoints": [10, 20]}, "checkpoints must increase"),
         ({"key": "0"}, "key"),
+        ({"grid": {**ARMS, 3: 4}}, "3 cannot be the name"),
+        ({"play": "batches"}, "play must be one of simulate, simulate_batches"),
+        ({"play": simulate_batches}, "EXP3, stochastic, .*cannot be played by batches"),
     ],
 )  # fmt: skip
 def test_what_means_nothing_is_refused(change, message):
