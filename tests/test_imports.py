@@ -33,7 +33,7 @@ ALLOWED = {
     "engine": {"_check", "generators", "noise", "settings"},
     "simulate": {"_check", "action_sets", "combinators", "core", "settings"},
     "store": {"core", "__version__"},
-    "study": {"_check", "analysis", "core", "engine", "simulate", "sweep"},
+    "study": ALL - {"audit", "cli", "papers"},
     "sweep": {"_check", "core", "engine", "settings", "simulate", "store"},
     "audit": COMMON | {"combinators", "domains", "engine", "feedback", "settings"},
     "analysis": {"maths", "store", "__version__"},

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from dpjax import __version__, _check, environments, learners, mechanisms, papers, store
 from dpjax.analysis.output import FigureWarning, refuse_to_overwrite, shown
-from dpjax.cli import audits, config, run
+from dpjax.cli import audits, config, run, theorem
 from dpjax.papers.sweeps import kept_in, on_devices
 
 # The most devices that --devices makes. Each device that is made of a CPU has its own threads.
@@ -124,6 +124,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_scale(
         reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
     )
+
+    theorem = commands.add_parser("theorem", help="measure regret beside the bound of a theorem")
+    theorem.set_defaults(command=_theorem)
+    theorem.add_argument("names", nargs="*", metavar="NAME", help="without any, they are listed")
+    theorem.add_argument(
+        "--epsilon", type=_epsilons, metavar="E,E,...",
+        help="privacy levels, inf for none (default 0.1,1,10,inf)",
+    )  # fmt: skip
+    theorem.add_argument(
+        "--horizon", type=int, default=2**14, metavar="T",
+        help="the longest of three horizons, each a quarter of the next (default 16384)",
+    )  # fmt: skip
+    theorem.add_argument("--trials", type=int, default=200, metavar="N", help="default 200")
+    _add_output(theorem, "results/theorem")
 
     audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
     audit.set_defaults(command=_audit)
@@ -282,6 +296,16 @@ def _audit(options) -> None:
     out = _output(options, "results/audit")
     names = None if options.all else options.learner
     print(audits.run(names, out, epsilon=options.epsilon, runs=options.runs))
+    _written_to(out)
+
+
+def _theorem(options) -> None:
+    if not options.names:
+        print(theorem.listing())
+        return
+    out = _output(options, "results/theorem")
+    sizes = {"horizon": options.horizon, "trials": options.trials}
+    print(theorem.run(options.names, out, epsilons=options.epsilon, **sizes))
     _written_to(out)
 
 
