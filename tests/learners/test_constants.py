@@ -20,7 +20,7 @@ class Constant(NamedTuple):
     argument: str
     default: float  # the paper's value for these arguments, computed here in float64
     other: float  # a value with which the play is another
-    bad: tuple = ()  # refused, in addition to 0, -1, NaN and infinity
+    bad: tuple = (INF,)  # refused, in addition to 0, -1 and NaN
     given: Any = ()  # further arguments, (name, value)
     horizon: int = HORIZON
 
@@ -42,7 +42,45 @@ BY_CONFIDENCE = [
     ),
     Constant("thompson", "prior", 1.0, 10.0),
 ]
-CONSTANTS = [*BY_CONFIDENCE]
+
+
+def mixing(rounds):
+    return min(1.0, np.sqrt(ARMS * np.log(ARMS) / ((np.e - 1) * rounds)))
+
+
+def exp2_rates(epsilon):
+    """(eta, gamma) for losses in [0, 1], of which 1/2 is subtracted."""
+    scale = 1 / epsilon
+    reach = ARMS * (0.5 + 2 * scale * np.log(HORIZON))
+    price = ARMS * (0.25 + 2 * scale**2) + reach
+    eta = np.sqrt(np.log(ARMS) / (HORIZON * price))
+    gamma = min(0.5, eta * reach)
+    return min(eta, gamma / reach), gamma
+
+
+def printed_exp2_rates(epsilon):
+    inflation = 1 + 2 / epsilon**2 * np.log(ARMS * HORIZON)
+    eta = np.sqrt(np.log(ARMS) / (2 * ARMS * HORIZON * inflation))
+    return eta, min(1.0, eta * ARMS * np.sqrt(inflation))
+
+
+FOUR, HUNDRED = (("epsilon", None), ("tau", 4.0)), (("epsilon", 100.0),)
+PRINTED = (*HUNDRED, ("calibration", "printed"))
+EXP2 = (("base", "exp2"),)
+SAMPLED = [
+    Constant("tsallis_inf", "rate", 2.0, 20.0),
+    Constant("exp2", "rate", exp2_rates(100.0)[0], 5.0, given=HUNDRED),
+    Constant("exp2", "mixing", exp2_rates(100.0)[1], 1.0, bad=(1.1, INF), given=HUNDRED),
+    Constant("exp2", "rate", printed_exp2_rates(100.0)[0], 5.0, given=PRINTED),
+    Constant("exp2", "mixing", printed_exp2_rates(100.0)[1], 1.0, bad=(1.1, INF), given=PRINTED),
+    Constant("dp_exp3_lap", "mixing", mixing(HORIZON), 1.0, bad=(1.1, INF)),
+    Constant("dp_exp3_lap", "threshold", np.log(HORIZON), 0.1),
+    Constant("exp3_minibatch", "mixing", mixing(HORIZON // 4), 0.05, bad=(1.1, INF), given=FOUR),
+    Constant("batched_bandit", "tau", 4.0, 1.0, bad=(0.9,), given=(("epsilon", 0.25),)),
+    Constant("batched_bandit", "rate", 3.0**-0.5, 10.0),
+    Constant("batched_bandit", "rate", exp2_rates(1.0)[0], 1.0, given=EXP2),
+]
+CONSTANTS = [*BY_CONFIDENCE, *SAMPLED]
 every_constant = pytest.mark.parametrize(
     "constant", CONSTANTS, ids=lambda c: "-".join([c.learner, c.argument, *dict(c.given)])
 )
@@ -97,7 +135,7 @@ def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
 @every_constant
 def test_bad_values_are_refused_by_name(constant):
     """In one sentence, as plain numbers, in the calls that a sweep makes before it traces."""
-    for value in (0.0, -1.0, NAN, INF, *constant.bad):
+    for value in (0.0, -1.0, NAN, *constant.bad):
         with pytest.raises(ValueError, match=rf"^{constant.argument} must be") as refused:
             learner_of(constant, **{constant.argument: value})
         assert "\n" not in str(refused.value)
