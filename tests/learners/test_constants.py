@@ -7,6 +7,8 @@ import jax
 import numpy as np
 import pytest
 
+from dpjax import audit
+from dpjax.cli import audits
 from dpjax.learners.successive_elimination import epoch_length, epoch_radius
 from tests import test_conformance as conformance
 
@@ -23,6 +25,7 @@ class Constant(NamedTuple):
     bad: tuple = (INF,)  # refused, in addition to 0, -1 and NaN
     given: Any = ()  # further arguments, (name, value)
     horizon: int = HORIZON
+    gap: float = 0.0  # by which the first arm is better than the others
 
 
 BY_CONFIDENCE = [
@@ -80,10 +83,65 @@ SAMPLED = [
     Constant("batched_bandit", "rate", 3.0**-0.5, 10.0),
     Constant("batched_bandit", "rate", exp2_rates(1.0)[0], 1.0, given=EXP2),
 ]
-CONSTANTS = [*BY_CONFIDENCE, *SAMPLED]
-every_constant = pytest.mark.parametrize(
-    "constant", CONSTANTS, ids=lambda c: "-".join([c.learner, c.argument, *dict(c.given)])
-)
+
+
+def flaxman():
+    """(zeta, nu, eta) of the one-point learners on the simplex, whose losses are signed."""
+    domain = conformance.ARGUMENTS["domain"]
+    dim, lipschitz = ARMS - 1, domain.losses.norms[1]
+    bound, r = lipschitz * domain.diameter, domain.inradius
+    zeta = np.sqrt(domain.radius * dim * bound * r / (3 * (lipschitz * r + bound)))
+    zeta = min(zeta / HORIZON**0.25, r / 2)
+    nu = domain.radius / (bound * HORIZON**0.5)
+    return zeta, nu, nu * zeta / dim
+
+
+def scrible_rate(epsilon):
+    """On the simplex, whose barrier has the parameter K in K - 1 dimensions; losses in [0, 1]."""
+    second_moment = 0.25 + 2 / epsilon**2
+    return np.sqrt(ARMS * np.log(HORIZON) / (2 * (ARMS - 1) ** 2 * HORIZON * second_moment))
+
+
+def descent_rate():
+    domain = conformance.ARGUMENTS["domain"]
+    return domain.diameter / domain.losses.norms[1]
+
+
+PLAIN, MANY = (("epsilon", INF),), (("epsilon", 1e4),)
+ZETA, NU, ETA = flaxman()
+OF_POINTS = [
+    Constant("scrible", "rate", scrible_rate(100.0), 1.0, given=HUNDRED),
+    Constant("one_point_gradient", "rate", NU, 10 * NU),
+    Constant("one_point_gradient", "smoothing", ZETA, ZETA / 2, bad=(1.0, INF)),
+    Constant("private_one_point", "rate", ETA, 10 * ETA, given=MANY),
+    Constant("private_one_point", "smoothing", ZETA, ZETA / 2, bad=(1.0, INF), given=MANY),
+    Constant("online_gradient", "rate", descent_rate(), 10.0, given=MANY),
+]
+OTHERS = [
+    Constant("hedge", "rate", np.sqrt(8 * np.log(ARMS) / HORIZON), 10.0, given=PLAIN),
+    Constant("limited_updates", "ratio", 2.0, 1.5, bad=(1.0, INF), given=PLAIN),
+    Constant("linear_elimination", "ratio", (2 * HORIZON) ** (1 / np.log(HORIZON)), 1.5,
+             bad=(1.0, INF)),
+    Constant("linear_elimination", "failure", 1 / 1024, 0.999, bad=(1.0, INF), given=PLAIN,
+             horizon=1024, gap=0.6),
+    Constant("linucb", "ridge", 1.0, 100.0, given=PLAIN),
+]  # fmt: skip
+CONSTANTS = [*BY_CONFIDENCE, *SAMPLED, *OF_POINTS, *OTHERS]
+# Those on which the privacy of the learner's own draws, or the scale of its noise, depends.
+SPENDING = {("hedge", "rate"), ("exp3_minibatch", "mixing"), ("private_one_point", "smoothing")}
+POST_PROCESSING = [
+    constant
+    for constant in CONSTANTS
+    if constant[:2] not in SPENDING and "calibration" not in dict(constant.given)
+]
+QUICK = {"dp_klucb", "dp_exp3_lap"}
+
+
+def name_of(constant):
+    return "-".join([constant.learner, constant.argument, *dict(constant.given)])
+
+
+every_constant = pytest.mark.parametrize("constant", CONSTANTS, ids=name_of)
 
 
 def sizes(constant):
@@ -98,20 +156,21 @@ def actions(constant, game, points):
     """(points, seeds, T, ...) of a sweep over float32 points, and the calls that were traced."""
     traced = []
     note = traced.append
+    means = np.float32([0.5 - constant.gap / 2, *[0.5 + constant.gap / 2] * (ARMS - 1)])
+    losses = means + (1.0 - constant.gap) * (conformance.table(constant.horizon) - 0.5)
 
     def recorded(point):
         note(isinstance(point, jax.core.Tracer))
-        environment = conformance.on_table(constant.learner, conformance.table(constant.horizon))
-        return conformance.recorded(game(point), environment)
+        return conformance.recorded(game(point), conformance.on_table(constant.learner, losses))
 
     _, played, _ = conformance.play(recorded, np.float32(points), SEEDS)
     return played, sum(traced)
 
 
 @cache
-def played_by_default(learner, given, horizon):
+def played_by_default(learner, given, horizon, gap):
     """Without the constant, of which the learner is then not told."""
-    constant = Constant(learner, "", 0.0, 0.0, given=given, horizon=horizon)
+    constant = Constant(learner, "", 0.0, 0.0, given=given, horizon=horizon, gap=gap)
     return actions(constant, lambda point: learner_of(constant), [0.0])[0][0]
 
 
@@ -126,7 +185,7 @@ def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
 
     played, traced = actions(constant, game, values)
     assert traced == 1
-    usual = played_by_default(constant.learner, constant.given, constant.horizon)
+    usual = played_by_default(constant.learner, constant.given, constant.horizon, constant.gap)
     np.testing.assert_allclose(played[0], usual, rtol=1e-4, atol=1e-5)
     # A difference that is not rounding, in some round of some seed.
     assert np.abs(played[1] - usual).max() > 1e-2
@@ -152,3 +211,68 @@ def test_a_mean_may_be_off_by_as_much_in_every_epoch_as_a_confidence_bound_says(
     assert float(epoch_length(*given)) == pytest.approx(length, rel=1e-5)
     assert float(epoch_radius(*given)) == pytest.approx(radius, rel=1e-5)
     assert radius <= 2.0**-epoch / 4
+
+
+def audited(name, epsilon=1.0, **options):
+    """A learner of the size of audits."""
+    return audits.build(name, audits.domains_of(name)[-1], audits.HORIZON, epsilon, **options)
+
+
+def numbers(declared):
+    return [float(x) for x in (declared.epsilon, declared.delta, declared.rho)]
+
+
+@quickly
+@pytest.mark.parametrize(
+    "constant",
+    [
+        pytest.param(c, marks=() if c.learner in QUICK else pytest.mark.slow, id=name_of(c))
+        for c in POST_PROCESSING
+    ],
+)
+def test_noise_on_losses_hides_them_whatever_the_constant(constant):
+    """The declaration is that of the default, and a replay at another value spends no more."""
+    # At epsilon = 1 the interval of DP-UCB-Int is longer than the game.
+    epsilon = 100.0 if constant.learner == "dp_ucb_int" else 1.0
+    options = {key: value for key, value in constant.given if key != "epsilon"}
+    usual = audited(constant.learner, epsilon, **options)
+    other = audited(constant.learner, epsilon, **options, **{constant.argument: constant.other})
+    np.testing.assert_array_equal(numbers(other.privacy), numbers(usual.privacy))
+    if np.isfinite(float(other.privacy.epsilon)):
+        assert audits.replays(other, audits.pairs_for(other, 8)).failed == ()
+
+
+@quickly
+@pytest.mark.parametrize(
+    ("name", "epsilon", "value", "covers_less"),
+    [
+        ("hedge", INF, {"rate": 2.0}, {}),
+        ("hedge", INF, {"rate": 0.1}, {"rate": 0.02}),
+        ("exp3_minibatch", None, {"tau": 1.0}, {"tau": 1.0, "mixing": 0.99}),
+    ],
+)
+def test_draws_spend_what_is_declared_at_their_own_rate(name, epsilon, value, covers_less):
+    """And more than is declared at another one, the default of Hedge or that of more mixing."""
+    learner, other = audited(name, epsilon, **value), audited(name, epsilon, **covers_less)
+    pairs = audits.pairs_for(learner, 8)
+    assert float(other.privacy.epsilon) < float(learner.privacy.epsilon) < INF
+    assert audits.replays(learner, pairs).failed == ()
+    lying = learner._replace(privacy=other.privacy)
+    assert "epsilon" in audits.replays(lying, pairs).failed
+
+
+def test_a_rate_beyond_what_epsilon_allows_is_cut():
+    """Hedge declares no more than it was asked for."""
+    asked, greedy = (audited("hedge", 0.5, **given) for given in ({}, {"rate": 5.0}))
+    assert numbers(greedy.privacy) == pytest.approx(numbers(asked.privacy))
+    assert float(greedy.privacy.epsilon) <= 0.5 * (1 + 1e-6)
+
+
+@quickly
+def test_the_noise_of_one_point_estimates_follows_the_radius():
+    """Estimates grow as 1 / zeta: the noise of the default, 0.41, is half of what 0.2 needs."""
+    learner = audited("private_one_point", smoothing=0.2)
+    pairs = audits.pairs_for(learner, 8)
+    assert audits.replays(learner, pairs).failed == ()
+    mutant = audit.mutants(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
+    assert "epsilon" in audits.replays(mutant["noise halved"], pairs).failed
