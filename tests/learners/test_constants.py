@@ -134,14 +134,25 @@ POST_PROCESSING = [
     for constant in CONSTANTS
     if constant[:2] not in SPENDING and "calibration" not in dict(constant.given)
 ]
-QUICK = {"dp_klucb", "dp_exp3_lap"}
+# The others are as quick, but there are many.
+QUICK_REPLAYS = {"dp_klucb", "dp_exp3_lap"}
+QUICK = {"ucb1", "dp_klucb", "adap_klucb", "successive_elimination", "exp2", "hedge",
+         "one_point_gradient", "linear_elimination", "thompson"}  # fmt: skip
 
 
 def name_of(constant):
     return "-".join([constant.learner, constant.argument, *dict(constant.given)])
 
 
-every_constant = pytest.mark.parametrize("constant", CONSTANTS, ids=name_of)
+def marked(constants, quick):
+    """Cases of a test, of which those of the ``quick`` learners alone are no slow ones."""
+    return pytest.mark.parametrize(
+        "constant",
+        [
+            pytest.param(c, marks=() if c.learner in quick else pytest.mark.slow, id=name_of(c))
+            for c in constants
+        ],
+    )
 
 
 def sizes(constant):
@@ -157,7 +168,8 @@ def actions(constant, game, points):
     traced = []
     note = traced.append
     means = np.float32([0.5 - constant.gap / 2, *[0.5 + constant.gap / 2] * (ARMS - 1)])
-    losses = means + (1.0 - constant.gap) * (conformance.table(constant.horizon) - 0.5)
+    table = np.asarray(conformance.table(constant.horizon))
+    losses = means + np.float32(1.0 - constant.gap) * (table - np.float32(0.5))
 
     def recorded(point):
         note(isinstance(point, jax.core.Tracer))
@@ -175,7 +187,7 @@ def played_by_default(learner, given, horizon, gap):
 
 
 @quickly
-@every_constant
+@marked(CONSTANTS, QUICK)
 def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
     """One compiled sweep over three values: the default's play is the same, another's is not."""
     values = [constant.default, constant.other, 0.5 * (constant.default + constant.other)]
@@ -191,7 +203,7 @@ def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
     assert np.abs(played[1] - usual).max() > 1e-2
 
 
-@every_constant
+@pytest.mark.parametrize("constant", CONSTANTS, ids=name_of)
 def test_bad_values_are_refused_by_name(constant):
     """In one sentence, as plain numbers, in the calls that a sweep makes before it traces."""
     for value in (0.0, -1.0, NAN, *constant.bad):
@@ -223,13 +235,7 @@ def numbers(declared):
 
 
 @quickly
-@pytest.mark.parametrize(
-    "constant",
-    [
-        pytest.param(c, marks=() if c.learner in QUICK else pytest.mark.slow, id=name_of(c))
-        for c in POST_PROCESSING
-    ],
-)
+@marked(POST_PROCESSING, QUICK_REPLAYS)
 def test_noise_on_losses_hides_them_whatever_the_constant(constant):
     """The declaration is that of the default, and a replay at another value spends no more."""
     # At epsilon = 1 the interval of DP-UCB-Int is longer than the game.
