@@ -7,7 +7,12 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Array, Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, one_release
+from dpjax.learners.parts.arm_sums import (
+    batch_bandit_learner,
+    check_arms,
+    check_exploration,
+    one_release,
+)
 from dpjax.maths import divergences, exact_sums
 from dpjax.maths.laws import smallest
 
@@ -22,7 +27,9 @@ class AdapReport(NamedTuple):
     episodes: Array  # () int32, episodes that were completed
 
 
-def adap_ucb(horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3.1) -> BatchLearner:
+def adap_ucb(
+    horizon: int, arms: int, *, epsilon: Number, exploration: Number = 3.1
+) -> BatchLearner:
     """AdaP-UCB: the arm with the best private bound plays until its pulls have doubled.
 
     Means forget: mean_a is the mean of the n_a losses of arm a's latest episode alone, with Laplace
@@ -37,7 +44,7 @@ def adap_ucb(horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3
       horizon: T, rounds. It decides only where the last episode is cut.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
-      confidence: alpha, positive; the analysis asks for more than 3.
+      exploration: alpha, positive; the analysis asks for more than 3.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
@@ -53,17 +60,17 @@ def adap_ucb(horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3
     read as ln t.
     """
     epsilon = _check.epsilon(epsilon)
-    _check.positive(confidence=confidence)
+    check_exploration(exploration)
 
     def bound(mean, samples, log_t):
-        width = jnp.sqrt(confidence * log_t / (2.0 * samples))
-        return mean - width - confidence * log_t / epsilon / samples
+        width = jnp.sqrt(exploration * log_t / (2.0 * samples))
+        return mean - width - exploration * log_t / epsilon / samples
 
     return _episodes(horizon, arms, epsilon, bound)
 
 
 def adap_klucb(
-    horizon: int, arms: int, *, epsilon: Number, confidence: Number = 3.1
+    horizon: int, arms: int, *, epsilon: Number, exploration: Number = 3.1
 ) -> BatchLearner:
     """AdaP-KLUCB: AdaP-UCB with the confidence bound of the Kullback-Leibler divergence.
 
@@ -75,7 +82,7 @@ def adap_klucb(
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
-      confidence: alpha, positive; the analysis asks for more than 3.
+      exploration: alpha, positive; the analysis asks for more than 3.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
@@ -88,11 +95,11 @@ def adap_klucb(
     Reference: Azize & Basu 2022.
     """
     epsilon = _check.epsilon(epsilon)
-    _check.positive(confidence=confidence)
+    check_exploration(exploration)
 
     def bound(mean, samples, log_t):
-        optimistic = jnp.clip(mean - confidence * log_t / epsilon / samples, 0.0, 1.0)
-        return divergences.kl_lower(optimistic, confidence * log_t / samples)
+        optimistic = jnp.clip(mean - exploration * log_t / epsilon / samples, 0.0, 1.0)
+        return divergences.kl_lower(optimistic, exploration * log_t / samples)
 
     return _episodes(horizon, arms, epsilon, bound)
 

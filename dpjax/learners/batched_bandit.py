@@ -83,32 +83,42 @@ def batch_rounds(horizon, epsilon):
 
 
 def batched_bandit(
-    horizon: int, arms: int, *, epsilon: Number, base: str = "htinf"
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    base: str = "htinf",
+    tau: Number | None = None,
+    rate: Number | None = None,
 ) -> BatchLearner:
     """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the sum of each.
 
-    Each arm that a base learner chooses is played for tau = ceil(1 / epsilon) rounds, and the base
-    is fed their average loss plus Lap(1 / (epsilon tau)). The scale of this noise is at most 1,
-    however small epsilon is.
+    Each arm that a base learner chooses is played for tau rounds, and the base is fed their average
+    loss plus Lap(1 / (epsilon tau)). By default the scale of this noise is at most 1, however small
+    epsilon is.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf gives batches of one round without noise.
       base: "htinf", or "exp2", with the rates of :func:`exp2` for T / tau rounds of such losses.
+      tau: rounds in a batch, at least 1, rounded down; may be traced. Default ceil(1 / epsilon).
+      rate: of the base, positive: eta of "exp2", or eta_1 of the eta_t = eta_1 / sqrt(t) of
+        "htinf". The default of the latter is 1 / sigma, sigma^2 = 1 + 2 / (epsilon tau)^2.
 
     Returns:
       A BatchLearner with bandit feedback, whose report is that of the base. Losses outside [0, 1]
       are clipped before they are averaged.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A loss in [0, 1] is in
-    one sum, which it moves by at most 1. Given the past, the noisy sum is an epsilon-DP function of
-    that loss, and all later actions depend on the loss through that sum alone. A last batch that
-    the horizon cuts short is never read. The noise is put on sums, so the model is central. (From
-    epsilon = 1 on batches are single rounds, and the local model holds too.)
+    one sum, which it moves by at most 1, whatever tau and the rate are. Given the past, the noisy
+    sum is an epsilon-DP function of that loss, and all later actions depend on the loss through
+    that sum alone. A last batch that the horizon cuts short is never read. The noise is put on
+    sums, so the model is central. (From epsilon = 1 on default batches are one round, and the local
+    model holds too.)
 
-    Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF and sigma^2 = 1 + 2 / (epsilon
-    tau)^2, in expectation (oblivious losses; the constant is as recalled). That is
+    Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF and its default rate, in
+    expectation (oblivious losses; the constant is as recalled). With the default tau that is
     O(sqrt(K T / epsilon) + 1 / epsilon) for epsilon <= 1, and sublinear for epsilon >> 1 / T, while
     noise on each loss needs epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which is at least
     ours.
@@ -118,13 +128,20 @@ def batched_bandit(
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("htinf", "exp2", base=base)
-    tau = batch_rounds(horizon, epsilon)
+    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
+    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    if tau is None:
+        tau = batch_rounds(horizon, epsilon)
+    else:
+        tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
     scale = privacy.laplace_scale(1.0 / tau, epsilon)
     if base == "htinf":
-        plain = htinf(horizon, arms, jnp.sqrt(1.0 + 2.0 * scale * scale))
+        plain = htinf(
+            horizon, arms, jnp.sqrt(1.0 + 2.0 * scale * scale) if rate is None else 1.0 / rate
+        )
     else:
         actions, batches = arms_as_actions(arms), jnp.floor(horizon / tau)
-        rates = derived_rates(batches, actions, (0.0, 1.0), scale, 0.5)
+        rates = derived_rates(batches, actions, (0.0, 1.0), scale, 0.5, rate=rate)
         plain = exponential_weights(horizon, actions, rates, 0.5)
     batched = minibatch(plain, horizon, tau)
 

@@ -8,17 +8,26 @@ from dpjax.core import Learner, Number
 from dpjax.learners.exp3 import exp3
 
 
-def dp_exp3_lap(horizon: int, arms: int, *, epsilon: Number) -> Learner:
+def dp_exp3_lap(
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    mixing: Number | None = None,
+    threshold: Number | None = None,
+) -> Learner:
     """DP-EXP3-Lap: EXP3 on losses with Laplace noise, epsilon-DP in the local model too.
 
-    It is ``laplace_feedback`` over ``exp3`` with threshold b = ln T / epsilon. Each observed gain g
-    becomes y = g + Lap(1 / epsilon). Where y lies in [-b, b + 1], EXP3 is fed (y + b) / (2b + 1).
+    It is ``laplace_feedback`` over ``exp3`` with a threshold b. Each observed gain g becomes
+    y = g + Lap(1 / epsilon). Where y lies in [-b, b + 1], EXP3 is fed (y + b) / (2b + 1).
     Elsewhere EXP3 ignores the round, whose loss still counts as regret.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise and gives EXP3.
+      mixing: gamma of EXP3, in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) T))).
+      threshold: b, positive and finite; default ln T / epsilon.
 
     Returns:
       A Learner with bandit feedback.
@@ -28,15 +37,17 @@ def dp_exp3_lap(horizon: int, arms: int, *, epsilon: Number) -> Learner:
     [0, 1].
 
     Regret: at most (2b + 1) 2 sqrt((e - 1) T K ln K) + 2K + sqrt(32 T) / epsilon in expectation
-    (oblivious losses). The corollary, as reconstructed, prints 2b for 2b + 1, and the difference
-    is visible where epsilon is large.
+    (oblivious losses), with the defaults. The corollary, as reconstructed, prints 2b for 2b + 1,
+    and the difference is visible where epsilon is large.
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, Algorithm 1.
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
-    threshold = jnp.log(jnp.float32(horizon)) / epsilon
+    _check.inside(0.0, jnp.inf, **_check.given(threshold=threshold))
+    if threshold is None:
+        threshold = jnp.log(jnp.float32(horizon)) / epsilon
     return laplace_feedback(
-        exp3(horizon, arms), epsilon=epsilon, threshold=threshold, null_loss=1.0
+        exp3(horizon, arms, mixing=mixing), epsilon=epsilon, threshold=threshold, null_loss=1.0
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dpjax import _check, domains, mechanisms
 from dpjax.core import Arms, Array, Learner, Number
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.arm_sums import check_arms, check_exploration
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.laws import smallest
 
@@ -21,7 +21,13 @@ class DpUcbState(NamedTuple):
 
 
 def dp_ucb(
-    horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.1, split: str = "parallel"
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    failure: Number = 0.1,
+    exploration: Number = 4.0,
+    split: str = "parallel",
 ) -> Learner:
     """Private UCB: confidence bounds on the noisy sums of a binary tree for each arm.
 
@@ -29,7 +35,8 @@ def dp_ucb(
     that was played, and 0 into the others. Let L~_a be the noisy sums and e the epsilon of a tree.
     Round t plays the arm with the smallest
 
-        L~_a / n_a - sqrt(2 ln t / n_a) - Gamma / n_a,    Gamma = ln(T)^2 ln(K T ln(T) / gamma) / e,
+        L~_a / n_a - sqrt(alpha ln t / (2 n_a)) - Gamma / n_a,
+        Gamma = ln(T)^2 ln(K T ln(T) / gamma) / e,
 
     where Gamma bounds the noise of all sums.
 
@@ -38,6 +45,7 @@ def dp_ucb(
       arms: K, at least 2. Each plays once at first, in random order.
       epsilon: privacy; inf adds no noise and no bonus.
       failure: gamma in (0, 1), the probability that the noise exceeds Gamma.
+      exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / n_a).
       split: "parallel" gives each tree epsilon, "paper" epsilon / K.
 
     Returns:
@@ -57,6 +65,7 @@ def dp_ucb(
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.inside(0.0, 1.0, failure=failure)
+    check_exploration(exploration)
     _check.one_of("parallel", "paper", split=split)
     share = jnp.asarray(epsilon, jnp.float32) / (arms if split == "paper" else 1)
     sums = prefix_sums(
@@ -74,7 +83,7 @@ def dp_ucb(
     def choose(key, t, pulls, state, release):
         n = jnp.maximum(pulls, 1).astype(jnp.float32)
         log_t = jnp.log(t.astype(jnp.float32) + 1.0)
-        bounds = release / n - jnp.sqrt(2.0 * log_t / n) - gamma_bonus / n
+        bounds = release / n - jnp.sqrt(0.5 * exploration * log_t / n) - gamma_bonus / n
         arm = smallest(key, jnp.where(pulls == 0, -jnp.inf, bounds))
         return DpUcbState(t, pulls, state, arm), arm
 

@@ -7,7 +7,12 @@ import jax.numpy as jnp
 
 from dpjax import _check, mechanisms, privacy
 from dpjax.core import Array, Learner, Number
-from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, one_release
+from dpjax.learners.parts.arm_sums import (
+    bandit_learner,
+    check_arms,
+    check_exploration,
+    one_release,
+)
 from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 from dpjax.maths.places import at
@@ -22,20 +27,21 @@ class DpUcbBoundState(NamedTuple):
     clipped: Array  # () int32
 
 
-def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number) -> Learner:
+def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Number = 4.0) -> Learner:
     """DP-UCB-Bound: UCB on hybrid counters, with bounds that allow for their noise.
 
     The losses of arm a go into a hybrid mechanism of its own, which spends half of the budget on
     the totals at n_a = 1, 2, 4, ... and half on the trees between them. Round t plays the arm with
     the smallest
 
-        L~_a / n_a - sqrt(2 ln t / n_a) - nu_a / n_a,
-        nu_a = (sqrt(8) / epsilon) ln(4 t^4), times ln(n_a) + 1 where n_a is no power of 2.
+        L~_a / n_a - sqrt(alpha ln t / (2 n_a)) - nu_a / n_a,
+        nu_a = (sqrt(8) / epsilon) ln(4 t^alpha), times ln(n_a) + 1 where n_a is no power of 2.
 
     Args:
       horizon: T, rounds. Only the depth of the counters depends on it.
       arms: K, at least 2. Each plays once at first, in random order.
       epsilon: privacy; inf adds no noise and no bonus.
+      exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / n_a).
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
@@ -51,6 +57,7 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number) -> Learner:
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
+    check_exploration(exploration)
     mechanism = mechanisms.hybrid(horizon, totals="separate")
     counter = mechanism.stream((), scale=privacy.laplace_scale(mechanism.sensitivity[0], epsilon))
 
@@ -62,10 +69,10 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number) -> Learner:
         noise_bound = (
             8.0**0.5
             / jnp.asarray(epsilon, jnp.float32)
-            * (jnp.log(4.0) + 4.0 * jnp.log(t))
+            * (jnp.log(4.0) + exploration * jnp.log(t))
             * between
         )
-        bounds = (state.sums - noise_bound) / real - jnp.sqrt(2.0 * jnp.log(t) / real)
+        bounds = (state.sums - noise_bound) / real - jnp.sqrt(0.5 * exploration * jnp.log(t) / real)
         arm = smallest(key, jnp.where(state.pulls == 0, -jnp.inf, bounds))
         return state._replace(arm=arm), arm
 

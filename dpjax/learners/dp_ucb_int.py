@@ -12,6 +12,7 @@ from dpjax.learners.parts.arm_sums import (
     ArmSums,
     bandit_learner,
     check_arms,
+    check_exploration,
     losses_of,
     no_losses,
     record,
@@ -58,6 +59,7 @@ def dp_ucb_int(
     epsilon: Number,
     delta: Number | None = None,
     exponent: Number = 1.1,
+    exploration: Number = 4.0,
     calibration: str = "derived",
 ) -> Learner:
     """DP-UCB-Int: an arm's mean is released when its pulls are a multiple of f.
@@ -66,7 +68,7 @@ def dp_ucb_int(
     is released with noise Lap(n_a^-(1 - v / 2)), and kept until the next multiple. Later rounds
     play the arm with the smallest
 
-        mean~_a - sqrt(2 ln t / m_a),    m_a the number of losses in that mean.
+        mean~_a - sqrt(alpha ln t / (2 m_a)),    m_a the number of losses in that mean.
 
     The interval f depends on epsilon, and the noise does not. As we read the paper, the exploration
     term moves with t. If it were kept with the mean, an unlucky arm would never be played again.
@@ -77,6 +79,7 @@ def dp_ucb_int(
       epsilon: privacy to reach by the choice of f; inf adds no noise, and gives UCB1.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
       exponent: v in (1, 1.5].
+      exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / m_a).
       calibration: "derived" takes the smallest f for which (epsilon, delta) can be declared;
         "printed" takes f = ceil(1 / epsilon), and declares the epsilon that this f has at delta,
         which is far more than the one asked for.
@@ -103,6 +106,7 @@ def dp_ucb_int(
     _check.delta(delta)
     _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
+    check_exploration(exploration)
     _check.one_of("derived", "printed", calibration=calibration)
     exponent = jnp.asarray(exponent, jnp.float32)
     if calibration == "printed":
@@ -135,7 +139,8 @@ def dp_ucb_int(
         noisy_means = jnp.where(released, state.means.at[state.arm].set(noisy), state.means)
         samples = jnp.where(released, state.samples.at[state.arm].set(pulls), state.samples)
         real = jnp.maximum(samples, 1).astype(jnp.float32)
-        bounds = noisy_means - jnp.sqrt(2.0 * jnp.log(t.astype(jnp.float32)) / real)
+        log_t = jnp.log(t.astype(jnp.float32))
+        bounds = noisy_means - jnp.sqrt(0.5 * exploration * log_t / real)
         # The first K f rounds play the arms in turn.
         arm = jnp.where(t // arms < every, t % arms, smallest(tie_key, bounds))
         return DpUcbIntState(t, sums, noisy_means, samples, arm, clipped), arm

@@ -13,6 +13,7 @@ from dpjax.combinators import private_reduction
 from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear
+from dpjax.learners.exp3 import check_mixing
 from dpjax.maths import designs
 
 
@@ -110,7 +111,7 @@ def g_optimal_design(vectors):
 _near_optimal = jax.jit(partial(designs.g_optimal, ratio=1.0099))
 
 
-def derived_rates(rounds, actions, loss_range, scale, centre):
+def derived_rates(rounds, actions, loss_range, scale, centre, *, rate=None):
     """(eta, gamma, whether gamma was cut), for ``rounds`` that may be traced.
 
     Let M be the largest |l - centre|, w = high - low and lambda the scale of the Laplace noise.
@@ -120,7 +121,8 @@ def derived_rates(rounds, actions, loss_range, scale, centre):
         regret <= ln K / eta + eta T r (M^2 + 2 lambda^2) + gamma T w + w,
 
     where the second term uses q_j <= p_j / (1 - gamma). We take gamma = eta g (M + B) and the eta
-    that minimizes the sum.
+    that minimizes the sum, sqrt(ln K / (T (r (M^2 + 2 lambda^2) + w g (M + B)))). An eta that is
+    given as ``rate`` stays as it is, and gamma follows from it.
     """
     low, high = loss_range
     largest = jnp.maximum(jnp.abs(low - centre), jnp.abs(high - centre))
@@ -128,23 +130,29 @@ def derived_rates(rounds, actions, loss_range, scale, centre):
     reach = actions.spread * (largest + 2.0 * scale * jnp.log(rounds))
     second_moment = largest * largest + 2.0 * scale * scale
     price = actions.rank * second_moment + (high - low) * reach
+    if rate is not None:
+        eta = jnp.asarray(rate, jnp.float32)
+        return eta, jnp.minimum(0.5, eta * reach), eta * reach > 0.5
     eta = jnp.sqrt(jnp.log(jnp.float32(actions.count)) / (rounds * price))
     gamma = jnp.minimum(0.5, eta * reach)
     # Where gamma is cut, a smaller eta keeps the condition, and the bound says nothing.
     return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5
 
 
-def printed_rates(rounds, actions, loss_range, scale):
+def printed_rates(rounds, actions, loss_range, scale, *, rate=None):
     """eta = sqrt(ln N / (2 N T (1 + 2 lambda^2 ln NT))), gamma = eta N sqrt(1 + 2 lambda^2 ln NT).
 
     They are printed for losses of size at most 1, to which ours are scaled. The third value says
-    whether gamma was cut to 1.
+    whether gamma was cut to 1. An eta that is given as ``rate``, for the losses as they are, stays,
+    and gamma follows from it.
     """
     low, high = loss_range
     unit = jnp.maximum(jnp.abs(low), jnp.abs(high))
     rounds, arms = jnp.asarray(rounds, jnp.float32), actions.count
     inflation = 1.0 + 2.0 * jnp.square(scale / unit) * jnp.log(arms * rounds)
     eta = jnp.sqrt(jnp.log(jnp.float32(arms)) / (2.0 * arms * rounds * inflation))
+    if rate is not None:
+        eta = unit * jnp.asarray(rate, jnp.float32)
     gamma = eta * arms * jnp.sqrt(inflation)
     return eta / unit, jnp.minimum(1.0, gamma), gamma > 1.0
 
@@ -190,6 +198,8 @@ def exp2(
     *,
     epsilon: Number,
     loss_range: tuple[Number, Number] | None = None,
+    rate: Number | None = None,
+    mixing: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
     """EXP2 with exploration on noisy losses, over arms or a finite set of vectors.
@@ -207,6 +217,9 @@ def exp2(
       arms: K, at least 2, or a set of actions (K, d), known and not traced.
       epsilon: privacy; inf adds no noise and gives EXP2 with its own rates.
       loss_range: (low, high) of the losses <l, a>; default (0, 1) over arms, (-1, 1) over vectors.
+      rate: eta, positive; by default it minimizes the regret bound (:func:`derived_rates`), or is
+        the paper's (:func:`printed_rates`).
+      mixing: gamma, in (0, 1]; by default it follows from eta by the same functions.
       calibration: "derived", or "printed" for the paper's noise, eta and gamma (arms only).
 
     Returns:
@@ -214,7 +227,8 @@ def exp2(
       range are clipped before the noise and counted. The report also counts the rounds in which
       eta <a, l~> < -1 for some action, which the proof excludes, and says whether gamma was cut.
 
-    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. "printed" has
+    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
+    depend on eta and gamma, since the noise is put on the losses. "printed" has
     noise of scale 1 / epsilon, which is right for losses in [0, 1]. For losses in [-1, 1] it is
     half the derived scale; it then has, and declares, 2 epsilon under the paper's Definition 2.1.
 
@@ -229,6 +243,8 @@ def exp2(
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("derived", "printed", calibration=calibration)
+    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    check_mixing(mixing)
     over_arms = np.ndim(arms) != 2
     if over_arms:
         actions = arms_as_actions(_check.arms(arms))
@@ -243,11 +259,13 @@ def exp2(
         # Over arms a constant may be subtracted. It is no linear function of vectors.
         centre = (low + high) / 2 if over_arms else 0.0
         scale = privacy.laplace_scale(high - low, epsilon)
-        rates = derived_rates(horizon, actions, (low, high), scale, centre)
+        rates = derived_rates(horizon, actions, (low, high), scale, centre, rate=rate)
     else:
         centre = 0.0
         scale = privacy.laplace_scale(jnp.maximum(jnp.abs(low), jnp.abs(high)), epsilon)
-        rates = printed_rates(horizon, actions, (low, high), scale)
+        rates = printed_rates(horizon, actions, (low, high), scale, rate=rate)
+    if mixing is not None:
+        rates = rates[0], jnp.asarray(mixing, jnp.float32), False
     return private_reduction(
         exponential_weights(horizon, actions, rates, centre),
         epsilon=epsilon,

@@ -23,6 +23,12 @@ def default_mixing(horizon, arms):
     return jnp.minimum(1.0, jnp.sqrt(arms * jnp.log(arms) / ((jnp.e - 1.0) * horizon)))
 
 
+def check_mixing(mixing) -> None:
+    """Refuses a share of uniform draws outside (0, 1]. None stands for a default."""
+    _check.positive(**_check.given(mixing=mixing))
+    _check.between(0.0, 1.0, **_check.given(mixing=mixing))
+
+
 def probabilities(exponents, mixing):
     """p = (1 - gamma) softmax(theta) + gamma / K, for exponents whose largest is 0."""
     weights = jnp.exp(exponents)
@@ -120,8 +126,7 @@ def exp3(
     adversarial multi-armed bandit", 2017.
     """
     horizon, arms = check_arms(horizon, arms)
-    _check.positive(**_check.given(mixing=mixing))
-    _check.between(0.0, 1.0, **_check.given(mixing=mixing))
+    check_mixing(mixing)
     _check.one_of("derived", "printed", calibration=calibration)
     gamma = default_mixing(horizon, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
 

@@ -6,7 +6,7 @@ from dpjax import _check, privacy
 from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number
 from dpjax.feedback import clipped_bandit
-from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
+from dpjax.learners.exp3 import check_mixing, default_mixing, derived_privacy, exp3
 from dpjax.learners.parts.arm_sums import check_arms
 
 
@@ -51,12 +51,13 @@ def exp3_minibatch(
     epsilon: Number | None = None,
     tau: Number | None = None,
     delta: Number | None = None,
+    mixing: Number | None = None,
     calibration: str = "derived",
 ) -> BatchLearner:
     """EXP3_tau: EXP3 on the average gains of batches, private through its own sampling.
 
     Each arm that EXP3 draws is played for tau rounds, and EXP3 is fed the average of their gains.
-    Its exploration rate is that for ceil(T / tau) rounds, which its regret bound assumes and the
+    Its mixing is by default that for ceil(T / tau) rounds, which its regret bound assumes and the
     paper does not state. No noise is added. A change of one round moves an average by at most
     1 / tau, and the draws of EXP3 hide that.
 
@@ -67,6 +68,8 @@ def exp3_minibatch(
       tau: rounds in a batch, at least 1 and rounded down. Exactly one of epsilon and tau must be
         given, and it may be traced.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
+      mixing: gamma of EXP3, in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) J))) for the
+        J = ceil(T / tau) batches.
       calibration: "derived" or "printed", the accounting by which tau follows from epsilon.
 
     Returns:
@@ -75,7 +78,8 @@ def exp3_minibatch(
 
     Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. What is
     declared is what the ceil(T / tau) - 1 draws that depend on data have. Each has bounded range
-    1 / tau, and is so 1 / (8 tau^2)-zCDP. The paper, as reconstructed, states
+    1 / tau, and is so 1 / (8 tau^2)-zCDP, or less where ``mixing`` is near 1
+    (:func:`dpjax.learners.exp3.derived_privacy`). The paper, as reconstructed, states
     4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need
     the gain form of EXP3. The tau that follows from an epsilon is rounded up, so that neither is
     more than the epsilon asked for. A tau beyond T is cut to T, where no action depends on data and
@@ -94,6 +98,7 @@ def exp3_minibatch(
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
     epsilon = epsilon if epsilon is None else _check.epsilon(epsilon)
     _check.between(1.0, jnp.inf, **_check.given(tau=tau))
+    check_mixing(mixing)
     delta = privacy.default_delta(horizon) if delta is None else delta
     _check.delta(delta)
     if tau is None:
@@ -102,12 +107,12 @@ def exp3_minibatch(
     # tau is cut before it becomes an integer, since at epsilon = 1e-9 it would overflow int32.
     tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
     batches = jnp.ceil(horizon / tau)
-    mixing = default_mixing(batches, arms)
-    declared = derived_privacy(batches, arms, mixing, 1.0 / tau, delta)
+    gamma = default_mixing(batches, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
+    declared = derived_privacy(batches, arms, gamma, 1.0 / tau, delta)
     if calibration == "printed":
         declared = declared._replace(
             calibration="printed", paper_epsilon=printed_epsilon(horizon, tau, delta)
         )
-    base = exp3(horizon, arms, mixing=mixing)
+    base = exp3(horizon, arms, mixing=gamma)
     batched = minibatch(base, horizon, tau)
     return batched._replace(feedback=clipped_bandit, privacy=declared)

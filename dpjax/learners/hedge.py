@@ -55,18 +55,26 @@ def probabilities(losses, rate):
     return weights / jnp.sum(weights)
 
 
-def hedge(horizon: int, arms: int, *, epsilon: Number, delta: Number | None = None) -> Learner:
+def hedge(
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    delta: Number | None = None,
+    rate: Number | None = None,
+) -> Learner:
     """Hedge, or exponential weights, whose draws are exponential mechanisms.
 
     With L (K,) the sums of the losses so far, each round draws an arm
 
-        i ~ softmax(-eta L),    eta = min(sqrt(8 ln K / T), the largest that epsilon allows).
+        i ~ softmax(-eta L),    eta = min(rate, the largest that epsilon allows).
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy to reach by the choice of eta; inf gives plain Hedge.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
+      rate: the largest eta, positive; default sqrt(8 ln K / T). At epsilon = inf it is eta itself.
 
     Returns:
       A Learner with full information that plays arms. Losses outside [0, 1] are clipped and
@@ -76,8 +84,8 @@ def hedge(horizon: int, arms: int, *, epsilon: Number, delta: Number | None = No
     Each of the T - 1 draws that depend on data is an exponential mechanism whose exponents change
     by at most eta, and has bounded range 2 eta. The draws compose by zCDP at eta^2 / 2 each, or by
     the sum of 2 eta each where that is smaller. The arms must be drawn, since the probabilities
-    themselves reveal the losses. At epsilon = inf the declaration is what plain Hedge has by
-    itself.
+    themselves reveal the losses. What is declared is what eta has, which may be less than the
+    epsilon that was asked for, and is finite at epsilon = inf.
 
     Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
     sqrt(T ln K / 2) for plain Hedge.
@@ -91,7 +99,9 @@ def hedge(horizon: int, arms: int, *, epsilon: Number, delta: Number | None = No
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     delta = privacy.default_delta(horizon) if delta is None else delta
     _check.delta(delta)
-    eta = jnp.minimum(plain_rate(horizon, arms), private_rate(horizon, epsilon, delta))
+    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    largest = plain_rate(horizon, arms) if rate is None else jnp.asarray(rate, jnp.float32)
+    eta = jnp.minimum(largest, private_rate(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
 
     def draw(key, state):

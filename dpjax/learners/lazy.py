@@ -11,6 +11,7 @@ from dpjax.learners.parts.arm_sums import (
     ArmSums,
     bandit_learner,
     check_arms,
+    check_exploration,
     losses_of,
     no_losses,
     one_release,
@@ -31,19 +32,28 @@ class LazyState(NamedTuple):
     clipped: Array  # () int32
 
 
-def lazy_ucb(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0) -> Learner:
+def lazy_ucb(
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    exploration: Number = 3.0,
+    log_base: Number = 2.0,
+) -> Learner:
     """Anytime-Lazy-UCB: UCB on private means that are renewed at doubling times, and forget.
 
     Each arm plays once at first. The losses of an arm gather in a buffer. Let O_a be the number of
     losses in the mean of arm a. When the buffer holds 2 O_a losses, their mean with Laplace noise
     replaces the old one, and O_a doubles. Each round plays the arm with the smallest
 
-        mean_a - sqrt(3 log t / O_a) - 3 log t / (epsilon O_a).
+        mean_a - sqrt(alpha log t / O_a) - alpha log t / (epsilon O_a).
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
+      exploration: alpha, positive; the paper has 3. At the same alpha the term of the losses' own
+        noise is sqrt(2) times that of :func:`adap_ucb`, apart from the base of the logarithm.
       log_base: base of log t, above 1. Base 2 reproduces the printed figures of Hu & Hegde 2022.
 
     Returns:
@@ -53,24 +63,32 @@ def lazy_ucb(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0
     released mean. The arm is chosen anew each round, from means that are kept until they are
     renewed.
 
-    Regret: O(sum ln T / min(epsilon, Delta_a)).
+    Regret: O(sum ln T / min(epsilon, Delta_a)) for alpha = 3.
 
     Reference: Hu, Huang & Mehta, "Near-optimal algorithms for private online learning in a
     stochastic environment", 2021, as recalled.
     """
+    check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
-        bonus = 3.0 * log_t / epsilon / samples
-        return smallest(key, means - jnp.sqrt(3.0 * log_t / samples) - bonus)
+        bonus = exploration * log_t / epsilon / samples
+        return smallest(key, means - jnp.sqrt(exploration * log_t / samples) - bonus)
 
     return _lazy(horizon, arms, epsilon, log_base, choose)
 
 
-def lazy_thompson(horizon: int, arms: int, *, epsilon: Number, log_base: Number = 2.0) -> Learner:
+def lazy_thompson(
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    exploration: Number = 3.0,
+    log_base: Number = 2.0,
+) -> Learner:
     """Lazy-DP-TS: Thompson sampling on private means that are renewed at doubling times.
 
-    The means are those of :func:`lazy_ucb`. With m_a = mean_a - 3 log t / (epsilon O_a), clipped to
-    [0, 1], each round draws for each arm
+    The means are those of :func:`lazy_ucb`. With m_a = mean_a - alpha log t / (epsilon O_a),
+    clipped to [0, 1], each round draws for each arm
 
         theta_a ~ Beta(m_a O_a + 1, (1 - m_a) O_a + 1)
 
@@ -80,6 +98,7 @@ def lazy_thompson(horizon: int, arms: int, *, epsilon: Number, log_base: Number 
       horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise, and the posterior draws stay.
+      exploration: alpha, positive; the paper has 3. At epsilon = inf nothing depends on it.
       log_base: base of log t, above 1. The paper's text has base 2; base e reproduces its figures.
 
     Returns:
@@ -87,14 +106,15 @@ def lazy_thompson(horizon: int, arms: int, *, epsilon: Number, log_base: Number 
 
     Privacy: epsilon-DP as for :func:`lazy_ucb`, which releases the same means.
 
-    Regret: O(sum ln T / min(epsilon, Delta_a)).
+    Regret: O(sum ln T / min(epsilon, Delta_a)) for alpha = 3.
 
     Reference: Hu & Hegde, "Near-optimal Thompson sampling-based algorithms for differentially
     private stochastic bandits", 2022.
     """
+    check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
-        optimistic = jnp.clip(means - 3.0 * log_t / epsilon / samples, 0.0, 1.0)
+        optimistic = jnp.clip(means - exploration * log_t / epsilon / samples, 0.0, 1.0)
         draws = posterior_draws(key, optimistic * samples, (1.0 - optimistic) * samples)
         return jnp.argmin(draws).astype(jnp.int32)
 

@@ -24,11 +24,14 @@ def probabilities(total, epsilon):
     return weights / jnp.sum(weights)
 
 
-def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner:
+def limited_updates(
+    horizon: int, arms: int, *, epsilon: Number, ratio: Number | None = None
+) -> BatchLearner:
     """Follows the leader of the batch before, drawn privately, in batches that double.
 
-    The first arm is uniform. The arm of the rounds 2^j .. 2^(j+1) - 1 is drawn once, from the sums
-    S (K,) of the losses of the rounds 2^(j-1) .. 2^j - 1 alone:
+    The first arm is uniform, for one round. A batch of n rounds is followed by one of
+    ceil(ratio n), whose arm is drawn once, from the sums S (K,) of the losses of the n rounds
+    alone:
 
         i ~ softmax(-epsilon S / 2).
 
@@ -36,6 +39,7 @@ def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; at inf the arm is the best one of the batch before, ties drawn uniformly.
+      ratio: growth of the batches, above 1; default 2, with batches of 1, 2, 4, ... rounds.
 
     Returns:
       A BatchLearner with full information that plays arms. Losses outside [0, 1] are clipped before
@@ -44,10 +48,11 @@ def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner
     Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. Each
     draw is an exponential mechanism: one replaced round moves each exponent by at most epsilon / 2,
     up or down, and so a log-likelihood ratio by at most epsilon. Each round enters one draw, and
-    the arms of later batches are drawn from other rounds, whatever was played.
+    the arms of later batches are drawn from other rounds, whatever was played. None of this
+    depends on the ratio.
 
     Regret: O(sqrt(T ln K) + ln K ln T / epsilon) for i.i.d. losses only. An adversary who knows the
-    batches makes it linear in T. With our constants the expected pseudo-regret is at most
+    batches makes it linear in T. With ratio 2 the expected pseudo-regret is at most
     1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon. For after a batch of n rounds the mean of the
     arm that is drawn exceeds the best mean by at most sqrt(ln K / (2 n)) in expectation, since it
     is judged by n losses, plus 2 ln K / (epsilon n), since it is drawn at random. It is then played
@@ -58,6 +63,7 @@ def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
 
     def draw(key, total, rounds):
         # The state is the length of the batch in play.
@@ -68,7 +74,10 @@ def limited_updates(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner
 
     def step(rounds, key, total):
         # Batches of 1, 2, ... 2^30 rounds fill any horizon in int32, so none need be longer.
-        return draw(key, total, 2 * jnp.minimum(rounds, 2**29))
+        if ratio is None:
+            return draw(key, total, 2 * jnp.minimum(rounds, 2**29))
+        grown = jnp.minimum(jnp.ceil(ratio * rounds.astype(jnp.float32)), 2.0**30)
+        return draw(key, total, grown.astype(jnp.int32))
 
     declared = Privacy(
         epsilon=epsilon,

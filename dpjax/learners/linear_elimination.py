@@ -29,15 +29,27 @@ class LinearEliminationReport(NamedTuple):
     active: Array  # () int32, arms that are left
 
 
-def phase_length(phase, horizon):
-    """q^i in float32 for phase i = 1, 2, ..., with q = (2T)^(1 / ln T) = 2^(1 / ln T) e."""
-    log_ratio = 1.0 + jnp.log(2.0) / jnp.log(jnp.maximum(horizon, 2.0))
+def phase_length(phase, horizon, ratio=None):
+    """q^i in float32 for phase i = 1, 2, ..., by default with q = (2T)^(1 / ln T) = 2^(1 / ln T) e.
+
+    ``ratio`` is q, above 1.
+    """
+    if ratio is None:
+        log_ratio = 1.0 + jnp.log(2.0) / jnp.log(jnp.maximum(horizon, 2.0))
+    else:
+        log_ratio = jnp.log(jnp.asarray(ratio, jnp.float32))
     return jnp.exp(jnp.asarray(phase, jnp.float32) * log_ratio)
 
 
-def log_term(active, horizon):
-    """L = ln(4 |A_i| T^2), with which all arms and phases together fail with probability 1 / T."""
-    return jnp.log(4.0 * active) + 2.0 * jnp.log(jnp.float32(horizon))
+def log_term(active, horizon, failure=None):
+    """L = ln(4 |A_i| T / beta), with which all arms and phases together fail with probability beta.
+
+    ``failure`` is beta, by default 1 / T.
+    """
+    log_arms, log_horizon = jnp.log(4.0 * active), jnp.log(jnp.float32(horizon))
+    if failure is None:
+        return log_arms + 2.0 * log_horizon
+    return log_arms + (log_horizon - jnp.log(jnp.asarray(failure, jnp.float32)))
 
 
 def printed_radius(length, dim, core, log_term, epsilon):
@@ -113,7 +125,7 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
     return jnp.sqrt(0.5 * leverage * log_term) + width
 
 
-def radius_rule(radius, horizon, dim, epsilon, local) -> Callable:
+def radius_rule(radius, horizon, dim, epsilon, local, *, ratio=None, failure=None) -> Callable:
     """The formula for gamma of that name.
 
     Returns:
@@ -123,13 +135,13 @@ def radius_rule(radius, horizon, dim, epsilon, local) -> Callable:
     """
 
     def radii(state, basis, spread, rounds):
-        logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon)
+        logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
         pulls = state.pulls.astype(jnp.float32)
         if radius == "exact":
             turned = jnp.sum(basis[:, None, :] * spread[None], axis=2)
             products = jnp.sum(turned[:, None, :] * basis[None], axis=2) / rounds
             return exact_radii(products, pulls, logs, epsilon, local=local)
-        length = phase_length(state.phase, horizon)
+        length = phase_length(state.phase, horizon, ratio)
         core = jnp.sum(pulls > 0.0, dtype=jnp.float32)
         if radius == "printed":
             return printed_radius(length, dim, core, logs, epsilon)
@@ -145,11 +157,13 @@ def linear_elimination(
     epsilon: Number,
     radius: str | Number = "exact",
     model: str = "central",
+    ratio: Number | None = None,
+    failure: Number | None = None,
 ) -> BatchLearner:
     """Batched elimination over vectors: a core set of arms plays for all, and the worse arms leave.
 
-    Arms are vectors a, and the mean loss of an arm is 1/2 + <theta, a> for some theta. With
-    q = (2T)^(1 / ln T), phase i goes as follows:
+    Arms are vectors a, and the mean loss of an arm is 1/2 + <theta, a> for some theta. Phase i goes
+    as follows:
 
     1. A core set of the active arms has a design pi with leverages of at most 2 d
        (:func:`dpjax.maths.designs.g_optimal`). Its arm a plays n_a = ceil(pi_a q^i) times.
@@ -159,9 +173,9 @@ def linear_elimination(
 
     The arms of a phase play one after the other, in random order. A phase that does not fit into
     the rounds that are left is not begun. Then the arm with the least estimate plays all of them,
-    or any arm if there is no estimate yet. This happens for i > ln T - 1, where the paper stops,
-    and sometimes one phase before, since all phases up to there may have 1.1 T rounds. If one
-    active arm is left, it plays to the end.
+    or any arm if there is no estimate yet. With the default q this happens for i > ln T - 1, where
+    the paper stops, and sometimes one phase before, since all phases up to there may have 1.1 T
+    rounds. If one active arm is left, it plays to the end.
 
     For linear losses in [-1, 1], such as -<theta, a> for rewards, use
     ``rescale_losses(linear_elimination(...), -1, 1)``. Losses that are not centred at 1/2 need a
@@ -176,6 +190,9 @@ def linear_elimination(
         "chernoff" (:func:`chernoff_radius`), and "printed" (:func:`printed_radius`), which is of
         the central model only.
       model: "central", or "local", where each loss has its own Laplace noise.
+      ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
+      failure: beta in (0, 1), the probability that some estimate is off by more than gamma; default
+        1 / T.
 
     Returns:
       A BatchLearner with bandit feedback, whose action is the row of an arm. Losses outside [0, 1]
@@ -187,11 +204,12 @@ def linear_elimination(
     [-1, 1] the paper's noise of scale 1 / epsilon has 2 epsilon.) With "local" it holds in the
     local model: what is observed of a round is an epsilon-DP function of its loss.
 
-    Regret: with probability 1 - 1 / T no estimate is off by more than gamma. (This does not cover
-    "printed", whose coefficient of ln(4 |A_i| T^2) / epsilon is below what Chernoff's bound gives.)
-    An arm of phase i then has a gap of at most 4 gamma_(i-1), which gives O(sqrt(d T ln(K T)) +
-    d (d + ln(K T)) ln T / epsilon) (:func:`dpjax.analysis.bounds.linear_elimination`), and
-    O(sqrt(d T ln(K T)) (1 + 1 / epsilon)) for "local".
+    Regret: with probability 1 - beta no estimate is off by more than gamma. (This does not cover
+    "printed", whose coefficient of ln(4 |A_i| T / beta) / epsilon is below what Chernoff's bound
+    gives.) An arm of phase i then has a gap of at most 4 gamma_(i-1), which by default gives
+    O(sqrt(d T ln(K T)) + d (d + ln(K T)) ln T / epsilon)
+    (:func:`dpjax.analysis.bounds.linear_elimination`), and O(sqrt(d T ln(K T)) (1 + 1 / epsilon))
+    for "local".
 
     Reference: Hanna, Girgis, Fragouli & Diggavi, "Differentially private stochastic linear bandits:
     (almost) for free", 2022, as in Chari's survey, whose gamma divides the statistical term by
@@ -205,16 +223,20 @@ def linear_elimination(
     _check.one_of("central", "local", model=model)
     if (radius, model) == ("printed", "local"):
         raise ValueError('radius: "printed" is of the central model only')
+    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
+    _check.inside(0.0, 1.0, **_check.given(failure=failure))
     arms, dim = points.shape
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, or of a loss
     local = model == "local"
-    radii = radius_rule(radius, horizon, dim, jnp.asarray(epsilon, jnp.float32), local)
+    radii = radius_rule(
+        radius, horizon, dim, jnp.asarray(epsilon, jnp.float32), local, ratio=ratio, failure=failure
+    )
 
     def begin(key, phase, active, estimates, left):
         """The state of a phase with ``left`` rounds to go, before its first batch."""
         # Rounds are counted in float32, since a phase may have more of them than int32 holds.
         weights = designs.g_optimal(points, active)
-        wanted = jnp.ceil(weights * phase_length(phase, horizon))
+        wanted = jnp.ceil(weights * phase_length(phase, horizon, ratio))
         one_left = jnp.sum(active, dtype=jnp.int32) == 1
         last = one_left | (jnp.sum(wanted) > left.astype(jnp.float32))
         best = smallest(key, jnp.where(active, estimates, jnp.inf))

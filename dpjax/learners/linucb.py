@@ -10,6 +10,7 @@ from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number, Policies
 from dpjax.feedback import contextual
 from dpjax.learners.parts import gram_noise, gram_sums
+from dpjax.learners.parts.gram_calibration import real
 from dpjax.maths import ellipsoids
 
 _WIDEST = 2**14
@@ -63,6 +64,7 @@ def linucb(
     noise: str = "gaussian",
     shifted: bool = True,
     floor: Number | None = None,
+    ridge: Number | None = None,
     calibration: str = "derived",
     norm_bound: str = "tight",
     mechanism: Callable = mechanisms.tree,
@@ -86,15 +88,17 @@ def linucb(
     Args:
       horizon: T, rounds.
       dim: d, entries of the features of an arm.
-      epsilon: privacy; inf adds no noise, and 1 to the eigenvalues.
+      epsilon: privacy; inf adds no noise, and the ridge to the eigenvalues.
       delta: in (0, 1).
       noise: "gaussian", symmetric, or "wishart", positive definite.
       shifted: whether eigenvalues are shifted: those of Gaussian noise up by its norm bound Upsilon
         and by rho_min, those of Wishart noise down as far as rho_min allows. False gives plain
-        Wishart noise, or Gaussian noise with ridge 1 and the confidence of OFUL, in the manner of
+        Wishart noise, or Gaussian noise with the ridge and the confidence of OFUL, in the manner of
         Mishra & Thakurta 2015, an ablation that no bound covers.
       floor: rho_min > 0, the smallest eigenvalue of noise and shift; default Upsilon (Gaussian) or
-        4 L~^2 sqrt(m k) D (Wishart), and at least 1.
+        4 L~^2 sqrt(m k) D (Wishart), and at least the ridge.
+      ridge: lambda > 0 of OFUL, which adds lambda |theta|^2 to the squared errors; default 1. It
+        counts where there is no shift, or too little noise. A floor takes its place.
       calibration: "derived", "printed" (the paper's) or "code" (the authors' program).
       norm_bound: of Gaussian noise, "tight" or "paper" (see
         :func:`dpjax.learners.parts.gram_calibration.gaussian_norm`).
@@ -131,6 +135,7 @@ def linucb(
         raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
     epsilon = _check.epsilon(epsilon)
     _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected)
+    _check_ridge(ridge, floor)
     failure = 1.0 / max(horizon, 2) if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive(
@@ -141,8 +146,8 @@ def linucb(
     bounds = gram_noise.Bounds(feature_bound, loss_bound, parameter_bound)
     drawn = _noise_of(
         protected, noise, horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
-        floor=floor, calibration=calibration, mechanism=mechanism, shifted=shifted,
-        norm_bound=norm_bound,
+        floor=floor, ridge=1.0 if ridge is None else real(ridge), calibration=calibration,
+        mechanism=mechanism, shifted=shifted, norm_bound=norm_bound,
     )  # fmt: skip
     sums = gram_sums.gram_sums(dim, bounds, drawn)
     regularizer = sums.regularizer
@@ -196,6 +201,13 @@ def _noise_of(
         horizon, dim, bounds, calibration=calibration, mechanism=mechanism, shifted=shifted,
         norm_bound=norm_bound, **given,
     )  # fmt: skip
+
+
+def _check_ridge(ridge, floor):
+    """Refuses a ridge that is not finite and above 0, or that a floor would overrule."""
+    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
+    if ridge is not None and floor is not None:
+        raise ValueError("ridge: the given floor takes its place")
 
 
 def _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected):

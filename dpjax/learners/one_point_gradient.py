@@ -5,13 +5,13 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Learner, Privacy
+from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
     as_floats,
     directions,
-    flaxman_radius,
+    exploring_radius,
     inradius_of,
     values,
 )
@@ -29,6 +29,8 @@ def one_point_gradient(
     *,
     lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
+    smoothing: Number | None = None,
+    rate: Number | None = None,
 ) -> Learner:
     """Gradient descent on one-point estimates, projected every round, without privacy.
 
@@ -36,13 +38,15 @@ def one_point_gradient(
     domain. With u_t uniform on the unit sphere,
 
         x_t = y_t + zeta u_t,   y_(t+1) = projection of y_t - nu f_t(x_t) u_t on the domain shrunk
-        by 1 - zeta / r,        nu = R / (C sqrt T),  zeta = T^(-1/4) sqrt(R n C r / (3 (L r + C))).
+        by 1 - zeta / r.
 
     Args:
       horizon: T, rounds.
       domain: a Domain whose inradius is known.
       lipschitz: L; by default the length of the longest vector of the domain's loss set.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
+      smoothing: zeta, in (0, r); default T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most r / 2.
+      rate: nu, positive; default R / (C sqrt T).
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
@@ -50,7 +54,8 @@ def one_point_gradient(
 
     Privacy: none is declared.
 
-    Regret: at most 2 T^(3/4) sqrt(3 R n C (L + C / r)) in expectation, for T large enough.
+    Regret: at most 2 T^(3/4) sqrt(3 R n C (L + C / r)) in expectation, for T large enough and the
+    default constants.
 
     Reference: Flaxman, Kalai & McMahan, "Online convex optimization in the bandit setting: gradient
     descent without a gradient", 2005, Theorem 2, as recalled.
@@ -59,8 +64,11 @@ def one_point_gradient(
     check_domain(domain)
     (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
     space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
-    zeta = flaxman_radius(horizon, domain, losses.bound, lipschitz)
-    nu = jnp.asarray(domain.radius / (losses.bound * horizon**0.5), jnp.float32)
+    zeta = exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
+    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    if rate is None:
+        rate = domain.radius / (losses.bound * horizon**0.5)
+    nu = jnp.asarray(rate, jnp.float32)
     inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
 
     def play(base, key):

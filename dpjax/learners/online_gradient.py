@@ -19,13 +19,15 @@ class OnlineGradientState(NamedTuple):
     point: Array  # (d,) x_t
 
 
-def projected_descent(domain, losses) -> optax.GradientTransformation:
-    """Gradient descent with steps D / (G sqrt(t)), D the diameter, G the largest |loss|_2.
+def projected_descent(domain, losses, rate=None) -> optax.GradientTransformation:
+    """Gradient descent with steps eta / sqrt(t).
 
-    It is that of Zinkevich 2003, and its regret without noise is at most 1.5 D G sqrt(T) (Hazan
-    2016, Theorem 3.1).
+    By default eta = D / G, with D the diameter and G the largest |loss|_2. It is then that of
+    Zinkevich 2003, and its regret without noise is at most 1.5 D G sqrt(T) (Hazan 2016, Theorem
+    3.1).
     """
-    rate = domain.diameter / losses.norms[1]
+    if rate is None:
+        rate = domain.diameter / losses.norms[1]
     return optax.sgd(lambda count: rate / jnp.sqrt(count.astype(jnp.float32) + 1.0))
 
 
@@ -41,6 +43,7 @@ def online_gradient(
     losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
+    rate: Number | None = None,
 ) -> Learner:
     """Projected steps of any optax optimizer on privately released gradients.
 
@@ -52,7 +55,7 @@ def online_gradient(
       horizon: T, rounds.
       domain: a Domain.
       optimizer: an optax.GradientTransformation; by default gradient descent with steps
-        D / (G sqrt(t)).
+        eta / sqrt(t).
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
@@ -60,6 +63,8 @@ def online_gradient(
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
+      rate: eta of the default optimizer, positive; default D / G, with D the diameter of the domain
+        and G the largest |loss|_2. An optimizer that is given has rates of its own.
 
     Returns:
       A Learner with full information, whose action is x, (d,), the centre of the domain at first.
@@ -68,8 +73,8 @@ def online_gradient(
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
     actions 1..T. Whatever the optimizer does is post-processing of the prefix sums.
 
-    Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer. With noise no bound
-    is claimed. Each step is then as long as its noise, which the projection cuts off.
+    Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer and rate. With noise
+    no bound is claimed. Each step is then as long as its noise, which the projection cuts off.
 
     Reference: Zinkevich, "Online convex programming and generalized infinitesimal gradient
     ascent", 2003; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 for prefix sums under
@@ -77,7 +82,10 @@ def online_gradient(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    optimizer = projected_descent(domain, losses) if optimizer is None else optimizer
+    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    if optimizer is not None and rate is not None:
+        raise ValueError("rate: an optimizer that is given has rates of its own")
+    optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer
     if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
         raise TypeError(f"optimizer must be an optax.GradientTransformation, got {optimizer!r}")
     sums = prefix_sums(

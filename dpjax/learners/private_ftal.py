@@ -57,7 +57,7 @@ def private_ftal(
     losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
-    strong_convexity: float | None = None,
+    strong_convexity: Number | None = None,
 ) -> Learner:
     """Private follow the approximate leader: each loss gets a quadratic around its action.
 

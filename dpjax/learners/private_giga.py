@@ -28,7 +28,7 @@ def private_giga(
     losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
-    strong_convexity: float | None = None,
+    strong_convexity: Number | None = None,
 ) -> Learner:
     """A gradient method whose point stays hidden, and is played with noise in each round.
 

@@ -14,7 +14,7 @@ from dpjax.learners.parts.clipping import report_clipped
 from dpjax.learners.parts.one_point import (
     as_floats,
     directions,
-    flaxman_radius,
+    exploring_radius,
     inradius_of,
     values,
 )
@@ -38,6 +38,8 @@ def private_one_point(
     noise: str = "laplace",
     lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
+    smoothing: Number | None = None,
+    rate: Number | None = None,
 ) -> Learner:
     """Projected descent on private one-point estimates, in the style of Smith & Thakurta.
 
@@ -46,9 +48,9 @@ def private_one_point(
     Then
 
         x_t = y_t + zeta u_t,   y_(t+1) = projection of c - eta s~_t on the domain shrunk by
-        1 - zeta / r around its centre c,   eta = R zeta / (n C sqrt T),
+        1 - zeta / r around its centre c.
 
-    with zeta as in :func:`one_point_gradient`. The paper adds a quadratic to each loss and analyses
+    The paper adds a quadratic to each loss and analyses
     strong convexity, which is left out here.
 
     Args:
@@ -60,6 +62,10 @@ def private_one_point(
       noise: "laplace" or "gaussian".
       lipschitz: L; by default the length of the longest vector of the domain's loss set.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
+      smoothing: zeta, in (0, r), with r the inradius of the domain; default as for
+        :func:`one_point_gradient`.
+      rate: eta, positive; default R zeta / (n C sqrt T), with R the radius of the domain and C half
+        the width of the range of losses.
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
@@ -67,7 +73,8 @@ def private_one_point(
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. A change of f_t changes one
-    estimate, by at most (n / zeta) W along u_t, with W the width of the range.
+    estimate, by at most (n / zeta) W along u_t, with W the width of the range. So the noise grows
+    as 1 / zeta. It does not depend on eta.
 
     Regret: O~(T^(3/4)), with terms as for :func:`one_point_gradient` and others for the noise. No
     bound with constants is claimed.
@@ -80,9 +87,12 @@ def private_one_point(
     (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
     space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
     n = space.dim
-    zeta = flaxman_radius(horizon, domain, losses.bound, lipschitz)
+    zeta = exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
     weight = n / zeta
+    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     eta = domain.radius / (weight * losses.bound * horizon**0.5)
+    if rate is not None:
+        eta = jnp.asarray(rate, jnp.float32)
     change = weight * (losses.high - losses.low)
     calibrated = calibrate(
         horizon, (n,), (n**0.5 * change, change), epsilon=epsilon, delta=delta,

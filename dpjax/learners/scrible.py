@@ -89,6 +89,7 @@ def scrible(
     *,
     epsilon: Number,
     losses: LossSet | None = None,
+    rate: Number | None = None,
     noise: str = "scalar",
     sampling: str = "sphere",
     calibration: str = "derived",
@@ -109,6 +110,8 @@ def scrible(
       domain: a Domain with a barrier: simplex(d), where n = d - 1, ball(d) or cube(d).
       epsilon: privacy; inf adds no noise and gives SCRiBLE with its own rate.
       losses: a LossSet of the domain's dimension; by default the domain's own.
+      rate: eta, positive; default sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), with nu the parameter of
+        the barrier, M half the width of the range of <l, x>, and s^2 the variance of the noise.
       noise: "scalar", one draw in each round, or "vector", a draw for each coordinate, as printed.
         The variance is 8 M^2 / epsilon^2 with "scalar", and up to 8 |X|_2^2 |Y|_1^2 / epsilon^2
         with "vector".
@@ -122,15 +125,16 @@ def scrible(
       eta n |f| > 1/4, which the proof excludes. In these rounds f is not clipped, since that would
       bias the estimate.
 
-    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. "printed" has
+    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
+    depend on eta, since the noise is put on what is seen. "printed" has
     noise of scale |Y|_1 / epsilon in each coordinate. Under replacement (the paper's Definition
     2.1) it has, and declares, 2 epsilon where losses are symmetric and epsilon where values have
     one sign. (It is right where a round is zeroed out.)
 
-    Regret: at most 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2 M in expectation (oblivious losses), where
-    <l, x> lies within M of its centre and the noise has variance s^2, as long as eta n |f| <= 1/4.
-    The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. It is 2 lambda^2 |y|_2^2, which
-    is smaller from N = 3 on.
+    Regret: with the default rate at most 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2 M in expectation
+    (oblivious losses), where <l, x> lies within M of its centre and the noise has variance s^2, as
+    long as eta n |f| <= 1/4. The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. It is 2
+    lambda^2 |y|_2^2, which is smaller from N = 3 on.
 
     Raises:
       ValueError: the domain has no barrier.
@@ -147,6 +151,7 @@ def scrible(
             "this one has none"
         )
     epsilon = _check.epsilon(epsilon)
+    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     _check.one_of("scalar", "vector", noise=noise)
     _check.one_of("sphere", "axes", sampling=sampling)
     _check.one_of("derived", "printed", calibration=calibration)
@@ -166,6 +171,8 @@ def scrible(
     else:
         variance = 2.0 * jnp.square(privacy.laplace_scale(high - low, epsilon))
     eta = step_size(horizon, barrier, bound, variance)
+    if rate is not None:
+        eta = jnp.asarray(rate, jnp.float32)
     return private_reduction(
         ellipsoid_play(horizon, domain, eta, centre, sampling),
         epsilon=epsilon,

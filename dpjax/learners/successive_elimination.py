@@ -7,7 +7,13 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Array, Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, one_release
+from dpjax.learners.parts.arm_sums import (
+    batch_bandit_learner,
+    check_arms,
+    check_exploration,
+    one_release,
+    times,
+)
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
 
@@ -29,37 +35,42 @@ class SuccessiveEliminationReport(NamedTuple):
     active: Array  # () int32, arms that are left
 
 
-def epoch_length(epoch, active, epsilon, failure):
+def epoch_length(epoch, active, epsilon, failure, exploration=None):
     """R_e for epoch e = 1, 2, ... and |S| active arms, each of which plays ceil(R_e) rounds.
 
-    It is max(32 ln(8 |S| e^2 / beta) / Delta_e^2, 8 ln(4 |S| e^2 / beta) / (epsilon Delta_e)) + 1
-    with Delta_e = 2^-e.
+    It is max(32 A / Delta_e^2, 8 B / (epsilon Delta_e)) + 1 with Delta_e = 2^-e,
+    A = alpha ln(8 |S| e^2 / beta) and B = alpha ln(4 |S| e^2 / beta). By default alpha is 1.
     """
-    first, second = _logarithms(epoch, active, failure)
+    first, second = _logarithms(epoch, active, failure, exploration)
     gap = jnp.exp2(-jnp.asarray(epoch, jnp.float32))
     return jnp.maximum(32.0 * first / (gap * gap), 8.0 * second / (epsilon * gap)) + 1.0
 
 
-def epoch_radius(epoch, active, epsilon, failure):
+def epoch_radius(epoch, active, epsilon, failure, exploration=None):
     """h_e + c_e, how far a noisy mean of epoch e may be off, unless the epoch fails.
 
-    The losses contribute h_e = sqrt(ln(8 |S| e^2 / beta) / (2 R_e)) and the noise
-    c_e = ln(4 |S| e^2 / beta) / (epsilon R_e). Together they are at most Delta_e / 4.
+    The losses contribute h_e = sqrt(A / (2 R_e)) and the noise c_e = B / (epsilon R_e), with A and
+    B as in :func:`epoch_length`. Together they are at most Delta_e / 4.
     """
-    first, second = _logarithms(epoch, active, failure)
-    rounds = epoch_length(epoch, active, epsilon, failure)
+    first, second = _logarithms(epoch, active, failure, exploration)
+    rounds = epoch_length(epoch, active, epsilon, failure, exploration)
     return jnp.sqrt(first / (2.0 * rounds)) + second / epsilon / rounds
 
 
-def _logarithms(epoch, active, failure):
-    """ln(8 |S| e^2 / beta) and ln(4 |S| e^2 / beta)."""
+def _logarithms(epoch, active, failure, exploration):
+    """alpha ln(8 |S| e^2 / beta) and alpha ln(4 |S| e^2 / beta)."""
     inverse = jnp.asarray(active, jnp.float32) * jnp.square(jnp.asarray(epoch, jnp.float32))
     inverse = inverse / failure
-    return jnp.log(8.0 * inverse), jnp.log(4.0 * inverse)
+    return times(exploration, jnp.log(8.0 * inverse)), times(exploration, jnp.log(4.0 * inverse))
 
 
 def successive_elimination(
-    horizon: int, arms: int, *, epsilon: Number, failure: Number | None = None
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    failure: Number | None = None,
+    exploration: Number | None = None,
 ) -> BatchLearner:
     """DP-SE: active arms play equally long, the worse ones leave, and all losses are forgotten.
 
@@ -78,6 +89,10 @@ def successive_elimination(
       epsilon: privacy; inf adds no noise.
       failure: beta in (0, 1), the probability that the best arm is lost, or that some epoch does
         not remove all arms of gap Delta_e or more; default 1 / T (1/2 where T is 1).
+      exploration: alpha, positive; default 1. It multiplies ln(1 / beta) and the logarithms beside
+        it, so that with beta = 1 / T a mean of n losses may be off by about
+        sqrt(alpha ln T / (2 n)) + alpha ln T / (epsilon n), as in :func:`adap_ucb`. Below 1 the
+        probability of failure may exceed beta.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
@@ -87,7 +102,7 @@ def successive_elimination(
     earlier releases, so the releases compose in parallel. This needs the losses to be forgotten: a
     sum that is kept for the next epoch would be released twice.
 
-    Regret: with probability 1 - beta an arm of gap Delta is pulled at most
+    Regret: with probability 1 - beta an arm of gap Delta is, for alpha = 1, pulled at most
     sum_{e <= ceil(log2(1 / Delta))} ceil(R_e) times
     (:func:`dpjax.analysis.bounds.successive_elimination`), which gives
     O(sum ln T / Delta + K ln T / epsilon). Where the noise is small, epoch e removes an arm of gap
@@ -98,6 +113,7 @@ def successive_elimination(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
+    check_exploration(exploration)
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     failure = 1.0 / max(horizon, 2) if failure is None else jnp.asarray(failure, jnp.float32)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
@@ -108,7 +124,7 @@ def successive_elimination(
         count = jnp.sum(active, dtype=jnp.int32)
         fair = left // count
         # R_e is a float32, since it may exceed every int32.
-        wanted = jnp.ceil(epoch_length(epoch, count, budget, failure))
+        wanted = jnp.ceil(epoch_length(epoch, count, budget, failure, exploration))
         cut = (count == 1) | (wanted > fair.astype(jnp.float32))
         length = jnp.where(cut, fair, jnp.minimum(wanted, horizon).astype(jnp.int32))
         extra = jnp.where(cut, left - count * fair, 0)
@@ -146,7 +162,7 @@ def successive_elimination(
 
         count = jnp.sum(state.active, dtype=jnp.int32)
         best = jnp.min(jnp.where(state.active, means, jnp.inf))
-        threshold = 2.0 * epoch_radius(state.epoch, count, budget, failure)
+        threshold = 2.0 * epoch_radius(state.epoch, count, budget, failure, exploration)
         keep = state.active & (state.cut | (means - best <= threshold))
         epoch = state.epoch + (~state.cut).astype(jnp.int32)
         spent = count * state.length + state.extra

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Learner, Privacy
+from dpjax import _check
+from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, posterior_draws
 from dpjax.maths.clipping import clip_loss
 
@@ -17,32 +18,34 @@ class ThompsonState(NamedTuple):
     clipped: Array  # () int32
 
 
-def thompson(horizon: int, arms: int) -> Learner:
+def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
     """Thompson sampling: draws each arm's mean from its posterior and plays the smallest draw.
 
-    The prior is uniform. After losses of 1 and 0 the posterior is
-    Beta(1 + number of ones, 1 + number of zeros). A loss between 0 and 1 counts as 1 with that
+    The prior is Beta(a, a). After losses of 1 and 0 the posterior is
+    Beta(a + number of ones, a + number of zeros). A loss between 0 and 1 counts as 1 with that
     probability, and else as 0.
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2.
+      prior: a, positive. The paper's prior is uniform, a = 1; that of Jeffreys is a = 1/2.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
     Privacy: none is declared.
 
-    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*) for Bernoulli losses (Kaufmann et al.
-    2012).
+    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*) for Bernoulli losses, from the uniform
+    prior (Kaufmann et al. 2012).
 
     Reference: Thompson 1933; Agrawal & Goyal, "Analysis of Thompson sampling for the multi-armed
     bandit problem", 2012, Algorithm 2 for losses in [0, 1].
     """
     horizon, arms = check_arms(horizon, arms)
+    _check.inside(0.0, jnp.inf, prior=prior)
 
     def choose(key, ones, zeros, clipped):
-        draws = posterior_draws(key, ones.astype(jnp.float32), zeros.astype(jnp.float32))
+        draws = posterior_draws(key, ones.astype(jnp.float32), zeros.astype(jnp.float32), prior)
         arm = jnp.argmin(draws).astype(jnp.int32)
         return ThompsonState(ones, zeros, arm, clipped), arm
 

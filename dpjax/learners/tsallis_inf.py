@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax import noise
-from dpjax.core import Array, Learner, Privacy
+from dpjax import _check, noise
+from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms
 from dpjax.maths.clipping import clip_loss
 
@@ -42,12 +42,12 @@ def probabilities(estimates, rate):
     return p / jnp.sum(p)
 
 
-def tsallis_inf(horizon: int, arms: int) -> Learner:
+def tsallis_inf(horizon: int, arms: int, *, rate: Number = 2.0) -> Learner:
     """Tsallis-INF: the minimax rate of non-private bandits, with no logarithm.
 
     With estimates L (K,) of the sums of losses, round t draws an arm from
 
-        p = argmin <L, p> - (4 / eta_t) sum_i (sqrt(p_i) - p_i / 2),     eta_t = 2 / sqrt(t),
+        p = argmin <L, p> - (4 / eta_t) sum_i (sqrt(p_i) - p_i / 2),    eta_t = eta_1 / sqrt(t),
 
     which is p_i = 4 (eta_t (L_i - z))^-2, and adds l_a / p_a to the estimate of the arm a that was
     played.
@@ -55,22 +55,24 @@ def tsallis_inf(horizon: int, arms: int) -> Learner:
     Args:
       horizon: T, rounds. The algorithm does not use it.
       arms: K, at least 2.
+      rate: eta_1, positive. eta_t = eta_1 / sqrt(t), and the paper's eta_1 is 2.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
     Privacy: none is declared.
 
-    Regret: at most 4 sqrt(K T) + 1 in expectation (oblivious losses).
+    Regret: at most 4 sqrt(K T) + 1 in expectation (oblivious losses), for the rate of 2.
 
     Reference: Zimmert & Seldin, "Tsallis-INF: an optimal algorithm for stochastic and adversarial
     bandits", 2021, Theorem 1.
     """
     horizon, arms = check_arms(horizon, arms)
+    _check.inside(0.0, jnp.inf, rate=rate)
 
     def draw(key, estimates, t, clipped):
-        # The rate is eta_t / 2, since 4 (eta (L - z))^-2 = ((eta / 2) (L - z))^-2.
-        p = probabilities(estimates, 1.0 / jnp.sqrt(t.astype(jnp.float32)))
+        # What is passed is eta_t / 2, since 4 (eta (L - z))^-2 = ((eta / 2) (L - z))^-2.
+        p = probabilities(estimates, 0.5 * rate / jnp.sqrt(t.astype(jnp.float32)))
         arm = noise.choose(key, p)
         return TsallisInfState(estimates, arm, p[arm], t, clipped), arm
 

@@ -4,14 +4,16 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, Learner, Privacy
+from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     bandit_learner,
     check_arms,
+    check_exploration,
     means,
     no_losses,
     record,
+    times,
 )
 from dpjax.maths import divergences
 from dpjax.maths.clipping import clip_loss
@@ -25,51 +27,59 @@ class UcbState(NamedTuple):
     clipped: Array  # () int32
 
 
-def ucb1(horizon: int, arms: int) -> Learner:
-    """UCB1: plays the arm with the smallest mean_a - sqrt(2 ln t / n_a) after t rounds.
+def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
+    """UCB1: plays the arm with the smallest mean_a - sqrt(alpha ln t / (2 n_a)) after t rounds.
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2. Each plays once at first, in random order.
+      exploration: alpha, positive. A bound on n_a losses fails with probability at most t^-alpha.
+        The paper's 4 gives sqrt(2 ln t / n_a).
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
     Privacy: none.
 
-    Regret: at most 8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a.
+    Regret: at most 8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a for alpha = 4.
 
     Reference: Auer, Cesa-Bianchi & Fischer, "Finite-time analysis of the multiarmed bandit
     problem", 2002, Theorem 1, whose t counts the rounds that were played.
     """
 
+    check_exploration(exploration)
+
     def bound(mean, pulls, played):
-        return mean - jnp.sqrt(2.0 * jnp.log(played) / pulls)
+        return mean - jnp.sqrt(0.5 * exploration * jnp.log(played) / pulls)
 
     return _optimism(horizon, arms, bound)
 
 
-def kl_ucb(horizon: int, arms: int) -> Learner:
-    """KL-UCB: plays the arm with the smallest q such that kl(mean_a, q) <= ln t / n_a.
+def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Learner:
+    """KL-UCB: plays the arm with the smallest q such that kl(mean_a, q) <= alpha ln t / n_a.
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2. Each plays once at first, in random order.
+      exploration: alpha, positive; default 1. A bound on n_a losses fails with probability at most
+        t^-alpha.
 
     Returns:
       A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
     Privacy: none.
 
-    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*), which no learner can beat
+    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*) for alpha = 1, which no learner can beat
     (:func:`dpjax.analysis.bounds.lai_robbins`).
 
     Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
     2011, with the constant c = 0 that they recommend in practice.
     """
 
+    check_exploration(exploration)
+
     def bound(mean, pulls, played):
-        return divergences.kl_lower(mean, jnp.log(played) / pulls)
+        return divergences.kl_lower(mean, times(exploration, jnp.log(played)) / pulls)
 
     return _optimism(horizon, arms, bound)
 

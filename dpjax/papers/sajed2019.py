@@ -4,6 +4,7 @@ Four instances have five Bernoulli arms each, and T = 5e7. Learners that play in
 rounds; learners that choose anew each round play a 400th of them.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from jax import random as jr
 from dpjax import environments, learners, stopping
 from dpjax.analysis import bounds, plot, statistics
 from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
+from dpjax.core import Learner
 from dpjax.maths import exact_sums
 from dpjax.papers._shared import (
     check_size,
@@ -51,7 +53,7 @@ BY_BATCHES = {
     "AdaP-UCB": learners.adap_ucb,
     "AdaP-KLUCB": learners.adap_klucb,
     # DP-KLUCB weighs ln t by 1; AdaP-KLUCB weighs it by 3.1, for its analysis needs more than 3.
-    "AdaP-KLUCB, constant 1": partial(learners.adap_klucb, confidence=1.0),
+    "AdaP-KLUCB, constant 1": partial(learners.adap_klucb, exploration=1.0),
     "DP-KLUCB": learners.dp_klucb,
     "DP-IMED": learners.dp_imed,
 }
@@ -64,7 +66,11 @@ BY_ROUNDS = {
     "Lazy-UCB": learners.lazy_ucb,
     "Lazy-DP-TS": learners.lazy_thompson,
 }
-NOT_PRIVATE = {"UCB1": learners.ucb1, "KL-UCB": learners.kl_ucb, "Thompson": learners.thompson}
+NOT_PRIVATE: dict[str, Callable[..., Learner]] = {
+    "UCB1": learners.ucb1,
+    "KL-UCB": learners.kl_ucb,
+    "Thompson": learners.thompson,
+}
 _ROUND_COLORS = (
     "tab:brown", "tab:pink", "goldenrod", "tab:olive", "tab:cyan", "navy", "crimson",
 )  # fmt: skip
@@ -628,7 +634,7 @@ def parameters(horizon, trials) -> dict:
         "more_epsilons": list(MORE_EPSILONS),
         "key": f"jax.random.key({SEED})",
         "failure": 1.0 / horizon,
-        "confidence": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
+        "exploration": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
         "ratio": 2.0,
         "log_base": 2.0,
         **computed_with(),

@@ -56,7 +56,7 @@ def test_games_by_hand(name, epsilon):
     alpha = 2.0
 
     def make():
-        return LEARNERS[name](HORIZON, ARMS, epsilon=epsilon, confidence=alpha)
+        return LEARNERS[name](HORIZON, ARMS, epsilon=epsilon, exploration=alpha)
 
     all_arms, states = many_games(make, 3, losses, draws)
     for game in range(GAMES):
@@ -117,7 +117,7 @@ def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
 @every_learner
 def test_scaled_indices(name):
     """epsilon, alpha and ln t where they belong: at t = 4 with one loss an arm, by hand."""
-    learner = LEARNERS[name](100, ARMS, epsilon=np.inf, confidence=0.1)
+    learner = LEARNERS[name](100, ARMS, epsilon=np.inf, exploration=0.1)
     state, batch = learner.init(jr.key(0))
     told = {0: 1.0, 1: 0.0, 2: 1.0}
     seen = []

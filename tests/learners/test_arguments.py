@@ -11,8 +11,8 @@ NAN, INF = float("nan"), float("inf")
 # Of every learner below that takes them.
 COMMON = {"horizon": (0, -1, 2.5), "arms": (1, 0, 2.5), "epsilon": (0.0, -1.0, NAN, np.nan)}
 OWN = {
-    "adap_klucb": {"confidence": (0.0, -1.0, NAN)},
-    "adap_ucb": {"confidence": (0.0, -1.0, NAN)},
+    "adap_klucb": {"exploration": (0.0, -1.0, NAN)},
+    "adap_ucb": {"exploration": (0.0, -1.0, NAN)},
     "batched_bandit": {"base": ("exp3",)},
     "dp_imed": {"ratio": (1.0, 0.5, NAN)},
     "dp_klucb": {"ratio": (1.0, 0.5, NAN)},

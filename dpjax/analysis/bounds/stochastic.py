@@ -111,7 +111,7 @@ def successive_elimination(horizon, means, epsilon, failure=None):
     return total
 
 
-def adap_ucb(horizon, means, epsilon, confidence=3.1):
+def adap_ucb(horizon, means, epsilon, exploration=3.1):
     """sum (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)), alpha > 3: AdaP-UCB.
 
     Azize & Basu 2022.
@@ -119,8 +119,8 @@ def adap_ucb(horizon, means, epsilon, confidence=3.1):
     horizon, epsilon = float64(horizon, epsilon)
     _, gaps, _ = _gaps(means)
     smaller = np.minimum(gaps, epsilon[..., None])
-    leading = 16.0 * confidence * np.log(horizon) * np.sum(1.0 / smaller, axis=-1)
-    return leading + len(gaps) * confidence / (confidence - 3.0)
+    leading = 16.0 * exploration * np.log(horizon) * np.sum(1.0 / smaller, axis=-1)
+    return leading + len(gaps) * exploration / (exploration - 3.0)
 
 
 def ucb1(horizon, means):

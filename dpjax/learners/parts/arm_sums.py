@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Arms, Array, BatchLearner, Learner, Privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
 from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.parts.clipping import report_clipped
 from dpjax.maths import exact_sums, laws
@@ -46,19 +46,29 @@ def means(sums):
     return totals(sums) / jnp.maximum(sums.pulls, 1).astype(jnp.float32)
 
 
-def posterior_draws(key, losses, gains):
-    """ln(theta / (1 - theta)) for theta ~ Beta(losses + 1, gains + 1), (K,).
+def posterior_draws(key, losses, gains, prior: Number = 1.0):
+    """ln(theta / (1 - theta)) for theta ~ Beta(losses + prior, gains + prior), (K,).
 
     A Beta variable is X / (X + Y) for two Gamma variables X and Y. One call that draws both is
     cheaper than two, and ln X - ln Y orders the arms even where theta rounds to 0 or 1.
     """
-    one, other = laws.log_gamma(key, jnp.stack([losses, gains]) + 1.0)
+    one, other = laws.log_gamma(key, jnp.stack([losses, gains]) + prior)
     return one - other
 
 
 def check_arms(horizon, arms) -> tuple[int, int]:
     """The horizon and the number of arms as Python integers."""
     return _check.size(1, horizon=horizon), _check.arms(arms)
+
+
+def check_exploration(exploration) -> None:
+    """Refuses an exploration constant that is not finite and above 0. None stands for a default."""
+    _check.inside(0.0, jnp.inf, **_check.given(exploration=exploration))
+
+
+def times(factor, value):
+    """factor * value, or the value as it is where the factor is None, which stands for 1."""
+    return value if factor is None else factor * value
 
 
 def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:

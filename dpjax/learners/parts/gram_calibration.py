@@ -110,22 +110,26 @@ def normal_length(dim, failure):
     return np.sqrt(dim) + jnp.sqrt(2.0 * jnp.log(1.0 / failure))
 
 
-def gaussian_regularizer(deviation, dim, failure, *, norm_bound, floor=None) -> Regularizer:
+def gaussian_regularizer(
+    deviation, dim, failure, *, norm_bound, floor=None, ridge=1.0
+) -> Regularizer:
     """The regularizer of symmetric Gaussian noise of ``deviation`` off the diagonal.
 
     By Proposition 11 the shift is rho_min + Upsilon, with Upsilon the bound on the norm of the
-    noise. By default rho_min = Upsilon, and at least 1.
+    noise. By default rho_min = Upsilon, and at least ``ridge``.
     """
     deviation = real(deviation)
     # Two events share one failure. The paper's norm bound is loose enough not to need that.
     share = failure if norm_bound == "paper" else 0.5 * failure
     norm = deviation * gaussian_norm(dim, share, norm_bound)
-    smallest = jnp.maximum(norm, 1.0) if floor is None else real(floor)
+    smallest = jnp.maximum(norm, ridge) if floor is None else real(floor)
     tilt = deviation * normal_length(dim, share) / jnp.sqrt(smallest)
     return Regularizer(smallest + norm, smallest, smallest + 2.0 * norm, tilt)
 
 
-def wishart_regularizer(scale, freedom, dim, failure, *, shifted=True, floor=None) -> Regularizer:
+def wishart_regularizer(
+    scale, freedom, dim, failure, *, shifted=True, floor=None, ridge=1.0
+) -> Regularizer:
     """The regularizer of W - n I, W ~ Wishart(``scale`` I, n), n the ``freedom`` of all nodes.
 
     By Claim 9 and Corollary 10 the eigenvalues of W are within scale (sqrt(n) -+ D)^2, with
@@ -145,15 +149,17 @@ def wishart_regularizer(scale, freedom, dim, failure, *, shifted=True, floor=Non
         smallest = real(floor)
     # Without noise, where the scale is 0, the ridge of LinUCB remains.
     if floor is None:
-        smallest = jnp.maximum(smallest, 1.0)
+        smallest = jnp.maximum(smallest, ridge)
     growth = jnp.sqrt(jnp.maximum(lowest / smallest, 1.0))
     tilt = jnp.sqrt(scale) * normal_length(dim, failure) * growth
     offset = smallest + scale * spread * (2.0 * root - spread)
     return Regularizer(offset, smallest, smallest + 4.0 * scale * root * spread, tilt)
 
 
-def loss_regularizer(deviation, dim, failure, parameter_bound, *, floor=None) -> Regularizer:
+def loss_regularizer(
+    deviation, dim, failure, parameter_bound, *, floor=None, ridge=1.0
+) -> Regularizer:
     """The regularizer of noise on the last row alone, whose S sqrt(rho) + gamma is least."""
     length = real(deviation) * normal_length(dim, failure)
-    smallest = jnp.maximum(length / parameter_bound, 1.0) if floor is None else real(floor)
+    smallest = jnp.maximum(length / parameter_bound, ridge) if floor is None else real(floor)
     return Regularizer(smallest, smallest, smallest, length / jnp.sqrt(smallest))

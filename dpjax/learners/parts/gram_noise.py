@@ -174,7 +174,7 @@ _GAUSSIAN = "one Gaussian mechanism on the encoded stream, exact"
 
 def symmetric(
     horizon, dim, bounds, *, epsilon, delta, failure, calibration="derived",
-    mechanism=mechanisms.tree, shifted=True, floor=None, norm_bound="tight",
+    mechanism=mechanisms.tree, shifted=True, floor=None, ridge=1.0, norm_bound="tight",
 ) -> GramNoise:  # fmt: skip
     """Symmetric Gaussian noise: variance s^2 off the diagonal, and 2 s^2 on it.
 
@@ -191,8 +191,9 @@ def symmetric(
       failure: alpha, the probability that the regularizer is inaccurate in some round.
       calibration: "derived", "printed" or "code", as of :func:`dpjax.learners.linucb`.
       mechanism: a factory of ``dpjax.mechanisms``, for derived noise.
-      shifted: whether the eigenvalues are shifted up. Without a shift the ridge is 1.
-      floor: rho_min; by default the bound on the norm of the noise.
+      shifted: whether the eigenvalues are shifted up. Without a shift there is a ridge.
+      floor: rho_min; by default the bound on the norm of the noise, and at least the ridge.
+      ridge: what is added to the eigenvalues at least, or without a shift.
       norm_bound: "tight" or "paper" (:func:`gaussian_norm`).
     """
     rows, columns = ellipsoids.indices(dim + 1)
@@ -200,7 +201,7 @@ def symmetric(
         stream = _derived_gaussian(horizon, len(rows), bounds.row**2, epsilon, delta, mechanism)
     else:
         stream = _printed_gaussian(horizon, len(rows), bounds, epsilon, delta, calibration)
-    regularizer = Regularizer(1.0, 1.0, 1.0, 0.0)
+    regularizer = Regularizer(ridge, ridge, ridge, 0.0)
     if shifted:
         regularizer = gaussian_regularizer(
             stream.scale * np.sqrt(stream.variance),
@@ -208,6 +209,7 @@ def symmetric(
             per_round_failure(horizon, failure, calibration),
             norm_bound=norm_bound,
             floor=floor,
+            ridge=ridge,
         )
     declared = _declared(
         bounds, delta, calibration, stream.asked,
@@ -218,7 +220,16 @@ def symmetric(
 
 
 def losses_only(
-    horizon, dim, bounds, *, epsilon, delta, failure, mechanism=mechanisms.tree, floor=None
+    horizon,
+    dim,
+    bounds,
+    *,
+    epsilon,
+    delta,
+    failure,
+    mechanism=mechanisms.tree,
+    floor=None,
+    ridge=1.0,
 ) -> GramNoise:
     """Gaussian noise on the last row alone, where features are public.
 
@@ -234,6 +245,7 @@ def losses_only(
         per_round_failure(horizon, failure, "derived"),
         bounds.parameter,
         floor=floor,
+        ridge=ridge,
     )
     declared = _declared(
         bounds, delta, "derived", stream.asked,
@@ -253,7 +265,7 @@ def largest_variance(factory, built) -> float:
 
 def wishart(
     horizon, dim, bounds, *, epsilon, delta, failure, calibration="derived", shifted=True,
-    floor=None,
+    floor=None, ridge=1.0,
 ) -> GramNoise:  # fmt: skip
     """Centred Wishart noise W_p(L~^2 I, k), p = d + 1, in each node of a tree, and its shift.
 
@@ -283,7 +295,7 @@ def wishart(
         step=step,
         release=lambda noisy, key, row: noisy,  # no audit knows its law
         regularizer=wishart_regularizer(
-            scale, levels * k, dim, per_round, shifted=shifted, floor=floor
+            scale, levels * k, dim, per_round, shifted=shifted, floor=floor, ridge=ridge
         ),
         noisy=finite,
         privacy=_declared(

@@ -121,6 +121,14 @@ def flaxman_radius(horizon, domain, bound, lipschitz):
     return jnp.minimum(zeta / horizon**0.25, 0.5 * r)
 
 
+def exploring_radius(horizon, domain, bound, lipschitz, smoothing):
+    """zeta, as given, below r; by default that of :func:`flaxman_radius`."""
+    if smoothing is None:
+        return flaxman_radius(horizon, domain, bound, lipschitz)
+    _check.inside(0.0, inradius_of(domain), smoothing=smoothing)
+    return jnp.asarray(smoothing, jnp.float32)
+
+
 def is_known(value) -> bool:
     """Whether a number is a plain one, and not traced."""
     return isinstance(value, int | float | np.number)

@@ -1,0 +1,284 @@
+"""Rates and other constants: their defaults, traced values, bad values, and what they declare."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from dpjax import audit
+from dpjax.cli import audits
+from dpjax.learners.successive_elimination import epoch_length, epoch_radius
+from tests import test_conformance as conformance
+
+NAN, INF = float("nan"), float("inf")
+HORIZON, ARMS, SEEDS = 32, conformance.ARMS, 5
+quickly = pytest.mark.usefixtures("quick_compilation")
+
+
+class Constant(NamedTuple):
+    learner: str
+    argument: str
+    default: float  # the paper's value for these arguments, computed here in float64
+    other: float  # a value with which the play is another
+    bad: tuple = (INF,)  # refused, in addition to 0, -1 and NaN
+    given: Any = ()  # further arguments, (name, value)
+    horizon: int = HORIZON
+    gap: float = 0.0  # by which the first arm is better than the others
+
+
+BY_CONFIDENCE = [
+    Constant("ucb1", "exploration", 4.0, 0.5),
+    Constant("kl_ucb", "exploration", 1.0, 0.1),
+    Constant("lazy_ucb", "exploration", 3.0, 0.1),
+    Constant("lazy_thompson", "exploration", 3.0, 0.1),
+    Constant("adap_ucb", "exploration", 3.1, 0.1),
+    Constant("adap_klucb", "exploration", 3.1, 0.1),
+    Constant("dp_klucb", "exploration", 1.0, 0.1),
+    Constant("dp_imed", "exploration", 1.0, 0.1),
+    Constant("dp_ucb", "exploration", 4.0, 0.1, given=(("epsilon", INF),)),
+    Constant("dp_ucb_bound", "exploration", 4.0, 0.1),
+    Constant("dp_ucb_int", "exploration", 4.0, 0.1, given=(("epsilon", 100.0),)),
+    Constant(
+        "successive_elimination", "exploration", 1.0, 0.5, given=(("failure", 0.99),), horizon=1300
+    ),
+    Constant("thompson", "prior", 1.0, 10.0),
+]
+
+
+def mixing(rounds):
+    return min(1.0, np.sqrt(ARMS * np.log(ARMS) / ((np.e - 1) * rounds)))
+
+
+def exp2_rates(epsilon):
+    """(eta, gamma) for losses in [0, 1], of which 1/2 is subtracted."""
+    scale = 1 / epsilon
+    reach = ARMS * (0.5 + 2 * scale * np.log(HORIZON))
+    price = ARMS * (0.25 + 2 * scale**2) + reach
+    eta = np.sqrt(np.log(ARMS) / (HORIZON * price))
+    gamma = min(0.5, eta * reach)
+    return min(eta, gamma / reach), gamma
+
+
+def printed_exp2_rates(epsilon):
+    inflation = 1 + 2 / epsilon**2 * np.log(ARMS * HORIZON)
+    eta = np.sqrt(np.log(ARMS) / (2 * ARMS * HORIZON * inflation))
+    return eta, min(1.0, eta * ARMS * np.sqrt(inflation))
+
+
+FOUR, HUNDRED = (("epsilon", None), ("tau", 4.0)), (("epsilon", 100.0),)
+PRINTED = (*HUNDRED, ("calibration", "printed"))
+EXP2 = (("base", "exp2"),)
+SAMPLED = [
+    Constant("tsallis_inf", "rate", 2.0, 20.0),
+    Constant("exp2", "rate", exp2_rates(100.0)[0], 5.0, given=HUNDRED),
+    Constant("exp2", "mixing", exp2_rates(100.0)[1], 1.0, bad=(1.1, INF), given=HUNDRED),
+    Constant("exp2", "rate", printed_exp2_rates(100.0)[0], 5.0, given=PRINTED),
+    Constant("exp2", "mixing", printed_exp2_rates(100.0)[1], 1.0, bad=(1.1, INF), given=PRINTED),
+    Constant("dp_exp3_lap", "mixing", mixing(HORIZON), 1.0, bad=(1.1, INF)),
+    Constant("dp_exp3_lap", "threshold", np.log(HORIZON), 0.1),
+    Constant("exp3_minibatch", "mixing", mixing(HORIZON // 4), 0.05, bad=(1.1, INF), given=FOUR),
+    Constant("batched_bandit", "tau", 4.0, 1.0, bad=(0.9,), given=(("epsilon", 0.25),)),
+    Constant("batched_bandit", "rate", 3.0**-0.5, 10.0),
+    Constant("batched_bandit", "rate", exp2_rates(1.0)[0], 1.0, given=EXP2),
+]
+
+
+def flaxman():
+    """(zeta, nu, eta) of the one-point learners on the simplex, whose losses are signed."""
+    domain = conformance.ARGUMENTS["domain"]
+    dim, lipschitz = ARMS - 1, domain.losses.norms[1]
+    bound, r = lipschitz * domain.diameter, domain.inradius
+    zeta = np.sqrt(domain.radius * dim * bound * r / (3 * (lipschitz * r + bound)))
+    zeta = min(zeta / HORIZON**0.25, r / 2)
+    nu = domain.radius / (bound * HORIZON**0.5)
+    return zeta, nu, nu * zeta / dim
+
+
+def scrible_rate(epsilon):
+    """On the simplex, whose barrier has the parameter K in K - 1 dimensions; losses in [0, 1]."""
+    second_moment = 0.25 + 2 / epsilon**2
+    return np.sqrt(ARMS * np.log(HORIZON) / (2 * (ARMS - 1) ** 2 * HORIZON * second_moment))
+
+
+def descent_rate():
+    domain = conformance.ARGUMENTS["domain"]
+    return domain.diameter / domain.losses.norms[1]
+
+
+PLAIN, MANY = (("epsilon", INF),), (("epsilon", 1e4),)
+ZETA, NU, ETA = flaxman()
+OF_POINTS = [
+    Constant("scrible", "rate", scrible_rate(100.0), 1.0, given=HUNDRED),
+    Constant("one_point_gradient", "rate", NU, 10 * NU),
+    Constant("one_point_gradient", "smoothing", ZETA, ZETA / 2, bad=(1.0, INF)),
+    Constant("private_one_point", "rate", ETA, 10 * ETA, given=MANY),
+    Constant("private_one_point", "smoothing", ZETA, ZETA / 2, bad=(1.0, INF), given=MANY),
+    Constant("online_gradient", "rate", descent_rate(), 10.0, given=MANY),
+]
+OTHERS = [
+    Constant("hedge", "rate", np.sqrt(8 * np.log(ARMS) / HORIZON), 10.0, given=PLAIN),
+    Constant("limited_updates", "ratio", 2.0, 1.5, bad=(1.0, INF), given=PLAIN),
+    Constant("linear_elimination", "ratio", (2 * HORIZON) ** (1 / np.log(HORIZON)), 1.5,
+             bad=(1.0, INF)),
+    Constant("linear_elimination", "failure", 1 / 1024, 0.999, bad=(1.0, INF), given=PLAIN,
+             horizon=1024, gap=0.6),
+    Constant("linucb", "ridge", 1.0, 100.0, given=PLAIN),
+]  # fmt: skip
+CONSTANTS = [*BY_CONFIDENCE, *SAMPLED, *OF_POINTS, *OTHERS]
+# Those on which the privacy of the learner's own draws, or the scale of its noise, depends.
+SPENDING = {("hedge", "rate"), ("exp3_minibatch", "mixing"), ("private_one_point", "smoothing")}
+POST_PROCESSING = [
+    constant
+    for constant in CONSTANTS
+    if constant[:2] not in SPENDING and "calibration" not in dict(constant.given)
+]
+# The others are as quick, but there are many.
+QUICK_REPLAYS = {"dp_klucb", "dp_exp3_lap"}
+QUICK = {"ucb1", "dp_klucb", "adap_klucb", "successive_elimination", "exp2", "hedge",
+         "one_point_gradient", "linear_elimination", "thompson"}  # fmt: skip
+
+
+def name_of(constant):
+    return "-".join([constant.learner, constant.argument, *dict(constant.given)])
+
+
+def marked(constants, quick):
+    """Cases of a test, of which those of the ``quick`` learners alone are no slow ones."""
+    return pytest.mark.parametrize(
+        "constant",
+        [
+            pytest.param(c, marks=() if c.learner in quick else pytest.mark.slow, id=name_of(c))
+            for c in constants
+        ],
+    )
+
+
+def sizes(constant):
+    return {"horizon": constant.horizon, **dict(constant.given)}
+
+
+def learner_of(constant, **changes):
+    return conformance.make(constant.learner, **sizes(constant), **changes)
+
+
+def actions(constant, game, points):
+    """(points, seeds, T, ...) of a sweep over float32 points, and the calls that were traced."""
+    traced = []
+    note = traced.append
+    means = np.float32([0.5 - constant.gap / 2, *[0.5 + constant.gap / 2] * (ARMS - 1)])
+    table = np.asarray(conformance.table(constant.horizon))
+    losses = means + np.float32(1.0 - constant.gap) * (table - np.float32(0.5))
+
+    def recorded(point):
+        note(isinstance(point, jax.core.Tracer))
+        return conformance.recorded(game(point), conformance.on_table(constant.learner, losses))
+
+    _, played, _ = conformance.play(recorded, np.float32(points), SEEDS)
+    return played, sum(traced)
+
+
+@cache
+def played_by_default(learner, given, horizon, gap):
+    """Without the constant, of which the learner is then not told."""
+    constant = Constant(learner, "", 0.0, 0.0, given=given, horizon=horizon, gap=gap)
+    return actions(constant, lambda point: learner_of(constant), [0.0])[0][0]
+
+
+@quickly
+@marked(CONSTANTS, QUICK)
+def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
+    """One compiled sweep over three values: the default's play is the same, another's is not."""
+    values = [constant.default, constant.other, 0.5 * (constant.default + constant.other)]
+
+    def game(value):
+        return learner_of(constant, **{constant.argument: value})
+
+    played, traced = actions(constant, game, values)
+    assert traced == 1
+    usual = played_by_default(constant.learner, constant.given, constant.horizon, constant.gap)
+    np.testing.assert_allclose(played[0], usual, rtol=1e-4, atol=1e-5)
+    # A difference that is not rounding, in some round of some seed.
+    assert np.abs(played[1] - usual).max() > 1e-2
+
+
+@pytest.mark.parametrize("constant", CONSTANTS, ids=name_of)
+def test_bad_values_are_refused_by_name(constant):
+    """In one sentence, as plain numbers, in the calls that a sweep makes before it traces."""
+    for value in (0.0, -1.0, NAN, *constant.bad):
+        with pytest.raises(ValueError, match=rf"^{constant.argument} must be") as refused:
+            learner_of(constant, **{constant.argument: value})
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 3.1])
+def test_a_mean_may_be_off_by_as_much_in_every_epoch_as_a_confidence_bound_says(alpha):
+    """sqrt(alpha L / (2 n)) + alpha L / (epsilon n), as with the constant of AdaP-UCB."""
+    epoch, active, epsilon, failure = 2, 4, 0.5, 1e-4
+    first, second = (alpha * np.log(c * active * epoch**2 / failure) for c in (8, 4))
+    length = max(32 * first * 4.0**epoch, 8 * second * 2.0**epoch / epsilon) + 1
+    radius = np.sqrt(first / (2 * length)) + second / (epsilon * length)
+    given = (epoch, active, epsilon, failure, alpha)
+    assert float(epoch_length(*given)) == pytest.approx(length, rel=1e-5)
+    assert float(epoch_radius(*given)) == pytest.approx(radius, rel=1e-5)
+    assert radius <= 2.0**-epoch / 4
+
+
+def audited(name, epsilon=1.0, **options):
+    """A learner of the size of audits."""
+    return audits.build(name, audits.domains_of(name)[-1], audits.HORIZON, epsilon, **options)
+
+
+def numbers(declared):
+    return [float(x) for x in (declared.epsilon, declared.delta, declared.rho)]
+
+
+@quickly
+@marked(POST_PROCESSING, QUICK_REPLAYS)
+def test_noise_on_losses_hides_them_whatever_the_constant(constant):
+    """The declaration is that of the default, and a replay at another value spends no more."""
+    # At epsilon = 1 the interval of DP-UCB-Int is longer than the game.
+    epsilon = 100.0 if constant.learner == "dp_ucb_int" else 1.0
+    options = {key: value for key, value in constant.given if key != "epsilon"}
+    usual = audited(constant.learner, epsilon, **options)
+    other = audited(constant.learner, epsilon, **options, **{constant.argument: constant.other})
+    np.testing.assert_array_equal(numbers(other.privacy), numbers(usual.privacy))
+    if np.isfinite(float(other.privacy.epsilon)):
+        assert audits.replays(other, audits.pairs_for(other, 8)).failed == ()
+
+
+@quickly
+@pytest.mark.parametrize(
+    ("name", "epsilon", "value", "covers_less"),
+    [
+        ("hedge", INF, {"rate": 2.0}, {}),
+        ("hedge", INF, {"rate": 0.1}, {"rate": 0.02}),
+        ("exp3_minibatch", None, {"tau": 1.0}, {"tau": 1.0, "mixing": 0.99}),
+    ],
+)
+def test_draws_spend_what_is_declared_at_their_own_rate(name, epsilon, value, covers_less):
+    """And more than is declared at another one, the default of Hedge or that of more mixing."""
+    learner, other = audited(name, epsilon, **value), audited(name, epsilon, **covers_less)
+    pairs = audits.pairs_for(learner, 8)
+    assert float(other.privacy.epsilon) < float(learner.privacy.epsilon) < INF
+    assert audits.replays(learner, pairs).failed == ()
+    lying = learner._replace(privacy=other.privacy)
+    assert "epsilon" in audits.replays(lying, pairs).failed
+
+
+def test_a_rate_beyond_what_epsilon_allows_is_cut():
+    """Hedge declares no more than it was asked for."""
+    asked, greedy = (audited("hedge", 0.5, **given) for given in ({}, {"rate": 5.0}))
+    assert numbers(greedy.privacy) == pytest.approx(numbers(asked.privacy))
+    assert float(greedy.privacy.epsilon) <= 0.5 * (1 + 1e-6)
+
+
+@quickly
+def test_the_noise_of_one_point_estimates_follows_the_radius():
+    """Estimates grow as 1 / zeta: the noise of the default, 0.41, is half of what 0.2 needs."""
+    learner = audited("private_one_point", smoothing=0.2)
+    pairs = audits.pairs_for(learner, 8)
+    assert audits.replays(learner, pairs).failed == ()
+    mutant = audit.mutants(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
+    assert "epsilon" in audits.replays(mutant["noise halved"], pairs).failed
