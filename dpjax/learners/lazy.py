@@ -40,7 +40,7 @@ def lazy_ucb(
     exploration: Number = 3.0,
     log_base: Number = 2.0,
 ) -> Learner:
-    """Anytime-Lazy-UCB: UCB on private means that are renewed at doubling times, and forget.
+    """Anytime-Lazy-UCB: UCB on private means that forget, renewed at doubling times.
 
     Each arm plays once at first. The losses of an arm gather in a buffer. Let O_a be the number of
     losses in the mean of arm a. When the buffer holds 2 O_a losses, their mean with Laplace noise

@@ -160,7 +160,7 @@ def linear_elimination(
     ratio: Number | None = None,
     failure: Number | None = None,
 ) -> BatchLearner:
-    """Batched elimination over vectors: a core set of arms plays for all, and the worse arms leave.
+    """Batched elimination over vectors: a core set plays for all, the worse arms leave.
 
     Arms are vectors a, and the mean loss of an arm is 1/2 + <theta, a> for some theta. Phase i goes
     as follows:

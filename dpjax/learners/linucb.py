@@ -75,7 +75,7 @@ def linucb(
     deviation: Number | None = None,
     failure: Number | None = None,
 ) -> Learner:
-    """LinUCB on a noisy Gram matrix, which is jointly private. At epsilon = inf it is OFUL.
+    """LinUCB on a noisy Gram matrix: jointly private, and OFUL at epsilon = inf.
 
     The mean loss of an arm with features x is <theta, x>. Let G~ and u~ be the releases of sum x x'
     and sum loss x over the past rounds, which include noise and a shift of the eigenvalues. With

@@ -184,7 +184,7 @@ def shrinking_dartboard(
     rate: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
-    """The private shrinking dartboard: plays arms with Hedge's law, but seldom draws a new one.
+    """The private shrinking dartboard: Hedge's law, but it seldom draws a new arm.
 
     Let L (K,) be the sums of the losses so far and w = (1 - eta)^L the weights. The first arm is
     uniform. After a round with losses l the arm x

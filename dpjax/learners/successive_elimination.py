@@ -72,7 +72,7 @@ def successive_elimination(
     failure: Number | None = None,
     exploration: Number | None = None,
 ) -> BatchLearner:
-    """DP-SE: active arms play equally long, the worse ones leave, and all losses are forgotten.
+    """DP-SE: active arms play equally long, the worse leave, and all losses are forgotten.
 
     Epoch e aims at the gap Delta_e = 2^-e. Each active arm plays ceil(R_e) rounds, and the mean of
     these losses alone is released with Laplace noise. Arms leave whose noisy mean exceeds the

@@ -19,7 +19,7 @@ class ThompsonState(NamedTuple):
 
 
 def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
-    """Thompson sampling: draws each arm's mean from its posterior and plays the smallest draw.
+    """Thompson sampling: draws each arm's mean from its posterior, and plays the smallest.
 
     The prior is Beta(a, a). After losses of 1 and 0 the posterior is
     Beta(a + number of ones, a + number of zeros). A loss between 0 and 1 counts as 1 with that

@@ -28,7 +28,7 @@ class UcbState(NamedTuple):
 
 
 def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
-    """UCB1: plays the arm with the smallest mean_a - sqrt(alpha ln t / (2 n_a)) after t rounds.
+    """UCB1: plays the arm with the smallest mean_a - sqrt(alpha ln t / (2 n_a)).
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.
@@ -56,7 +56,7 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
 
 
 def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Learner:
-    """KL-UCB: plays the arm with the smallest q such that kl(mean_a, q) <= alpha ln t / n_a.
+    """KL-UCB: plays the arm with the least q such that kl(mean_a, q) <= alpha ln t / n_a.
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.

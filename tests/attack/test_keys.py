@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, environments, generators, learners, simulate, sweep
-from dpjax.engine import programs
+from dpjax.engine import compile, programs
 from dpjax.simulate import simulate_batches
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -159,7 +159,7 @@ def test_a_block_that_is_compiled_late_follows_the_setting(monkeypatch):
         return program._replace(run=run)
 
     monkeypatch.setattr(programs, "compiled", fussy)
-    monkeypatch.setattr("dpjax.engine.devices.cores", lambda: 1)
+    monkeypatch.setattr(compile, "CPU", compile.CPU._replace(threads=lambda: 1))
     with jax.threefry_partitionable(False), pytest.warns(RuntimeWarning, match="did not fit"):
         found = swept(key, 16)
     assert failed

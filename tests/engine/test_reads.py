@@ -97,7 +97,7 @@ def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps():
         cells = Notebook(*CELLS)
     seen = {}
     reads._digest((cells.game, simulate, jnp.sum), (), {}, seen)
-    assert {function.__name__ for function in seen} == {"game", "cost", "game_of"}
+    assert {function.__name__ for function in seen} == {"game", "cost", "game_of", "idle"}
 
 
 ODD = {
