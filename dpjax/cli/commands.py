@@ -96,6 +96,34 @@ def _parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="list learners, mechanisms, environments and papers")
     listing.set_defaults(command=_list)
 
+    _add_run(commands)
+
+    reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
+    reproduce.set_defaults(command=_reproduce)
+    known = [name.replace("_", "-") for name in papers.__all__]
+    reproduce.add_argument("paper", choices=known)
+    reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
+    _add_output(reproduce, "results/PAPER")
+    _add_scale(
+        reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
+    )
+
+    _add_theorem(commands)
+
+    audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
+    audit.set_defaults(command=_audit)
+    audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
+    audit.add_argument("--all", action="store_true", help="every learner")
+    audit.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="default 1")
+    audit.add_argument(
+        "--runs", type=int, default=audits.RUNS, metavar="N",
+        help=f"counted runs of each sequence (default {audits.RUNS})",
+    )  # fmt: skip
+    _add_output(audit, "results/audit")
+    return parser
+
+
+def _add_run(commands) -> None:
     run = commands.add_parser("run", help="play a learner on your own losses, or a study")
     run.set_defaults(command=_run)
     what = run.add_mutually_exclusive_group(required=True)
@@ -115,16 +143,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_output(run, "results/run")
     _add_scale(run, "a folder or URL for a Zarr store that keeps results chunk by chunk")
 
-    reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
-    reproduce.set_defaults(command=_reproduce)
-    known = [name.replace("_", "-") for name in papers.__all__]
-    reproduce.add_argument("paper", choices=known)
-    reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
-    _add_output(reproduce, "results/PAPER")
-    _add_scale(
-        reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
-    )
 
+def _add_theorem(commands) -> None:
     theorem = commands.add_parser("theorem", help="measure regret beside the bound of a theorem")
     theorem.set_defaults(command=_theorem)
     theorem.add_argument("names", nargs="*", metavar="NAME", help="without any, they are listed")
@@ -138,18 +158,6 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     theorem.add_argument("--trials", type=int, default=200, metavar="N", help="default 200")
     _add_output(theorem, "results/theorem")
-
-    audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
-    audit.set_defaults(command=_audit)
-    audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
-    audit.add_argument("--all", action="store_true", help="every learner")
-    audit.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="default 1")
-    audit.add_argument(
-        "--runs", type=int, default=audits.RUNS, metavar="N",
-        help=f"counted runs of each sequence (default {audits.RUNS})",
-    )  # fmt: skip
-    _add_output(audit, "results/audit")
-    return parser
 
 
 def _add_output(command, default) -> None:
