@@ -25,10 +25,15 @@ def stochastic(arms):
     return environments.bernoulli([0.3] + [0.5] * (arms - 1), regret="pseudo")
 
 
+def lap(horizon, arms, epsilon):
+    """A learner that takes no mixing."""
+    return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+
+
 @pytest.fixture(scope="module")
 def study():
     return Study(
-        {"EXP3": learners.exp3, "DP-EXP3-Lap": learners.dp_exp3_lap},
+        {"EXP3": learners.exp3, "DP-EXP3-Lap": lap},
         {"stochastic": stochastic},
         {"epsilon": [0.5, np.inf], "mixing": [0.1, 0.4], "horizon": [30, 40], "arms": 3},
         trials=6,
