@@ -13,7 +13,7 @@ from dpjax.combinators import private_reduction
 from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear
-from dpjax.learners.exp3 import check_mixing
+from dpjax.learners.parts.arm_sums import check_mixing
 from dpjax.maths import designs
 
 

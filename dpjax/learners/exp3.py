@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Array, Learner, Number, Privacy
-from dpjax.learners.parts.arm_sums import bandit_learner, check_arms
+from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, check_mixing
 from dpjax.maths.clipping import clip_loss
 
 
@@ -21,12 +21,6 @@ def default_mixing(horizon, arms):
     """gamma = min(1, sqrt(K ln K / ((e - 1) T))), for a horizon that may be traced."""
     horizon = jnp.asarray(horizon, jnp.float32)
     return jnp.minimum(1.0, jnp.sqrt(arms * jnp.log(arms) / ((jnp.e - 1.0) * horizon)))
-
-
-def check_mixing(mixing) -> None:
-    """Refuses a share of uniform draws outside (0, 1]. None stands for a default."""
-    _check.positive(**_check.given(mixing=mixing))
-    _check.between(0.0, 1.0, **_check.given(mixing=mixing))
 
 
 def probabilities(exponents, mixing):

@@ -6,8 +6,8 @@ from dpjax import _check, privacy
 from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number
 from dpjax.feedback import clipped_bandit
-from dpjax.learners.exp3 import check_mixing, default_mixing, derived_privacy, exp3
-from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
+from dpjax.learners.parts.arm_sums import check_arms, check_mixing
 
 
 def switching_cost_tau(horizon, arms):

@@ -66,6 +66,12 @@ def check_exploration(exploration) -> None:
     _check.inside(0.0, jnp.inf, **_check.given(exploration=exploration))
 
 
+def check_mixing(mixing) -> None:
+    """Refuses a share of uniform draws outside (0, 1]. None stands for a default."""
+    _check.positive(**_check.given(mixing=mixing))
+    _check.between(0.0, 1.0, **_check.given(mixing=mixing))
+
+
 def times(factor, value):
     """factor * value, or the value as it is where the factor is None, which stands for 1."""
     return value if factor is None else factor * value
