@@ -5,7 +5,7 @@ import numpy as np
 from dpjax import Study, environments, learners
 
 
-def main(horizon=2**11, trials=32, ridges=9):
+def main(horizon=2**11, trials=32, ridges=13):
     study = Study(
         learners={
             "OFUL": lambda horizon, dim, ridge: learners.linucb(
@@ -14,7 +14,7 @@ def main(horizon=2**11, trials=32, ridges=9):
                 horizon, dim, epsilon=epsilon, delta=horizon**-1.5, shifted=False, ridge=ridge),
         },
         environments={"fresh arms": lambda dim: environments.gap_arms(dim, arms=10)},
-        grid={"epsilon": [1.0, 10.0], "ridge": np.geomspace(0.1, 1000.0, ridges),
+        grid={"epsilon": [1.0, 10.0], "ridge": np.geomspace(1.0, 1e6, ridges),
               "horizon": horizon, "dim": 4},
         trials=trials,
     )  # fmt: skip
