@@ -228,9 +228,9 @@ def exp2(
       eta <a, l~> < -1 for some action, which the proof excludes, and says whether gamma was cut.
 
     Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
-    depend on eta and gamma, since the noise is put on the losses. "printed" has
-    noise of scale 1 / epsilon, which is right for losses in [0, 1]. For losses in [-1, 1] it is
-    half the derived scale; it then has, and declares, 2 epsilon under the paper's Definition 2.1.
+    depend on eta and gamma, since the noise is put on the losses. "printed" has noise of scale
+    1 / epsilon, which is right for losses in [0, 1]. For losses in [-1, 1] it is half the derived
+    scale; it then has, and declares, 2 epsilon under the paper's Definition 2.1.
 
     Regret: at most sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 in expectation over
     arms with losses in [0, 1] (oblivious), and twice that in [-1, 1]. See :func:`derived_rates` for

@@ -50,8 +50,7 @@ def private_one_point(
         x_t = y_t + zeta u_t,   y_(t+1) = projection of c - eta s~_t on the domain shrunk by
         1 - zeta / r around its centre c.
 
-    The paper adds a quadratic to each loss and analyses
-    strong convexity, which is left out here.
+    The paper adds a quadratic to each loss and analyses strong convexity, which is left out here.
 
     Args:
       horizon: T, rounds.

@@ -30,8 +30,8 @@ def axis(name: str, given) -> Axis:
     a program of its own. A dict gives static values a label each.
 
     Raises:
-      ValueError, TypeError: the name is none, is reserved, or the values are empty, repeated,
-        not numbers, or objects without a label.
+      ValueError, TypeError: the name is no identifier or is reserved, there are no values, a value
+        stands there twice or is NaN, or objects have no labels.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"grid: {name!r} cannot be the name of an argument")

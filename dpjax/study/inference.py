@@ -70,22 +70,24 @@ def quantile(array, q=0.5, confidence=0.95) -> xarray.Dataset:
     trials = check(array, confidence=confidence, q=q)
     array = bare(array)
     axis = array.get_axis_num("trial")
-    below = int(stats.binom.ppf((1.0 - confidence) / 2, trials, q))
-    above = int(stats.binom.ppf((1.0 + confidence) / 2, trials, q)) + 1
     ordered = np.sort(array.values, axis=axis)
     ordered = np.where(np.isnan(array.values).any(axis=axis, keepdims=True), np.nan, ordered)
+    # The interval of the ranks 1 .. n themselves, NaN where there are too few trials.
+    ranks = stats.quantile_test(np.arange(1.0, trials + 1.0), p=q).confidence_interval(confidence)
 
-    def order_statistic(rank):
-        """The rank-th smallest, from 1."""
-        if 1 <= rank <= trials:
-            return ordered.take(rank - 1, axis=axis)
-        edge = -np.inf if rank < 1 else np.inf
-        return np.where(np.isnan(ordered.take(0, axis=axis)), np.nan, edge)
+    def order_statistic(rank, edge):
+        """The rank-th smallest trial; the edge where there is no such rank."""
+        if np.isnan(rank):
+            return np.where(np.isnan(ordered.take(0, axis=axis)), np.nan, edge)
+        return ordered.take(int(rank) - 1, axis=axis)
 
     like = array.isel(trial=0, drop=True)
     inner = np.quantile(array.values, q, axis=axis)
-    found = {"quantile": like.copy(data=inner), "low": like.copy(data=order_statistic(below)),
-             "high": like.copy(data=order_statistic(above))}  # fmt: skip
+    found = {
+        "quantile": like.copy(data=inner),
+        "low": like.copy(data=order_statistic(ranks.low, -np.inf)),
+        "high": like.copy(data=order_statistic(ranks.high, np.inf)),
+    }
     what = f"{q:g}-quantile with {100 * confidence:g} % intervals of order statistics"
     return xarray.Dataset(found, attrs=attributes(array, what))
 

@@ -82,7 +82,7 @@ def layout(study) -> Layout:
 
 
 def _distinct(name, found) -> np.ndarray:
-    """The different labels. Numbers are sorted where several studies bring them."""
+    """The different labels, numbers in increasing order and words as they come."""
     kinds = {isinstance(label, str) for label in found}
     if len(kinds) > 1:
         raise ValueError(f"grid: {name} holds words in one study and numbers in the other")

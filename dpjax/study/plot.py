@@ -9,6 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from dpjax.analysis.plot import label_axes, ticks_at
 from dpjax.study import inference
 
 # Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness.
@@ -69,7 +70,7 @@ def figure(
         part = found if panel is None else found.sel({panel: value})
         _curves(each, part, array, places, styles, {"x": x, "color": color, "line": line})
         title = "" if panel is None else f"{panel} = {_text(value)}" if _is_number(value) else value
-        each.set_title(title, fontsize=10)
+        label_axes(each, title, xlabel="", ylabel="")
         _frame(each, part, x, array[x].values, ticks)
     for each in axes[len(panels) :]:
         each.axis("off")
@@ -219,7 +220,7 @@ def _takes(array, one, axis) -> bool:
 
 
 def _frame(axes, part, x, values, ticks) -> None:
-    """Scales, ticks and grid."""
+    """Scales and ticks."""
     numbers = values.dtype.kind in "iuf"
     finite = values[np.isfinite(values)] if numbers else values
     over_time = x == "round"
@@ -234,15 +235,12 @@ def _frame(axes, part, x, values, ticks) -> None:
     elif ticks:
         axes.set_xticks(list(ticks), [str(v) for v in ticks.values()], rotation=20, ha="right")
     if numbers and len(finite) <= 8 and axes.get_xscale() == "log":
-        axes.set_xticks(finite, [f"{value:g}" for value in finite])
-        axes.xaxis.set_minor_locator(ticker.NullLocator())
+        ticks_at(axes.xaxis, finite)
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     low = part["low"].values
     centre = part[next(iter(part.data_vars))].values
     if not over_time and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
         axes.set_yscale("log")
-    axes.grid(alpha=0.3, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _legend(array, color, line) -> list:

@@ -90,7 +90,8 @@ class Program(NamedTuple):
     def folder(self) -> str:
         """The name of the program's store.
 
-        The last values of a traced axis may change: a store can grow. Two parts of a sum with the
+        It depends on the first value of each traced axis and not on the others, so that a store can
+        grow by further values. Two parts of a sum never share a store, since two programs with the
         same first values would have a cell in common.
         """
         text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]

@@ -31,7 +31,7 @@ class Theorem(NamedTuple):
     environments: dict[str, Callable]  # among which the worst is looked for
     sizes: dict[str, Any]  # the rest of the grid
     bounds: dict[str, Callable]  # "printed" or "derived" -> (horizon, epsilon) -> bound
-    exponents: dict[str, float]  # as printed, up to logarithms, where the noise dominates
+    exponents: dict[str, float]  # axis -> the exponent of the leading term, up to logarithms
     largest: Callable  # horizon -> a regret that no play exceeds
     source: str
 
@@ -266,8 +266,9 @@ def _verdicts(name, theorem, regret) -> pandas.DataFrame:
 def _exponents(name, theorem, regret) -> pandas.DataFrame:
     """Fitted exponents beside printed ones.
 
-    Those in the horizon are of each epsilon, and the one in epsilon is at the largest horizon. Each
-    is fitted against the environment that is worst there.
+    The exponent in the horizon is fitted for each epsilon, and the one in epsilon at the largest
+    horizon. Each is fitted against the environment that is worst at the largest horizon, for the
+    one in epsilon at the smallest epsilon.
     """
     worst, rows = choice.worst(regret)["environment"].isel(horizon=-1), []
     longest = regret.isel(horizon=-1)
