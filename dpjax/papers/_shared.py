@@ -1,14 +1,70 @@
 """What several papers share: checkpoints, rows of tables, and pieces of figures."""
 
 import platform
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from dpjax.analysis import statistics
+from dpjax.analysis.output import output_folder, write_csv, write_figure, write_json
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Report(NamedTuple):
+    """What a paper's experiment found, by the endings of file names; "" is the main one."""
+
+    tables: dict[str, list[dict]]
+    figures: dict[str, Callable]  # functions without arguments that draw
+    parameters: dict  # what tables and figures depend on beside horizon, trials and key
+    text: str  # what is printed
+
+
+def publish(out, name, experiment, *, horizon, trials, seed) -> str:
+    """Writes tables, figures and parameters of an experiment into a folder.
+
+    Args:
+      out: folder, created if missing; it is refused before the experiment if it cannot be.
+      name: with which the names of all tables and figures begin.
+      experiment: a function without arguments that returns a Report.
+      horizon, trials, seed: what was asked for, which parameters.json says first.
+
+    Returns:
+      The text of the report.
+
+    Raises:
+      OSError: the folder cannot be written to.
+    """
+    with output_folder(out) as folder:
+        report = experiment()
+        for ending, table in report.tables.items():
+            write_csv(folder / f"{name}{ending}.csv", table)
+        asked = {"horizon": horizon, "trials": trials, "key": f"jax.random.key({seed})"}
+        write_json(folder / "parameters.json", asked | report.parameters | computed_with())
+    for ending, draw in report.figures.items():
+        write_figure(out, f"{name}{ending}", draw)
+    return report.text
+
+
+def rows(data, order, **names) -> list[dict]:
+    """The cells of labelled data as rows of a table, without those in which nothing was played.
+
+    Args:
+      data: a Dataset; a cell was not played where its first variable is NaN.
+      order: its dimensions; cells go along the last of them first.
+      names: the names of columns that are called otherwise in the data, as in ``adversary="..."``.
+    """
+    frame = data.to_dataframe(dim_order=list(order))
+    frame = frame.dropna(subset=[next(iter(data.data_vars))]).reset_index()
+    found = frame.rename(columns={old: new for new, old in names.items()}).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in found]
+
+
+def columns(table, names) -> list[dict]:
+    """The columns of a table whose names stand in a text, in its order."""
+    return [{name: row[name] for name in names.split()} for row in table]
 
 
 def log_checkpoints(horizon, count) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Sweeps of a paper's experiment, on the devices and in the stores that the user asked for."""
+"""Sweeps and studies of an experiment, on the devices and in the stores that the user asks for."""
 
 import re
 from contextlib import contextmanager
@@ -13,11 +13,11 @@ _MESH = ContextVar("mesh", default=None)
 
 @contextmanager
 def kept_in(folder):
-    """Within the block, each sweep of an experiment has a store below a folder or URL.
+    """Within the block, each sweep and study of an experiment has a store below a folder or URL.
 
-    The stores are called 001-name, 002-name and so on. The number is the sweep's place in the order
-    of calls, which an experiment never changes, and the name is that of its game. With None nothing
-    is kept.
+    The stores are called 001-name, 002-name and so on. The number is its place in the order of
+    calls, which an experiment never changes, and the name is that of a sweep's game. With None
+    nothing is kept.
     """
     token = _STORES.set(None if folder is None else (str(folder).rstrip("/"), count(1)))
     try:
@@ -28,7 +28,7 @@ def kept_in(folder):
 
 @contextmanager
 def on_devices(mesh):
-    """Within the block, all sweeps of experiments run on a mesh; None changes nothing."""
+    """Within the block, sweeps and studies of experiments run on a mesh; None changes nothing."""
     token = _MESH.set(mesh)
     try:
         yield
@@ -38,9 +38,19 @@ def on_devices(mesh):
 
 def sweep(game, points, seeds, key, **options):
     """Calls :func:`dpjax.sweep` with the mesh and the store of the blocks around the call."""
-    options["mesh"] = _MESH.get()
-    if stores := _STORES.get():
-        folder, numbers = stores
-        name = re.sub(r"[^\w.]+", "-", game.__name__)
-        options["store"] = f"{folder}/{next(numbers):03d}-{name}"
-    return _sweep(game, points, seeds, key, **options)
+    name = re.sub(r"[^\w.]+", "-", game.__name__)
+    return _sweep(game, points, seeds, key, mesh=_MESH.get(), store=_next_store(name), **options)
+
+
+def play(study, progress=True, **options):
+    """Runs a study on the mesh of the block around the call, and in a store of that block."""
+    return study.run(_next_store("study"), mesh=_MESH.get(), progress=progress, **options)
+
+
+def _next_store(name):
+    """The next store of the block around the call; None where nothing is kept."""
+    stores = _STORES.get()
+    if stores is None:
+        return None
+    folder, numbers = stores
+    return f"{folder}/{next(numbers):03d}-{name}"

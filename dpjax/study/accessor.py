@@ -100,7 +100,7 @@ class Accessor:
         A learner that does not take an axis has one row, with an empty entry for the axis.
         """
         array = self._array(of)
-        found = inference.mean(array, confidence)
+        found = inference.mean(array, confidence).reset_coords(drop=True)
         for name in ("privacy_epsilon", "privacy_delta", "privacy_model"):
             if name in array.coords:
                 found[name] = array.coords[name].variable

@@ -27,7 +27,8 @@ def axis(name: str, given) -> Axis:
 
     A list of numbers with a float among them is traced: one compiled program serves all of its
     values. Whole numbers (sizes, such as a horizon), strings and objects are static: each value is
-    a program of its own. A dict gives static values a label each.
+    a program of its own. A dict gives static values a label each. A dict of NumPy arrays of floats,
+    all of one shape, is traced too: its values may be the means of arms.
 
     Raises:
       ValueError, TypeError: the name is no identifier or is reserved, there are no values, a value
@@ -39,7 +40,7 @@ def axis(name: str, given) -> Axis:
         raise ValueError(f"grid: {name!r} is a name that the data of a study uses for itself")
     if isinstance(given, Mapping):
         labels, values = [str(label) for label in given], tuple(given.values())
-        return _checked(Axis(name, np.array(labels, object), values, False, False))
+        return _checked(Axis(name, np.array(labels, object), values, _are_arrays(values), False))
     single = type(given) not in (list, tuple, range, np.ndarray)
     values = (given,) if single else tuple(given)
     if any(isinstance(value, np.ndarray) and value.ndim for value in values):
@@ -55,13 +56,19 @@ def axis(name: str, given) -> Axis:
 def _checked(made: Axis) -> Axis:
     if not made.values:
         raise ValueError(f"grid: {made.name} has no values")
-    if made.labels.dtype.kind == "f" and np.isnan(made.labels).any():
+    if made.traced and np.isnan(np.array(made.values)).any():
         raise ValueError(f"grid: {made.name} must not hold NaN")
-    # A traced value is played in float32, in which close ones may be the same.
-    played = made.labels.astype(np.float32) if made.traced else made.labels
+    # A traced number is played in float32, in which close ones may be the same.
+    played = made.labels.astype(np.float32) if made.labels.dtype.kind == "f" else made.labels
     if len(set(played.tolist())) < len(played):
         raise ValueError(f"grid: {made.name} has a value twice: {made.labels.tolist()}")
     return made
+
+
+def _are_arrays(values) -> bool:
+    """Whether values are arrays of floats, all of one shape."""
+    arrays = [v for v in values if isinstance(v, np.ndarray) and v.ndim and v.dtype.kind == "f"]
+    return len(arrays) == len(values) and len({each.shape for each in arrays}) == 1
 
 
 def _is_number(value) -> bool:

@@ -44,7 +44,7 @@ def mean(array, confidence=0.95) -> xarray.Dataset:
       The interval is one cell's, and not simultaneous: see :func:`band`.
     """
     trials = check(array, fewest=1, confidence=confidence)
-    array = bare(array)
+    array = array.astype(np.float64)
     centre = array.mean("trial", skipna=False)
     spread = array.std("trial", ddof=1, skipna=False) if trials > 1 else np.nan * centre
     error = spread / np.sqrt(trials)
@@ -127,6 +127,31 @@ def gini(array, confidence=0.95) -> xarray.Dataset:
     """Gini's mean difference between two trials, with bootstrap percentiles."""
     compute = partial(statistics.gini_mean_difference, axis=0)
     return statistic(array, compute, confidence, "gini")
+
+
+def gini_spread(array, groups) -> xarray.Dataset:
+    """The median of means, with Gini's mean difference of the trials below it and above it.
+
+    These are the error bars of Tossou & Dimitrakakis 2017. They show how trials spread, and are no
+    intervals of the centre.
+
+    Args:
+      array: with the dimension trial.
+      groups: how many equal groups of trials have a mean of their own.
+
+    Returns:
+      A Dataset of centre, gini_below, gini_above, and the ends low and high of the bars.
+    """
+    check(array, fewest=1)
+    axis = array.get_axis_num("trial")
+    centre = statistics.median_of_means(array.values, groups, axis=axis)
+    below, above = statistics.gini_spread(array.values, centre, axis=axis)
+    found = {"centre": centre, "gini_below": below, "gini_above": above,
+             "low": centre - below, "high": centre + above}  # fmt: skip
+    like = array.isel(trial=0, drop=True)
+    kept = {name: like.copy(data=values) for name, values in found.items()}
+    what = f"median of means over {groups} groups, with Gini's mean differences below and above"
+    return xarray.Dataset(kept, attrs=attributes(array, what))
 
 
 def difference(array, to: dict, confidence=0.95) -> xarray.Dataset:

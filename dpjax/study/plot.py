@@ -26,7 +26,7 @@ _WIDE = 8.0, 20.0
 
 
 def figure(
-    data, x, *, y=None, color=None, line=None, panel=None, estimate=None, confidence=0.95
+    data, x, *, y=None, color=None, line=None, panel=None, estimate=None, confidence=0.95, note=""
 ) -> Figure:
     """Curves of an estimate with its band, over one axis of the data.
 
@@ -41,6 +41,7 @@ def figure(
         variable is the centre, with low and high, as those of :mod:`dpjax.study.inference`. By
         default the mean, with a band that holds along x simultaneously.
       confidence: of the default estimate's bands.
+      note: what the caption says beside what the data say of themselves.
 
     Returns:
       A matplotlib Figure, with a legend beside the panels and a caption below them; its method
@@ -85,7 +86,7 @@ def figure(
         drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
                      handlelength=3.0)  # fmt: skip
     width = int(15 * drawn.get_figwidth())
-    text = textwrap.fill(caption(data, array, found, named), width)
+    text = textwrap.fill(f"{caption(data, array, found, named)} {note}".strip(), width)
     drawn.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="0.25")
     return drawn
 
@@ -156,12 +157,16 @@ def _styles(array, color, line) -> dict:
     colors = [None] if color is None else list(array[color].values)
     lines = [None] if line is None else list(array[line].values)
     ordered = color is not None and array[color].dtype.kind in "iuf"
+    finite: list = sorted(v for v in array[color].values if np.isfinite(v)) if ordered else []
     found = {}
     for i, first in enumerate(colors):
-        if ordered:
-            shade = to_hex(colormaps["viridis"](0.9 * i / max(1, len(colors) - 1)))
-        else:
-            shade = _COLORS[i % len(_COLORS)]
+        shade = _COLORS[i % len(_COLORS)]
+        if first in finite:
+            shade = to_hex(
+                colormaps["viridis"](0.9 * finite.index(first) / max(1, len(finite) - 1))
+            )
+        elif ordered:
+            shade = "#000000"  # infinity: without noise
         for j, second in enumerate(lines):
             found[first, second] = {
                 "color": shade,
@@ -265,4 +270,7 @@ def _is_number(value) -> bool:
 def _text(value) -> str:
     if not _is_number(value):
         return str(value)
-    return "∞" if np.isinf(value) else f"{np.asarray(value).item():g}"
+    value = np.asarray(value).item()
+    if isinstance(value, int) and abs(value) < 10**6:
+        return str(value)
+    return "∞" if np.isinf(value) else f"{value:.4g}"

@@ -47,12 +47,12 @@ class Program(NamedTuple):
         return int(np.prod(self.shape))
 
     def points(self):
-        """The points of the sweep: a dict of (P,) arrays, the last axis fastest."""
+        """The points of the sweep: a dict of arrays (P, ...), the last axis fastest."""
         if not self.swept:
             return np.zeros(1, np.float32)
         values = [np.asarray(self.part.axes[name].values, np.float32) for name in self.swept]
-        table = np.meshgrid(*values, indexing="ij")
-        return {name: leaf.ravel() for name, leaf in zip(self.swept, table, strict=True)}
+        places = np.indices(self.shape).reshape(len(self.shape), -1)
+        return {name: leaf[at] for name, leaf, at in zip(self.swept, values, places, strict=True)}
 
     def game(self, **instead) -> Callable:
         """The game of the sweep; ``instead`` are other values of static axes."""
@@ -95,7 +95,7 @@ class Program(NamedTuple):
         same first values would have a cell in common.
         """
         text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
-        first = [self.part.axes[name].values[0] for name in self.swept]
+        first = [np.asarray(self.part.axes[name].values[0]).tolist() for name in self.swept]
         return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
 
 

@@ -53,7 +53,7 @@ class Study:
     An entry of the grid is one value or a list of values. A list of numbers with a float among
     them is traced, and one compiled program serves all of its values. Whole numbers, strings and
     objects are static: each value is compiled by itself. A dict from labels to values names
-    objects, or makes floats static.
+    objects, or makes floats static; a dict of arrays of floats of one shape is traced.
 
     Args:
       learners: factories of learners: a dict from names to factories, a list of functions, or one.
