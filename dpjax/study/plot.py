@@ -65,7 +65,7 @@ def figure(
     rows = -(-len(panels) // columns)
     drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
-    styles = _styles(array, color, line)
+    styles = _styles(array, color, line, over_time=x == "round")
     places, ticks = _places(array[x].values)
     for each, value in zip(axes, panels, strict=False):
         part = found if panel is None else found.sel({panel: value})
@@ -81,7 +81,7 @@ def figure(
             each.xaxis.set_tick_params(labelbottom=True)
         if i % columns == 0:
             each.set_ylabel(_UNITS.get(y, y.replace("_", " ")))
-    handles = _legend(array, color, line)
+    handles = _legend(array, color, line, over_time=x == "round")
     if handles:
         drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
                      handlelength=3.0)  # fmt: skip
@@ -152,8 +152,11 @@ def check_axes(sizes, named) -> None:
         raise ValueError(f"line: {line} has more than {len(_LINES)} values")
 
 
-def _styles(array, color, line) -> dict:
-    """The style of a curve, by its labels along the axes of colours and of lines."""
+def _styles(array, color, line, over_time) -> dict:
+    """The style of a curve, by its labels along the axes of colours and of lines.
+
+    Curves over rounds have no markers. In grey, kinds of lines tell them apart.
+    """
     colors = [None] if color is None else list(array[color].values)
     lines = [None] if line is None else list(array[line].values)
     ordered = color is not None and array[color].dtype.kind in "iuf"
@@ -167,12 +170,12 @@ def _styles(array, color, line) -> dict:
             )
         elif ordered:
             shade = "#000000"  # infinity: without noise
+        free = i if over_time else i // len(_COLORS)  # where no axis needs the lines
         for j, second in enumerate(lines):
             found[first, second] = {
                 "color": shade,
-                "marker": _MARKERS[i % len(_MARKERS)],
-                # In grey, too, learners differ by line where nothing else needs the lines.
-                "linestyle": _LINES[j if line is not None else (i // len(_COLORS)) % len(_LINES)],
+                "marker": None if over_time else _MARKERS[i % len(_MARKERS)],
+                "linestyle": _LINES[(j if line is not None else free) % len(_LINES)],
             }
     return found
 
@@ -205,8 +208,7 @@ def _curves(axes, part, array, places, styles, roles) -> None:
         if again or not shown.any():
             continue
         drawn.add((first, centre.tobytes()))
-        marked = None if roles["x"] == "round" or not _takes(array, one, roles["x"]) else (
-            style["marker"])  # fmt: skip
+        marked = style["marker"] if _takes(array, one, roles["x"]) else None
         look = {**style, "marker": marked, "markersize": 4, "linewidth": 1.3}
         axes.plot(places[shown], centre[shown], **look)
         axes.fill_between(places[shown], low[shown], high[shown], color=style["color"],
@@ -230,7 +232,9 @@ def _frame(axes, part, x, values, ticks) -> None:
     finite = values[np.isfinite(values)] if numbers else values
     over_time = x == "round"
     positive = numbers and len(finite) > 1 and finite.min() > 0
-    if positive and not over_time and finite.max() / finite.min() > _WIDE[0]:
+    # Rounds that are evenly spaced stay so.
+    spread = not over_time or (positive and np.median(finite) < finite.max() / 4)
+    if positive and spread and finite.max() / finite.min() > _WIDE[0]:
         axes.set_xscale("log")
     if ticks and numbers:
         for place, label in ticks.items():
@@ -239,22 +243,24 @@ def _frame(axes, part, x, values, ticks) -> None:
                           textcoords="offset points", ha="center", va="top")  # fmt: skip
     elif ticks:
         axes.set_xticks(list(ticks), [str(v) for v in ticks.values()], rotation=20, ha="right")
-    if numbers and len(finite) <= 8 and axes.get_xscale() == "log":
+    short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
+    if short and (axes.get_xscale() == "log" or values.dtype.kind in "iu") and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     low = part["low"].values
     centre = part[next(iter(part.data_vars))].values
-    if not over_time and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
+    if spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
         axes.set_yscale("log")
 
 
-def _legend(array, color, line) -> list:
+def _legend(array, color, line, over_time) -> list:
     """Entries for the colours, then for the lines."""
     handles = []
     if color is not None:
         handles.append(Line2D([], [], linestyle="", label=color.replace("_", " ")))
-        for value, style in zip(array[color].values, _styles(array, color, None).values(),
-                                strict=True):  # fmt: skip
+        styles = _styles(array, color, None, over_time and line is None).values()
+        for value, style in zip(array[color].values, styles, strict=True):
+            style["marker"] = None if over_time else style["marker"]
             handles.append(Line2D([], [], **style, markersize=4, label=_text(value)))
     if line is not None:
         handles.append(Line2D([], [], linestyle="", label=line.replace("_", " ")))
