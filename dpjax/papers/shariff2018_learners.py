@@ -1,6 +1,6 @@
 """Shariff & Sheffet 2018: the learners of the experiment, and the regret that Theorem 5 allows."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import numpy as np
@@ -49,6 +49,7 @@ LEARNERS = {
 }
 
 
+@cache
 def compared() -> list[tuple[str, str, float]]:
     """The learners of the second experiment, each with its noise and its floor.
 

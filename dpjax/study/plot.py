@@ -246,6 +246,8 @@ def _frame(axes, part, x, values, ticks) -> None:
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     if short and (axes.get_xscale() == "log" or values.dtype.kind in "iu") and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
+    elif numbers and axes.get_xscale() == "linear":
+        axes.locator_params(axis="x", nbins=4)  # More labels of large numbers run together.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     low = part["low"].values
     centre = part[next(iter(part.data_vars))].values

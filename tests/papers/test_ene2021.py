@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dpjax.papers import ene2021
-from dpjax.papers.ene2021 import Point, Run
+from dpjax.papers import ene2021, ene2021_figures, ene2021_learners, ene2021_routes
 from tests.papers.small import keep_only, read_rows
 
 
@@ -16,9 +15,10 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "ene2021"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
-        patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
+        for module in (ene2021, ene2021_figures):
+            patch.setattr(module, "RATES", (1.0, 1 / 64))
         patch.setattr(ene2021, "QUICK_DIMS", (2,))
-        patch.setattr(ene2021, "SIDE", 3)
+        patch.setattr(ene2021_routes, "SIDE", 3)
         # A program for each: one of them shows that they are run.
         keep_only(patch, ene2021, INSTANCES=("ball",), BASELINES=("PRIVATEBANDIT",))
         printed = ene2021.reproduce(out, horizon=2**8, trials=16, progress=False)
@@ -28,7 +28,8 @@ def reproduced(tmp_path_factory):
 @pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
-    expected = [f"ene2021{part}.{kind}" for part in ("", "_routes") for kind in ("pdf", "png")]
+    figures = ("", "_epsilon", "_dim", "_cost", "_routes")
+    expected = [f"ene2021{part}.{kind}" for part in figures for kind in ("pdf", "png")]
     expected += [f"ene2021{part}.csv" for part in ("", "_slopes", "_baselines")]
     assert sorted(file.name for file in out.iterdir()) == sorted([*expected, "parameters.json"])
     assert "with the printed noise regret at T = 1024 is" in printed
@@ -67,9 +68,9 @@ def test_slope_finds_a_power_law():
 
 def test_signal_to_noise_by_hand():
     """T = 4^4: two of four levels on average; n = 2, gradients of length 1 / 2, scale 8."""
-    run = Run("ball", "gaussian", 2**8, 2, (Point("none", np.inf),), (0.0,), None, 1.0, 0.5, 0.0)
-    assert ene2021.signal_to_noise(run, 8.0) == pytest.approx(128 / (8 * 2))
-    assert ene2021.signal_to_noise(run, 0.0) == np.inf
+    by_formula = ene2021_learners.signal_to_noise
+    assert by_formula(8.0, 2**8, "gaussian", 2, 0.5) == pytest.approx(128 / (8 * 2))
+    assert by_formula(0.0, 2**8, "gaussian", 2, 0.5) == np.inf
 
 
 def test_too_few_trials_are_refused(tmp_path):

@@ -104,17 +104,11 @@ def test_what_the_paper_states_where_it_is_plainest(reproduced):
 
 @pytest.mark.slow
 def test_epsilon_243_is_said_to_be_no_privacy_on_the_figure():
-    """The words of the sixth panel, and labels of both models in the legend."""
-    runs = tossou2017.play("deterministic", horizon=64, trials=24, progress=False)
-    every = [run._replace(adversary=name) for name in tossou2017.ADVERSARIES for run in runs]
-    drawn = tossou2017.figure(every, 64)
-    panel = drawn.axes[5]
-    words = " ".join(text.get_text() for text in panel.texts)
-    assert f"\\approx$ {tossou2017.levels(64).paper:.0f}" in words
-    assert "no one would call that private" in words
-    labels = [text.get_text() for text in panel.get_legend().get_texts()]
-    assert sum("(local)" in label for label in labels) == 5
-    assert sum("(central)" in label for label in labels) == 4
+    """The words of the caption, and the model of each learner."""
+    data = tossou2017.play_levels(horizon=64, trials=24, progress=False)
+    caption = " ".join(tossou2017.figure(data).get_supxlabel().split())
+    assert f"epsilon = {tossou2017.levels(64).paper:.0f}: no one would call that private" in caption
+    assert "DP-EXP3-Lap local" in caption and "EXP3_tau central" in caption
 
 
 def test_the_sentence_on_the_corollary_follows_the_numbers():
@@ -146,14 +140,9 @@ def test_trials_that_do_not_divide_into_groups_are_refused(tmp_path):
 @pytest.mark.slow
 def test_what_the_paper_states_on_all_five_adversaries():
     """At the quick size, with the standard errors of the 120 trials."""
+    data = tossou2017.play_levels(tossou2017.QUICK_HORIZON, tossou2017.QUICK_TRIALS, progress=False)
+    rows = tossou2017.table(data)
     for adversary in tossou2017.ADVERSARIES:
-        runs = tossou2017.play(
-            adversary,
-            horizon=tossou2017.QUICK_HORIZON,
-            trials=tossou2017.QUICK_TRIALS,
-            progress=False,
-        )
-        rows = tossou2017.table(runs)
         exp3, error = find(rows, adversary, "EXP3", "")
         lap, _ = find(rows, adversary, "DP-EXP3-Lap", "paper")
         tau, _ = find(rows, adversary, "EXP3_tau", "paper")

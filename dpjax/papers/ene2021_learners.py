@@ -1,0 +1,166 @@
+"""Ene, Nguyen & Vladu 2021: instances, baselines, and PRIVATEBANDIT with noise of a given scale.
+
+The scale is an argument, so that one program plays all calibrations of the noise.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import domains, environments, learners, mechanisms
+from dpjax.core import Learner, Privacy
+from dpjax.feedback import value
+from dpjax.learners.parts.one_point import directions
+from dpjax.learners.projection_free import printed_scale, smoothing_radius, step_size
+from dpjax.privacy import default_delta
+
+BIAS = 2.0
+RATES = (1.0, 1 / 64, 1 / 4096)  # times the default rate
+CALIBRATIONS = ("single_change", "batch_norm", "printed")
+
+
+def grid_graph(side) -> list[tuple[int, int]]:
+    """Edges to the right and down of a square grid of nodes."""
+    right = [(side * i + j, side * i + j + 1) for i in range(side) for j in range(side - 1)]
+    down = [(side * i + j, side * i + j + side) for i in range(side - 1) for j in range(side)]
+    return right + down
+
+
+class Instance(NamedTuple):
+    """A decision set; losses are unit vectors in R^d, so that L = 1."""
+
+    make: Callable  # dim -> Domain
+    title: str
+
+
+INSTANCES = {
+    "ball": Instance(lambda dim: domains.ball(5 if dim is None else dim), "ball, n = 5"),
+    "matroid": Instance(lambda _: domains.capped_simplex(8, 3), "3 of 8 (matroid bases), n = 7"),
+    "paths": Instance(lambda _: domains.paths(grid_graph(3), 0, 8), "paths, 3 x 3 grid, n = 4"),
+}
+
+
+def losses(domain):
+    """I.i.d. unit vectors that lean to a direction drawn for each trial."""
+    unit = domains.ball_losses(domain.dim)
+    return environments.linear_losses(domain, "iid", loss_set=unit, bias=BIAS)
+
+
+def delta_of(horizon, noise):
+    """T^-2 for Gaussian noise, None for Laplace noise."""
+    return default_delta(horizon) if noise == "gaussian" else None
+
+
+def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
+    """The scale of a node's noise on the tree."""
+    if calibration == "none":
+        return 0.0
+    delta = delta_of(horizon, noise)
+    if calibration == "printed":
+        return float(printed_scale(horizon, directions(domain).dim, 1.0, epsilon, delta))
+    asked = []
+
+    def spy(length, *, noise):
+        tree = mechanisms.tree(length, noise=noise)
+
+        def stream(shape, *, scale):
+            asked.append(float(scale))
+            return tree.stream(shape, scale=scale)
+
+        return tree._replace(stream=stream)
+
+    learners.projection_free(
+        horizon, domain, epsilon=epsilon, delta=delta, noise=noise, lipschitz=1.0,
+        mechanism=spy, calibration=calibration,
+    )  # fmt: skip
+    return asked[0]
+
+
+def scaled(horizon, domain, noise, scale, rate) -> Learner:
+    """PRIVATEBANDIT with noise of a given scale, so that one program plays all calibrations."""
+
+    def mechanism(length, *, noise):
+        # The given scale replaces the one that the learner asks for.
+        tree = mechanisms.tree(length, noise=noise)
+        return tree._replace(stream=lambda shape, **_: tree.stream(shape, scale=scale))
+
+    make = partial(
+        learners.projection_free, horizon, domain, epsilon=1.0, delta=delta_of(horizon, noise),
+        noise=noise, lipschitz=1.0, mechanism=mechanism,
+    )  # fmt: skip
+    return make(rate=rate * default_rate(horizon, domain))
+
+
+def default_rate(horizon, domain) -> float:
+    """The learner's default rate for signed losses with L = 1."""
+    n, batch = directions(domain).dim, int(horizon**0.5)
+    zeta = smoothing_radius(horizon, domain.diameter, n)
+    bound = domain.diameter + zeta
+    return step_size(-(-horizon // batch), batch, domain.diameter, n, zeta, bound, 1.0)
+
+
+def signal_to_noise(scale, horizon, noise, dim, gradient) -> float:
+    """The length of the summed gradients at the end over that of their noise, by formula.
+
+    Args:
+      scale: of the noise of a node.
+      horizon: T, rounds.
+      noise: "laplace" or "gaussian".
+      dim: n.
+      gradient: mean length of the mean loss vector in the hull.
+    """
+    if scale == 0.0:
+        return float("inf")
+    nodes = np.log2(horizon) / 4  # half of the levels of sqrt T leaves, on average
+    variance = (2.0 if noise == "laplace" else 1.0) * nodes * dim
+    return float(horizon * gradient / (scale * np.sqrt(variance)))
+
+
+def break_even(instance, noise, calibration, gradient, epsilon=1.0) -> float:
+    """The least T, up to a factor of 4, at which :func:`signal_to_noise` is above 1.
+
+    It is nan where there is none up to 2^60 for the printed noise, or up to 2^30 for the others.
+    """
+    domain = INSTANCES[instance].make(None)
+    for power in range(4, 62 if calibration == "printed" else 32, 2):
+        scale = noise_scale(domain, 2**power, noise, calibration, epsilon)
+        if signal_to_noise(scale, 2**power, noise, directions(domain).dim, gradient) > 1.0:
+            return float(2**power)
+    return float("nan")
+
+
+def resting(horizon, domain) -> Learner:
+    """A learner that always plays the centre, the best point without data."""
+    centre, nothing = jnp.asarray(domain.centre, jnp.float32), jnp.zeros((), jnp.float32)
+    return Learner(
+        init=lambda key: (nothing, centre),
+        step=lambda state, key, seen: (state, centre),
+        feedback=value,
+        action_set=domain,
+        horizon=horizon,
+        privacy=Privacy(),
+    )
+
+
+def _private(factory, **keywords):
+    """A function (horizon, domain, epsilon) that makes a learner with Gaussian noise."""
+
+    def make(horizon, domain, epsilon):
+        return factory(
+            horizon, domain, epsilon=epsilon, noise="gaussian",
+            delta=delta_of(horizon, "gaussian"), lipschitz=1.0, **keywords,
+        )  # fmt: skip
+
+    return make
+
+
+BASELINES: dict[str, Callable] = {
+    "the centre": resting,
+    "Flaxman et al., projected": partial(learners.one_point_gradient, lipschitz=1.0),
+    "PRIVATEBANDIT": _private(learners.projection_free),
+    "PRIVATEBANDIT, buffered": _private(learners.projection_free, mechanism=mechanisms.buffered),
+    "ST13-style, projected": _private(learners.private_one_point),
+}
