@@ -92,6 +92,26 @@ def summary(final) -> dict:
     }
 
 
+def exponent(x, values, usable, trials) -> tuple:
+    """The slope of log values over log x with its 95 % interval over resampled trials.
+
+    Args:
+      x: (n,).
+      values: a function of an array of indices of trials that returns (n,) positive numbers.
+      usable: (n,) bool, which points the slope is fitted through.
+      trials: how many there are.
+
+    Returns:
+      (slope, low, high), all nan where fewer than two points are usable.
+    """
+    if np.sum(usable) < 2:
+        return float("nan"), float("nan"), float("nan")
+    logs = np.log(np.asarray(x, np.float64)[usable])
+    return statistics.resampled(
+        trials, lambda drawn: np.polyfit(logs, np.log(values(drawn)[usable]), 1)[0]
+    )
+
+
 def quantile_curve(rounds, regret, **columns) -> list[dict]:
     """Rows with the mean and the 10 % and 90 % quantiles of a regret at each of its rounds.
 

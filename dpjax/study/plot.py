@@ -12,9 +12,11 @@ from matplotlib.lines import Line2D
 from dpjax.analysis.plot import label_axes, ticks_at
 from dpjax.study import inference
 
-# Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness.
-_COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness,
+# and grey.
+_COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442",
+           "#999999")  # fmt: skip
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
 # Axes in the units of the field.
 _UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
@@ -38,8 +40,9 @@ def figure(
       line: the axis that kinds of lines tell apart.
       panel: the axis with a panel for each value.
       estimate: a function of an array with the dimension trial that returns a Dataset whose first
-        variable is the centre, with low and high, as those of :mod:`dpjax.study.inference`. By
-        default the mean, with a band that holds along x simultaneously.
+        variable is the centre, with low and high, as those of :mod:`dpjax.study.inference`. It may
+        reduce other axes too, as :func:`dpjax.study.choice.worst` does. By default the mean, with a
+        band that holds along x simultaneously.
       confidence: of the default estimate's bands.
       note: what the caption says beside what the data say of themselves.
 
@@ -55,8 +58,10 @@ def figure(
         raise ValueError(f"y: the data have no {y!r}, but {', '.join(data.data_vars)}")
     array = data[y]
     named = {"x": x, "color": color, "line": line, "panel": panel}
-    check_axes({str(n): size for n, size in array.sizes.items()}, named)
-    found = inference.band(array, x, confidence) if estimate is None else estimate(array)
+    found = None if estimate is None else estimate(array)
+    left = array if found is None else found[next(iter(found))]
+    check_axes({str(n): size for n, size in left.sizes.items()}, named)
+    found = inference.band(array, x, confidence) if found is None else found
     found = found.squeeze(
         [n for n in found.dims if found.sizes[n] == 1 and n not in named.values()]
     )

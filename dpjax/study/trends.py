@@ -71,7 +71,7 @@ def crossing(array, level, of, over="epsilon", confidence=0.95) -> xarray.Datase
     def of_means(means):
         ratio = means.isel({over: others}) / inference.place(means, {over: of})
         return xarray.apply_ufunc(
-            lambda ratios: _first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
+            lambda ratios: first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
         )
 
     centre = of_means(inference.bare(array).mean("trial", skipna=False))
@@ -83,8 +83,18 @@ def crossing(array, level, of, over="epsilon", confidence=0.95) -> xarray.Datase
     return xarray.Dataset(found, attrs=inference.attributes(array, what))
 
 
-def _first_within(logs, ratios, level):
-    """Where along the last axis the ratios are at most ``level`` from then on, (...)."""
+def first_within(logs, ratios, level):
+    """Where along the last axis ratios are at most a level from then on.
+
+    Args:
+      logs: (P,), the logarithms of the values of an increasing axis.
+      ratios: (..., P).
+      level: the level.
+
+    Returns:
+      (...) values of the axis, interpolated in their logarithm: 0 where ratios are never above the
+      level, inf where the last one is, and nan where one is nan.
+    """
     above = ratios > level
     last = ratios.shape[-1] - 1 - np.argmax(above[..., ::-1], axis=-1)
     following = np.minimum(last + 1, ratios.shape[-1] - 1)

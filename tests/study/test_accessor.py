@@ -5,6 +5,7 @@ import pytest
 import xarray
 
 import dpjax.study  # noqa: F401  (it registers the accessor)
+from dpjax.study import choice
 
 
 @pytest.fixture
@@ -104,6 +105,19 @@ def test_a_figure_does_not_draw_a_constant_twice(data):
     figure = data.dpjax.figure("round", color="learner", line="epsilon")
     (axes,) = figure.axes
     assert len(axes.get_lines()) == 3 + 1
+
+
+def test_an_estimate_may_reduce_an_axis(data):
+    """The worst of two environments, of which the second is harder by 1."""
+    harder = (data[["final_regret"]] + 1.0).assign_coords(environment=["harder"])
+    both = xarray.concat([data, harder], "environment", data_vars="minimal", join="outer")
+
+    def worst(array):
+        return choice.worst(array, "environment")
+
+    (axes,) = both.dpjax.figure("epsilon", color="learner", estimate=worst).axes
+    means = data["final_regret"].mean("trial").squeeze("environment").values + 1.0
+    assert curves(axes) == {tuple(row.round(2)) for row in means}
 
 
 def test_a_figure_can_be_written(data, tmp_path):
