@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import xarray
 
 from dpjax.analysis import statistics
 from dpjax.analysis.output import output_folder, write_csv, write_figure, write_json
+from dpjax.study import inference
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -81,6 +83,27 @@ def check_size(horizon, trials, least_horizon) -> None:
         )
 
 
+def final_summary(array) -> xarray.Dataset:
+    """The columns mean, standard_error and q5 to q95 of an array with the dimension trial."""
+    found = inference.mean(array)[["mean", "standard_error"]]
+    for q in QUANTILES:
+        found[f"q{round(100 * q)}"] = _quantile(array.astype(np.float64), q)
+    return found
+
+
+def curve_summary(array) -> xarray.Dataset:
+    """The columns mean, q10 and q90 of an array with the dimension trial."""
+    mean = array.mean("trial", dtype=np.float64, skipna=False)
+    return xarray.Dataset(
+        {"mean": mean, "q10": _quantile(array, 0.1), "q90": _quantile(array, 0.9)}
+    )
+
+
+def _quantile(array, q):
+    # A list of levels keeps NumPy from rounding the level to the precision of the array.
+    return array.quantile([q], "trial", skipna=False).isel(quantile=0, drop=True)
+
+
 def summary(final) -> dict:
     """The columns mean, standard_error and q5 to q95 of final regrets (trials,)."""
     final = np.asarray(final, np.float64)
@@ -145,6 +168,24 @@ def fill_log_band(panel, x, mean, low, high, color) -> None:
     """A band on a logarithmic axis: what lies below a third of the mean is left out."""
     low = np.maximum(low, mean / 3.0)
     panel.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def name_lines(figure) -> None:
+    """A legend to the right of a figure for all lines that have a label, each once."""
+    entries: dict[str, Any] = {}
+    for panel in figure.axes:
+        entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    figure.legend(entries.values(), entries.keys(), loc="outside right center", fontsize=8,
+                  frameon=False, handlelength=3.0)  # fmt: skip
+
+
+def logarithmic(figure, *, low=None) -> None:
+    """Logarithmic axes in all panels of a figure, with values from ``low`` on."""
+    for panel in figure.axes:
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        if low is not None:
+            panel.set_ylim(bottom=low)
 
 
 def one_legend(figure, axes, note) -> None:

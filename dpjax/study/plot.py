@@ -1,6 +1,7 @@
 """Figures of a study: one style, and captions that the data write themselves."""
 
 import textwrap
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def figure(
       y: the variable: by default the regret, at the horizon unless x is the round.
       color: the axis that colours and markers tell apart.
       line: the axis that kinds of lines tell apart.
-      panel: the axis with a panel for each value.
+      panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
       estimate: a function of an array with the dimension trial that returns a Dataset whose first
         variable is the centre, with low and high, as those of :mod:`dpjax.study.inference`. It may
         reduce other axes too, as :func:`dpjax.study.choice.worst` does. By default the mean, with a
@@ -57,7 +58,9 @@ def figure(
     if y not in data:
         raise ValueError(f"y: the data have no {y!r}, but {', '.join(data.data_vars)}")
     array = data[y]
-    named = {"x": x, "color": color, "line": line, "panel": panel}
+    facets = [panel] if isinstance(panel, str) else list(panel or ())
+    named = {"x": x, "color": color, "line": line}
+    named |= dict(zip(("panel", "columns"), facets, strict=False))
     found = None if estimate is None else estimate(array)
     left = array if found is None else found[next(iter(found))]
     check_axes({str(n): size for n, size in left.sizes.items()}, named)
@@ -65,17 +68,18 @@ def figure(
     found = found.squeeze(
         [n for n in found.dims if found.sizes[n] == 1 and n not in named.values()]
     )
-    panels = [None] if panel is None else list(array[panel].values)
-    columns = min(len(panels), 3)
+    panels = list(product(*(array[name].values for name in facets)))
+    columns = array.sizes[facets[1]] if len(facets) == 2 else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     styles = _styles(array, color, line, over_time=x == "round")
     places, ticks = _places(array[x].values)
-    for each, value in zip(axes, panels, strict=False):
-        part = found if panel is None else found.sel({panel: value})
+    for each, values in zip(axes, panels, strict=False):
+        at = dict(zip(facets, values, strict=True))
+        part = found.sel(at)
         _curves(each, part, array, places, styles, {"x": x, "color": color, "line": line})
-        title = "" if panel is None else f"{panel} = {_text(value)}" if _is_number(value) else value
+        title = ", ".join(f"{n} = {_text(v)}" if _is_number(v) else v for n, v in at.items())
         label_axes(each, title, xlabel="", ylabel="")
         _frame(each, part, x, array[x].values, ticks)
     for each in axes[len(panels) :]:

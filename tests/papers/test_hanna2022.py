@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpjax.analysis import bounds
-from dpjax.papers import hanna2022
+from dpjax.papers import hanna2022, hanna2022_games, hanna2022_horizons
 from tests.papers.small import keep_only, read_rows
 
 
@@ -16,11 +16,11 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "hanna2022"
     with pytest.MonkeyPatch.context() as patch:
         keep_only(
-            patch, hanna2022,
+            patch, hanna2022_games,
             BY_BATCHES=("exact", "DP-SE"), BY_ROUNDS=("UCB1",), INSTANCES=("K = 20, d = 5",),
         )  # fmt: skip
         patch.setattr(hanna2022, "ZETAS", (1.0,))
-        patch.setattr(hanna2022, "LENGTHS", (1.0, 0.1))
+        patch.setattr(hanna2022_horizons, "LENGTHS", (1.0, 0.1))
         patch.setattr(hanna2022, "round_horizon", lambda horizon: 2000)
         printed = hanna2022.reproduce(out, horizon=10**5, trials=32, progress=False)
     return out, printed
@@ -29,14 +29,14 @@ def reproduced(tmp_path_factory):
 @pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
-    figures = ("hanna2022", "hanna2022_curves")
+    figures = ("", "_curves", "_horizon", "_nets", "_rounds")
     kinds = ("", "_curves", "_horizon", "_exponents", "_nets", "_rounds")
-    expected = [f"{name}.{kind}" for name in figures for kind in ("pdf", "png")]
+    expected = [f"hanna2022{name}.{kind}" for name in figures for kind in ("pdf", "png")]
     expected += [f"hanna2022{kind}.csv" for kind in kinds] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)
     rows = read_rows(out / "hanna2022.csv")
-    # By batches at eight epsilons, beside UCB1 at five, of which it takes none.
-    assert len(rows) == 2 * 8 + 2 * 5 + 1
+    # By batches at eight epsilons, and at five beside LinUCB and UCB1, which takes none.
+    assert len(rows) == 2 * 8 + 3 * 5 + 1
     parameters = json.loads((out / "parameters.json").read_text())
     assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 2000
     assert parameters["horizons"] == [10**4, 10**5]
@@ -88,17 +88,18 @@ def test_nets_and_overtaking(reproduced):
         float(net["to_the_net"]) + float(net["net_to_circle"]), rel=1e-5
     )
     rows = read_rows(reproduced[0] / "hanna2022_rounds.csv")
-    assert [row["learner"] for row in rows] == ["UCB1"] * 5
+    assert [row["learner"] for row in rows] == ["LinUCB", "UCB1"] * 5
     assert all(row["horizon"] == "2000" for row in rows)
+    assert all(row["from_round"] == "" for row in rows if row["learner"] == "UCB1")
 
 
 def test_slope():
     horizons = np.array([1e4, 1e6, 1e8])
-    assert hanna2022.slope(horizons, 3.0 * horizons**0.5) == pytest.approx(0.5)
+    assert hanna2022_horizons.slope(horizons, 3.0 * horizons**0.5) == pytest.approx(0.5)
 
 
 def test_rewards_on_the_sphere_are_losses_in_the_unit_interval():
-    for instance in hanna2022.INSTANCES.values():
+    for instance in hanna2022_games.INSTANCES.values():
         np.testing.assert_allclose(np.linalg.norm(instance.actions, axis=1), 1.0)
         assert np.linalg.norm(instance.theta) == pytest.approx(1.0)
         means = instance.means()

@@ -1,5 +1,7 @@
 """What ``data.dpjax`` says of the data of a study."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import xarray
@@ -94,6 +96,18 @@ def test_a_figure_draws_the_estimates(data):
     assert axes.get_title() == "only"
 
 
+def test_two_axes_make_rows_and_columns_of_panels(data):
+    figure = data.dpjax.figure("round", panel=("learner", "epsilon"))
+    cells = list(product(("private", "plain"), data["epsilon"].values))
+    titles = [f"{name}, epsilon = {epsilon:g}".replace("inf", "∞") for name, epsilon in cells]
+    assert [axes.get_title() for axes in figure.axes] == titles
+    grid = figure.axes[0].get_gridspec()
+    assert (grid.nrows, grid.ncols) == (2, len(data["epsilon"]))
+    for axes, (name, epsilon) in zip(figure.axes, cells, strict=True):
+        means = data["regret"].sel(learner=name, epsilon=epsilon).mean("trial").squeeze()
+        np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), means, rtol=1e-6)
+
+
 def test_a_caption_is_made_of_the_data(data):
     figure = data.dpjax.figure("epsilon", color="learner", panel="environment")
     caption = " ".join(figure.get_supxlabel().split())
@@ -134,6 +148,8 @@ def test_a_figure_can_be_written(data, tmp_path):
         ({"x": "mixing", "color": "learner"}, "x: mixing is no axis"),
         ({"x": "trial", "color": "learner"}, "x: trial is no axis"),
         ({"x": "epsilon", "color": "epsilon"}, "named once only"),
+        ({"x": "round", "panel": ("learner", "learner")}, "named once only"),
+        ({"x": "epsilon", "panel": ("learner", "mixing")}, "columns: mixing is no axis"),
         ({"x": "epsilon", "y": "loss"}, "y: the data have no 'loss'"),
     ],
 )

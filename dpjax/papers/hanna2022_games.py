@@ -1,0 +1,93 @@
+"""What the experiment of Hanna et al. 2022 plays: actions on the sphere, learners, environments.
+
+A learner is a function of the horizon, the instance and, if it is private, epsilon.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpjax import environments, learners
+from dpjax.maths import designs
+from dpjax.privacy import default_delta
+
+
+class Instance(NamedTuple):
+    """Actions of length 1, and theta."""
+
+    actions: Any  # (K, d) NumPy
+    theta: Any  # (d,)
+
+    def means(self, length=1.0) -> np.ndarray:
+        """Mean losses (K,), where theta has this length."""
+        return 0.5 - 0.5 * length * self.actions @ self.theta
+
+    def missed(self) -> float:
+        """The regret per round of the best action against the best point of the sphere."""
+        return float(0.5 - 0.5 * np.max(self.actions @ self.theta))
+
+
+def on_sphere(arms, dim, seed) -> Instance:
+    """Actions and theta drawn uniformly from the unit sphere."""
+    random = np.random.default_rng(seed)
+    actions, theta = random.normal(size=(arms, dim)), random.normal(size=dim)
+    actions /= np.linalg.norm(actions, axis=1, keepdims=True)
+    return Instance(actions, theta / np.linalg.norm(theta))
+
+
+def on_net(zeta) -> Instance:
+    """A zeta-net of the circle; theta lies in the worst place, half-way between two points."""
+    actions = designs.circle_net(zeta)
+    angle = np.pi / len(actions)
+    return Instance(actions, np.array([np.cos(angle), np.sin(angle)]))
+
+
+INSTANCES = {
+    "K = 20, d = 2": on_sphere(20, 2, 1),
+    "K = 20, d = 5": on_sphere(20, 5, 1),
+    "net, zeta = 0.05": on_net(0.05),
+}
+MAIN = "K = 20, d = 5"  # the instance of the experiments that have only one
+SEED = 2022
+
+
+def elimination(horizon, instance, epsilon, **options):
+    """Linear elimination, with the radius and the model of the options."""
+    return learners.linear_elimination(horizon, instance.actions, epsilon=epsilon, **options)
+
+
+BY_BATCHES = {
+    "exact": elimination,
+    "Chernoff": partial(elimination, radius="chernoff"),
+    "printed": partial(elimination, radius="printed"),
+    "local, exact": partial(elimination, model="local"),
+    "local, Chernoff": partial(elimination, model="local", radius="chernoff"),
+    "DP-SE": lambda horizon, instance, epsilon: learners.successive_elimination(
+        horizon, len(instance.actions), epsilon=epsilon
+    ),
+}
+# They choose anew each round. LinUCB has the actions as features; it is jointly private.
+ON_FEATURES = {
+    "LinUCB": lambda horizon, instance, epsilon: learners.linucb(
+        horizon, instance.actions.shape[1], epsilon=epsilon, delta=default_delta(horizon)
+    ),
+}
+BY_ROUNDS = {
+    "Lazy-UCB": lambda horizon, instance, epsilon: learners.lazy_ucb(
+        horizon, len(instance.actions), epsilon=epsilon
+    ),
+    "UCB1": lambda horizon, instance: learners.ucb1(horizon, len(instance.actions)),
+}
+
+
+def as_arms(instance):
+    """The losses of the actions, for learners that choose an arm."""
+    return environments.bernoulli(instance.means(), regret="pseudo")
+
+
+def as_features(instance):
+    """The actions as features, with regret in units of losses in [0, 1]."""
+    made = environments.fixed_actions(instance.actions, -instance.theta)
+    # Its losses lie in [-1, 1], so half of its regret compares with losses in [0, 1].
+    return made._replace(regret=lambda state, tally: 0.5 * made.regret(state, tally))

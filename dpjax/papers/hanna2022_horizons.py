@@ -1,0 +1,110 @@
+"""How the regret of linear elimination grows with the horizon, where theta is as hard as can be.
+
+A length of theta scales all gaps. At each horizon the worst-case regret is the largest over them.
+"""
+
+import numpy as np
+import xarray
+
+from dpjax import Study, environments
+from dpjax.analysis import bounds, statistics
+from dpjax.papers import hanna2022_games as games
+from dpjax.papers._shared import columns, logarithmic, name_lines, rows
+from dpjax.papers.sweeps import play
+from dpjax.study import inference
+
+HORIZONS = tuple(10**k for k in range(4, 10))
+EPSILONS = (0.1, 1.0, np.inf)
+LENGTHS = tuple(10.0 ** -np.arange(0.0, 4.6, 0.5))
+
+
+def up_to(horizon) -> tuple[int, ...]:
+    """Powers of ten up to ``horizon``, and at full size up to ten times it."""
+    return tuple(h for h in HORIZONS if h <= (10 * horizon if horizon >= 10**8 else horizon))
+
+
+def few(trials) -> int:
+    """The trials for each length of theta at each horizon."""
+    return max(trials // 4, 8)
+
+
+def play_horizons(horizon, trials, *, progress=True) -> xarray.Dataset:
+    """Plays each horizon as a game of its own, for all of these learners know their horizon."""
+    instance = games.INSTANCES[games.MAIN]
+    environment = {"vectors": lambda means: environments.bernoulli(means, regret="pseudo")}
+    grid = {
+        "horizon": up_to(horizon), "instance": {games.MAIN: instance},
+        "means": {f"{length}": instance.means(length) for length in LENGTHS},
+        "epsilon": EPSILONS,
+    }  # fmt: skip
+    study = Study(games.BY_BATCHES, environment, grid, few(trials), games.SEED, checkpoints=1)
+    data = play(study, progress).squeeze(["environment", "instance"])
+    return data.assign_coords(means=list(LENGTHS)).rename(means="length")
+
+
+def worst_length(final) -> xarray.DataArray:
+    """Final regrets at the length of theta with the largest mean, for each cell."""
+    return final.isel(length=inference.mean(final)["mean"].argmax("length"))
+
+
+def table(data) -> list[dict]:
+    """Final regret at the length 1 of theta, and at the worst length."""
+    first = inference.mean(data.final_regret.isel(length=0, drop=True))
+    cells = first[["mean", "standard_error"]]
+    worst = inference.mean(worst_length(data.final_regret))
+    cells["worst"], cells["worst_error"] = worst["mean"], worst["standard_error"]
+    found = rows(cells.rename(length="worst_length"), ("learner", "epsilon", "horizon"))
+    for row in found:
+        row["trials"] = data.sizes["trial"]
+    return columns(
+        found, "learner epsilon horizon mean standard_error worst_length worst worst_error trials"
+    )
+
+
+def slope(horizons, regret) -> float:
+    """Exponent b of a regret (n,) fitted as T^b."""
+    return float(np.polyfit(np.log(horizons), np.log(np.maximum(regret, 1e-9)), 1)[0])
+
+
+def exponents(data) -> list[dict]:
+    """Exponents of T in the regret at the worst length of theta, with 95 % intervals."""
+    late = data.sel(horizon=data.horizon[data.horizon >= data.horizon[-1] / 10**4])
+    first, last, trials = int(late.horizon[0]), int(late.horizon[-1]), late.sizes["trial"]
+    found = []
+    for learner in late.learner.values:
+        for epsilon in late.epsilon.values.tolist():
+            regret = late.final_regret.sel(learner=learner, epsilon=epsilon)
+            regret = regret.transpose("length", "trial", "horizon").values.astype(np.float64)
+
+            def exponent(seeds, regret=regret):
+                return slope(late.horizon.values, regret[:, seeds].mean(axis=1).max(axis=0))
+
+            value, low, high = statistics.resampled(trials, exponent)
+            found.append({
+                "learner": learner, "epsilon": epsilon, "from": first, "to": last,
+                "exponent": value, "low": low, "high": high, "trials": trials,
+            })  # fmt: skip
+    return found
+
+
+def figure(data, epsilon=1.0):
+    """Final regret against the horizon at the length 1 of theta and at the worst, and bounds."""
+    final = data.final_regret.sel(epsilon=epsilon)
+    parts = [each.drop_vars("length") for each in (final.isel(length=0), worst_length(final))]
+    lengths = xarray.Variable("theta", ["|theta| = 1", "worst |theta|"])
+    both = xarray.concat(parts, lengths).assign_coords(theta=lengths).to_dataset()
+    drawn = both.dpjax.figure(
+        "horizon", color="learner", panel="theta",
+        note="Learners know the horizon, so each is a game of its own. The "
+        "lower bound is one on a cube. It is stated for rewards of variance 1, as a fair one in "
+        "{-1, 1} has; losses are half.",
+    )  # fmt: skip
+    logarithmic(drawn)
+    (arms, dim), panel = games.INSTANCES[games.MAIN].actions.shape, drawn.axes[1]
+    t = data.horizon.values.astype(np.float64)
+    upper = bounds.linear_elimination(t, arms, dim, epsilon)
+    panel.plot(t, upper, ":", color="0.3", label="upper bound, central")
+    panel.plot(t, 0.5 * bounds.azize_basu_linear(t, dim, epsilon), "--", color="0.3",
+               label="lower bound")  # fmt: skip
+    name_lines(drawn)
+    return drawn
