@@ -112,9 +112,11 @@ def play_horizons(horizons, trials, *, progress=True) -> xarray.Dataset:
     others = {name: BY_BATCHES[name] for name in BY_BATCHES if name != "DP-SE"}
     each = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons), progress)
     once = _play(study(others, horizons[-1], trials, horizons, where, epsilon=epsilons), progress)
-    longer = once.regret.drop_vars("horizon").rename(round="horizon")
-    tuned_ones = each.final_regret.drop_vars("takes_horizon")
-    return xarray.concat([tuned_ones, longer], "learner").to_dataset(name="final_regret")
+    regrets = [
+        each.final_regret.drop_vars("takes_horizon"),
+        once.regret.drop_vars("horizon").rename(round="horizon"),
+    ]
+    return xarray.concat(regrets, "learner").to_dataset(name="final_regret")
 
 
 def lower_bound(horizon, instance, epsilon):
