@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import xarray
 
-from dpjax.analysis import statistics
 from dpjax.analysis.output import output_folder, write_csv, write_figure, write_json
 from dpjax.study import inference
 
@@ -104,17 +103,6 @@ def _quantile(array, q):
     return array.quantile([q], "trial", skipna=False).isel(quantile=0, drop=True)
 
 
-def summary(final) -> dict:
-    """The columns mean, standard_error and q5 to q95 of final regrets (trials,)."""
-    final = np.asarray(final, np.float64)
-    quantiles = np.quantile(final, QUANTILES)
-    return {
-        "mean": float(final.mean()),
-        "standard_error": float(statistics.standard_error(final)),
-        **{f"q{round(100 * q)}": float(v) for q, v in zip(QUANTILES, quantiles, strict=True)},
-    }
-
-
 def exponent(x, values, usable, trials) -> tuple:
     """The slope of log values over log x with its 95 % interval over resampled trials.
 
@@ -133,27 +121,6 @@ def exponent(x, values, usable, trials) -> tuple:
     return statistics.resampled(
         trials, lambda drawn: np.polyfit(logs, np.log(values(drawn)[usable]), 1)[0]
     )
-
-
-def quantile_curve(rounds, regret, **columns) -> list[dict]:
-    """Rows with the mean and the 10 % and 90 % quantiles of a regret at each of its rounds.
-
-    Args:
-      rounds: (n,).
-      regret: (trials, n).
-      columns: what stands first in each row.
-    """
-    low, high = np.quantile(regret, [0.1, 0.9], axis=0)
-    return [
-        {
-            **columns,
-            "round": int(t),
-            "mean": float(regret[:, i].mean(dtype=np.float64)),
-            "q10": float(low[i]),
-            "q90": float(high[i]),
-        }
-        for i, t in enumerate(rounds)
-    ]
 
 
 def computed_with() -> dict:
@@ -186,15 +153,3 @@ def logarithmic(figure, *, low=None) -> None:
         panel.set_yscale("log")
         if low is not None:
             panel.set_ylim(bottom=low)
-
-
-def one_legend(figure, axes, note) -> None:
-    """One legend of all panels to the right of the figure, and a note below it."""
-    entries: dict[str, Any] = {}
-    for panel in axes:
-        entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside right upper", fontsize=8, frameon=False,
-        handlelength=4,
-    )  # fmt: skip
-    figure.supxlabel(note, fontsize=8, x=0.01, horizontalalignment="left")

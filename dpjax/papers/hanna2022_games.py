@@ -67,7 +67,7 @@ BY_BATCHES = {
         horizon, len(instance.actions), epsilon=epsilon
     ),
 }
-# They choose anew each round. LinUCB has the actions as features; it is jointly private.
+# Learners that choose anew each round. LinUCB takes the actions as features; its model is joint.
 ON_FEATURES = {
     "LinUCB": lambda horizon, instance, epsilon: learners.linucb(
         horizon, instance.actions.shape[1], epsilon=epsilon, delta=default_delta(horizon)

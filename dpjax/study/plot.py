@@ -69,7 +69,8 @@ def figure(
         [n for n in found.dims if found.sizes[n] == 1 and n not in named.values()]
     )
     panels = list(product(*(array[name].values for name in facets)))
-    columns = array.sizes[facets[1]] if len(facets) == 2 else min(len(panels), 3)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    columns = array.sizes[facets[1]] if len(facets) == 2 else columns
     rows = -(-len(panels) // columns)
     drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()

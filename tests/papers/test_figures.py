@@ -1,20 +1,25 @@
 """What figures of the papers must not do: hide a mark, a label or a line of the legend."""
 
 import numpy as np
+import xarray
 
 from dpjax.analysis import plot
-from dpjax.papers import sajed2019
+from dpjax.papers import sajed2019_figures, sajed2019_games
 
 
-def test_an_epsilon_of_zero_has_no_place_on_a_logarithmic_axis():
+def test_an_epsilon_of_zero_has_no_place_on_a_logarithmic_axis(monkeypatch):
     """DP-UCB-Int, asked for 0.03, releases nothing and declares 0."""
-    _, (axes,) = plot.panels(1, 1, (4, 3))
-    runs = [
-        sajed2019.Run("DP-UCB-Int", "C2", asked, declared, 0.0, np.array([10]), np.ones((8, 1)))
-        for asked, declared in ((0.03, 0.0), (0.1, 0.05), (1.0, 0.7), (np.inf, np.inf))
-    ]
-    sajed2019._against_epsilon(axes, runs, [run.epsilon for run in runs])
-    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), [0.05, 0.7])
+    monkeypatch.setattr(sajed2019_games, "BY_ROUNDS", {"DP-UCB-Int": None})
+    asked, declared = [0.03, 0.1, 1.0, np.inf], [0.0, 0.05, 0.7, np.inf]
+    dims = ["learner", "instance", "epsilon"]
+    data = xarray.Dataset(
+        {"final_regret": ([*dims, "trial"], np.ones((1, 1, 4, 8)))},
+        {"learner": ["DP-UCB-Int"], "instance": ["C2"], "epsilon": asked,
+         "privacy_epsilon": (dims, [[declared]])},
+    )  # fmt: skip
+    (axes,) = sajed2019_figures.declared_figure(data).axes
+    assert axes.get_xscale() == "log"
+    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata()[:2], [0.05, 0.7])
 
 
 def test_ticks_stand_at_the_sizes_that_were_run():

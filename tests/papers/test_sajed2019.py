@@ -1,13 +1,13 @@
 """The reproduction of Sajed & Sheffet 2019: its files, and what its tables say."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray
 
 from dpjax.analysis import bounds
-from dpjax.papers import sajed2019
+from dpjax.papers import sajed2019, sajed2019_games, sajed2019_stopping
 from tests.papers.small import keep_only, read_rows
 
 
@@ -17,32 +17,42 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "sajed2019"
     with pytest.MonkeyPatch.context() as patch:
         keep_only(
-            patch, sajed2019,
+            patch, sajed2019_games,
             BY_BATCHES=("DP-SE", "AdaP-UCB"),
             BY_ROUNDS=("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB"),
             NOT_PRIVATE=("UCB1",),
         )  # fmt: skip
-        patch.setattr(sajed2019, "MORE_EPSILONS", (0.1, 1.0, 10.0))
-        patch.setattr(sajed2019, "HORIZONS", (10**4, 10**5))
-        patch.setattr(sajed2019, "ARM_COUNTS", (2, 5))
-        patch.setattr(sajed2019, "play_stopping", lambda limit, trials: STOPPING)
+        patch.setattr(sajed2019_games, "MORE_EPSILONS", (0.1, 1.0, 10.0))
+        patch.setattr(sajed2019_games, "HORIZONS", (10**4, 10**5))
+        patch.setattr(sajed2019_stopping, "ARM_COUNTS", (2, 5))
+        patch.setattr(sajed2019_stopping, "play_stopping", lambda limit, trials: STOPPING)
         printed = sajed2019.reproduce(out, horizon=10**5, trials=128, progress=False)
     return out, printed
 
 
-STOPPING = [
-    sajed2019.StoppingRow(0.5, epsilon, np.array([300, 500]), np.array([256, 512]), 0.0)
-    for epsilon in (0.1, 1.0, np.inf)
-]
+ROUNDS = xarray.DataArray(
+    [[300.0, 500.0], [256.0, 512.0]],
+    {"queries": ["every_round", "powers_of_two"], "trial": [0, 1]},
+).expand_dims(mean_value=[0.5, 0.2, 0.1], epsilon=[0.1, 1.0, np.inf])
+STOPPING = xarray.Dataset({"rounds": ROUNDS, "wrong": ROUNDS < 300.0})
 
 
 @pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
-    figures = ["sajed2019" + kind for kind in ("", "_epsilon", "_horizon", "_laws", "_stopping")]
+    figures = (
+        "",
+        "_declared",
+        "_epsilon",
+        "_horizon",
+        "_laws",
+        "_pairwise",
+        "_rounds",
+        "_stopping",
+    )
     tables = ["sajed2019" + kind for kind in ("", "_curves", "_horizon", "_knee")]
     tables += ["sajed2019_pairwise", "sajed2019_stopping"]
-    expected = [f"{name}.{kind}" for name in figures for kind in ("pdf", "png")]
+    expected = [f"sajed2019{name}.{kind}" for name in figures for kind in ("pdf", "png")]
     expected += [f"{name}.csv" for name in tables] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)
     rows = read_rows(out / "sajed2019.csv")
@@ -93,7 +103,7 @@ def test_private_lower_bounds_are_those_of_the_declared_epsilon(reproduced):
             assert row["lower_d_epsilon"] == row["lower_shariff_sheffet"] == ""
         else:
             bound = bounds.d_epsilon(
-                float(row["horizon"]), sajed2019.means(row["instance"]), float(row["epsilon"])
+                float(row["horizon"]), sajed2019_games.means(row["instance"]), float(row["epsilon"])
             )
             assert float(row["lower_d_epsilon"]) == pytest.approx(bound, rel=1e-4)
 
@@ -118,29 +128,28 @@ def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
 
 def test_the_rule_on_pairs_reads_powers_of_two(monkeypatch):
     """This is no slow test, so that each run of the suite plays the rule; DP-SE is left out."""
-    regret = np.ones((2, 8, 1))
-    monkeypatch.setattr(sajed2019, "sweep", lambda *_, **__: SimpleNamespace(regret=regret))
-    monkeypatch.setattr(sajed2019, "ARM_COUNTS", (2,))
-    monkeypatch.setattr(sajed2019, "EPSILONS", (1.0, 10.0))
-    strong, weak = sajed2019.play_pairwise(2**14, 8, progress=False)
-    assert set(weak.pairwise.tolist()) <= {2**k for k in range(14)}
+    monkeypatch.setattr(sajed2019_stopping, "ARM_COUNTS", (2,))
+    monkeypatch.setattr(sajed2019_stopping, "PAIR_EPSILONS", (1.0, 10.0))
+    strong, weak = sajed2019_stopping.rule_on_pairs(2**14, 8).sel(arms=2).values
+    assert set(weak.tolist()) <= {2**k for k in range(14)}
     # The rule stops before the horizon, later with more noise.
-    assert weak.pairwise.max() < strong.pairwise.min() <= 2**14
+    assert weak.max() < strong.min() <= 2**14
 
 
 @pytest.mark.slow
 def test_the_stopping_rule_is_played_with_both_kinds_of_queries():
-    rows = sajed2019.play_stopping(2**16, 8, epsilons=(1.0,))
-    assert [row.mean for row in rows] == [0.5, 0.2, 0.1]
-    for row in rows:
-        assert set(row.powers_of_two.tolist()) <= {2**k for k in range(17)}
-        assert len(set(row.every_round.tolist())) > 4
-    assert rows[0].every_round.max() < rows[1].every_round.min()
+    data = sajed2019_stopping.play_stopping(2**16, 8, epsilons=(1.0,))
+    assert data.mean_value.values.tolist() == [0.5, 0.2, 0.1]
+    every_round, powers_of_two = data.rounds.sel(epsilon=1.0).transpose("queries", ...).values
+    for each, powers in zip(every_round, powers_of_two, strict=True):
+        assert set(powers.tolist()) <= {2**k for k in range(17)}
+        assert len(set(each.tolist())) > 4
+    assert every_round[0].max() < every_round[1].min()
 
 
 def test_upper_bound_of_the_figure_is_the_one_of_bounds():
     """The table's bound of DP-SE is that of mean losses, 1 - reward."""
-    losses = sajed2019.means("C2")
+    losses = sajed2019_games.means("C2")
     assert losses.tolist() == [0.25, 0.375, 0.5, 0.625, 0.75]
     assert bounds.successive_elimination(1e5, losses, 1.0) > 3436.875
 

@@ -1,0 +1,124 @@
+"""What the experiment of Sajed & Sheffet 2019 plays: instances, learners, and its studies."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import xarray
+
+from dpjax import Study, environments, learners
+from dpjax.analysis import bounds
+from dpjax.core import Learner
+from dpjax.papers._shared import log_checkpoints
+from dpjax.papers.sweeps import play
+
+EPSILONS = (0.1, 0.25, 0.5, 1.0)
+# The figure against epsilon adds two decades on each side of the paper's range.
+MORE_EPSILONS = tuple(10.0 ** np.arange(-3.0, 2.01, 0.25))
+MORE_ROUND_EPSILONS = (0.03, 3.0, 10.0, 30.0)
+SEED = 2019
+ARMS = 5
+HORIZONS = tuple(10**k for k in range(4, 10))
+HORIZON_EPSILONS = (0.1, 1.0)
+HORIZON_INSTANCE = "C2"
+
+# These are mean rewards, as later papers print them; a loss is 1 - reward.
+REWARDS = {
+    "C1": (0.75, 0.70, 0.70, 0.70, 0.70),
+    "C2": (0.75, 0.625, 0.5, 0.375, 0.25),
+    "C3": (0.75, 0.53125, 0.375, 0.28125, 0.25),
+    "C4": (0.75, 0.71875, 0.625, 0.46875, 0.25),
+}
+BY_BATCHES = {
+    "DP-SE": learners.successive_elimination,
+    "AdaP-UCB": learners.adap_ucb,
+    "AdaP-KLUCB": learners.adap_klucb,
+    # DP-KLUCB weighs ln t by 1; AdaP-KLUCB weighs it by 3.1, for its analysis needs more than 3.
+    "AdaP-KLUCB, constant 1": partial(learners.adap_klucb, exploration=1.0),
+    "DP-KLUCB": learners.dp_klucb,
+    "DP-IMED": learners.dp_imed,
+}
+BY_ROUNDS = {
+    "DP-UCB": learners.dp_ucb,
+    "DP-UCB, split": partial(learners.dp_ucb, split="paper"),
+    "DP-UCB-Bound": learners.dp_ucb_bound,
+    "DP-UCB-Int": learners.dp_ucb_int,
+    "DP-UCB-Int, printed": partial(learners.dp_ucb_int, calibration="printed"),
+    "Lazy-UCB": learners.lazy_ucb,
+    "Lazy-DP-TS": learners.lazy_thompson,
+}
+NOT_PRIVATE: dict[str, Callable[..., Learner]] = {
+    "UCB1": learners.ucb1,
+    "KL-UCB": learners.kl_ucb,
+    "Thompson": learners.thompson,
+}
+
+
+def means(instance) -> np.ndarray:
+    """Mean losses of the arms, (5,)."""
+    return 1.0 - np.array(REWARDS[instance])
+
+
+def round_horizon(horizon) -> int:
+    """The horizon of learners that choose anew each round."""
+    return max(horizon // 400, 2 * ARMS)
+
+
+def round_trials(trials) -> int:
+    """The trials of learners that choose anew each round."""
+    return max(trials // 32, 8)
+
+
+def horizons(horizon) -> tuple[int, ...]:
+    """Powers of ten up to twenty times ``horizon``, for the figure against the horizon."""
+    return tuple(h for h in HORIZONS if h <= 20 * horizon)
+
+
+def study(learners, horizon, trials, checkpoints, instances=tuple(REWARDS), **axes) -> Study:
+    """The study of learners on some of the instances."""
+    losses = {name: means(name) for name in instances}
+    grid = {"horizon": horizon, "arms": ARMS, "means": losses, **axes}
+    environment = {"Bernoulli": lambda means: environments.bernoulli(means, regret="pseudo")}
+    return Study(learners, environment, grid, trials, SEED, checkpoints)
+
+
+def _play(study, progress) -> xarray.Dataset:
+    return play(study, progress).squeeze("environment").rename(means="instance")
+
+
+def play_batches(horizon, trials, *, progress=True) -> xarray.Dataset:
+    """Plays all learners of batches on all instances, at all epsilons and without privacy."""
+    epsilons = [*sorted({*EPSILONS, *MORE_EPSILONS}), np.inf]
+    shown = log_checkpoints(horizon, 80)
+    return _play(study(BY_BATCHES, horizon, trials, shown, epsilon=epsilons), progress)
+
+
+def play_rounds(horizon, trials, *, progress=True) -> xarray.Dataset:
+    """Plays all others round by round at the paper's epsilons, and on instance C2 at a few more."""
+    here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80))
+    more, where = [*MORE_ROUND_EPSILONS, np.inf], [HORIZON_INSTANCE]
+    private = here(BY_ROUNDS, epsilon=EPSILONS) + here(BY_ROUNDS, instances=where, epsilon=more)
+    return _play(private + here(NOT_PRIVATE), progress)
+
+
+def play_horizons(horizons, trials, *, progress=True) -> xarray.Dataset:
+    """Plays instance C2 up to each horizon.
+
+    DP-SE is tuned to its horizon, so each horizon is a game of its own. The others do not know
+    theirs, so one long game contains all shorter ones.
+    """
+    where, epsilons = [HORIZON_INSTANCE], HORIZON_EPSILONS
+    tuned = {name: BY_BATCHES[name] for name in BY_BATCHES if name == "DP-SE"}
+    others = {name: BY_BATCHES[name] for name in BY_BATCHES if name != "DP-SE"}
+    each = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons), progress)
+    once = _play(study(others, horizons[-1], trials, horizons, where, epsilon=epsilons), progress)
+    regrets = [
+        each.final_regret.drop_vars("takes_horizon"),
+        once.regret.drop_vars("horizon").rename(round="horizon"),
+    ]
+    return xarray.concat(regrets, "learner").to_dataset(name="final_regret")
+
+
+def lower_bound(horizon, instance, epsilon):
+    """The bound in d_epsilon, the largest of the lower bounds for consistent private learners."""
+    return bounds.d_epsilon(horizon, means(instance), epsilon)
