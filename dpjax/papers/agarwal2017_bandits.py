@@ -174,8 +174,9 @@ def figure(data, x, note=""):
     drawn = data.dpjax.figure(
         x, color="learner", line=None if x == "epsilon" else "epsilon", panel="environment",
         estimate=partial(choice.worst, over="difficulty"),
-        note=f"The worst of {len(GAPS)} gaps, or of {len(BIASES)} biases of the losses. "
-        f"Calibrations as we read them. {note}",
+        note=f"The worst of {len(GAPS)} gaps, or of {len(BIASES)} biases of the losses; "
+        "the size is K of arms, or N of the ball. Local and central privacy are not the same "
+        f"promise. Calibrations as we read them. {note}",
     )  # fmt: skip
     for axes, name in zip(drawn.axes, data.environment.values, strict=True):
         axes.set_yscale("log")
@@ -188,8 +189,8 @@ def figure(data, x, note=""):
             axes.axhline(ceiling, color="0.6", linewidth=1.0, label="doing nothing")
         else:
             known = bounds.before_bandits(data[x], 1.0, arms=SIZE if name == "arms" else None)
-            label = "known before: $T^{2/3}/\\epsilon$" + (" K" if name == "arms" else "")
-            axes.plot(data[x], known, "--", color="0.6", label=label)
+            label = "$T^{2/3} K / \\epsilon$" if name == "arms" else "$T^{2/3} / \\epsilon$"
+            axes.plot(data[x], known, "--", color="0.6", label=f"known before: {label}")
         axes.legend(fontsize=8, frameon=False)
     return drawn
 
