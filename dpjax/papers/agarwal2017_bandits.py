@@ -5,24 +5,25 @@ batches against T, N and epsilon, over arms and over the ball.
 """
 
 from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
-from jax import random as jr
+import xarray
 
-from dpjax import domains, environments, learners
-from dpjax.analysis import bounds, plot, statistics
-from dpjax.analysis.output import format_table, output_folder, write_csv, write_figure, write_json
-from dpjax.papers._shared import computed_with
-from dpjax.papers.sweeps import sweep
+from dpjax import Study, domains, environments, learners, simulate
+from dpjax.analysis import bounds, plot
+from dpjax.analysis.output import format_table
+from dpjax.papers import agarwal2017_bandits_rates as rates
+from dpjax.papers._shared import Report, columns, publish, rows
+from dpjax.papers.sweeps import play
+from dpjax.study import choice, inference
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24
 EPSILONS = (*(10.0 ** np.arange(-3.0, 2.01, 0.5)), np.inf)
 # The epsilons of the curves against T and N.
 FEW_EPSILONS = (0.1, 1.0, 10.0, np.inf)
-SIZE = 8
+SIZE = 8  # K arms, or N dimensions
 SIZES = (4, 8, 16)
 # How far the best arm (gap) or direction (bias) stands out. The theorems bound the worst case, and
 # which one that is depends on T, N and epsilon: the worst of these is shown.
@@ -32,35 +33,24 @@ KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
 SEED = 2017
 
 
-class Contender(NamedTuple):
-    """A learner, and the model in which it is private."""
-
-    make: Callable  # (horizon, size, epsilon) -> learner
-    model: str  # "local", "central", or "" without privacy
+def _over_arms(factory, **options) -> Callable:
+    return lambda horizon, size, epsilon: factory(horizon, size, epsilon=epsilon, **options)
 
 
-def _over_arms(factory, model, **keywords) -> Contender:
-    def make(horizon, arms, epsilon):
-        return factory(horizon, arms, epsilon=epsilon, **keywords)
-
-    return Contender(make, model)
-
-
-def _over_ball(**keywords) -> Contender:
-    def make(horizon, dim, epsilon):
-        return learners.scrible(horizon, domains.ball(dim), epsilon=epsilon, **keywords)
-
-    return Contender(make, "local")
+def _over_ball(**options) -> Callable:
+    return lambda horizon, size, epsilon: learners.scrible(
+        horizon, domains.ball(size), epsilon=epsilon, **options
+    )
 
 
-CONTENDERS = {
+CONTENDERS: dict[str, dict[str, Callable]] = {
     "arms": {
-        "DP-EXP2": _over_arms(learners.exp2, "local"),
-        "DP-EXP2, printed": _over_arms(learners.exp2, "local", calibration="printed"),
-        "DP-EXP3-Lap": _over_arms(learners.dp_exp3_lap, "local"),
-        "batches, HTINF": _over_arms(learners.batched_bandit, "central"),
-        "batches, EXP2": _over_arms(learners.batched_bandit, "central", base="exp2"),
-        "Tsallis-INF": Contender(lambda horizon, arms, _: learners.tsallis_inf(horizon, arms), ""),
+        "DP-EXP2": _over_arms(learners.exp2),
+        "DP-EXP2, printed": _over_arms(learners.exp2, calibration="printed"),
+        "DP-EXP3-Lap": _over_arms(learners.dp_exp3_lap),
+        "batches, HTINF": _over_arms(learners.batched_bandit),
+        "batches, EXP2": _over_arms(learners.batched_bandit, base="exp2"),
+        "Tsallis-INF": lambda horizon, size: learners.tsallis_inf(horizon, size),
     },
     "ball": {
         "SCRiBLE, scalar noise": _over_ball(),
@@ -68,346 +58,25 @@ CONTENDERS = {
         "SCRiBLE, vector noise, printed": _over_ball(noise="vector", calibration="printed"),
     },
 }
-COLORS = {
-    name: color
-    for group in CONTENDERS.values()
-    for name, color in zip(group, plot.categorical(len(group)), strict=True)
-}
-COLORS["Tsallis-INF"] = "black"
 
 
-class Run(NamedTuple):
-    """A learner at all epsilons, each against instances of several difficulties."""
-
-    instance: str  # "arms" or "ball"
-    learner: str
-    horizon: int
-    size: int  # K or N
-    epsilons: tuple[float, ...]
-    difficulties: tuple[float, ...]  # gaps, or biases
-    regret: np.ndarray  # (epsilons, difficulties, trials), final
-    nothing: np.ndarray  # (difficulties,), mean regret of playing uniformly, or the centre
+def _arms(size, difficulty):
+    means = 0.5 + difficulty * np.where(np.arange(size) == 0, -0.5, 0.5).astype(np.float32)
+    return environments.bernoulli(means, regret="pseudo")
 
 
-def play(instance, name, horizon, size, epsilons, trials, *, progress=True) -> Run:
-    """Sweeps a learner over (epsilon, difficulty)."""
-    contender = CONTENDERS[instance][name]
-    difficulties = GAPS if instance == "arms" else BIASES
-    if not contender.model:
-        epsilons = (np.inf,)
-
-    def game(point):
-        learner = contender.make(horizon, size, point["epsilon"])
-        difficulty = point["difficulty"]
-        if instance == "ball":
-            return learner, environments.linear_losses(domains.ball(size), "iid", bias=difficulty)
-        means = 0.5 + difficulty * np.where(np.arange(size) == 0, -0.5, 0.5).astype(np.float32)
-        return learner, environments.bernoulli(means, regret="pseudo")
-
-    grid = [(epsilon, difficulty) for epsilon in epsilons for difficulty in difficulties]
-    points = {
-        "epsilon": np.array([epsilon for epsilon, _ in grid], np.float32),
-        "difficulty": np.array([difficulty for _, difficulty in grid], np.float32),
-    }
-    result = sweep(game, points, trials, jr.key(SEED), checkpoints=1, progress=progress)
-    shape = (len(epsilons), len(difficulties), trials)
-    regret = result.regret[..., -1].reshape(shape).astype(np.float64)
-    if instance == "arms":
-        nothing = horizon * np.array(difficulties) * (1.0 - 1.0 / size)
-    else:
-        # The centre of the ball has loss 0, so its regret is the length of the summed losses.
-        lengths = np.linalg.norm(np.asarray(result.tally.loss, np.float64), axis=-1)
-        nothing = lengths.reshape(shape)[0].mean(axis=-1)
-    return Run(instance, name, horizon, size, tuple(epsilons), difficulties, regret, nothing)
+def _ball(size, difficulty):
+    return environments.linear_losses(domains.ball(size), "iid", bias=difficulty)
 
 
-def worst(regret, trials=slice(None)):
-    """The largest mean regret over the difficulties, (..., difficulties, n) -> (...)."""
-    return regret[..., trials].mean(axis=-1).max(axis=-1)
+def contest(epsilons, horizons, sizes, trials) -> Study:
+    """All contenders at all difficulties; the environment is "arms" or "ball"."""
 
+    def study(name, environment, difficulties):
+        grid = {"horizon": horizons, "size": sizes, "epsilon": epsilons, "difficulty": difficulties}
+        return Study(CONTENDERS[name], {name: environment}, grid, trials, SEED, 1, simulate)
 
-def rows_of(run) -> list[dict]:
-    """Final regret at each epsilon and difficulty."""
-    return [
-        {
-            "instance": run.instance,
-            "learner": run.learner,
-            "model": CONTENDERS[run.instance][run.learner].model,
-            "horizon": run.horizon,
-            "size": run.size,
-            "epsilon": epsilon,
-            "difficulty": difficulty,
-            "regret": float(run.regret[i, j].mean()),
-            "standard_error": float(statistics.standard_error(run.regret[i, j])),
-            "nothing": float(run.nothing[j]),
-            "bound": _bound(run, epsilon),
-            "trials": run.regret.shape[-1],
-        }
-        for i, epsilon in enumerate(run.epsilons)
-        for j, difficulty in enumerate(run.difficulties)
-    ]
-
-
-def _bound(run, epsilon):
-    """The theorem's bound with our constants, where there is one."""
-    bound = {
-        "DP-EXP2": bounds.exp2,
-        "DP-EXP3-Lap": bounds.dp_exp3_lap,
-        "batches, HTINF": bounds.batched_bandit,
-        "SCRiBLE, scalar noise": lambda t, n, e: bounds.scrible(t, n, e, domain="ball"),
-        "SCRiBLE, vector noise": lambda t, n, e: bounds.scrible(
-            t, n, e, domain="ball", noise="vector"
-        ),
-    }.get(run.learner)
-    if bound is None or not np.isfinite(epsilon):
-        return None
-    return float(bound(run.horizon, run.size, epsilon))
-
-
-# Exponents of T, N and 1 / epsilon, without logarithms: Table 2's, and the newer ones for batches.
-RATES = {
-    "arms": {"T": 0.5, "N": 0.5, "1/epsilon": 1.0},
-    "batches": {"T": 0.5, "N": 0.5, "1/epsilon": 0.5},
-    "ball": {"T": 0.5, "N": 1.5, "1/epsilon": 1.0},
-}
-
-
-def slope(x, regrets, ceilings):
-    """Slope of the log of the worst mean regret over log x with its 95 % interval.
-
-    A point is used where its regret is below half of what doing nothing loses in the worst case.
-    With fewer than two such points the slope is nan. The last value is the number of points.
-
-    Args:
-      x: (n,).
-      regrets: n arrays (difficulties, trials).
-      ceilings: (n,), the largest regret of doing nothing.
-    """
-    usable = [i for i, r in enumerate(regrets) if worst(r) < 0.5 * ceilings[i]]
-    if len(usable) < 2:
-        return float("nan"), float("nan"), float("nan"), len(usable)
-    logs = np.log(np.asarray(x, np.float64)[usable])
-
-    def fit(trials):
-        values = [np.log(worst(regrets[i], trials)) for i in usable]
-        return np.polyfit(logs, values, 1)[0]
-
-    return *statistics.resampled(regrets[0].shape[-1], fit), len(usable)
-
-
-def slope_table(by_epsilon, by_horizon, by_size) -> list[dict]:
-    """Fitted exponents beside those of Table 2."""
-    rows = []
-
-    def add(instance, name, epsilon, variable, x, runs, pick):
-        regrets = [run.regret[pick(run)] for run in runs]
-        ceilings = [run.nothing.max() for run in runs]
-        value, low, high, count = slope(x, regrets, ceilings)
-        group = "batches" if name.startswith("batches") else instance
-        rows.append(
-            {
-                "instance": instance,
-                "learner": name,
-                "epsilon": epsilon,
-                "variable": variable,
-                "slope": value,
-                "low": low,
-                "high": high,
-                "rate": RATES[group][variable],
-                "points": count,
-            }
-        )
-
-    for instance, contenders in CONTENDERS.items():
-        for name in contenders:
-            for epsilon in by_horizon[instance, name][0].epsilons:
-                lengths, sizes = by_horizon[instance, name], by_size[instance, name]
-                for variable, runs in (("T", lengths), ("N", sizes)):
-                    x = [run.horizon if variable == "T" else run.size for run in runs]
-                    add(instance, name, epsilon, variable, x, runs,
-                        lambda run, e=epsilon: run.epsilons.index(e))  # fmt: skip
-            whole = by_epsilon[instance, name]
-            # Noise counts as costly where regret is above 1.5 times that without privacy.
-            regrets = worst(whole.regret)
-            costly = [i for i in range(len(regrets) - 1) if regrets[i] > 1.5 * regrets[-1]]
-            if costly:
-                inverse = [1.0 / whole.epsilons[i] for i in costly]
-                places = iter(costly)
-                add(instance, name, None, "1/epsilon", inverse, [whole] * len(costly),
-                    lambda run, places=places: next(places))  # fmt: skip
-    return rows
-
-
-def crossing(epsilons, batched, local):
-    """The largest epsilon below which noisy batches have less regret than noise on each loss.
-
-    The worst mean regrets (P,) are interpolated on the logarithm of epsilon, where their ratio
-    crosses 1. The result is inf where batches have less regret at the largest epsilon, and 0 where
-    they never have.
-    """
-    ratio = np.log(np.asarray(batched) / np.asarray(local))
-    wins = np.flatnonzero(ratio < 0.0)
-    if not len(wins):
-        return 0.0
-    last = wins[-1]
-    if last + 1 == len(epsilons):
-        return float("inf")
-    share = ratio[last] / (ratio[last] - ratio[last + 1])
-    logs = np.log(np.asarray(epsilons)[[last, last + 1]])
-    return float(np.exp(logs[0] + share * (logs[1] - logs[0])))
-
-
-def crossing_table(by_epsilon) -> list[dict]:
-    """The epsilon below which batches have less regret than local noise, for pairs of learners."""
-    rows = []
-    for name in ("batches, HTINF", "batches, EXP2"):
-        for other in ("DP-EXP2", "DP-EXP3-Lap"):
-            batched, local = by_epsilon["arms", name], by_epsilon["arms", other]
-            finite = [i for i, epsilon in enumerate(batched.epsilons) if np.isfinite(epsilon)]
-            epsilons = [batched.epsilons[i] for i in finite]
-
-            def cross(trials, batched=batched, local=local, finite=finite, epsilons=epsilons):
-                return crossing(
-                    epsilons,
-                    worst(batched.regret[finite], trials),
-                    worst(local.regret[finite], trials),
-                )
-
-            value, low, high = statistics.resampled(batched.regret.shape[-1], cross)
-            rows.append(
-                {
-                    "batched (central)": name,
-                    "local": other,
-                    "epsilon": value,
-                    "low": low,
-                    "high": high,
-                    "trials": batched.regret.shape[-1],
-                }
-            )
-    return rows
-
-
-def play_adversaries(horizon, dim, trials, *, progress=True) -> list[dict]:
-    """Plays SCRiBLE against losses whose best point moves, and against an adaptive adversary."""
-    epsilons = (1.0, 10.0, np.inf)
-    rows = []
-    for kind in KINDS:
-        for name in CONTENDERS["ball"]:
-
-            def game(epsilon, kind=kind, name=name):
-                ball = domains.ball(dim)
-                learner = CONTENDERS["ball"][name].make(horizon, dim, epsilon)
-                return learner, environments.linear_losses(
-                    ball, kind, bias=1.0, period=max(horizon // 8, 1)
-                )
-
-            game.__name__ = name
-            result = sweep(
-                game, np.array(epsilons, np.float32), trials, jr.key(SEED),
-                checkpoints=1, progress=progress,
-            )  # fmt: skip
-            for index, epsilon in enumerate(epsilons):
-                final = result.regret[index, :, -1].astype(np.float64)
-                lengths = np.linalg.norm(result.tally.loss[index].astype(np.float64), axis=-1)
-                rows.append(
-                    {
-                        "losses": kind,
-                        "learner": name,
-                        "epsilon": epsilon,
-                        "regret": float(final.mean()),
-                        "standard_error": float(statistics.standard_error(final)),
-                        "centre": float(lengths.mean()),
-                        "violations": float(result.report.base.violations[index].mean()),
-                        "trials": len(final),
-                    }
-                )
-    return rows
-
-
-def _draw_against(panel, runs, variable, style) -> None:
-    """Worst mean regret against the horizon or size, at epsilon = 1 and without privacy."""
-    for epsilon, line in ((1.0, "-"), (np.inf, ":")):
-        if epsilon in runs[0].epsilons:
-            index = runs[0].epsilons.index(epsilon)
-            x = [getattr(run, variable) for run in runs]
-            panel.plot(x, [worst(run.regret)[index] for run in runs], line, **style)
-
-
-def figure(by_epsilon, by_horizon, by_size):
-    """Worst mean regret against epsilon, T and N; arms above, the ball below."""
-    drawn, panels = plot.panels(2, 3, size=(14.0, 8.4))
-    for row, instance in enumerate(CONTENDERS):
-        first, second, third = panels[3 * row : 3 * row + 3]
-        for name in CONTENDERS[instance]:
-            run = by_epsilon[instance, name]
-            style = {"color": COLORS[name], "linewidth": 1.4}
-            # A batch of one round is the base algorithm; crosses over its dots show both.
-            marker, markersize = ("x", 6) if name == "batches, EXP2" else ("o", 3)
-            mark = {"marker": marker, "markersize": markersize}
-            if run.epsilons == (np.inf,):
-                first.axhline(worst(run.regret)[0], label=name, linestyle=":", **style)
-            else:
-                finite = np.isfinite(run.epsilons)
-                x, y = np.array(run.epsilons)[finite], worst(run.regret)
-                model = CONTENDERS[instance][name].model
-                first.plot(x, y[finite], label=f"{name} ({model})", **mark, **style)
-                first.axhline(y[-1], linestyle=":", linewidth=0.8, color=COLORS[name])
-            for panel, runs, variable in (
-                (second, by_horizon[instance, name], "horizon"),
-                (third, by_size[instance, name], "size"),
-            ):
-                _draw_against(panel, runs, variable, mark | style)
-        lengths = np.array([run.horizon for run in next(iter(by_horizon.values()))])
-        arms = SIZE if instance == "arms" else None
-        second.plot(
-            lengths, bounds.before_bandits(lengths, 1.0, arms=arms), color="0.6", linestyle="--",
-            label="known before: $T^{2/3}/\\epsilon$" + (" N" if arms else ""),
-        )  # fmt: skip
-        ceiling = max(run.nothing.max() for run in by_epsilon.values() if run.instance == instance)
-        first.axhline(ceiling, color="0.6", linewidth=1.0, label="doing nothing")
-        second.legend(fontsize=7, frameon=False, handlelength=3.5)
-        first.legend(fontsize=7, frameon=False)
-        horizon = by_epsilon[instance, next(iter(CONTENDERS[instance]))].horizon
-        name = "N" if instance == "ball" else "K"
-        plot.label_axes(first, f"{instance}, T = {horizon}, {name} = {SIZE}",
-                        xlabel="$\\epsilon$", ylabel="worst mean regret")  # fmt: skip
-        shown = "$\\epsilon$ = 1; dotted: without privacy"
-        for panel, fixed, label in (
-            (second, f"{name} = {SIZE}", "T"),
-            (third, f"T = {horizon}", name),
-        ):
-            title = f"{instance}, {fixed}, {shown}"
-            plot.label_axes(panel, title, xlabel=label, ylabel="worst mean regret")
-        for panel in (first, second, third):
-            panel.set_xscale("log")
-            panel.set_yscale("log")
-        plot.ticks_at(third.xaxis, [run.size for run in next(iter(by_size.values()))])
-    trials = next(iter(by_epsilon.values())).regret.shape[-1]
-    drawn.supxlabel(
-        f"{trials} trials; worst of {len(GAPS)} gaps, or of {len(BIASES)} biases of the losses. "
-        "Local and central privacy are not the same promise. Calibrations as we read them.\n"
-        "From epsilon = 1 on a batch is one round: batches of EXP2 lie on DP-EXP2, of which only "
-        "the dots show. Without privacy the three kinds of SCRiBLE are one.",
-        fontsize=8,
-    )
-    return drawn
-
-
-def parameters(horizon, trials) -> dict:
-    """Everything that the tables and figures depend on."""
-    return {
-        "horizon": horizon,
-        "horizons": horizons(horizon),
-        "trials": trials,
-        "size": SIZE,
-        "sizes": list(SIZES),
-        "epsilons": list(EPSILONS),
-        "gaps": list(GAPS),
-        "biases": list(BIASES),
-        "key": f"jax.random.key({SEED})",
-        "resamples": 400,
-        **computed_with(),
-    }
+    return study("arms", _arms, GAPS) + study("ball", _ball, BIASES)
 
 
 def horizons(horizon) -> list[int]:
@@ -415,56 +84,158 @@ def horizons(horizon) -> list[int]:
     return [max(horizon // 16, 16), max(horizon // 4, 32), horizon, 4 * horizon]
 
 
+def play_contest(horizon=HORIZON, trials=TRIALS, *, progress=True) -> tuple:
+    """All contenders at all epsilons, and at a few of them over horizons and over sizes.
+
+    Returns:
+      The data of two studies. In the second, with half of the trials, horizons other than T are
+      played with SIZE only. Both have ``nothing``, the mean regret of playing uniformly, or the
+      centre of the ball.
+    """
+    fewer = max(4, trials // 2)
+    others = [size for size in SIZES if size != SIZE]
+    few = contest(FEW_EPSILONS, horizons(horizon), [SIZE], fewer)
+    few += contest(FEW_EPSILONS, [horizon], others, fewer)
+    whole = play(contest(EPSILONS, [horizon], [SIZE], trials), progress)
+    return _with_nothing(whole), _with_nothing(play(few, progress))
+
+
+def _with_nothing(data) -> xarray.Dataset:
+    """The data in float64, with what is lost where nothing is learned."""
+    regret = data.final_regret.astype(np.float64)
+    uniform = data.horizon * data.difficulty * (1.0 - 1.0 / data["size"])
+    # The centre of the ball has loss 0, so its regret is the length of the summed losses.
+    centre = _lengths(data).isel(epsilon=0).mean("trial")
+    nothing = xarray.where(data.environment == "arms", uniform, centre)
+    played = regret.isel(epsilon=0, trial=0, drop=True).notnull()
+    return data.assign(final_regret=regret, nothing=nothing.where(played))
+
+
+def _lengths(data):
+    """The length of the summed losses of each trial."""
+    return np.sqrt((data.tally_loss.astype(np.float64) ** 2).sum("tally_loss_0"))
+
+
+def play_adversaries(horizon=HORIZON, trials=TRIALS // 2, *, progress=True) -> xarray.Dataset:
+    """Plays SCRiBLE against losses whose best point moves, and against an adaptive adversary."""
+
+    def against(kind):
+        return lambda horizon, size: environments.linear_losses(
+            domains.ball(size), kind, bias=1.0, period=max(horizon // 8, 1)
+        )
+
+    kinds = {kind: against(kind) for kind in KINDS}
+    grid = {"horizon": horizon, "size": SIZE, "epsilon": (1.0, 10.0, np.inf)}
+    return play(Study(CONTENDERS["ball"], kinds, grid, trials, SEED, checkpoints=1), progress)
+
+
+def table(data) -> list[dict]:
+    """Final regret at each epsilon and difficulty."""
+    mean, private = inference.mean(data.final_regret), data.takes_epsilon
+    cells = mean[["mean", "standard_error"]].rename(mean="regret").assign(nothing=data.nothing)
+    cells = cells.where(private | np.isinf(data.epsilon))
+    cells["model"] = data.privacy_model.where(private, "")
+    order = ("environment", "learner", "horizon", "size", "epsilon", "difficulty")
+    found = rows(cells, order, instance="environment")
+    for row in found:
+        row["bound"], row["trials"] = _bound(row), data.sizes["trial"]
+    return columns(found, "instance learner model horizon size epsilon difficulty regret "
+                   "standard_error nothing bound trials")  # fmt: skip
+
+
+def _bound(row):
+    """The theorem's bound with our constants, where there is one."""
+    bound: Callable | None = {
+        "DP-EXP2": bounds.exp2,
+        "DP-EXP3-Lap": bounds.dp_exp3_lap,
+        "batches, HTINF": bounds.batched_bandit,
+        "SCRiBLE, scalar noise": partial(bounds.scrible, domain="ball"),
+        "SCRiBLE, vector noise": partial(bounds.scrible, domain="ball", noise="vector"),
+    }.get(row["learner"])
+    if bound is None or not np.isfinite(row["epsilon"]):
+        return None
+    return float(bound(row["horizon"], row["size"], row["epsilon"]))
+
+
+def adversary_table(data) -> list[dict]:
+    """Final regret beside that of the centre, and how often the proof's condition failed."""
+    cells = inference.mean(data.final_regret).rename(mean="regret").assign(
+        centre=_lengths(data).mean("trial"),
+        violations=data.report_base_violations.astype(np.float64).mean("trial"),
+        trials=data.sizes["trial"],
+    )  # fmt: skip
+    found = rows(cells, ("environment", "learner", "epsilon"), losses="environment")
+    return columns(found, "losses learner epsilon regret standard_error centre violations trials")
+
+
+def figure(data, x, note=""):
+    """Worst mean regret against epsilon, T or N, over arms and over the ball."""
+    data = data.squeeze([name for name in ("horizon", "size") if name != x])
+    drawn = data.dpjax.figure(
+        x, color="learner", line=None if x == "epsilon" else "epsilon", panel="environment",
+        estimate=partial(choice.worst, over="difficulty"),
+        note=f"The worst of {len(GAPS)} gaps, or of {len(BIASES)} biases of the losses; "
+        "the size is K of arms, or N of the ball. Local and central privacy are not the same "
+        f"promise. Calibrations as we read them. {note}",
+    )  # fmt: skip
+    for axes, name in zip(drawn.axes, data.environment.values, strict=True):
+        axes.set_yscale("log")
+        if x == "size":
+            axes.set_xscale("log")
+            plot.ticks_at(axes.xaxis, SIZES)
+            continue
+        if x == "epsilon":
+            ceiling = data.nothing.sel(environment=name).max()
+            axes.axhline(ceiling, color="0.6", linewidth=1.0, label="doing nothing")
+        else:
+            known = bounds.before_bandits(data[x], 1.0, arms=SIZE if name == "arms" else None)
+            label = "$T^{2/3} K / \\epsilon$" if name == "arms" else "$T^{2/3} / \\epsilon$"
+            axes.plot(data[x], known, "--", color="0.6", label=f"known before: {label}")
+        axes.legend(fontsize=8, frameon=False)
+    return drawn
+
+
 def reproduce(
     out="results/agarwal2017-bandits", *, horizon=HORIZON, trials=TRIALS, progress=True
 ) -> str:
-    """Runs everything and writes figures, tables and parameters into the folder ``out``.
+    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
-    Files: agarwal2017_bandits.png and .pdf (regret against epsilon, T and N),
-    agarwal2017_bandits.csv (all final regrets), agarwal2017_bandits_slopes.csv (fitted exponents),
-    agarwal2017_bandits_crossing.csv (where batches win), agarwal2017_bandits_adversaries.csv
-    (losses whose best point moves); parameters.json.
+    The table "" has all final regrets, "_slopes" fitted exponents, "_crossing" where batches win,
+    "_adversaries" losses whose best point moves. Figures are of regret against epsilon (""), T
+    ("_horizon") and N ("_size").
 
-    Args:
-      out: folder, created if missing.
-      horizon: T, rounds; horizons from T / 16 to 4 T are played too.
-      trials: at least 4.
-      progress: whether to show progress bars.
-
-    Returns:
-      The printed summary.
-
-    Raises:
-      OSError: the folder cannot be written to.
-      ValueError: too few trials.
+    Arguments and errors are as :mod:`dpjax.papers` says; trials are at least 4.
     """
     if trials < 4:
         raise ValueError(f"trials must be at least 4, got {trials}")
-    fewer = max(4, trials // 2)
-    with output_folder(out) as folder:
-        # The curves against T and N share a run, which is played once.
-        @cache
-        def few(instance, name, length, size):
-            return play(instance, name, length, size, FEW_EPSILONS, fewer, progress=progress)
 
-        by_epsilon, by_horizon, by_size = {}, {}, {}
-        for instance, contenders in CONTENDERS.items():
-            for name in contenders:
-                key = instance, name
-                by_epsilon[key] = play(
-                    instance, name, horizon, SIZE, EPSILONS, trials, progress=progress
-                )
-                by_horizon[key] = [few(*key, length, SIZE) for length in horizons(horizon)]
-                by_size[key] = [few(*key, horizon, size) for size in SIZES]
-        adversaries = play_adversaries(horizon, SIZE, fewer, progress=progress)
-        runs = [*by_epsilon.values()]
-        runs += [run for group in by_horizon.values() for run in group]
-        runs += [run for group in by_size.values() for run in group if run.size != SIZE]
-        slopes, crossings = slope_table(by_epsilon, by_horizon, by_size), crossing_table(by_epsilon)
-        write_csv(folder / "agarwal2017_bandits.csv", [row for run in runs for row in rows_of(run)])
-        write_csv(folder / "agarwal2017_bandits_slopes.csv", slopes)
-        write_csv(folder / "agarwal2017_bandits_crossing.csv", crossings)
-        write_csv(folder / "agarwal2017_bandits_adversaries.csv", adversaries)
-        write_json(folder / "parameters.json", parameters(horizon, trials))
-    write_figure(out, "agarwal2017_bandits", figure, by_epsilon, by_horizon, by_size)
-    return "\n\n".join(format_table(rows) for rows in (slopes, crossings, adversaries))
+    def experiment():
+        whole, few = play_contest(horizon, trials, progress=progress)
+        moving = play_adversaries(horizon, max(4, trials // 2), progress=progress)
+        lengths, sizes = few.sel(size=[SIZE]), few.sel(horizon=[horizon])
+        others = sizes.sel(size=sizes["size"] != SIZE)
+        tables = {
+            "": [row for data in (whole, lengths, others) for row in table(data)],
+            "_slopes": rates.slope_table(whole, lengths, sizes),
+            "_crossing": rates.crossing_table(whole),
+            "_adversaries": adversary_table(moving),
+        }
+        lines = {"epsilon": [1.0, np.inf]}
+        note = (
+            "From epsilon = 1 on a batch is one round: batches of EXP2 lie on DP-EXP2. Without "
+            "privacy the three kinds of SCRiBLE are one."
+        )
+        return Report(
+            tables=tables,
+            figures={
+                "": partial(figure, whole, "epsilon", note),
+                "_horizon": partial(figure, lengths.sel(lines), "horizon"),
+                "_size": partial(figure, sizes.sel(lines), "size"),
+            },
+            parameters={"horizons": horizons(horizon), "size": SIZE, "sizes": SIZES,
+                        "epsilons": EPSILONS, "gaps": GAPS, "biases": BIASES, "resamples": 400},
+            text="\n\n".join(format_table(found) for name, found in tables.items() if name),
+        )  # fmt: skip
+
+    name = "agarwal2017_bandits"
+    return publish(out, name, experiment, horizon=horizon, trials=trials, seed=SEED)

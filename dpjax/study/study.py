@@ -86,7 +86,8 @@ class Study:
             raise TypeError(
                 f"grid must be a dict from names to values, got {type(self.grid).__name__}"
             )
-        if not self.parts:
+        summed = bool(self.parts)
+        if not summed:
             learners = grids.named("learners", "learners.exp3", (Learner, BatchLearner),
                                    self.learners)  # fmt: skip
             environments = grids.named("environments", "environments.deterministic",
@@ -97,7 +98,7 @@ class Study:
         if self.play is not None:
             _check.one_of("simulate", "simulate_batches",
                           play=getattr(self.play, "__name__", self.play))  # fmt: skip
-        for program in self.programs:
+        for program in () if summed else self.programs:  # Parts of a sum have been checked.
             try:
                 learner, environment = _check.pair(program.first())
                 checkpoint_rounds(learner, environment, self.checkpoints)

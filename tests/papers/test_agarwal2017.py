@@ -7,7 +7,8 @@ import pytest
 
 from dpjax import mechanisms
 from dpjax.analysis import bounds, statistics
-from dpjax.papers import agarwal2017
+from dpjax.papers import agarwal2017, agarwal2017_costs
+from dpjax.papers._shared import exponent
 from tests.papers.small import keep_only, read_rows
 
 
@@ -30,10 +31,10 @@ def reproduced(tmp_path_factory):
 @pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
-    figures = ("agarwal2017", "agarwal2017_map", "agarwal2017_mechanisms")
-    tables = ("agarwal2017", "agarwal2017_free", "agarwal2017_mechanisms", "agarwal2017_slopes")
-    expected = [f"{name}.{kind}" for name in figures for kind in ("pdf", "png")]
-    expected += [f"{name}.csv" for name in tables] + ["parameters.json"]
+    figures = ("", "_errors", "_horizon", "_map", "_mechanisms")
+    tables = ("", "_free", "_mechanisms", "_slopes")
+    expected = [f"agarwal2017{end}.{kind}" for end in figures for kind in ("pdf", "png")]
+    expected += [f"agarwal2017{end}.csv" for end in tables] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)
     free = read_rows(out / "agarwal2017_free.csv")
     assert len(free) == 3 * 3 + 2  # of experts also Hedge and the dartboard
@@ -93,10 +94,14 @@ def test_slope_finds_a_power_law_and_its_interval_covers_it():
     cost = x[:, None] ** 1.5 * noise
     cost[0] = 1e6
     usable = np.arange(6) > 0
-    point, low, high = agarwal2017.slope(x, cost, usable)
+
+    def means(seeds):
+        return cost[:, seeds].mean(axis=1)
+
+    point, low, high = exponent(x, means, usable, 200)
     assert low < 1.5 < high and high - low < 0.1
     assert low < point < high
-    assert np.isnan(agarwal2017.slope(x, cost, np.arange(6) == 1)[0])
+    assert np.isnan(exponent(x, means, np.arange(6) == 1, 200)[0])
 
 
 def test_exponents_are_fitted_where_all_learners_can_be_read():
@@ -108,11 +113,11 @@ def test_exponents_are_fitted_where_all_learners_can_be_read():
     first = np.stack([blurred, clear, clear], axis=1)
     second = np.stack([clear, clear, blurred], axis=1)
     most = np.full(sizes, 100.0)
-    assert agarwal2017.readable([first, second], [most, most]) == 1
-    assert agarwal2017.readable([first], [most]) == 1
-    assert agarwal2017.readable([second], [most]) == 0
+    assert agarwal2017_costs.readable([first, second], most) == 1
+    assert agarwal2017_costs.readable([first], most) == 1
+    assert agarwal2017_costs.readable([second], most) == 0
     # Where the cost is all there is to lose it is not read either.
-    assert agarwal2017.readable([second], [np.full(sizes, 11.0)]) == 0
+    assert agarwal2017_costs.readable([second], np.full(sizes, 11.0)) == 0
 
 
 def test_the_dartboard_plays_at_the_rate_of_hedge():

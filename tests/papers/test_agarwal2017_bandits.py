@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpjax.papers import agarwal2017_bandits as paper
+from dpjax.papers import agarwal2017_bandits_rates as rates
 from tests.papers.small import read_rows
 
 EPSILONS = (1.0, 1000.0, np.inf)
@@ -22,9 +23,9 @@ def reproduced(tmp_path_factory):
         patch.setattr(paper, "EPSILONS", EPSILONS)
         patch.setattr(paper, "FEW_EPSILONS", EPSILONS)
         patch.setattr(paper, "horizons", lambda horizon: [horizon])
-        patch.setattr(paper, "SIZES", (paper.SIZE,))
+        patch.setattr(paper, "SIZES", (4, paper.SIZE))
         patch.setattr(paper, "KINDS", ("adaptive",))
-        patch.setattr(paper, "crossing_table", lambda by_epsilon: [{"epsilon": 1.0}])
+        patch.setattr(rates, "crossing_table", lambda whole: [{"epsilon": 1.0}])
         printed = paper.reproduce(out, horizon=512, trials=8, progress=False)
     return out, printed
 
@@ -34,14 +35,16 @@ def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     stem = "agarwal2017_bandits"
     tables = [f"{stem}{end}.csv" for end in ("", "_slopes", "_crossing", "_adversaries")]
-    figures = [f"{stem}.png", f"{stem}.pdf"]
+    figures = [
+        f"{stem}{end}.{kind}" for end in ("", "_horizon", "_size") for kind in ("pdf", "png")
+    ]
     assert sorted(p.name for p in out.iterdir()) == sorted([*tables, *figures, "parameters.json"])
     assert "SCRiBLE, scalar noise" in printed
     rows = read_rows(out / f"{stem}.csv")
-    # Twice, with 8 trials and with 4; Tsallis-INF has no epsilon.
-    assert len(rows) == 2 * (len(paper.GAPS) * 4 + len(paper.BIASES) * 3)
+    # With 8 trials, and with 4 at the horizon and at the other size; Tsallis-INF has no epsilon.
+    assert len(rows) == 3 * (len(paper.GAPS) * 4 + len(paper.BIASES) * 3)
     assert {row["model"] for row in rows} == {"local", ""}
-    assert {row["trials"] for row in rows} == {"8", "4"}
+    assert {(row["size"], row["trials"]) for row in rows} == {("8", "8"), ("8", "4"), ("4", "4")}
 
 
 @pytest.mark.slow
@@ -62,9 +65,9 @@ def test_crossing_is_where_the_ratio_is_one():
     epsilons = [0.01, 0.1, 1.0, 10.0]
     local = np.array([100.0, 100.0, 100.0, 100.0])
     # Ratios 1/4, 1/2, 2, 4: on the logarithms half way between 0.1 and 1.
-    assert paper.crossing(epsilons, local * [0.25, 0.5, 2.0, 4.0], local) == pytest.approx(0.1**0.5)
-    assert paper.crossing(epsilons, 0.5 * local, local) == np.inf
-    assert paper.crossing(epsilons, 2.0 * local, local) == 0.0
+    assert rates.crossing(epsilons, local * [0.25, 0.5, 2.0, 4.0], local) == pytest.approx(0.1**0.5)
+    assert rates.crossing(epsilons, 0.5 * local, local) == np.inf
+    assert rates.crossing(epsilons, 2.0 * local, local) == 0.0
 
 
 def test_slope_finds_a_power_law_where_something_is_learned():
@@ -72,12 +75,13 @@ def test_slope_finds_a_power_law_where_something_is_learned():
     x = np.array([1.0, 4.0, 16.0, 64.0])
     # The easier of the two difficulties does not matter; the last point has learned nothing.
     regrets = [np.array([[0.1], [1.0]]) * v**0.7 * generator.uniform(0.9, 1.1, (2, 40)) for v in x]
+    regrets = np.stack(regrets)
     ceilings = np.array([100.0, 100.0, 100.0, 1.0])
-    value, low, high, points = paper.slope(x, regrets, ceilings)
+    value, low, high, points = rates.slope(x, regrets, ceilings)
     assert points == 3
     assert low < 0.7 < high and high - low < 0.1
     assert value == pytest.approx(0.7, abs=0.05)
-    assert np.isnan(paper.slope(x, regrets, 0.0 * ceilings)[0])
+    assert np.isnan(rates.slope(x, regrets, 0.0 * ceilings)[0])
 
 
 @pytest.mark.slow
@@ -85,7 +89,7 @@ def test_doing_nothing_is_what_uniform_play_and_the_centre_lose(reproduced):
     rows = read_rows(reproduced[0] / "agarwal2017_bandits.csv")
     for row in rows:
         if row["instance"] == "arms":
-            gap = float(row["difficulty"]) * (1 - 1 / paper.SIZE)
+            gap = float(row["difficulty"]) * (1 - 1 / int(row["size"]))
             assert float(row["nothing"]) == pytest.approx(512 * gap)
         else:
             assert 0.0 < float(row["nothing"]) <= 512
