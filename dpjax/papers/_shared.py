@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import xarray
 
+from dpjax.analysis import statistics
 from dpjax.analysis.output import output_folder, write_csv, write_figure, write_json
 from dpjax.study import inference
 
