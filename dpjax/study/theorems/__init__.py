@@ -8,7 +8,15 @@ a theorem is named in ``catalogue``, with the reason.
 """
 
 from dpjax.study.theorems.catalogue import THEOREMS, WITHOUT, find, named
-from dpjax.study.theorems.measured import EPSILONS, Measured, first_horizon, measure, verdict
+from dpjax.study.theorems.measured import (
+    EPSILONS,
+    Measured,
+    first_horizon,
+    judge,
+    measure,
+    play,
+    verdict,
+)
 from dpjax.study.theorems.statement import Theorem
 
 __all__ = [
@@ -19,7 +27,9 @@ __all__ = [
     "Theorem",
     "find",
     "first_horizon",
+    "judge",
     "measure",
     "named",
+    "play",
     "verdict",
 ]

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
+import xarray
 
 from dpjax import _check
 from dpjax.study import choice, trends
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
 from dpjax.study.theorems.catalogue import find
-from dpjax.study.theorems.statement import Theorem
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 
@@ -66,7 +66,6 @@ def measure(
     trials: int = 200,
     key=0,
     progress: bool = True,
-    theorem: Theorem | None = None,
 ) -> Measured:
     """Plays the learner of a theorem, and compares its worst regret with the bound.
 
@@ -76,26 +75,38 @@ def measure(
       horizon: the largest of three horizons, each a quarter of the next, at least 64.
       trials: how many, at least 2. The interval is simultaneous over the environments.
       key, progress: as of :class:`dpjax.Study`.
-      theorem: another theorem than that of the name.
 
     Raises:
       ValueError: there is no such theorem, or a size is too small.
     """
-    theorem = find(name) if theorem is None else theorem
+    theorem = find(name)
+    regret = play(
+        name, theorem, epsilons=epsilons, horizon=horizon, trials=trials, key=key,
+        progress=progress,
+    )  # fmt: skip
+    return judge(name, theorem, regret)
+
+
+def play(name, theorem, *, epsilons, horizon, trials, key=0, progress=True) -> xarray.DataArray:
+    """Final regret of the learner of a theorem, by epsilon, horizon, environment and trial.
+
+    The arguments are those of :func:`measure`.
+    """
     _check.size(64, horizon=horizon)
     _check.size(2, trials=trials)
-    horizons = [horizon // 16, horizon // 4, horizon]
-    grid: dict[str, Any] = {**theorem.sizes, "horizon": horizons}
+    grid: dict[str, Any] = {**theorem.sizes, "horizon": [horizon // 16, horizon // 4, horizon]}
     private = "epsilon" in taken(theorem.learner)
     levels = [float(epsilon) for epsilon in epsilons] if private else [np.inf]
     if private:
         grid["epsilon"] = levels
-    data: Any = Study({name: theorem.learner}, theorem.environments, grid, trials, key, 1).run(
-        progress=progress
-    )
+    study = Study({name: theorem.learner}, theorem.environments, grid, trials, key, 1)
+    data: Any = study.run(progress=progress)
     regret = data["final_regret"].squeeze("learner")
-    if not private:
-        regret = regret.expand_dims(epsilon=levels)
+    return regret if private else regret.expand_dims(epsilon=levels)
+
+
+def judge(name, theorem, regret) -> Measured:
+    """What the final regret that was played says of a theorem, which is shown by that name."""
     return Measured(_verdicts(name, theorem, regret), _exponents(name, theorem, regret))
 
 
