@@ -78,6 +78,11 @@ def _hedge(horizon, arms, epsilon):
     return bounds.hedge(horizon, arms, min(float(plain_rate(float(horizon), arms)), float(allowed)))
 
 
+def _exp2_rate(horizon, arms, epsilon):
+    """It is printed for epsilon of at most 1."""
+    return bounds.exp2_rate(horizon, arms, epsilon) if epsilon <= 1.0 else np.nan
+
+
 def _batches(horizon, arms, epsilon):
     """The bound of EXP3_tau at the tau that epsilon asks for, against oblivious adversaries."""
     tau = derived_tau(float(horizon), float(epsilon), privacy.default_delta(float(horizon)))
@@ -121,7 +126,7 @@ THEOREMS: dict[str, Theorem] = {
     "exp2": _over_arms(
         learners.exp2, "agarwal2017-bandits",
         "Agarwal & Singh 2017, Theorem 4.1, derived with our constants", PRIVATE_ROOT,
-        rate=bounds.exp2_rate, derived=bounds.exp2,
+        rate=_exp2_rate, derived=bounds.exp2,
     ),
     "batched_bandit": _over_arms(
         learners.batched_bandit, "asi2025",

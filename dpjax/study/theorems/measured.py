@@ -117,6 +117,8 @@ def _verdicts(name, theorem, regret) -> pandas.DataFrame:
             for horizon in regret["horizon"].values:
                 here = found.sel(epsilon=epsilon, horizon=horizon)
                 value = float(bound(np.float64(horizon), np.float64(epsilon)))
+                if np.isnan(value):
+                    continue
                 low, high = float(here["low"]), float(here["high"])
                 largest = theorem.largest(int(horizon))
                 rows.append(

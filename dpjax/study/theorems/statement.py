@@ -15,7 +15,9 @@ class Theorem(NamedTuple):
     learner: Callable  # a factory, as of a Study
     environments: dict[str, Any]  # among which the worst is looked for
     sizes: dict[str, Any]  # the rest of the grid
-    bounds: dict[str, Callable]  # reading -> (horizon, epsilon) -> bound
+    bounds: dict[
+        str, Callable
+    ]  # reading -> (horizon, epsilon) -> bound, NaN where it is not stated
     exponents: dict[str, float]  # axis -> the exponent of the leading term, up to logarithms;
     # "without privacy" -> that of the horizon at epsilon = inf, where it is another one
     largest: Callable  # horizon -> a regret that no play exceeds
