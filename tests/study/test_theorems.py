@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
 import numpy as np
+import pandas
 import pytest
 import xarray
 
@@ -45,17 +45,15 @@ class Played(NamedTuple):
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
 def played(request):
-    """Each theorem is played once for all tests, without most optimizations of the compiler."""
+    """Each theorem is played once for all tests."""
     case = request.param
     theorem = theorems.find(case.name)
     kept = {case.environment: theorem.environments[case.environment]}
     theorem = theorem._replace(environments=kept)
-    jax.config.update("jax_disable_most_optimizations", True)
     regret = theorems.play(
         case.name, theorem, epsilons=[case.epsilon], horizon=case.horizon, trials=40,
         progress=False,
     )  # fmt: skip
-    jax.config.update("jax_disable_most_optimizations", False)
     return Played(case, theorem, regret)
 
 
@@ -177,7 +175,7 @@ def test_every_paper_that_is_reproduced_has_its_theorems():
     assert theorems.named(["agarwal2017"]) == [*theorems.named(["ftrl"]), "ftpl"]
 
 
-def test_the_command_writes_what_it_prints(tmp_path, capsys, quick_compilation):
+def test_the_command_writes_what_it_prints(tmp_path, capsys):
     out = tmp_path / "out"
     arguments = ["theorem", "ucb1", "--horizon", "64", "--trials", "4", "--out", str(out)]
     assert main(arguments) == 0
@@ -190,6 +188,36 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys, quick_compilation):
     listed = capsys.readouterr().out
     assert "auer2002" in listed and "Auer, Cesa-Bianchi & Fischer 2002, Theorem 1" in listed
     assert all(name in listed for name in learners.__all__)
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """The verdicts in docs/theorems, which ``dpjax theorem --all`` wrote."""
+    if not DOCS.exists():
+        pytest.skip("docs/theorems has not been written")
+    return pandas.read_csv(DOCS / "verdicts.csv")
+
+
+def test_the_page_in_docs_is_that_of_its_tables(stored):
+    assert readme(DOCS) == (DOCS / "README.md").read_text()
+
+
+def test_the_tables_in_docs_have_every_theorem_and_its_bounds_of_today(stored):
+    assert set(stored["theorem"]) == set(theorems.THEOREMS)
+    first = {}
+    for row in stored.to_dict("records"):
+        theorem = theorems.find(row["theorem"])
+        bound, epsilon = theorem.bounds[row["bound"]], row["epsilon"]
+        value = float(bound(np.float64(row["horizon"]), np.float64(epsilon)))
+        assert value == pytest.approx(row["value"], rel=1e-4)
+        largest = theorem.largest(row["horizon"])
+        said = theorems.verdict(row["low"], row["high"], value, largest, row["bound"])
+        assert said == row["verdict"]
+        key = row["theorem"], row["bound"], epsilon
+        if key not in first:
+            first[key] = theorems.first_horizon(theorem, bound, epsilon)
+        assert first[key] == pytest.approx(row["from_horizon"], rel=1e-4)
+        assert row["paper"] == theorem.paper
 
 
 @pytest.mark.parametrize(
