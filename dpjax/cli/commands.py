@@ -147,7 +147,11 @@ def _add_run(commands) -> None:
 def _add_theorem(commands) -> None:
     theorem = commands.add_parser("theorem", help="measure regret beside the bound of a theorem")
     theorem.set_defaults(command=_theorem)
-    theorem.add_argument("names", nargs="*", metavar="NAME", help="without any, they are listed")
+    theorem.add_argument(
+        "names", nargs="*", metavar="NAME",
+        help="theorems, learners or papers; without any, all are listed",
+    )  # fmt: skip
+    theorem.add_argument("--all", action="store_true", help="every theorem")
     theorem.add_argument(
         "--epsilon", type=_epsilons, metavar="E,E,...",
         help="privacy levels, inf for none (default 0.1,1,10,inf)",
@@ -308,12 +312,15 @@ def _audit(options) -> None:
 
 
 def _theorem(options) -> None:
-    if not options.names:
+    if options.names and options.all:
+        raise ValueError("theorem: name some, or say --all")
+    if not options.names and not options.all:
         print(theorem.listing())
         return
     out = _output(options, "results/theorem")
     sizes = {"horizon": options.horizon, "trials": options.trials}
-    print(theorem.run(options.names, out, epsilons=options.epsilon, **sizes))
+    words = None if options.all else options.names
+    print(theorem.run(words, out, epsilons=options.epsilon, **sizes))
     _written_to(out)
 
 

@@ -101,15 +101,17 @@ def derived_epsilon(setting, delta):
 
 # It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
 @partial(jax.jit, static_argnums=(0, 1))
-def derived_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
+def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None) -> Setting:
     """The largest eta, of at most ``rate``, whose :func:`derived_epsilon` is within epsilon.
 
-    ``rate`` is sqrt(ln K / T) by default. p is the one that is best for small eta, and at least
-    eta, which the regret bound needs. At epsilon = inf there is no budget. ln eta is found by
-    bisection, since an epsilon of 1e-9 asks for an eta of 1e-15.
+    ``rate`` is sqrt(ln K / T) by default. p is ``restart``, by default the one that is best for
+    small eta, and at least eta, which the regret bound needs. At epsilon = inf there is no budget.
+    ln eta is found by bisection, since an epsilon of 1e-9 asks for an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
-    least_restart = pure_restart(horizon) if delta is None else zcdp_restart(horizon)
+    least_restart: Number = pure_restart(horizon) if delta is None else zcdp_restart(horizon)
+    if restart is not None:
+        least_restart = jnp.asarray(restart, jnp.float32)
 
     def at_rate(rate):
         restart = jnp.maximum(rate, least_restart)
@@ -127,11 +129,13 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
 
     # This end is private, as 1 / p and B are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
     low = jnp.minimum(largest, epsilon / (16.0 * horizon))
+    if restart is not None:  # Then 1 / p has no such limit.
+        low = jnp.minimum(low, 0.25 * epsilon * least_restart)
     low, _ = lax.fori_loop(0, 40, bisect, (low, largest))
     return at_rate(jnp.where(is_private(largest), largest, low))
 
 
-def printed_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
+def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None) -> Setting:
     """The parameters of the paper's corollaries, for epsilon <= 1, as reconstructed.
 
     Without delta p = T^(-1/2) and eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
@@ -139,19 +143,20 @@ def printed_setting(horizon, arms, epsilon, delta, rate=None) -> Setting:
 
         epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
 
-    p is cut at 1/2 and eta at p. At epsilon = inf the setting is the derived one.
+    p is cut at 1/2 and eta at p. A ``restart`` that is given takes the place of p. At epsilon = inf
+    the setting is the derived one.
     """
     if delta is None:
-        restart, base = jnp.asarray(horizon**-0.5, jnp.float32), epsilon
+        p, base = jnp.asarray(horizon**-0.5, jnp.float32), epsilon
     else:
         log_term = jnp.cbrt(jnp.log(1.0 / jnp.asarray(delta, jnp.float32)))
-        restart = 1.0 / (np.cbrt(horizon).astype(np.float32) * log_term)
+        p = 1.0 / (np.cbrt(horizon).astype(np.float32) * log_term)
         useful = log_term * float(horizon ** (-1 / 6) * np.sqrt(np.log(arms)))
         base = jnp.minimum(epsilon / 2.0, useful)
-    restart = jnp.minimum(restart, 0.5)
-    eta = jnp.minimum(restart * base / 20.0, restart)
-    printed = Setting(eta, restart, switch_budget(horizon, restart))
-    plain = derived_setting(horizon, arms, epsilon, delta, rate)
+    p = jnp.minimum(p, 0.5) if restart is None else jnp.asarray(restart, jnp.float32)
+    eta = jnp.minimum(p * base / 20.0, p)
+    printed = Setting(eta, p, switch_budget(horizon, p))
+    plain = derived_setting(horizon, arms, epsilon, delta, rate, restart)
     return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
 
 
@@ -182,6 +187,7 @@ def shrinking_dartboard(
     epsilon: Number,
     delta: Number | None = None,
     rate: Number | None = None,
+    restart: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
     """The private shrinking dartboard: Hedge's law, but it seldom draws a new arm.
@@ -204,6 +210,9 @@ def shrinking_dartboard(
       rate: the largest eta, in (0, 1/2]; default sqrt(ln K / T). The regret bound of Hedge itself,
         whose law the arms have, is least at 1 - exp(-sqrt(8 ln K / T)), which is 2.8 times as much
         for large T.
+      restart: p, in (0, 1/2], raised to eta where it is below that; default 1 / sqrt(8 T), or given
+        delta T^(-1/3) / 2. Either is best for small eta. With calibration="printed" the default is
+        the paper's.
       calibration: "derived" or "printed", how eta and p follow from epsilon and delta.
 
     Returns:
@@ -219,10 +228,8 @@ def shrinking_dartboard(
     or given delta the epsilon of zCDP where that is smaller. The paper, as reconstructed, states
     eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)), and its
     corollaries set eta and p for epsilon <= 1 (:func:`printed_setting`). "derived" takes the
-    largest eta up to ``rate``, with p = 1 / sqrt(8 T), or given delta T^(-1/3) / 2, and at least
-    eta.
-    At T = 2^16 and epsilon = 0.1 this eta is 3.6 times the printed one, and 10.6 times given
-    delta = 1e-6. At epsilon = inf the declaration is what the law has by itself.
+    largest eta up to ``rate``. At T = 2^16 and epsilon = 0.1 it is 3.6 times the printed one, and
+    10.6 times given delta = 1e-6. At epsilon = inf the declaration is what the law has by itself.
 
     Regret: at most eta T + ln K / eta + 2 T exp(-T p / 3) in expectation, for oblivious losses and
     eta <= p. For small epsilon that is about sqrt(32 T) ln K / epsilon, or given delta
@@ -237,10 +244,10 @@ def shrinking_dartboard(
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     if delta is not None:
         _check.delta(delta)
-    _check.positive(**_check.given(rate=rate))
-    _check.between(0.0, 0.5, **_check.given(rate=rate))
+    _check.positive(**_check.given(rate=rate, restart=restart))
+    _check.between(0.0, 0.5, **_check.given(rate=rate, restart=restart))
     _check.one_of("derived", "printed", calibration=calibration)
-    setting = derived_setting(horizon, arms, epsilon, delta, rate)
+    setting = derived_setting(horizon, arms, epsilon, delta, rate, restart)
     declared = Privacy(
         epsilon=derived_epsilon(setting, delta),
         delta=0.0 if delta is None else delta,
@@ -249,7 +256,7 @@ def shrinking_dartboard(
         + ("" if delta is None else ", or their zCDP where smaller"),
     )
     if calibration == "printed":
-        setting = printed_setting(horizon, arms, epsilon, delta, rate)
+        setting = printed_setting(horizon, arms, epsilon, delta, rate, restart)
         formula = printed_epsilon(horizon, setting, delta)
         declared = declared._replace(
             epsilon=derived_epsilon(setting, delta),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpjax.analysis import bounds
+from dpjax.learners.shrinking_dartboard import derived_setting
 
 ARMS, HORIZON = 4, 2**18
 K_LN_K = ARMS * math.log(ARMS)
@@ -220,3 +221,35 @@ def test_batches_beat_noise_on_each_loss_where_epsilon_is_small():
     local = bounds.exp2(rounds, 2, epsilon) / rounds
     assert (np.diff(batched) < 0).all()
     assert local[-1] > 1
+
+
+@pytest.mark.parametrize("domain", ["simplex", "ball", "cube"])
+def test_the_printed_theorem_on_ftrl_is_below_ours_by_a_root_of_two(domain):
+    """Only in its first term: sqrt(T ln N), sqrt(T / 2), sqrt(N T / 2)."""
+    plain = {"simplex": np.log(5.0), "ball": 0.5, "cube": 2.5}[domain]
+    found = bounds.ftrl_printed(100, 5, np.inf, domain=domain)
+    assert found == pytest.approx(10 * math.sqrt(plain))
+    noise = [
+        bound(100, 5, 0.5, domain=domain) - bound(100, 5, np.inf, domain=domain)
+        for bound in (bounds.ftrl, bounds.ftrl_printed)
+    ]
+    assert noise[0] == pytest.approx(noise[1])
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 1e4])
+@pytest.mark.parametrize("horizon", [64, 2**16])
+def test_the_pure_dartboard_has_at_least_the_eta_of_its_bound(horizon, epsilon):
+    """What the bound takes for eta is private, by the learner's own formula, and no more."""
+    restart = 1 / math.sqrt(8 * horizon)
+    eta = min(math.sqrt(math.log(4) / horizon), restart, epsilon * restart / (2 + restart))
+    setting = derived_setting(horizon, 4, epsilon, None)
+    assert eta <= float(setting.rate) * (1 + 1e-5) <= math.sqrt(math.log(4) / horizon) * (1 + 1e-4)
+    assert restart * (1 - 1e-5) <= float(setting.restart)
+    found = bounds.shrinking_dartboard_pure(horizon, 4, epsilon)
+    assert found == pytest.approx(bounds.shrinking_dartboard(horizon, 4, eta, restart))
+    at_learner = bounds.shrinking_dartboard(horizon, 4, float(setting.rate), restart)
+    assert np.isnan(at_learner) or at_learner <= found * (1 + 1e-5)
+
+
+def test_the_dartboard_without_privacy_has_the_bound_of_its_law():
+    assert bounds.shrinking_dartboard_pure(100, 4, np.inf) == pytest.approx(20 * math.log(4) ** 0.5)

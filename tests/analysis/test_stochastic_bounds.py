@@ -201,3 +201,26 @@ def test_other_bounds_of_linear_bandits():
     lower = bounds.azize_basu_linear(1e4, 3, np.array([0.0, 1e-3, 1.0, np.inf]))
     expected = 3 * 100 / 8 * np.array([1.0, np.exp(-0.6), np.exp(-2), np.exp(-2)])
     np.testing.assert_allclose(lower, expected)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, np.inf])
+def test_lazy_ucb_counts_to_where_two_radii_are_below_the_gap(epsilon):
+    """Of two arms, by bisection on whole numbers O: 4 O + 1 pulls, each of which costs the gap."""
+    gap, level = 0.2, 3 * np.log2(1e6)
+
+    def radius(samples):
+        return np.sqrt(level / samples) + level / (epsilon * samples)
+
+    low, high = 1, 10**9
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if 2 * radius(middle) >= gap else (low, middle)
+    found = bounds.lazy_ucb(1e6, [0.3, 0.5], epsilon)
+    assert found == pytest.approx(gap * (4 * high + 1), rel=1e-9)
+
+
+def test_failures_of_lazy_ucb_cost_less_than_a_pull_of_each_arm():
+    """Both arms, at most log2(t) + 1 sizes, chance of Hoeffding and of a Laplace tail, alpha 3."""
+    t = np.arange(3.0, 1e6)
+    by_chance = t ** (-6 / np.log(2)) + 0.5 * t ** (-3 / np.log(2))
+    assert np.sum(2 * (np.log2(t) + 1) * by_chance) < 0.2

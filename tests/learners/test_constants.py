@@ -125,10 +125,14 @@ OTHERS = [
     Constant("linear_elimination", "failure", 1 / 1024, 0.999, bad=(1.0, INF), given=PLAIN,
              horizon=1024, gap=0.6),
     Constant("linucb", "ridge", 1.0, 100.0, given=PLAIN),
+    Constant("shrinking_dartboard", "restart", (8 * HORIZON) ** -0.5, 0.5, bad=(0.6, INF),
+             given=(("epsilon", 1.0),)),
+    Constant("shrinking_dartboard", "restart", HORIZON**-0.5, 0.5, bad=(0.6, INF), given=PRINTED),
 ]  # fmt: skip
 CONSTANTS = [*BY_CONFIDENCE, *SAMPLED, *OF_POINTS, *OTHERS]
 # Those on which the privacy of the learner's own draws, or the scale of its noise, depends.
-SPENDING = {("hedge", "rate"), ("exp3_minibatch", "mixing"), ("private_one_point", "smoothing")}
+SPENDING = {("hedge", "rate"), ("exp3_minibatch", "mixing"), ("private_one_point", "smoothing"),
+            ("shrinking_dartboard", "restart")}  # fmt: skip
 POST_PROCESSING = [
     constant
     for constant in CONSTANTS
@@ -255,6 +259,12 @@ def test_noise_on_losses_hides_them_whatever_the_constant(constant):
         ("hedge", INF, {"rate": 2.0}, {}),
         ("hedge", INF, {"rate": 0.1}, {"rate": 0.02}),
         ("exp3_minibatch", None, {"tau": 1.0}, {"tau": 1.0, "mixing": 0.99}),
+        (
+            "shrinking_dartboard",
+            5.0,
+            {"calibration": "printed", "restart": 0.5},
+            {"calibration": "printed", "restart": 0.05},
+        ),
     ],
 )
 def test_draws_spend_what_is_declared_at_their_own_rate(name, epsilon, value, covers_less):

@@ -76,6 +76,17 @@ def ftrl(horizon, dim, epsilon, *, domain):
     return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
 
 
+def ftrl_printed(horizon, dim, epsilon, *, domain):
+    """:func:`ftrl` with sqrt(D_R S' T) as its first term: Agarwal & Singh 2017, Theorem 3.4.
+
+    S' is the largest squared dual norm of a loss in the local norm of R. So the first term is
+    sqrt(T ln N), sqrt(T / 2) or sqrt(N T / 2), below that of :func:`ftrl` by a factor of sqrt(2).
+    The noise is that of :func:`ftrl`.
+    """
+    whole, plain = (ftrl(horizon, dim, each, domain=domain) for each in (epsilon, np.inf))
+    return whole - plain + plain / np.sqrt(2.0)
+
+
 def before_ftrl(horizon, dim, epsilon, *, domain):
     """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
 
@@ -114,6 +125,21 @@ def shrinking_dartboard(horizon, arms, rate, restart):
     ran_out = 2.0 * horizon * np.exp(-horizon * restart / 3.0)
     value = rate * horizon + np.log(arms) / rate + ran_out
     return np.where(rate <= restart, value, np.nan)
+
+
+def shrinking_dartboard_pure(horizon, arms, epsilon):
+    """:func:`shrinking_dartboard` at an eta that pure epsilon surely allows.
+
+    With p_0 = 1 / sqrt(8 T) it is eta = min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since
+    ln(1 + eta / p_0) + 8 T p_0 ln(1 / (1 - eta)) <= eta sqrt(8 T) (2 + eta). The learner's eta is
+    at least that and at most sqrt(ln K / T), up to where the bound falls in eta. Its p is at least
+    p_0.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    plain, restart = np.sqrt(np.log(arms) / horizon), 1.0 / np.sqrt(8.0 * horizon)
+    allowed = np.minimum(restart, restart * epsilon / (2.0 + restart))
+    private = shrinking_dartboard(horizon, arms, np.minimum(plain, allowed), restart)
+    return np.where(np.isinf(epsilon), 2.0 * np.sqrt(horizon * np.log(arms)), private)
 
 
 def limited_updates(horizon, arms, epsilon):

@@ -128,3 +128,23 @@ def ucb1(horizon, means):
     (horizon,) = float64(horizon)
     _, gaps, _ = _gaps(means)
     return 8.0 * np.log(horizon) * np.sum(1.0 / gaps) + (1.0 + np.pi**2 / 3.0) * np.sum(gaps)
+
+
+def lazy_ucb(horizon, means, epsilon, exploration=3.0):
+    """sum Delta_a (4 O_a + 1), with O_a the least O for which 2 r(O) < Delta_a: Anytime-Lazy-UCB.
+
+    r(O) = sqrt(alpha log2(T) / O) + alpha log2(T) / (epsilon O) is the confidence radius of a mean
+    of O losses. The constants are ours, for alpha = 3. An arm with such a mean is played no more
+    unless a radius fails. Until then it has at most 4 O_a pulls, since O doubles. All failures of
+    radii together are expected to cost less than one pull of each arm.
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = _gaps(means)
+    level = exploration * np.log2(horizon)
+    total = np.zeros(horizon.shape)
+    for gap in gaps:
+        # x = 1 / sqrt(O) solves (level / epsilon) x^2 + sqrt(level) x = gap / 2.
+        root = np.sqrt(level + 2.0 * gap * level / epsilon)
+        needed = ((np.sqrt(level) + root) / gap) ** 2
+        total = total + gap * (4.0 * np.ceil(needed) + 1.0)
+    return total

@@ -1,0 +1,174 @@
+"""Bounds on the unit ball of R^N, for convex losses whose slope is at most 1.
+
+Linear losses of length at most 1 are among them. Regret is in expectation. Where a bound is said to
+be ours, its derivation is in the docstring, and c is the centre of the ball.
+"""
+
+import numpy as np
+
+from dpjax.analysis.bounds.host import float64
+
+
+def tree_levels(horizon):
+    """ceil(log2 T): the levels of a binary tree that releases the prefixes 0 .. T - 1."""
+    (horizon,) = float64(horizon)
+    return np.ceil(np.log2(horizon))
+
+
+def tree_noise(horizon, dim, change, epsilon):
+    """(largest, mean) root mean square length of the Laplace noise of a tree's prefixes 0 .. T - 1.
+
+    A node has scale h ``change`` / epsilon, with h the number of levels. The prefix t has as many
+    nodes as t has bits that are 1. The mean is that of the squared lengths over all prefixes.
+    """
+    horizon, dim, change, epsilon = float64(horizon, dim, change, epsilon)
+    levels = tree_levels(horizon)
+    bits = np.zeros(horizon.shape)
+    for bit in range(41):
+        half = 2.0**bit
+        whole, rest = np.divmod(horizon, 2.0 * half)
+        bits = bits + whole * half + np.maximum(rest - half, 0.0)
+    one_node = np.sqrt(2.0 * dim) * levels * change / epsilon
+    return one_node * np.sqrt(levels), one_node * np.sqrt(bits / horizon)
+
+
+def online_gradient(horizon):
+    """1.5 D G sqrt(T) = 3 sqrt(T), without privacy: Hazan 2016, Theorem 3.1."""
+    (horizon,) = float64(horizon)
+    return 3.0 * np.sqrt(horizon)
+
+
+def ftpl_private(horizon, dim, inverse_mu):
+    """s sqrt(N) + T / (s sqrt(2 pi)) for follow the perturbed leader, linear oblivious losses.
+
+    s is the larger of what a leader needs, sqrt(T) (2 pi N)^(-1/4), and the noise of a prefix of
+    the Gaussian tree with ``identical_law``, 2 ceil(log2 T) / mu for mu-GDP. Abernethy et al. 2014,
+    in Agarwal & Singh 2017, Theorem 3.5.
+    """
+    horizon, dim, inverse_mu = float64(horizon, dim, inverse_mu)
+    leader = np.sqrt(horizon) / (2.0 * np.pi * dim) ** 0.25
+    s = np.maximum(leader, 2.0 * tree_levels(horizon) * inverse_mu)
+    return s * np.sqrt(dim) + horizon / (s * np.sqrt(2.0 * np.pi))
+
+
+def ftpl_rate(horizon, dim, epsilon, delta):
+    """N^(1/4) sqrt(T) + N ln(T)^1.5 ln(ln(T) / delta) / epsilon, with constant 1.
+
+    Agarwal & Singh 2017, Theorem 3.5, which is printed up to constants.
+    """
+    horizon, dim, epsilon, delta = float64(horizon, dim, epsilon, delta)
+    log = np.log(horizon)
+    private = dim * log**1.5 * np.log(np.maximum(log, 1.0) / delta) / epsilon
+    return dim**0.25 * np.sqrt(horizon) + private
+
+
+def private_ftal(horizon, dim, epsilon):
+    """2 H T + ((1 + 2 H)^2 / 2 + z)(1 + ln T) / H for private FTAL with Laplace noise on the tree.
+
+    The bound is ours, for linear losses and the H of :func:`dpjax.learners.private_ftal`. Let
+    h_s(w) = <l_s, w> + (H / 2) |w - w_s|^2, and let v_s be the leader of h_1 .. h_(s-1) without
+    noise. Then regret is at most that on h plus H D^2 T / 2. Playing the leader costs at most
+    |grad h_s(v_s)|^2 / (2 s H) in round s, with a gradient of length at most 1 + D H, and w_s is
+    within z / (H (s - 1)) of v_s. Here D = 2, and z is the largest length of a prefix's noise.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    largest, mean = tree_noise(horizon, dim, 2.0 * np.sqrt(dim), epsilon)
+    logs = 1.0 + np.log(horizon)
+    convexity = np.sqrt((0.5 + mean) * logs / (2.0 * horizon))
+    stability = 0.5 * (1.0 + 2.0 * convexity) ** 2 + largest
+    return 2.0 * convexity * horizon + stability * logs / convexity
+
+
+def private_giga(horizon, dim, inverse_mu, drift=0.0):
+    """a T / 2 + ((1 + a)^2 / (2 a) + sqrt(N) b)(1 + ln T) for private GIGA, linear losses.
+
+    The bound is ours. a is the alpha of :func:`dpjax.learners.private_giga`, and the noise of round
+    t + 1 has the standard deviation b / t with b = 2 sqrt(T - 1) / (mu a), times 1 + ``drift`` for
+    rounding. On the losses with (a / 2) |x - c|^2 the hidden points have the regret of gradient
+    steps of length 1 / (a t), whose gradients are at most 1 + a long. The noise moves the point of
+    round t + 1 by at most sqrt(N) b / t.
+    """
+    horizon, dim, inverse_mu, drift = float64(horizon, dim, inverse_mu, drift)
+    logs = 1.0 + np.log(horizon)
+    size = 2.0 * np.sqrt(horizon - 1.0) * inverse_mu
+    alpha = np.sqrt(2.0 * (0.5 + np.sqrt(dim) * size) * logs / horizon)
+    steps = 0.5 * (1.0 + alpha) ** 2 + np.sqrt(dim) * size * (1.0 + drift)
+    return 0.5 * alpha * horizon + steps * logs / alpha
+
+
+def flaxman_printed(horizon, dim):
+    """2 T^(3/4) sqrt(3 R n C (L + C / r)), C = 2: Flaxman et al. 2005, Theorem 2, as recalled."""
+    horizon, dim = float64(horizon, dim)
+    return 2.0 * horizon**0.75 * np.sqrt(18.0 * dim)
+
+
+def _estimates(horizon, dim):
+    """(zeta, M) of the one-point learners: their radius, and the largest length of an estimate.
+
+    Losses are read in [-2, 2], the range of losses that are 0 somewhere on the ball.
+    """
+    zeta = np.minimum(np.sqrt(2.0 * dim / 9.0) / horizon**0.25, 0.5)
+    return zeta, 2.0 * dim / zeta
+
+
+def one_point_gradient(horizon, dim):
+    """M sqrt(T) + 3 zeta T with M = 2 N / zeta, for :func:`dpjax.learners.one_point_gradient`.
+
+    The bound is ours. Gradient steps of length 1 / (M sqrt(T)) on the smoothed losses have the
+    first term. Smoothing costs 2 zeta in a round, and points of the shrunk ball are within zeta of
+    the best one.
+    """
+    horizon, dim = float64(horizon, dim)
+    zeta, longest = _estimates(horizon, dim)
+    return longest * np.sqrt(horizon) + 3.0 * zeta * horizon
+
+
+def private_one_point(horizon, dim, epsilon):
+    """:func:`one_point_gradient`, plus T min(2, z / (M sqrt(T))) for Laplace noise on the tree.
+
+    The bound is ours. With steps of length 1 / (M sqrt(T)) the noise of a prefix, at most z long,
+    moves the base by at most z / (M sqrt(T)), and losses have slope 1.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    _, longest = _estimates(horizon, dim)
+    noise, _ = tree_noise(horizon, dim, 2.0 * np.sqrt(dim) * longest, epsilon)
+    moved = np.minimum(2.0, noise / (longest * np.sqrt(horizon)))
+    return one_point_gradient(horizon, dim) + horizon * moved
+
+
+def projection_free(horizon, dim, epsilon):
+    """PRIVATEBANDIT with Laplace noise, calibrated to a single change, in m batches of b rounds.
+
+    The bound is ours:
+
+        1 / (2 eta) + eta m kappa^2 / 2 + m b min(2, eta (kappa + z) + 4 / sqrt(b + 2)) + 2 zeta T
+
+    with eta and zeta of :func:`dpjax.learners.projection_free`, kappa^2 = b M^2 + b^2 the bound on
+    a batch's estimate in mean square, M = N (2 + zeta) / zeta, and z the largest length of a
+    prefix's noise. The first two terms are the regret of follow the regularized leader on the sums
+    of the estimates. The base of a batch is away from that leader by eta times the noise and one
+    batch, of which it does not know, and by what b conditional gradient steps leave (Jaggi 2013).
+    Smoothing costs 2 zeta in a round.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    batch = np.floor(np.sqrt(horizon))
+    batches = np.ceil(horizon / batch)
+    zeta = 2.0 * np.sqrt(dim) / horizon**0.25
+    longest = dim * (2.0 + zeta) / zeta
+    kappa = np.sqrt(batch * longest**2 + batch**2)
+    eta = 2.0 / (kappa * np.sqrt(batches))
+    prefixes = np.maximum(batches - 1.0, 2.0)
+    noise, _ = tree_noise(prefixes, dim, 2.0 * np.sqrt(dim) * longest, epsilon)
+    away = np.minimum(2.0, eta * (kappa + noise) + 4.0 / np.sqrt(batch + 2.0))
+    leader = 0.5 / eta + 0.5 * eta * batches * kappa**2
+    return leader + batches * batch * away + 2.0 * zeta * horizon
+
+
+def projection_free_rate(horizon, dim, epsilon):
+    """D T^(3/4) (sqrt(n) + n^1.5 ln(T)^2 / epsilon) with constant 1: Ene et al. 2021, Lemma 8.
+
+    It is printed up to constants, for the printed Laplace noise.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    private = dim**1.5 * np.log(horizon) ** 2 / epsilon
+    return 2.0 * horizon**0.75 * (np.sqrt(dim) + private)

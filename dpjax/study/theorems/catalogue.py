@@ -1,0 +1,62 @@
+"""All theorems by name, and the learners that have none, each with the reason."""
+
+from dpjax import _check
+from dpjax.study.theorems import arms, points, vectors
+from dpjax.study.theorems.statement import Theorem
+
+# A name is that of a learner, with a hyphen and the case where there are several.
+THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
+
+# Learners without a theorem here, and the reason.
+WITHOUT: dict[str, str] = {
+    "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
+    "dp_imed": "the theorem of Azize et al. 2025 is asymptotic",
+    "dp_klucb": "the theorem of Azize et al. 2025 is asymptotic",
+    "dp_ucb": "of the bound of Mishra & Thakurta 2015 we know the order only",
+    "dp_ucb_bound": "of the bound of Tossou & Dimitrakakis 2016 we know the order only",
+    "dp_ucb_int": "of the bound of Tossou & Dimitrakakis 2016 we know the order only, and with the "
+    "paper's constants some runs stay on a worse arm for good",
+    "kl_ucb": "the theorem of Garivier & Cappe 2011 for the constant 0 in use is asymptotic",
+    "lazy_thompson": "of the bound of Hu & Hegde 2022 we know the order only",
+    "thompson": "the theorem of Kaufmann et al. 2012 is asymptotic",
+}
+
+
+def find(name) -> Theorem:
+    """The theorem of that name; ValueError where there is none."""
+    if name not in THEOREMS:
+        meant, known = _check.nearest(str(name), THEOREMS), ", ".join(THEOREMS)
+        raise ValueError(f"theorem: there is no {name!r}{meant}; known are {known}")
+    return THEOREMS[name]
+
+
+def named(words) -> list[str]:
+    """The names of theorems that words mean: of a theorem itself, of a learner or of a paper.
+
+    A paper and a learner stand for all of their theorems. Hyphens and underscores are the same, and
+    a theorem that is meant twice is named once.
+
+    Raises:
+      ValueError: a word means no theorem. Where it is a learner without one, the message says why.
+    """
+    found: dict[str, None] = {}
+    for word in words:
+        plain = word.replace("-", "_")
+        meant = [name for name, each in THEOREMS.items() if plain in _meanings(name, each)]
+        if not meant:
+            raise ValueError(f"theorem: {_unknown(word, plain)}")
+        found |= dict.fromkeys(meant)
+    return list(found)
+
+
+def _meanings(name, theorem) -> set[str]:
+    return {each.replace("-", "_") for each in (name, name.split("-")[0], theorem.paper)}
+
+
+def _unknown(word, plain) -> str:
+    if plain in WITHOUT:
+        return f"{word} has none here: {WITHOUT[plain]}"
+    known = [*THEOREMS, *dict.fromkeys(each.paper for each in THEOREMS.values())]
+    learners = dict.fromkeys(name.split("-")[0] for name in THEOREMS)
+    meant = _check.nearest(word, [*known, *learners, *WITHOUT])
+    return f"there is no theorem, learner or paper {word!r}{meant}; dpjax theorem lists them"

@@ -1,0 +1,25 @@
+"""What a theorem on regret is."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Theorem(NamedTuple):
+    """A bound on the expected regret of a learner, against any environment of a kind.
+
+    The readings of a bound are "printed", with the constants of the paper, "derived", with
+    constants of our own or of the paper's proof, and "rate". A rate is printed up to constants and
+    stands here with constant 1, so a regret above it contradicts no theorem.
+    """
+
+    learner: Callable  # a factory, as of a Study
+    environments: dict[str, Any]  # among which the worst is looked for
+    sizes: dict[str, Any]  # the rest of the grid
+    bounds: dict[
+        str, Callable
+    ]  # reading -> (horizon, epsilon) -> bound, NaN where it is not stated
+    exponents: dict[str, float]  # axis -> the exponent of the leading term, up to logarithms;
+    # "without privacy" -> that of the horizon at epsilon = inf, where it is another one
+    largest: Callable  # horizon -> a regret that no play exceeds
+    paper: str  # a key, as of ``dpjax reproduce`` where the paper is reproduced
+    source: str  # the statement, and whose constants it has
