@@ -7,7 +7,7 @@ import numpy as np
 
 from dpjax import Study, domains, learners, mechanisms
 from dpjax.analysis import plot
-from dpjax.papers._shared import columns, one_legend, rows
+from dpjax.papers._shared import columns, rows
 from dpjax.privacy import default_delta
 from dpjax.study import inference
 
@@ -103,5 +103,9 @@ def error_figure(horizon):
         plot.label_axes(axes, f"{noise.title()} noise, {unit} sensitivity",
                         ylabel="standard deviation of a prefix sum")  # fmt: skip
         axes.set_xscale("log", base=2)
-    one_legend(drawn, panels, f"T = {horizon}. buffered lies within 1 % of square_root.")
+    # Gaussian noise has all mechanisms.
+    handles, labels = panels[-1].get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
+    drawn.supxlabel(f"T = {horizon}. buffered lies within 1 % of square_root.", fontsize=8,
+                    x=0.01, horizontalalignment="left")  # fmt: skip
     return drawn
