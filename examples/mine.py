@@ -14,21 +14,21 @@ from dpjax.feedback import bandit
 from dpjax.learners.parts.prefix_sums import prefix_sums
 
 
-def greedy(horizon, arms, *, epsilon, exploration=100.0):
-    """Epsilon-greedy on private sums: round t draws an arm with chance min(1, exploration / t).
+def greedy(horizon, arms, *, epsilon):
+    """Epsilon-greedy on private sums: with chance t^(-1/3), round t draws an arm at random.
 
     Each round adds the loss of the arm that was played to its sum, and 0 to all others. The sums
-    are released by a k-ary tree, whose noise is calibrated to epsilon for a change of one entry.
+    are released by a binary tree, whose noise is calibrated to epsilon for a change of one entry.
     """
     losses = domains.box_losses(arms, 0.0, 1.0)
     sums = prefix_sums(
-        horizon, losses, epsilon=epsilon, delta=None, mechanism=mechanisms.kary, noise="laplace",
+        horizon, losses, epsilon=epsilon, delta=None, mechanism=mechanisms.tree, noise="laplace",
         unit="entry",
     )  # fmt: skip
 
     def choose(key, t, pulls, state, released):
         coin_key, arm_key = jax.random.split(key)
-        explore = jax.random.uniform(coin_key) * t < exploration
+        explore = jax.random.uniform(coin_key) < t ** (-1 / 3)
         best = jnp.argmin(released / jnp.maximum(pulls, 1.0)).astype(jnp.int32)
         arm = jnp.where(explore, jax.random.randint(arm_key, (), 0, arms), best)
         return (t, pulls, state, arm), arm

@@ -13,6 +13,8 @@ from dpjax.engine.devices import cores
 PAIRS, RUNS = 64, 2**17
 # A learner that releases nothing in the first of these horizons is replayed over the next.
 HORIZONS = (16, 256, 2048)
+# The columns of the table of mutants.
+MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
 _MORE = {
     "no release": "on no pair did the change reach a release, so the audit says nothing",
     "rho": "the zCDP parameter rho that a replay spent is larger than the one declared",

@@ -11,7 +11,8 @@ import xarray
 from jax import random as jr
 
 from dpjax import _check, learners
-from dpjax.comparison import audits, competitors, lower_bounds, tables
+from dpjax.analysis.output import output_folder
+from dpjax.comparison import audits, competitors, lower_bounds, page, tables
 from dpjax.comparison.standard import standard
 from dpjax.core import Arms, BatchLearner
 from dpjax.simulate import simulate, simulate_batches
@@ -38,11 +39,14 @@ class Comparison(NamedTuple):
     notes: list[str]  # what competes, how it was played, and what was left out
     flagged: bool  # whether the audit found anything against what is declared
 
-    def write(self, out, **more) -> None:
-        """Writes the page and the tables into a folder; see :func:`dpjax.comparison.page.write`."""
-        from dpjax.comparison import page  # not above: figures take a while to import
+    def write(self, out) -> None:
+        """Writes the page and the tables into the folder ``out``, which is made if there is none.
 
-        page.write(self, out, **more)
+        The files are those of :func:`dpjax.comparison.page.write`. Files of the same names are
+        replaced.
+        """
+        with output_folder(out) as folder:
+            page.write(self, folder)
 
 
 def compare(
@@ -119,7 +123,7 @@ def compare(
     return Comparison(
         name, data, regret, differences,
         pandas.DataFrame(audited.rows, dtype=object),
-        pandas.DataFrame(audited.mutants, dtype=object), level_shown,
+        pandas.DataFrame(audited.mutants, columns=audits.MUTANT, dtype=object), level_shown,
         {
             **{each.name: tables.sentence(regret, differences, name, each.name, level_shown)
                for each in environments},

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from dpjax.analysis.output import FigureWarning, output_folder, versions, write_csv, write_json
+from dpjax.analysis.output import FigureWarning, versions, write_csv, write_json
 from dpjax.comparison import plot, tables
 
 _STYLE = """
@@ -30,31 +30,29 @@ td.text { text-align: left; white-space: normal; min-width: 16rem; }
 """
 
 
-def write(found, out, *, title=None, parameters=None) -> None:
-    """Writes a Comparison into a folder.
+def write(found, folder, *, title=None, parameters=None) -> None:
+    """Writes the page and the tables of a Comparison into a folder that exists.
 
     The files are compare.html (the page, which needs no other file and no network), regret.csv,
-    differences.csv, audit.csv, mutants.csv (none where there are no mutants) and parameters.json.
-    A figure that cannot be drawn is left out of the page, and a FigureWarning says so.
+    differences.csv, audit.csv, mutants.csv and parameters.json. A figure that cannot be drawn is
+    left out of the page, and a FigureWarning says so.
 
     Args:
       found: a Comparison.
-      out: a folder, which is made if there is none.
+      folder: a Path.
       title: of the page; by default it names the learner.
       parameters: a dict of what else parameters.json holds.
     """
-    with output_folder(out) as folder:
-        tables_of = {"regret": found.regret, "differences": found.differences,
-                     "audit": found.audit, "mutants": found.mutants}  # fmt: skip
-        for name, table in tables_of.items():
-            if len(table):
-                write_csv(folder / f"{name}.csv", table.to_dict("records"))
-        settings = {"learner": found.name, "level": found.level, "flagged": found.flagged,
-                    "horizon": int(found.data["horizon"]), "trials": found.data.sizes["trial"],
-                    **(parameters or {}), "versions": versions()}  # fmt: skip
-        write_json(folder / "parameters.json", settings)
-        text = html(found, f"{found.name} beside the learners of dpjax" if title is None else title)
-        (folder / "compare.html").write_text(text, encoding="utf-8")
+    for name in ("regret", "differences", "audit", "mutants"):
+        write_csv(folder / f"{name}.csv", getattr(found, name))
+    settings = {
+        "learner": found.name, "level": found.level, "flagged": found.flagged,
+        "horizon": int(found.data["horizon"]), "trials": found.data.sizes["trial"],
+        **(parameters or {}), "versions": versions(),
+    }  # fmt: skip
+    write_json(folder / "parameters.json", settings)
+    text = html(found, f"{found.name} beside the learners of dpjax" if title is None else title)
+    (folder / "compare.html").write_text(text, encoding="utf-8")
 
 
 def html(found, title) -> str:
@@ -96,11 +94,12 @@ def _environment(found, name) -> list[str]:
     table = found.regret[found.regret["environment"] == name]
     trials, horizon = found.data.sizes["trial"], int(found.data["horizon"])
     rivals = tables.rivals(table, found.name, found.level)
+    declared = table[table["model"] != ""].drop_duplicates("learner").set_index("learner")["model"]
+    of = {each: declared.get(each, "none") for each in dict.fromkeys(table["learner"])}
     models = "; ".join(
-        f"{model}: {', '.join(dict.fromkeys(part['learner']))}"
-        for model, part in table.assign(model=table["model"].replace("", "none declared"))
-        .groupby("model", sort=True)
-    )  # fmt: skip
+        f"{model}: {', '.join(each for each in of if of[each] == model)}"
+        for model in sorted(set(of.values()))
+    )
     shared = f"{trials} trials, T = {horizon}. Declared privacy by model: {models}."
     drawn = _image(f"Regrets on {name}", plot.regrets, found.regret, found.name, name, found.level)
     over_time = _image(f"Differences on {name}", plot.over_rounds, found.data, found.name, name,
@@ -125,23 +124,27 @@ def _environment(found, name) -> list[str]:
 
 
 def _regret_table(found, table) -> str:
-    """Mean regret and standard error: a row for each learner, a column for each epsilon."""
+    """Mean regret and standard error: a row for each learner, a column for each epsilon.
+
+    The last row has the lower bounds for the user's learner, where any hold.
+    """
     levels = sorted(table["epsilon"].dropna().unique().tolist())
-    header = ["learner", "model", *[f"epsilon = {_number(e)}" for e in levels], "no epsilon",
-              f"lower bound at {_number(found.level)}"]  # fmt: skip
+    columns = [*levels, None] if table["epsilon"].isnull().any() else levels
+    shown = ["takes no epsilon" if e is None else f"epsilon = {_number(e)}" for e in columns]
     rows = []
     for learner in tables.ordered(table, found.level):
-        own = table[table["learner"] == learner]
-        cells = {row["epsilon"]: f"{row['mean']:.4g} ± {row['standard_error']:.2g}"
-                 for row in own.to_dict("records")}  # fmt: skip
-        shown = own[own["epsilon"].isnull() | (own["epsilon"] == found.level)].iloc[0]
-        bound = "" if shown["lower_bound"] is None else (
-            f"{shown['lower_bound']:.3g} ({shown['bound']})"
-        )  # fmt: skip
-        row = [learner, shown["model"] or "none", *[cells.get(e, "") for e in levels],
-               cells.get(None, ""), bound]  # fmt: skip
+        own = table[table["learner"] == learner].to_dict("records")
+        cells = {row["epsilon"]: f"{row['mean']:.4g} ± {row['standard_error']:.2g}" for row in own}
+        model = next((row["model"] for row in own if row["model"]), "none")
+        row = [learner, model, *[cells.get(e, "") for e in columns]]
         rows.append((row, learner == found.name))
-    return _table(header, rows)
+    mine = table[table["learner"] == found.name].to_dict("records")
+    bounds = {row["epsilon"]: f"{row['lower_bound']:.3g} ({row['bound']})"
+              for row in mine if row["lower_bound"] is not None}  # fmt: skip
+    if bounds:
+        line = [f"lower bound, {found.name}", "", *[bounds.get(e, "") for e in columns]]
+        rows.append((line, False))
+    return _table(["learner", "model", *shown], rows)
 
 
 def _audit(found) -> list[str]:

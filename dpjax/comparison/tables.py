@@ -96,10 +96,10 @@ def sentence(regret, differences, name, environment, level) -> str:
             best = rivals.loc[own, "mean"].astype(float).idxmin()
             model = rivals.loc[best, "model"]
             parts.append(
-                f"of the {len(group)} learners {words}, {counts[MORE]} have more, {counts[LESS]} "
-                f"less, and {counts[SAME]} cannot be told apart from it; the least has {best}"
-                + (f" (declared in the {model} model)" if model else "")
-                + f", {rivals.loc[best, 'mean']:.4g}"
+                f"of the competitors {words}, {counts[MORE]} have more, {counts[LESS]} less, and "
+                f"{counts[SAME]} cannot be told apart from it, and the best of them is {best} with "
+                f"{rivals.loc[best, 'mean']:.4g}"
+                + (f" (privacy declared in the {model} model)" if model else "")
             )
     return "; ".join(parts) + "."
 
