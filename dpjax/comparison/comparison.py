@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -104,14 +105,17 @@ def compare(
     environments = standard(built.action_set, by_batches)
     play = simulate_batches if by_batches else simulate
     study_of = partial(_study, environments, epsilons, horizon, key, play)
-    _pilot(name, study_of({name: mine}, 2))
     study = study_of(entrants, trials)
+    # What is wrong with the user's learner shows here, before all others play.
+    with _named(name):
+        _refuse_nan(name, study_of({name: mine}, 2).run(progress=False))
+        root = jr.fold_in(study.prng_key, _AUDIT)
+        audited = audits.audited(mine, finite or [level], level, runs, root)
     data: Any = study.run(progress=progress)
-    _refuse_nan(name, data)
+    with _named(name):
+        _refuse_nan(name, data)
     if "epsilon" not in data.dims:
         data = data.expand_dims(epsilon=list(epsilons[-1:]), axis=2)
-    root = jr.fold_in(study.prng_key, _AUDIT)
-    audited = audits.audited(mine, finite or [level], level, runs, root)
     feedback = competitors.feedback_of(built)
     regret = tables.regret_rows(data, environments, feedback)
     differences = tables.difference_rows(data, name)
@@ -147,15 +151,27 @@ def prepared(factory, horizon) -> competitors.Entrant:
     Raises:
       ValueError: it cannot; the message names the factory, and quotes what it raised.
     """
-    try:
+    with _named(name_of(factory)):
         mine = competitors.entrant(factory, horizon)
-        learner = mine.build(horizon)
-        competitors.check_learner(learner)
-    except Exception as error:  # A user's code may raise anything.
-        known = isinstance(error, ValueError | TypeError)
-        kind = "" if known else f"{type(error).__name__}: "
-        raise ValueError(f"{name_of(factory)}: {kind}{_first_line(error)}") from error
+        for rounds in {horizon, audits.HORIZONS[0]}:
+            competitors.check_learner(mine.build(rounds))
     return mine
+
+
+@contextmanager
+def _named(name):
+    """Turns what a user's code raises, which may be anything, into a sentence with its name.
+
+    Warnings of NaN are not shown: a regret that is NaN is refused.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except Exception as error:
+        kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{name}: {kind}{first}") from error
 
 
 def _levels(epsilons) -> list[float]:
@@ -179,34 +195,16 @@ def _study(environments, epsilons, horizon, key, play, entrants, trials) -> Stud
     )  # fmt: skip
 
 
-def _pilot(name, study) -> None:
-    """Plays two trials of the user's learner, so that what is wrong shows before all others play.
-
-    Raises:
-      ValueError: it raises something, or its regret is NaN.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of NaN, which is refused below
-            data = study.run(progress=False)
-    except Exception as error:  # A user's code may raise anything.
-        raise ValueError(f"{name}: {type(error).__name__}: {_first_line(error)}") from error
-    _refuse_nan(name, data)
-
-
 def _refuse_nan(name, data) -> None:
+    """Raises a ValueError that says where the regret of a learner is NaN, if anywhere."""
     bad = data["regret"].sel(learner=name).isnull().any("round")
     for environment in bad["environment"].values:
         count = int(bad.sel(environment=environment).sum())
         if count:
             total = bad.sel(environment=environment).size
             raise ValueError(
-                f"{name}: its regret is NaN on {environment}, in {count} of {total} trajectories"
+                f"its regret is NaN on {environment}, in {count} of {total} trajectories"
             )
-
-
-def _first_line(error) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _notes(name, field, feedback, built, by_batches) -> list[str]:
