@@ -86,33 +86,34 @@ def one_file(page):
     return read
 
 
+COPY = """
+from dpjax import learners
+
+def copied(horizon, arms, *, epsilon):
+    return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+"""
+
+
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
     """Trials are paired, and the same game is the same to the bit; the title is escaped."""
-    text = "from dpjax import learners\n\ndef copied(horizon, arms, *, epsilon):\n"
-    text += "    return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)\n"
-    file, out = written(tmp_path, text, "a<b>&.py"), tmp_path / "out"
-    command = ["compare", file, "--against", "dp_exp3_lap", *SMALL, "--out", str(out)]
+    file, out = written(tmp_path, COPY, "a<b>&.py"), tmp_path / "out"
+    command = ["compare", file, "--against", "dp_exp3_lap", *SMALL, "--epsilon", "inf"]
+    command += ["--out", str(out)]
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "On narrow gap at epsilon = 1, copied has a mean regret of" in printed
-    assert "finds no violation above the declared levels" in printed
+    assert "On narrow gap at epsilon = inf, copied has a mean regret of" in printed
+    assert "The learner declares no privacy, so there was nothing to audit." in printed
     found = rows(out, "differences")
-    same = [row for row in found if row["learner"] == "dp_exp3_lap"]
-    assert len(same) == 3 * 2 and {row["verdict"] for row in same} == {"not told apart"}
-    assert all(float(row[name]) == 0.0 for row in same for name in ("difference", "low", "high"))
-    regret = rows(out, "regret")
-    bounds = {(row["environment"], row["learner"], row["epsilon"]): row["bound"] for row in regret}
-    assert bounds["wide gap", "copied", "1"] == "d_epsilon"
-    assert bounds["wide gap", "copied", "inf"] == "lai_robbins"
-    assert bounds["deterministic", "copied", "1"] == ""
+    assert len(found) == 3 and {row["verdict"] for row in found} == {"not told apart"}
+    assert all(float(row[name]) == 0.0 for row in found for name in ("difference", "low", "high"))
+    assert all(float(row["mean"]) > 0.0 for row in rows(out, "regret"))
     (audited,) = rows(out, "audit")
-    assert (audited["checks"], audited["flagged"]) == ("pass", "False")
-    assert {row["mutant"]: row["caught"] for row in rows(out, "mutants")} == dict.fromkeys(
-        ["noise halved", "scale from data", "noise reused", "noise forgotten"], "True"
-    )
+    assert (audited["checks"], audited["flagged"]) == ("nothing declared", "False")
+    assert rows(out, "mutants") == []
     page = one_file((out / "compare.html").read_text())
-    for word in ("copied of a<b>&.py", "local: copied", "64", "2 trials", "d_epsilon", "caught"):
+    for word in ("copied of a<b>&.py", "2 trials, T = 64", "none: copied, dp_exp3_lap",
+                 "(lai_robbins)", "at epsilon = inf, copied"):  # fmt: skip
         assert word in page.text
     assert {path.name for path in out.iterdir()} == {
         "compare.html", "regret.csv", "differences.csv", "audit.csv", "mutants.csv",
@@ -120,6 +121,22 @@ def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
     }  # fmt: skip
     assert main(command) == 2
     assert "is not empty; say --overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_copy_of_a_private_learner_passes_the_audit(tmp_path, capsys):
+    file, out = written(tmp_path, COPY), tmp_path / "out"
+    command = ["compare", file, "--against", "dp_exp3_lap", *SMALL, "--out", str(out)]
+    assert main(command) == 0
+    assert "finds no violation above the declared levels" in capsys.readouterr().out
+    (audited,) = rows(out, "audit")
+    assert (audited["checks"], audited["flagged"]) == ("pass", "False")
+    assert {row["mutant"]: row["caught"] for row in rows(out, "mutants")} == dict.fromkeys(
+        ["noise halved", "scale from data", "noise reused", "noise forgotten"], "True"
+    )
+    page = one_file((out / "compare.html").read_text())
+    assert "Of 4 mutants" in page.text and "local: copied, dp_exp3_lap" in page.text
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -142,6 +159,8 @@ def test_half_the_noise_is_flagged_on_the_page_in_the_table_and_by_the_status(
     regret = {(row["learner"], row["epsilon"]): row for row in rows(out, "regret")}
     assert {*regret} == {("greedy", "1"), ("greedy", "inf"), ("ucb1", "")}
     assert regret["greedy", "1"]["model"] == "local" and regret["ucb1", ""]["declared"] == "inf"
+    bounds = [regret["greedy", "1"]["bound"], regret["greedy", "inf"]["bound"]]
+    assert bounds == ["d_epsilon", "lai_robbins"]
     differences = {row["epsilon"]: row for row in rows(out, "differences")}
     for epsilon, row in differences.items():
         less = float(regret["ucb1", ""]["mean"]) - float(regret["greedy", epsilon]["mean"])
