@@ -100,8 +100,8 @@ def compare(
     built = mine.build(horizon, level)
     field = competitors.field_for(built, horizon, against)
     entrants = {name: mine, **field.entrants}
-    made = [entrant.build(horizon, level) for entrant in entrants.values()]
-    by_batches = all(isinstance(learner, BatchLearner) for learner in made)
+    made = {each: entrant.build(horizon, level) for each, entrant in entrants.items()}
+    by_batches = all(isinstance(learner, BatchLearner) for learner in made.values())
     environments = standard(built.action_set, by_batches)
     play = simulate_batches if by_batches else simulate
     study_of = partial(_study, environments, epsilons, horizon, key, play)
@@ -135,7 +135,7 @@ def compare(
         },
         {"all": whole, **{e.name: lower_bounds.sentence(e, feedback) for e in environments}},
         {each.name: each.words for each in environments},
-        _notes(name, field, feedback, built, by_batches), audited.flagged,
+        _notes(name, field, made, feedback, by_batches), audited.flagged,
     )  # fmt: skip
 
 
@@ -207,8 +207,12 @@ def _refuse_nan(name, data) -> None:
             )
 
 
-def _notes(name, field, feedback, built, by_batches) -> list[str]:
-    """What competes, how it was played, and what was left out."""
+def _notes(name, field, made, feedback, by_batches) -> list[str]:
+    """What competes, how it was played, and what was left out.
+
+    ``made`` are the learners, by their names.
+    """
+    built = made[name]
     asked = [each for each, entrant in field.entrants.items() if entrant.private]
     other = [each for each in field.entrants if each not in asked]
     actions = built.action_set
@@ -220,9 +224,14 @@ def _notes(name, field, feedback, built, by_batches) -> list[str]:
         f"{name} plays {plays} and has {feedback}; so do all competitors.",
         f"Given the same epsilon: {', '.join(asked) or 'none'}.",
         f"Without an epsilon to give, and so played once: {', '.join(other) or 'none'}.",
-        "All games were played by batches." if by_batches else
+        "All games were played by batches: trials of two learners share a key, not their losses."
+        if by_batches else
         "All games were played round by round; trials of all learners meet the same nature.",
     ]  # fmt: skip
+    for each in other:
+        declared = float(made[each].privacy.epsilon)
+        if np.isfinite(declared):
+            notes.append(f"{each} declares epsilon = {declared:.3g} of its own.")
     if field.left_out:
         notes += [f"Left out: {each}, since {why}." for each, why in field.left_out.items()]
     else:

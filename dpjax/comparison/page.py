@@ -118,6 +118,11 @@ def _environment(found, name) -> list[str]:
             f"{_number(found.level)}: the competitors nearest to it and the best one, with 95 % "
             f"bands that hold over all rounds at once for each. {trials} trials, T = {horizon}.",
         ),
+        _paragraph(
+            "Mean regret at T ± its standard error, with the learners that take no ε in a "
+            "column of their own:",
+            "small",
+        ),
         _regret_table(found, table),
         _paragraph(found.bounds[name], "small"),
     ]
@@ -126,11 +131,12 @@ def _environment(found, name) -> list[str]:
 def _regret_table(found, table) -> str:
     """Mean regret and standard error: a row for each learner, a column for each epsilon.
 
-    The last row has the lower bounds for the user's learner, where any hold.
+    The column without epsilon is of learners that take none. The last rows have the lower bounds
+    for the user's learner, where any hold.
     """
     levels = sorted(table["epsilon"].dropna().unique().tolist())
-    columns = [*levels, None] if table["epsilon"].isnull().any() else levels
-    shown = ["takes no epsilon" if e is None else f"epsilon = {_number(e)}" for e in columns]
+    columns = [None, *levels] if table["epsilon"].isnull().any() else levels
+    shown = ["no ε" if e is None else f"ε = {_number(e)}" for e in columns]
     rows = []
     for learner in tables.ordered(table, found.level):
         own = table[table["learner"] == learner].to_dict("records")
@@ -139,10 +145,10 @@ def _regret_table(found, table) -> str:
         row = [learner, model, *[cells.get(e, "") for e in columns]]
         rows.append((row, learner == found.name))
     mine = table[table["learner"] == found.name].to_dict("records")
-    bounds = {row["epsilon"]: f"{row['lower_bound']:.3g} ({row['bound']})"
-              for row in mine if row["lower_bound"] is not None}  # fmt: skip
-    if bounds:
-        line = [f"lower bound, {found.name}", "", *[bounds.get(e, "") for e in columns]]
+    for name in dict.fromkeys(row["bound"] for row in mine if row["bound"]):
+        bounds = {row["epsilon"]: _number(row["lower_bound"]) for row in mine
+                  if row["bound"] == name}  # fmt: skip
+        line = [f"{name} (lower bound)", "", *[bounds.get(e, "") for e in columns]]
         rows.append((line, False))
     return _table(["learner", "model", *shown], rows)
 

@@ -1,6 +1,7 @@
 """Figures of a comparison: regrets of all learners in rows, and differences over the rounds."""
 
 import numpy as np
+from matplotlib import ticker
 from matplotlib.lines import Line2D
 
 from dpjax.analysis.plot import epsilon_color, label_axes, panels
@@ -46,6 +47,9 @@ def regrets(regret, name, environment, level):
     means = table["mean"].astype(float)
     if table["low"].astype(float).min() > 0.0 and means.max() > 8.0 * means.min():
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     handles = [
         Line2D([], [], linestyle="", marker=_MARKERS[i % len(_MARKERS)], color=epsilon_color(e),
                label=f"epsilon = {e:g}" if np.isfinite(e) else "no privacy (epsilon = inf)")

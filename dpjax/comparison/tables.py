@@ -96,7 +96,8 @@ def sentence(regret, differences, name, environment, level) -> str:
             best = rivals.loc[own, "mean"].astype(float).idxmin()
             model = rivals.loc[best, "model"]
             parts.append(
-                f"of the competitors {words}, {counts[MORE]} have more, {counts[LESS]} less, and "
+                f"of the competitors {words}, {counts[MORE]} "
+                f"{'has' if counts[MORE] == 1 else 'have'} more, {counts[LESS]} less, and "
                 f"{counts[SAME]} cannot be told apart from it, and the best of them is {best} with "
                 f"{rivals.loc[best, 'mean']:.4g}"
                 + (f" (privacy declared in the {model} model)" if model else "")

@@ -113,7 +113,7 @@ def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
     assert rows(out, "mutants") == []
     page = one_file((out / "compare.html").read_text())
     for word in ("copied of a<b>&.py", "2 trials, T = 64", "none: copied, dp_exp3_lap",
-                 "(lai_robbins)", "at epsilon = inf, copied"):  # fmt: skip
+                 "lai_robbins (lower bound)", "at epsilon = inf, copied"):  # fmt: skip
         assert word in page.text
     assert {path.name for path in out.iterdir()} == {
         "compare.html", "regret.csv", "differences.csv", "audit.csv", "mutants.csv",
