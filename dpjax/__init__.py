@@ -36,6 +36,7 @@ from dpjax.simulate import simulate, simulate_batches, trajectory
 from dpjax.sweep import sweep
 
 if TYPE_CHECKING:
+    from dpjax.comparison import compare
     from dpjax.study import Study
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "bounds",
     "clear_caches",
     "combinators",
+    "compare",
     "core",
     "designs",
     "divergences",
@@ -77,9 +79,13 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name):
-    """``dpjax.Study``, whose libraries for labelled data take a second to import."""
+    """``dpjax.Study`` and ``compare``, whose libraries for labelled data take a second to load."""
     if name == "Study":
         from dpjax.study import Study
 
         return Study
+    if name == "compare":
+        from dpjax.comparison import compare
+
+        return compare
     raise AttributeError(f"module 'dpjax' has no attribute {name!r}")

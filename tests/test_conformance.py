@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import Privacy, domains, environments, learners, noise, simulate, sweep
-from dpjax.cli import factories
+from dpjax import Privacy, domains, environments, factories, learners, noise, simulate, sweep
 from dpjax.combinators import as_learner
 from dpjax.core import Environment, Outcome, Policies, Result
 from dpjax.domains import Domain

@@ -2,8 +2,12 @@
 
 import importlib.util
 
+import jax
 import numpy as np
+import pytest
 
+from dpjax import audit, environments, simulate
+from dpjax.cli.learner_files import find_factory
 from tests import ROOT
 
 PATH = ROOT / "examples" / "classification.py"
@@ -25,3 +29,15 @@ def test_a_classification_data_set_becomes_a_contextual_bandit():
     wrong, fitted = module.play(measured, labels, 2000, (1.0, np.inf), 4, progress=False)
     assert fitted < 0.1 and wrong[1].mean() < 0.2
     assert wrong[1].mean() < wrong[0].mean() < 0.55
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_the_learner_of_a_file_learns_and_spends_what_it_declares():
+    _, greedy = find_factory(str(ROOT / "examples" / "mine.py"))
+    easy = environments.bernoulli([0.1, 0.9, 0.9], regret="pseudo")
+    played = simulate(greedy(512, 3, epsilon=np.inf), easy, jax.random.key(0))
+    assert 0.0 < float(played.regret[-1]) < 0.25 * 512 * 0.8
+    learner = greedy(16, 3, epsilon=1.0)
+    pairs = audit.pairs_for(learner, 16, jax.random.key(0))
+    found = audit.verdict(learner, pairs, jax.random.key(1))
+    assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-3)

@@ -7,6 +7,9 @@
 - :func:`epsilon` is a lower bound from what an observer tells apart in a million runs.
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
 
+:func:`pairs_for`, :func:`verdict`, :func:`attack` and :func:`replayed_mutants` do all of this for
+any learner, on pairs that suit what it plays and declares.
+
 A replay sees noise that comes from :mod:`dpjax.noise`, called with positional arguments, outside of
 loops and ``jax.vmap``. :func:`spent` is infinite where actions depend on the
 losses in another way, where no release is seen, or where a key draws twice. :func:`explain` then
@@ -25,6 +28,14 @@ from dpjax.audit.mechanisms import Sensitivity, prefix_statistic, releases, sens
 from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, pairs
 from dpjax.audit.replay import CHECKS, Replay, explain, replay, spent
+from dpjax.audit.verdicts import (
+    Verdict,
+    attack,
+    contextual_pairs,
+    pairs_for,
+    replayed_mutants,
+    verdict,
+)
 
 __all__ = [
     "CHECKS",
@@ -34,18 +45,24 @@ __all__ = [
     "Pair",
     "Replay",
     "Sensitivity",
+    "Verdict",
+    "attack",
     "bound_from_counts",
     "clopper_pearson",
+    "contextual_pairs",
     "epsilon",
     "explain",
     "gaussian_from_counts",
     "most_visible",
     "mutants",
     "pairs",
+    "pairs_for",
     "play",
     "prefix_statistic",
     "releases",
     "replay",
+    "replayed_mutants",
     "sensitivity",
     "spent",
+    "verdict",
 ]

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 from tqdm import tqdm
 
-from dpjax import _check, audit, domains, learners
+from dpjax import _check, audit, domains, factories, learners
 from dpjax.analysis import plot
 from dpjax.analysis.output import (
     format_table,
@@ -21,12 +20,9 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
-from dpjax.cli import factories
 from dpjax.combinators import as_learner
-from dpjax.core import Learner, Policies
-from dpjax.domains import Domain, box_losses
+from dpjax.core import Learner
 from dpjax.engine.devices import cores
-from dpjax.feedback import value
 
 HORIZON = 16
 # Learners that release nothing within HORIZON rounds have a longer one.
@@ -39,8 +35,6 @@ ARMS = 3
 ACTIONS = np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]])
 DELTA = 1e-3
 SEED = 2026
-# A calibration that is exact in real numbers may be off by the rounding of float32.
-ROUNDING = 1e-4
 
 
 # The domains on each of which learners of points are audited.
@@ -81,85 +75,13 @@ def subject(name, domain, epsilon, *, count=PAIRS, **options) -> Subject:
 
 
 def pairs_for(learner, count) -> audit.Pair:
-    """Pairs of neighbouring losses for what a learner plays, in the range that it declares."""
-    declared, actions = learner.privacy, learner.action_set
-    if isinstance(actions, Policies):
-        return contextual_pairs(jr.key(SEED), learner.horizon, actions.dim, count)
-    if isinstance(actions, Domain):
-        losses = actions.losses
-    else:
-        losses = box_losses(actions.count, *declared.loss_range)
-    pairs = audit.pairs(
-        jr.key(SEED), learner.horizon, losses, count,
-        neighbours=declared.neighbours, unit=declared.unit,
-    )  # fmt: skip
-    if learner.feedback is value:
-        # The declared range is one of values, which the vectors of the set need not reach. So the
-        # vectors are made a hundred times as long, and the learner clips their values to the range.
-        middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
-        pairs = jax.tree.map(lambda leaf: 100.0 * (leaf - middle), pairs)
-    return pairs
+    """The pairs of all audits for what a learner plays."""
+    return audit.pairs_for(learner, count, jr.key(SEED))
 
 
-def contextual_pairs(key, horizon, dim, count) -> audit.Pair:
-    """Pairs of sequences of unit features (ARMS, dim) and losses -1 or 1, (ARMS,).
-
-    In every second pair only the losses of the round that differs change their signs, which moves
-    each row (features, loss) to an orthogonal one. In the others its features change too.
-    """
-    keys = jr.split(key, 4)
-
-    def draw(key):
-        features = jr.normal(key, (count, horizon, ARMS, dim))
-        features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
-        return features, jr.rademacher(jr.fold_in(key, 1), (count, horizon, ARMS), jnp.float32)
-
-    (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
-    signs = (jnp.arange(count) % 2 == 0)[:, None, None]
-    others = jnp.where(signs[..., None], features, others)
-    other_losses = jnp.where(signs, -losses, other_losses)
-    changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
-    here = (jnp.arange(horizon)[None] == changed[:, None])[..., None]
-    return audit.Pair(
-        (features, losses),
-        (
-            jnp.where(here[..., None], others, features),
-            jnp.where(here, other_losses, losses),
-        ),
-    )
-
-
-CHECKS = tuple(audit.CHECKS)
-
-
-class Verdict(NamedTuple):
-    """What replays of a learner on all pairs show."""
-
-    spent: np.ndarray  # (pairs,) epsilon at the declared delta
-    touched: int  # the largest number of releases that the change of a pair reached
-    failed: tuple[str, ...]  # the checks that failed on some pair
-
-
-def replays(learner, pairs) -> Verdict:
-    """Replays a learner on every pair."""
-    keys = jr.split(jr.key(SEED), len(jax.tree.leaves(pairs.losses)[0]))
-    run = jax.jit(jax.vmap(lambda pair, key: audit.replay(learner, pair, key)))
-    result = jax.tree.map(np.asarray, run(pairs, keys))
-    declared = learner.privacy
-    # It is compiled so that it does not warn. The verdict names the checks that failed.
-    spent = jax.jit(audit.spent, static_argnums=1)(result, float(declared.delta))
-    spent = np.asarray(spent, np.float64)
-    failed = [check for check in CHECKS if not getattr(result, check).all()]
-    if np.isfinite(float(declared.epsilon)):
-        # NaN fails this comparison.
-        if not spent.max() <= float(declared.epsilon) * (1.0 + ROUNDING):
-            failed.append("epsilon")
-        rho = float(declared.rho)
-        if not (np.isnan(rho) or result.rho.max() <= rho * (1.0 + ROUNDING)):
-            failed.append("rho")
-        if not result.touched.any():
-            failed.append("no release")
-    return Verdict(spent, int(result.touched.max()), tuple(failed))
+def replays(learner, pairs) -> audit.Verdict:
+    """Replays a learner on every pair, with the key of all audits."""
+    return audit.verdict(learner, pairs, jr.key(SEED))
 
 
 def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, list[dict]]:
@@ -193,7 +115,8 @@ def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, l
     row |= {"replay": float(verdict.spent.max()), "touched": verdict.touched}
     # A long game is replayed, but not attacked: 10^5 runs of it take minutes.
     if name not in HORIZONS:
-        row |= {"lower": _lower_bound(learner, pairs, runs), "runs": runs}
+        bound = audit.attack(learner, pairs, jr.key(SEED), jr.key(SEED + 1), runs=runs)
+        row |= {"lower": bound.epsilon, "runs": runs}
     failed = [*verdict.failed]
     options = {"calibration": "printed", **PRINTED.get(name, {})}
     printed = build(name, domain, learner.horizon, epsilon, **options)
@@ -205,34 +128,22 @@ def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, l
             "printed": float(printed.privacy.epsilon),
             "printed_replay": float(found.spent.max()),
         }
-    mutants = _replayed_mutants(learner, pairs)
-    caught = sum(bool(mutant["caught"]) for mutant in mutants)
+    mutants = audit.replayed_mutants(learner, pairs, jr.key(SEED))
+    caught = sum(bool(found.failed) for found in mutants.values())
     row |= {
         "checks": ", ".join(failed) or "pass",
         "mutants": f"{caught} of {len(mutants)} caught",
     }
-    return row, [{"learner": name, "domain": domain, **mutant} for mutant in mutants]
-
-
-def _lower_bound(learner, pairs, runs) -> float:
-    """The epsilon below which an attack on the most visible of the pairs does not stay."""
-    most = audit.most_visible(learner, pairs, jr.key(SEED + 1))
-    pair = jax.tree.map(lambda leaf: leaf[most], pairs)
-    delta = float(learner.privacy.delta)
-    return audit.epsilon(
-        learner, pair, jr.key(SEED), runs=runs, delta=delta, progress=False
-    ).epsilon
-
-
-def _replayed_mutants(learner, pairs) -> list[dict]:
-    """What a replay spends on each mutant of a learner, and which checks catch it."""
-    losses = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
-    rows = []
-    for mistake, mutant in audit.mutants(learner, losses).items():
-        found = replays(mutant, pairs)
-        spent = float(found.spent.max())
-        rows.append({"mutant": mistake, "replay": spent, "caught": ", ".join(found.failed)})
-    return rows
+    return row, [
+        {
+            "learner": name,
+            "domain": domain,
+            "mutant": mistake,
+            "replay": float(found.spent.max()),
+            "caught": ", ".join(found.failed),
+        }
+        for mistake, found in mutants.items()
+    ]
 
 
 def figure(rows):

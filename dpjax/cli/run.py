@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, domains, environments
+from dpjax import _check, domains, environments, factories
 from dpjax.analysis import plot, statistics
 from dpjax.analysis.output import (
     format_table,
@@ -19,7 +19,6 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
-from dpjax.cli import factories
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Policies

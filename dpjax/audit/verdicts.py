@@ -1,0 +1,158 @@
+"""Audits of any learner as a whole: pairs that suit it, replays of all of them, attack, mutants.
+
+The command line and comparisons come in here.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax.audit.counts import Bound
+from dpjax.audit.epsilon import epsilon, most_visible
+from dpjax.audit.mutants import mutants
+from dpjax.audit.pairs import Pair, pairs
+from dpjax.audit.replay import CHECKS, replay, spent
+from dpjax.core import Array, BatchLearner, Learner, Policies
+from dpjax.domains import Domain, box_losses
+from dpjax.feedback import value
+
+# A calibration that is exact in real numbers may be off by the rounding of float32.
+ROUNDING = 1e-4
+# Contextual pairs have so many arms in each round.
+ARMS = 3
+
+
+def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
+    """Pairs of neighbouring losses for what a learner plays, in the range that it declares.
+
+    Args:
+      learner: a Learner or BatchLearner that plays arms, points or policies.
+      count: number of pairs.
+      key: PRNG key.
+
+    Returns:
+      A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
+    """
+    declared, actions = learner.privacy, learner.action_set
+    if isinstance(actions, Policies):
+        return contextual_pairs(key, learner.horizon, actions.dim, count)
+    if isinstance(actions, Domain):
+        losses = actions.losses
+    else:
+        losses = box_losses(actions.count, *declared.loss_range)
+    made = pairs(
+        key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit
+    )
+    if learner.feedback is value:
+        # The declared range is one of values, which the vectors of the set need not reach. So the
+        # vectors are made a hundred times as long, and the learner clips their values to the range.
+        middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
+        made = jax.tree.map(lambda leaf: 100.0 * (leaf - middle), made)
+    return made
+
+
+def contextual_pairs(key: Array, horizon: int, dim: int, count: int) -> Pair:
+    """Pairs of sequences of unit features (3, dim) and losses -1 or 1, (3,), for three arms.
+
+    In every second pair only the losses of the round that differs change their signs, which moves
+    each row (features, loss) to an orthogonal one. In the others its features change too.
+
+    Args:
+      key: PRNG key.
+      horizon: T.
+      dim: d, entries of the features of an arm.
+      count: number of pairs.
+
+    Returns:
+      A Pair with leading axes (count, T).
+    """
+    keys = jr.split(key, 4)
+
+    def draw(key):
+        features = jr.normal(key, (count, horizon, ARMS, dim))
+        features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
+        return features, jr.rademacher(jr.fold_in(key, 1), (count, horizon, ARMS), jnp.float32)
+
+    (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
+    signs = (jnp.arange(count) % 2 == 0)[:, None, None]
+    others = jnp.where(signs[..., None], features, others)
+    other_losses = jnp.where(signs, -losses, other_losses)
+    changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
+    here = (jnp.arange(horizon)[None] == changed[:, None])[..., None]
+    return Pair(
+        (features, losses),
+        (
+            jnp.where(here[..., None], others, features),
+            jnp.where(here, other_losses, losses),
+        ),
+    )
+
+
+class Verdict(NamedTuple):
+    """What replays of a learner on all pairs show."""
+
+    spent: np.ndarray  # (pairs,) epsilon at the declared delta
+    touched: int  # the largest number of releases that the change of a pair reached
+    failed: tuple[str, ...]  # what failed on some pair: a name of CHECKS, or "epsilon" or "rho"
+    # where more was spent than is declared, or "no release" where no pair reached a release
+
+
+def verdict(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> Verdict:
+    """Replays a learner on every pair, and compares what it spent with what it declares.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      pairs: a Pair with leading axes (count, T), as :func:`pairs_for` makes it.
+      key: PRNG key of the runs.
+    """
+    keys = jr.split(key, len(jax.tree.leaves(pairs.losses)[0]))
+    run = jax.jit(jax.vmap(lambda pair, key: replay(learner, pair, key)))
+    result = jax.tree.map(np.asarray, run(pairs, keys))
+    declared = learner.privacy
+    # It is compiled so that it does not warn. The verdict names the checks that failed.
+    found = jax.jit(spent, static_argnums=1)(result, float(declared.delta))
+    found = np.asarray(found, np.float64)
+    failed = [check for check in CHECKS if not getattr(result, check).all()]
+    if np.isfinite(float(declared.epsilon)):
+        # NaN fails this comparison.
+        if not found.max() <= float(declared.epsilon) * (1.0 + ROUNDING):
+            failed.append("epsilon")
+        rho = float(declared.rho)
+        if not (np.isnan(rho) or result.rho.max() <= rho * (1.0 + ROUNDING)):
+            failed.append("rho")
+        if not result.touched.any():
+            failed.append("no release")
+    return Verdict(found, int(result.touched.max()), tuple(failed))
+
+
+def attack(
+    learner: Learner | BatchLearner, pairs: Pair, key: Array, choice: Array, *, runs: int
+) -> Bound:
+    """A lower bound on epsilon, at the declared delta, from the most visible of several pairs.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      pairs: a Pair with leading axes (count, T).
+      key: PRNG key of :func:`epsilon`.
+      choice: another PRNG key, by which :func:`most_visible` chooses the pair.
+      runs: how many runs of each sequence are counted.
+    """
+    most = most_visible(learner, pairs, choice)
+    pair = jax.tree.map(lambda leaf: leaf[most], pairs)
+    delta = float(learner.privacy.delta)
+    return epsilon(learner, pair, key, runs=runs, delta=delta, progress=False)
+
+
+def replayed_mutants(
+    learner: Learner | BatchLearner, pairs: Pair, key: Array
+) -> dict[str, Verdict]:
+    """The :func:`verdict` of each of a learner's :func:`mutants`, by the name of the mistake.
+
+    A mutant whose verdict names nothing that failed was not caught.
+    """
+    losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    made = mutants(learner, losses)
+    return {mistake: verdict(mutant, pairs, key) for mistake, mutant in made.items()}

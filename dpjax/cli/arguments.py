@@ -1,0 +1,117 @@
+"""Arguments that several commands have, and the parser that they share."""
+
+import argparse
+import os
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from dpjax import _check, store
+from dpjax.analysis.output import refuse_to_overwrite, shown
+
+# The most devices that --devices makes. Each device that is made of a CPU has its own threads.
+DEVICES = 1024
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, with the name that was probably meant."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {shown(message)} ({self.prog} --help shows the usage)\n")
+
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(action.choices)
+            meant = _check.nearest(value, action.choices)
+            raise argparse.ArgumentError(action, f"there is no {value!r}{meant}; known are {known}")
+
+
+def add_output(command, default) -> None:
+    """Adds the folder of results."""
+    command.add_argument("--out", metavar="DIR", help=f"default {default}")
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace the results of an earlier run in DIR"
+    )
+
+
+def add_scale(command, stored) -> None:
+    """Adds stores and devices."""
+    command.add_argument("--store", metavar="PATH", help=stored)
+    command.add_argument("--resume", action="store_true", help="go on with what PATH has")
+    command.add_argument(
+        "--devices", type=int, metavar="N", help="share the work among N devices (or CPU cores)"
+    )
+
+
+def results_folder(options, default) -> str:
+    """The folder for results.
+
+    Raises:
+      ValueError: it holds results, and nobody asked to replace them.
+    """
+    out = default if options.out is None else options.out
+    if not out:
+        raise ValueError("out: must name a folder, got ''")
+    if not options.overwrite:
+        refuse_to_overwrite(out)
+    return out
+
+
+def prepare(options) -> Mesh | None:
+    """Makes the devices and checks the store, which must precede JAX's first computation.
+
+    Returns:
+      A mesh of the devices that were asked for; None where none were.
+
+    Raises:
+      ValueError: there are fewer devices, or the store cannot be used as it was asked for.
+    """
+    mesh = None
+    if options.devices is not None:
+        _check.between(1, DEVICES, devices=options.devices)
+        jax.config.update("jax_num_cpu_devices", options.devices)
+        if jax.device_count() < options.devices:
+            raise ValueError(
+                f"devices: {options.devices} were asked for, but there are {jax.device_count()}"
+            )
+        mesh = Mesh(np.array(jax.devices()[: options.devices]), ("devices",))
+    if options.store is None:
+        if options.resume:
+            raise ValueError("resume: there is nothing to go on with; say --store PATH")
+    elif not options.store:
+        raise ValueError("store: must name a folder or URL, got ''")
+    elif os.path.exists(options.store) and not os.path.isdir(options.store):
+        raise ValueError(f"store: {options.store} is no folder")
+    elif not _is_empty(options.store) and not options.resume:
+        raise ValueError(
+            f"store: {options.store} is not empty; say --resume to go on with it, or name another"
+        )
+    return mesh
+
+
+def _is_empty(url) -> bool:
+    """Whether there is nothing in a store.
+
+    Raises:
+      ValueError: the URL cannot be opened. Many libraries open URLs, and the message quotes theirs.
+    """
+    try:
+        return store.is_empty(url)
+    except (ValueError, OSError, ImportError) as error:
+        raise ValueError(f"store: {url} cannot be opened: {error}") from None
+
+
+def epsilon_list(text) -> tuple[float, ...]:
+    """The privacy levels that are separated by commas in a text."""
+    try:
+        found = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be numbers separated by commas, got {text[:80]!r}"
+        ) from None
+    if np.inf in found and "inf" not in text.lower():
+        raise argparse.ArgumentTypeError(
+            f"has a number beyond what a float holds; inf is for no noise, got {text[:80]!r}"
+        )
+    return found

@@ -1,0 +1,62 @@
+"""A user's own learner, from a file, beside the built-in ones."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from dpjax.analysis.output import output_folder, shown
+from dpjax.cli.learner_files import find_factory, line_of
+
+EPSILONS = (0.1, 1.0, 10.0, np.inf)
+
+
+def run(
+    file, out="results/compare", *, against=None, epsilons=EPSILONS, horizon=10**5, trials=200,
+    runs=2**17, progress=True,
+) -> tuple[str, str]:  # fmt: skip
+    """Compares the learner of a file, and writes the page and its tables into the folder ``out``.
+
+    The files are those of :func:`dpjax.comparison.page.write`. The file is run as a program.
+
+    Args:
+      file: as of :func:`dpjax.cli.learner_files.find_factory`.
+      out: a folder.
+      against, epsilons, horizon, trials, runs, progress: as of :func:`dpjax.compare`.
+
+    Returns:
+      The verdicts, as text, and what the audit found against a declaration; empty for nothing.
+
+    Raises:
+      ValueError, OSError: as of :func:`dpjax.cli.learner_files.find_factory` and
+        :func:`dpjax.compare`; the message names the file.
+    """
+    # Not above: other commands should not wait for what these import.
+    from dpjax.comparison import page
+    from dpjax.comparison.comparison import compare, name_of
+
+    path, factory = find_factory(file)
+    name = shown(Path(path).name)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with output_folder(out) as folder:
+        try:
+            found = compare(
+                factory, against=against, epsilons=epsilons, horizon=horizon, trials=trials,
+                runs=runs, progress=progress,
+            )  # fmt: skip
+        except ValueError as error:
+            if not str(error).startswith(f"{name_of(factory)}: "):
+                raise
+            raise ValueError(f"{path}: {line_of(path, error.__cause__)}{error}") from error
+        parameters = {
+            "file": shown(path), "sha256": digest, "against": against,
+            "epsilons": [float(epsilon) for epsilon in epsilons], "runs": runs,
+            "key": "jax.random.key(0)",
+        }  # fmt: skip
+        title = f"{found.name} of {name} beside the learners of dpjax"
+        page.write(found, folder, title=title, parameters=parameters)
+    violation = ""
+    if found.flagged:
+        first = next(row["finding"] for row in found.audit.to_dict("records") if row["flagged"])
+        violation = f"{name}: {first}"
+    return "\n\n".join(found.verdicts.values()), violation

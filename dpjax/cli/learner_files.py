@@ -1,0 +1,122 @@
+"""Finds the factory of a user's learner in a Python file, with errors that name the line."""
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from dpjax import _check
+
+
+def find_factory(text) -> tuple[str, Callable]:
+    """The factory of a file, ``mine.py`` or ``mine.py:name``. The file is run as a program.
+
+    Without a name it is the only public function that the file defines, that requires ``horizon``,
+    and whose learner can be built for the standard sizes of comparisons. Where one function alone
+    requires ``horizon``, it is that one.
+
+    Returns:
+      The path, and the factory.
+
+    Raises:
+      FileNotFoundError, OSError, ValueError: there is no such file, it raises something, it has no
+        factory or several, or what is named is not in it. The message names the file.
+    """
+    path, _, name = text.rpartition(":")
+    if not path or not name.isidentifier() or Path(text).exists():
+        path, name = text, ""
+    module = _run(path)
+    if name:
+        found = getattr(module, name, None)
+        if not callable(found):
+            known = [each for each, value in vars(module).items()
+                     if callable(value) and not each.startswith("_")]  # fmt: skip
+            raise ValueError(f"{path}: it has no function {name}{_check.nearest(name, known)}")
+        return path, found
+    return path, _only(path, module)
+
+
+def _run(path):
+    """The module that a file makes, with its folder as the first one to import from."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    name = f"dpjax_compare_{Path(path).stem}"
+    spec = importlib.util.spec_from_loader(name, loader=None)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    module.__file__ = str(path)
+    folder = str(Path(path).resolve().parent)
+    sys.modules[name] = module  # Dataclasses look their module up.
+    sys.path.insert(0, folder)
+    try:
+        source = Path(path).read_bytes()
+        exec(compile(source, str(path), "exec"), vars(module))
+    except OSError as error:
+        if error.filename == str(path):
+            raise OSError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ValueError(f"{path}: {line_of(path, error)}{_said(error)}") from error
+    except SystemExit as error:
+        raise ValueError(f"{path}: {line_of(path, error)}it ends the program") from error
+    except Exception as error:  # A user's code may raise anything.
+        raise ValueError(f"{path}: {line_of(path, error)}{_said(error)}") from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def line_of(path, error) -> str:
+    """The line of the file that an error comes from, for a message; empty where there is none."""
+    if error is None:
+        return ""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"line {error.lineno}: "
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if frame.filename == str(path)]  # fmt: skip
+    return f"line {frames[-1].lineno}: " if frames else ""
+
+
+def _said(error) -> str:
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    first = (message or "").strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _only(path, module) -> Callable:
+    """The factory among the public functions that a file defines."""
+    from dpjax.comparison.comparison import prepared  # not above: it takes a while to import
+
+    public = {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+        and not name.startswith("_")
+    }  # fmt: skip
+    candidates = {name: make for name, make in public.items() if _requires_horizon(make)}
+    if len(candidates) == 1:
+        return next(iter(candidates.values()))
+    if not candidates:
+        raise ValueError(
+            f"{path}: no public function in it requires horizon, as a factory of learners does"
+        )
+    found, reasons = {}, []
+    for name, make in candidates.items():
+        try:
+            prepared(make, 16)
+        except ValueError as error:
+            reasons.append(str(error))
+        else:
+            found[name] = make
+    if not found:
+        raise ValueError(f"{path}: no function in it makes a learner ({'; '.join(reasons)})")
+    if len(found) > 1:
+        raise ValueError(
+            f"{path}: {' and '.join(found)} all make learners; choose one, as in "
+            f"{path}:{next(iter(found))}"
+        )
+    return next(iter(found.values()))
+
+
+def _requires_horizon(make) -> bool:
+    horizon = inspect.signature(make).parameters.get("horizon")
+    return horizon is not None and horizon.default is horizon.empty

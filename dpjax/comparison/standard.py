@@ -1,0 +1,118 @@
+"""The standard sizes and environments of comparisons, by what a learner plays."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpjax import domains, environments
+from dpjax.core import Arms, Environment, Policies
+from dpjax.privacy import default_delta
+
+ARMS, DIM = 4, 5
+# Contextual environments offer so many arms in each round.
+OFFERED = 10
+
+
+class Standard(NamedTuple):
+    """An environment that all learners of a comparison play against."""
+
+    name: str
+    environment: Environment
+    words: str  # what it is, as the end of a sentence
+    means: tuple[float, ...] | None = None  # where each action has Bernoulli losses of a fixed mean
+    # (shifted and scaled to [0, 1]), these means, of which instance bounds speak
+    width: float = 1.0  # the range of losses, in whose units regret is
+
+
+def sizes(horizon) -> dict[str, Any]:
+    """What a factory may require beside the horizon: four arms, a ball or features in R^5.
+
+    A learner of vectors plays the unit vectors. A learner that requires a delta is given T^-2.
+    """
+    return {
+        "arms": ARMS, "domain": domains.ball(DIM), "dim": DIM, "actions": np.eye(ARMS),
+        "epsilon": 1.0, "delta": default_delta(horizon),
+    }  # fmt: skip
+
+
+def sizes_of(actions, horizon) -> dict[str, Any]:
+    """What a factory may require to play the same actions as another learner."""
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
+    if isinstance(actions, Arms):
+        return given | {"arms": actions.count, "actions": np.eye(actions.count)}
+    return given | ({"dim": actions.dim} if isinstance(actions, Policies) else {"domain": actions})
+
+
+def standard(actions, by_batches) -> list[Standard]:
+    """Three environments that have these actions.
+
+    Args:
+      actions: Arms, Policies or a Domain.
+      by_batches: whether all learners play in batches. Over arms the rounds are then i.i.d. in all
+        three environments, so that a batch is played at once; elsewhere the third environment is
+        an adversary.
+    """
+    if isinstance(actions, Arms):
+        return _over_arms(actions.count, by_batches)
+    return _over_policies(actions.dim) if isinstance(actions, Policies) else _over_points(actions)
+
+
+def _over_arms(arms, by_batches) -> list[Standard]:
+    instances = {
+        "wide gap": (0.3, *[0.5] * (arms - 1)),
+        "narrow gap": (0.45, *[0.5] * (arms - 1)),
+    }
+    if by_batches:
+        instances["ladder"] = tuple(np.linspace(0.25, 0.75, arms).tolist())
+    found = [
+        Standard(
+            name, environments.bernoulli(means, regret="pseudo"),
+            f"Bernoulli losses of means {_list(means)}; pseudo-regret", means,
+        )
+        for name, means in instances.items()
+    ]  # fmt: skip
+    if by_batches:
+        return found
+    if arms < 3:
+        third = environments.fully_oblivious(arms)
+        words = "losses whose means are drawn afresh in each round; regret to the best arm"
+        return [*found, Standard("fully oblivious", third, words)]
+    third = environments.deterministic(arms)
+    words = "a fixed sequence that lures learners away from the best arm; regret to that arm"
+    return [*found, Standard("deterministic", third, words)]
+
+
+def _over_points(domain) -> list[Standard]:
+    words = {
+        "iid": "linear losses that lean to a direction drawn once",
+        "drifting": "linear losses that lean to a direction that turns",
+        "alternating": "linear losses whose leader changes in every round",
+    }
+    return [
+        Standard(kind, environments.linear_losses(domain, kind),
+                 f"{text}; regret to the best fixed point")
+        for kind, text in words.items()
+    ]  # fmt: skip
+
+
+def _over_policies(dim) -> list[Standard]:
+    means = (0.3, *[0.5] * (dim - 1))
+    parameter = 2.0 * np.array(means) - 1.0
+    unit = Standard(
+        "unit vectors", environments.fixed_actions(np.eye(dim), parameter),
+        f"the unit vectors as arms, losses -1 or 1 of means {_list(parameter)}; pseudo-regret",
+        means, 2.0,
+    )  # fmt: skip
+    fresh = [
+        Standard(
+            f"gap {gap:g}", environments.gap_arms(dim, gap=gap, arms=OFFERED),
+            f"{OFFERED} fresh unit vectors in each round, of which one leads by {gap:g}, "
+            "losses -1 or 1; pseudo-regret",
+        )
+        for gap in (0.3, 0.0)
+    ]  # fmt: skip
+    return [unit, *fresh]
+
+
+def _list(numbers) -> str:
+    return ", ".join(f"{number:.3g}" for number in numbers)

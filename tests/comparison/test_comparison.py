@@ -1,0 +1,169 @@
+"""What competes, against what, and which lower bounds hold; points and features."""
+
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+import dpjax
+from dpjax import Privacy, domains, learners
+from dpjax.analysis import bounds
+from dpjax.comparison import audits, competitors, lower_bounds
+from dpjax.comparison.standard import sizes, standard
+from dpjax.core import Arms, Learner, Policies
+from dpjax.feedback import contextual, full
+
+HORIZON = 64
+FIELDS = {
+    "exp3": {
+        "adap_klucb", "adap_ucb", "batched_bandit", "dp_exp3_lap", "dp_imed", "dp_klucb", "dp_ucb",
+        "dp_ucb_bound", "dp_ucb_int", "exp2", "exp3", "exp3_minibatch", "kl_ucb", "lazy_thompson",
+        "lazy_ucb", "linear_elimination", "successive_elimination", "thompson", "tsallis_inf",
+        "ucb1",
+    },
+    "hedge": {"hedge", "limited_updates", "shrinking_dartboard"},
+    "ftrl": {"ftpl", "ftrl", "online_gradient", "private_ftal", "private_giga"},
+    "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
+    "linucb": {"linucb"},
+}  # fmt: skip
+
+
+def built(name):
+    """A built-in learner of the standard sizes, as a user's own would be."""
+    return competitors.entrant(getattr(learners, name), HORIZON).build(HORIZON)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_all_that_play_and_see_the_same_compete(name):
+    field = competitors.field_for(built(name), HORIZON)
+    assert {*field.entrants} == FIELDS[name] and not field.left_out
+    assert len(field.entrants) + field.others == len(learners.__all__)
+    for entrant in field.entrants.values():
+        assert entrant.private == ("epsilon" in competitors.taken(entrant.factory))
+
+
+def test_every_learner_competes_somewhere():
+    assert sorted(name for names in FIELDS.values() for name in names) == learners.__all__
+
+
+def test_who_refuses_the_domain_is_left_out_with_the_reason():
+    """SCRiBLE needs a barrier, which a user's own domain has not."""
+    ball = domains.ball(3)
+    own = domains.from_minimizer(
+        3, ball.minimizer, centre=np.zeros(3), diameter=2.0, losses=ball.losses, inradius=1.0
+    )
+    mine = learners.one_point_gradient(HORIZON, own)
+    field = competitors.field_for(mine, HORIZON)
+    assert "barrier" in field.left_out["scrible"]
+    assert "scrible" not in field.entrants
+
+
+def test_games_by_batches_have_three_environments_that_allow_them():
+    for count in (2, 4):
+        assert all(each.environment.batch for each in standard(Arms(count), True))
+        *iid, adversary = standard(Arms(count), False)
+        assert [each.name for each in iid] == ["wide gap", "narrow gap"]
+        assert adversary.environment.batch is None and adversary.means is None
+    for actions in (Policies(5), domains.ball(5)):
+        assert len({each.name for each in standard(actions, False)}) == 3
+
+
+def test_lower_bounds_are_those_of_the_instance_and_of_the_declaration():
+    wide, _, adversary = standard(Arms(4), False)
+    means = np.array([0.3, 0.5, 0.5, 0.5])
+
+    def at(epsilon, delta, where=wide, feedback="bandit feedback"):
+        return lower_bounds.lower_bound(where, feedback, 10**5, epsilon, delta)
+
+    assert at(0.1, 0.0) == ("d_epsilon", pytest.approx(bounds.d_epsilon(10**5, means, 0.1)))
+    for epsilon, delta in ((np.inf, 0.0), (0.1, 1e-10)):
+        name, value = at(epsilon, delta)
+        assert (name, value) == ("lai_robbins", pytest.approx(bounds.lai_robbins(10**5, means)))
+        assert value < at(0.1, 0.0).value
+    assert at(0.1, 0.0, adversary) == at(0.1, 0.0, feedback="full information") == ("", None)
+    unit = standard(Policies(4), False)[0]
+    contextual_bound = at(0.1, 0.0, unit, "contextual bandit feedback")
+    # Losses -1 and 1 have twice the regret of losses 0 and 1.
+    assert contextual_bound.value == pytest.approx(2.0 * at(0.1, 0.0).value)
+
+
+def centre(horizon, domain):
+    """Plays the centre of a set, whatever comes."""
+    middle = jnp.asarray(domain.centre, jnp.float32)
+    return Learner(lambda key: ((), middle), lambda state, key, loss: ((), middle), full, domain,
+                   horizon, Privacy())  # fmt: skip
+
+
+def first_arm(horizon, dim):
+    """Plays the first arm, whatever its features."""
+    policy = Partial(lambda features: jnp.int32(0))
+    return Learner(lambda key: ((), policy), lambda state, key, loss: ((), policy), contextual,
+                   Policies(dim), horizon, Privacy())  # fmt: skip
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(
+    ("factory", "against", "environment", "epsilons"),
+    [
+        (centre, ["ftrl"], "alternating", (0.1, np.inf)),
+        (first_arm, None, "unit vectors", (np.inf,)),
+    ],
+)
+def test_a_learner_over_points_and_one_over_features(
+    factory, against, environment, epsilons, monkeypatch
+):
+    """On one of the three environments, to spare compilation."""
+
+    def one(*arguments):
+        return [each for each in standard(*arguments) if each.name == environment]
+
+    monkeypatch.setattr("dpjax.comparison.comparison.standard", one)
+    found = dpjax.compare(
+        factory, against=against, epsilons=epsilons, horizon=HORIZON, trials=2, progress=False
+    )
+    assert found.data.sizes["learner"] == 2 and found.data.sizes["environment"] == 1
+    assert environment in found.verdicts and not found.flagged
+    assert found.verdicts["audit"] == (
+        "The learner declares no privacy, so there was nothing to audit."
+    )
+    assert found.level == epsilons[0]
+    assert found.regret["mean"].notnull().all() and found.mutants.empty
+    own = found.regret[found.regret["learner"] == found.name]
+    assert own["epsilon"].isnull().all() and len(own) == 1
+    assert len(found.differences) == len(epsilons)
+
+
+def test_sizes_of_ones_own_are_bound_by_partial():
+    factory = partial(learners.exp3, arms=7)
+    learner = competitors.entrant(factory, HORIZON).build(HORIZON)
+    assert learner.action_set == Arms(7)
+    assert {*competitors.field_for(learner, HORIZON, ["ucb1"]).entrants} == {"ucb1"}
+    assert sizes(HORIZON)["arms"] == 4
+
+
+def test_the_words_of_an_audit():
+    """Of one that passes, one of a learner that declares nothing, and three that do not pass."""
+    row = {"epsilon": 1.0, "declared": 1.0, "delta": 0.0, "replay": 0.9, "pairs": 64, "runs": 100,
+           "horizon": 16, "attack": 0.5, "checks": "pass", "flagged": False}  # fmt: skip
+    passed = audits._finding(row)
+    assert passed.startswith("At epsilon = 1: a replay finds no violation above the declared 1 on")
+    mutants = [{"mutant": "noise halved", "caught": True}, {"mutant": "odd", "caught": False}]
+    words = audits.summary(audits.Audited([row], mutants, False))
+    assert "finds no violation above the declared levels" in words
+    assert "at least" not in words and "from below by 0.5 where 1 is declared" in words
+    assert "replays caught 1 and missed odd." in words
+    nothing = row | {"checks": "nothing declared", "attack": None}
+    assert "declares no privacy" in audits._finding(nothing)
+    assert "nothing to audit" in audits.summary(audits.Audited([nothing], [], False))
+    for changes, message in [
+        ({"checks": "epsilon, attack", "replay": 2.0, "attack": 1.5}, "spent 2 where 1 is declar"),
+        ({"checks": "fresh_keys, epsilon", "replay": np.inf}, "the noise of a release is known"),
+        ({"checks": "no release"}, "the audit says nothing"),
+    ]:
+        found = audits._finding(row | changes | {"flagged": True})
+        assert "a violation was found" in found and message in found
+    assert "an attack bounds epsilon from below by 1.5" in audits._finding(
+        row | {"checks": "attack", "attack": 1.5, "flagged": True}
+    )
