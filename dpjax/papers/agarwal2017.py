@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray
 
-from dpjax import Study, domains, environments, learners, mechanisms
+from dpjax import domains, environments, learners, mechanisms
 from dpjax.analysis import bounds, statistics
 from dpjax.analysis.output import format_table
 from dpjax.combinators import arms_as_points
@@ -25,7 +25,7 @@ from dpjax.papers import agarwal2017_mechanisms as of_mechanisms
 from dpjax.papers._shared import Report, columns, publish, rows
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24

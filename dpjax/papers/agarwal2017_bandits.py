@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax import Study, domains, environments, learners, simulate
+from dpjax import domains, environments, learners, simulate
 from dpjax.analysis import bounds, plot
 from dpjax.analysis.output import format_table
 from dpjax.papers import agarwal2017_bandits_rates as rates
 from dpjax.papers._shared import Report, columns, publish, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import choice, inference
+from dpjax.study import Study, choice, inference
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24

@@ -79,11 +79,12 @@ def slopes(data, lengths, sizes) -> list[dict]:
     inverse = 1 / data.epsilon.values[:-1].astype(np.float32)
     for instance, learner, part in each(data.squeeze(["horizon", "dim"])):
         add(instance, learner, "1/epsilon", inverse, part.cost.values[:-1], part.centre.values)
-    for variable, axis, group in (("T", "horizon", lengths), ("N", "dim", sizes)):
+    lines = ("T", "horizon", lengths.squeeze("dim")), ("N", "dim", sizes.squeeze("horizon"))
+    for variable, axis, group in lines:
         for instance in group.instance.values:
             part = group.sel(instance=instance)
-            costs = part.cost.transpose("learner", axis, "epsilon", "trial", ...).values
-            costs, nothing = costs[..., :-1, :, 0], part.centre.values
+            costs = part.cost.transpose("learner", axis, "epsilon", "trial").values[:, :, :-1]
+            nothing = part.centre.values
             best = readable(costs, nothing)
             for learner, cost in zip(part.learner.values, costs, strict=True):
                 add(instance, learner, variable, part[axis].values, cost[:, best], nothing,

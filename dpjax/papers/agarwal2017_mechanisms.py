@@ -5,11 +5,11 @@ This is a part of the reproduction of Agarwal & Singh 2017.
 
 import numpy as np
 
-from dpjax import Study, domains, learners, mechanisms
+from dpjax import domains, learners, mechanisms
 from dpjax.analysis import plot
 from dpjax.papers._shared import columns, rows
 from dpjax.privacy import default_delta
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 EPSILONS = (1.0, 10.0, 100.0, np.inf)
 
