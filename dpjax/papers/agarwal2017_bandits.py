@@ -186,11 +186,11 @@ def figure(data, x, note=""):
             continue
         if x == "epsilon":
             ceiling = data.nothing.sel(environment=name).max()
-            axes.axhline(ceiling, color="0.6", linewidth=1.0, label="doing nothing")
+            axes.axhline(ceiling, color="0.2", linestyle=":", label="doing nothing")
         else:
             known = bounds.before_bandits(data[x], 1.0, arms=SIZE if name == "arms" else None)
             label = "$T^{2/3} K / \\epsilon$" if name == "arms" else "$T^{2/3} / \\epsilon$"
-            axes.plot(data[x], known, "--", color="0.6", label=f"known before: {label}")
+            axes.plot(data[x], known, ":", color="0.2", label=f"known before: {label}")
         axes.legend(fontsize=8, frameon=False)
     return drawn
 

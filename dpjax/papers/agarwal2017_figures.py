@@ -42,7 +42,13 @@ def figure(data, free):
         ]  # fmt: skip
         axes.set_yscale("log")
         axes.set_ylim(0.7 * part.final_regret.mean("trial").min(), 2 * part.centre)
-    drawn.legend(handles=lines, loc="outside right lower", frameon=False, fontsize=8)
+    (learners,) = drawn.legends
+    labels = [text.get_text() for text in learners.get_texts()]
+    learners.remove()
+    drawn.legend(
+        [*learners.legend_handles, *lines], [*labels, *(line.get_label() for line in lines)],
+        loc="outside right upper", frameon=False, fontsize=8, handlelength=3.0,
+    )  # fmt: skip
     return drawn
 
 
