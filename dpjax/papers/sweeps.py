@@ -38,8 +38,10 @@ def on_devices(mesh):
 
 def sweep(game, points, seeds, key, **options):
     """Calls :func:`dpjax.sweep` with the mesh and the store of the blocks around the call."""
-    name = re.sub(r"[^\w.]+", "-", game.__name__)
-    return _sweep(game, points, seeds, key, mesh=_MESH.get(), store=_next_store(name), **options)
+    options["mesh"] = _MESH.get()
+    if kept := _next_store(re.sub(r"[^\w.]+", "-", game.__name__)):
+        options["store"] = kept
+    return _sweep(game, points, seeds, key, **options)
 
 
 def play(study, progress=True, **options):
