@@ -11,7 +11,6 @@ from itertools import product
 import numpy as np
 import xarray
 
-from dpjax import Study
 from dpjax.analysis import bounds
 from dpjax.analysis.output import format_table
 from dpjax.papers import hanna2022_games as games
@@ -28,7 +27,7 @@ from dpjax.papers._shared import (
     rows,
 )  # fmt: skip
 from dpjax.papers.sweeps import play
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 HORIZON, QUICK_HORIZON = 10**8, 10**5
 TRIALS, QUICK_TRIALS = 400, 32

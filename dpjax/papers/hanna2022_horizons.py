@@ -6,12 +6,12 @@ A length of theta scales all gaps. At each horizon the worst-case regret is the 
 import numpy as np
 import xarray
 
-from dpjax import Study, environments
+from dpjax import environments
 from dpjax.analysis import bounds, statistics
 from dpjax.papers import hanna2022_games as games
 from dpjax.papers._shared import columns, logarithmic, name_lines, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 HORIZONS = tuple(10**k for k in range(4, 10))
 EPSILONS = (0.1, 1.0, np.inf)

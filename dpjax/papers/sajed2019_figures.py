@@ -42,13 +42,19 @@ def rounds_figure(data, batches):
     both = [each.regret.sel(epsilon=list(games.EPSILONS)) for each in both]
     drawn = xarray.concat(both, "learner", join="outer", coords="minimal", compat="override")
     drawn = drawn.to_dataset(name="regret").dpjax.figure(
-        "round", color="learner", panel=("instance", "epsilon"),
+        "round", color="learner", panel=("instance", "epsilon"), estimate=_means,
         note="Epsilon is the one that learners are given. All declare it, but DP-UCB, split, which "
         "declares a fifth of it, and DP-UCB-Int, which declares less than it, at delta = T^-2. All "
         "others are pure. DP-SE is tuned to a longer horizon.",
     )  # fmt: skip
     logarithmic(drawn, low=2.0)
     return drawn
+
+
+def _means(array) -> xarray.Dataset:
+    """Means without bands, which would hide each other."""
+    mean = array.mean("trial", skipna=False)
+    return xarray.Dataset({"mean": mean, "low": mean, "high": mean}, attrs={"estimate": "mean"})
 
 
 def laws_figure(data):
@@ -94,15 +100,15 @@ def epsilon_figure(data, knees):
 def at_declared(data) -> xarray.Dataset:
     """Learners that choose anew each round, on instance C2, at the epsilons that they declare.
 
-    An epsilon of 0 has no place on a logarithmic axis. Where a learner that is asked for more
-    declares the same, it plays the same game.
+    Zero and infinity are left out, which have no place on a logarithmic axis. Where a learner that
+    is asked for more declares the same, it plays the same game.
     """
     parts = []
     for name in games.BY_ROUNDS:
         mine = data[["final_regret"]].sel(learner=[name], instance=games.HORIZON_INSTANCE)
         mine = mine.assign_coords(epsilon=mine.privacy_epsilon.values[0])
-        mine = mine.isel(epsilon=np.flatnonzero(mine.epsilon > 0)).drop_duplicates("epsilon")
-        parts.append(mine)
+        shown = np.flatnonzero((mine.epsilon > 0) & np.isfinite(mine.epsilon))
+        parts.append(mine.isel(epsilon=shown).drop_duplicates("epsilon"))
     return xarray.concat(parts, "learner", join="outer")
 
 

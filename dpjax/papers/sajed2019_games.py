@@ -6,11 +6,12 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax import Study, environments, learners
+from dpjax import environments, learners
 from dpjax.analysis import bounds
 from dpjax.core import Learner
 from dpjax.papers._shared import log_checkpoints
 from dpjax.papers.sweeps import play
+from dpjax.study import Study
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0)
 # The figure against epsilon adds two decades on each side of the paper's range.

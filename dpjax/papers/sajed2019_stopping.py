@@ -7,12 +7,12 @@ import numpy as np
 import xarray
 from jax import random as jr
 
-from dpjax import Study, environments, learners, stopping
+from dpjax import environments, learners, stopping
 from dpjax.analysis.plot import ticks_at
 from dpjax.maths import exact_sums
 from dpjax.papers._shared import columns, logarithmic, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 SEED = 2019
 QUERIES = ("every_round", "powers_of_two")

@@ -19,7 +19,7 @@ def test_an_epsilon_of_zero_has_no_place_on_a_logarithmic_axis(monkeypatch):
     )  # fmt: skip
     (axes,) = sajed2019_figures.declared_figure(data).axes
     assert axes.get_xscale() == "log"
-    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata()[:2], [0.05, 0.7])
+    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), [0.05, 0.7])
 
 
 def test_ticks_stand_at_the_sizes_that_were_run():
