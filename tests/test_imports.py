@@ -48,8 +48,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 
 def room(parts):
-    """The room of a module, folder or class, from the parts of its name below dpjax."""
-    parts = ("study", *parts[1:]) if parts[0] == "Study" else parts
+    """The room of a module or folder, from the parts of its name below dpjax."""
     return "learners.parts" if parts[:2] == ("learners", "parts") else parts[0]
 
 

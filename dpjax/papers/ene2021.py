@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpjax import Study
 from dpjax.analysis import statistics
 from dpjax.analysis.output import format_table
 from dpjax.papers import ene2021_figures as figures
@@ -28,7 +27,7 @@ from dpjax.papers.ene2021_learners import (
 )
 from dpjax.papers.ene2021_routes import routes_figure
 from dpjax.papers.sweeps import play
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 regret_of = figures.regret_of
 HORIZON, QUICK_HORIZON = 2**14, 2**10

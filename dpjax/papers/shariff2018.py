@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax import Study, environments, learners
+from dpjax import environments, learners
 from dpjax.analysis import plot
 from dpjax.analysis.output import format_table
 from dpjax.papers._shared import Report, columns, log_checkpoints, publish, rows
@@ -24,7 +24,7 @@ from dpjax.papers.shariff2018_learners import (
     compared,
 )
 from dpjax.papers.sweeps import play
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000
 TRIALS, QUICK_TRIALS = 8, 4

@@ -15,7 +15,7 @@ import numpy as np
 import xarray
 from jax import random as jr
 
-from dpjax import Study, environments
+from dpjax import environments
 from dpjax.analysis import bounds
 from dpjax.analysis.output import format_table
 from dpjax.combinators import count_switches
@@ -24,7 +24,7 @@ from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
 from dpjax.papers._shared import Report, columns, publish, rows
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
-from dpjax.study import inference
+from dpjax.study import Study, inference
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
 TRIALS, QUICK_TRIALS = 720, 120
