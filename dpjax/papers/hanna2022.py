@@ -13,6 +13,7 @@ import xarray
 
 from dpjax.analysis import bounds
 from dpjax.analysis.output import format_table
+from dpjax.analysis.plot import ticks_at
 from dpjax.papers import hanna2022_games as games
 from dpjax.papers import hanna2022_horizons as horizons
 from dpjax.papers._shared import (
@@ -163,6 +164,8 @@ def figure(data):
         "large.",
     )  # fmt: skip
     logarithmic(drawn)
+    for panel in drawn.axes:
+        ticks_at(panel.xaxis, [0.01, 0.1, 1.0, 10.0])  # infinity stands at 100
     return drawn
 
 
