@@ -212,6 +212,11 @@ class _Progress(NamedTuple):
 
 
 @in_float32
+def has_bandit_feedback(learner) -> bool:
+    """Whether a batch learner is told one number a round, as play by batches requires."""
+    return not any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero))
+
+
 def simulate_batches(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
     """Plays one trajectory, a whole batch of rounds at a time.
 
@@ -281,7 +286,7 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
         )
         return _Progress(learner_state, batch, environment_state, end, tally)
 
-    if any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero)):
+    if not has_bandit_feedback(learner):
         raise ValueError("learner must have bandit feedback to be played by batches")
     one = jax.eval_shape(
         lambda: play_batch(environment_state, nature, batch.action, batch.rounds, learner.feedback)

@@ -14,7 +14,12 @@ from tqdm.auto import tqdm
 from dpjax import _check
 from dpjax.core import BatchLearner, Environment, Learner, Result
 from dpjax.engine import devices
-from dpjax.simulate import checkpoint_rounds, simulate, simulate_batches
+from dpjax.simulate import (
+    checkpoint_rounds,
+    has_bandit_feedback,
+    simulate,
+    simulate_batches,
+)
 from dpjax.study import grid as grids
 from dpjax.study import halving
 from dpjax.study.labelled import Played, labelled, layout
@@ -241,7 +246,8 @@ class Study:
 
 def _has_batches(learner, environment) -> bool:
     """Whether a game can be played by batches."""
-    return isinstance(learner, BatchLearner) and environment.batch is not None
+    both = isinstance(learner, BatchLearner) and environment.batch is not None
+    return both and has_bandit_feedback(learner)
 
 
 def _seconds(game, points, trials, play) -> tuple[float, float]:

@@ -231,3 +231,14 @@ def test_learners_and_environments_may_be_built_already():
     study = Study({"mine": made}, {"fixed": environments.deterministic(3)}, trials=2)
     assert isinstance(study.programs[0].first()[0], core.Learner)
     assert study.run(progress=False)["final_regret"].shape == (1, 1, 2)
+
+
+def test_batches_of_whole_losses_are_played_round_by_round():
+    """Learners with full information sum vectors, which nature cannot sum for them."""
+    study = Study(
+        {"limited updates": learners.limited_updates},
+        {"stochastic": stochastic},
+        {"epsilon": [1.0], **ARMS},
+        trials=2,
+    )
+    assert np.isfinite(study.run(progress=False)["regret"]).all()
