@@ -1,6 +1,5 @@
 """Hostile files, names, folders and numbers for the command line: right, or one sentence."""
 
-import inspect
 import io
 import json
 import os
@@ -21,7 +20,7 @@ from dpjax.analysis import plot
 from dpjax.analysis.output import FigureWarning, output_folder, write_csv, write_figure
 from dpjax.cli import audits, main
 from dpjax.cli import run as command
-from dpjax.papers import tossou2017
+from dpjax.papers._shared import Report, publish
 from tests import ROOT
 
 read_losses = command.read_losses
@@ -146,26 +145,30 @@ def test_reproduce_and_audit_write_tables_first(capsys, tmp_path, monkeypatch):
     assert {file.name for file in out.iterdir()} == {"audit.csv", "parameters.json"}
 
 
-def test_papers_write_tables_first(capsys, tmp_path, monkeypatch):
-    """Nothing is played: what comes before the figures is replaced by one row."""
-    row = dict.fromkeys(tossou2017.PRINTED, 1.0)
-    for name in ("play", "play_memory"):
-        monkeypatch.setattr(tossou2017, name, lambda *sizes, **options: [])
-    for name in ("table", "memory_table", "_curve_rows"):
-        monkeypatch.setattr(tossou2017, name, lambda *runs: [row])
-    monkeypatch.setattr(tossou2017, "corollary_sentence", lambda rows: "all that was found")
-    monkeypatch.setattr(tossou2017, "figure", broken)
-    monkeypatch.setattr(tossou2017, "memory_figure", broken)
+def test_papers_write_tables_first(tmp_path, monkeypatch):
+    """All papers publish a report in one place, which writes tables before it draws."""
+    report = Report({"": [{"a": 1}], "_more": [{"b": 2}]}, {"": broken, "_more": broken}, {}, "all")
+    sizes = {"horizon": 10, "trials": 24, "seed": 0}
     with pytest.warns(FigureWarning) as failed:
-        printed = tossou2017.reproduce(tmp_path)
-    assert "all that was found" in printed and len(list(tmp_path.iterdir())) == 4
-    assert [str(warning.message).split()[2] for warning in failed] == [
-        "tossou2017",
-        "tossou2017_memory",
-    ]
-    for paper in papers.__all__:
-        source = inspect.getsource(getattr(papers, paper).reproduce)
-        assert "plot.save" not in source and "\n    write_figure(out" in source
+        assert publish(tmp_path, "paper", lambda: report, **sizes) == "all"
+    files = {file.name for file in tmp_path.iterdir()}
+    assert files == {"paper.csv", "paper_more.csv", "parameters.json"}
+    assert [str(warning.message).split()[2] for warning in failed] == ["paper", "paper_more"]
+    published = []
+    for name in papers.__all__:
+        paper = getattr(papers, name)
+        monkeypatch.setattr(paper, "publish", lambda *given, **sizes: published.append(given[1]))
+        paper.reproduce(tmp_path, horizon=paper.QUICK_HORIZON, trials=paper.QUICK_TRIALS)
+    assert published == papers.__all__
+
+
+def test_an_experiment_that_fails_leaves_no_file(tmp_path):
+    def experiment():
+        raise RuntimeError("while it plays")
+
+    with pytest.raises(RuntimeError, match="while it plays"):
+        publish(tmp_path / "out", "paper", experiment, horizon=10, trials=24, seed=0)
+    assert not (tmp_path / "out").exists()
 
 
 PICKLED = npy(np.array([[None, 1]]), allow_pickle=True)
