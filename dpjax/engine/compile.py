@@ -1,11 +1,16 @@
 """Compiles programs for the devices that run them: the one place where CPU, GPU and TPU part.
 
 A :class:`Platform` says how programs are compiled for one kind of device, and how much of it they
-use. Its ways to compile are tried in order. A way that cannot serve a program raises
-:class:`dpjax.engine.one_kernel.Unfit`, which names the reason. It does so before XLA compiles
-anything, unless XLA itself refuses the program. The last way serves every program.
+use. Its forms of a program are tried in order, and for each of them its ways to compile. A form or
+a way that cannot serve a program raises :class:`dpjax.engine.one_kernel.Unfit`, which names the
+reason. It does so before XLA compiles anything, unless XLA itself refuses the program. The last
+form and the last way serve every program.
+
+The reasons are logged: ``logging.getLogger("dpjax").setLevel("INFO")`` and a handler show why a
+sweep was not compiled in a quicker form.
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,11 +21,18 @@ from jax.extend.core import jaxpr_as_fun
 
 from dpjax.engine import devices, one_kernel
 from dpjax.engine.batch_last import batch_last
+from dpjax.engine.scalarize import carried_numbers, scalarized
+
+_log = logging.getLogger(__name__)
+# An accelerator keeps what a round changes in registers up to this many numbers of a trial. XLA
+# makes a kernel of its own for each of more.
+_MOST_CARRIED = 24
 
 
 class Platform(NamedTuple):
     """How programs are compiled for one kind of device, and how much of it they use."""
 
+    forms: tuple[Callable, ...]  # each (program, size, platform) -> function of a block
     ways: tuple[Callable, ...]  # each (function, arguments, batched, spread) -> compiled program
     apart: bool  # whether draws are kept in kernels of their own, as batch_last explains
     chunk: int  # how many trajectories are computed at once where the caller does not say
@@ -34,7 +46,55 @@ def _whole(function, arguments, batched, spread):
     return jax.jit(spread(function)).lower(*arguments).compile()
 
 
+def as_lanes(program, size, platform) -> Callable:
+    """The function of a block whose arrays carry the trials as their last axis."""
+    del size
+    return block_function(program, platform.apart)
+
+
+def as_numbers(program, size, platform) -> Callable:
+    """The function of a block whose rounds are made of vectors of trials, one for each number.
+
+    Points and seeds are one axis of trials.
+
+    Raises:
+      Unfit: the rounds cannot be written so, or they carry too many numbers.
+    """
+    points, _ = size
+    flags = [points > 1] * (len(program.in_avals) - 2) + [True, False]
+    program = scalarized(program, flags)
+    count = carried_numbers(program)
+    if count > _MOST_CARRIED:
+        raise one_kernel.Unfit(f"a round carries {count} numbers, more than {_MOST_CARRIED}")
+    of_cell = jaxpr_as_fun(program)
+
+    def cell(point, seed, key):
+        return of_cell(*point, seed, key)
+
+    return over_trials(batch_last(cell, (points > 1, True, False), apart=platform.apart))
+
+
+def over_trials(function) -> Callable:
+    """The function of a block, from one of trials whose points and seeds are one last axis.
+
+    A single point is shared by all trials and has no such axis.
+    """
+
+    def of_block(points, seeds, key):
+        count = len(points[0])
+        if count == 1:
+            points, own = [leaf[0] for leaf in points], seeds
+        else:
+            points = [jnp.repeat(jnp.moveaxis(x, 0, -1), len(seeds), axis=-1) for x in points]
+            own = jnp.tile(seeds, count)
+        results = function(points, own, key)
+        return [jnp.reshape(x, (*x.shape[:-1], count, len(seeds))) for x in results]
+
+    return of_block
+
+
 CPU = Platform(
+    forms=(as_lanes,),
     ways=(one_kernel.as_one_kernel, one_kernel.as_many_kernels),
     apart=True,
     chunk=4096,
@@ -43,6 +103,7 @@ CPU = Platform(
 )
 # No accelerator has been measured yet.
 ACCELERATOR = Platform(
+    forms=(as_numbers, as_lanes),
     ways=(_whole,),
     apart=False,
     chunk=65536,
@@ -71,8 +132,15 @@ def compile_block(traced, size, mesh):
     """
     here = platform_of(mesh)
     spread = _alone if mesh is None else partial(devices.shard, mesh=mesh)
-    function = block_function(traced.program, here.apart)
     shapes = block_shapes(traced, size, mesh)
+    *preferred, last = here.forms
+    for form in preferred:
+        try:
+            function = form(traced.program, size, here)
+            return compile_for(here, function, shapes, (False, True, False), spread)
+        except one_kernel.Unfit as reason:
+            _log.info("%s does not serve: %s", form.__name__, reason)
+    function = last(traced.program, size, here)
     return compile_for(here, function, shapes, (False, True, False), spread)
 
 
