@@ -3,8 +3,8 @@
 A :class:`Platform` says how programs are compiled for one kind of device, and how much of it they
 use. Its forms of a program are tried in order, and for each of them its ways to compile. A form or
 a way that cannot serve a program raises :class:`dpjax.engine.one_kernel.Unfit`, which names the
-reason. It does so before XLA compiles anything, unless XLA itself refuses the program. The last
-form and the last way serve every program.
+reason. It does so before XLA compiles anything, unless a compiler itself refuses the program. The
+last form and the last way serve every program.
 
 The reasons are logged: ``logging.getLogger("dpjax").setLevel("INFO")`` and a handler show why a
 sweep was not compiled in a quicker form.
@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import jaxpr_as_fun
 
-from dpjax.engine import devices, one_kernel
+from dpjax.engine import devices, kernel, one_kernel
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.scalarize import carried_numbers, scalarized
 
@@ -74,6 +74,25 @@ def as_numbers(program, size, platform) -> Callable:
     return over_trials(batch_last(cell, (points > 1, True, False), apart=platform.apart))
 
 
+def as_kernel(program, size, platform, target) -> Callable:
+    """The function of a block whose rounds are one kernel of an accelerator.
+
+    Args:
+      program, size, platform: as of the other forms.
+      target: a :class:`dpjax.engine.kernel_values.Target`.
+
+    Raises:
+      Unfit: the rounds cannot be written so, or they are too many equations for a compiler. What a
+        kernel cannot hold shows when the function is traced, which raises it then.
+    """
+    del platform
+    points, _ = size
+    count = len(program.in_avals) - 2
+    flags = [points > 1] * count + [True, False]
+    play = kernel.played_by_kernel(scalarized(program, flags), flags, target)
+    return over_trials(lambda point, seeds, key: play(*point, seeds, key))
+
+
 def over_trials(function) -> Callable:
     """The function of a block, from one of trials whose points and seeds are one last axis.
 
@@ -101,7 +120,7 @@ CPU = Platform(
     threads=devices.cores,
     memory=devices.share_of_machine,
 )
-# No accelerator has been measured yet.
+# No accelerator has been measured yet. Of this kind are those for which there is no kernel.
 ACCELERATOR = Platform(
     forms=(as_numbers, as_lanes),
     ways=(_whole,),
@@ -112,10 +131,22 @@ ACCELERATOR = Platform(
 )
 
 
+CUDA = ACCELERATOR._replace(
+    forms=(partial(as_kernel, target=kernel.CUDA), *ACCELERATOR.forms),
+)
+TPU = ACCELERATOR._replace(
+    forms=(partial(as_kernel, target=kernel.TPU), *ACCELERATOR.forms),
+)
+
+
 def platform_of(mesh) -> Platform:
     """The platform of a mesh, or of the devices that JAX uses by default."""
-    name = jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
-    return CPU if name == "cpu" else ACCELERATOR
+    if mesh is None and jax.default_backend() == "cpu":
+        return CPU
+    device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
+    if device.platform == "gpu":
+        return CUDA if "cuda" in device.client.platform_version else ACCELERATOR
+    return {"cpu": CPU, "tpu": TPU}.get(device.platform, ACCELERATOR)
 
 
 def compile_block(traced, size, mesh):
@@ -138,8 +169,10 @@ def compile_block(traced, size, mesh):
         try:
             function = form(traced.program, size, here)
             return compile_for(here, function, shapes, (False, True, False), spread)
-        except one_kernel.Unfit as reason:
-            _log.info("%s does not serve: %s", form.__name__, reason)
+        except Exception as reason:  # compilers refuse a kernel by errors of many kinds
+            if devices.out_of_memory(reason):
+                raise
+            _log.info("%s does not serve: %s", getattr(form, "func", form).__name__, reason)
     function = last(traced.program, size, here)
     return compile_for(here, function, shapes, (False, True, False), spread)
 

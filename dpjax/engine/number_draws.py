@@ -1,10 +1,8 @@
 """Equations on numbers that make or consume keys of threefry2x32.
 
-Each block of random words is a call of one program, :func:`block`. XLA inlines it. One kernel of an
+Each block of random words is a call of one of two programs. XLA inlines it. One kernel of an
 accelerator recognizes it by its name, and has code of its own for it.
 """
-
-from functools import partial
 
 import jax
 import numpy as np
@@ -16,20 +14,27 @@ from dpjax.engine.numbers import Key, Number, apart, compute, each, filled, from
 from dpjax.generators import rounds_of, threefry2x32
 
 
-@partial(jax.jit, static_argnames="rounds")
-def threefry_block(first, second, counter, *, rounds):
+def threefry20(first, second, counter):
     """Two random words from the two words of a key and a counter, all () uint32."""
-    return threefry2x32(first, second, np.uint32(0), counter, rounds)
+    return threefry2x32(first, second, np.uint32(0), counter, 20)
+
+
+def threefry13(first, second, counter):
+    """The same with 13 rounds."""
+    return threefry2x32(first, second, np.uint32(0), counter, 13)
+
+
+BLOCKS = {20: jax.jit(threefry20), 13: jax.jit(threefry13)}
 
 
 def _block(key: Key, counter: Number) -> list[Number]:
     numbers = key.first, key.second, counter
     if all(x.known for x in numbers):
         with jax.ensure_compile_time_eval():
-            words = threefry_block(*(x.value for x in numbers), rounds=key.rounds)
+            words = BLOCKS[key.rounds](*(x.value for x in numbers))
             return [Number(np.asarray(word)[()], False) for word in words]
     own = any(x.own for x in numbers)
-    words = threefry_block(*(x.value for x in numbers), rounds=key.rounds)
+    words = BLOCKS[key.rounds](*(x.value for x in numbers))
     return [Number(word, own) for word in words]
 
 

@@ -1,14 +1,11 @@
 """Equations on numbers that read or write at an index.
 
 A place among the entries of an array that is taken apart is found by comparison. An array that
-stays whole is read and written by the two programs at the end, which one kernel of an accelerator
-recognizes by their names.
+stays whole is read and written there.
 """
 
-from functools import partial
 from itertools import product
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -16,7 +13,18 @@ from jax.lax import GatherScatterMode
 
 from dpjax.engine import places
 from dpjax.engine.number_rules import NoRule
-from dpjax.engine.numbers import Number, Whole, apart, compute, each, filled, known, select
+from dpjax.engine.numbers import (
+    Number,
+    Whole,
+    apart,
+    compute,
+    each,
+    filled,
+    known,
+    read_window,
+    select,
+    write_window,
+)
 
 
 def _clamped(index, last) -> Number:
@@ -157,23 +165,6 @@ def _updated(name, here, old, new):
     if name in places.UPDATES:
         new = compute(places.UPDATES[name], old, new)
     return select(here, new, old)
-
-
-# Programs on whole arrays. A kernel keeps such an array in memory, and runs neither of them.
-
-
-@partial(jax.jit, static_argnames="sizes")
-def read_window(array, *starts, sizes):
-    """The entries of a window of an array, in row-major order."""
-    window = lax.dynamic_slice(array, starts, sizes).reshape(-1)
-    return tuple(lax.index_in_dim(window, i, keepdims=False) for i in range(len(window)))
-
-
-@partial(jax.jit, static_argnames="sizes")
-def write_window(array, *starts_and_entries, sizes):
-    """The array with new entries in a window."""
-    starts, entries = starts_and_entries[: array.ndim], starts_and_entries[array.ndim :]
-    return lax.dynamic_update_slice(array, jnp.stack(entries).reshape(sizes), starts)
 
 
 def _read(value, starts, sizes):

@@ -210,8 +210,14 @@ def _sort(eqn, operands) -> list:
     return [np.moveaxis(x.reshape(shape), 0, axis) for x in columns]
 
 
+def _add_any(eqn, operands) -> list:
+    """A sum of gradients."""
+    return [each(lambda a, b: compute(lax.add, a, b), *map(apart, operands))]
+
+
 RULES = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
+    "add_any": _add_any,
     "argmax": _extreme(lax.gt),
     "argmin": _extreme(lax.lt),
     "broadcast_in_dim": _moved(_broadcast_in_dim),

@@ -6,6 +6,7 @@ numbers about is then done while the program is traced, and only arithmetic is l
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -100,6 +101,24 @@ def select(which: Number, yes, no):
     return Number(of_scalars(which.value, yes.value, no.value), which.own or yes.own or no.own)
 
 
+# What touches a whole array. One kernel of an accelerator keeps such an array in memory: it knows
+# the two programs by their names, and has code of its own for them.
+
+
+@partial(jax.jit, static_argnames="sizes")
+def read_window(array, *starts, sizes):
+    """The entries of a window of an array, in row-major order."""
+    window = lax.dynamic_slice(array, starts, sizes).reshape(-1)
+    return tuple(lax.index_in_dim(window, i, keepdims=False) for i in range(len(window)))
+
+
+@partial(jax.jit, static_argnames="sizes")
+def write_window(array, *starts_and_entries, sizes):
+    """The array with new entries in a window."""
+    starts, entries = starts_and_entries[: array.ndim], starts_and_entries[array.ndim :]
+    return lax.dynamic_update_slice(array, jnp.stack(entries).reshape(sizes), starts)
+
+
 def is_key_aval(aval) -> bool:
     """Whether an abstract value is of keys."""
     return jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
@@ -109,12 +128,11 @@ def apart(value) -> np.ndarray:
     """The entries of a value."""
     if not isinstance(value, Whole):
         return value
-    shape, array = value.shape, value.array
-    flat = lax.reshape(array, (int(np.prod(shape, dtype=int)),))
-    numbers = [
-        Number(lax.index_in_dim(flat, i, keepdims=False), value.own) for i in range(len(flat))
-    ]
-    return filled(shape, numbers)
+    if not value.shape:
+        return filled((), [Number(value.array, value.own)])
+    starts = [np.int32(0)] * len(value.shape)
+    entries = read_window(value.array, *starts, sizes=value.shape)
+    return filled(value.shape, [Number(x, value.own) for x in entries])
 
 
 def whole(value, dtype) -> Whole:
