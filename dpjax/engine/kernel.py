@@ -25,8 +25,8 @@ from dpjax.engine.scalarize import main_loop
 CUDA = Target("cuda", (32,))
 TPU = Target("tpu", (8, 128))
 INTERPRETED = Target("interpret", (32,))
-# The most equations of the rounds. Compilers take minutes over more.
-MOST_EQUATIONS = 5000
+# The most equations of the rounds. Compilers take more than 20 seconds over more.
+MOST_EQUATIONS = 2000
 
 
 def played_by_kernel(closed, flags, target) -> Callable:
