@@ -7,6 +7,7 @@ whole are in memory. What comes before the main loop and after it is compiled by
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +18,22 @@ from jax.extend.core import Literal, jaxpr_as_fun
 
 from dpjax.engine import dependence, kernel_programs, walk
 from dpjax.engine.batch_last import batch_last
-from dpjax.engine.kernel_values import Held, Target, spread
+from dpjax.engine.kernel_values import (
+    Held,
+    Target,
+    from_memory,
+    spread,
+    to_memory,
+    type_in_memory,
+)
 from dpjax.engine.one_kernel import Unfit
 from dpjax.engine.scalarize import main_loop
 
 # A block of trials for each kind of device. A warp has 32 trials, and waits for no other.
-CUDA = Target("cuda", (32,))
-TPU = Target("tpu", (8, 128))
-INTERPRETED = Target("interpret", (32,))
+TARGETS = {
+    target.name: target
+    for target in (Target("cuda", (32,)), Target("tpu", (8, 128)), Target("interpret", (32,)))
+}
 # The most equations of the rounds. Compilers take more than 20 seconds over more.
 MOST_EQUATIONS = 2000
 
@@ -126,39 +135,43 @@ def _kernel(main, values, owns, batch, target) -> list:
     """
     scans = main.primitive.name == "scan"
     first = walk.scan_sizes(main)[0] if scans else len(main.invars) - len(main.outvars)
-    carried = (dependence.of_scan if scans else dependence.of_while)(main, list(owns))[0]
-    count, blocks = len(carried), -(-batch // math.prod(target.lanes))
+    count = walk.scan_sizes(main)[1] if scans else len(main.outvars)
+    blocks = -(-batch // math.prod(target.lanes))
     layout = _Layout(target, batch, blocks)
     arrays, specs, loads = [], [], []
     for i, (value, own, atom) in enumerate(zip(values, owns, main.invars, strict=True)):
-        if first <= i < first + count and atom.aval.shape and carried[i - first] and not own:
+        if first <= i < first + count and atom.aval.shape and not own:  # each trial writes its own
             value, own = jnp.broadcast_to(value[..., None], (*value.shape, batch)), True
         array, spec = layout.own(value) if own else layout.shared(value)
         arrays.append(array)
         specs.append(spec)
         loads.append((atom.aval.shape, atom.aval.dtype, own))
-    out_shapes = [_number_type(var.aval.dtype) for var in main.outvars]
+    if target.name == "tpu":
+        array, spec = layout.own(jnp.zeros(batch, jnp.int32))
+        arrays.append(array)
+        specs.append(spec)
     sizes = [math.prod(var.aval.shape) for var in main.outvars]
-    shapes = [layout.shape(size, dtype) for size, dtype in zip(sizes, out_shapes, strict=True)]
+    outputs = zip(sizes, main.outvars, strict=True)
+    shapes = [layout.shape(size, type_in_memory(var.aval.dtype)) for size, var in outputs]
 
     def kernel(*refs):
         inputs, outputs = refs[: len(arrays)], refs[len(arrays) :]
-        operands = [_loaded(ref, *load) for ref, load in zip(inputs, loads, strict=True)]
+        operands = [_loaded(ref, *load) for ref, load in zip(inputs, loads, strict=False)]
+        here = target._replace(zero=inputs[-1][0] if target.name == "tpu" else None)
         for i in range(count):
-            if isinstance(operands[first + i], Held) and carried[i]:
+            if isinstance(operands[first + i], Held):
                 operands[first + i] = _copied(operands[first + i], outputs[i])
         if scans:
             stacks = [
-                Held(ref, var.aval.shape, True)
+                Held(ref, var.aval.shape, var.aval.dtype, True)
                 for ref, var in zip(outputs[count:], main.outvars[count:], strict=True)
             ]
-            results, _ = kernel_programs.scan(main, operands, stacks, target)
+            results, _ = kernel_programs.scan(main, operands, stacks, here)
         else:
-            results = kernel_programs.loop(main, operands, target)
+            results = kernel_programs.loop(main, operands, here)
         for ref, result in zip(outputs[:count], results, strict=True):
             if not isinstance(result, Held):
-                result = spread(result, target.lanes)
-                ref[0] = result.astype(jnp.int32) if result.dtype == bool else result
+                ref[0] = to_memory(spread(result, target.lanes))
 
     found = pl.pallas_call(
         kernel, out_shape=shapes, grid=(blocks,), in_specs=specs,
@@ -167,15 +180,9 @@ def _kernel(main, values, owns, batch, target) -> list:
     return [layout.restored(x, var.aval) for x, var in zip(found, main.outvars, strict=True)]
 
 
-def _number_type(dtype):
-    return np.dtype(np.int32 if np.dtype(dtype) == np.bool_ else dtype)
-
-
 def _loaded(ref, shape, dtype, own):
     """What a kernel makes of an operand: a number, a vector over trials, or an array in memory."""
-    if shape:
-        return Held(ref, shape, own)
-    return ref[0] != 0 if np.dtype(dtype) == np.bool_ else ref[0]
+    return Held(ref, shape, dtype, own) if shape else from_memory(ref[0], dtype)
 
 
 def _copied(held, ref) -> Held:
@@ -186,7 +193,7 @@ def _copied(held, ref) -> Held:
         return 0
 
     jax.lax.fori_loop(0, math.prod(held.shape), copy, 0)
-    return Held(ref, held.shape, True)
+    return replace(held, rows=ref)
 
 
 def _options(target) -> dict:
@@ -217,7 +224,7 @@ class _Layout:
     def own(self, value):
         """An array (..., B), and where a block finds its trials."""
         size = math.prod(value.shape[:-1])
-        value = value.astype(_number_type(value.dtype)).reshape(size, self.batch)
+        value = value.astype(type_in_memory(value.dtype)).reshape(size, self.batch)
         missing = self.blocks * math.prod(self.target.lanes) - self.batch
         value = jnp.pad(value, ((0, 0), (0, missing)), mode="edge")
         return value.reshape(self.shape(size, value.dtype).shape), self.spec(size)
@@ -225,7 +232,7 @@ class _Layout:
     def shared(self, value):
         """An array that all trials share, and where a block finds it."""
         value = jnp.asarray(value)
-        value = value.astype(_number_type(value.dtype)).reshape(-1)
+        value = value.astype(type_in_memory(value.dtype)).reshape(-1)
         if self.target.name == "tpu":
             from jax.experimental.pallas import tpu
 
@@ -237,4 +244,4 @@ class _Layout:
     def restored(self, array, aval):
         """An array (*shape, B) of the kernel's own."""
         array = array.reshape(len(array), -1)[:, : self.batch].reshape(*aval.shape, self.batch)
-        return array != 0 if aval.dtype == bool else array
+        return from_memory(array, aval.dtype)

@@ -1,5 +1,6 @@
 """Evaluates a program of scalars within one kernel of an accelerator."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,18 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from dpjax.engine import dependence, walk
-from dpjax.engine.kernel_values import Held, Target, block, elementwise, is_own, read, spread, write
+from dpjax.engine.kernel_values import (
+    Held,
+    Target,
+    block,
+    elementwise,
+    from_memory,
+    is_own,
+    read,
+    spread,
+    to_memory,
+    write,
+)
 from dpjax.engine.one_kernel import Unfit
 
 
@@ -85,12 +97,16 @@ def _packed(values: Any, flags, target) -> list:
     for value, flag in zip(values, flags, strict=True):
         if isinstance(value, Held):
             continue
+        constant = flag and not np.shape(value)
         value = spread(value, target.lanes) if flag else value
         value = lax.convert_element_type(value, np.int32) if value.dtype == bool else value
         if isinstance(value, np.generic) and target.name == "cuda":
             # Triton does not return constants from a loop or branch.
             nothing: Any = pl.program_id(0) * np.int32(0)
             value = nothing.astype(value.dtype) + value
+        if constant and target.zero is not None:
+            # A TPU has another layout for vectors of one number, which a loop does not keep.
+            value = value + target.zero.astype(value.dtype)
         found.append(value)
     return found
 
@@ -109,10 +125,7 @@ def _current(start, values) -> list:
     for old, new in zip(start, values, strict=True):
         if isinstance(old, Held) and (not isinstance(new, Held) or new.rows is not old.rows):
             raise Unfit("a loop makes a new array in memory")
-    return [
-        Held(x.rows, x.shape, x.own, x.first, x.times[0], x.times) if isinstance(x, Held) else x
-        for x in values
-    ]
+    return [replace(x, written=x.times[0]) if isinstance(x, Held) else x for x in values]
 
 
 def _cond(eqn, operands, target) -> list:
@@ -189,16 +202,12 @@ def scan(eqn, operands, stacks, target) -> tuple[list, list]:
         outputs = outputs_of(body, [*constants, *values, *(_row(x, place) for x in rows)], target)
         _current(start, outputs[:m])
         for held, x in zip(stacks, outputs[m:], strict=True):
-            held.rows[place] = _as_number(spread(x, target.lanes))
+            held.rows[place] = to_memory(spread(x, target.lanes))
         return _packed(outputs[:m], flags, target)
 
     first = _packed(start, flags, target)
     last = lax.fori_loop(np.int32(0), np.int32(length), step, first)
     return _current(start, _unpacked(last, start)), stacks
-
-
-def _as_number(x):
-    return x.astype(jnp.int32) if x.dtype == bool else x
 
 
 def _row(held, place):
@@ -207,8 +216,8 @@ def _row(held, place):
     size = int(np.prod(held.shape[1:], dtype=int))
     first = held.first + place * np.int32(size)
     if len(held.shape) == 1:
-        return held.rows[first]
-    return Held(held.rows, held.shape[1:], held.own, first, held.written, held.times)
+        return from_memory(held.rows[first], held.dtype)
+    return replace(held, shape=held.shape[1:], first=first)
 
 
 _PROGRAMS = {"cond": _cond, "scan": _scan, "while": loop}

@@ -4,7 +4,7 @@ In a kernel a number that trials share is a scalar, and a number of their own is
 trials of a block, the lanes. An array that stays whole is held in memory.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +25,7 @@ class Target(NamedTuple):
 
     name: str  # cuda, tpu or interpret
     lanes: tuple[int, ...]  # the shape of a vector over the trials of a block
+    zero: Any = None  # on a TPU, a vector of int32 zeros that no compiler knows
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,7 @@ class Held:
 
     rows: Any  # a Ref, of (size, *lanes) where trials have arrays of their own, else of (size,)
     shape: tuple
+    dtype: Any  # of which booleans are whole numbers in memory
     own: bool
     first: Any = 0  # the row of the first entry
     written: int = 0  # how often it was written before it had this value
@@ -55,16 +57,30 @@ class Held:
 def read(held: Held, starts, sizes) -> list:
     """The entries of a window."""
     held.check()
-    return [held.rows[held.row(starts, offset)] for offset in _offsets(held, sizes)]
+    entries = [held.rows[held.row(starts, offset)] for offset in _offsets(held, sizes)]
+    return [from_memory(x, held.dtype) for x in entries]
 
 
 def write(held: Held, starts, entries, sizes, lanes) -> Held:
     """The array after the entries of a window are written in place."""
     held.check()
     for offset, entry in zip(_offsets(held, sizes), entries, strict=True):
-        held.rows[held.row(starts, offset)] = spread(entry, lanes)
+        held.rows[held.row(starts, offset)] = to_memory(spread(entry, lanes))
     held.times[0] += 1
-    return Held(held.rows, held.shape, held.own, held.first, held.times[0], held.times)
+    return replace(held, written=held.times[0])
+
+
+def type_in_memory(dtype) -> np.dtype:
+    """The type of numbers in memory, where there are no booleans."""
+    return np.dtype(np.int32 if np.dtype(dtype) == np.bool_ else dtype)
+
+
+def to_memory(x):
+    return x.astype(jnp.int32) if x.dtype == np.bool_ else x
+
+
+def from_memory(x, dtype):
+    return x != 0 if np.dtype(dtype) == np.bool_ else x
 
 
 def _offsets(held, sizes):

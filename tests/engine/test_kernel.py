@@ -25,7 +25,7 @@ from tests.engine.games import SIZES, game_of, traced
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
 TRIALS = 40  # more than a block of 32, and not two of them
-TARGETS = {"cuda": kernel.CUDA, "tpu": kernel.TPU}
+TARGETS = {name: kernel.TARGETS[name] for name in ("cuda", "tpu")}
 # Compilers take some ten seconds for each of the others.
 OFTEN = {"dp_exp3_lap", "exp3", "successive_elimination"}
 
@@ -103,7 +103,7 @@ def marked(name):
 def test_a_kernel_has_the_numbers_of_the_lanes(name, quick_compilation):
     program = traced(game_of(name, 12), [5, 12]).program
     found = scalarized(program, FLAGS)
-    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.INTERPRETED))
+    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"]))
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_kernel_plays_by_batches(quick_compilation):
         game_of("successive_elimination", 3000), [1000, 3000], simulate_batches
     ).program
     found = scalarized(program, FLAGS)
-    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.INTERPRETED))
+    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"]))
 
 
 def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog):
@@ -127,7 +127,7 @@ def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog):
 
     key = jr.key(0, impl=generators.threefry13)
     expected = played(key)
-    forms = (lambda *given: compile.as_kernel(*given, target=kernel.INTERPRETED), compile.as_lanes)
+    forms = (lambda *given: compile.as_kernel(*given, target="interpret"), compile.as_lanes)
     here = compile.ACCELERATOR._replace(forms=forms)
     monkeypatch.setattr(compile, "platform_of", lambda mesh: here)
     with caplog.at_level(logging.INFO, logger="dpjax"):
@@ -136,6 +136,31 @@ def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog):
     assert not caplog.records
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_arrays_in_memory():
+    """A sieve, and numbers of each trial's own, updated at places that all trials share."""
+
+    def sieve(_, seed, key):
+        del key
+        marked, sums = jnp.zeros(60, bool), jnp.zeros((5, 6), jnp.float32)
+        table = jnp.arange(200.0)
+
+        def one_round(t, carry):
+            marked, sums = carry
+            marked = marked.at[(2 * t) % 60].set(seed % 2 == 0)
+            row = lax.dynamic_index_in_dim(sums, t % 5, keepdims=False)
+            row = row + jnp.where(marked[(t * t) % 60], table[t], table[(seed + t) % 200])
+            return marked, lax.dynamic_update_index_in_dim(sums, row, t % 5, 0)
+
+        return lax.fori_loop(0, 40, one_round, (marked, sums))
+
+    program = jax.make_jaxpr(sieve)(jnp.float32(1.0), jnp.int32(0), jr.key(0))
+    found = scalarized(program, FLAGS)
+    play = kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"])
+    expected = assert_same(program, play)
+    assert 0.1 < np.mean(expected[0]) < 0.9
+    assert lowered(kernel.played_by_kernel(found, FLAGS, TARGETS["cuda"]), arguments(), "cuda")
 
 
 @pytest.mark.parametrize("rounds", [13, 20])
@@ -170,7 +195,9 @@ def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
     def refused(function, *given):
         program = scalarized(jax.make_jaxpr(function)(*given), [True])
         with pytest.raises(one_kernel.Unfit) as error:
-            lowered(kernel.played_by_kernel(program, [True], kernel.TPU), given_lanes, "tpu")
+            lowered(
+                kernel.played_by_kernel(program, [True], kernel.TARGETS["tpu"]), given_lanes, "tpu"
+            )
         return str(error.value)
 
     large = jnp.arange(400.0)
