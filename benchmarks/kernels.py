@@ -104,7 +104,7 @@ def program_of(name, horizon=HORIZON):
 
 
 def compiled(name, platform, options=None):
-    """(the compiled game of a learner, the form that served, why an earlier one did not)."""
+    """(the compiled game of a learner, the form that served, why earlier ones did not)."""
     import jax
     from jax.sharding import SingleDeviceSharding
 
@@ -120,16 +120,16 @@ def compiled(name, platform, options=None):
     size, place = (1, TRIALS), SingleDeviceSharding(device(platform))
     shapes = compile.block_shapes(traced, size, None)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)
-    reason = ""
+    reasons = []
     for form in here.forms:
         title = getattr(form, "func", form).__name__.removeprefix("as_")
         try:
             function = form(traced.program, size, here)
             lowered = jax.jit(function).trace(*shapes).lower(lowering_platforms=(platform,))
-            return lowered.compile(options), title, reason
+            return lowered.compile(options), title, "; ".join(reasons)
         except Exception as error:  # as compile.compile_block does
-            reason = str(error).splitlines()[0]
-    raise RuntimeError(reason)
+            reasons.append(str(error).splitlines()[0])
+    raise RuntimeError("; ".join(reasons))
 
 
 def kernels(text) -> int:

@@ -16,7 +16,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from dpjax import clear_caches, domains, environments, generators, learners, simulate_batches, sweep
 from dpjax.cli import factories
-from dpjax.engine import compile, kernel, kernel_values, one_kernel
+from dpjax.engine import compile, devices, kernel, kernel_values, one_kernel
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.scalarize import scalarized
 from dpjax.environments import loss_families
@@ -44,6 +44,22 @@ def kernels(program, platform):
 def test_every_learner_lowers_as_one_kernel(name):
     program = traced(game_of(name, 1024), [512, 1024]).program
     assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["linear_elimination", "successive_elimination"])
+def test_a_game_played_by_batches_lowers_as_one_kernel(name):
+    program = traced(game_of(name, 10**6), [10**5, 10**6], simulate_batches).program
+    assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+
+
+def test_each_device_of_a_mesh_has_a_kernel():
+    mesh, one = devices.local(jax.make_mesh((1,), ("one",))), traced(game_of("exp3", 64), [64])
+    size = 2, 1024
+    for platform in TARGETS:
+        function = compile.as_kernel(one.program, size, None, target=platform)
+        shapes = compile.block_shapes(one, size, mesh)
+        text = lowered(devices.shard(function, mesh), shapes, platform)
+        assert text.count(KERNEL[platform]) == 1
 
 
 TABLE = np.random.default_rng(0).uniform(size=(64, 3)).astype(np.float32)
