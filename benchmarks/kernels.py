@@ -2,7 +2,7 @@
 
     pip install -e '.[accelerator]'
     python benchmarks/kernels.py                      # all learners, for an H100 and a TPU v5e
-    python benchmarks/kernels.py exp3 ftrl --platforms cuda --json FILE
+    python benchmarks/kernels.py exp3 W4 W5 --platforms cuda --json FILE   # learners, workloads
 
 Nothing is run on a card: all figures are those of compilers. Each row is a game of a learner with
 four arms or dimensions over 4096 rounds, for 65536 trials, in the first form that serves it (see
@@ -75,11 +75,12 @@ def device(platform):
 
 
 def program_of(name, horizon=HORIZON):
-    """The traced game of a learner, by its name."""
+    """The traced game of a learner or of a workload of benchmarks/workloads.py, by its name."""
     import numpy as np
+    import workloads
     from jax import random as jr
 
-    from dpjax import domains, environments, simulate
+    from dpjax import domains, environments, learners, simulate
     from dpjax.cli import factories
     from dpjax.core import Arms, Policies
     from dpjax.engine import programs
@@ -99,8 +100,12 @@ def program_of(name, horizon=HORIZON):
             return learner, environments.gap_arms(actions.dim, gap=0.1, arms=4)
         return learner, environments.linear_losses(actions, "iid")
 
+    play = simulate
+    if name not in learners.__all__:
+        workload = workloads.workload_of(name)
+        game, play = workload.game(horizon), workload.play
     rounds = np.array([horizon // 2, horizon])
-    return programs.trace(game, simulate, rounds, np.ones(1, np.float32), jr.key(0).dtype)
+    return programs.trace(game, play, rounds, np.ones(1, np.float32), jr.key(0).dtype)
 
 
 def compiled(name, platform, options=None):
