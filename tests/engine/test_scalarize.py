@@ -49,18 +49,17 @@ def test_a_game_played_by_batches_has_the_same_bits():
     assert_same(traced(game, [1000, 3000], simulate_batches).program)
 
 
-@pytest.mark.parametrize("name", learners.__all__)
-def test_every_learner_can_be_written_in_scalars(name):
-    """No array is left in the rounds but those that stay whole, which only two programs touch."""
-    program = scalarized(traced(game_of(name, 64), [64]).program, FLAGS)
+def test_rounds_have_no_arrays():
+    """But for those that stay whole, which only two programs touch."""
+    program = scalarized(traced(game_of("dp_ucb", 4096), [64, 4096]).program, FLAGS)
     rounds = walk.equations(main_loop(program).params["jaxpr"].jaxpr)
     rounds = [eqn for eqn in rounds if eqn.primitive.name == "while"]
-    assert rounds
+    arrays = set()
     for eqn in rounds:
         for inner in eqn.params["body_jaxpr"].jaxpr.eqns:
-            if inner.params.get("name") not in ("read_window", "write_window"):
-                arrays = [var for var in inner.outvars if var.aval.shape]
-                assert not arrays or inner.primitive.name == "while", inner
+            if inner.primitive.name != "while" and any(var.aval.shape for var in inner.outvars):
+                arrays.add(inner.params.get("name"))
+    assert arrays == {"write_window"}
 
 
 @pytest.mark.parametrize(
@@ -188,8 +187,8 @@ def test_a_program_says_why_it_is_not_written_in_scalars():
 
 def test_a_sweep_shows_the_reason_on_request(monkeypatch, caplog):
     def game(epsilon):
-        learner = learners.exp3(8, 40)
-        return learner, environments.bernoulli(np.full(40, 0.5))
+        learner = learners.exp3(8, 30)
+        return learner, environments.bernoulli(np.full(30, 0.5))
 
     clear_caches()
     monkeypatch.setattr(compile, "platform_of", lambda mesh: compile.ACCELERATOR)
