@@ -11,6 +11,7 @@ another order or contracts with products.
 """
 
 import jax
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from dpjax.engine import (
@@ -30,8 +31,8 @@ from dpjax.generators import rounds_of
 # An array of more entries stays whole where it is updated at an index that all trials share. A
 # constant of more entries stays whole in any case.
 _FEW, _FEW_CONSTANT = 24, 128
-# The most equations of a main loop. Compilers take too long over more.
-MOST_EQUATIONS = 12000
+# The most operations on numbers that are written out. Tracing takes seconds over more.
+MOST_OPERATIONS = 5000
 
 
 def scalarized(closed, flags) -> ClosedJaxpr:
@@ -43,9 +44,12 @@ def scalarized(closed, flags) -> ClosedJaxpr:
         right for all trials whatever the flags say; it is quicker where they are right.
 
     Raises:
-      Unfit: the program has no loop, an equation of the loop has no rule, or they are too many.
+      Unfit: the program has no loop, an equation of the loop has no rule, or its arrays are too large.
     """
     main = main_loop(closed)
+    count = sum(_operations(eqn) for eqn in walk.equations(_body(main)))
+    if count > MOST_OPERATIONS:
+        raise Unfit(f"the rounds are {count} operations on numbers, more than {MOST_OPERATIONS}")
 
     def bind(eqn, operands):
         arrays, owns = zip(*operands, strict=True) if operands else ((), ())
@@ -58,13 +62,9 @@ def scalarized(closed, flags) -> ClosedJaxpr:
         return [array for array, _ in outputs]
 
     try:
-        found = once(jax.make_jaxpr(function)(*closed.in_avals))
+        return once(jax.make_jaxpr(function)(*closed.in_avals))
     except NoRule as error:
         raise Unfit(f"there is no rule on numbers for {error}") from error
-    count = sum(1 for _ in walk.equations(found.jaxpr))
-    if count > MOST_EQUATIONS:
-        raise Unfit(f"it has {count} equations on numbers, more than {MOST_EQUATIONS}")
-    return found
 
 
 def main_loop(closed):
@@ -80,14 +80,27 @@ def main_loop(closed):
 
 
 def carried_numbers(closed) -> int:
-    """The most numbers that any loop within the main loop of a scalarized program carries."""
+    """The most numbers that a while loop of a scalarized program carries."""
     inner = (eqn.outvars for eqn in walk.equations(closed.jaxpr) if eqn.primitive.name == "while")
     return max((sum(not var.aval.shape for var in carried) for carried in inner), default=0)
 
 
-def _size(eqn) -> int:
-    body = eqn.params["jaxpr" if eqn.primitive.name == "scan" else "body_jaxpr"]
-    return sum(1 for _ in walk.equations(body.jaxpr))
+def _body(loop):
+    return loop.params["jaxpr" if loop.primitive.name == "scan" else "body_jaxpr"].jaxpr
+
+
+def _size(loop) -> int:
+    return sum(1 for _ in walk.equations(_body(loop)))
+
+
+def _operations(eqn) -> int:
+    """About how many operations on numbers an equation is, were all its arrays taken apart."""
+    size = max((atom.aval.size for atom in (*eqn.invars, *eqn.outvars)), default=0)
+    if eqn.primitive.name == "dot_general":
+        ((contracted, _), _) = eqn.params["dimension_numbers"]
+        sizes = [eqn.invars[0].aval.shape[axis] for axis in contracted]
+        return eqn.outvars[0].aval.size * int(np.prod(sizes, dtype=int))
+    return size
 
 
 def _loop(eqn, arrays, owns) -> list:
