@@ -44,7 +44,7 @@ def scalarized(closed, flags) -> ClosedJaxpr:
         right for all trials whatever the flags say; it is quicker where they are right.
 
     Raises:
-      Unfit: the program has no loop, an equation of the loop has no rule, or its arrays are too large.
+      Unfit: the program has no loop, an equation of it has no rule, or its arrays are too large.
     """
     main = main_loop(closed)
     count = sum(_operations(eqn) for eqn in walk.equations(_body(main)))
