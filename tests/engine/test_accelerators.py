@@ -34,4 +34,5 @@ def test_every_learner_compiles_as_one_kernel(kernels, name, platform):
     assert found["form"] == ("lanes" if name in LONG else "kernel"), found["why"]
     if name not in LONG:
         assert found.get("spilled", 0) == 0
-        assert found["seconds"] < 40
+        # For a TPU, writing out what the compiler did takes longer than compiling.
+        assert found["seconds"] < 20 or platform == "tpu"
