@@ -10,6 +10,7 @@ Each row plays some number of trials at once through ``sweep``, and shows:
 - the memory floor: microseconds for reading and writing the state of all trials once, at the
   bandwidth of a large copy. A program that keeps the state in registers, or writes only what
   changes, can beat it;
+- the form in which the game is compiled: one kernel, numbers or lanes (docs/accelerators.md);
 - microseconds per round, and their ratio to the larger floor. What a call of two rounds takes is
   shown apart: it is the start and end of a game and the host's own work.
 
@@ -19,7 +20,10 @@ that also runs other programs.
 """
 
 import argparse
+import contextlib
 import json
+import logging
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +35,7 @@ from measure import compiled_programs, seconds, temporary_bytes
 
 from dpjax import sweep
 from dpjax.combinators import as_learner
+from dpjax.engine.compile import platform_of
 
 ON_CPU = {"trials": [256, 2048], "horizon": 256, "points": 2, "copy": 2**25}
 ON_ACCELERATOR = {
@@ -41,8 +46,8 @@ ON_ACCELERATOR = {
 }
 GRIDS = {"W1": "W1-8", "W4": None, "W5": "W5", "W5-given": "W5-given"}
 COLUMNS = (
-    "workload", "trials", "points", "T", "rounds x trials / s", "us a round", "launch floor",
-    "memory floor", "times the floor", "ms a call", "compile s", "programs", "MiB",
+    "workload", "form", "trials", "points", "T", "rounds x trials / s", "us a round",
+    "launch floor", "memory floor", "times the floor", "ms a call", "compile s", "programs", "MiB",
 )  # fmt: skip
 
 
@@ -84,6 +89,23 @@ def state_bytes(game, point) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
 
+def _told(record):
+    print(record.getMessage(), file=sys.stderr)
+    return record
+
+
+@contextlib.contextmanager
+def refused_forms():
+    """A list with an entry for each form of a program that does not serve; prints the reason."""
+    found, log = [], logging.getLogger("dpjax.engine.compile")
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append(_told(record))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    yield found
+    log.removeHandler(handler)
+
+
 def row(name, trials, points, horizon, floors):
     """Measures one size, with ``trials`` for each point."""
 
@@ -93,7 +115,7 @@ def row(name, trials, points, horizon, floors):
             progress=False, chunk=trials * len(points),
         )  # fmt: skip
 
-    with compiled_programs() as programs:
+    with compiled_programs() as programs, refused_forms() as refused:
         first, _ = seconds(play, horizon, 0)
     times = [seconds(play, horizon, seed)[0] for seed in (1, 2, 3)]
     play(2, 0)
@@ -105,6 +127,9 @@ def row(name, trials, points, horizon, floors):
     memory = 2 * state_bytes(game, points[0]) * cells / bytes_a_second
     return {
         "workload": name,
+        "form": [getattr(form, "func", form).__name__ for form in platform_of(None).forms][
+            len(refused)
+        ].removeprefix("as_"),
         "trials": trials,
         "points": len(points),
         "T": horizon,

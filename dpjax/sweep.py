@@ -63,7 +63,7 @@ def sweep(
       checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
         themselves, of which the last one is the horizon.
       chunk: the most trajectories that one core (or device) computes at once, which bounds the
-        memory in use. By default it is 4096 on CPU and 65536 elsewhere, or as many as fit into
+        memory in use. By default it is 4096 on CPU and 262144 elsewhere, or as many as fit into
         memory. At least two seeds are computed at once and, where there are several points, at
         least two of these.
       mesh: a :class:`jax.sharding.Mesh`, of any axes, of the devices to use. They may belong to

@@ -1,11 +1,16 @@
 """Compiles programs for the devices that run them: the one place where CPU, GPU and TPU part.
 
 A :class:`Platform` says how programs are compiled for one kind of device, and how much of it they
-use. Its ways to compile are tried in order. A way that cannot serve a program raises
-:class:`dpjax.engine.one_kernel.Unfit`, which names the reason. It does so before XLA compiles
-anything, unless XLA itself refuses the program. The last way serves every program.
+use. Its forms of a program are tried in order, and for each of them its ways to compile. A form or
+a way that cannot serve a program raises :class:`dpjax.engine.one_kernel.Unfit`, which names the
+reason. It does so before XLA compiles anything, unless a compiler itself refuses the program. The
+last form and the last way serve every program.
+
+The reasons are logged: ``logging.getLogger("dpjax").setLevel("INFO")`` and a handler show why a
+sweep was not compiled in a quicker form.
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,11 +21,18 @@ from jax.extend.core import jaxpr_as_fun
 
 from dpjax.engine import devices, one_kernel
 from dpjax.engine.batch_last import batch_last
+from dpjax.engine.scalarize import carried_numbers, scalarized
+
+_log = logging.getLogger(__name__)
+# An accelerator keeps what a round changes in registers up to this many numbers of a trial. XLA
+# makes a kernel of its own for each of more.
+_MOST_CARRIED = 24
 
 
 class Platform(NamedTuple):
     """How programs are compiled for one kind of device, and how much of it they use."""
 
+    forms: tuple[Callable, ...]  # each (program, size, platform) -> function of a block
     ways: tuple[Callable, ...]  # each (function, arguments, batched, spread) -> compiled program
     apart: bool  # whether draws are kept in kernels of their own, as batch_last explains
     chunk: int  # how many trajectories are computed at once where the caller does not say
@@ -34,27 +46,105 @@ def _whole(function, arguments, batched, spread):
     return jax.jit(spread(function)).lower(*arguments).compile()
 
 
+def as_lanes(program, size, platform) -> Callable:
+    """The function of a block whose arrays carry the trials as their last axis."""
+    del size
+    return block_function(program, platform.apart)
+
+
+def as_numbers(program, size, platform) -> Callable:
+    """The function of a block whose rounds are made of vectors of trials, one for each number.
+
+    Points and seeds are one axis of trials.
+
+    Raises:
+      Unfit: the rounds cannot be written so, or they carry too many numbers.
+    """
+    points, _ = size
+    flags = [points > 1] * (len(program.in_avals) - 2) + [True, False]
+    program = scalarized(program, flags)
+    count = carried_numbers(program)
+    if count > _MOST_CARRIED:
+        raise one_kernel.Unfit(f"a round carries {count} numbers, more than {_MOST_CARRIED}")
+    of_cell = jaxpr_as_fun(program)
+
+    def cell(point, seed, key):
+        return of_cell(*point, seed, key)
+
+    return over_trials(batch_last(cell, (points > 1, True, False), apart=platform.apart))
+
+
+def as_kernel(program, size, platform, target) -> Callable:
+    """The function of a block whose rounds are one kernel of an accelerator.
+
+    Args:
+      program, size, platform: as of the other forms.
+      target: a name in :data:`dpjax.engine.kernel.TARGETS`.
+
+    Raises:
+      Unfit: the rounds cannot be written so, or they are too many equations for a compiler. What a
+        kernel cannot hold shows when the function is traced, which raises it then.
+    """
+    # Pallas is experimental: what changes in it must not reach those who have no accelerator.
+    from dpjax.engine import kernel
+
+    del platform
+    points, _ = size
+    count = len(program.in_avals) - 2
+    flags = [points > 1] * count + [True, False]
+    play = kernel.played_by_kernel(scalarized(program, flags), flags, kernel.TARGETS[target])
+    return over_trials(lambda point, seeds, key: play(*point, seeds, key))
+
+
+def over_trials(function) -> Callable:
+    """The function of a block, from one of trials whose points and seeds are one last axis.
+
+    A single point is shared by all trials and has no such axis.
+    """
+
+    def of_block(points, seeds, key):
+        count = len(points[0])
+        if count == 1:
+            points, own = [leaf[0] for leaf in points], seeds
+        else:
+            points = [jnp.repeat(jnp.moveaxis(x, 0, -1), len(seeds), axis=-1) for x in points]
+            own = jnp.tile(seeds, count)
+        results = function(points, own, key)
+        return [jnp.reshape(x, (*x.shape[:-1], count, len(seeds))) for x in results]
+
+    return of_block
+
+
 CPU = Platform(
+    forms=(as_lanes,),
     ways=(one_kernel.as_one_kernel, one_kernel.as_many_kernels),
     apart=True,
     chunk=4096,
     threads=devices.cores,
     memory=devices.share_of_machine,
 )
-# No accelerator has been measured yet.
+# No accelerator has been measured yet. Of this kind are those for which there is no kernel. A chunk
+# is as large as fills a card: by what compilers say, an H100 takes 135 to 270 thousand trials.
 ACCELERATOR = Platform(
+    forms=(as_numbers, as_lanes),
     ways=(_whole,),
     apart=False,
-    chunk=65536,
+    chunk=2**18,
     threads=lambda: 1,
     memory=devices.share_of_device,
 )
+CUDA = ACCELERATOR._replace(forms=(partial(as_kernel, target="cuda"), *ACCELERATOR.forms))
+TPU = ACCELERATOR._replace(forms=(partial(as_kernel, target="tpu"), *ACCELERATOR.forms))
 
 
 def platform_of(mesh) -> Platform:
     """The platform of a mesh, or of the devices that JAX uses by default."""
-    name = jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
-    return CPU if name == "cpu" else ACCELERATOR
+    if mesh is None and jax.default_backend() == "cpu":
+        return CPU
+    device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
+    if device.platform == "gpu":
+        return CUDA if "cuda" in device.client.platform_version else ACCELERATOR
+    return {"cpu": CPU, "tpu": TPU}.get(device.platform, ACCELERATOR)
 
 
 def compile_block(traced, size, mesh):
@@ -71,8 +161,17 @@ def compile_block(traced, size, mesh):
     """
     here = platform_of(mesh)
     spread = _alone if mesh is None else partial(devices.shard, mesh=mesh)
-    function = block_function(traced.program, here.apart)
     shapes = block_shapes(traced, size, mesh)
+    *preferred, last = here.forms
+    for form in preferred:
+        try:
+            function = form(traced.program, size, here)
+            return compile_for(here, function, shapes, (False, True, False), spread)
+        except Exception as reason:  # compilers refuse a kernel by errors of many kinds
+            if devices.out_of_memory(reason):
+                raise
+            _log.info("%s does not serve: %s", getattr(form, "func", form).__name__, reason)
+    function = last(traced.program, size, here)
     return compile_for(here, function, shapes, (False, True, False), spread)
 
 

@@ -5,10 +5,11 @@ from dpjax.engine import walk
 
 def depends(closed, flags) -> list[bool]:
     """Which outputs of a program depend on the inputs that are flagged."""
-    return walk.evaluate(closed, flags, _bind, constant=lambda array: False)
+    return walk.evaluate(closed, flags, of_equation, constant=lambda array: False)
 
 
-def _bind(eqn, flags) -> list[bool]:
+def of_equation(eqn, flags) -> list[bool]:
+    """Which outputs of an equation depend on its operands that are flagged."""
     name, inner = eqn.primitive.name, walk.called(eqn)
     if not any(flags):
         return [False] * len(eqn.outvars)

@@ -19,15 +19,15 @@ from dpjax.engine.walk import bind
 # as some twenty comparisons. A write cost more than any number of comparisons that was tried.
 _FEW_READ, _FEW_WRITTEN = 16, 1024
 
-_UPDATES = {
+UPDATES = {
     "scatter-add": lax.add,
     "scatter-max": lax.max,
     "scatter-min": lax.min,
     "scatter-mul": lax.mul,
     "scatter-sub": lax.sub,
 }
-_NOTHING = {"scatter-add": -0.0, "scatter-sub": 0.0}
-_SCATTERS = ("scatter", *_UPDATES)
+NOTHING = {"scatter-add": -0.0, "scatter-sub": 0.0}
+_SCATTERS = ("scatter", *UPDATES)
 # The operands of each primitive that are indices.
 _INDICES = {
     "dynamic_slice": slice(1, None),
@@ -105,7 +105,7 @@ class Part(NamedTuple):
     moved: bool  # whether an index out of range means the nearest place; else it means none
 
 
-def _part(eqn) -> Part | None:
+def part_of(eqn) -> Part | None:
     """The part that an equation reads or writes; None where it reads or writes several."""
     name, parameters = eqn.primitive.name, eqn.params
     axes = tuple(range(eqn.invars[0].aval.ndim))
@@ -132,7 +132,7 @@ def _is_one_of_few(eqn) -> bool:
 
     Along the other axes, and along those whose index can only be 0, it must take all there is.
     """
-    dtype, part = eqn.invars[0].aval.dtype, _part(eqn)
+    dtype, part = eqn.invars[0].aval.dtype, part_of(eqn)
     if part is None or jnp.issubdtype(dtype, jnp.complexfloating):
         return False
     if eqn.primitive.name == "scatter" and eqn.params["update_jaxpr"] is not None:
@@ -165,7 +165,7 @@ def _here(part, indices, shape, batch):
 
 def _read(eqn, operand, indices, batch):
     """Each member's part of an operand: the bits of all other parts are masked, and or-ed to it."""
-    part, shape = _part(eqn), eqn.invars[0].aval.shape
+    part, shape = part_of(eqn), eqn.invars[0].aval.shape
     operand = with_lanes(operand, batch).value
     here = _here(part, indices, shape, batch)
     axes = [axis for axis in part.axes if part.shape[axis] == 1]
@@ -183,19 +183,19 @@ def _read(eqn, operand, indices, batch):
 
 def _written(eqn, operand, indices, update, batch):
     """An operand of which each member's part is written, or updated by the equation's operation."""
-    part, shape = _part(eqn), eqn.invars[0].aval.shape
+    part, shape = part_of(eqn), eqn.invars[0].aval.shape
     here = _here(part, indices, shape, batch)
     update = lax.reshape(update, (*part.shape, batch.size))
     update = jnp.broadcast_to(update, operand.shape)
     name = eqn.primitive.name
-    if name in _NOTHING:
+    if name in NOTHING:
         # The sum is taken in all places instead of being selected afterwards, because a compiler
         # would contract it with a product that the update is. x + -0 and x - 0 are x, also where
         # x is 0 or -0. Only numbers below float32's normal ones become 0, as in all arithmetic.
-        nothing = lax.full_like(update, _NOTHING[name])
-        return _UPDATES[name](operand, lax.select(here, update, nothing))
-    if name in _UPDATES:
-        update = _UPDATES[name](operand, update)
+        nothing = lax.full_like(update, NOTHING[name])
+        return UPDATES[name](operand, lax.select(here, update, nothing))
+    if name in UPDATES:
+        update = UPDATES[name](operand, update)
     return lax.select(here, update, operand)
 
 

@@ -25,15 +25,18 @@ def traced():
 
 def test_a_mesh_has_the_platform_of_its_devices():
     class Device:
-        def __init__(self, platform):
-            self.platform = platform
+        def __init__(self, platform, version="cuda 13000"):
+            self.platform, self.platform_version = platform, version
+            self.client = self
 
     class Mesh:
-        def __init__(self, platform):
-            self.devices = np.array([Device(platform)])
+        def __init__(self, *platform):
+            self.devices = np.array([Device(*platform)])
 
     assert compile.platform_of(Mesh("cpu")) is compile.CPU
-    assert all(compile.platform_of(Mesh(x)) is compile.ACCELERATOR for x in ("gpu", "tpu"))
+    assert compile.platform_of(Mesh("gpu")) is compile.CUDA
+    assert compile.platform_of(Mesh("tpu")) is compile.TPU
+    assert compile.platform_of(Mesh("gpu", "rocm 70000")) is compile.ACCELERATOR
     here = compile.platform_of(jax.make_mesh((1,), ("one",)))
     assert compile.platform_of(None) is here
 

@@ -1,0 +1,259 @@
+"""Compiles every learner's game for accelerators that are not here, and counts what came out.
+
+    pip install -e '.[accelerator]'
+    python benchmarks/kernels.py                      # all learners, for an H100 and a TPU v5e
+    python benchmarks/kernels.py exp3 W4 W5 --platforms cuda --json FILE   # learners, workloads
+
+Nothing is run on a card: all figures are those of compilers. Each row is a game of a learner with
+four arms or dimensions over 4096 rounds, for 65536 trials, in the first form that serves it (see
+dpjax/engine/compile.py). Its columns are
+
+- the form, one kernel, numbers (vectors of trials in plain XLA) or lanes, and why not another;
+- kernels for the whole game, of which all rounds are one where the form is a kernel;
+- for the H100 registers a thread, bytes spilled, and instructions in the loop over rounds;
+- for the TPU bundles in that loop, for 1024 trials;
+- CPU seconds for tracing, lowering and compiling.
+
+An instruction in a loop within a round, such as the steps of a root finder, counts once. Each row
+is made by a process of its own, in some 5 to 40 seconds.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# The facts of an H100 that its compiler asks for.
+H100 = """
+gpu_device_info {
+  threads_per_block_limit: 1024  threads_per_warp: 32  shared_memory_per_block: 49152
+  shared_memory_per_core: 233472  threads_per_core_limit: 2048  core_count: 132
+  fpus_per_core: 128  block_dim_limit_x: 2147483647  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535  memory_bandwidth: 3352320000000  l2_cache_size: 52428800
+  clock_rate_ghz: 1.98  device_memory_size: 84942979072
+  shared_memory_per_block_optin: 232448  cuda_compute_capability { major: 9 minor: 0 }
+  registers_per_core_limit: 65536  registers_per_block_limit: 65536
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 8 }
+device_description_str: "NVIDIA H100 80GB HBM3"
+"""
+TPU_SETTINGS = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+}
+TRIALS, HORIZON = 65536, 4096
+# What a compiled program does without a kernel of its own.
+_NO_KERNEL = {
+    "after-all", "bitcast", "call", "conditional", "constant", "copy-done", "get-tuple-element",
+    "opt-barrier", "parameter", "partition-id", "tuple", "while",
+}  # fmt: skip
+COLUMNS = {
+    "cuda": ("learner", "form", "kernels", "registers", "spilled", "instructions", "seconds"),
+    "tpu": ("learner", "form", "kernels", "bundles", "seconds"),
+}
+# The loops around the rounds: over checkpoints and over pieces, and on a TPU over blocks of trials.
+_DEPTH = {"cuda": 3, "tpu": 4}
+
+
+def device(platform):
+    """A device of the platform, which need not be here."""
+    from jax.experimental import topologies
+
+    if platform == "tpu":
+        return topologies.get_topology_desc("v5e:2x2", platform="tpu").devices[0]
+    return topologies.get_topology_desc(
+        "", platform="cuda", topology="1x1x1", target_config=H100
+    ).devices[0]
+
+
+def program_of(name, horizon=HORIZON):
+    """The traced game of a learner or of a workload of benchmarks/workloads.py, by its name."""
+    import numpy as np
+    import workloads
+    from jax import random as jr
+
+    from dpjax import domains, environments, learners, simulate
+    from dpjax.cli import factories
+    from dpjax.core import Arms, Policies
+    from dpjax.engine import programs
+
+    sizes = {
+        "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]), "arms": 4, "delta": 1e-6,
+        "dim": 3, "domain": domains.simplex(4), "epsilon": 1.0,
+    }  # fmt: skip
+
+    def game(epsilon):
+        learner = factories.build(name, horizon, sizes, epsilon=epsilon)
+        actions = learner.action_set
+        if isinstance(actions, Arms):
+            means = np.linspace(0.3, 0.7, actions.count)
+            return learner, environments.bernoulli(means, regret="pseudo")
+        if isinstance(actions, Policies):
+            return learner, environments.gap_arms(actions.dim, gap=0.1, arms=4)
+        return learner, environments.linear_losses(actions, "iid")
+
+    play = simulate
+    if name not in learners.__all__:
+        workload = workloads.workload_of(name)
+        game, play = workload.game(horizon), workload.play
+    rounds = np.array([horizon // 2, horizon])
+    return programs.trace(game, play, rounds, np.ones(1, np.float32), jr.key(0).dtype)
+
+
+def compiled(name, platform, options=None):
+    """(the compiled game of a learner, the form that served, why earlier ones did not)."""
+    import jax
+    from jax.sharding import SingleDeviceSharding
+
+    from dpjax.engine import compile
+
+    if platform == "tpu":  # Pallas asks the default device which kind of TPU it is
+        from jax._src.pallas.mosaic import tpu_info
+
+        tpu_info.get_device_kind = lambda: "TPU v5 lite"
+        tpu_info.get_num_device_cores = lambda: 1
+    traced = program_of(name)
+    here = {"cuda": compile.CUDA, "tpu": compile.TPU}[platform]
+    size, place = (1, TRIALS), SingleDeviceSharding(device(platform))
+    shapes = compile.block_shapes(traced, size, None)
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)
+    reasons = []
+    for form in here.forms:
+        title = getattr(form, "func", form).__name__.removeprefix("as_")
+        try:
+            function = form(traced.program, size, here)
+            lowered = jax.jit(function).trace(*shapes).lower(lowering_platforms=(platform,))
+            return lowered.compile(options), title, "; ".join(reasons)
+        except Exception as error:  # as compile.compile_block does
+            reasons.append(str(error).splitlines()[0])
+    raise RuntimeError("; ".join(reasons))
+
+
+def kernels(text) -> int:
+    """How many operations of a compiled program are kernels, in loops or not."""
+    found = 0
+    computation = r"^((?:ENTRY )?%?[\w.\-]+) \([^\n]*\{\n(.*?)^\}"
+    for title, body in re.findall(computation, text, re.M | re.S):
+        if ("fused" not in title and "region" not in title) or title.startswith("ENTRY"):
+            names = re.findall(r"= (?:\([^=]*?\)|\S+) ([a-z][\w\-]*)\(", body)
+            found += sum(each not in _NO_KERNEL for each in names)
+    return found
+
+
+def of_cuda(folder, _) -> dict:
+    """Registers, bytes spilled and instructions a round, of the kernel in a dump."""
+    import nvidia
+
+    tools = Path(next(iter(nvidia.__path__))) / "cu13" / "bin"
+    (source,) = (x for x in folder.glob("*.ptx") if ".entry kernel(" in x.read_text())
+    binary = folder / "kernel.cubin"
+    report = _output(tools / "ptxas", "-v", "-arch=sm_90a", "-o", binary, source)
+    text = _output(tools / "nvdisasm", "-c", binary)
+    return {
+        "registers": int(re.search(r"Used (\d+) registers", report)[1]),
+        "spilled": int(re.search(r"(\d+) bytes spill stores", report)[1]),
+        "instructions": instructions_a_round(text),
+    }
+
+
+def _output(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+def instructions_a_round(text) -> int:
+    """Those in the loop over rounds of disassembled code: the longest one at its depth."""
+    labels, jumps, count = {}, [], 0
+    for line in text.splitlines():
+        if found := re.match(r"^(\.L_x_\d+):", line):
+            labels[found[1]] = count
+        elif re.search(r"/\*[0-9a-f]{4,}\*/\s+[@A-Z]", line):
+            if found := re.search(r"BRA.*`\((\.L_x_\d+)\)", line):
+                jumps.append((found[1], count))
+            count += 1
+    loops = {(labels[x], end) for x, end in jumps if labels.get(x, count) < end}
+    inside = {(a, b): sum(c <= a and b <= d for c, d in loops) for a, b in loops}
+    return max(b - a + 1 for (a, b), depth in inside.items() if depth == _DEPTH["cuda"])
+
+
+def of_tpu(folder, text) -> dict:
+    """Bundles a round, of the kernel in a dump."""
+    call = re.search(r"%?([\w.\-]+) = [^\n]*custom_call_target=\"tpu_custom_call\"", text)[1]
+    (file,) = folder.glob(f"*-{call}-*-final_bundles.txt")
+    line = r"^\s*(?:0x[0-9a-f]+|0)\s+(?:[A-Z]{2})?\s*:\s*([> ]*)\{"
+    depths = re.findall(line, file.read_text(), re.M)
+    return {"bundles": sum(depth.count(">") >= _DEPTH["tpu"] for depth in depths)}
+
+
+def row(name, platform) -> dict:
+    """The figures of a learner; its process has no other program."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    folder = Path(os.environ["DPJAX_DUMP"])
+    begin = time.process_time()
+    options = {"xla_dump_to": str(folder)} if platform == "cuda" else None
+    program, form, reason = compiled(name, platform, options)
+    seconds = round(time.process_time() - begin, 1)
+    found = {"learner": name, "form": form, "why": reason, "kernels": kernels(program.as_text())}
+    if form == "kernel":
+        found |= {"cuda": of_cuda, "tpu": of_tpu}[platform](folder, program.as_text())
+    return found | {"seconds": seconds}
+
+
+def in_process(name, platform) -> dict:
+    """The same, by a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ, **TPU_SETTINGS, "DPJAX_DUMP": folder,
+            "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+            "LIBTPU_INIT_ARGS": f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true",
+        }  # fmt: skip
+        command = [sys.executable, __file__, name, "--platforms", platform, "--row"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if done.returncode:
+            return {"learner": name, "form": "error", "why": done.stderr.splitlines()[-1]}
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def main():
+    """Prints a table in Markdown for each platform, row by row as it is made."""
+    from dpjax import learners
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("learners", nargs="*", metavar="LEARNER")
+    parser.add_argument("--platforms", nargs="+", choices=COLUMNS, default=list(COLUMNS))
+    parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--json", metavar="FILE", help="writes the rows there too")
+    arguments = parser.parse_args()
+    if arguments.row:
+        print(json.dumps(row(*arguments.learners, *arguments.platforms)))
+        return
+    rows = {platform: [] for platform in arguments.platforms}
+    for platform, found in rows.items():
+        columns = COLUMNS[platform]
+        print(f"\n{platform}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+        for name in arguments.learners or learners.__all__:
+            found.append(in_process(name, platform))
+            cells = [str(found[-1].get(column, "")) for column in columns]
+            if found[-1].get("why"):
+                cells[1] += f" ({found[-1]['why']})"
+            print(f"| {' | '.join(cells)} |", flush=True)
+        served = sum(each["form"] == "kernel" for each in found)
+        print(f"\n{served} of {len(found)} in one kernel")
+        if arguments.json:
+            Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

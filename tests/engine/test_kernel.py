@@ -1,0 +1,234 @@
+"""One kernel for all rounds: it lowers for cards that are not here, and has the numbers of a sweep.
+
+No accelerator runs these tests. Kernels are lowered by plain JAX, which shows what they cannot
+hold, and run by Pallas's interpreter on CPU.
+"""
+
+import logging
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+from jax.extend.core import jaxpr_as_fun
+
+from dpjax import clear_caches, domains, environments, generators, learners, simulate_batches, sweep
+from dpjax.cli import factories
+from dpjax.engine import compile, devices, kernel, kernel_values, one_kernel
+from dpjax.engine.batch_last import batch_last
+from dpjax.engine.scalarize import scalarized
+from dpjax.environments import loss_families
+from tests.engine.abstract_devices import KERNEL, lowered
+from tests.engine.games import SIZES, game_of, traced
+
+FLAGS = [False, True, False]  # of the point, the seed and the key
+TRIALS = 40  # more than a block of 32, and not two of them
+TARGETS = {name: kernel.TARGETS[name] for name in ("cuda", "tpu")}
+# Compilers take some ten seconds for each of the others.
+OFTEN = {"dp_exp3_lap", "exp3", "successive_elimination"}
+
+
+@pytest.fixture(autouse=True)
+def rounds_of_any_length(monkeypatch):
+    """The limit is for compilers, which take long over LinUCB."""
+    monkeypatch.setattr(kernel, "MOST_EQUATIONS", 5000)
+
+
+def arguments(trials=TRIALS):
+    return jnp.float32(1.0), jnp.arange(trials, dtype=jnp.int32), jr.key(3)
+
+
+def kernels(program, platform):
+    """How many kernels of Pallas a game becomes."""
+    function = kernel.played_by_kernel(scalarized(program, FLAGS), FLAGS, TARGETS[platform])
+    return lowered(function, arguments(2048), platform).count(KERNEL[platform])
+
+
+@pytest.mark.parametrize("name", learners.__all__)
+def test_every_learner_lowers_as_one_kernel(name):
+    program = traced(game_of(name, 1024), [512, 1024]).program
+    assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["linear_elimination", "successive_elimination"])
+def test_a_game_played_by_batches_lowers_as_one_kernel(name):
+    program = traced(game_of(name, 10**6), [10**5, 10**6], simulate_batches).program
+    assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+
+
+def test_each_device_of_a_mesh_has_a_kernel():
+    mesh, one = devices.local(jax.make_mesh((1,), ("one",))), traced(game_of("exp3", 64), [64])
+    size = 2, 1024
+    for platform in TARGETS:
+        function = compile.as_kernel(one.program, size, None, target=platform)
+        shapes = compile.block_shapes(one, size, mesh)
+        text = lowered(devices.shard(function, mesh), shapes, platform)
+        assert text.count(KERNEL[platform]) == 1
+
+
+TABLE = np.random.default_rng(0).uniform(size=(64, 3)).astype(np.float32)
+FEATURES = np.broadcast_to(np.eye(3, dtype=np.float32), (64, 3, 3))
+BALL = domains.ball(3)
+DISTANCE = loss_families.distance(BALL)
+# An environment of each factory, beside those that the games of all learners have.
+ENVIRONMENTS = {
+    "contextual_table": lambda: environments.contextual_table(FEATURES, TABLE),
+    "convex_losses": lambda: environments.convex_losses(BALL, DISTANCE, count=4),
+    "deterministic": lambda: environments.deterministic(3),
+    "fixed_actions": lambda: environments.fixed_actions(np.eye(3), [0.1, 0.5, 0.2]),
+    "fully_oblivious": lambda: environments.fully_oblivious(3),
+    "gaussian": lambda: environments.gaussian([0.3, 0.5, 0.5], deviation=0.1),
+    "linear_losses": lambda: environments.linear_losses(BALL, 0.5 * TABLE),
+    "memory": lambda: environments.memory([0.3, 0.5, 0.5], rounds=2),
+    "oblivious": lambda: environments.oblivious(3, 8),
+    "switching_cost": lambda: environments.switching_cost(64, 3),
+    "table": lambda: environments.table(TABLE),
+}
+
+
+def test_there_is_a_game_of_every_environment():
+    assert {*ENVIRONMENTS, "bernoulli", "gap_arms"} == {*environments.__all__}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_environment_lowers_as_one_kernel(name):
+    def game(epsilon):
+        environment = ENVIRONMENTS[name]()
+        kind = type(environment.action_set).__name__
+        learner = {"Arms": "exp3", "Policies": "linucb"}.get(kind, "projection_free")
+        return factories.build(learner, 64, {**SIZES, "domain": BALL}, epsilon=epsilon), environment
+
+    program = traced(game, [32, 64]).program
+    assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+
+
+def assert_same(program, play):
+    """To the last bits that compilers change where they contract products and sums."""
+    options = {"xla_cpu_prefer_vector_width": 512}
+
+    def run(function):
+        return jax.jit(function).lower(*arguments()).compile(options)(*arguments())
+
+    expected = run(batch_last(jaxpr_as_fun(program), FLAGS, apart=False))
+    for found, want in zip(run(play), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(want), rtol=1e-4, atol=1e-4)
+    return expected
+
+
+def marked(name):
+    return pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [*map(marked, learners.__all__)])
+def test_a_kernel_has_the_numbers_of_the_lanes(name, quick_compilation):
+    program = traced(game_of(name, 12), [5, 12]).program
+    found = scalarized(program, FLAGS)
+    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"]))
+
+
+@pytest.mark.slow
+def test_a_kernel_plays_by_batches(quick_compilation):
+    program = traced(
+        game_of("successive_elimination", 3000), [1000, 3000], simulate_batches
+    ).program
+    found = scalarized(program, FLAGS)
+    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"]))
+
+
+def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog):
+    """Points and seeds are one axis of trials there."""
+
+    def game(epsilon):
+        return learners.dp_exp3_lap(8, 3, epsilon=epsilon), environments.bernoulli([0.3, 0.5, 0.5])
+
+    def played(key):
+        clear_caches()
+        return sweep(game, np.array([0.5, 1.0, 2.0]), 5, key, checkpoints=2, progress=False)
+
+    key = jr.key(0, impl=generators.threefry13)
+    expected = played(key)
+    forms = (lambda *given: compile.as_kernel(*given, target="interpret"), compile.as_lanes)
+    here = compile.ACCELERATOR._replace(forms=forms)
+    monkeypatch.setattr(compile, "platform_of", lambda mesh: here)
+    with caplog.at_level(logging.INFO, logger="dpjax"):
+        found = played(key)
+    clear_caches()
+    assert not caplog.records
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_arrays_in_memory():
+    """A sieve, and numbers of each trial's own, updated at places that all trials share."""
+
+    def sieve(_, seed, key):
+        del key
+        marked, sums = jnp.zeros(60, bool), jnp.zeros((5, 6), jnp.float32)
+        table = jnp.arange(200.0)
+
+        def one_round(t, carry):
+            marked, sums = carry
+            marked = marked.at[(2 * t) % 60].set(seed % 2 == 0)
+            row = lax.dynamic_index_in_dim(sums, t % 5, keepdims=False)
+            row = row + jnp.where(marked[(t * t) % 60], table[t], table[(seed + t) % 200])
+            return marked, lax.dynamic_update_index_in_dim(sums, row, t % 5, 0)
+
+        return lax.fori_loop(0, 40, one_round, (marked, sums))
+
+    program = jax.make_jaxpr(sieve)(jnp.float32(1.0), jnp.int32(0), jr.key(0))
+    found = scalarized(program, FLAGS)
+    play = kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"])
+    expected = assert_same(program, play)
+    assert 0.1 < np.mean(expected[0]) < 0.9
+    assert lowered(kernel.played_by_kernel(found, FLAGS, TARGETS["cuda"]), arguments(), "cuda")
+
+
+@pytest.mark.parametrize("rounds", [13, 20])
+def test_the_text_of_a_block_is_threefry(rounds):
+    """The text for the assembler of NVIDIA's cards, run by an interpreter of its six statements."""
+    key = np.random.default_rng(0).integers(0, 2**32, (3, 50), np.uint32)
+    expected = generators.threefry2x32(key[0], key[1], np.uint32(0), key[2], rounds)
+    for name, words in zip("xy", expected, strict=True):
+        registers = {f"${i + 1}": word for i, word in enumerate(key)}
+
+        def value(operand, registers=registers):
+            return registers[operand] if operand in registers else np.uint32(int(operand, 0))
+
+        text = kernel_values.block_text(rounds, name).strip("{} ")
+        for statement in filter(None, map(str.strip, text.split(";"))):
+            operation, rest = statement.split(None, 1)
+            target, *operands = rest.split(", ")
+            if operation != ".reg":
+                registers[target] = STATEMENTS[operation](*map(value, operands))
+        np.testing.assert_array_equal(registers["$0"], np.asarray(words))
+
+
+STATEMENTS = {
+    "add.u32": lambda a, b: a + b,
+    "mov.b32": lambda a: a,
+    "shf.l.wrap.b32": lambda low, high, n: (high << n) | (low >> (np.uint32(32) - n)),
+    "xor.b32": lambda a, b: a ^ b,
+}
+
+
+def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
+    def refused(function, *given):
+        program = scalarized(jax.make_jaxpr(function)(*given), [True])
+        with pytest.raises(one_kernel.Unfit) as error:
+            lowered(
+                kernel.played_by_kernel(program, [True], kernel.TARGETS["tpu"]), given_lanes, "tpu"
+            )
+        return str(error.value)
+
+    large = jnp.arange(400.0)
+    given_lanes = (jnp.zeros(1024, jnp.int32),)
+
+    def looks_up(i):
+        start = i, jnp.float32(0.0)
+        return lax.fori_loop(0, 9, lambda t, c: (c[0] + 1, c[1] + large[(c[0] + t) % 400]), start)
+
+    assert "at places of their own" in refused(looks_up, jnp.int32(0))
+    monkeypatch.setattr(kernel, "MOST_EQUATIONS", 2)
+    assert "equations, more than 2" in refused(looks_up, jnp.int32(0))
