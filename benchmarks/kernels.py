@@ -80,8 +80,7 @@ def program_of(name, horizon=HORIZON):
     import workloads
     from jax import random as jr
 
-    from dpjax import domains, environments, learners, simulate
-    from dpjax.cli import factories
+    from dpjax import domains, environments, factories, learners, simulate
     from dpjax.core import Arms, Policies
     from dpjax.engine import programs
 

@@ -3,8 +3,7 @@
 import numpy as np
 from jax import random as jr
 
-from dpjax import domains, environments, simulate
-from dpjax.cli import factories
+from dpjax import domains, environments, factories, simulate
 from dpjax.core import Arms, Policies
 from dpjax.engine import programs
 

@@ -284,8 +284,12 @@ def test_memory_of_this_machine(monkeypatch):
     assert 2**26 < two == one / 2 < 2**46
     assert memory(jax.make_mesh((1,), ("one",)), 2) == one
 
+    class Client:
+        platform_version = "cuda 13000"
+
     class Accelerator:
         platform, memory_stats = "gpu", staticmethod(lambda: {"bytes_limit": 1000})
+        client = Client()
 
     class Mesh:
         devices = np.array([Accelerator()])

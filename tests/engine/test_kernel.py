@@ -14,8 +14,16 @@ from jax import lax
 from jax import random as jr
 from jax.extend.core import jaxpr_as_fun
 
-from dpjax import clear_caches, domains, environments, generators, learners, simulate_batches, sweep
-from dpjax.cli import factories
+from dpjax import (
+    clear_caches,
+    domains,
+    environments,
+    factories,
+    generators,
+    learners,
+    simulate_batches,
+    sweep,
+)
 from dpjax.engine import compile, devices, kernel, kernel_values, one_kernel
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.scalarize import scalarized
