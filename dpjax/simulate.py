@@ -211,12 +211,12 @@ class _Progress(NamedTuple):
     tally: Any  # per checkpoint, (n, ...)
 
 
-@in_float32
 def has_bandit_feedback(learner) -> bool:
     """Whether a batch learner is told one number a round, as play by batches requires."""
     return not any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero))
 
 
+@in_float32
 def simulate_batches(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
     """Plays one trajectory, a whole batch of rounds at a time.
 

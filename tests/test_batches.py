@@ -328,3 +328,15 @@ def test_a_batch_of_more_than_2_to_the_24_rounds():
     ones = environments.bernoulli([1.0, 1.0], regret="pseudo")
     result = jax.jit(lambda: simulate(telling(rounds + 1, [rounds]), ones, jr.key(0)))()
     assert float(result.report[0]) == rounds
+
+
+def test_64_bits_change_no_number():
+    """Batches are played in 32 bits whatever the types that JAX has by default."""
+    learner = learners.successive_elimination(2000, 3, epsilon=1.0)
+    environment = environments.bernoulli([0.3, 0.5, 0.6], regret="pseudo")
+    key = jr.key(1)
+    plain = simulate_batches(learner, environment, key, checkpoints=4)
+    with jax.enable_x64(True):
+        wide = simulate_batches(learner, environment, key, checkpoints=4)
+    assert wide.regret.dtype == jnp.float32
+    jax.tree.map(np.testing.assert_array_equal, plain, wide)

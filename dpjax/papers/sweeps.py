@@ -15,9 +15,9 @@ _MESH = ContextVar("mesh", default=None)
 def kept_in(folder):
     """Within the block, each sweep and study of an experiment has a store below a folder or URL.
 
-    The stores are called 001-name, 002-name and so on. The number is its place in the order of
-    calls, which an experiment never changes, and the name is that of a sweep's game. With None
-    nothing is kept.
+    The stores are called 001-name, 002-name and so on. The number is the place in the order of
+    calls, which an experiment never changes. The name is "study", or that of a sweep's game. With
+    None nothing is kept.
     """
     token = _STORES.set(None if folder is None else (str(folder).rstrip("/"), count(1)))
     try:

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Names that the data of a study uses for itself.
-_RESERVED = ("learner", "environment", "trial", "round", "regret", "final_regret")
+# Names that the data of a study, or estimates of them, use for themselves.
+_RESERVED = (
+    "learner", "environment", "trial", "round", "regret", "final_regret", "mean", "standard_error",
+    "low", "high", "quantile",
+)  # fmt: skip
 _PREFIXES = ("privacy_", "report_", "tally_", "takes_")
 
 

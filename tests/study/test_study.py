@@ -242,3 +242,40 @@ def test_batches_of_whole_losses_are_played_round_by_round():
         trials=2,
     )
     assert np.isfinite(study.run(progress=False)["regret"]).all()
+
+
+def of_means(means):
+    return environments.bernoulli(means, regret="pseudo")
+
+
+def of_arrays(means):
+    grid = {"means": means, **ARMS}
+    return Study({"UCB1": learners.ucb1}, {"Bernoulli": of_means}, grid, trials=5, checkpoints=2)
+
+
+def test_arrays_of_one_shape_are_one_program_with_labels():
+    means = {"easy": np.array([0.1, 0.5, 0.9]), "hard": np.array([0.45, 0.5, 0.5])}
+    study = of_arrays(means)
+    assert len(study.programs) == 1
+    data = study.run(progress=False)
+    assert data["means"].values.tolist() == ["easy", "hard"]
+    for label, values in means.items():
+        one = sweep(
+            lambda point: (learners.ucb1(40, 3), of_means(point)), values[None].astype(np.float32),
+            5, jax.random.key(0), checkpoints=2, progress=False,
+        )  # fmt: skip
+        here = data["regret"].sel(means=label, learner="UCB1", environment="Bernoulli")
+        np.testing.assert_array_equal(here, one.regret[0])
+
+
+def test_arrays_with_nan_are_refused_and_lists_are_static():
+    with pytest.raises(ValueError, match="means must not hold NaN"):
+        of_arrays({"a": np.array([0.1, np.nan, 0.5]), "b": np.array([0.1, 0.2, 0.5])})
+    lists = of_arrays({"a": [0.1, 0.4, 0.5], "b": [0.1, 0.2, 0.5]})
+    assert len(lists.programs) == 2
+
+
+def test_names_of_estimates_are_no_axes():
+    """An axis called mean once made a mean of data without a word."""
+    with pytest.raises(ValueError, match="'mean' is a name that the data of a study uses"):
+        Study(learners.ucb1, stochastic, {**ARMS, "mean": [0.1, 0.2]})

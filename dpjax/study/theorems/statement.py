@@ -15,9 +15,7 @@ class Theorem(NamedTuple):
     learner: Callable  # a factory, as of a Study
     environments: dict[str, Any]  # among which the worst is looked for
     sizes: dict[str, Any]  # the rest of the grid
-    bounds: dict[
-        str, Callable
-    ]  # reading -> (horizon, epsilon) -> bound, NaN where it is not stated
+    bounds: dict[str, Callable]  # reading -> (horizon, epsilon) -> bound, NaN where none is stated
     exponents: dict[str, float]  # axis -> the exponent of the leading term, up to logarithms;
     # "without privacy" -> that of the horizon at epsilon = inf, where it is another one
     largest: Callable  # horizon -> a regret that no play exceeds
