@@ -165,6 +165,13 @@ def _is_finite(eqn, operands, target):
     return jnp.abs(operands[0]) < _of(operands[0], np.inf)
 
 
+def _reduce_precision(eqn, operands, target):
+    kept = jnp.finfo(operands[0].dtype)
+    if (eqn.params["exponent_bits"], eqn.params["mantissa_bits"]) != (kept.nexp, kept.nmant):
+        raise Unfit("numbers are rounded to another precision")
+    return operands[0]
+
+
 def _select_n(eqn, operands, target):
     index, *cases = operands
     if len(cases) == 2:
@@ -180,7 +187,7 @@ _REPLACED = {
     "expm1": _expm1,
     "is_finite": _is_finite,
     "population_count": _population_count,
-    "reduce_precision": lambda eqn, operands, target: operands[0],
+    "reduce_precision": _reduce_precision,
     "round": _round,
     "select_n": _select_n,
     "sign": _sign,

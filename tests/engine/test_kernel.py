@@ -24,7 +24,7 @@ from dpjax import (
     simulate_batches,
     sweep,
 )
-from dpjax.engine import compile, devices, kernel, kernel_values, one_kernel
+from dpjax.engine import compile, devices, kernel, kernel_programs, kernel_values, one_kernel
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.scalarize import scalarized
 from dpjax.environments import loss_families
@@ -240,3 +240,15 @@ def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
     assert "at places of their own" in refused(looks_up, jnp.int32(0))
     monkeypatch.setattr(kernel, "MOST_EQUATIONS", 2)
     assert "equations, more than 2" in refused(looks_up, jnp.int32(0))
+
+
+@pytest.mark.parametrize(("mantissa", "fits"), [(23, True), (7, False)])
+def test_a_number_is_rounded_to_no_other_precision(mantissa, fits):
+    """A kernel has no code for it. To the precision that a number has, nothing is rounded."""
+    closed = jax.make_jaxpr(lambda x: lax.reduce_precision(x, 8, mantissa))(jnp.float32(0.1))
+    inputs, target = [jnp.full(32, 0.1, jnp.float32)], TARGETS["cuda"]
+    if fits:
+        assert kernel_programs.outputs_of(closed, inputs, target)[0] is inputs[0]
+    else:
+        with pytest.raises(one_kernel.Unfit, match="another precision"):
+            kernel_programs.outputs_of(closed, inputs, target)
