@@ -132,12 +132,6 @@ def computed_with() -> dict:
     }
 
 
-def fill_log_band(panel, x, mean, low, high, color) -> None:
-    """A band on a logarithmic axis: what lies below a third of the mean is left out."""
-    low = np.maximum(low, mean / 3.0)
-    panel.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
-
-
 def name_lines(figure) -> None:
     """A legend to the right of a figure for all lines that have a label, each once."""
     entries: dict[str, Any] = {}
