@@ -1,4 +1,4 @@
-"""The papers' bounds on regret as curves, to draw beside what was measured.
+"""The papers' bounds on regret and on stopping times, to draw beside what was measured.
 
 They compute with NumPy on the host, in float64 whatever the arguments are. Arguments broadcast.
 Regret is in units of one round's loss.
@@ -37,6 +37,14 @@ from dpjax.analysis.bounds.convex import (
     projection_free,
     projection_free_rate,
 )
+from dpjax.analysis.bounds.identification import (
+    azize_2023_lower,
+    characteristic_time,
+    sequential_halving_error,
+    stopping_time_lower,
+    stopping_time_lower_local,
+    total_variation_time,
+)
 from dpjax.analysis.bounds.linear import (
     azize_basu_linear,
     linear_elimination,
@@ -60,12 +68,14 @@ from dpjax.analysis.bounds.stochastic import (
 
 __all__ = [
     "adap_ucb",
+    "azize_2023_lower",
     "azize_basu",
     "azize_basu_linear",
     "azize_basu_minimax",
     "batched_bandit",
     "before_bandits",
     "before_ftrl",
+    "characteristic_time",
     "d_epsilon",
     "d_epsilon_divergence",
     "dp_exp3_lap",
@@ -97,11 +107,15 @@ __all__ = [
     "projection_free",
     "projection_free_rate",
     "scrible",
+    "sequential_halving_error",
     "shariff_sheffet",
     "shrinking_dartboard",
     "shrinking_dartboard_pure",
+    "stopping_time_lower",
+    "stopping_time_lower_local",
     "successive_elimination",
     "switching_cost_lower",
+    "total_variation_time",
     "tsallis_inf",
     "ucb1",
 ]

@@ -1,0 +1,290 @@
+"""Characteristic times: golden numbers, a second solver, closed forms, order and refusals."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy.special import rel_entr
+
+from dpjax.analysis import bounds
+
+# Mean losses; the first six are the instances of Azize et al. 2023.
+INSTANCES = {
+    "mu1": 1 - np.array([0.95, 0.9, 0.9, 0.9, 0.5]),
+    "mu2": 1 - np.array([0.75, 0.7, 0.7, 0.7, 0.7]),
+    "mu3": np.clip([1.0, 0.75, 0.5, 0.25, 0.0], 1e-6, 1 - 1e-6),
+    "mu4": 1 - np.array([0.75, 0.625, 0.5, 0.375, 0.25]),
+    "mu5": 1 - np.array([0.75, 0.53125, 0.375, 0.28125, 0.25]),
+    "mu6": 1 - np.array([0.75, 0.71875, 0.625, 0.46875, 0.25]),
+    "three": 1 - np.array([0.7, 0.5, 0.3]),
+}
+EPSILONS = np.array([0.01, 0.1, 1.0, np.inf])
+
+
+def departure(x, y, epsilon):
+    """d_epsilon(x, y) for y <= x in float64: epsilon (x - z) + kl(z, y) at the best z."""
+    z = x
+    if np.isfinite(epsilon):
+        z = np.minimum(x, y / (y + (1 - y) * np.exp(-epsilon)))
+    linear = 0.0 if np.isinf(epsilon) else epsilon * (x - z)
+    return linear + rel_entr(z, y) + rel_entr(1 - z, 1 - y)
+
+
+def costs_of_moving(best, other, epsilon, u):
+    """What a sample of the best arm and one of the other cost, when both means become u."""
+    return departure(1 - best, 1 - u, epsilon), departure(other, u, epsilon)
+
+
+def cheapest(best, other, epsilon, weights):
+    """The mean u that costs least, and the cost, by scipy's scalar minimisation."""
+
+    def cost(u):
+        return weights @ np.array(costs_of_moving(best, other, epsilon, u))
+
+    width = other - best
+    bounds_ = (best + 1e-12 * width, other - 1e-12 * width)
+    found = optimize.minimize_scalar(
+        cost, bounds=bounds_, method="bounded", options={"xatol": 1e-11}
+    )
+    return min((cost(u), u) for u in (found.x, *bounds_))
+
+
+def by_cutting_planes(means, epsilon):
+    """Lower and upper bounds on 1 / T* by linear programs, with the weights of the lower bound.
+
+    The min over u of linear functions of the weights is replaced by finitely many u. That bounds
+    1 / T* from above, and the true minimum at the solution bounds it from below.
+    """
+    means = np.sort(means)
+    best, others, arms = means[0], means[1:], len(means)
+    scale = 1.0 / bounds.characteristic_time(means, epsilon)[0]  # Only the size matters.
+    rows = []
+
+    def cut(b, u):
+        row = np.zeros(arms + 1)
+        f, g = costs_of_moving(best, others[b], epsilon, u)
+        row[0], row[b + 1], row[-1] = -f / scale, -g / scale, 1.0
+        rows.append(row)
+
+    for b, other in enumerate(others):
+        for part in np.linspace(0.02, 0.98, 13):
+            cut(b, best + part * (other - best))
+    lower, found = 0.0, None
+    for _ in range(60):
+        program = optimize.linprog(
+            np.append(np.zeros(arms), -1.0),
+            A_ub=np.array(rows),
+            b_ub=np.zeros(len(rows)),
+            A_eq=[np.append(np.ones(arms), 0.0)],
+            b_eq=[1.0],
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        weights, upper = program.x[:arms], -program.fun * scale
+        points = [
+            cheapest(best, other, epsilon, weights[[0, b + 1]]) for b, other in enumerate(others)
+        ]
+        smallest = min(value for value, _ in points)
+        if smallest > lower:
+            lower, found = smallest, weights
+        if upper <= lower * (1 + 2e-7):
+            break
+        for b, (_, u) in enumerate(points):
+            cut(b, u)
+    return lower, upper, found
+
+
+def test_golden_times():
+    """Six digits, computed independently by golden section in NumPy."""
+    golden = {
+        "mu1": [8317.42, 931.151, 396.713, 395.542],
+        "mu2": [10400.8, 1620.35, 1424.75, 1424.75],
+        "mu3": [1236.85, 126.991, 17.9133, 11.4311],
+        "mu4": [2498.27, 283.577, 123.980, 122.843],
+        "mu5": [1606.24, 172.480, 47.8243, 46.3768],
+        "mu6": [8190.87, 1741.91, 1632.78, 1631.87],
+        "three": [1263.13, 139.647, 51.398, 51.007],
+    }
+    for name, means in INSTANCES.items():
+        time, _ = bounds.characteristic_time(means, EPSILONS)
+        np.testing.assert_allclose(time, golden[name], rtol=1e-5)
+    _, weights = bounds.characteristic_time(INSTANCES["three"], EPSILONS)
+    np.testing.assert_allclose(weights[0], [0.401, 0.400, 0.199], atol=6e-4)
+    np.testing.assert_allclose(weights[-1], [0.476, 0.457, 0.067], atol=6e-4)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, np.inf])
+@pytest.mark.parametrize("name", ["mu1", "mu4", "three"])
+def test_a_second_solver_agrees(name, epsilon):
+    """Linear programs bound 1 / T* from both sides within 1e-6, and the weights attain it."""
+    means = np.sort(INSTANCES[name])
+    time, weights = bounds.characteristic_time(means, epsilon)
+    lower, upper, _ = by_cutting_planes(means, epsilon)
+    assert upper <= lower * (1 + 1e-6)
+    assert lower * (1 - 1e-7) <= 1 / time <= upper * (1 + 1e-7)
+    attained = min(
+        cheapest(means[0], means[b], epsilon, weights[[0, b]])[0] for b in range(1, len(means))
+    )
+    assert attained == pytest.approx(1 / time, rel=1e-6)
+
+
+def test_random_instances_attain_their_value():
+    """The weights sum to 1, no weight is negative, and all arms' costs are 1 / T*."""
+    random = np.random.default_rng(0)
+    for arms in (2, 3, 8):
+        means = np.sort(random.uniform(0.01, 0.99, arms))
+        for epsilon in (0.003, 0.3, 3.0):
+            time, weights = bounds.characteristic_time(means, epsilon)
+            assert weights.sum() == pytest.approx(1, rel=1e-12) and (weights >= 0).all()
+            values = [
+                cheapest(means[0], means[b], epsilon, weights[[0, b]])[0] for b in range(1, arms)
+            ]
+            np.testing.assert_allclose(values, 1 / time, rtol=1e-6)
+
+
+def test_two_arms_in_closed_form():
+    """1 / T* is the cost at the mean that is equally far from both; 2 / (epsilon Delta) at 0."""
+    for epsilon, golden in [(0.05, 211.080382), (0.5, 41.390074), (2, 41.350947), (np.inf, None)]:
+        best, other = 0.2, 0.4
+        equal = optimize.brentq(
+            lambda u, epsilon=epsilon: np.subtract(*costs_of_moving(0.2, 0.4, epsilon, u)),
+            best + 1e-9,
+            other - 1e-9,
+            xtol=1e-14,
+        )
+        time, _ = bounds.characteristic_time([other, best], epsilon)
+        assert time == pytest.approx(1 / costs_of_moving(best, other, epsilon, equal)[0], rel=1e-9)
+        assert golden is None or time == pytest.approx(golden, rel=2e-8)
+    time, weights = bounds.characteristic_time([0.3, 0.8], 1e-9)
+    assert time == pytest.approx(2 / (1e-9 * 0.5), rel=1e-8)
+    np.testing.assert_allclose(weights, 0.5, atol=1e-8)
+
+
+def test_means_of_zero_and_one():
+    """Without privacy the cost at 1/2 is ln 2. Small epsilon costs 2 / epsilon."""
+    time, weights = bounds.characteristic_time([0, 1], [1e-9, 1e6, np.inf])
+    np.testing.assert_allclose(time, [2e9, 1 / np.log(2), 1 / np.log(2)], rtol=1e-8)
+    np.testing.assert_allclose(weights, 0.5, rtol=1e-8)
+    # Means near the ends give nearly the same times.
+    exact, _ = bounds.characteristic_time([1, 0.75, 0.5, 0.25, 0], EPSILONS)
+    clipped, _ = bounds.characteristic_time(INSTANCES["mu3"], EPSILONS)
+    np.testing.assert_allclose(exact, clipped, rtol=1e-4)
+
+
+def test_total_variation_time():
+    expected = [82.2222, 100, 12.3333, 24.6667, 15.9429, 77.5556]
+    means = [INSTANCES[f"mu{i}"] for i in range(1, 7)]
+    values = [bounds.total_variation_time(m) for m in means]
+    np.testing.assert_allclose(values, expected, rtol=6e-6)  # mu3 is clipped by 1e-6.
+    small = [bounds.characteristic_time(m, 1e-7)[0] * 1e-7 for m in means]
+    np.testing.assert_allclose(small, values, rtol=1e-5)
+    # The proportionality that stands in below 1e-9 agrees with the solver above.
+    times, weights = bounds.characteristic_time(means[0], np.array([1e-12, 1e-10, 1e-8]))
+    np.testing.assert_allclose(times * [1e-12, 1e-10, 1e-8], values[0], rtol=1e-6)
+    np.testing.assert_allclose(weights[0], weights[2], atol=1e-6)
+
+
+def test_order_in_epsilon():
+    """T* falls with epsilon, to T*_inf, and is at least T_TV / epsilon."""
+    grid = np.append(np.geomspace(1e-9, 1e6, 31), np.inf)
+    for means in INSTANCES.values():
+        time, weights = bounds.characteristic_time(means, grid)
+        assert time.shape == (32,) and weights.shape == (32, len(means))
+        assert (np.diff(time) <= 1e-9 * time[1:]).all()
+        assert (time * (1 + 1e-7) >= bounds.total_variation_time(means) / grid).all()
+
+
+def test_arms_in_another_order():
+    means = INSTANCES["mu4"]
+    time, weights = bounds.characteristic_time(means, EPSILONS)
+    order = [3, 1, 4, 0, 2]
+    permuted, moved = bounds.characteristic_time(means[order], EPSILONS)
+    np.testing.assert_allclose(permuted, time, rtol=1e-12)
+    np.testing.assert_allclose(moved, weights[:, order], rtol=1e-6)
+
+
+def test_an_array_is_as_one_number_at_a_time():
+    means = INSTANCES["mu5"]
+    grid = np.array([[0.01, 0.1], [1.0, np.inf]])
+    time, weights = bounds.characteristic_time(means, grid)
+    assert time.shape == (2, 2) and weights.shape == (2, 2, 5)
+    for place, epsilon in np.ndenumerate(grid):
+        single, proportions = bounds.characteristic_time(means, epsilon)
+        assert np.ndim(single) == 0
+        assert time[place] == pytest.approx(single, rel=1e-14)
+        np.testing.assert_allclose(weights[place], proportions, rtol=1e-12)
+
+
+def test_stopping_times():
+    """T* kl(failure, 1 - failure) is above the older bound and above T* ln(1 / (2.4 failure))."""
+    failure = 0.01
+    for name in ("mu1", "mu3"):
+        means = INSTANCES[name]
+        value = bounds.stopping_time_lower(means, EPSILONS, failure)
+        time, _ = bounds.characteristic_time(means, EPSILONS)
+        factor = 0.01 * np.log(0.01 / 0.99) + 0.99 * np.log(0.99 / 0.01)
+        np.testing.assert_allclose(value, time * factor, rtol=1e-12)
+        assert (value >= time * np.log(1 / (2.4 * failure))).all()
+        assert (value >= bounds.azize_2023_lower(means, EPSILONS, failure)).all()
+    plain = bounds.azize_2023_lower(INSTANCES["mu1"], [0.01, 10.0], failure)
+    expected = np.array([82.2222 / 0.06, 395.542]) * np.log(1 / 0.03)
+    np.testing.assert_allclose(plain, expected, rtol=2e-6)
+    assert bounds.stopping_time_lower(INSTANCES["mu1"], 1.0, 0.5) == pytest.approx(0, abs=1e-9)
+
+
+def test_stopping_times_under_local_privacy():
+    """Golden numbers; randomized response only hides; tiny epsilon costs 1 / epsilon^2."""
+    golden = {
+        "mu1": [598026, 5909.91],
+        "mu2": [720826, 8054.35],
+        "mu4": [57262.4, 649.621],
+    }
+    factor = bounds.stopping_time_lower([0.2, 0.4], np.inf, 0.01) / 41.350947
+    for name, row in golden.items():
+        means = INSTANCES[name]
+        value = bounds.stopping_time_lower_local(means, [0.1, 1.0], 0.01)
+        np.testing.assert_allclose(value / factor, row, rtol=2e-6)
+        assert (value > bounds.stopping_time_lower(means, [0.1, 1.0], 0.01)).all()
+    extreme = bounds.stopping_time_lower_local(means, [1e-9, 1e-8, 1e-3, np.inf], 0.01)
+    np.testing.assert_allclose(extreme[:3] * [1e-18, 1e-16, 1e-6], extreme[0] * 1e-18, rtol=1e-5)
+    plain = bounds.stopping_time_lower(means, np.inf, 0.01)
+    assert extreme[3] == pytest.approx(plain, rel=1e-8)
+
+
+def test_error_of_sequential_halving():
+    """At least the simulated errors of 2000 runs; falls with budget and epsilon; capped at 1."""
+    means = 1 - np.array([0.75, 0.625, 0.5, 0.375, 0.25, 0.25, 0.25, 0.25])
+    budgets = [300, 1000, 3000, 10_000, 30_000]
+    simulated = {
+        0.01: [0.856, 0.788, 0.594, 0.242, 0.0085],
+        0.1: [0.62, 0.27, 0.0145, 0, 0],
+        1.0: [0.13, 0.0035, 0, 0, 0],
+        np.inf: [0.0755, 0.005, 0, 0, 0],
+    }
+    last = np.ones(5)
+    for epsilon, errors in simulated.items():
+        bound = bounds.sequential_halving_error(budgets, means, epsilon)
+        assert (bound >= errors).all() and (bound <= last).all()
+        assert (np.diff(bound) <= 0).all() and bound[0] == 1
+        last = bound
+    # By hand, with 8 | T and 3 stages of 8, 4 and 2 arms: H = 2 / (1/8)^2 = 128 without noise.
+    exact = 12 * 3 * np.exp(-3 / 16 * 24_000 / (3 * 128))
+    assert bounds.sequential_halving_error(24_000, means, np.inf) == pytest.approx(exact, rel=1e-12)
+    # Two arms: H = 2 / (Delta min(Delta, epsilon / sqrt 2)).
+    hardness = 2 / (0.5 * 0.1 / np.sqrt(2))
+    exact = 12 * np.exp(-3 / 16 * 2000 / hardness)
+    two = bounds.sequential_halving_error(2001, [0.25, 0.75], 0.1)
+    assert two == pytest.approx(exact, rel=1e-12)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="equally good, and no learner can stop"):
+        bounds.characteristic_time([0.2, 0.5, 0.2], 1.0)
+    for means in ([0.5], [0.5, 1.1], [-0.1, 0.5], [np.nan, 0.5], [[0.1, 0.2]]):
+        with pytest.raises(ValueError, match="at least two mean losses in"):
+            bounds.characteristic_time(means, 1.0)
+    for epsilon in (0.0, -1.0, np.nan, [1.0, 0.0]):
+        with pytest.raises(ValueError, match="epsilon must be above 0"):
+            bounds.characteristic_time([0.2, 0.5], epsilon)
+    for failure in (0.0, 0.6, np.nan):
+        with pytest.raises(ValueError, match="failure must be in"):
+            bounds.stopping_time_lower([0.2, 0.5], 1.0, failure)
