@@ -18,7 +18,7 @@ def kl(x, y):
     return jnp.maximum(entropy - xlogy(x, y) - xlog1py(1.0 - x, -y), 0.0)
 
 
-def _log_gap(ratio, quotient):
+def log_gap(ratio, quotient):
     """r - ln(q) >= 0 for q = 1 + r > 0, to full relative accuracy for small r and small q too."""
     # From |r| = 0.1 on the difference keeps five digits. Below, a series stands in for it.
     series = 0.0
@@ -48,7 +48,7 @@ def kl_lower(x, radius):
 
     def newton(_, y):
         d = x_ - y
-        excess = x_ * _log_gap(-d / x_, y / x_) + rest * _log_gap(d / rest, (1.0 - y) / rest)
+        excess = x_ * log_gap(-d / x_, y / x_) + rest * log_gap(d / rest, (1.0 - y) / rest)
         slope = jnp.maximum(d, 1e-37) / (1.0 - y)  # how kl grows as ln y falls
         # Rounding could throw y beyond x.
         return jnp.minimum(y * jnp.exp(jnp.minimum((excess - radius) / slope, 80.0)), x_)

@@ -57,13 +57,14 @@ def _departure(mean, rest, distance, epsilon):
     derivative. All terms are positive, so that nothing cancels.
     """
     shrunk = np.exp(-epsilon)
-    slope = -np.expm1(-epsilon) / (mean + rest * shrunk)
-    slope = np.minimum(distance / (mean * rest), slope)
-    covered = np.minimum(mean * rest * slope, distance)
+    plain = distance / (mean * rest)
+    linear = -np.expm1(-epsilon) / (mean + rest * shrunk)
+    # Where this is the distance it must be so exactly, since epsilon magnifies the difference.
+    covered = np.where(plain <= linear, distance, mean * rest * linear)
     z, left = mean + covered, np.maximum(rest - covered, 1e-300)
     divergence = z * _log_gap(-covered / z) + left * _log_gap(covered / left)
     # From 800 on e^-epsilon is 0, and the slope of kl is smaller than epsilon.
-    return np.minimum(epsilon, 800.0) * (distance - covered) + divergence, slope
+    return np.minimum(epsilon, 800.0) * (distance - covered) + divergence, np.minimum(plain, linear)
 
 
 def _costs(best, gaps, distance, epsilon):

@@ -1,0 +1,371 @@
+"""Costs, radii and thresholds against float64, by simulation, and at extreme arguments."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from scipy import optimize
+from scipy.special import gammaincc, xlog1py
+
+from dpjax.analysis import bounds
+from dpjax.maths import transport
+from dpjax.maths.divergences import d_epsilon
+
+transport_cost = jax.jit(transport.transport_cost)
+hoeffding_radius = jax.jit(transport.hoeffding_radius)
+transport_threshold = jax.jit(transport.transport_threshold)
+transport_threshold_plain = jax.jit(transport.transport_threshold_plain)
+transport_threshold_kept = jax.jit(transport.transport_threshold_kept)
+optimal_weights = jax.jit(transport.optimal_weights)
+
+MEANS = np.float32([0, 1e-6, 0.01, 0.3, 0.3001, 0.5, 0.9, 1 - 2**-20, 1])
+COUNTS = np.float32([1, 37, 1e4, 1e9])
+EPSILONS = np.float32([1e-9, 1e-3, 0.1, 1, 10, 1e6, np.inf])
+
+
+def convex(r):
+    """(1 + r) ln(1 + r) - r, by its series for small r."""
+    series = r * r * (1 / 2 - r / 6 + r * r / 12 - r**3 / 20)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.abs(r) < 1e-3, series, xlog1py(1 + r, r) - r)
+
+
+def departure(mean, rest, distance, epsilon):
+    """d_epsilon(mean + distance, mean) in float64, where kl is a sum of positive terms."""
+    shrunk = np.exp(-epsilon)
+    straight = mean * rest * -np.expm1(-epsilon) / (mean + rest * shrunk)
+    part = np.minimum(distance, straight)
+    linear = np.where(distance > part, np.minimum(epsilon, 1e4) * (distance - part), 0.0)
+    return linear + mean * convex(part / mean) + rest * convex(np.maximum(-part / rest, -1.0))
+
+
+def cost_by_search(x, y, n, m, epsilon):
+    """The infimum by golden section for its value, in the logit of the part of the way from x."""
+
+    def cost(logit):
+        part = (y - x) / (1 + np.exp(-logit))
+        remaining = (y - x) / (1 + np.exp(logit))
+        u, rest = x + part, (1 - y) + remaining
+        return n * departure(rest, u, part, epsilon) + m * departure(u, rest, remaining, epsilon)
+
+    low, high, golden = np.full(x.shape, -36.0), np.full(x.shape, 36.0), (np.sqrt(5) - 1) / 2
+    for _ in range(55):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        first = cost(left) < cost(right)
+        low, high = np.where(first, low, left), np.where(first, right, high)
+    return cost(0.5 * (low + high))
+
+
+def radius_by_search(n, m, draws_n, draws_m, exponent, epsilon):
+    """The minimum by scipy in float64."""
+
+    def chernoff(part):
+        slope = part * epsilon * min(n, m)
+        noise = draws_n * np.log1p(-((slope / (epsilon * n)) ** 2))
+        noise += draws_m * np.log1p(-((slope / (epsilon * m)) ** 2))
+        return (exponent + slope**2 * (1 / n + 1 / m) / 8 - noise) / slope
+
+    found = optimize.minimize_scalar(
+        lambda log: chernoff(np.exp(log)), bounds=(-30, -1e-9), method="bounded"
+    )
+    return found.fun
+
+
+def tail(coefficients, c):
+    """e^-c sum_i A_i c^i / i!, in float64, as a mixture of tails of Gamma laws."""
+    weights = coefficients - np.append(coefficients[1:], 0.0)
+    return np.sum(weights * gammaincc(np.arange(1, len(weights) + 1), c))
+
+
+def laplace_sums(random, draws, scale, size):
+    return random.laplace(0, scale, (draws, size)).sum(axis=0) if draws else np.zeros(size)
+
+
+def test_transport_cost():
+    """Relative errors below 2e-5 on a grid of means, counts and epsilons, 0 where y <= x."""
+    grid = np.meshgrid(MEANS, MEANS, COUNTS, COUNTS, EPSILONS)
+    x, y, n, m, epsilon = (values.ravel() for values in grid)
+    computed = np.asarray(transport_cost(x, y, n, m, epsilon))
+    assert computed.dtype == np.float32
+    assert (computed[y <= x] == 0).all() and (computed[y > x] > 0).all()
+    apart = x < y
+    values = (value[apart].astype(np.float64) for value in (x, y, n, m, epsilon))
+    np.testing.assert_allclose(computed[apart], cost_by_search(*values), rtol=2e-5)
+
+
+def test_transport_cost_is_a_minimum():
+    """No u in between costs less, and the mirrored game costs the same."""
+    random = np.random.default_rng(0)
+    x, y = np.sort(random.uniform(0, 1, (2, 300)).astype(np.float32), axis=0)
+    n, m = np.exp(random.uniform(0, 9, (2, 300))).astype(np.float32)
+    epsilon = np.exp(random.uniform(-4, 2, 300)).astype(np.float32)
+    cost = transport_cost(x, y, n, m, epsilon)
+    mirrored = transport_cost(1 - y, 1 - x, m, n, epsilon)
+    np.testing.assert_allclose(cost, mirrored, rtol=1e-4)
+    for part in np.linspace(0, 1, 21, dtype=np.float32):
+        u = x + part * (y - x)
+        other = n * d_epsilon(1 - x, 1 - u, epsilon) + m * d_epsilon(y, u, epsilon)
+        assert (cost <= other * (1 + 1e-4) + 3e-7 * (n + m)).all()
+    # It grows with counts, epsilon and the distance.
+    assert (transport_cost(x, y, 2 * n, m, epsilon) >= cost * (1 - 1e-5)).all()
+    assert (transport_cost(x, y, n, m, 2 * epsilon) >= cost * (1 - 1e-5)).all()
+    assert (transport_cost(x / 2, y, n, m, epsilon) >= cost * (1 - 1e-5)).all()
+
+
+def test_transport_cost_is_what_identification_costs():
+    """At the optimal weights it is 1 / T*, for every arm."""
+    means = np.float32([0.25, 0.375, 0.5, 0.625, 0.75])
+    for epsilon in (0.01, 1.0, np.inf):
+        time, weights = bounds.characteristic_time(means, epsilon)
+        weights = weights.astype(np.float32)
+        costs = transport_cost(means[0], means[1:], weights[0], weights[1:], epsilon)
+        np.testing.assert_allclose(costs, 1 / time, rtol=1e-5)
+
+
+def test_hoeffding_radius():
+    golden = [hoeffding_radius(4096, 4096, 1, 1, x, 0.01) for x in (5, 10, 15)]
+    np.testing.assert_allclose(golden, [0.216936, 0.362159, 0.499140], rtol=3e-6)
+    golden = [hoeffding_radius(1024, 1024, 1, 1, x, 1.0) for x in (5, 10, 15)]
+    np.testing.assert_allclose(golden, [0.070152, 0.099214, 0.121517], rtol=6e-6)
+    random = np.random.default_rng(1)
+    for _ in range(100):
+        n, m = np.exp(random.uniform(0, 20, 2))
+        draws = random.integers(1, 49, 2)
+        exponent, epsilon = random.uniform(0.5, 40), np.exp(random.uniform(-20, 3))
+        arguments = (*np.float32([n, m, *draws, exponent, epsilon]),)
+        exact = radius_by_search(*(float(value) for value in arguments))
+        # The search has a bound on the relative position only, and float64 enough digits.
+        assert float(hoeffding_radius(*arguments)) == pytest.approx(exact, rel=2e-5)
+
+
+def test_hoeffding_radius_without_noise():
+    """Hoeffding's radius at infinity, and for exponents, counts and epsilon in order."""
+    n, m = np.float32([1, 100, 1e9]), np.float32([50, 1, 1e9])
+    exact = np.sqrt(2 * 7 * 0.25 * (1 / n + 1 / m))
+    for epsilon in (np.inf, 1e9):
+        radius = hoeffding_radius(n, m, 1, 1, 7, epsilon)
+        np.testing.assert_allclose(radius, exact, rtol=1e-5)
+    tiny = hoeffding_radius(1e9, 1, 1, 1, 7, 1e-9)
+    assert 7 / 1e-9 < tiny < 20 / 1e-9
+    epsilons = np.geomspace(1e-9, 1e6, 61, dtype=np.float32)
+    in_epsilon = np.asarray(hoeffding_radius(64, 32, 1, 3, 7, epsilons))
+    assert (np.diff(in_epsilon) <= 1e-6 * in_epsilon[1:]).all()
+    counts = np.geomspace(1, 1e9, 61, dtype=np.float32)
+    for arguments in ((counts, 32), (32, counts)):
+        in_counts = np.asarray(hoeffding_radius(*arguments, 1, 3, 7, 0.1))
+        assert (np.diff(in_counts) <= 1e-6 * in_counts[1:]).all()
+
+
+def test_gaussian_radius():
+    exact = np.sqrt(2 * 5 * (0.25 * (1 / 40 + 1 / 80) + 9 * (2 / 40**2 + 3 / 80**2)))
+    assert float(transport.gaussian_radius(40, 80, 2, 3, 5, 9)) == pytest.approx(exact, rel=1e-6)
+    plain = float(transport.gaussian_radius(1e9, 1e9, 1, 1, 5, 0.0))
+    assert plain == pytest.approx(float(hoeffding_radius(1e9, 1e9, 1, 1, 5, np.inf)))
+
+
+def test_threshold_coefficients():
+    """Weights sum to 1; rows 0 and 1 in closed form; tails of sums of Laplace draws."""
+    table = transport.threshold_coefficients()
+    size = transport.MOST_DRAWS + 1
+    assert table.shape == (size, size, 2 * size)
+    np.testing.assert_allclose(table[..., :2], 1, rtol=1e-13)
+    assert (np.diff(table, axis=-1) <= 1e-15).all() and (table >= 0).all()
+    np.testing.assert_allclose(table, np.swapaxes(table, 0, 1), atol=1e-14)
+    np.testing.assert_allclose(table[0, 0, :3], [1, 1, 0])
+    np.testing.assert_allclose(table[1, 1, :5], [1, 1, 0.75, 0.25, 0])
+    random = np.random.default_rng(2)
+    for j, golden in [(1, 0.009158), (2, 0.027473), (5, 0.096443), (12, 0.201490)]:
+        law = -np.diff(table[j, 0])[2 : j + 2]
+        above = np.sum(law * gammaincc(np.arange(3, j + 3) - 2, 4.0))
+        assert above == pytest.approx(golden, abs=6e-7)
+        drawn = np.mean(laplace_sums(random, j, 1.0, 200_000) > 4)
+        assert drawn == pytest.approx(above, abs=5 * np.sqrt(above / 200_000))
+
+
+def test_thresholds():
+    """Golden numbers, and e^-exponent for the tail in float64 at every threshold."""
+    small, large = -np.log(1e-4), -np.log(1e-2)
+    for draws, golden in [
+        (0, [11.7564, 6.63835]),
+        (1, [14.6330, 8.81798]),
+        (5, [21.5776, 13.5463]),
+        (10, [27.6954, 17.5629]),
+        (20, [36.8336, 23.4645]),
+    ]:
+        kept = transport_threshold_kept(np.float32([small, large]), draws, draws)
+        np.testing.assert_allclose(kept, golden, rtol=6e-6)
+    exponents = np.float32([1e-2, 0.5, 3, 10, 40, 60])
+    plain, one = np.array([1.0, 1.0]), np.array([1.0, 1.0, 0.75, 0.25])
+    for function, row in [
+        (transport_threshold_plain, plain),
+        (transport_threshold, one),
+    ]:
+        for exponent, c in zip(exponents, function(exponents), strict=True):
+            assert -np.log(tail(row, float(c))) == pytest.approx(exponent, rel=2e-6, abs=5e-6)
+    table = transport.threshold_coefficients()
+    for j, k in [(0, 0), (1, 1), (48, 48), (48, 0), (3, 17), (1, 40)]:
+        for exponent, c in zip(exponents, transport_threshold_kept(exponents, j, k), strict=True):
+            assert -np.log(tail(table[j, k], float(c))) == pytest.approx(
+                exponent, rel=2e-6, abs=2e-5
+            )
+    np.testing.assert_allclose(
+        transport_threshold_kept(exponents, 1, 1),
+        transport_threshold(exponents),
+        rtol=2e-6,
+    )
+    beyond = transport_threshold_kept(5.0, np.array([48, 49, 60]), 1)
+    assert np.isfinite(beyond[0]) and np.isinf(beyond[1:]).all()
+    assert float(transport_threshold(1e4)) == pytest.approx(1e4 + 3 * np.log(1e4), rel=1e-3)
+
+
+@pytest.mark.parametrize("draws", [(1, 1), (5, 2), (0, 3)])
+def test_thresholds_are_quantiles_of_their_law(draws):
+    """Two exponential draws and the noise exceed c with probability e^-exponent.
+
+    Without the term for noise, or with noise of twice the scale, they do so more often.
+    """
+    random, size = np.random.default_rng(3), 200_000
+    noise = [np.maximum(laplace_sums(random, j, 1.0, size), 0) for j in draws]
+    chance = random.gamma(2.0, 1.0, size)
+    for exponent in (2.0, 4.0, 6.0):
+        c = float(transport_threshold_kept(exponent, *draws))
+        allowed = np.exp(-exponent)
+        error = 5 * np.sqrt(allowed / size)
+        assert np.mean(chance + sum(noise) >= c) == pytest.approx(allowed, abs=error)
+        plain = float(transport_threshold_plain(exponent))
+        assert np.mean(chance + sum(noise) >= plain) > allowed + 2 * error
+        assert np.mean(chance + 2 * sum(noise) >= c) > allowed + 2 * error
+
+
+def private_means(random, mean, n, draws, epsilon, size):
+    """Means of n Bernoulli losses with Laplace noise of scale 1 / epsilon in the sum."""
+    return (random.binomial(n, mean, size) + laplace_sums(random, draws, 1 / epsilon, size)) / n
+
+
+# (mean, n, m, draws of each, epsilon): noise rules, noise and sampling are alike, sampling rules.
+GAMES = [
+    (0.3, 4096, 4096, 1, 0.01),
+    (0.5, 512, 2048, 1, 0.1),
+    (0.05, 3000, 200, 1, 1.0),
+    (0.4, 1024, 1024, 6, 0.03),
+]
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_equal_arms_rarely_pass(game):
+    """Both tests pass with probability at most e^-exponent, under the law of losses and noise.
+
+    Where noise rules, tests that ignore it, or take half of its scale, pass too often.
+    """
+    mean, n, m, draws, epsilon = game
+    random, size = np.random.default_rng(4), 200_000
+    x = private_means(random, mean, n, draws, epsilon, size).astype(np.float32)
+    y = private_means(random, mean, m, draws, epsilon, size).astype(np.float32)
+    clipped = np.clip(x, 0, 1), np.clip(y, 0, 1)
+    exponents = np.float32([3, 5, 7])
+    allowed = np.exp(-exponents) + 5 * np.sqrt(np.exp(-exponents) / size)
+
+    def passes(assumed, draws):
+        """Both tests' frequencies of passing, for noise as at this epsilon."""
+        radii = hoeffding_radius(n, m, draws, draws, exponents, assumed)
+        costs = np.asarray(transport_cost(*clipped, n, m, assumed))
+        thresholds = transport_threshold_kept(exponents, draws, draws)
+        return [
+            np.mean((y - x)[:, None] >= np.asarray(radii), axis=0),
+            np.mean(costs[:, None] >= np.asarray(thresholds), axis=0),
+        ]
+
+    for frequencies in passes(epsilon, draws):
+        assert (frequencies <= allowed).all()
+    if epsilon < 0.1:
+        for wrong in (passes(np.inf, 0), passes(2 * epsilon, draws)):
+            for frequencies in wrong:
+                assert (frequencies > allowed).any()
+
+
+def test_phase_exponent():
+    """The tests' probabilities add up to failure, over all pairs of phases and wrong arms."""
+    failure, arms = 0.05, 4
+    phases = jnp.arange(1.0, 2001.0)
+    exponents = transport.phase_exponent(failure, arms, phases[:, None], phases)
+    total = (arms - 1) * np.exp(-np.asarray(exponents, np.float64)).sum()
+    assert total == pytest.approx(failure * (1 - 1 / 2001) ** 2, rel=1e-5)
+    first = float(transport.phase_exponent(failure, arms, 1, 1))
+    assert first == pytest.approx(np.log(3 / 0.05) + 2 * np.log(2), rel=1e-6)
+    integers = transport.phase_exponent(failure, arms, jnp.int32(2), jnp.int32(3))
+    assert float(integers) == pytest.approx(np.log(3 / 0.05) + np.log(6 * 12), rel=1e-6)
+
+
+def test_first_phase():
+    """The formula for doubling, the learner's grids, and no test that passes before it."""
+    failure, arms = 0.01, 5
+    needed = np.log((arms - 1) / failure)
+    for epsilon in np.float32([1e-3, 0.02, 0.5, 3, 6, 100]):
+        steps = max(np.ceil(np.log2(needed / epsilon)), 0)
+        formula = 1 + (needed > epsilon) + steps
+        assert int(transport.first_phase(failure, arms, epsilon)) == formula
+    assert transport.phase_samples()[:6].tolist() == [1, 1, 2, 4, 8, 16]
+    assert transport.phase_samples(2.0, False)[:5].tolist() == [1, 2, 4, 8, 16]
+    assert transport.phase_samples(1.5, False)[:7].tolist() == [1, 2, 3, 5, 8, 12, 18]
+    assert transport.phase_samples(1.5)[:7].tolist() == [1, 1, 1, 2, 3, 4, 6]
+    for arguments in ((2.0, True), (2.0, False), (1.5, False), (1.1, True)):
+        grid = transport.phase_samples(*arguments)
+        assert int(transport.first_phase(failure, arms, np.inf, *arguments)) == 1
+        assert int(transport.first_phase(failure, arms, 1e-9, *arguments)) == len(grid) + 1
+        for epsilon in (1e-3, 0.03, 1.0):
+            k0 = int(transport.first_phase(failure, arms, epsilon, *arguments))
+            assert (grid[: k0 - 1] * epsilon < needed).all() and grid[k0 - 1] * epsilon >= needed
+            if k0 > 1:  # The clearest test of the phase before fails.
+                exponent, n = transport.phase_exponent(failure, arms, 1, 1), grid[k0 - 2]
+                assert hoeffding_radius(n, 1e9, 1, 1, exponent, epsilon) > 1
+                cost = transport_cost(0.0, 1.0, n, 1e9, epsilon)
+                assert cost < transport_threshold_plain(exponent)
+    with pytest.raises(ValueError, match="ratio must be above 1"):
+        transport.phase_samples(1.0)
+
+
+def test_optimal_weights():
+    """Those of the solver on the host, to 1e-3; ties and one arm far ahead stay finite."""
+    random = np.random.default_rng(5)
+    for arms in (2, 5):
+        for _ in range(2):
+            means = random.uniform(0, 1, arms).astype(np.float32)
+            clipped = np.clip(means, 1e-3, 1 - 1e-3)
+            exact = bounds.characteristic_time(clipped, EPSILONS)[1]
+            for epsilon, row in zip(EPSILONS, exact, strict=True):
+                np.testing.assert_allclose(optimal_weights(means, epsilon), row, atol=1e-3)
+    for means in ([0.2, 0.2, 0.6], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]):
+        for epsilon in EPSILONS:
+            weights = optimal_weights(np.float32(means), epsilon)
+            assert np.isfinite(weights).all() and (weights >= 0).all()
+            assert float(weights.sum()) == pytest.approx(1, rel=1e-5)
+    tied = optimal_weights(np.float32([0.2, 0.2, 0.6]), np.float32(0.1))
+    np.testing.assert_allclose(tied, [0.5, 0.5, 0.0], atol=0.01)
+
+
+def test_inside_jit_vmap_and_scan():
+    """With epsilon traced, infinite for some, the thresholds are chosen by where."""
+    epsilons = jnp.float32([0.1, 1.0, jnp.inf])
+    means, counts = jnp.float32([0.2, 0.4, 0.45]), jnp.float32([100, 200, 50])
+
+    def test(epsilon):
+        k0 = transport.first_phase(0.05, 3, epsilon)
+        x = transport.phase_exponent(0.05, 3, k0 + jnp.arange(3), k0)
+        noisy, plain = transport_threshold(x), transport_threshold_plain(x)
+        threshold = jnp.where(epsilon == jnp.inf, plain, noisy)
+        kept = transport_threshold_kept(x, jnp.arange(3), 1)
+        cost = transport_cost(means[0], means, counts[0], counts, epsilon)
+        radius = hoeffding_radius(counts[0], counts, 1, 2, x, epsilon)
+        return cost, threshold, radius, kept, optimal_weights(means, epsilon)
+
+    mapped = jax.jit(jax.vmap(test))(epsilons)
+    _, scanned = lax.scan(lambda carry, epsilon: (carry, test(epsilon)), None, epsilons)
+    alone = jax.jit(test)
+    single = [alone(epsilon) for epsilon in epsilons]
+    for values in (*mapped, *scanned):
+        assert values.shape == (3, 3) and values.dtype == jnp.float32
+    for i, row in enumerate(single):
+        for whole, other, value in zip(mapped, scanned, row, strict=True):
+            np.testing.assert_allclose(whole[i], value, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(other[i], value, rtol=1e-5, atol=1e-6)
