@@ -17,7 +17,14 @@ from jax import random as jr
 
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
-from dpjax.maths.laws import as_laplace, centred_chi, log_gamma, normal, random_words
+from dpjax.maths.laws import (
+    as_laplace,
+    binomial,
+    centred_chi,
+    log_gamma,
+    normal,
+    random_words,
+)
 
 
 @jax.jit
@@ -71,6 +78,22 @@ def laplace_sum_words(key, value, scale, count):
     mixed = jnp.where(count > 0.0, mixed, 0.0)
     draw = jnp.sqrt(2.0 * mixed) * normal(normal_key, shape)
     return _with_noise(value, jnp.asarray(scale, jnp.float32) * draw)
+
+
+@jax.jit
+def randomized_response(key, value, scale, count):
+    """How many of ``count`` bits are 1 after each was flipped by itself, () int32.
+
+    Args:
+      key: consumed.
+      value: how many of the bits are 1 before, () int32.
+      scale: 1 / epsilon, so that a bit is flipped with probability 1 / (1 + e^epsilon).
+      count: () int32.
+    """
+    ones_key, zeros_key = jr.split(key)
+    flip = 1.0 / (1.0 + jnp.exp(1.0 / jnp.asarray(scale, jnp.float32)))
+    lost = binomial(ones_key, value, flip)
+    return value - lost + binomial(zeros_key, count - value, flip)
 
 
 @jax.jit
@@ -172,6 +195,7 @@ SITES = (
     "laplace",
     "laplace_words",
     "laplace_sum_words",
+    "randomized_response",
     "laplace_along",
     "gaussian",
     "choose",

@@ -85,6 +85,10 @@ def _sum_words(_, value, scale, count):
     return value, jnp.where(count > 0, jnp.asarray(scale, jnp.float32), 0.0), (count,)
 
 
+def _flips(_, value, scale, count):
+    return value, jnp.asarray(scale, jnp.float32), (count,)
+
+
 def _along(_, value, scale, weights):
     return value, scale * jnp.max(jnp.abs(weights)), (weights,)
 
@@ -205,6 +209,8 @@ RULES = {
     "laplace": Rule(0, 2, _value, _laplace, _far_or_bare),
     "laplace_words": Rule(0, 2, _words, _laplace_words, _far_or_bare_words),
     "laplace_sum_words": Rule(0, 2, _sum_words, _laplace_words, _far_or_bare_words),
+    # A bit that changes costs epsilon, which is what a Laplace sum pays for a change of 1.
+    "randomized_response": Rule(0, 2, _flips, _laplace, _next),
     "laplace_along": Rule(0, 2, _along, _laplace, _far_or_bare),
     "gaussian": Rule(0, 2, _value, _gaussian, _far_or_bare),
     "laplace_prefix": Rule(1, 3, _prefix, _laplace, _far),

@@ -5,6 +5,7 @@
 
 from dpjax.learners.adap import adap_klucb, adap_ucb
 from dpjax.learners.batched_bandit import batched_bandit
+from dpjax.learners.ctb_tt import ctb_tt
 from dpjax.learners.dp_exp3_lap import dp_exp3_lap
 from dpjax.learners.dp_klucb import dp_imed, dp_klucb
 from dpjax.learners.dp_ucb import dp_ucb
@@ -20,6 +21,7 @@ from dpjax.learners.lazy import lazy_thompson, lazy_ucb
 from dpjax.learners.limited_updates import limited_updates
 from dpjax.learners.linear_elimination import linear_elimination
 from dpjax.learners.linucb import linucb
+from dpjax.learners.lucb import lucb
 from dpjax.learners.one_point_gradient import one_point_gradient
 from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
@@ -27,19 +29,25 @@ from dpjax.learners.private_giga import private_giga
 from dpjax.learners.private_one_point import private_one_point
 from dpjax.learners.projection_free import projection_free
 from dpjax.learners.scrible import scrible
+from dpjax.learners.sequential_halving import sequential_halving
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.successive_elimination import successive_elimination
 from dpjax.learners.thompson import thompson
+from dpjax.learners.top_two import adap_tt, dp_tt, ttucb
+from dpjax.learners.track_and_stop import track_and_stop
 from dpjax.learners.tsallis_inf import tsallis_inf
 from dpjax.learners.ucb import kl_ucb, ucb1
 
 __all__ = [
     "adap_klucb",
+    "adap_tt",
     "adap_ucb",
     "batched_bandit",
+    "ctb_tt",
     "dp_exp3_lap",
     "dp_imed",
     "dp_klucb",
+    "dp_tt",
     "dp_ucb",
     "dp_ucb_bound",
     "dp_ucb_int",
@@ -55,6 +63,7 @@ __all__ = [
     "limited_updates",
     "linear_elimination",
     "linucb",
+    "lucb",
     "one_point_gradient",
     "online_gradient",
     "private_ftal",
@@ -62,9 +71,12 @@ __all__ = [
     "private_one_point",
     "projection_free",
     "scrible",
+    "sequential_halving",
     "shrinking_dartboard",
     "successive_elimination",
     "thompson",
+    "track_and_stop",
     "tsallis_inf",
+    "ttucb",
     "ucb1",
 ]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import xarray
 
-from dpjax.study import choice, inference, plot, trends
+from dpjax.study import choice, identification, inference, plot, trends
 
 
 @xarray.register_dataset_accessor("dpjax")
@@ -33,6 +33,14 @@ class Accessor:
     def gini(self, of="final_regret", confidence=0.95) -> xarray.Dataset:
         """Gini's mean difference between two trials, with bootstrap percentiles."""
         return inference.gini(self._array(of), confidence)
+
+    def proportion(self, of, confidence=0.95) -> xarray.Dataset:
+        """See :func:`dpjax.study.inference.proportion`."""
+        return inference.proportion(self._array(of), confidence)
+
+    def identification(self, confidence=0.95) -> xarray.Dataset:
+        """See :func:`dpjax.study.identification.identification`."""
+        return identification.identification(self._data, confidence)
 
     def difference(self, of="final_regret", confidence=0.95, **to) -> xarray.Dataset:
         """Paired differences to one place, as in ``data.dpjax.difference(learner="EXP3")``."""

@@ -92,6 +92,31 @@ def quantile(array, q=0.5, confidence=0.95) -> xarray.Dataset:
     return xarray.Dataset(found, attrs=attributes(array, what))
 
 
+def proportion(array, confidence=0.95) -> xarray.Dataset:
+    """How often a yes-or-no variable is true, with the interval of Clopper & Pearson in each cell.
+
+    The interval covers the probability with at least the given confidence for any number of trials.
+
+    Returns:
+      A Dataset of proportion, low and high.
+    """
+    trials = check(array, fewest=1, confidence=confidence)
+    array = array.astype(np.float64)
+    if not (np.isnan(array) | (array == 0.0) | (array == 1.0)).all():
+        raise ValueError("array must hold true or false, as 1 or 0")
+    share = array.mean("trial", skipna=False)
+    hits, tail = share * trials, (1.0 - confidence) / 2.0
+    low = xarray.where(hits > 0, stats.beta.ppf(tail, hits, trials - hits + 1.0), 0.0)
+    high = xarray.where(hits < trials, stats.beta.isf(tail, hits + 1.0, trials - hits), 1.0)
+    what = f"proportion with {100 * confidence:g} % intervals of Clopper and Pearson"
+    found = {
+        "proportion": share,
+        "low": low.where(share.notnull()),
+        "high": high.where(share.notnull()),
+    }
+    return xarray.Dataset(found, attrs=attributes(array, what))
+
+
 def statistic(array, function, confidence=0.95, name="statistic") -> xarray.Dataset:
     """Any statistic of the trials, with bootstrap percentiles.
 

@@ -110,6 +110,9 @@ def labelled(study, played) -> xarray.Dataset:
         values = {"final_regret": result.regret[..., -1]}
         for prefix, tree in (("tally", result.tally), ("report", result.report)):
             values |= dict(zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True))
+        if "report_recommendation" in values:
+            correct = program.correct(values["report_recommendation"])
+            values |= {} if correct is None else {"correct": correct}
         for name, leaf in values.items():
             leaf = made.shaped(program, leaf)
             # Environments may tally numbers or vectors, under one name.

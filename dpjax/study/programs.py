@@ -7,9 +7,12 @@ from itertools import product
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import random as jr
 
 from dpjax import _check
+from dpjax.core import Arms
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
 
@@ -80,6 +83,30 @@ class Program(NamedTuple):
         points, game = self.points(), self.game()
         each = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(self.size)]
         return [game(point)[0].privacy for point in each]
+
+    def correct(self, arms) -> np.ndarray | None:
+        """Whether each of the arms (P, ...) that were recommended is a best one at its point.
+
+        None where rounds are not i.i.d. with a mean loss for each arm, as pseudo-regret needs them.
+        """
+        environment = self.first()[1]
+        if environment.batch is None or not isinstance(environment.action_set, Arms):
+            return None
+        every = jnp.arange(environment.action_set.count)
+
+        def gaps(point):
+            learner, environment = self.game()(point)
+            state = environment.init(jr.key(0))
+
+            def gap(arm):
+                one = jnp.int32(1)
+                played = environment.batch(state, jr.key(0), arm, one, learner.feedback)
+                return environment.regret(state, played[2])
+
+            return jax.vmap(gap)(every)
+
+        found = np.asarray(jax.vmap(gaps)(self.points()))
+        return np.take_along_axis(found, np.asarray(arms), axis=1) <= 0.0
 
     def __str__(self):
         labels = {name: self.part.axes[name].labels[i] for name, i in self.fixed.items()}

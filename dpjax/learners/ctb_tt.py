@@ -1,0 +1,61 @@
+"""CTB-TT: top-two sampling in the local model, on losses that are randomized one by one."""
+
+import jax.numpy as jnp
+
+from dpjax import _check, noise, privacy
+from dpjax.core import BatchLearner, Number, Privacy
+from dpjax.feedback import bandit
+from dpjax.learners.parts import stopping_rules
+from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.identification import check_failure, check_grid
+from dpjax.learners.parts.top_two import top_two, transport_cost
+from dpjax.maths.exact_sums import ExactSum
+
+
+def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) -> BatchLearner:
+    """CTB-TT: randomized response on each loss, and top-two sampling on what comes out.
+
+    A loss of 0 or 1 is flipped with probability p = 1 / (1 + e^epsilon) before the learner sees it.
+    A mean mu becomes p + (1 - 2p) mu, and the order of the arms stays. From then on it is
+    identification without privacy: nothing is forgotten, and the challenger and the stopping rule
+    are those of :func:`dp_tt` without noise. A phase ends when the pulls of an arm have grown by a
+    tenth.
+
+    Args:
+      horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
+      arms: K, at least 2.
+      epsilon: privacy; inf flips nothing.
+      failure: delta in (0, 1), the probability of a wrong recommendation that is allowed.
+
+    Returns:
+      A BatchLearner with bandit feedback. A loss that is neither 0 nor 1 is rounded to the nearer
+      of them before it is flipped, so play it on Bernoulli losses. Its report is an
+      IdentificationReport: stopped, stopping_time and recommendation.
+
+    Privacy: epsilon-DP in the local model for each loss by itself, released: the randomized losses,
+    and with them actions 1..T, the stopping time and the recommendation.
+
+    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with the characteristic
+    time T of the sampled shares for the mean losses p + (1 - 2p) mu and without noise. Nobody needs
+    less than :func:`dpjax.analysis.bounds.stopping_time_lower_local`.
+
+    Reference: Azize, Jourdan, Al Marjani & Basu, "Differentially private best-arm identification",
+    2024, from its abstract. The phases and the threshold are ours.
+    """
+    horizon, arms = check_arms(horizon, arms)
+    grid = check_grid(1.1, forget=False)
+    failure = check_failure(failure)
+    epsilon = _check.epsilon(epsilon)
+    scale = privacy.laplace_scale(1.0, epsilon)  # 1 / epsilon, in units of one flipped loss
+
+    def release(key, losses, count):
+        kept = noise.randomized_response(key, losses.whole, scale, count)
+        return ExactSum(kept, jnp.zeros_like(kept))
+
+    declared = Privacy(
+        epsilon=epsilon, model="local", released="randomized losses 1..T",
+        accountant="randomized response, each loss",
+    )  # fmt: skip
+    rule = stopping_rules.cost_of_transport(arms, failure, grid)
+    learner = top_two(horizon, arms, jnp.inf, grid, release, transport_cost, rule, declared)
+    return learner._replace(feedback=lambda loss, arm: jnp.round(jnp.clip(bandit(loss, arm), 0, 1)))

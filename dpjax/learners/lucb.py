@@ -1,0 +1,87 @@
+"""LUCB: identification without privacy, by confidence intervals of the two arms that matter."""
+
+import jax.numpy as jnp
+
+from dpjax.core import Batch, BatchLearner, Number
+from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.learners.parts.identification import (
+    Choice,
+    StoppingRule,
+    Verdict,
+    best_arm,
+    check_failure,
+    check_grid,
+    chunk,
+    identification_learner,
+)
+from dpjax.maths.laws import smallest
+
+
+def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
+    """LUCB: plays the best arm and the one that may be better, until their intervals part.
+
+    After n losses and j phases an arm's mean may be off by
+
+        sqrt(ln(2 K j (j + 1) / failure) / (2 n)).
+
+    Of the arm with the least mean and the other arm with the least lower bound, the one that was
+    played less plays for an eighth of its pulls. The learner stops when the upper bound of the
+    first is at most the lower bound of the second. A phase ends when the pulls have grown by a
+    tenth.
+
+    Args:
+      horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
+      arms: K, at least 2.
+      failure: delta in (0, 1), the probability of a wrong recommendation that is allowed.
+
+    Returns:
+      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      Its report is an IdentificationReport: stopped, stopping_time and recommendation.
+
+    Privacy: none.
+
+    Stopping time: O(H ln(H / failure)) with H = sum_a 1 / Delta_a^2, where the best arm has the
+    smallest of the gaps.
+
+    Reference: Kalyanakrishnan, Tewari, Auer & Stone, "PAC subset selection in stochastic
+    multi-armed bandits", 2012. Their bounds hold for all rounds at once. Ours hold at the ends of
+    phases, where a smaller radius suffices.
+    """
+    horizon, arms = check_arms(horizon, arms)
+    failure = check_failure(failure)
+    grid = check_grid(1.1, forget=False)
+
+    def bounds(phases):
+        """(means, radii), each (K,)."""
+        phase = jnp.maximum(phases.complete, 1).astype(jnp.float32)
+        exponent = jnp.log(2.0 * arms / failure) + jnp.log(phase) + jnp.log(phase + 1.0)
+        samples = jnp.maximum(phases.samples, 1).astype(jnp.float32)
+        return phases.means, jnp.sqrt(exponent / (2.0 * samples))
+
+    def rival(key, phases, best):
+        """The other arm with the least lower bound."""
+        means, radii = bounds(phases)
+        others = jnp.arange(arms) != best
+        return smallest(key, jnp.where(others, means - radii, jnp.inf))
+
+    def choose(key, phases, memory):
+        best = best_arm(key, phases)
+        other = rival(key, phases, best)
+        arm = jnp.where(phases.pulls[other] < phases.pulls[best], other, best)
+        rounds = jnp.minimum(chunk(phases.pulls[arm]), grid.room(phases, arm))
+        return Choice(Batch(arm, rounds), memory)
+
+    def verdict(key, phases):
+        best = best_arm(key, phases)
+        other = rival(key, phases, best)
+        means, radii = bounds(phases)
+        return Verdict(means[best] + radii[best] <= means[other] - radii[other], best)
+
+    def release(key, losses, count):
+        del key, count
+        return losses
+
+    return identification_learner(
+        horizon, arms, grid=grid, release=release, choose=choose, memory=(),
+        rule=StoppingRule(jnp.int32(1), verdict), privacy=one_release(jnp.inf),
+    )  # fmt: skip

@@ -1,0 +1,263 @@
+"""What learners share that stop and recommend an arm: phases of pulls, and the game's end.
+
+The losses of each arm are a stream of its own, and this is cut into phases whose lengths nobody's
+losses decide. The sum of a phase is released when the phase is complete. So the k-th release of an
+arm is one random variable, whatever made the learner play that arm.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.core import Array, Batch, BatchLearner, Privacy
+from dpjax.learners.parts.arm_sums import batch_bandit_learner
+from dpjax.maths import exact_sums, transport
+from dpjax.maths.exact_sums import ExactSum
+from dpjax.maths.laws import smallest
+
+# A batch is at most this share of the pulls of the two arms that are compared.
+CHUNK = 0.125
+
+
+class IdentificationReport(NamedTuple):
+    stopped: Array  # () bool, False where the horizon came first
+    stopping_time: Array  # () int32, rounds until the learner stopped; the horizon where it did not
+    recommendation: Array  # () int32, an arm
+
+
+class Phases(NamedTuple):
+    """The pulls of each arm and what was released of them. n counts losses, k phases."""
+
+    pulls: Array  # (K,) int32, N: rounds that the arm was played
+    waiting: Array  # (K,) int32, those of the phase that is not complete
+    losses: ExactSum  # (K,) their losses
+    complete: Array  # (K,) int32, k: phases that are complete
+    samples: Array  # (K,) int32, n: losses in the released sum
+    released: ExactSum  # (K,) private sum of the losses
+
+    @property
+    def means(self):
+        """Private mean losses, (K,) float32, which noise may throw out of [0, 1]."""
+        return exact_sums.mean(self.released, jnp.maximum(self.samples, 1))
+
+    @property
+    def rounds(self):
+        """t, the rounds of complete phases, () float32."""
+        return jnp.sum(self.pulls - self.waiting, dtype=jnp.int32).astype(jnp.float32)
+
+
+class Grid(NamedTuple):
+    """How the stream of an arm is cut: a phase that begins after N pulls has ceil((r - 1) N)."""
+
+    ratio: float  # r, above 1
+    forget: bool  # whether a release is the sum of its own phase, or of all phases so far
+
+    def length(self, pulls):
+        """The rounds of a phase that begins after so many pulls, () or (K,) int32."""
+        rounds = jnp.ceil((self.ratio - 1.0) * pulls.astype(jnp.float32))
+        # A phase that would be longer than any horizon never ends.
+        return jnp.clip(rounds, 1.0, 2.0**30).astype(jnp.int32)
+
+    def room(self, phases, arm):
+        """The rounds that are left of the phase of an arm, () int32."""
+        waiting = phases.waiting[arm]
+        return self.length(phases.pulls[arm] - waiting) - waiting
+
+
+class Choice(NamedTuple):
+    """What to play, at most to the end of the phase of this arm, and what to remember of it."""
+
+    batch: Batch
+    memory: Any
+
+
+class Verdict(NamedTuple):
+    """What a stopping rule says when a phase is complete."""
+
+    stop: Array  # () bool
+    recommendation: Array  # () int32
+
+
+class StoppingRule(NamedTuple):
+    """A rule that is asked whenever a phase is complete."""
+
+    least: Any  # () int32, k_0: phases of each arm before which it is not asked
+    verdict: Callable  # (key, phases) -> Verdict
+
+
+class IdentificationState(NamedTuple):
+    phases: Phases
+    memory: Any  # of the sampling rule
+    batch: Batch  # in play
+    played: Array  # () int32, rounds of complete batches
+    report: IdentificationReport
+
+
+def check_grid(ratio, forget) -> Grid:
+    """The grid of a learner's arguments."""
+    _check.inside(1.0, jnp.inf, ratio=ratio)
+    _check.untraced("ratio and forget", (ratio, forget))
+    return Grid(float(ratio), bool(forget))
+
+
+def check_kept(horizon, grid) -> None:
+    """Refuses a grid by which an arm may have more than 48 phases, all of which are kept."""
+    pulls, phases = 0, 0
+    while pulls < horizon:
+        pulls, phases = pulls + max(1, math.ceil((grid.ratio - 1.0) * pulls)), phases + 1
+    if not grid.forget and phases > transport.MOST_DRAWS:
+        raise ValueError(
+            f"ratio: an arm may have {phases} phases, of which {transport.MOST_DRAWS} may be kept; "
+            f"give a larger ratio than {grid.ratio:g}, or forget them"
+        )
+
+
+def check_failure(failure):
+    """The probability of a wrong recommendation, () float32 in (0, 1)."""
+    _check.inside(0.0, 1.0, failure=failure)
+    return jnp.asarray(failure, jnp.float32)
+
+
+def best_arm(key, phases):
+    """The arm with the smallest private mean, () int32. Ties are broken at random."""
+    return smallest(key, jnp.where(phases.complete > 0, phases.means, jnp.inf))
+
+
+def optimistic_arm(key, phases, epsilon):
+    """The arm of the least mean_a - sqrt(ln t / (2 n_a)) - ln t / (epsilon n_a), () int32.
+
+    Ties are broken at random, and arms without a mean come first.
+    """
+    samples = jnp.maximum(phases.samples, 1).astype(jnp.float32)
+    log_t = jnp.log(jnp.maximum(phases.rounds, 1.0))
+    bounds = phases.means - jnp.sqrt(log_t / (2.0 * samples)) - log_t / epsilon / samples
+    return smallest(key, jnp.where(phases.complete > 0, bounds, -jnp.inf))
+
+
+def all_pairs(least, passes: Callable) -> StoppingRule:
+    """The rule that stops when the best arm passes a test against each other arm.
+
+    Args:
+      least: as of :class:`StoppingRule`.
+      passes: (phases, best) -> (K,) bool. What it says of the best arm itself does not count.
+    """
+
+    def verdict(key, phases):
+        best = best_arm(key, phases)
+        itself = jnp.arange(phases.pulls.shape[0]) == best
+        return Verdict(jnp.all(itself | passes(phases, best)), best)
+
+    return StoppingRule(least, verdict)
+
+
+def chunk(pulls):
+    """An eighth of the pulls, at least one round, () int32: how long nothing is decided anew."""
+    return jnp.maximum(jnp.ceil(CHUNK * pulls.astype(jnp.float32)), 1.0).astype(jnp.int32)
+
+
+def identification_learner(
+    horizon: int,
+    arms: int,
+    *,
+    grid: Grid,
+    release: Callable,
+    choose: Callable,
+    memory: Any,
+    rule: StoppingRule,
+    privacy: Privacy,
+) -> BatchLearner:
+    """A learner that plays until a rule lets it stop, and its recommendation from then on.
+
+    All arms first complete the rule's least number of phases, the arm with the fewest complete ones
+    first. From then on ``choose`` decides after each batch, and the rule is asked whenever a phase
+    is complete. Choices and rules see releases and counts of pulls alone, so that they cost no
+    privacy. What comes after the stop is one batch.
+
+    Args:
+      horizon: the round at which a run is censored.
+      arms: K.
+      grid: how the losses of an arm are cut into phases.
+      release: (key, ExactSum (), count () int32) -> ExactSum (), the private sum of a phase.
+      choose: (key, phases, memory) -> Choice.
+      memory: of the first choice.
+      rule: when to stop.
+      privacy: what is declared.
+    """
+
+    def init(key):
+        none, zero = exact_sums.nothing((arms,)), jnp.zeros(arms, jnp.int32)
+        first = smallest(key, jnp.zeros(arms))
+        state = IdentificationState(
+            phases=Phases(zero, zero, none, zero, zero, none),
+            memory=memory,
+            batch=Batch(first, jnp.ones((), jnp.int32)),
+            played=jnp.zeros((), jnp.int32),
+            report=IdentificationReport(jnp.zeros((), bool), jnp.int32(horizon), first),
+        )
+        return state, state.batch
+
+    def gather(key, phases, batch, total):
+        """The phases after a batch, and whether it has completed one."""
+        arm, rounds = batch
+        begun = phases.pulls[arm] - phases.waiting[arm]
+        waiting = phases.waiting[arm] + rounds
+        losses = exact_sums.add(jax.tree.map(lambda leaf: leaf[arm], phases.losses), total)
+        complete = waiting >= grid.length(begun)
+        released, samples = release(key, losses, waiting), waiting
+        if not grid.forget:
+            before = jax.tree.map(lambda leaf: leaf[arm], phases.released)
+            released, samples = exact_sums.add(released, before), samples + phases.samples[arm]
+        phases = phases._replace(pulls=phases.pulls.at[arm].add(rounds))
+        full = phases._replace(
+            waiting=phases.waiting.at[arm].set(0),
+            losses=_put(phases.losses, arm, exact_sums.nothing()),
+            complete=phases.complete.at[arm].add(1),
+            samples=phases.samples.at[arm].set(samples),
+            released=_put(phases.released, arm, released),
+        )
+        partial = phases._replace(
+            waiting=phases.waiting.at[arm].set(waiting), losses=_put(phases.losses, arm, losses)
+        )
+        return _where(complete, full, partial), complete
+
+    def step(state, key, total):
+        # All ties of a round are broken by one draw, which none of them needs to have for itself.
+        release_key, tie_key = jax.random.split(key)
+        phases, complete = gather(release_key, state.phases, state.batch, total)
+        played = state.played + state.batch.rounds
+        verdict = rule.verdict(tie_key, phases)
+        begin = jnp.any(phases.complete < rule.least)
+        stopped = complete & ~begin & verdict.stop
+        following = choose(tie_key, phases, state.memory)
+        behind = smallest(tie_key, phases.complete)
+        batch = _where(begin, Batch(behind, grid.room(phases, behind)), following.batch)
+        rest = jnp.maximum(horizon - played, 1)
+        batch = _where(stopped, Batch(verdict.recommendation, rest), batch)
+        stopping_time = jnp.where(stopped, played, horizon)
+        new = IdentificationState(
+            phases=phases,
+            memory=_where(begin, state.memory, following.memory),
+            batch=batch,
+            played=played,
+            report=IdentificationReport(stopped, stopping_time, verdict.recommendation),
+        )
+        # The batch after the stop may end at the horizon, and then comes in here. It changes
+        # nothing.
+        state = _where(state.report.stopped, state, new)
+        return state, state.batch
+
+    return batch_bandit_learner(horizon, arms, init, step, privacy, lambda state: state.report)
+
+
+def _where(condition, one, other):
+    """One tree or another."""
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)
+
+
+def _put(sums, arm, value) -> ExactSum:
+    """The sums (K,), with another one at ``arm``."""
+    return jax.tree.map(lambda leaf, new: leaf.at[arm].set(new), sums, value)

@@ -1,0 +1,151 @@
+"""When a learner may stop and recommend an arm: our rules, and those of AdaP-TT.
+
+Ours err with probability at most ``failure``, whichever arms are played. The releases of an arm are
+fixed random variables, so that a union over the phases of both arms of a pair suffices: the pair of
+phases j and j', counted from the first that can pass, has the share
+failure / ((K - 1) j (j + 1) j' (j' + 1)), whose negative logarithm is the test's exponent.
+"""
+
+import jax.numpy as jnp
+
+from dpjax.learners.parts.identification import (
+    StoppingRule,
+    Verdict,
+    all_pairs,
+    best_arm,
+    optimistic_arm,
+)
+from dpjax.maths import transport
+from dpjax.maths.clipping import within
+
+
+def hoeffding(arms, epsilon, failure, grid) -> StoppingRule:
+    """Stops when each other mean is above the best by Hoeffding's radius, with Laplace noise.
+
+    See :func:`dpjax.maths.transport.hoeffding_radius`. The means are those of losses in [0, 1].
+    """
+    least = transport.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
+
+    def radius(pair):
+        return transport.hoeffding_radius(*pair, epsilon)
+
+    return _separated(arms, failure, grid, least, radius)
+
+
+def hoeffding_with_variance(arms, variance, failure, grid) -> StoppingRule:
+    """As :func:`hoeffding`, for sub-Gaussian noise of this variance in the sum of a phase."""
+
+    def radius(pair):
+        return transport.gaussian_radius(*pair, variance)
+
+    return _separated(arms, failure, grid, jnp.int32(1), radius)
+
+
+def cost_of_transport(arms, failure, grid) -> StoppingRule:
+    """Stops when, for each other arm, it would cost enough to make it the best one.
+
+    The costs are those of :func:`dpjax.maths.transport.transport_cost` without noise. They are made
+    for Bernoulli losses. For others in [0, 1], whose sums deviate less, the rule errs no more.
+    """
+    return _costly(arms, jnp.inf, failure, grid, lambda exponent, draws: _plain(exponent))
+
+
+def private_cost_of_transport(arms, epsilon, failure, grid) -> StoppingRule:
+    """As :func:`cost_of_transport`, on means with Laplace noise, which are clipped to [0, 1].
+
+    The threshold grows with the number of draws in the sums and not with their scale. Without noise
+    it is smaller.
+    """
+
+    def threshold(exponent, draws):
+        if grid.forget:
+            noisy = transport.transport_threshold(exponent)
+        else:
+            noisy = transport.transport_threshold_kept(exponent, *draws)
+        return jnp.where(jnp.isinf(epsilon), _plain(exponent), noisy)
+
+    return _costly(arms, epsilon, failure, grid, threshold)
+
+
+def released(arms, epsilon, failure, grid) -> StoppingRule:
+    """The rule of the public code of AdaP-TT, which errs more often than it says.
+
+    It tests the optimistic arm of the sampling rule against all others, and recommends the arm with
+    the least private mean. Nothing accounts for the number of tests.
+    """
+    del arms, grid
+    log = jnp.log(1.0 / failure)
+
+    def verdict(key, phases):
+        tested = optimistic_arm(key, phases, epsilon)
+        statistic, n, m, noise = _likelihood_ratios(phases, tested, log, epsilon)
+        threshold = log + jnp.log1p(jnp.log(n)) + jnp.log1p(jnp.log(m)) + noise
+        itself = jnp.arange(m.shape[0]) == tested
+        return Verdict(jnp.all(itself | (statistic >= threshold)), best_arm(key, phases))
+
+    return StoppingRule(jnp.int32(1), verdict)
+
+
+def printed(arms, epsilon, failure, grid) -> StoppingRule:
+    """The threshold of the paper of AdaP-TT, as reconstructed.
+
+    With k the larger number of phases of a pair, zeta = pi^2 / 6 and C(x) = x + ln x, a likelihood
+    ratio has to reach 2 C(ln((K - 1) zeta k^2 / failure) / 2) + 2 ln(4 + ln n) + 2 ln(4 + ln m)
+    + (1 / n + 1 / m) (ln(2 K zeta k^2 / failure) / epsilon)^2.
+    """
+    del grid
+
+    def passes(phases, best):
+        phase = jnp.maximum(phases.complete[best], phases.complete).astype(jnp.float32)
+        union = jnp.log(jnp.pi**2 / 6.0 * phase**2 / failure)
+        statistic, n, m, noise = _likelihood_ratios(
+            phases, best, union + jnp.log(2.0 * arms), epsilon
+        )
+        half = (union + jnp.log(arms - 1.0)) / 2.0
+        losses = 2.0 * (half + jnp.log(half))
+        slow = 2.0 * jnp.log(4.0 + jnp.log(n)) + 2.0 * jnp.log(4.0 + jnp.log(m))
+        return statistic >= losses + slow + noise
+
+    return all_pairs(jnp.int32(1), passes)
+
+
+def _plain(exponent):
+    return transport.transport_threshold_plain(exponent)
+
+
+def _costly(arms, epsilon, failure, grid, threshold) -> StoppingRule:
+    least = transport.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
+
+    def passes(phases, best):
+        n, m, *draws, exponent = _pairs(arms, failure, grid, least, phases, best)
+        means = within(phases.means, 0.0, 1.0)
+        cost = transport.transport_cost(means[best], means, n, m, epsilon)
+        return cost >= threshold(exponent, draws)
+
+    return all_pairs(least, passes)
+
+
+def _separated(arms, failure, grid, least, radius):
+    def passes(phases, best):
+        pair = _pairs(arms, failure, grid, least, phases, best)
+        return phases.means - phases.means[best] >= radius(pair)
+
+    return all_pairs(least, passes)
+
+
+def _pairs(arms, failure, grid, least, phases, best):
+    """Of the best arm () and each arm (K,): samples, draws in their sums, and the exponents."""
+    samples = jnp.maximum(phases.samples, 1).astype(jnp.float32)
+    draws = jnp.ones_like(phases.complete) if grid.forget else jnp.maximum(phases.complete, 1)
+    place = jnp.maximum(phases.complete - least + 1, 1)
+    exponent = transport.phase_exponent(failure, arms, place[best], place)
+    return samples[best], samples, draws[best], draws, exponent
+
+
+def _likelihood_ratios(phases, arm, log, epsilon):
+    """D^2 / (2 (1 / n + 1 / m)) (K,), n (), m (K,), and the noise's part of the threshold (K,)."""
+    m = jnp.maximum(phases.samples, 1).astype(jnp.float32)
+    n = m[arm]
+    inverse = 1.0 / n + 1.0 / m
+    gap = phases.means - phases.means[arm]
+    return 0.5 * gap * gap / inverse, n, m, inverse * jnp.square(log / epsilon)

@@ -1,0 +1,72 @@
+"""Top-two sampling: half of the rounds of a leader play it, the other half its challenger."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax.core import Array, Batch, BatchLearner
+from dpjax.learners.parts.identification import (
+    Choice,
+    chunk,
+    identification_learner,
+    optimistic_arm,
+)
+from dpjax.maths import transport
+from dpjax.maths.clipping import within
+from dpjax.maths.laws import smallest
+
+
+class Tracked(NamedTuple):
+    """For each arm as the leader: rounds that were played, and those of them on the arm itself."""
+
+    led: Array  # (K,) int32
+    own: Array  # (K,) int32
+
+
+def gaussian_cost(phases, leader, epsilon):
+    """(mean_b - mean_leader + 1 / (1 + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b), (K,)."""
+    del epsilon
+    pulls = phases.pulls.astype(jnp.float32)
+    slack = 1.0 / (1.0 + jnp.sqrt(phases.rounds))
+    gaps = phases.means - phases.means[leader] + slack
+    return gaps / jnp.sqrt(1.0 / pulls[leader] + 1.0 / pulls)
+
+
+def transport_cost(phases, leader, epsilon):
+    """W_b + ln N_b for the cost of transport W_b of arm b and the leader, (K,)."""
+    pulls = phases.pulls.astype(jnp.float32)
+    means = within(phases.means, 0.0, 1.0)
+    cost = transport.transport_cost(means[leader], means, pulls[leader], pulls, epsilon)
+    return cost + jnp.log(pulls)
+
+
+def top_two(horizon, arms, epsilon, grid, release, cost, rule, declared) -> BatchLearner:
+    """A learner of the leader with the least optimistic mean, and a challenger of the least cost.
+
+    A batch lasts an eighth of the pulls of the one that was played less.
+
+    Args:
+      horizon, arms: T and K.
+      epsilon: of the widths and the costs.
+      grid, release, rule: as of :func:`dpjax.learners.parts.identification.identification_learner`.
+      cost: (phases, leader, epsilon) -> (K,).
+      declared: the Privacy.
+    """
+
+    def choose(key, phases, tracked):
+        leader = optimistic_arm(key, phases, epsilon)
+        others = jnp.arange(arms) != leader
+        challenger = smallest(key, jnp.where(others, cost(phases, leader, epsilon), jnp.inf))
+        leads = 2 * tracked.own[leader] <= tracked.led[leader]
+        arm = jnp.where(leads, leader, challenger)
+        wanted = chunk(jnp.minimum(phases.pulls[leader], phases.pulls[challenger]))
+        rounds = jnp.minimum(wanted, grid.room(phases, arm))
+        led = tracked.led.at[leader].add(rounds)
+        own = tracked.own.at[leader].add(jnp.where(leads, rounds, 0))
+        return Choice(Batch(arm, rounds), Tracked(led, own))
+
+    none = jnp.zeros(arms, jnp.int32)
+    return identification_learner(
+        horizon, arms, grid=grid, release=release, choose=choose, memory=Tracked(none, none),
+        rule=rule, privacy=declared,
+    )  # fmt: skip

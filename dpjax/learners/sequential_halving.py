@@ -1,0 +1,113 @@
+"""Sequential halving: the best arm within given rounds, by noisy means of fresh losses."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check, noise, privacy
+from dpjax.core import Array, Batch, BatchLearner, Number
+from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, one_release
+from dpjax.learners.parts.identification import IdentificationReport
+from dpjax.maths import exact_sums
+from dpjax.maths.laws import smallest
+
+
+class HalvingState(NamedTuple):
+    active: Array  # (K,) bool
+    waiting: Array  # (K,) bool, arms that have yet to play in this stage, after the one in play
+    means: Array  # (K,) float32, noisy mean losses, each of the arm's latest batch
+    batch: Batch  # in play
+    played: Array  # () int32, rounds of complete batches
+
+
+def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner:
+    """Sequential halving with Laplace noise: the worse half of the arms leaves after each stage.
+
+    There are R = ceil(log2 K) stages. In a stage each of the S active arms plays for T / (S R)
+    rounds, rounded down, and the sum of these losses alone is released with Laplace noise. The
+    ceil(S / 2) arms with the smallest means stay. The last arm is recommended, and plays the rounds
+    that are left. If T is below K R, some arms get no round: this is refused.
+
+    Args:
+      horizon: T, rounds, at least K R.
+      arms: K, at least 2.
+      epsilon: privacy; inf adds no noise.
+
+    Returns:
+      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      Its report is an IdentificationReport. Its stopping time is known beforehand.
+
+    Raises:
+      ValueError: the horizon is shorter than K R.
+
+    Privacy: epsilon-DP for replacement of one round, released: actions 1..T and the recommendation.
+    Each loss is in one released sum.
+
+    Error: at most 12 R exp(-3 T / (16 R H)) with H = max_i i / (Delta_i min(Delta_i, epsilon / sqrt
+    2)) over the arms but the best, in the order of their gaps
+    (:func:`dpjax.analysis.bounds.sequential_halving_error`).
+
+    Reference: Karnin, Koren & Somekh, "Almost optimal exploration in multi-armed bandits", 2013.
+    The noise and the bound are ours.
+    """
+    horizon, arms = check_arms(horizon, arms)
+    epsilon = _check.epsilon(epsilon)
+    stages = (arms - 1).bit_length()
+    if horizon < arms * stages:
+        raise ValueError(
+            f"horizon must be at least {arms * stages}, one round for each of {arms} arms in each "
+            f"of {stages} stages, got {horizon}"
+        )
+    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
+
+    decided, left = 0, arms  # rounds of all stages, and the arms that are left after them
+    while left > 1:
+        decided += left * (horizon // (left * stages))
+        left = (left + 1) // 2
+
+    def length(active):
+        """Rounds of each arm in the stage of these arms, () int32."""
+        return horizon // (stages * jnp.sum(active, dtype=jnp.int32))
+
+    def next_arm(key, state):
+        arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
+        waiting = state.waiting.at[arm].set(False)
+        last = jnp.sum(state.active, dtype=jnp.int32) == 1
+        rest = jnp.maximum(horizon - state.played, 1)
+        batch = Batch(arm, jnp.where(last, rest, length(state.active)))
+        return state._replace(waiting=waiting, batch=batch), batch
+
+    def init(key):
+        every = jnp.ones(arms, bool)
+        zero = jnp.zeros((), jnp.int32)
+        state = HalvingState(every, every, jnp.zeros(arms, jnp.float32), Batch(zero, zero), zero)
+        return next_arm(key, state)
+
+    def step(state, key, total):
+        noise_key, tie_key, order_key = jax.random.split(key, 3)
+        arm, rounds = state.batch
+        mean = exact_sums.mean(noise.laplace_total(noise_key, total, scale), rounds)
+        state = state._replace(means=state.means.at[arm].set(mean), played=state.played + rounds)
+        stay = (jnp.sum(state.active, dtype=jnp.int32) + 1) // 2
+        active = state.active & (_rank(tie_key, state.means, state.active) < stay)
+        over = ~jnp.any(state.waiting)
+        active = jnp.where(over, active, state.active)
+        waiting = jnp.where(over, active, state.waiting)
+        return next_arm(order_key, state._replace(active=active, waiting=waiting))
+
+    def report(state):
+        best = smallest(jax.random.key(0), jnp.where(state.active, state.means, jnp.inf))
+        over = jnp.sum(state.active, dtype=jnp.int32) == 1
+        return IdentificationReport(over, jnp.where(over, decided, horizon), best)
+
+    return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), report)
+
+
+def _rank(key, means, active):
+    """How many active arms have a smaller mean, (K,) int32. Ties are broken at random."""
+    order = jax.random.uniform(key, means.shape)
+    less = (means[None, :] < means[:, None]) | (
+        (means[None, :] == means[:, None]) & (order[None, :] < order[:, None])
+    )
+    return jnp.sum(less & active[None, :], axis=1, dtype=jnp.int32)

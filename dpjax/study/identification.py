@@ -1,0 +1,51 @@
+"""What the trials of learners that stop and recommend an arm say."""
+
+import numpy as np
+import xarray
+
+from dpjax.study import inference
+
+
+def identification(data, confidence=0.95) -> xarray.Dataset:
+    """Errors and stopping times, each with an interval in each cell.
+
+    Trials that did not stop are censored at the horizon. They count as no error, and their stopping
+    time as the horizon. So ``time`` is the mean of the smaller of the two, and the quantiles are
+    those of the stopping time as long as enough trials have stopped. A mean over the trials that
+    stopped would favour learners that seldom stop.
+
+    Args:
+      data: of a Study with learners that recommend an arm, on arms with pseudo-regret.
+      confidence: of each interval.
+
+    Returns:
+      A Dataset of ``error`` (stopped, and the recommended arm is not a best one) and ``stopped``,
+      as proportions with the intervals of Clopper and Pearson (``error_low``, ``error_high``,
+      ``stopped_low``, ``stopped_high``), ``time`` in rounds with Student's interval (``time_low``,
+      ``time_high``) and its ``median``.
+
+    Raises:
+      ValueError: the data have no recommendations, or nobody knows which arm is the best.
+    """
+    if "report_recommendation" not in data:
+        raise ValueError("data: no learner of the study recommends an arm")
+    if "correct" not in data:
+        raise ValueError(
+            "data: which arm is the best is known only of i.i.d. losses with pseudo-regret, as "
+            'of bernoulli(means, regret="pseudo")'
+        )
+    stopped, correct = data["report_stopped"], data["correct"]
+    played = stopped.notnull() & correct.notnull()
+    wrong = ((stopped == 1.0) & (correct == 0.0)).where(played)
+    found = {}
+    for name, array in {"error": wrong, "stopped": stopped}.items():
+        share = inference.proportion(array.rename(name), confidence)
+        found |= {name: share["proportion"], f"{name}_low": share["low"],
+                  f"{name}_high": share["high"]}  # fmt: skip
+    time = data["report_stopping_time"]
+    mean = inference.mean(time, confidence)
+    median = np.median(time.values, axis=time.get_axis_num("trial"))
+    found |= {"time": mean["mean"], "time_low": mean["low"], "time_high": mean["high"],
+              "median": mean["mean"].copy(data=median)}  # fmt: skip
+    what = f"errors and stopping times with {100 * confidence:g} % intervals"
+    return xarray.Dataset(found, attrs=inference.attributes(time, what))
