@@ -44,6 +44,8 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T and the recommendation.
     Each loss is in one released sum.
 
+    Regret: that of the stages, which take nearly all rounds.
+
     Error: at most 12 R exp(-3 T / (16 R H)) with H = max_i i / (Delta_i min(Delta_i, epsilon / sqrt
     2)) over the arms but the best, in the order of their gaps
     (:func:`dpjax.analysis.bounds.sequential_halving_error`).

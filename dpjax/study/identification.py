@@ -37,7 +37,7 @@ def identification(data, confidence=0.95) -> xarray.Dataset:
     stopped, correct = data["report_stopped"], data["correct"]
     played = stopped.notnull() & correct.notnull()
     wrong = ((stopped == 1.0) & (correct == 0.0)).where(played)
-    found = {}
+    found: dict[str, xarray.DataArray] = {}
     for name, array in {"error": wrong, "stopped": stopped}.items():
         share = inference.proportion(array.rename(name), confidence)
         found |= {name: share["proportion"], f"{name}_low": share["low"],
