@@ -22,6 +22,7 @@ Raises:
 from dpjax.papers import (
     agarwal2017,
     agarwal2017_bandits,
+    azize2023,
     ene2021,
     hanna2022,
     sajed2019,
@@ -32,6 +33,7 @@ from dpjax.papers import (
 __all__ = [
     "agarwal2017",
     "agarwal2017_bandits",
+    "azize2023",
     "ene2021",
     "hanna2022",
     "sajed2019",

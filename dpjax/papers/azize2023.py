@@ -14,8 +14,10 @@ import xarray
 
 from dpjax import environments, learners
 from dpjax.analysis import bounds
-from dpjax.papers._shared import columns, rows
-from dpjax.study import Study
+from dpjax.analysis.output import format_table
+from dpjax.papers._shared import Report, check_size, columns, publish, rows
+from dpjax.papers.sweeps import play
+from dpjax.study import Study, inference
 
 HORIZON, QUICK_HORIZON = 10**9, 10**7
 TRIALS, QUICK_TRIALS = 1000, 100
@@ -32,7 +34,8 @@ GAINS = {
     "mu5": (0.75, 0.53125, 0.375, 0.28125, 0.25),
     "mu6": (0.75, 0.71875, 0.625, 0.46875, 0.25),
 }
-THREE = (0.7, 0.5, 0.3)
+THREE, ALLOWED = (0.7, 0.5, 0.3), 0.1
+BUDGETED = "mu4"
 LEARNERS = {
     "AdaP-TT, released rule": partial(learners.adap_tt, rule="released"),
     "AdaP-TT, Hoeffding": learners.adap_tt,
@@ -74,27 +77,138 @@ def lower_bounds(instances, epsilons) -> xarray.Dataset:
 
 def time_rows(data, lower) -> list[dict]:
     """Stopping times, errors and the lower bound, a row for each learner, instance and epsilon."""
-    found = data.dpjax.identification().reset_coords(drop=True)
+    found = _cells(data)
     found["lower_bound"] = lower["lower_bound"]
     found["ratio"] = found["time"] / found["lower_bound"]
-    found = found.squeeze("environment", drop=True)
-    made = rows(found, ("learner", "means", "epsilon"), instance="means")
-    names = (
-        "learner instance epsilon time time_low time_high median lower_bound ratio stopped error"
+    return columns(
+        rows(found, ("learner", "means", "epsilon"), instance="means"),
+        "learner instance epsilon time time_low time_high median lower_bound ratio stopped error "
+        "error_low error_high",
     )
-    return [{**row, "trials": data.sizes["trial"]} for row in columns(made, f"{names} error_high")]
 
 
 def onset_rows(data) -> list[dict]:
-    """At which epsilon privacy doubles the mean stopping time, beside the ratio of the bounds.
+    """From which epsilon on the mean stopping time is within twice that without privacy.
 
-    The bound is T_TV / epsilon where epsilon is small and T_KL where it is large.
+    Beside it stands the epsilon at which two lower bounds meet: the characteristic time of the total
+    variation, over epsilon, and that of the Kullback-Leibler divergence.
     """
-    found = data.dpjax.crossing(2.0, value="report_stopping_time")
-    made = rows(found.reset_coords(drop=True).squeeze("environment", drop=True),
-                ("learner", "means"), instance="means")  # fmt: skip
+    found = data.dpjax.crossing(2.0, value="report_stopping_time").reset_coords(drop=True)
+    made = rows(found.squeeze("environment", drop=True), ("learner", "means"), instance="means")
     for row in made:
         means = losses(GAINS[row["instance"]])
         plain, _ = bounds.characteristic_time(means, np.inf)
         row["predicted"] = float(bounds.total_variation_time(means) / plain)
+    return columns(made, "learner instance crossing low high predicted")
+
+
+def error_rows(data) -> list[dict]:
+    """How often the rules of AdaP-TT err on three arms, where one in ten is allowed."""
+    return columns(rows(_cells(data), ("learner", "epsilon")),
+                   "learner epsilon time error error_low error_high stopped")  # fmt: skip
+
+
+def budget_rows(data, halved) -> list[dict]:
+    """The error of sequential halving within the median stopping time of DP-TT, beside DP-TT's."""
+    ours = _cells(data).sel(learner="DP-TT", means=BUDGETED)
+    made = []
+    for epsilon, study_data in halved.items():
+        cell, other = ours.sel(epsilon=epsilon), _cells(study_data).squeeze()
+        made.append({
+            "instance": BUDGETED, "epsilon": epsilon, "budget": int(study_data["horizon"]),
+            "halving_error": float(other["error"]), "halving_error_low": float(other["error_low"]),
+            "halving_error_high": float(other["error_high"]), "error": float(cell["error"]),
+            "error_low": float(cell["error_low"]), "error_high": float(cell["error_high"]),
+        })  # fmt: skip
     return made
+
+
+def _cells(data) -> xarray.Dataset:
+    """Errors and stopping times with their intervals."""
+    return data.dpjax.identification().reset_coords(drop=True).squeeze("environment", drop=True)
+
+
+def play_halving(data, trials, progress) -> dict:
+    """Sequential halving on one instance, within the median stopping times of DP-TT."""
+    medians = _cells(data).sel(learner="DP-TT", means=BUDGETED)["median"]
+    found = {}
+    for epsilon in (0.1, 1.0, np.inf):
+        budget = int(medians.sel(epsilon=epsilon, method="nearest"))
+        halving = Study(
+            {"halving": learners.sequential_halving}, {"Bernoulli": adversary},
+            {"horizon": budget, "arms": 5, "means": {BUDGETED: losses(GAINS[BUDGETED])},
+             "epsilon": [epsilon]}, trials, SEED, checkpoints=1,
+        )  # fmt: skip
+        found[epsilon] = play(halving, progress)
+    return found
+
+
+def time_figure(data, plain, lower):
+    """Mean stopping times against epsilon, a panel for each instance, above the lower bound."""
+    drawn = data.dpjax.figure(
+        "epsilon", y="report_stopping_time", color="learner", panel="means",
+        note=f"Five Bernoulli arms, failure = {FAILURE:g}. Dots: the lower bound on the mean "
+        "stopping time of all private learners. Dashes: TTUCB, which has no privacy. Trials are "
+        "censored at the horizon.",
+    )  # fmt: skip
+    without = plain["report_stopping_time"].sel(learner="TTUCB").mean("trial")
+    for axes, name in zip(drawn.axes, data["means"].values, strict=False):
+        finite = [epsilon for epsilon in lower["epsilon"].values if np.isfinite(epsilon)]
+        axes.plot(finite, lower["lower_bound"].sel(means=name, epsilon=finite), ":", color="0.3")
+        axes.axhline(float(without.sel(means=name).squeeze()), color="0.3", linestyle="--",
+                     linewidth=0.9)  # fmt: skip
+        axes.set_yscale("log")
+    return drawn
+
+
+def error_figure(data):
+    """How often each rule errs on three arms, against epsilon."""
+    drawn = data.dpjax.figure(
+        "epsilon", y="wrong", color="learner", estimate=inference.proportion,
+        note="Three Bernoulli arms of mean gains 0.7, 0.5 and 0.3. Line: the share of errors that "
+        "is allowed.",
+    )  # fmt: skip
+    drawn.axes[0].axhline(ALLOWED, color="0.3", linewidth=0.9)
+    drawn.axes[0].set_ylabel("share of wrong recommendations")
+    return drawn
+
+
+def reproduce(out="results/azize2023", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+
+    The table "" has stopping times and errors beside the lower bound, "_plain" those of learners
+    without privacy, "_onset" where privacy begins to cost, "_errors" how often the rules of AdaP-TT
+    err, and "_budget" sequential halving within the time that DP-TT takes.
+
+    Arguments and errors are as :mod:`dpjax.papers` says. The horizon is at least 10 000, and a trial
+    that takes longer is censored. There are at least 8 trials.
+    """
+    check_size(horizon, trials, 10_000)
+
+    def experiment():
+        data = play(study(LEARNERS, GAINS, horizon, trials), progress)
+        plain = play(study(PLAIN, GAINS, horizon, trials), progress)
+        rules = {f"AdaP-TT, {rule}": partial(learners.adap_tt, rule=rule)
+                 for rule in ("released", "printed", "hoeffding")}  # fmt: skip
+        three = play(study({**rules, "DP-TT": learners.dp_tt}, {"three": THREE}, horizon, trials,
+                           EPSILONS[2:], ALLOWED), progress)  # fmt: skip
+        three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
+        lower = lower_bounds(GAINS, EPSILONS)
+        tables = {
+            "": time_rows(data, lower),
+            "_plain": time_rows(plain.expand_dims(epsilon=[np.inf]), lower),
+            "_onset": onset_rows(data),
+            "_errors": error_rows(three),
+            "_budget": budget_rows(data, play_halving(data, trials, progress)),
+        }
+        figures = {"": partial(time_figure, data, plain, lower),
+                   "_errors": partial(error_figure, three)}  # fmt: skip
+        return Report(
+            tables=tables,
+            figures=figures,
+            parameters={"failure": FAILURE, "gains": GAINS, "epsilons": EPSILONS,
+                        "three": THREE, "three_failure": ALLOWED},
+            text="\n\n".join(map(format_table, tables.values())),
+        )  # fmt: skip
+
+    return publish(out, "azize2023", experiment, horizon=horizon, trials=trials, seed=SEED)
