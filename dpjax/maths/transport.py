@@ -84,7 +84,7 @@ def transport_cost(x, y, n, m, epsilon):
         return logit + jnp.where(rises, -width, width), 0.5 * width
 
     start = (jnp.zeros_like(x), jnp.full_like(x, 20.0))
-    u, rest, part, remaining = at(lax.fori_loop(0, 28, halve, start)[0])
+    u, rest, part, remaining = at(lax.fori_loop(0, 20, halve, start)[0])
     cost = n * _departure(rest, u, part, epsilon) + m * _departure(u, rest, remaining, epsilon)
     return jnp.where(apart, cost, 0.0)
 
