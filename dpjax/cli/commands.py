@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from dpjax import __version__, environments, learners, mechanisms, papers
 from dpjax.analysis.output import FigureWarning, shown
-from dpjax.cli import audits, compare, config, run, theorem
+from dpjax.cli import audits, compare, config, run, theorem, trial
 from dpjax.cli.arguments import (
     Parser,
     add_output,
@@ -101,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_theorem(commands)
     _add_compare(commands)
+    _add_trial(commands)
 
     audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
     audit.set_defaults(command=_audit)
@@ -185,6 +186,33 @@ def _add_compare(commands) -> None:
     add_output(comparison, "results/compare")
 
 
+def _add_trial(commands) -> None:
+    words = "how many patients a private trial takes, on outcomes of your own"
+    command = commands.add_parser("trial", help=words)
+    command.set_defaults(command=_trial)
+    command.add_argument(
+        "--data", required=True, metavar="FILE",
+        help="a CSV file with the columns treatment and outcome (0 or 1), a row for each patient",
+    )  # fmt: skip
+    command.add_argument(
+        "--delta", type=float, default=0.01, metavar="P",
+        help="the probability of a wrong recommendation that is allowed (default 0.01)",
+    )  # fmt: skip
+    command.add_argument(
+        "--epsilon", type=epsilon_list, metavar="E,E,...", default=trial.EPSILONS,
+        help="privacy levels, inf for none (default 0.1,1,10)",
+    )  # fmt: skip
+    command.add_argument(
+        "--model", choices=list(trial.LEARNERS), default="central",
+        help="who is trusted with the outcomes (default central)",
+    )  # fmt: skip
+    command.add_argument(
+        "--horizon", type=int, default=10**8, metavar="T", help="the most patients (default 10^8)"
+    )
+    command.add_argument("--trials", type=int, default=1000, metavar="N", help="default 1000")
+    add_output(command, "results/trial")
+
+
 def _first_line(thing) -> str:
     return (inspect.getdoc(thing) or "").partition("\n")[0]
 
@@ -255,6 +283,15 @@ def _theorem(options) -> None:
     sizes = {"horizon": options.horizon, "trials": options.trials}
     words = None if options.all else options.names
     print(theorem.run(words, out, epsilons=options.epsilon, **sizes))
+    _written_to(out)
+
+
+def _trial(options) -> None:
+    out = results_folder(options, "results/trial")
+    print(trial.run(
+        options.data, out, delta=options.delta, epsilons=options.epsilon, model=options.model,
+        horizon=options.horizon, trials=options.trials,
+    ))  # fmt: skip
     _written_to(out)
 
 

@@ -60,7 +60,7 @@ def study(makers, instances, horizon, trials, epsilons=EPSILONS, failure=FAILURE
     """Learners on instances, over epsilon where they take one."""
     private = any(make not in PLAIN.values() for make in makers.values())
     grid = {
-        "horizon": horizon, "arms": len(next(iter(instances.values()))), "failure": [failure],
+        "horizon": horizon, "arms": len(next(iter(instances.values()))), "failure": failure,
         "means": {name: losses(gains) for name, gains in instances.items()},
         **({"epsilon": list(epsilons)} if private else {}),
     }  # fmt: skip
@@ -90,8 +90,8 @@ def time_rows(data, lower) -> list[dict]:
 def onset_rows(data) -> list[dict]:
     """From which epsilon on the mean stopping time is within twice that without privacy.
 
-    Beside it stands the epsilon at which two lower bounds meet: the characteristic time of the total
-    variation, over epsilon, and that of the Kullback-Leibler divergence.
+    Beside it stands the epsilon at which two lower bounds meet: the characteristic time of the
+    total variation, over epsilon, and that of the Kullback-Leibler divergence.
     """
     found = data.dpjax.crossing(2.0, value="report_stopping_time").reset_coords(drop=True)
     made = rows(found.squeeze("environment", drop=True), ("learner", "means"), instance="means")
@@ -180,8 +180,8 @@ def reproduce(out="results/azize2023", *, horizon=HORIZON, trials=TRIALS, progre
     without privacy, "_onset" where privacy begins to cost, "_errors" how often the rules of AdaP-TT
     err, and "_budget" sequential halving within the time that DP-TT takes.
 
-    Arguments and errors are as :mod:`dpjax.papers` says. The horizon is at least 10 000, and a trial
-    that takes longer is censored. There are at least 8 trials.
+    Arguments and errors are as :mod:`dpjax.papers` says. The horizon is at least 10 000, and a
+    trial that takes longer is censored. There are at least 8 trials.
     """
     check_size(horizon, trials, 10_000)
 
