@@ -35,13 +35,19 @@ GAINS = {
     "mu6": (0.75, 0.71875, 0.625, 0.46875, 0.25),
 }
 THREE, ALLOWED = (0.7, 0.5, 0.3), 0.1
-BUDGETED = "mu4"
+BUDGETED, PARTS = "mu4", (1 / 16, 1 / 4, 1.0)
 LEARNERS = {
     "AdaP-TT, released rule": partial(learners.adap_tt, rule="released"),
     "AdaP-TT, Hoeffding": learners.adap_tt,
     "DP-TT": learners.dp_tt,
     "DP-TT, keeping": partial(learners.dp_tt, forget=False),
     "DP-SE": learners.successive_elimination,
+}
+RULES = {
+    "AdaP-TT, released": partial(learners.adap_tt, rule="released"),
+    "AdaP-TT, printed": partial(learners.adap_tt, rule="printed"),
+    "AdaP-TT, Hoeffding": learners.adap_tt,
+    "DP-TT": learners.dp_tt,
 }
 PLAIN = {"TTUCB": learners.ttucb, "Track-and-Stop": learners.track_and_stop, "LUCB": learners.lucb}
 
@@ -56,13 +62,13 @@ def adversary(means):
     return environments.bernoulli(means, regret="pseudo")
 
 
-def study(makers, instances, horizon, trials, epsilons=EPSILONS, failure=FAILURE) -> Study:
+def study(makers, instances, horizon, trials, failure=FAILURE) -> Study:
     """Learners on instances, over epsilon where they take one."""
     private = any(make not in PLAIN.values() for make in makers.values())
     grid = {
         "horizon": horizon, "arms": len(next(iter(instances.values()))), "failure": failure,
         "means": {name: losses(gains) for name, gains in instances.items()},
-        **({"epsilon": list(epsilons)} if private else {}),
+        **({"epsilon": list(EPSILONS)} if private else {}),
     }  # fmt: skip
     return Study(makers, {"Bernoulli": adversary}, grid, trials, SEED, checkpoints=1)
 
@@ -104,22 +110,24 @@ def onset_rows(data) -> list[dict]:
 
 def error_rows(data) -> list[dict]:
     """How often the rules of AdaP-TT err on three arms, where one in ten is allowed."""
-    return columns(rows(_cells(data), ("learner", "epsilon")),
+    return columns(rows(_cells(data), ("learner", "means", "epsilon")),
                    "learner epsilon time error error_low error_high stopped")  # fmt: skip
 
 
 def budget_rows(data, halved) -> list[dict]:
-    """The error of sequential halving within the median stopping time of DP-TT, beside DP-TT's."""
+    """The error of sequential halving within parts of the median stopping time of DP-TT."""
     ours = _cells(data).sel(learner="DP-TT", means=BUDGETED)
     made = []
-    for epsilon, study_data in halved.items():
-        cell, other = ours.sel(epsilon=epsilon), _cells(study_data).squeeze()
-        made.append({
-            "instance": BUDGETED, "epsilon": epsilon, "budget": int(study_data["horizon"]),
-            "halving_error": float(other["error"]), "halving_error_low": float(other["error_low"]),
-            "halving_error_high": float(other["error_high"]), "error": float(cell["error"]),
-            "error_low": float(cell["error_low"]), "error_high": float(cell["error_high"]),
-        })  # fmt: skip
+    for epsilon, cells in halved.items():
+        cell = ours.sel(epsilon=epsilon)
+        found = rows(_cells(cells).squeeze(("learner", "means", "epsilon")), ("horizon",))
+        for part, row in zip(PARTS, found, strict=True):
+            made.append({
+                "instance": BUDGETED, "epsilon": epsilon, "part": part, "budget": row["horizon"],
+                "halving_error": row["error"], "halving_error_low": row["error_low"],
+                "halving_error_high": row["error_high"], "error": float(cell["error"]),
+                "error_high": float(cell["error_high"]), "trials": data.sizes["trial"],
+            })  # fmt: skip
     return made
 
 
@@ -129,16 +137,17 @@ def _cells(data) -> xarray.Dataset:
 
 
 def play_halving(data, trials, progress) -> dict:
-    """Sequential halving on one instance, within the median stopping times of DP-TT."""
+    """Sequential halving on one instance, within parts of the median stopping time of DP-TT."""
     medians = _cells(data).sel(learner="DP-TT", means=BUDGETED)["median"]
     found = {}
     for epsilon in (0.1, 1.0, np.inf):
-        budget = int(medians.sel(epsilon=epsilon, method="nearest"))
-        halving = Study(
-            {"halving": learners.sequential_halving}, {"Bernoulli": adversary},
-            {"horizon": budget, "arms": 5, "means": {BUDGETED: losses(GAINS[BUDGETED])},
-             "epsilon": [epsilon]}, trials, SEED, checkpoints=1,
-        )  # fmt: skip
+        budget = float(medians.sel(epsilon=epsilon))
+        grid = {
+            "horizon": [int(part * budget) for part in PARTS], "arms": 5, "epsilon": [epsilon],
+            "means": {BUDGETED: losses(GAINS[BUDGETED])},
+        }  # fmt: skip
+        halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": adversary}, grid,
+                        trials, SEED, checkpoints=1)  # fmt: skip
         found[epsilon] = play(halving, progress)
     return found
 
@@ -147,7 +156,7 @@ def time_figure(data, plain, lower):
     """Mean stopping times against epsilon, a panel for each instance, above the lower bound."""
     drawn = data.dpjax.figure(
         "epsilon", y="report_stopping_time", color="learner", panel="means",
-        note=f"Five Bernoulli arms, failure = {FAILURE:g}. Dots: the lower bound on the mean "
+        note="Five Bernoulli arms. Dots: the lower bound on the mean "
         "stopping time of all private learners. Dashes: TTUCB, which has no privacy. Trials are "
         "censored at the horizon.",
     )  # fmt: skip
@@ -188,10 +197,7 @@ def reproduce(out="results/azize2023", *, horizon=HORIZON, trials=TRIALS, progre
     def experiment():
         data = play(study(LEARNERS, GAINS, horizon, trials), progress)
         plain = play(study(PLAIN, GAINS, horizon, trials), progress)
-        rules = {f"AdaP-TT, {rule}": partial(learners.adap_tt, rule=rule)
-                 for rule in ("released", "printed", "hoeffding")}  # fmt: skip
-        three = play(study({**rules, "DP-TT": learners.dp_tt}, {"three": THREE}, horizon, trials,
-                           EPSILONS[2:], ALLOWED), progress)  # fmt: skip
+        three = play(study(RULES, {"three": THREE}, horizon, trials, ALLOWED), progress)
         three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
         lower = lower_bounds(GAINS, EPSILONS)
         tables = {

@@ -22,7 +22,8 @@ _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1
 # Axes in the units of the field.
 _UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
           "epsilon": "epsilon that the learner was given", "dim": "dimension d",
-          "final_regret": "regret at T", "regret": "regret"}  # fmt: skip
+          "final_regret": "regret at T", "regret": "regret",
+          "report_stopping_time": "stopping time, rounds"}  # fmt: skip
 _SYMBOLS = {"horizon": "T", "arms": "K", "dim": "d"}
 # Axes whose values differ by more than these factors, (x, y), are logarithmic.
 _WIDE = 8.0, 20.0

@@ -1,0 +1,113 @@
+"""``dpjax trial`` on files of outcomes: what is read, played and written, and what is refused."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from dpjax.analysis import bounds
+from dpjax.cli import main, trial
+from tests import ROOT
+
+STREPTOMYCIN = ROOT / "tests" / "data" / "streptomycin.csv"
+
+
+def written(folder, text):
+    path = folder / "outcomes.csv"
+    path.write_text(text)
+    return str(path)
+
+
+def test_rates_are_those_of_the_file():
+    """The trial of the Medical Research Council, 1948: who lived after six months."""
+    outcomes = trial.read_outcomes(STREPTOMYCIN)
+    assert outcomes.treatments == ("streptomycin", "bed rest")
+    np.testing.assert_array_equal(outcomes.patients, [55, 52])
+    np.testing.assert_allclose(outcomes.rates, [51 / 55, 38 / 52])
+
+
+def test_columns_may_stand_in_any_order_beside_others(tmp_path):
+    text = "patient, Outcome ,Treatment\r\n1,1,a\r\n2,0,b\r\n3,1,b\r\n"
+    outcomes = trial.read_outcomes(written(tmp_path, text))
+    assert outcomes.treatments == ("a", "b")
+    np.testing.assert_allclose(outcomes.rates, [1.0, 0.5])
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """One private and one plain learner, 100 trials."""
+    out = tmp_path_factory.mktemp("trial") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(trial.LEARNERS, "central", {"DP-SE": trial.LEARNERS["central"]["DP-SE"]})
+        patch.setattr(trial, "PLAIN", {"LUCB": trial.PLAIN["LUCB"]})
+        asked = ["--epsilon", "0.1,1", "--delta", "0.05", "--trials", "100"]
+        status = main(["trial", "--data", str(STREPTOMYCIN), *asked, "--out", str(out)])
+    assert status == 0
+    with open(out / "table.csv", newline="") as file:
+        return out, list(csv.DictReader(file))
+
+
+def test_a_row_for_each_learner_and_privacy_level(small):
+    out, rows = small
+    assert [(row["learner"], row["model"], row["epsilon"]) for row in rows] == [
+        ("DP-SE", "central", "0.1"), ("DP-SE", "central", "1"), ("LUCB", "none", "inf"),
+    ]  # fmt: skip
+    parameters = json.loads((out / "parameters.json").read_text())
+    assert parameters["delta"] == 0.05 and parameters["trials"] == 100
+    assert parameters["treatments"][0]["treatment"] == "streptomycin"
+
+
+def test_nobody_is_below_the_lower_bound_and_errors_are_rare(small):
+    means = np.array([4 / 55, 14 / 52])
+    for row in small[1]:
+        epsilon = float(row["epsilon"])
+        lower = float(bounds.stopping_time_lower(means, epsilon, 0.05))
+        assert float(row["lower_bound"]) == pytest.approx(lower, rel=1e-5)
+        assert float(row["patients"]) > lower
+        assert float(row["error_low"]) <= 0.05
+        assert float(row["stopped"]) == 1.0
+    times = [float(row["patients"]) for row in small[1]]
+    assert times[0] > times[1] > times[2]  # more privacy, more patients
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "lacks treatment and outcome"),
+        ("treatment,result\na,1\n", "lacks outcome"),
+        ("treatment,outcome\na,1\nb,2\n", "row 3 has the outcome '2'"),
+        ("treatment,outcome\na,1\nb\n", "row 3 has the outcome ''"),
+        ("treatment,outcome\na,1\n,0\n", "row 3 has no treatment"),
+        ("treatment,outcome\na,1\na,0\n", "at least two treatments are needed, got 1"),
+        ("treatment,outcome\na,1\nb,1\n", "a and b have the same share of successes, 1"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, capsys, text, said):
+    out = tmp_path / "out"
+    assert main(["trial", "--data", written(tmp_path, text), "--out", str(out)]) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists() or not list(out.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--delta", "0"], "delta must"),
+        (["--delta", "nan"], "delta must"),
+        (["--epsilon", "0"], "epsilon must"),
+        (["--trials", "0"], "trials must"),
+        (["--horizon", "0"], "horizon must"),
+    ],
+)
+def test_arguments_that_are_refused(tmp_path, capsys, options, said):
+    arguments = ["trial", "--data", str(STREPTOMYCIN), *options, "--out", str(tmp_path / "out")]
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_local_model_has_learners_and_a_bound_of_its_own():
+    means = np.array([0.3, 0.5])
+    central = bounds.stopping_time_lower(means, 0.5, 0.01)
+    assert bounds.stopping_time_lower_local(means, 0.5, 0.01) > 3 * central
+    assert not trial.LEARNERS["local"].keys() & trial.LEARNERS["central"].keys()

@@ -1,0 +1,54 @@
+"""The reproduction of Azize et al. 2023: its instances, its tables and figures, what they show."""
+
+import numpy as np
+import pytest
+
+from dpjax.analysis import bounds
+from dpjax.papers import azize2023
+from tests.papers.small import keep_only, read_rows
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A small run on one instance: the folder and what was printed."""
+    out = tmp_path_factory.mktemp("results") / "azize2023"
+    with pytest.MonkeyPatch.context() as patch:
+        keep_only(patch, azize2023, GAINS=("mu4",), LEARNERS=("DP-TT", "DP-SE"),
+                  PLAIN=("TTUCB",), RULES=("AdaP-TT, released",))  # fmt: skip
+        patch.setattr(azize2023, "EPSILONS", (0.1, 1.0, np.inf))
+        return out, azize2023.reproduce(out, horizon=10**6, trials=40, progress=False)
+
+
+def test_times_stand_beside_the_lower_bound(reproduced):
+    rows = read_rows(reproduced[0] / "azize2023.csv")
+    assert len(rows) == 2 * 3
+    for row in rows:
+        means = azize2023.losses(azize2023.GAINS["mu4"])
+        lower = bounds.stopping_time_lower(means, float(row["epsilon"]), azize2023.FAILURE)
+        assert float(row["lower_bound"]) == pytest.approx(float(lower), rel=1e-5)
+        assert float(row["ratio"]) > 1.0
+        assert float(row["error_low"]) <= azize2023.FAILURE
+        assert row["stopped"] == "1"
+
+
+def test_privacy_begins_to_cost_where_the_bounds_meet(reproduced):
+    """Within a factor of ten: constants of the rules stand before both of them."""
+    for row in read_rows(reproduced[0] / "azize2023_onset.csv"):
+        assert float(row["predicted"]) == pytest.approx(0.2008, abs=1e-3)
+        assert float(row["low"]) <= float(row["crossing"]) <= float(row["high"])
+        assert 0.1 < float(row["crossing"]) / float(row["predicted"]) < 10
+
+
+def test_files(reproduced):
+    out, printed = reproduced
+    names = {file.name for file in out.iterdir()}
+    for ending in ("", "_errors"):
+        assert {f"azize2023{ending}.png", f"azize2023{ending}.pdf"} <= names
+    for ending in ("", "_plain", "_onset", "_errors", "_budget"):
+        assert read_rows(out / f"azize2023{ending}.csv")
+    assert "DP-TT" in printed and "halving" in printed
+
+
+def test_a_horizon_that_is_too_short_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="horizon at least 10000"):
+        azize2023.reproduce(tmp_path / "out", horizon=9999)
