@@ -16,7 +16,7 @@ from dpjax.maths.laws import smallest
 class HalvingState(NamedTuple):
     active: Array  # (K,) bool
     waiting: Array  # (K,) bool, arms that have yet to play in this stage, after the one in play
-    means: Array  # (K,) float32, noisy mean losses, each of the arm's latest batch
+    means: Array  # (K,) float32, noisy mean losses, each of the arm's latest batch; inf before
     batch: Batch  # in play
     played: Array  # () int32, rounds of complete batches
 
@@ -25,12 +25,14 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
     """Sequential halving with Laplace noise: the worse half of the arms leaves after each stage.
 
     There are R = ceil(log2 K) stages. In a stage each of the S active arms plays for T / (S R)
-    rounds, rounded down, and the sum of these losses alone is released with Laplace noise. The
-    ceil(S / 2) arms with the smallest means stay. The last arm is recommended, and plays the rounds
-    that are left. If T is below K R, some arms get no round: this is refused.
+    rounds, rounded down, but at least for one. The sum of these losses alone is released with
+    Laplace noise, and the ceil(S / 2) arms with the smallest means stay. The last arm is
+    recommended, and plays the rounds that are left. If T is so short that the stages do not fit,
+    the learner plays as many of their rounds as there are. It then reports that it has not stopped,
+    and recommends the active arm with the smallest mean so far.
 
     Args:
-      horizon: T, rounds, at least K R.
+      horizon: T, rounds; K R or more are enough for all stages.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
 
@@ -38,17 +40,14 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
       Its report is an IdentificationReport. Its stopping time is known beforehand.
 
-    Raises:
-      ValueError: the horizon is shorter than K R.
-
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T and the recommendation.
     Each loss is in one released sum.
 
     Regret: that of the stages, which take nearly all rounds.
 
-    Error: at most 12 R exp(-3 T / (16 R H)) with H = max_i i / (Delta_i min(Delta_i, epsilon / sqrt
-    2)) over the arms but the best, in the order of their gaps
-    (:func:`dpjax.analysis.bounds.sequential_halving_error`).
+    Error: for T of at least K R, at most 12 R exp(-3 T / (16 R H)) with
+    H = max_i i / (Delta_i min(Delta_i, epsilon / sqrt 2)) over the arms but the best, in the order
+    of their gaps (:func:`dpjax.analysis.bounds.sequential_halving_error`).
 
     Reference: Karnin, Koren & Somekh, "Almost optimal exploration in multi-armed bandits", 2013.
     The noise and the bound are ours.
@@ -56,21 +55,16 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     stages = (arms - 1).bit_length()
-    if horizon < arms * stages:
-        raise ValueError(
-            f"horizon must be at least {arms * stages}, one round for each of {arms} arms in each "
-            f"of {stages} stages, got {horizon}"
-        )
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
     decided, left = 0, arms  # rounds of all stages, and the arms that are left after them
     while left > 1:
-        decided += left * (horizon // (left * stages))
+        decided += left * max(horizon // (left * stages), 1)
         left = (left + 1) // 2
 
     def length(active):
         """Rounds of each arm in the stage of these arms, () int32."""
-        return horizon // (stages * jnp.sum(active, dtype=jnp.int32))
+        return jnp.maximum(horizon // (stages * jnp.sum(active, dtype=jnp.int32)), 1)
 
     def next_arm(key, state):
         arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
@@ -83,7 +77,7 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
     def init(key):
         every = jnp.ones(arms, bool)
         zero = jnp.zeros((), jnp.int32)
-        state = HalvingState(every, every, jnp.zeros(arms, jnp.float32), Batch(zero, zero), zero)
+        state = HalvingState(every, every, jnp.full(arms, jnp.inf), Batch(zero, zero), zero)
         return next_arm(key, state)
 
     def step(state, key, total):

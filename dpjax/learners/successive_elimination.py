@@ -22,17 +22,21 @@ class SuccessiveEliminationState(NamedTuple):
     epoch: Array  # () int32, e
     active: Array  # (K,) bool, S
     waiting: Array  # (K,) bool, arms that have yet to play in this epoch, after the one in play
-    means: Array  # (K,) float32, noisy mean losses, each of its arm's latest batch
+    means: Array  # (K,) float32, noisy mean losses, each of its arm's latest batch; inf before
     arm: Array  # () int32, the arm in play
     length: Array  # () int32, rounds of each arm in this epoch
     extra: Array  # () int32, how many arms play one round more
     cut: Array  # () bool, whether the horizon cuts this epoch short
     left: Array  # () int32, rounds from the start of this epoch to the horizon
+    stopping_time: Array  # () int32, rounds until one arm was left; the horizon before
 
 
 class SuccessiveEliminationReport(NamedTuple):
     epochs: Array  # () int32, epochs that were completed
     active: Array  # () int32, arms that are left
+    stopped: Array  # () bool, whether one arm is left
+    stopping_time: Array  # () int32, rounds until one arm was left; the horizon where more are
+    recommendation: Array  # () int32, the arm that is left, or that has the smallest mean so far
 
 
 def epoch_length(epoch, active, epsilon, failure, exploration=None):
@@ -96,6 +100,8 @@ def successive_elimination(
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      Its report has the fields of an IdentificationReport beside its own: it stops when one arm is
+      left, and with probability at least 1 - beta this is the best one.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
     released mean, of sensitivity 1 / ceil(R_e). Which batch a round belongs to is a function of
@@ -119,7 +125,7 @@ def successive_elimination(
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
     budget = jnp.asarray(epsilon, jnp.float32)
 
-    def begin(key, epoch, active, means, left):
+    def begin(key, epoch, active, means, left, stopping_time):
         """Begins an epoch with ``left`` rounds to go, and returns its first batch."""
         count = jnp.sum(active, dtype=jnp.int32)
         fair = left // count
@@ -128,6 +134,8 @@ def successive_elimination(
         cut = (count == 1) | (wanted > fair.astype(jnp.float32))
         length = jnp.where(cut, fair, jnp.minimum(wanted, horizon).astype(jnp.int32))
         extra = jnp.where(cut, left - count * fair, 0)
+        # The epoch of one arm may end at the horizon, where another one begins.
+        stopping_time = jnp.minimum(stopping_time, jnp.where(count == 1, horizon - left, horizon))
         state = SuccessiveEliminationState(
             epoch=epoch,
             active=active,
@@ -138,6 +146,7 @@ def successive_elimination(
             extra=extra,
             cut=cut,
             left=left,
+            stopping_time=stopping_time,
         )
         return next_arm(key, state)
 
@@ -151,8 +160,8 @@ def successive_elimination(
         return state.length + (place <= state.extra).astype(jnp.int32)
 
     def init(key):
-        none = jnp.zeros(arms, jnp.float32)
-        return begin(key, jnp.int32(1), jnp.ones(arms, bool), none, jnp.int32(horizon))
+        none, every, end = jnp.full(arms, jnp.inf), jnp.ones(arms, bool), jnp.int32(horizon)
+        return begin(key, jnp.int32(1), every, none, end, end)
 
     def step(state, key, total):
         noise_key, order_key = jax.random.split(key)
@@ -166,12 +175,21 @@ def successive_elimination(
         keep = state.active & (state.cut | (means - best <= threshold))
         epoch = state.epoch + (~state.cut).astype(jnp.int32)
         spent = count * state.length + state.extra
-        following = begin(order_key, epoch, keep, means, state.left - spent)
+        left = state.left - spent
+        following = begin(order_key, epoch, keep, means, left, state.stopping_time)
         same = next_arm(order_key, state._replace(means=means))
         more = jnp.any(state.waiting)
         return jax.tree.map(lambda a, b: jnp.where(more, a, b), same, following)
 
     def report(state):
-        return SuccessiveEliminationReport(state.epoch - 1, jnp.sum(state.active, dtype=jnp.int32))
+        active = jnp.sum(state.active, dtype=jnp.int32)
+        best = jnp.argmin(jnp.where(state.active, state.means, jnp.inf)).astype(jnp.int32)
+        return SuccessiveEliminationReport(
+            epochs=state.epoch - 1,
+            active=active,
+            stopped=active == 1,
+            stopping_time=state.stopping_time,
+            recommendation=best,
+        )
 
     return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), report)

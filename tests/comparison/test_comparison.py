@@ -18,10 +18,11 @@ from dpjax.feedback import contextual, full
 HORIZON = 64
 FIELDS = {
     "exp3": {
-        "adap_klucb", "adap_ucb", "batched_bandit", "dp_exp3_lap", "dp_imed", "dp_klucb", "dp_ucb",
-        "dp_ucb_bound", "dp_ucb_int", "exp2", "exp3", "exp3_minibatch", "kl_ucb", "lazy_thompson",
-        "lazy_ucb", "linear_elimination", "successive_elimination", "thompson", "tsallis_inf",
-        "ucb1",
+        "adap_klucb", "adap_tt", "adap_ucb", "batched_bandit", "ctb_tt", "dp_exp3_lap", "dp_imed",
+        "dp_klucb", "dp_tt", "dp_ucb", "dp_ucb_bound", "dp_ucb_int", "exp2", "exp3",
+        "exp3_minibatch", "kl_ucb", "lazy_thompson", "lazy_ucb", "linear_elimination", "lucb",
+        "sequential_halving", "successive_elimination", "thompson", "track_and_stop",
+        "tsallis_inf", "ttucb", "ucb1",
     },
     "hedge": {"hedge", "limited_updates", "shrinking_dartboard"},
     "ftrl": {"ftpl", "ftrl", "online_gradient", "private_ftal", "private_giga"},

@@ -12,10 +12,17 @@ NAN, INF = float("nan"), float("inf")
 COMMON = {"horizon": (0, -1, 2.5), "arms": (1, 0, 2.5), "epsilon": (0.0, -1.0, NAN, np.nan)}
 OWN = {
     "adap_klucb": {"exploration": (0.0, -1.0, NAN)},
+    "adap_tt": {
+        "failure": (0.0, 1.0, -0.1, NAN),
+        "rule": ("transport", None),
+        "ratio": (1.0, 0.5, NAN),
+    },
     "adap_ucb": {"exploration": (0.0, -1.0, NAN)},
     "batched_bandit": {"base": ("exp3",)},
+    "ctb_tt": {"failure": (0.0, 1.0, -0.1, NAN)},
     "dp_imed": {"ratio": (1.0, 0.5, NAN)},
     "dp_klucb": {"ratio": (1.0, 0.5, NAN)},
+    "dp_tt": {"failure": (0.0, 1.0, -0.1, NAN), "ratio": (1.0, 0.5, NAN)},
     "dp_ucb": {"failure": (0.0, 1.0, NAN), "split": ("serial",)},
     "dp_ucb_bound": {},
     "dp_ucb_int": {
@@ -29,6 +36,8 @@ OWN = {
     "lazy_thompson": {"log_base": (1.0, 0.5, NAN)},
     "lazy_ucb": {"log_base": (1.0, 0.5, NAN)},
     "limited_updates": {},
+    "lucb": {"failure": (0.0, 1.0, -0.1, NAN)},
+    "sequential_halving": {},
     "shrinking_dartboard": {
         "delta": (0.0, 1.0, -1.0, NAN),
         "rate": (0.0, 0.6, NAN),
@@ -36,6 +45,8 @@ OWN = {
     },
     "successive_elimination": {"failure": (0.0, 1.0, -0.1, NAN)},
     "thompson": {},
+    "track_and_stop": {"failure": (0.0, 1.0, -0.1, NAN)},
+    "ttucb": {"failure": (0.0, 1.0, -0.1, NAN)},
     "ucb1": {},
 }
 

@@ -8,17 +8,26 @@ from dpjax.study.theorems.statement import Theorem
 THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
 
 # Learners without a theorem here, and the reason.
+_STOPS = "its theorems bound the stopping time, and not regret"
+
 WITHOUT: dict[str, str] = {
     "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
+    "adap_tt": _STOPS,
+    "ctb_tt": _STOPS,
     "dp_imed": "the theorem of Azize et al. 2025 is asymptotic",
     "dp_klucb": "the theorem of Azize et al. 2025 is asymptotic",
+    "dp_tt": _STOPS,
     "dp_ucb": "of the bound of Mishra & Thakurta 2015 we know the order only",
     "dp_ucb_bound": "of the bound of Tossou & Dimitrakakis 2016 we know the order only",
     "dp_ucb_int": "of the bound of Tossou & Dimitrakakis 2016 we know the order only, and with the "
     "paper's constants some runs stay on a worse arm for good",
     "kl_ucb": "the theorem of Garivier & Cappe 2011 for the constant 0 in use is asymptotic",
     "lazy_thompson": "of the bound of Hu & Hegde 2022 we know the order only",
+    "lucb": _STOPS,
+    "sequential_halving": "its theorem bounds the probability of a wrong arm, and not regret",
     "thompson": "the theorem of Kaufmann et al. 2012 is asymptotic",
+    "track_and_stop": _STOPS,
+    "ttucb": _STOPS,
 }
 
 
