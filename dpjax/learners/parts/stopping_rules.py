@@ -26,19 +26,11 @@ def hoeffding(arms, epsilon, failure, grid) -> StoppingRule:
     """
     least = transport.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
 
-    def radius(pair):
-        return transport.hoeffding_radius(*pair, epsilon)
+    def passes(phases, best):
+        pair = _pairs(arms, failure, grid, least, phases, best)
+        return phases.means - phases.means[best] >= transport.hoeffding_radius(*pair, epsilon)
 
-    return _separated(arms, failure, grid, least, radius)
-
-
-def hoeffding_with_variance(arms, variance, failure, grid) -> StoppingRule:
-    """As :func:`hoeffding`, for sub-Gaussian noise of this variance in the sum of a phase."""
-
-    def radius(pair):
-        return transport.gaussian_radius(*pair, variance)
-
-    return _separated(arms, failure, grid, jnp.int32(1), radius)
+    return all_pairs(least, passes)
 
 
 def cost_of_transport(arms, failure, grid) -> StoppingRule:
@@ -121,14 +113,6 @@ def _costly(arms, epsilon, failure, grid, threshold) -> StoppingRule:
         means = within(phases.means, 0.0, 1.0)
         cost = transport.transport_cost(means[best], means, n, m, epsilon)
         return cost >= threshold(exponent, draws)
-
-    return all_pairs(least, passes)
-
-
-def _separated(arms, failure, grid, least, radius):
-    def passes(phases, best):
-        pair = _pairs(arms, failure, grid, least, phases, best)
-        return phases.means - phases.means[best] >= radius(pair)
 
     return all_pairs(least, passes)
 
