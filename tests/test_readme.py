@@ -14,13 +14,17 @@ README = (ROOT / "README.md").read_text()
 def test_the_python_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    first, study, second, third = blocks
+    first, study, identification, second, third = blocks
     names = {}
     exec(first, names)
     assert names["result"].regret.shape == (3, 1000, 100)
     exec(study, names)
     assert names["data"].final_regret.shape == (2, 2, 4, 2, 200)
     assert (tmp_path / "mine.pdf").stat().st_size > 10000
+    exec(identification, names)
+    found = names["found"].squeeze("environment")
+    assert (found["error_low"] < 0.01).all() and (found["stopped"] == 1.0).all()
+    assert (found["time"].diff("epsilon") < 0).all()  # more privacy, more rounds
     exec(second, names)
     assert names["private_result"].regret.shape == (3, 200, 100)
     exec(third, names)
