@@ -106,14 +106,14 @@ def test_best_arms_differ_between_points():
     """Means on an axis of the grid: each cell is compared with its own."""
     makers = {"SH": lambda: learners.sequential_halving(64, 2, epsilon=np.inf)}
     losses = {
-        "bits": lambda mean: environments.bernoulli(jnp.array([0.5, mean]), regret="pseudo")
+        "bits": lambda second: environments.bernoulli(jnp.array([0.5, second]), regret="pseudo")
     }
-    data = Study(makers, losses, {"mean": [0.0, 0.5, 1.0]}, 20, checkpoints=1).run(progress=False)
+    data = Study(makers, losses, {"second": [0.0, 0.5, 1.0]}, 20, checkpoints=1).run(progress=False)
     np.testing.assert_array_equal(data["best_arms"].squeeze(), [1, 2, 1])
     arms, correct = (data[name].squeeze() for name in ("report_recommendation", "correct"))
-    np.testing.assert_array_equal(correct.sel(mean=0.0), arms.sel(mean=0.0))
-    assert (correct.sel(mean=0.5) == 1.0).all()
-    np.testing.assert_array_equal(correct.sel(mean=1.0), 1.0 - arms.sel(mean=1.0))
+    np.testing.assert_array_equal(correct.sel(second=0.0), arms.sel(second=0.0))
+    assert (correct.sel(second=0.5) == 1.0).all()
+    np.testing.assert_array_equal(correct.sel(second=1.0), 1.0 - arms.sel(second=1.0))
 
 
 def test_data_without_recommendations_or_means_are_refused(data):
