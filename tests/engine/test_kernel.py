@@ -61,7 +61,9 @@ SHORT = [name for name in learners.__all__ if name != LONG]
 
 def test_a_learner_whose_rounds_are_too_long_says_so():
     program = traced(game_of(LONG, 1024), [512, 1024]).program
-    with pytest.raises(one_kernel.Unfit, match=r"the rounds are \d+ operations on numbers, more than 5000"):
+    with pytest.raises(
+        one_kernel.Unfit, match=r"the rounds are \d+ operations on numbers, more than 5000"
+    ):
         scalarized(program, FLAGS)
 
 

@@ -75,23 +75,21 @@ def test_the_rule_of_the_public_code_errs_more_than_it_says():
 # Stopping times -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def times():
-    """Stopping times of adap_tt by epsilon, (trials,)."""
-    epsilons = (0.001, 0.01, 1.0, np.inf)
-    found = played("adap_tt", [Case(GAINS, epsilon, 0.01) for epsilon in epsilons], 1000)
+def test_stopping_times_scale_with_epsilon():
+    """As 1 / epsilon where the noise is large; where it is small, epsilon does not matter.
+
+    Another program, in NumPy, has the means below, from 60 to 200 trials. Phases double, so that an
+    eighth of epsilon is three of them.
+    """
+    known = {0.001: None, 0.008: None, 0.01: (81493, 1510), 1.0: (2970, 81), np.inf: (2616, 73)}
+    found = played("dp_tt", [Case(GAINS, epsilon, 0.01) for epsilon in known], 500)
     assert found.stopped.all()
-    return dict(zip(epsilons, found.stopping_time, strict=True))
-
-
-def test_stopping_times_scale_with_epsilon(times):
-    """As 1 / epsilon where the noise is large; where it is small, epsilon does not matter."""
-    ratio = np.median(times[0.001]) / np.median(times[0.01])
-    assert 8.0 < ratio < 13.0
-    assert times[1.0].mean() == pytest.approx(times[np.inf].mean(), rel=0.1)
-    # Measured in NumPy, by another program: 62103 +- 1441 and 2230 +- 59, with standard errors.
-    assert times[0.01].mean() == pytest.approx(62103, abs=4 * 1500)
-    assert times[1.0].mean() == pytest.approx(2230, abs=4 * 65)
+    means = found.stopping_time.mean(axis=1)
+    assert 7.5 < means[0] / means[1] < 8.5
+    assert means[3] == pytest.approx(means[4], rel=0.15)
+    for mean, other in zip(means, known.values(), strict=True):
+        if other is not None:
+            assert mean == pytest.approx(other[0], abs=4.0 * (1.2 * other[1]))
 
 
 def test_stopping_times_have_no_long_tail():
@@ -155,7 +153,7 @@ def test_the_horizon_changes_nothing_before_the_stop(name):
         assert rounds == horizon
         state, batch = carry[0]
         report = learner.report(state)
-        assert report.stopped and batch.arm == report.recommendation
+        assert report.stopped and batch.action == report.recommendation
         assert batch.rounds == horizon - report.stopping_time
         # The last batch ends at the horizon and comes in. It changes nothing.
         after = step(carry, jr.key(7))[0][0]
@@ -177,9 +175,7 @@ def test_the_same_reports_at_two_horizons():
 # The two engines ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["adap_tt", pytest.param("ctb_tt", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["adap_tt", pytest.param("ctb_tt", marks=pytest.mark.slow)])
 def test_batch_play_and_round_play_have_one_law(name):
     """Kolmogorov-Smirnov on stopping times; another epsilon is told apart."""
     gains, horizon, trials = (0.9, 0.1, 0.2), 3000, 500

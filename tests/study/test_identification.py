@@ -17,9 +17,7 @@ HORIZON, TRIALS = 4000, 60
 def played(gains, horizon=HORIZON, trials=TRIALS, **more):
     """Two learners that stop and one that does not, on Bernoulli losses."""
     makers = {
-        "AdaP-TT": lambda epsilon: learners.adap_tt(
-            horizon, 3, epsilon=epsilon, failure=0.3
-        ),
+        "AdaP-TT": lambda epsilon: learners.adap_tt(horizon, 3, epsilon=epsilon, failure=0.3),
         "LUCB": lambda: learners.lucb(horizon, 3, failure=0.3),
         "UCB": lambda: learners.ucb1(horizon, 3),
     } | more
@@ -39,7 +37,9 @@ def test_correct_compares_the_recommendation_with_the_means(data):
     known = arms.notnull()
     np.testing.assert_array_equal(correct.where(known), (arms == 1.0).astype(float).where(known))
     # UCB recommends nothing.
-    np.testing.assert_array_equal(known.any(["epsilon", "trial", "environment"]), [True, True, False])
+    np.testing.assert_array_equal(
+        known.any(["epsilon", "trial", "environment"]), [True, True, False]
+    )
     assert (data["best_arms"].sel(learner="AdaP-TT") == 1.0).all()
     assert 0.0 < correct.sel(learner="AdaP-TT", epsilon=0.002).mean() < 1.0
 
