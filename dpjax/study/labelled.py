@@ -110,9 +110,11 @@ def labelled(study, played) -> xarray.Dataset:
         values = {"final_regret": result.regret[..., -1]}
         for prefix, tree in (("tally", result.tally), ("report", result.report)):
             values |= dict(zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True))
-        if "report_recommendation" in values:
-            correct = program.correct(values["report_recommendation"])
-            values |= {} if correct is None else {"correct": correct}
+        best = program.best_arms() if "report_recommendation" in values else None
+        if best is not None:
+            arms = np.asarray(values["report_recommendation"])
+            values["correct"] = np.take_along_axis(best, arms, axis=1)
+            table.put("best_arms", {}, place, made.shaped(program, best.sum(axis=1)))
         for name, leaf in values.items():
             leaf = made.shaped(program, leaf)
             # Environments may tally numbers or vectors, under one name.

@@ -84,8 +84,8 @@ class Program(NamedTuple):
         each = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(self.size)]
         return [game(point)[0].privacy for point in each]
 
-    def correct(self, arms) -> np.ndarray | None:
-        """Whether each of the arms (P, ...) that were recommended is a best one at its point.
+    def best_arms(self) -> np.ndarray | None:
+        """Whether each arm is a best one at each point, (P, K) bool.
 
         None where rounds are not i.i.d. with a mean loss for each arm, as pseudo-regret needs them.
         """
@@ -105,8 +105,7 @@ class Program(NamedTuple):
 
             return jax.vmap(gap)(every)
 
-        found = np.asarray(jax.vmap(gaps)(self.points()))
-        return np.take_along_axis(found, np.asarray(arms), axis=1) <= 0.0
+        return np.asarray(jax.vmap(gaps)(self.points())) <= 0.0
 
     def __str__(self):
         labels = {name: self.part.axes[name].labels[i] for name, i in self.fixed.items()}

@@ -15,7 +15,7 @@ from tests.test_benchmarks import BENCHMARKS
 
 pytestmark = pytest.mark.accelerator
 # Too many equations for a compiler, which takes half a minute over them.
-LONG = {"linucb"}
+LONG = {"linucb", "track_and_stop"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,193 @@
+"""Stopping times and recommendations are releases: what they cost, and leaks through them.
+
+The actions of all rounds show both, since a learner that has stopped plays the arm that it
+recommends. So replays and attacks see a stopping time that depends on the losses in another way
+than through private sums.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+
+from dpjax import audit, learners
+from dpjax.audit import Pair
+from dpjax.combinators import as_learner
+from dpjax.core import Batch
+from dpjax.learners.parts import stopping_rules
+from dpjax.maths import exact_sums
+from tests.play import play_table
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+HORIZON = 64
+# So large that the learners stop within the horizon.
+EPSILON, FAILURE = 8.0, 0.9
+OPTIONS = {
+    "adap_tt": {}, "dp_tt": {}, "dp_tt, kept": {"forget": False, "ratio": 1.7}, "ctb_tt": {}
+}  # fmt: skip
+RATIOS = {"adap_tt": 2.0, "dp_tt": 2.0, "dp_tt, kept": 1.7, "ctb_tt": 1.1}
+CHECKS = ("noise_seen", "same_actions", "same_scales", "same_keys", "fresh_keys")
+
+
+def learner_of(name, horizon=HORIZON, epsilon=EPSILON, **more):
+    make = getattr(learners, name.split(",")[0])
+    return make(horizon, 2, epsilon=epsilon, failure=FAILURE, **OPTIONS[name], **more)
+
+
+def bits(arms=2, horizon=HORIZON):
+    """The losses of the first arm are 0, those of the others 1."""
+    return jnp.tile(jnp.array([0.0] + [1.0] * (arms - 1)), (horizon, 1))
+
+
+def replays(learner, losses, *keys):
+    """A replay for each key and each round, in which the losses l of this round become 1 - l."""
+    here = jnp.eye(len(losses), dtype=bool)[:, :, None]
+    others = jnp.where(here, 1.0 - losses, losses)
+
+    @jax.jit
+    def run(key):
+        return lax.map(lambda other: audit.replay(learner, Pair(losses, other), key), others)
+
+    found = [jax.tree.map(np.asarray, run(key)) for key in keys]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
+
+
+def complete_at(arms, ratio):
+    """For each round, the one with which the phase of its arm is complete; T where none is."""
+    ends = np.full(len(arms), len(arms))
+    for arm in np.unique(arms):
+        rounds, begun = np.flatnonzero(arms == arm), 0
+        while begun < len(rounds):
+            length = max(1, int(np.ceil(np.float32(ratio - 1.0) * np.float32(begun))))
+            phase = rounds[begun : begun + length]
+            if len(phase) == length:
+                ends[phase] = phase[-1]
+            begun += length
+    return ends
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_loss_of_a_complete_phase_costs_epsilon_and_any_other_nothing(name):
+    """Whichever round it is: in a phase that is complete, in one that is not, after the stop."""
+    learner, losses, key = learner_of(name), bits(), jr.key(3)
+    found = replays(learner, losses, key)
+    for check in CHECKS:
+        assert getattr(found, check).all(), check
+    game = play_table(learner, losses, key)
+    # The stop is known in the state before a round is played.
+    stopped = np.asarray(jax.vmap(as_learner(learner).report)(game.states).stopped)[:HORIZON]
+    arms = np.asarray(game.actions)[:HORIZON]
+    # No action follows the last loss, so that a phase that it completes is not looked at.
+    used = ~stopped & (complete_at(np.where(stopped, -1, arms), RATIOS[name]) < HORIZON - 1)
+    np.testing.assert_allclose(found.pure, np.where(used, EPSILON, 0.0), rtol=1e-5)
+    assert 0 < used.sum() < HORIZON
+    assert stopped.any() and (arms[stopped] == arms[-1]).all()
+
+
+def test_a_loss_of_sequential_halving_costs_epsilon_until_one_arm_is_left():
+    """Three arms, of which each plays for 10 rounds, and two for 16 more; 2 rounds are left."""
+    learner = learners.sequential_halving(HORIZON, 3, epsilon=EPSILON)
+    found = replays(learner, bits(3), jr.key(0))
+    for check in CHECKS:
+        assert getattr(found, check).all(), check
+    np.testing.assert_allclose(found.pure, [EPSILON] * 62 + [0.0] * 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adap_tt", "ctb_tt"])
+def test_half_the_noise_costs_twice_as_much(name):
+    learner, losses = learner_of(name), bits()
+    half = audit.mutants(learner, losses)["noise halved"]
+    found = replays(half, losses, jr.key(3))
+    assert found.pure.max() == pytest.approx(2.0 * EPSILON, rel=1e-5)
+
+
+def test_the_local_model_is_declared_for_randomized_response():
+    declared = learner_of("ctb_tt").privacy
+    assert declared.model == "local" and float(declared.epsilon) == EPSILON
+    assert learner_of("adap_tt").privacy.model == "central"
+
+
+# Leaks ----------------------------------------------------------------------------------------
+
+
+def stopping_by_exact_means(learner):
+    """The classical leak: private means choose the arms, and exact ones decide when to stop.
+
+    It stops when every arm was played and the means are 1 apart.
+    """
+
+    def init(key):
+        state, batch = learner.init(key)
+        zeros = jnp.zeros(2)
+        return (state, batch, zeros, zeros, jnp.zeros((), bool)), batch
+
+    def step(state, key, total):
+        inner, batch, sums, counts, stopped = state
+        inner, following = learner.step(inner, key, total)
+        sums = sums.at[batch.action].add(exact_sums.to_float(total))
+        counts = counts.at[batch.action].add(batch.rounds.astype(jnp.float32))
+        means = sums / jnp.maximum(counts, 1.0)
+        stopped |= (jnp.min(counts) >= 1.0) & (jnp.max(means) - jnp.min(means) >= 1.0)
+        rest = jnp.int32(learner.horizon) - jnp.sum(counts).astype(jnp.int32)
+        last = Batch(jnp.argmin(means).astype(jnp.int32), jnp.maximum(rest, 1))
+        batch = jax.tree.map(lambda one, other: jnp.where(stopped, one, other), last, following)
+        return (inner, batch, sums, counts, stopped), batch
+
+    return learner._replace(init=init, step=step, report=lambda state: ())
+
+
+def looking_into_phases(monkeypatch):
+    """Makes the stopping rule read the losses of phases that are not complete, too."""
+    honest = stopping_rules.hoeffding
+
+    def rule(*arguments):
+        made = honest(*arguments)
+
+        def verdict(key, phases):
+            released = exact_sums.add(phases.released, phases.losses)
+            samples = phases.samples + phases.waiting
+            return made.verdict(key, phases._replace(released=released, samples=samples))
+
+        return made._replace(verdict=verdict)
+
+    monkeypatch.setattr(stopping_rules, "hoeffding", rule)
+
+
+def test_replay_sees_a_stop_by_exact_sums():
+    leaking = replays(stopping_by_exact_means(learner_of("adap_tt")), bits(), jr.key(3))
+    assert not leaking.same_actions.all()
+
+
+def test_replay_sees_a_stop_by_the_losses_of_a_phase_in_play(monkeypatch):
+    looking_into_phases(monkeypatch)
+    draws = np.random.default_rng(0).random((HORIZON, 2))
+    losses = jnp.asarray(draws < np.array([0.1, 0.9]), jnp.float32)
+    found = replays(learner_of("adap_tt"), losses, *jr.split(jr.key(0), 8))
+    assert not found.same_actions.all()
+
+
+LONG_ENOUGH, WEAK = 24, 4.0
+
+
+def first_of_the_last_arm(arms):
+    """The stopping time as anybody sees it: from when one arm is played to the end."""
+    rounds = jnp.arange(arms.shape[0])
+    return jnp.max(jnp.where(arms == arms[-1], 0, 1 + rounds)).astype(jnp.float32)
+
+
+@pytest.mark.parametrize("leak", [False, True])
+def test_an_attack_on_the_stopping_time_tells_the_leak_apart(leak):
+    """A loss of the first round that changes shows in the leaking learner's stopping time."""
+    learner = learner_of("adap_tt", horizon=LONG_ENOUGH, epsilon=WEAK)
+    losses = jnp.tile(jnp.array([0.0, 1.0]), (LONG_ENOUGH, 1))
+    pair = Pair(losses, losses.at[0].set(jnp.array([1.0, 0.0])))
+    made = stopping_by_exact_means(learner) if leak else learner
+    bound = audit.epsilon(
+        made, pair, jr.key(1), runs=2**15, statistic=first_of_the_last_arm, progress=False
+    )
+    declared = float(learner.privacy.epsilon)
+    assert (bound.epsilon > 1.5 * declared) if leak else (0.0 < bound.epsilon <= declared)

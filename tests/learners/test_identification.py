@@ -1,0 +1,243 @@
+"""Learners that stop: how often they err, when they stop, and that they stay stopped."""
+
+import jax
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import environments, learners, simulate
+from dpjax.analysis import bounds
+from dpjax.maths import transport
+from tests.learners.identified import Case, played
+
+GAINS = (0.7, 0.5, 0.3)
+# One each for which the noise matters little, somewhat, and most.
+INSTANCES = [
+    Case(GAINS, 0.1, 0.1), Case((0.6, 0.5, 0.4), 1.0, 0.1), Case((0.95, 0.8, 0.1), 0.01, 0.1)
+]  # fmt: skip
+TRIALS = 7000
+
+
+# Errors ---------------------------------------------------------------------------------------
+
+
+def check_errors(found, cases):
+    """No more errors than ``failure``, by Clopper and Pearson at 0.999; nearly all trials stop."""
+    assert found.stopped.mean() > 0.999
+    wrong = (found.stopped & (found.recommendation != 0)).sum(axis=1)
+    for count, case in zip(wrong.tolist(), cases, strict=True):
+        interval = stats.binomtest(count, found.stopped.shape[1]).proportion_ci(0.998, "exact")
+        assert interval.high <= case.failure
+
+
+@pytest.mark.parametrize("name", ["adap_tt", "dp_tt"])
+def test_errors_are_rarer_than_failure(name):
+    check_errors(played(name, INSTANCES, TRIALS), INSTANCES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dp_tt", {"forget": False}), ("adap_tt", {"forget": False, "ratio": 1.5}),
+        ("adap_tt", {"rule": "printed"}), ("ctb_tt", {}), ("ttucb", {}), ("lucb", {}),
+        ("track_and_stop", {}),
+    ],
+)  # fmt: skip
+def test_errors_of_the_others_are_rarer_than_failure(name, options):
+    cases = [case._replace(epsilon=max(case.epsilon, 0.3)) for case in INSTANCES]
+    check_errors(played(name, cases, 1000, **options), cases)
+
+
+def test_a_threshold_without_the_noise_fails(monkeypatch):
+    """The radius at epsilon = inf errs in a quarter of the trials where noise matters."""
+    radius = transport.hoeffding_radius
+    monkeypatch.setattr(
+        transport, "hoeffding_radius", lambda *numbers: radius(*numbers[:-1], np.inf)
+    )
+    # Another horizon is another program.
+    found = played("adap_tt", INSTANCES, 1000, horizon=10**8 + 1)
+    with pytest.raises(AssertionError):
+        check_errors(found, INSTANCES)
+    wrong = (found.recommendation != 0).mean(axis=1)
+    assert wrong[0] > 0.2 > 0.1 > wrong[1] and wrong[2] > 0.2
+
+
+def test_the_rule_of_the_public_code_errs_more_than_it_says():
+    """0.18 for 0.1."""
+    found = played("adap_tt", [Case(GAINS, 0.01, 0.1)], 1000, rule="released")
+    wrong = int((found.stopped & (found.recommendation != 0)).sum())
+    assert stats.binomtest(wrong, 1000).proportion_ci(0.998, "exact").low > 0.1
+    assert wrong / 1000 == pytest.approx(0.18, abs=0.05)
+
+
+# Stopping times -------------------------------------------------------------------------------
+
+
+def test_stopping_times_scale_with_epsilon():
+    """As 1 / epsilon where the noise is large; where it is small, epsilon does not matter.
+
+    Another program, in NumPy, has the means below, from 60 to 200 trials. Phases double, so that an
+    eighth of epsilon is three of them.
+    """
+    known = {0.001: None, 0.008: None, 0.01: (81493, 1510), 1.0: (2970, 81), np.inf: (2616, 73)}
+    found = played("dp_tt", [Case(GAINS, epsilon, 0.01) for epsilon in known], 500)
+    assert found.stopped.all()
+    means = found.stopping_time.mean(axis=1)
+    assert 7.5 < means[0] / means[1] < 8.5
+    assert means[3] == pytest.approx(means[4], rel=0.15)
+    for mean, other in zip(means, known.values(), strict=True):
+        if other is not None:
+            assert mean == pytest.approx(other[0], abs=4.0 * (1.2 * other[1]))
+
+
+def test_stopping_times_have_no_long_tail():
+    """Nor any trial that never comes to its end because the best arm looked bad at first."""
+    gains = (0.95, 0.9, 0.9, 0.9, 0.5)
+    found = played("adap_tt", [Case(gains, 0.1, 0.01)], 1000)
+    assert found.stopped.all()
+    assert found.stopping_time.max() < 10 * np.median(found.stopping_time)
+
+
+FAILURES = (1e-2, 1e-12, 1e-30)
+# r times where all is kept, 4 where all but the latest phase is forgotten.
+FACTORS = [("adap_tt", {}, 4.0), ("ttucb", {}, 1.1)]
+
+
+@pytest.mark.parametrize(("name", "options", "factor"), FACTORS)
+def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
+    """Over ln(1 / failure), within the factor, and another 2 for playing the leader half the time.
+
+    What a further unit of ln(1 / failure) costs is within the factor itself: on this instance the
+    leader's optimal share is 0.476. Nobody can stop earlier than the lower bound.
+    """
+    epsilons = (np.inf,) if name == "ttucb" else (1.0, np.inf)
+    logs = -np.log(np.array(FAILURES))
+    for epsilon in epsilons:
+        cases = [Case(GAINS, epsilon, failure) for failure in FAILURES]
+        mean = played(name, cases, 300, **options).stopping_time.mean(axis=1)
+        time, _ = bounds.characteristic_time(1.0 - np.array(GAINS), epsilon)
+        ratios = mean / (time * logs)
+        assert (np.diff(ratios) < 0.0).all()
+        assert 1.0 < ratios[-1] < 2.0 * factor
+        slope = (mean[2] - mean[1]) / (logs[2] - logs[1]) / time
+        assert 1.0 < slope < factor * 1.1
+
+
+# The end --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["adap_tt", "ttucb"])
+def test_the_horizon_changes_nothing_before_the_stop(name):
+    """And the rest of a game that has stopped is one batch, however long it is."""
+    reports, steps = [], []
+    for horizon in (10**6, 10**8):
+        keywords = {"epsilon": 1.0} if name == "adap_tt" else {}
+        learner = getattr(learners, name)(horizon, 3, failure=0.3, **keywords)
+        environment = environments.bernoulli(1.0 - np.array(GAINS), regret="pseudo")
+
+        @jax.jit
+        def step(carry, key, learner=learner, environment=environment):
+            (state, (arm, rounds)), nature = carry
+            nature, total, _ = environment.batch(nature, key, arm, rounds, learner.feedback)
+            return learner.step(state, key, total), nature
+
+        carry = jax.jit(learner.init)(jr.key(5)), environment.init(jr.key(0))
+        rounds, count = 0, 0
+        while True:
+            rounds, count = rounds + int(carry[0][1].rounds), count + 1
+            if rounds >= horizon:
+                break
+            carry = step(carry, jr.fold_in(jr.key(6), count))
+        assert rounds == horizon
+        state, batch = carry[0]
+        report = learner.report(state)
+        assert report.stopped and batch.action == report.recommendation
+        assert batch.rounds == horizon - report.stopping_time
+        # The last batch ends at the horizon and comes in. It changes nothing.
+        after = step(carry, jr.key(7))[0][0]
+        for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
+            np.testing.assert_array_equal(one, other)
+        reports.append([int(report.stopping_time), int(report.recommendation)])
+        steps.append(count)
+    assert reports[0] == reports[1] and steps[0] == steps[1] < 300
+
+
+def test_the_same_reports_at_two_horizons():
+    """Of whole sweeps."""
+    cases = [Case(GAINS, 1.0, 0.3)]
+    short, long = (played("adap_tt", cases, 200, horizon=n) for n in (10**6, 10**8))
+    assert short.stopped.all()
+    jax.tree.map(np.testing.assert_array_equal, short, long)
+
+
+# The two engines ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["adap_tt", pytest.param("ctb_tt", marks=pytest.mark.slow)])
+def test_batch_play_and_round_play_have_one_law(name):
+    """Kolmogorov-Smirnov on stopping times; another epsilon is told apart."""
+    gains, horizon, trials = (0.9, 0.1, 0.2), 3000, 500
+    cases = [Case(gains, epsilon, 0.3) for epsilon in (0.5, 1.0)]
+    by_batch = played(name, cases, trials, horizon=horizon)
+    by_round = played(name, cases, trials, horizon=horizon, seed=1, play=simulate)
+    assert by_batch.stopped.mean() > 0.9
+    for i in range(2):
+        own, other = by_batch.stopping_time[i], by_batch.stopping_time[1 - i]
+        assert stats.ks_2samp(by_round.stopping_time[i], own).pvalue > 1e-3
+        assert stats.ks_2samp(by_round.stopping_time[i], other).pvalue < 1e-6
+
+
+# Sequential elimination and halving -----------------------------------------------------------
+
+
+def test_successive_elimination_stops_when_one_arm_is_left():
+    """Golden stopping times: all arms leave in the first epoch, whose length is known."""
+    all_gains = (0.0, 0.25, 0.5, 0.75, 1.0)
+    cases = [Case(all_gains, epsilon, 0.01) for epsilon in (0.01, 1.0, np.inf)]
+    found = played("successive_elimination", cases, 100)
+    np.testing.assert_array_equal(found.stopping_time.T, np.tile([60815, 5315, 5315], (100, 1)))
+    assert found.stopped.all() and (found.recommendation == 4).all() and (found.active == 1).all()
+    case = Case(GAINS, np.inf, 0.01)
+    found = played("successive_elimination", [case], 200)
+    assert (found.stopping_time == 2994).all() and (found.recommendation == 0).all()
+
+
+def test_successive_elimination_that_is_cut_has_not_stopped():
+    found = played("successive_elimination", [Case(GAINS, 1.0, 0.01)], 50, horizon=2000)
+    assert not found.stopped.any() and (found.stopping_time == 2000).all()
+    # A horizon at which the first epoch just ends, and one that is a round shorter.
+    for horizon, stopped in ((2994, True), (2993, False)):
+        case = Case(GAINS, np.inf, 0.01)
+        found = played("successive_elimination", [case], 50, horizon=horizon)
+        assert (found.stopped == stopped).all() and (found.stopping_time == horizon).all()
+
+
+def test_sequential_halving_errs_no_more_than_its_bound():
+    """And less with more privacy budget."""
+    gains = (0.75, 0.625, 0.5, 0.375, 0.25, 0.25, 0.25, 0.25)
+    epsilons = (0.01, 0.1, 1.0, np.inf)
+    cases = [Case(gains, epsilon) for epsilon in epsilons]
+    found = played("sequential_halving", cases, 2000, horizon=1000)
+    assert found.stopped.all()
+    wrong = (found.recommendation != 0).mean(axis=1)
+    # Measured in NumPy by another program.
+    np.testing.assert_allclose(wrong, [0.788, 0.27, 0.0035, 0.005], atol=0.045)
+    for rate, epsilon in zip(wrong, epsilons, strict=True):
+        bound = bounds.sequential_halving_error(1000, 1.0 - np.array(gains), epsilon)
+        assert rate <= bound
+    assert wrong[0] > wrong[1] > wrong[2]
+
+
+@pytest.mark.parametrize(("horizon", "stopped"), [(1, False), (4, False), (13, True), (14, True)])
+def test_sequential_halving_plays_what_it_can(horizon, stopped):
+    """Seven arms and three stages of at least 7, 4 and 2 rounds."""
+    learner = learners.sequential_halving(horizon, 7, epsilon=np.inf)
+    means = [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    found = played("sequential_halving", [Case(1.0 - np.array(means))], 200, horizon=horizon)
+    assert (found.stopped == stopped).all()
+    assert (found.stopping_time == min(horizon, 13)).all()
+    if stopped:
+        assert (found.recommendation == 0).all()
+    assert learner.action_set.count == 7

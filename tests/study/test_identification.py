@@ -1,0 +1,174 @@
+"""Which recommendations are correct, how often, and what is said of trials that did not stop."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray
+from scipy import stats
+
+from dpjax import Study, environments, learners
+from dpjax.study import inference
+
+HORIZON, TRIALS = 4000, 60
+
+
+def played(gains, horizon=HORIZON, trials=TRIALS, **more):
+    """Two learners that stop and one that does not, on Bernoulli losses."""
+    makers = {
+        "AdaP-TT": lambda epsilon: learners.adap_tt(horizon, 3, epsilon=epsilon, failure=0.3),
+        "LUCB": lambda: learners.lucb(horizon, 3, failure=0.3),
+        "UCB": lambda: learners.ucb1(horizon, 3),
+    } | more
+    losses = {"bits": lambda: environments.bernoulli(1.0 - np.array(gains), regret="pseudo")}
+    study = Study(makers, losses, {"epsilon": [0.002, 1.0]}, trials, checkpoints=1)
+    return study.run(progress=False)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """The second arm is the best one, and epsilon = 0.002 is too little for this horizon."""
+    return played([0.1, 0.9, 0.2])
+
+
+def test_correct_compares_the_recommendation_with_the_means(data):
+    arms, correct = data["report_recommendation"], data["correct"]
+    known = arms.notnull()
+    np.testing.assert_array_equal(correct.where(known), (arms == 1.0).astype(float).where(known))
+    # UCB recommends nothing.
+    np.testing.assert_array_equal(
+        known.any(["epsilon", "trial", "environment"]), [True, True, False]
+    )
+    assert (data["best_arms"].sel(learner="AdaP-TT") == 1.0).all()
+    assert 0.0 < correct.sel(learner="AdaP-TT", epsilon=0.002).mean() < 1.0
+
+
+def test_the_numbers_are_those_of_the_trials(data):
+    with pytest.warns(UserWarning) as said:
+        found = data.dpjax.identification(confidence=0.9).squeeze("environment")
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    text = str(said[0].message)
+    stopped = data["report_stopped"].squeeze("environment")
+    censored = int((stopped.sel(learner="AdaP-TT") == 0.0).sum())
+    assert censored >= TRIALS
+    assert text == (
+        "Some trials did not stop and are censored: "
+        f"{censored} of {2 * TRIALS} trials of AdaP-TT at horizon {HORIZON}."
+    )
+    tau = data["report_stopping_time"].squeeze("environment")
+    for learner, epsilon in (("AdaP-TT", 0.002), ("AdaP-TT", 1.0), ("LUCB", 1.0)):
+        place = {"learner": learner, "epsilon": epsilon}
+        cell, own = found.sel(place), tau.sel(place).values
+        assert cell["time"] == own.mean() and cell["median"] == np.median(own)
+        hits = int(stopped.sel(place).sum())
+        assert cell["stopped"] == hits / TRIALS
+        exact = stats.binomtest(hits, TRIALS).proportion_ci(0.9, "exact")
+        np.testing.assert_allclose([cell["stopped_low"], cell["stopped_high"]], exact, rtol=1e-9)
+        assert cell["error"] == 0.0 and cell["error_low"] == 0.0
+        assert cell["error_high"] == pytest.approx(1.0 - 0.05 ** (1.0 / TRIALS))
+    # Censored trials count with the horizon.
+    assert found["time"].sel(learner="AdaP-TT", epsilon=0.002) == HORIZON
+    assert np.isnan(found["error"].sel(learner="UCB")).all()
+
+
+def test_an_error_is_a_wrong_arm_of_a_trial_that_stopped(data):
+    place = {"learner": "LUCB", "epsilon": 1.0, "environment": "bits"}
+    wrong = data.copy(deep=True)
+    wrong["correct"].loc[place | {"trial": [0, 1, 2]}] = 0.0
+    wrong["report_stopped"].loc[place | {"trial": 0}] = 0.0
+    with pytest.warns(UserWarning, match=f"; 1 of {2 * TRIALS} trials of LUCB at horizon"):
+        found = wrong.dpjax.identification().sel(place)
+    assert found["error"].item() == 2 / TRIALS
+
+
+def test_no_warning_where_all_have_stopped(data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = data.sel(learner="LUCB").dpjax.identification()
+    assert (found["stopped"] == 1.0).all()
+
+
+def test_two_best_arms_are_censored_and_the_warning_says_why():
+    tied = played([0.9, 0.1, 0.9], horizon=1000, trials=40)
+    assert (tied["best_arms"].sel(learner="LUCB") == 2.0).all()
+    # Any of the best is correct; the rules err with probability at most 0.3, and seldom do.
+    with pytest.warns(UserWarning, match="Where several arms are the best, no learner can stop"):
+        found = tied.dpjax.identification().squeeze("environment")
+    for learner in ("AdaP-TT", "LUCB"):
+        cell = found.sel(learner=learner, epsilon=1.0)
+        assert cell["stopped"] <= 0.1 and cell["error"] == 0.0
+        assert cell["median"] == 1000
+
+
+def test_best_arms_differ_between_points():
+    """Means on an axis of the grid: each cell is compared with its own."""
+    makers = {"SH": lambda: learners.sequential_halving(64, 2, epsilon=np.inf)}
+    losses = {
+        "bits": lambda second: environments.bernoulli(jnp.array([0.5, second]), regret="pseudo")
+    }
+    data = Study(makers, losses, {"second": [0.0, 0.5, 1.0]}, 20, checkpoints=1).run(progress=False)
+    np.testing.assert_array_equal(data["best_arms"].squeeze(), [1, 2, 1])
+    arms, correct = (data[name].squeeze() for name in ("report_recommendation", "correct"))
+    np.testing.assert_array_equal(correct.sel(second=0.0), arms.sel(second=0.0))
+    assert (correct.sel(second=0.5) == 1.0).all()
+    np.testing.assert_array_equal(correct.sel(second=1.0), 1.0 - arms.sel(second=1.0))
+
+
+def test_data_without_recommendations_or_means_are_refused(data):
+    without = data.drop_vars("report_recommendation")
+    with pytest.raises(ValueError, match="^data: no learner of the study recommends an arm"):
+        without.dpjax.identification()
+    with pytest.raises(ValueError, match="^data: which arm is the best is known only of i.i.d."):
+        data.drop_vars("correct").dpjax.identification()
+    with pytest.raises(ValueError, match="^confidence must be in"):
+        data.dpjax.identification(confidence=1.0)
+
+
+def test_no_best_arm_is_known_of_losses_that_are_a_table():
+    makers = {"SH": lambda: learners.sequential_halving(64, 2, epsilon=1.0)}
+    table = np.random.default_rng(0).random((64, 2), np.float32)
+    data = Study(makers, {"table": lambda: environments.table(table)}, {}, 4).run(progress=False)
+    assert "report_recommendation" in data and "correct" not in data
+
+
+# Proportions ----------------------------------------------------------------------------------
+
+
+def exact_coverage(confidence, trials, probability):
+    """The probability that the interval of so many trials covers, over all counts of hits."""
+    hits = np.arange(trials + 1)
+    array = xarray.DataArray(hits[:, None] > np.arange(trials), dims=["cell", "trial"])
+    found = inference.proportion(array, confidence)
+    np.testing.assert_allclose(found["proportion"], hits / trials)
+    covers = (found["low"] <= probability) & (probability <= found["high"])
+    return float(stats.binom.pmf(hits, trials, probability) @ covers.values), covers
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize("trials", [1, 2, 30])
+def test_the_interval_of_a_proportion_covers_it(confidence, trials):
+    """For every probability, by the exact law of the hits; and it is no wider than it must be."""
+    each = [exact_coverage(confidence, trials, p)[0] for p in np.linspace(0.0, 1.0, 201)]
+    assert min(each) >= confidence - 1e-12
+    if trials == 30:
+        assert min(each) <= confidence + 0.08
+
+
+def test_each_side_misses_with_half_of_the_rest():
+    """A one-sided law: for p at the upper end of k hits, k or fewer have probability 0.025."""
+    array = xarray.DataArray(np.arange(30) < 4, dims=["trial"])
+    found = inference.proportion(array)
+    assert stats.binom.cdf(4, 30, found["high"].item()) == pytest.approx(0.025)
+    assert stats.binom.sf(3, 30, found["low"].item()) == pytest.approx(0.025)
+
+
+def test_what_is_no_proportion_is_refused(data):
+    with pytest.raises(ValueError, match="^array must hold true or false, as 1 or 0"):
+        data.dpjax.proportion("report_stopping_time")
+    with pytest.raises(ValueError, match="the data have no 'errors'"):
+        data.dpjax.proportion("errors")
+    found = data.dpjax.proportion("correct").squeeze("environment")
+    assert np.isnan(found.sel(learner="UCB").to_dataarray()).all()
+    assert found["low"].sel(learner="LUCB").max() < 1.0 == found["high"].sel(learner="LUCB").min()
