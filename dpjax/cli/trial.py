@@ -4,7 +4,7 @@ import csv
 import hashlib
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -132,7 +132,7 @@ def compare(
     plain = Study(PLAIN, adversary, grid, trials, SEED, checkpoints=1)
     found = []
     for study, levels in ((private, sorted(epsilons)), (plain, [np.inf])):
-        data = study.run(progress=progress)
+        data: Any = study.run(progress=progress)
         if "epsilon" not in data.dims:
             data = data.drop_vars("epsilon", errors="ignore").expand_dims(epsilon=levels)
         found += _rows(data, means, delta, model if study is private else "none")
