@@ -5,8 +5,6 @@ recommends. So replays and attacks see a stopping time that depends on the losse
 than through private sums.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np

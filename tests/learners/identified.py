@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import random as jr
 
-from dpjax import environments, factories, learners, simulate_batches, sweep
+from dpjax import environments, factories, simulate_batches, sweep
 
 HORIZON = 10**8
 
