@@ -20,7 +20,7 @@ def reference(losses, failure, ratio, forget):
     horizon, arms = losses.shape
     pulls, waiting, phases, samples = (np.zeros(arms, int) for _ in range(4))
     buffer, sums, led, own = (np.zeros(arms) for _ in range(4))
-    begun, played, arm, length = np.zeros(arms, int), [], 0, 1
+    begun, played, arm, length, best = np.zeros(arms, int), [], 0, 1, 0
 
     def room(arm):
         return max(1, int(np.ceil((ratio - 1.0) * begun[arm] - 1e-9))) - waiting[arm]
