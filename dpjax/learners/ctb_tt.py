@@ -35,8 +35,8 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
     Privacy: epsilon-DP in the local model for each loss by itself, released: the randomized losses,
     and with them actions 1..T, the stopping time and the recommendation.
 
-    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap
-    of the recommended arm.
+    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap of
+    the recommended arm.
 
     Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with the characteristic
     time T of the sampled shares for the mean losses p + (1 - 2p) mu and without noise. Nobody needs

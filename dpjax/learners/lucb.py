@@ -40,8 +40,8 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
 
     Privacy: none.
 
-    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap
-    of the recommended arm.
+    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap of
+    the recommended arm.
 
     Stopping time: O(H ln(H / failure)) with H = sum_a 1 / Delta_a^2, where the best arm has the
     smallest of the gaps.

@@ -57,8 +57,8 @@ def adap_tt(
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T, the stopping time and
     the recommendation. Each loss is in one released sum, and all else follows from these sums.
 
-    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap
-    of the recommended arm.
+    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap of
+    the recommended arm.
 
     Stopping time: with Hoeffding's rule and r = 2, at most about 4 T ln(1 / failure) as failure
     goes to 0, where T is the characteristic time of the sampled shares
@@ -113,8 +113,8 @@ def dp_tt(
 
     Privacy: epsilon-DP as for :func:`adap_tt`.
 
-    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap
-    of the recommended arm.
+    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap of
+    the recommended arm.
 
     Stopping time: at most about 4 T ln(1 / failure) as failure goes to 0, as for :func:`adap_tt`. A
     wrong arm is recommended with probability at most ``failure``.
@@ -145,8 +145,8 @@ def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
 
     Privacy: none.
 
-    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap
-    of the recommended arm.
+    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap of
+    the recommended arm.
 
     Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with T as for
     :func:`adap_tt`.

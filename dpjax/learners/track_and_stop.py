@@ -36,8 +36,8 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
 
     Privacy: none.
 
-    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap
-    of the recommended arm.
+    Regret: up to the stopping time, that of the rounds that were played, and from then on the gap of
+    the recommended arm.
 
     Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, for Bernoulli losses
     and their characteristic time T (:func:`dpjax.analysis.bounds.characteristic_time`). Nobody

@@ -235,7 +235,6 @@ def test_sequential_halving_errs_no_more_than_its_bound():
 )
 def test_sequential_halving_plays_what_it_can(horizon, stopped):
     """Seven arms and three stages of 7, 4 and 2 * 2 rounds, of which 15 are enough."""
-    stopped = horizon >= 15
     means = [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     found = played("sequential_halving", [Case(1.0 - np.array(means))], 200, horizon=horizon)
     assert (found.stopped == stopped).all()
