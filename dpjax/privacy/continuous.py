@@ -1,4 +1,4 @@
-"""From a declared (epsilon, delta) to a noise scale, and back. Calibrations of learners come in.
+"""Scales of continuous noise: Laplace, Gaussian, zCDP and GDP, traceable by JAX.
 
 All functions are pure. Epsilon and delta may be traced, and epsilon = inf means no privacy and no
 noise. ``rho`` is the parameter of zero-concentrated differential privacy (zCDP; Bun & Steinke
