@@ -1,7 +1,7 @@
 """From a declared (epsilon, delta) to a noise scale, and back. Calibrations of learners come in.
 
-Continuous noise is calibrated in JAX and may be traced. Integer noise is accounted for on the
-host, in float64.
+Continuous noise is calibrated in JAX and may be traced. Integer noise and amplification by
+shuffling are accounted for on the host, in float64.
 """
 
 from dpjax.privacy.continuous import (
@@ -29,6 +29,7 @@ from dpjax.privacy.integer import (
     skellam_delta,
     skellam_variance,
 )
+from dpjax.privacy.shuffle import shuffle_delta, shuffle_epsilon, shuffle_local_epsilon
 
 __all__ = [
     "advanced_composition",
@@ -48,6 +49,9 @@ __all__ = [
     "integer_delta",
     "laplace_scale",
     "noise_ratio",
+    "shuffle_delta",
+    "shuffle_epsilon",
+    "shuffle_local_epsilon",
     "skellam_delta",
     "skellam_variance",
     "zcdp_epsilon",

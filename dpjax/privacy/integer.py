@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr, ive, logsumexp
+from scipy.special import expit, ive, logsumexp
 
 from dpjax import _check
 
@@ -96,14 +96,31 @@ def _least(delta_at: Callable[[float], float], delta, start, largest) -> float:
     return high
 
 
+def binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:
+    """Where the window of a binomial law begins, and the law's logarithm at its integers.
+
+    The logarithms are sums of those of the ratios (count - k + 1) / k e^log_odds of neighbours, and
+    mass 1 fixes the constant. So no factorial of a large number loses digits. The window follows
+    from Bernstein's inequality.
+    """
+    if log_odds > 0.0:
+        start, law = binomial_log_pmf(count, -log_odds)
+        return count - start - len(law) + 1, law[::-1]
+    mean = count * float(expit(log_odds))
+    half = math.sqrt(2.0 * mean * float(expit(-log_odds)) * TAIL) + TAIL / 3.0
+    start, end = max(0, math.floor(mean - half)), min(count, math.ceil(mean + half))
+    points = np.arange(start + 1, end + 1, dtype=np.float64)
+    law = np.append(0.0, np.cumsum(np.log((count - points + 1.0) / points) + log_odds))
+    return start, law - logsumexp(law)
+
+
 def binomial_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:
     """Delta at epsilon of a sum released with the noise Bin(coins, 1/2) - coins / 2.
 
-    F(k) - e^epsilon F(k - s), where F is the distribution function of Bin(coins, 1/2), s is the
-    sensitivity and k is the largest integer with P(k) > e^epsilon P(k - s). For s = 1 that is
-    ceil((coins + 1) / (1 + e^epsilon)) - 1. It falls in ``coins``, as one more coin is
-    post-processing. Our derivation; the protocol is that of Cheu, Smith, Ullman, Zeber &
-    Zhilyaev 2019 and Balcer & Cheu 2020.
+    :func:`integer_delta` of the law. For sensitivity 1 it is F(k) - e^epsilon F(k - 1), where F is
+    the distribution function of Bin(coins, 1/2) and k = ceil((coins + 1) / (1 + e^epsilon)) - 1. It
+    falls in ``coins``, as one more coin is post-processing. Our derivation; the protocol is that of
+    Cheu, Smith, Ullman, Zeber & Zhilyaev 2019 and Balcer & Cheu 2020.
 
     Args:
       coins: number of fair coins in the sum, at least 0.
@@ -111,23 +128,7 @@ def binomial_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:
       sensitivity: largest change of the sum, an integer from 1 to 10 000.
     """
     coins, shift = _check.size(0, coins=coins), _sensitivity(sensitivity)
-    _check.non_negative(epsilon=epsilon)
-    steps = np.arange(shift, dtype=np.float64)
-
-    def exceeds(count):
-        return count < shift or np.sum(np.log((coins - count + 1 + steps) / (count - steps))) > (
-            epsilon
-        )
-
-    low, high = min(shift - 1, coins), coins + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if exceeds(middle) else (low, middle)
-    delta = float(bdtr(low, coins, 0.5))
-    if low >= shift:
-        below = float(bdtr(low - shift, coins, 0.5))
-        delta -= math.exp(epsilon + math.log(below)) if below > 0.0 else 0.0
-    return min(max(delta, 0.0), 1.0)
+    return integer_delta(binomial_log_pmf(coins, 0.0)[1], shift, epsilon)
 
 
 def binomial_coins(epsilon: float, delta: float, sensitivity: int = 1) -> int:
@@ -234,8 +235,9 @@ def discrete_gaussian_delta(scale: float, epsilon: float, sensitivity: int = 1) 
 def discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int = 1) -> float:
     """The least scale whose :func:`discrete_gaussian_delta` at epsilon is at most delta.
 
-    That delta falls in the scale has been seen on a grid and is not proven. The delta at the
-    result itself has been evaluated, so the result is valid in any case. It is 0 at epsilon = inf.
+    It is 0 at epsilon = inf. Delta at the result has been evaluated, so the result is valid. But
+    where the scale is below about 1, delta can rise with the scale, by up to 0.005. There the
+    result need not be the least scale, and delta at a larger scale can be too large.
     """
     epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
     _check.delta(delta)
