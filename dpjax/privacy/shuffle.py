@@ -11,7 +11,8 @@ is with probability c a fair draw of U or V, a clone. Telling an observer which 
 and the rest of the messages, only helps. What remains is a number of U among C + 1 messages, with
 C from Bin(users - 1, c). Any randomizer has c = e^-local_epsilon (Feldman, McMillan & Talwar 2021).
 Randomized response, among two or more options, has c = 2 / (1 + e^local_epsilon), as does each
-randomizer with R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs (2023).
+randomizer with R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs
+(Feldman, McMillan & Talwar 2023).
 
 These functions run on the host, in NumPy's float64, and take plain numbers only. Sums leave out
 mass below 1e-40. By rounding delta is wrong by less than 1e-5 of itself.
@@ -157,8 +158,9 @@ def shuffle_delta(
         are tried near the ends, where the worst ones have been seen.
         ``"clones"`` is an upper bound for any randomizer (Feldman, McMillan & Talwar 2021,
         Theorem 3.1, without its last step). ``"stronger_clones"`` is a lower upper bound for
-        randomized response among two or more options (2023, as recalled). An erratum to that
-        paper withdraws it for other randomizers.
+        the randomizers named in the module's docstring, such as randomized response among two or
+        more options (Feldman, McMillan & Talwar 2023, Theorem 3.1, as recalled; our derivation for
+        these randomizers). It is not for others: an erratum to that paper restricts the theorem.
 
     Delta falls in ``users``, as another message is post-processing, and rises in local_epsilon.
     """
