@@ -1,4 +1,4 @@
-"""From a declared (epsilon, delta) to a noise scale, and back. Calibrations of learners come in.
+"""Scales of continuous noise: Laplace, Gaussian, zCDP and GDP, traceable by JAX.
 
 All functions are pure. Epsilon and delta may be traced, and epsilon = inf means no privacy and no
 noise. ``rho`` is the parameter of zero-concentrated differential privacy (zCDP; Bun & Steinke
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import log_ndtr, ndtr
+from jax.scipy.special import erfinv, log_ndtr, ndtr, ndtri
 
 _ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 _LOG_ROOT_2_PI = float(np.log(2.0 * np.pi) / 2.0)
@@ -67,6 +67,60 @@ def zcdp_inverse_root(epsilon, delta):
     log_term = jnp.log(1.0 / _real(delta))
     root = jnp.sqrt(log_term) * inverse
     return jnp.sqrt(root * root + inverse) + root
+
+
+def zcdp_rho(epsilon, delta):
+    """The largest rho whose :func:`zcdp_epsilon` at delta is at most epsilon; inf at epsilon = inf.
+
+    (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2, from Bun & Steinke 2016, Proposition 1.3.
+    """
+    return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
+
+
+def zcdp_delta(rho, epsilon):
+    """A delta at epsilon of a rho-zCDP release: e^(-(epsilon - rho)^2 / (4 rho)), 1 up to rho.
+
+    Bun & Steinke 2016, Proposition 1.3, solved for delta. 0 at rho = 0 and at epsilon = inf.
+    """
+    rho, epsilon = jnp.broadcast_arrays(_real(rho), _real(epsilon))
+    excess = jnp.maximum(epsilon - rho, 0.0)
+    # The quotient is squared last, since squares of large numbers overflow.
+    exponent = 0.25 * excess * (excess / jnp.where(rho > 0.0, rho, 1.0))
+    return jnp.where((rho > 0.0) & (epsilon < jnp.inf), jnp.exp(-exponent), 0.0)
+
+
+def gaussian_rho(mu):
+    """The rho of one Gaussian mechanism with the given mu, and of each mu-GDP release: mu^2 / 2.
+
+    Bun & Steinke 2016, Proposition 1.6; Dong, Roth & Su 2022, Corollary B.6 (as recalled).
+    """
+    return 0.5 * jnp.square(_real(mu))
+
+
+def zcdp_mu(rho):
+    """The mu of the Gaussian mechanism that is rho-zCDP: sqrt(2 rho).
+
+    It holds for Gaussian noise only. Another release that is rho-zCDP need not be mu-GDP.
+    """
+    return jnp.sqrt(2.0 * _real(rho))
+
+
+def pure_rho(epsilon):
+    """The rho of each epsilon-DP release: epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4)."""
+    return 0.5 * jnp.square(_real(epsilon))
+
+
+def pure_mu(epsilon):
+    """The mu of each epsilon-DP release: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+
+    The trade-off function of epsilon-DP consists of two chords that meet at the point where both
+    errors are 1 / (1 + e^epsilon). The curve of mu-GDP through this point is convex, so it lies
+    below them. No smaller mu will do. Our derivation. It is sqrt(pi / 2) epsilon for small epsilon,
+    and inf at epsilon = inf. The converse fails: mu-GDP implies no pure epsilon.
+    """
+    epsilon = _real(epsilon)
+    near = 2.0**1.5 * erfinv(jnp.tanh(0.5 * jnp.minimum(epsilon, 1.0)))
+    return jnp.where(epsilon < 1.0, near, -2.0 * ndtri(jax.nn.sigmoid(-epsilon)))
 
 
 def _log_mills(x):
@@ -156,6 +210,14 @@ def gaussian_inverse_mu(epsilon, delta):
     larger of mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta, which are both too small.
     """
     return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
+
+
+def gaussian_mu(epsilon, delta):
+    """The largest mu whose :func:`gaussian_delta` at epsilon is at most delta.
+
+    The reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
+    """
+    return 1.0 / gaussian_inverse_mu(epsilon, delta)
 
 
 # Both solvers are jitted, since factories are also called eagerly, where a bare loop would be

@@ -1,0 +1,73 @@
+"""From a declared (epsilon, delta) to a noise scale, and back. Calibrations of learners come in.
+
+Continuous noise is calibrated in JAX and may be traced. Integer noise and amplification by
+shuffling are accounted for on the host, in float64.
+"""
+
+from dpjax.privacy.continuous import (
+    advanced_composition,
+    bounded_range_rho,
+    default_delta,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_inverse_mu,
+    gaussian_mu,
+    gaussian_rho,
+    gaussian_scale,
+    laplace_scale,
+    noise_ratio,
+    pure_mu,
+    pure_rho,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_inverse_root,
+    zcdp_mu,
+    zcdp_rho,
+)
+from dpjax.privacy.integer import (
+    binomial_coins,
+    binomial_delta,
+    discrete_gaussian_delta,
+    discrete_gaussian_scale,
+    discrete_laplace_delta,
+    discrete_laplace_scale,
+    discrete_laplace_variance,
+    integer_delta,
+    skellam_delta,
+    skellam_variance,
+)
+from dpjax.privacy.shuffle import shuffle_delta, shuffle_epsilon, shuffle_local_epsilon
+
+__all__ = [
+    "advanced_composition",
+    "binomial_coins",
+    "binomial_delta",
+    "bounded_range_rho",
+    "default_delta",
+    "discrete_gaussian_delta",
+    "discrete_gaussian_scale",
+    "discrete_laplace_delta",
+    "discrete_laplace_scale",
+    "discrete_laplace_variance",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_inverse_mu",
+    "gaussian_mu",
+    "gaussian_rho",
+    "gaussian_scale",
+    "integer_delta",
+    "laplace_scale",
+    "noise_ratio",
+    "pure_mu",
+    "pure_rho",
+    "shuffle_delta",
+    "shuffle_epsilon",
+    "shuffle_local_epsilon",
+    "skellam_delta",
+    "skellam_variance",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_inverse_root",
+    "zcdp_mu",
+    "zcdp_rho",
+]

@@ -1,0 +1,246 @@
+"""Amplification by shuffling: what a batch of shuffled messages declares, and its calibration.
+
+Each of ``users`` people sends one message of a randomizer that is local_epsilon-DP by itself, and
+a shuffler permutes the messages. The multiset of messages is then (epsilon, delta)-DP for a smaller
+epsilon. All users of a batch share one randomizer, and neighbours differ in the input of one user.
+
+Let q = e^local_epsilon / (1 + e^local_epsilon). Of a randomizer R and the two inputs x and x' of
+the user who changes, R(x) = q U + (1 - q) V and R(x') = (1 - q) U + q V for some laws U and V
+(Kairouz, Oh & Viswanath 2015). If R(z) >= c (U + V) / 2 for all inputs z, then each other message
+is with probability c a fair draw of U or V, a clone. Telling an observer which messages are clones,
+and the rest of the messages, only helps. What remains is a number of U among C + 1 messages, with
+C from Bin(users - 1, c). Any randomizer has c = e^-local_epsilon (Feldman, McMillan & Talwar 2021).
+Randomized response, among two or more options, has c = 2 / (1 + e^local_epsilon), as does each
+randomizer with R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs
+(Feldman, McMillan & Talwar 2023).
+
+These functions run on the host, in NumPy's float64, and take plain numbers only. Sums leave out
+mass below 1e-40. By rounding delta is wrong by less than 1e-5 of itself.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import bdtrc, expit
+
+from dpjax import _check
+from dpjax.privacy.integer import binomial_log_pmf
+
+LARGEST_LOCAL_EPSILON = 700.0
+LARGEST_BATCH = 10**6
+# Up to this size all inputs of the other users are tried.
+ALL_INPUTS = 2000
+
+CURVES = ("response", "stronger_clones", "clones")
+CLOSED_FORMS = ("closed_2023", "closed_2021")
+
+
+def _local_epsilon(given) -> float:
+    _check.positive(local_epsilon=given)
+    _check.between(0.0, LARGEST_LOCAL_EPSILON, local_epsilon=given)
+    return float(given)
+
+
+def _users(given) -> int:
+    number = _check.size(1, users=given)
+    _check.between(1, LARGEST_BATCH, users=number)
+    return number
+
+
+def _weights(local_epsilon, epsilon):
+    """The factors a and b of the two laws that one message mixes, for epsilon < local_epsilon.
+
+    a = q - e^epsilon (1 - q) and b = e^epsilon q - (1 - q), both positive and without cancellation.
+    """
+    q = float(expit(local_epsilon))
+    a = -q * math.expm1(epsilon - local_epsilon)
+    return a, q * math.expm1(epsilon) + math.tanh(0.5 * local_epsilon)
+
+
+def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
+    """Delta as a function of epsilon, from the number of U among C + 1 messages.
+
+    Given C, the observer counts A + 1 against A with probability q, else A against A + 1, with A
+    from Bin(C, 1/2). The likelihood ratio rises in the count, so the worst event is that the
+    count is at least j, for the least j above (C + 1) b / (a + b), and
+    delta = a P(A >= j - 1) - b P(A >= j).
+    """
+    log_odds = (math.log(2.0) if stronger else 0.0) - math.log(math.expm1(local_epsilon))
+    start, law = binomial_log_pmf(users - 1, log_odds)
+    mass = np.exp(law)
+    clones = np.arange(start, start + len(law))
+
+    def delta_at(epsilon):
+        if epsilon >= local_epsilon:
+            return 0.0
+        a, b = _weights(local_epsilon, epsilon)
+        least = np.floor((clones + 1.0) * (b / (a + b))) + 1.0
+        least = np.minimum(least, clones + 1.0)
+        given_clones = a * bdtrc(least - 2.0, clones, 0.5) - b * bdtrc(least - 1.0, clones, 0.5)
+        return float(np.sum(mass * np.maximum(given_clones, 0.0)))
+
+    return delta_at
+
+
+def _inputs(local_epsilon, users, tried) -> list[int]:
+    """How many of the other users have a one. The other half follows by exchanging 0 and 1.
+
+    In batches of at most ``tried`` users these are all numbers, else those near an end.
+    One more moves the mean count by 1 - 2 / (1 + e^local_epsilon), so its distance from integers
+    repeats after (1 + e^local_epsilon) / 2 of them, and delta with it. The skewness, which is
+    largest at an end, decides between repetitions.
+    """
+    half = (users - 1) // 2
+    if users <= tried:
+        return list(range(half + 1))
+    period = min(1.0 + math.exp(local_epsilon), half)
+    return sorted({*range(min(half, 16) + 1), *np.linspace(0, period, 65).astype(int).tolist()})
+
+
+def _response(local_epsilon, users, tried=ALL_INPUTS) -> Callable[[float], float]:
+    """Delta as a function of epsilon, from the number of ones that randomized response sends."""
+    laws = []
+    for ones in _inputs(local_epsilon, users, tried):
+        kept = np.exp(binomial_log_pmf(ones, local_epsilon)[1])
+        flipped = np.exp(binomial_log_pmf(users - 1 - ones, -local_epsilon)[1])
+        laws.append(np.convolve(kept, flipped))
+    # Row i holds the law of the others' count, from the second entry on; entries outside are 0.
+    others = np.zeros((len(laws), max(map(len, laws)) + 2))
+    for row, law in zip(others, laws, strict=True):
+        row[1 : len(law) + 1] = law
+    below, at = others[:, :-1], others[:, 1:]
+
+    def delta_at(epsilon):
+        if epsilon >= local_epsilon:
+            return 0.0
+        a, b = _weights(local_epsilon, epsilon)
+        up = np.maximum(a * below - b * at, 0.0).sum(axis=1)
+        down = np.maximum(a * at - b * below, 0.0).sum(axis=1)
+        return float(max(up.max(), down.max()))
+
+    return delta_at
+
+
+def _curve(bound, local_epsilon, users) -> Callable[[float], float]:
+    if bound == "response":
+        return _response(local_epsilon, users)
+    return _clones(local_epsilon, users, bound == "stronger_clones")
+
+
+def _closed_form(bound, local_epsilon, delta, users) -> float:
+    grown = math.exp(min(local_epsilon, 350.0))
+    if bound == "closed_2021":
+        if local_epsilon > math.log(users / (16.0 * math.log(4.0 / delta))):
+            return local_epsilon
+        excess = 8.0 * math.sqrt(grown * math.log(4.0 / delta) / users) + 8.0 * grown / users
+        first = math.log1p(excess)
+        share = -math.expm1(-local_epsilon) / (1.0 + math.exp(-local_epsilon - first))
+        return math.log1p(share * excess)
+    if 1.0 + grown > users / (8.0 * math.log(2.0 / delta)):
+        return local_epsilon
+    root = math.sqrt(2.0 * math.log(4.0 / delta) / ((1.0 + grown) * users))
+    return math.log1p(math.expm1(local_epsilon) * (4.0 * root + 4.0 / users))
+
+
+def shuffle_delta(
+    local_epsilon: float, epsilon: float, users: int, *, bound: str = "response"
+) -> float:
+    """Delta at epsilon of the shuffled messages of a batch. It is 0 from local_epsilon on.
+
+    Args:
+      local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
+      epsilon: at least 0 and finite.
+      users: number of messages in the batch, from 1 to 10^6.
+      bound: which randomizer, and how. ``"response"`` is exact for randomized response of a bit,
+        where the number of ones says all: the larger direction and the worst inputs of the other
+        users (our derivation). All inputs are tried up to 2000 users. Above, about eighty of them
+        are tried near the ends, where the worst ones have been seen.
+        ``"clones"`` is an upper bound for any randomizer (Feldman, McMillan & Talwar 2021,
+        Theorem 3.1, without its last step). ``"stronger_clones"`` is a lower upper bound for
+        the randomizers named in the module's docstring, such as randomized response among two or
+        more options (Feldman, McMillan & Talwar 2023, Theorem 3.1, as recalled; our derivation for
+        these randomizers). It is not for others: an erratum to that paper restricts the theorem.
+
+    Delta falls in ``users``, as another message is post-processing, and rises in local_epsilon.
+    """
+    _check.one_of(*CURVES, bound=bound)
+    local, users = _local_epsilon(local_epsilon), _users(users)
+    _check.non_negative(epsilon=epsilon)
+    return _curve(bound, local, users)(float(epsilon))
+
+
+def shuffle_epsilon(
+    local_epsilon: float, delta: float, users: int, *, bound: str = "response"
+) -> float:
+    """The epsilon at delta of the shuffled messages of a batch, at most local_epsilon.
+
+    Args:
+      local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
+      delta: from 1e-30 to below 1.
+      users: number of messages in the batch, n below, from 1 to 10^6.
+      bound: one of the curves of :func:`shuffle_delta`, inverted by bisection, or a closed form.
+        With L = ln(4 / delta) and e0 = local_epsilon, ``"closed_2021"`` is, for any randomizer and
+        e0 <= ln(n / (16 L)), ln(1 + x (1 - e^-e0) / (1 + e^-e0 / (1 + x))), where
+        x = 8 sqrt(e^e0 L / n) + 8 e^e0 / n (Feldman, McMillan & Talwar 2021, the authors' code).
+        ``"closed_2023"`` is, for the randomizers of ``"stronger_clones"`` and
+        1 + e^e0 <= n / (8 ln(2 / delta)), ln(1 + (e^e0 - 1) (4 sqrt(2 L / ((e^e0 + 1) n)) + 4 / n))
+        (2023, Theorem 3.2, as recalled). In smaller batches both are local_epsilon.
+    """
+    _check.one_of(*CURVES, *CLOSED_FORMS, bound=bound)
+    local, users = _local_epsilon(local_epsilon), _users(users)
+    _check.delta(delta)
+    if bound in CLOSED_FORMS:
+        return min(_closed_form(bound, local, delta, users), local)
+    delta_at = _curve(bound, local, users)
+    if delta_at(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, local
+    while high - low > 1e-10 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
+    return high
+
+
+def _largest_local_epsilon(epsilon, delta, users) -> float:
+    """The calibration for those inputs of the other users that are near an end."""
+
+    def enough(local_epsilon):
+        return _response(local_epsilon, users, tried=0)(epsilon) <= delta
+
+    low = high = epsilon
+    while enough(high):
+        if high >= LARGEST_LOCAL_EPSILON:
+            return high
+        low, high = high, min(high + 1.0, LARGEST_LOCAL_EPSILON)
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low
+
+
+def shuffle_local_epsilon(epsilon: float, delta: float, users: int) -> float:
+    """The largest epsilon of randomized response whose shuffled batch is (epsilon, delta)-DP.
+
+    It is found by bisection on :func:`shuffle_delta` of ``"response"``, which has been evaluated at
+    the result, and is never below epsilon. A batch too small to hide a message gets little more
+    than epsilon. Where the worst inputs are not near an end, delta at the result can be a few
+    percent below the given one.
+
+    Args:
+      epsilon: of the shuffled messages, at most 100; inf gives inf.
+      delta: from 1e-30 to below 1.
+      users: number of messages in the batch, from 1 to 10^6.
+    """
+    epsilon, users = _check.epsilon(epsilon), _users(users)
+    _check.delta(delta)
+    if math.isinf(epsilon):
+        return math.inf
+    _check.between(0.0, 100.0, epsilon=epsilon)
+    target = delta
+    while True:
+        local = _largest_local_epsilon(float(epsilon), target, users)
+        reached = _response(local, users)(epsilon)
+        if reached <= delta:
+            return local
+        target *= delta / reached * (1.0 - 1e-9)

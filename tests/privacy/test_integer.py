@@ -1,0 +1,219 @@
+"""Integer noise: exact delta against definitions and enumerations, and least noise."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpjax import privacy
+
+NAN, INF = math.nan, math.inf
+LAWS = {
+    "binomial": (privacy.binomial_delta, privacy.binomial_coins),
+    "discrete_laplace": (privacy.discrete_laplace_delta, privacy.discrete_laplace_scale),
+    "discrete_gaussian": (privacy.discrete_gaussian_delta, privacy.discrete_gaussian_scale),
+    "skellam": (privacy.skellam_delta, privacy.skellam_variance),
+}
+both = pytest.mark.parametrize(("delta_of", "least"), LAWS.values(), ids=LAWS)
+
+
+def test_integer_delta_is_the_worst_event():
+    """By definition: the largest P(event) - e^epsilon Q(event) over all events and directions."""
+    law = np.array([0.05, 0.3, 0.1, 0.4, 0.15])
+    for shift in (1, 2, 7):
+        p = np.concatenate([law, np.zeros(shift)])
+        q = np.concatenate([np.zeros(shift), law])
+        events = np.array(list(itertools.product([0, 1], repeat=len(p))))
+        for epsilon in (0.0, 0.4, 1.5):
+            e = math.exp(epsilon)
+            worst = max((events @ (p - e * q)).max(), (events @ (q - e * p)).max())
+            assert privacy.integer_delta(np.log(law), shift, epsilon) == pytest.approx(worst)
+
+
+def test_binomial_delta_enumerates_all_coins():
+    """Three users, six coins and every pair of neighbouring bits: 2^6 transcripts each."""
+    coins = [sum(tosses) for tosses in itertools.product([0, 1], repeat=6)]
+    for sensitivity, epsilon in itertools.product((1, 2), (0.0, 0.5, 1.0, 3.0)):
+        worst = 0.0
+        for total in range(3):
+            sums = range(total + 6 + sensitivity + 1)
+            p = np.array([sum(total + c == s for c in coins) for s in sums]) / 64
+            q = np.array([sum(total + sensitivity + c == s for c in coins) for s in sums]) / 64
+            for above, below in ((p, q), (q, p)):
+                worst = max(worst, np.maximum(above - math.exp(epsilon) * below, 0.0).sum())
+        assert privacy.binomial_delta(6, epsilon, sensitivity) == pytest.approx(worst, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("delta", "coins"),
+    [
+        (1e-4, {0.1: 2405, 0.25: 481, 0.5: 144, 1.0: 46, 2.0: 19, 4.0: 14}),
+        (1e-6, {0.01: 375406, 0.1: 5279, 0.25: 958, 0.5: 268, 1.0: 80, 2.0: 31, 4.0: 20}),
+    ],
+)
+def test_the_least_number_of_coins(delta, coins):
+    for epsilon, number in coins.items():
+        assert privacy.binomial_coins(epsilon, delta) == number
+        assert privacy.binomial_delta(number - 1, epsilon) > delta
+
+
+def test_binomial_delta_to_many_digits():
+    """By mpmath, with 40 digits."""
+    assert privacy.binomial_delta(79, 1.0) == pytest.approx(1.18e-6, rel=5e-3)
+    assert privacy.binomial_delta(80, 1.0) == pytest.approx(9.833613000323403e-07, rel=1e-12)
+    assert privacy.binomial_delta(5279, 0.1) == pytest.approx(9.984205907586705e-07, rel=1e-9)
+    assert privacy.binomial_delta(375402, 0.01) == pytest.approx(1.00005972604969e-6, rel=1e-9)
+    assert privacy.binomial_delta(10**6, 0.01) == pytest.approx(1.0747764300382715e-10, rel=1e-9)
+
+
+def test_binomial_delta_by_distribution_functions():
+    for coins, epsilon in itertools.product((5, 40, 400), (0.0, 0.1, 1.0)):
+        k = math.ceil((coins + 1) / (1 + math.exp(epsilon))) - 1
+        law = stats.binom(coins, 0.5)
+        expected = law.cdf(k) - math.exp(epsilon) * law.cdf(k - 1)
+        assert privacy.binomial_delta(coins, epsilon) == pytest.approx(expected, rel=1e-9)
+
+
+def test_levels_bring_binomial_noise_near_gaussian_noise():
+    deviations = [math.sqrt(privacy.binomial_coins(1.0, 1e-6, g)) / 2 / g for g in (1, 2, 4, 10)]
+    assert np.round(deviations, 3).tolist() == [4.472, 4.287, 4.241, 4.227]
+    assert deviations[-1] > 4.225  # of the exact Gaussian mechanism
+
+
+def test_discrete_laplace_variances_and_laws():
+    printed = {0.1: 199.83, 0.5: 7.835, 1.0: 1.841, 2.0: 0.362, 4.0: 0.038}
+    for epsilon, variance in printed.items():
+        assert privacy.discrete_laplace_variance(1 / epsilon) == pytest.approx(variance, rel=5e-3)
+    assert privacy.discrete_laplace_variance(0.0) == 0.0
+    k = np.arange(-3000, 3001)
+    for scale, shift, epsilon in ((1.0, 1, 0.5), (2.0, 3, 0.3), (20.0, 7, 0.1), (0.5, 2, 3.0)):
+        law = np.log(math.tanh(0.5 / scale)) - np.abs(k) / scale
+        expected = privacy.integer_delta(law, shift, epsilon)
+        got = privacy.discrete_laplace_delta(scale, epsilon, shift)
+        assert got == pytest.approx(expected, rel=1e-11)
+        variance = np.exp(law) @ k**2
+        assert privacy.discrete_laplace_variance(scale) == pytest.approx(variance, rel=1e-11)
+
+
+def test_discrete_laplace_noise_is_purely_private():
+    assert privacy.discrete_laplace_scale(0.5, sensitivity=3) == 6.0
+    assert privacy.discrete_laplace_delta(6.0, 0.5, 3) == 0.0
+    assert privacy.discrete_laplace_delta(6.0, 0.49, 3) > 1e-3
+    # For sensitivity 1 the calibration has a closed form.
+    scale = 1.0 / math.log((math.e + 1e-3) / (1.0 - 1e-3))
+    assert privacy.discrete_laplace_scale(1.0, 1e-3) == pytest.approx(scale, rel=1e-11)
+
+
+def test_differences_of_polya_noise_sum_to_discrete_laplace_noise():
+    users, epsilon = 4, 0.7
+    share = stats.nbinom(1 / users, 1 - math.exp(-epsilon)).pmf(np.arange(400))
+    one = np.convolve(share, share[::-1])
+    total = np.array([1.0])
+    for _ in range(users):
+        total = np.convolve(total, one)
+    law = np.log(total[len(total) // 2 - 60 : len(total) // 2 + 61])
+    # The window leaves out mass e^-42, and its first cell has as much.
+    assert privacy.integer_delta(law, 1, epsilon) < 1e-14
+    assert privacy.integer_delta(law, 1, 0.99 * epsilon) == pytest.approx(
+        privacy.discrete_laplace_delta(1 / epsilon, 0.99 * epsilon), rel=1e-9
+    )
+
+
+def test_skellam_noise():
+    poisson = stats.poisson(9.0).pmf(np.arange(120))
+    with np.errstate(divide="ignore"):
+        law = np.log(np.convolve(poisson, poisson[::-1]))
+    for shift, epsilon in ((1, 0.2), (1, 1.0), (3, 1.0)):
+        expected = privacy.integer_delta(law, shift, epsilon)
+        assert privacy.skellam_delta(18.0, epsilon, shift) == pytest.approx(expected, rel=1e-9)
+    assert privacy.skellam_delta(18.0, 1.0) == pytest.approx(6.7e-8, rel=5e-3)
+    for epsilon, variance in {0.25: 234.1, 0.5: 61.23, 1.0: 14.24, 2.0: 2.198}.items():
+        assert privacy.skellam_variance(epsilon, 1e-6) == pytest.approx(variance, rel=3e-4)
+
+
+def test_discrete_gaussian_noise():
+    assert privacy.discrete_gaussian_delta(3.0, 1.0) == pytest.approx(2.178e-4, rel=2e-4)
+    for scale, epsilon, shift in ((1.0, 1.5, 1), (3.0, 1.0, 2), (50.0, 0.1, 1)):
+        k = np.arange(-700, 701)
+        weights = np.exp(-(k**2) / (2 * scale**2))
+        with np.errstate(divide="ignore"):
+            expected = privacy.integer_delta(np.log(weights / weights.sum()), shift, epsilon)
+        delta = privacy.discrete_gaussian_delta(scale, epsilon, shift)
+        assert delta == pytest.approx(expected, rel=1e-11)
+        # It is shift^2 / (2 scale^2)-zCDP.
+        assert delta < privacy.zcdp_delta(shift**2 / (2 * scale**2), epsilon)
+    # Wide noise is calibrated as the Gaussian mechanism is.
+    assert privacy.discrete_gaussian_scale(0.01, 1e-6) == pytest.approx(306.3502, rel=1e-5)
+
+
+def test_delta_of_small_discrete_gaussian_noise_can_rise_with_its_scale():
+    """It dips at scale (2 epsilon)^-1/2, where P(0) = e^epsilon P(-1)."""
+    for epsilon, scale, factor in ((1.0, 0.75, 1.01), (5.0, 0.48, 10.0)):
+        dip = privacy.discrete_gaussian_delta((2.0 * epsilon) ** -0.5, epsilon)
+        assert privacy.discrete_gaussian_delta(scale, epsilon) > factor * dip
+
+
+@both
+def test_the_least_noise_is_the_least(delta_of, least):
+    for epsilon, delta, sensitivity in ((0.3, 1e-6, 1), (1.0, 1e-3, 1), (1.0, 1e-6, 3)):
+        noise = least(epsilon, delta, sensitivity)
+        assert delta_of(noise, epsilon, sensitivity) <= delta
+        less = noise - 1 if isinstance(noise, int) else noise * (1 - 1e-6)
+        assert delta_of(less, epsilon, sensitivity) > delta
+        # Half the deviation; a quarter of the coins or of the variance.
+        halved = {int: lambda m: m // 4}.get(type(noise), lambda m: m / 2)(noise)
+        assert delta_of(halved, epsilon, sensitivity) > 2 * delta
+    assert least(INF, 1e-6) == 0
+
+
+@both
+def test_delta_falls_in_epsilon_and_noise_and_rises_in_the_sensitivity(delta_of, least):
+    noises = [2, 3, 5, 9, 20, 60]
+    deltas = np.array(
+        [[[delta_of(n, e, s) for s in (1, 2, 3)] for e in (0.0, 0.1, 0.5, 1.0)] for n in noises]
+    )
+    assert (np.diff(deltas, axis=0) <= 1e-15).all()
+    assert (np.diff(deltas, axis=1) <= 1e-15).all()
+    assert (np.diff(deltas, axis=2) >= -1e-15).all()
+    assert least(0.5, 1e-6) > least(0.6, 1e-6) > least(0.6, 1e-4)
+
+
+@pytest.mark.parametrize("shift", [0, -1, 1.5])
+def test_a_shift_is_a_positive_integer(shift):
+    with pytest.raises((TypeError, ValueError), match="shift must be an integer of at least 1"):
+        privacy.integer_delta([0.0], shift, 1.0)
+
+
+@pytest.mark.parametrize("law", [[], [[0.0]], [NAN], [0.5, -1.0]])
+def test_a_law_is_a_vector_of_logarithms(law):
+    with pytest.raises(ValueError, match="log_pmf must be a vector of logarithms"):
+        privacy.integer_delta(law, 1, 1.0)
+
+
+@both
+def test_bad_numbers_are_refused_by_name(delta_of, least):
+    for epsilon in (0.0, -1.0, NAN):
+        with pytest.raises(ValueError, match="epsilon must be greater than 0"):
+            least(epsilon, 1e-6)
+    for epsilon in (-1.0, NAN, INF):
+        with pytest.raises(ValueError, match="epsilon must be at least 0 and finite"):
+            delta_of(4, epsilon)
+    for delta in (-0.1, 1.0, NAN):
+        with pytest.raises(ValueError, match="delta must be strictly between 0 and 1"):
+            least(1.0, delta)
+    for sensitivity in (0, -1, 20_000):
+        with pytest.raises(ValueError, match="sensitivity must be"):
+            delta_of(4, 1.0, sensitivity)
+        with pytest.raises(ValueError, match="sensitivity must be"):
+            least(1.0, 1e-6, sensitivity)
+    for noise in (-1, NAN):
+        with pytest.raises((TypeError, ValueError), match=r"^(coins|scale|variance) must be"):
+            delta_of(noise, 1.0)
+
+
+@pytest.mark.parametrize("least", [privacy.binomial_coins, privacy.discrete_gaussian_scale])
+def test_more_noise_than_integers_hold_is_refused(least):
+    with pytest.raises(ValueError, match="epsilon and delta must allow for"):
+        least(1e-6, 1e-9)
