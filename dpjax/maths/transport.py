@@ -19,6 +19,8 @@ from dpjax.maths.divergences import log_gap
 
 # Sums of up to this many releases have thresholds.
 MOST_DRAWS = 48
+# Their thresholds are tabulated at these exponents.
+EXPONENTS = np.geomspace(1.0, 200.0, 49)
 
 # e^-epsilon is 0 in float32 from here on, and larger products would only magnify rounding errors.
 _INFINITE = 100.0
@@ -212,20 +214,54 @@ def transport_threshold_plain(exponent):
     return _with_draws(exponent, 0, 0)
 
 
-def transport_threshold_kept(exponent, draws_n, draws_m):
-    """:func:`transport_threshold` for sums that hold several Laplace draws of scale 1 / epsilon.
+@functools.lru_cache
+def threshold_lines(most=MOST_DRAWS):
+    """(intercepts, slopes), both (most + 1, n): lines above the thresholds of 0 .. most draws.
 
-    It solves e^-c sum_i A[draws_n, draws_m, i] c^i / i! = e^-exponent with
-    :func:`threshold_coefficients`, and is inf where a sum has more than MOST_DRAWS draws. The draws
-    are int32; 0 stands for a sum without noise.
+    The exact threshold of ``draws`` in each sum solves e^-c sum_i A[draws, draws, i] c^i / i! =
+    e^-exponent with :func:`threshold_coefficients`. Line i lies above it between the exponents i
+    and i + 1 of EXPONENTS, and is at most 0.3 % too high: it is the chord, lifted by as much as
+    the curve rises above it. Thresholds are concave in large exponents, so that the last line lies
+    above them beyond EXPONENTS too.
     """
-    exponent = jnp.asarray(exponent, jnp.float32)
-    draws_n, draws_m = jnp.asarray(draws_n, jnp.int32), jnp.asarray(draws_m, jnp.int32)
-    exponent, draws_n, draws_m = jnp.broadcast_arrays(exponent, draws_n, draws_m)
-    table = jnp.asarray(_log_terms(threshold_coefficients()))
-    known = jnp.maximum(draws_n, draws_m) <= MOST_DRAWS
-    rows = table[jnp.clip(draws_n, 0, MOST_DRAWS), jnp.clip(draws_m, 0, MOST_DRAWS)]
-    return jnp.where(known, _threshold(exponent, rows), jnp.inf)
+    every = np.arange(most + 1)
+    terms = _log_terms(threshold_coefficients(most)[every, every]).astype(np.float64)[:, None]
+    degrees = np.arange(terms.shape[-1])
+    parts = np.linspace(0.0, 1.0, 9)
+    between = EXPONENTS[:-1, None] + parts * np.diff(EXPONENTS)[:, None]
+    exponents = between.reshape(1, -1)
+    c = np.broadcast_to(2.0 * exponents + 4.0 * most, (most + 1, exponents.size))
+    for _ in range(14):  # as in _threshold
+        sizes = terms + degrees * np.log(c)[..., None]
+        largest = sizes.max(axis=-1, keepdims=True)
+        weights = np.exp(sizes - largest)
+        total = weights.sum(axis=-1)
+        mean = (weights * degrees).sum(axis=-1) / total
+        excess = c - largest[..., 0] - np.log(total) - exponents
+        c = np.maximum(c - excess / np.maximum(1.0 - mean / c, 1e-6), exponents)
+    c = c.reshape(most + 1, *between.shape)
+    slopes = (c[..., -1] - c[..., 0]) / np.diff(EXPONENTS)
+    chords = c[..., :1] + slopes[..., None] * (between - between[:, :1])
+    intercepts = c[..., 0] - slopes * EXPONENTS[:-1] + (c - chords).max(axis=-1)
+    return intercepts, slopes
+
+
+def transport_threshold_kept(exponent, draws):
+    """:func:`transport_threshold` for sums of several Laplace draws of scale 1 / epsilon each.
+
+    ``draws`` is int32, the larger number of draws in the two sums: the positive part of a sum of
+    fewer draws is stochastically smaller, since a symmetric unimodal variable is added. The result
+    is that of :func:`threshold_lines`, at most 0.3 % too high. It is inf for more than MOST_DRAWS
+    draws, and that of exponent 1 for smaller ones.
+    """
+    exponent, draws = jnp.asarray(exponent, jnp.float32), jnp.asarray(draws, jnp.int32)
+    exponent, draws = jnp.broadcast_arrays(jnp.maximum(exponent, 1.0), draws)
+    edges = np.float32(EXPONENTS[1:-1]).reshape(*[1] * exponent.ndim, -1)
+    place = jnp.sum(exponent[..., None] >= edges, axis=-1, dtype=jnp.int32)
+    row = jnp.clip(draws, 0, MOST_DRAWS)
+    intercepts, slopes = (jnp.asarray(lines, jnp.float32) for lines in threshold_lines())
+    threshold = intercepts[row, place] + slopes[row, place] * exponent
+    return jnp.where(draws <= MOST_DRAWS, threshold, jnp.inf)
 
 
 def phase_exponent(failure, arms, phase_n, phase_m):

@@ -192,8 +192,9 @@ def test_thresholds():
         (10, [27.6954, 17.5629]),
         (20, [36.8336, 23.4645]),
     ]:
-        kept = transport_threshold_kept(np.float32([small, large]), draws, draws)
-        np.testing.assert_allclose(kept, golden, rtol=6e-6)
+        kept = transport_threshold_kept(np.float32([small, large]), draws)
+        assert (kept >= np.array(golden) * (1 - 6e-6)).all()
+        np.testing.assert_allclose(kept, golden, rtol=3e-3)
     exponents = np.float32([1e-2, 0.5, 3, 10, 40, 60])
     plain, one = np.array([1.0, 1.0]), np.array([1.0, 1.0, 0.75, 0.25])
     for function, row in [
@@ -203,34 +204,34 @@ def test_thresholds():
         for exponent, c in zip(exponents, function(exponents), strict=True):
             assert -np.log(tail(row, float(c))) == pytest.approx(exponent, rel=2e-6, abs=5e-6)
     table = transport.threshold_coefficients()
+    exponents = np.float32([1, 1.3, 3, 7.7, 10, 40, 60, 199, 400])
     for j, k in [(0, 0), (1, 1), (48, 48), (48, 0), (3, 17), (1, 40)]:
-        for exponent, c in zip(exponents, transport_threshold_kept(exponents, j, k), strict=True):
-            assert -np.log(tail(table[j, k], float(c))) == pytest.approx(
-                exponent, rel=2e-6, abs=2e-5
-            )
-    np.testing.assert_allclose(
-        transport_threshold_kept(exponents, 1, 1),
-        transport_threshold(exponents),
-        rtol=2e-6,
-    )
-    beyond = transport_threshold_kept(5.0, np.array([48, 49, 60]), 1)
+        kept = transport_threshold_kept(exponents, max(j, k))
+        for exponent, c in zip(exponents, kept, strict=True):
+            # It may be a little too high, and never too low.
+            reached = -np.log(tail(table[j, k], float(c)))
+            assert reached >= exponent * (1 - 2e-6) - 2e-5
+            if j == k and exponent < 200:
+                lower = -np.log(tail(table[j, k], 0.997 * float(c)))
+                assert lower < exponent
+    beyond = transport_threshold_kept(5.0, np.array([48, 49, 60]))
     assert np.isfinite(beyond[0]) and np.isinf(beyond[1:]).all()
     assert float(transport_threshold(1e4)) == pytest.approx(1e4 + 3 * np.log(1e4), rel=1e-3)
 
 
-@pytest.mark.parametrize("draws", [(1, 1), (5, 2), (0, 3)])
+@pytest.mark.parametrize("draws", [1, 3, 7])
 def test_thresholds_are_quantiles_of_their_law(draws):
     """Two exponential draws and the noise exceed c with probability e^-exponent.
 
     Without the term for noise, or with noise of twice the scale, they do so more often.
     """
     random, size = np.random.default_rng(3), 200_000
-    noise = [np.maximum(laplace_sums(random, j, 1.0, size), 0) for j in draws]
+    noise = [np.maximum(laplace_sums(random, draws, 1.0, size), 0) for _ in range(2)]
     chance = random.gamma(2.0, 1.0, size)
     for exponent in (2.0, 4.0, 6.0):
-        c = float(transport_threshold_kept(exponent, *draws))
+        c = float(transport_threshold_kept(exponent, draws))
         allowed = np.exp(-exponent)
-        error = 5 * np.sqrt(allowed / size)
+        error = 5 * np.sqrt(allowed / size) + 0.02 * allowed  # lines lie a little too high
         assert np.mean(chance + sum(noise) >= c) == pytest.approx(allowed, abs=error)
         plain = float(transport_threshold_plain(exponent))
         assert np.mean(chance + sum(noise) >= plain) > allowed + 2 * error
@@ -269,7 +270,7 @@ def test_equal_arms_rarely_pass(game):
         """Both tests' frequencies of passing, for noise as at this epsilon."""
         radii = hoeffding_radius(n, m, draws, draws, exponents, assumed)
         costs = np.asarray(transport_cost(*clipped, n, m, assumed))
-        thresholds = transport_threshold_kept(exponents, draws, draws)
+        thresholds = transport_threshold_kept(exponents, draws)
         return [
             np.mean((y - x)[:, None] >= np.asarray(radii), axis=0),
             np.mean(costs[:, None] >= np.asarray(thresholds), axis=0),
@@ -351,7 +352,7 @@ def test_inside_jit_vmap_and_scan():
         x = transport.phase_exponent(0.05, 3, k0 + jnp.arange(3), k0)
         noisy, plain = transport_threshold(x), transport_threshold_plain(x)
         threshold = jnp.where(epsilon == jnp.inf, plain, noisy)
-        kept = transport_threshold_kept(x, jnp.arange(3), 1)
+        kept = transport_threshold_kept(x, jnp.arange(3))
         cost = transport_cost(means[0], means, counts[0], counts, epsilon)
         radius = hoeffding_radius(counts[0], counts, 1, 2, x, epsilon)
         return cost, threshold, radius, kept

@@ -53,7 +53,7 @@ def private_cost_of_transport(arms, epsilon, failure, grid) -> StoppingRule:
         if grid.forget:
             noisy = transport.transport_threshold(exponent)
         else:
-            noisy = transport.transport_threshold_kept(exponent, *draws)
+            noisy = transport.transport_threshold_kept(exponent, jnp.maximum(*draws))
         return jnp.where(jnp.isinf(epsilon), _plain(exponent), noisy)
 
     return _costly(arms, epsilon, failure, grid, threshold)
