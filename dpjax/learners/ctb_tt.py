@@ -13,7 +13,7 @@ from dpjax.maths.exact_sums import ExactSum
 
 
 def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) -> BatchLearner:
-    """CTB-TT: randomized response on each loss, and top-two sampling on what comes out.
+    """CTB-TT: randomized response on each loss, then top-two sampling without noise.
 
     A loss of 0 or 1 is flipped with probability p = 1 / (1 + e^epsilon) before the learner sees it.
     A mean mu becomes p + (1 - 2p) mu, and the order of the arms stays. From then on it is

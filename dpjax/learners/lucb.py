@@ -18,7 +18,7 @@ from dpjax.maths.laws import smallest
 
 
 def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
-    """LUCB: plays the best arm and the one that may be better, until their intervals part.
+    """LUCB: plays the best arm and its closest rival until their intervals part.
 
     After n losses and j phases an arm's mean may be off by
 

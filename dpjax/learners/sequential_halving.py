@@ -22,7 +22,7 @@ class HalvingState(NamedTuple):
 
 
 def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner:
-    """Sequential halving with Laplace noise: the worse half of the arms leaves after each stage.
+    """Sequential halving with Laplace noise: the worse half leaves after each stage.
 
     There are R = ceil(log2 K) stages. In a stage each of the S active arms plays for T / (S R)
     rounds, rounded down, but at least for one. The sum of these losses alone is released with

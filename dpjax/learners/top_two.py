@@ -20,7 +20,7 @@ def adap_tt(
     forget: bool = True,
     ratio: float = 2.0,
 ) -> BatchLearner:
-    """AdaP-TT: top-two sampling on private means, by the gaps over their standard deviations.
+    """AdaP-TT: top-two sampling on private means, by gaps over standard deviations.
 
     The losses of each arm are cut into phases, and the sum of a phase is released with Laplace
     noise when it is complete. Half of the rounds play the leader, the arm with the smallest
@@ -90,7 +90,7 @@ def dp_tt(
     forget: bool = True,
     ratio: float = 2.0,
 ) -> BatchLearner:
-    """DP-TT: top-two sampling by costs of transport that trade the divergence against epsilon.
+    """DP-TT: top-two sampling by costs that trade a divergence against epsilon.
 
     It differs from :func:`adap_tt` in what it compares. The challenger is the arm b with the
     smallest W_b + ln N_b, and the rule stops when the cost W_b of each other arm passes a

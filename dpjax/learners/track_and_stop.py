@@ -17,7 +17,7 @@ from dpjax.maths.laws import smallest
 
 
 def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
-    """Track-and-Stop: pulls that follow the optimal shares for the means that were seen so far.
+    """Track-and-Stop: pulls that follow the optimal shares for the means so far.
 
     Each batch plays the arm a that is furthest behind t w_a, where w are the optimal shares for the
     present means (:func:`dpjax.maths.transport.optimal_weights`). But an arm with fewer than
