@@ -34,7 +34,7 @@ def test_times_stand_beside_the_lower_bound(reproduced):
 def test_privacy_begins_to_cost_where_the_bounds_meet(reproduced):
     """Within a factor of ten: constants of the rules stand before both of them.
 
-    DP-SE takes less than twice as long at 0.1, the smallest epsilon here, for which the table has 0.
+    DP-SE takes less than twice as long at 0.1, the smallest epsilon here: the table has 0.
     """
     found = {row["learner"]: row for row in read_rows(reproduced[0] / "azize2023_onset.csv")}
     for row in found.values():
