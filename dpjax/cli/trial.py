@@ -95,7 +95,7 @@ def compare(
 
     Args:
       outcomes: as :func:`read_outcomes` returns them.
-      delta: the probability of a wrong recommendation that is allowed, in (0, 1).
+      delta: the probability of a wrong recommendation that is allowed, in (0, 1/2).
       epsilons: privacy levels, inf for none.
       model: "central", where whoever runs the trial sees outcomes, or "local", where each patient
         randomizes their own.

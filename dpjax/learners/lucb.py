@@ -13,6 +13,7 @@ from dpjax.learners.parts.identification import (
     check_grid,
     chunk,
     identification_learner,
+    without_noise,
 )
 from dpjax.maths.laws import smallest
 
@@ -80,11 +81,7 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
         means, radii = bounds(phases)
         return Verdict(means[best] + radii[best] <= means[other] - radii[other], best)
 
-    def release(key, losses, count):
-        del key, count
-        return losses
-
     return identification_learner(
-        horizon, arms, grid=grid, release=release, choose=choose, memory=(),
+        horizon, arms, grid=grid, release=without_noise, choose=choose, memory=(),
         rule=StoppingRule(jnp.int32(1), verdict), privacy=one_release(jnp.inf),
     )  # fmt: skip

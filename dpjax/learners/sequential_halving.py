@@ -93,7 +93,7 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
         return next_arm(order_key, state._replace(active=active, waiting=waiting))
 
     def report(state):
-        best = smallest(jax.random.key(0), jnp.where(state.active, state.means, jnp.inf))
+        best = jnp.argmin(jnp.where(state.active, state.means, jnp.inf)).astype(jnp.int32)
         over = jnp.sum(state.active, dtype=jnp.int32) == 1
         return IdentificationReport(over, jnp.where(over, decided, horizon), best)
 

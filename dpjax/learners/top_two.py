@@ -162,7 +162,7 @@ def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
 
 
 def _private(horizon, arms, epsilon, grid, cost, rule) -> BatchLearner:
-    """The learner with Laplace noise on the sum of each phase, in one of which a loss is."""
+    """The learner with Laplace noise on the sum of each phase. A loss is in one phase only."""
     scale = privacy.laplace_scale(1.0, epsilon)
 
     def release(key, losses, count):

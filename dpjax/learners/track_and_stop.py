@@ -11,6 +11,7 @@ from dpjax.learners.parts.identification import (
     check_grid,
     chunk,
     identification_learner,
+    without_noise,
 )
 from dpjax.maths import transport
 from dpjax.maths.laws import smallest
@@ -59,12 +60,8 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
         length = jnp.minimum(chunk(phases.pulls[arm]), grid.room(phases, arm))
         return Choice(Batch(arm, length), memory)
 
-    def release(key, losses, count):
-        del key, count
-        return losses
-
     rule = stopping_rules.cost_of_transport(arms, failure, grid)
     return identification_learner(
-        horizon, arms, grid=grid, release=release, choose=choose, memory=(), rule=rule,
+        horizon, arms, grid=grid, release=without_noise, choose=choose, memory=(), rule=rule,
         privacy=one_release(jnp.inf),
     )  # fmt: skip
