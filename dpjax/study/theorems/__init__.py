@@ -7,7 +7,7 @@ compares the worst of them with the bound. To add a theorem, add its bound to
 a theorem is named in ``catalogue``, with the reason.
 """
 
-from dpjax.study.theorems.catalogue import THEOREMS, WITHOUT, find, named
+from dpjax.study.theorems.catalogue import PAPERS_WITHOUT, THEOREMS, WITHOUT, find, named
 from dpjax.study.theorems.measured import (
     EPSILONS,
     Measured,
@@ -21,6 +21,7 @@ from dpjax.study.theorems.statement import Theorem
 
 __all__ = [
     "EPSILONS",
+    "PAPERS_WITHOUT",
     "THEOREMS",
     "WITHOUT",
     "Measured",

@@ -30,6 +30,9 @@ WITHOUT: dict[str, str] = {
     "ttucb": _STOPS,
 }
 
+# Papers that are reproduced here and have no theorem on regret, and the reason.
+PAPERS_WITHOUT: dict[str, str] = {"azize2023": _STOPS}
+
 
 def find(name) -> Theorem:
     """The theorem of that name; ValueError where there is none."""
@@ -46,7 +49,8 @@ def named(words) -> list[str]:
     a theorem that is meant twice is named once.
 
     Raises:
-      ValueError: a word means no theorem. Where it is a learner without one, the message says why.
+      ValueError: a word means no theorem. Where it is a learner or a paper without one,
+        the message says why.
     """
     found: dict[str, None] = {}
     for word in words:
@@ -63,9 +67,10 @@ def _meanings(name, theorem) -> set[str]:
 
 
 def _unknown(word, plain) -> str:
-    if plain in WITHOUT:
-        return f"{word} has none here: {WITHOUT[plain]}"
+    reasons = WITHOUT | PAPERS_WITHOUT
+    if plain in reasons:
+        return f"{word} has none here: {reasons[plain]}"
     known = [*THEOREMS, *dict.fromkeys(each.paper for each in THEOREMS.values())]
     learners = dict.fromkeys(name.split("-")[0] for name in THEOREMS)
-    meant = _check.nearest(word, [*known, *learners, *WITHOUT])
+    meant = _check.nearest(word, [*known, *learners, *reasons])
     return f"there is no theorem, learner or paper {word!r}{meant}; dpjax theorem lists them"
