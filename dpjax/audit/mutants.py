@@ -133,7 +133,10 @@ def _with_scale(name, inputs, factor):
         value = inputs[scale - 1]  # The value stands before the scale.
         if name.endswith("_words"):
             value = exact_sums.to_float(ExactSum(*value))
-        inputs[scale] = inputs[scale] * factor(value)
+        amount = jnp.asarray(inputs[scale])
+        if not jnp.issubdtype(amount.dtype, jnp.inexact):
+            amount = amount.astype(jnp.float32)  # a number of coins
+        inputs[scale] = amount * factor(value)
     return getattr(noise, name)(*inputs)
 
 

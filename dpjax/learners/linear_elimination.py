@@ -13,7 +13,7 @@ from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
 from dpjax.maths import designs, exact_sums
 from dpjax.maths.laws import smallest
 
-# For this noise the bounds on gamma use its exact moment-generating function.
+# Noise for which all formulas for gamma are known.
 LAPLACE = ("laplace", "local_laplace")
 
 
@@ -129,8 +129,8 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
     return jnp.sqrt(0.5 * leverage * log_term) + width
 
 
-def sub_gamma_radii(products, pulls, log_term, law: SumNoise):
-    """As :func:`exact_radii`, for any noise of sums, by one bound for losses and noise together.
+def joint_radii(products, pulls, log_term, law: SumNoise):
+    """As :func:`exact_radii`, for any noise of sums, and by one bound for losses and noise.
 
     The estimate of x is off by sum_a x' V^-1 a z_a, where z_a is the error of the sum of arm a. So
     its variance proxy is v x' V^-1 x + s^2 sum_a (x' V^-1 a)^2 over the core set, and its tail is
@@ -157,12 +157,12 @@ def radius_rule(radius, horizon, dim, epsilon, noise, law, *, ratio=None, failur
     def radii(state, basis, spread, rounds):
         logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
         pulls = state.pulls.astype(jnp.float32)
-        if radius == "exact":
+        if radius in ("exact", "joint"):
             turned = jnp.sum(basis[:, None, :] * spread[None], axis=2)
             products = jnp.sum(turned[:, None, :] * basis[None], axis=2) / rounds
-            if noise in LAPLACE:
-                return exact_radii(products, pulls, logs, epsilon, local=local)
-            return sub_gamma_radii(products, pulls, logs, law)
+            if radius == "joint":
+                return joint_radii(products, pulls, logs, law)
+            return exact_radii(products, pulls, logs, epsilon, local=local)
         length = phase_length(state.phase, horizon, ratio)
         core = jnp.sum(pulls > 0.0, dtype=jnp.float32)
         if radius == "printed":
@@ -179,7 +179,7 @@ def linear_elimination(
     epsilon: Number,
     delta: Number | None = None,
     noise: str = "laplace",
-    radius: str = "exact",
+    radius: str | None = None,
     ratio: Number | None = None,
     failure: Number | None = None,
 ) -> BatchLearner:
@@ -211,10 +211,11 @@ def linear_elimination(
       epsilon: privacy; inf adds no noise.
       delta, noise: as of :func:`successive_elimination`. The paper's three models are "laplace",
         "binomial" for its shuffled sums, and "local_laplace".
-      radius: gamma, one of "exact", for each arm from the design itself (:func:`exact_radii`, and
-        :func:`sub_gamma_radii` for other noise than Laplace's), "chernoff"
-        (:func:`chernoff_radius`), of Laplace noise only, and "printed" (:func:`printed_radius`), of
-        central Laplace noise only.
+      radius: gamma, one of "joint", for each arm from the design itself, by one bound for its
+        losses and their noise (:func:`joint_radii`); "exact", from the design, too, by a bound for
+        each (:func:`exact_radii`); "chernoff" (:func:`chernoff_radius`); and "printed"
+        (:func:`printed_radius`), which is of the central model only. Laplace noise has all of them
+        and "exact" by default; other noise has "joint". Compare laws at that one.
       ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
       failure: beta in (0, 1), the probability that some estimate is off by more than gamma; default
         1 / T.
@@ -245,10 +246,11 @@ def linear_elimination(
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
     epsilon = _check.epsilon(epsilon)
-    _check.one_of("exact", "chernoff", "printed", radius=radius)
+    radius = radius or ("exact" if noise in LAPLACE else "joint")
+    _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)
     law = sum_noise(noise, epsilon, delta)
-    if radius != "exact" and noise not in LAPLACE:
-        raise ValueError(f'radius: {noise} noise has "exact" only')
+    if radius != "joint" and noise not in LAPLACE:
+        raise ValueError(f"radius: {noise} noise has joint only, got {radius}")
     if (radius, noise) == ("printed", "local_laplace"):
         raise ValueError('radius: "printed" is of the central model only')
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
