@@ -62,7 +62,7 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise,
     - the largest log-ratio of an outcome's probabilities for a draw,
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
-      scale.
+      scale. Changes of several values share their noise, and at most the norms add up.
 
     A release costs nothing if the learner makes nothing of it, that is, if no other release in its
     place (far below, far above, or the value without noise) changes the state or the action.
@@ -88,12 +88,12 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
       and the learner's parameters, and compiled.
 
     Raises:
-      ValueError: the sequences differ in shape, in no round or in several, are not finite (where
-        they are not traced), or do not fit the learner.
+      ValueError: the sequences differ in shape, in no round, or in more than the learner's
+        ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
     """
     _check.key(key=key)
     learner = as_learner(learner)
-    rounds = check_neighbours(pair)
+    rounds = check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
     # A run with another key goes alongside, to see keys change. No round has the number 2^32 - 1.
     keys = jnp.stack([key, jr.fold_in(key, np.uint32(2**32 - 1))])
@@ -144,10 +144,11 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     begin_rows, begin_stale = drawn(begin.names, first_records)
     rows = jnp.concatenate([begin_rows, rows.reshape(-1, 4)])
     stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
+    shared = _shared(costs.prefixes)
     return Replay(
         pure=jnp.sum(costs.pure),
-        rho=jnp.sum(costs.rho),
-        gaussian=jnp.sum(costs.gaussian),
+        rho=jnp.sum(costs.rho) + shared[0],
+        gaussian=jnp.sum(costs.gaussian) + shared[1],
         touched=jnp.sum(costs.touched),
         noise_seen=jnp.bool(seen) | jnp.all(idle),
         same_actions=jnp.all(same),
@@ -268,12 +269,13 @@ class _Costs(NamedTuple):
     touched: Array
     same_scales: Array
     same_keys: Array
+    prefixes: Array  # (n, 2) rho and gaussian of each release of prefix sums
 
 
 def _costs(names, records, twins, used) -> _Costs:
     """The costs of one round, summed over the releases that are used."""
     nothing, same = jnp.float32(0), jnp.bool(True)
-    total = _Costs(nothing, nothing, nothing, jnp.int32(0), same, same)
+    total = _Costs(nothing, nothing, nothing, jnp.int32(0), same, same, jnp.zeros((0, 2)))
     for name, own, twin, matters in zip(names, records, twins, used, strict=True):
         if name not in RULES:
             continue
@@ -281,6 +283,7 @@ def _costs(names, records, twins, used) -> _Costs:
         cost = RULES[name].cost(own, twin)
         pure, rho, gaussian = (jnp.where(counts, part, 0.0) for part in cost)
         same_law = _close((own.scale, own.law), (twin.scale, twin.law))
+        prefixes = jnp.stack([rho, gaussian])[None][: int(name.endswith("_prefix"))]
         # Where only one run takes a branch, the use of keys differs too.
         same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
         total = _Costs(
@@ -290,8 +293,23 @@ def _costs(names, records, twins, used) -> _Costs:
             total.touched + (counts & (rho > 0.0)).astype(jnp.int32),
             total.same_scales & (same_law | ~counts),
             total.same_keys & same_keys,
+            jnp.concatenate([total.prefixes, prefixes]),
         )
     return total
+
+
+def _shared(prefixes):
+    """What rho and gaussian miss of mechanisms of which several rounds changed, (2,).
+
+    The norms of the changes add up, and rho goes by the square of their sum.
+
+    Args:
+      prefixes: rho and gaussian in each round and of each mechanism, (T - 1, n, 2).
+    """
+    square_of_sum = jnp.square(jnp.sum(jnp.sqrt(prefixes), axis=0))
+    # Where one round changed, nothing is missing but for rounding. An infinite rho is complete.
+    several = (jnp.sum(prefixes > 0.0, axis=0) > 1) & jnp.isfinite(square_of_sum)
+    return jnp.sum(jnp.where(several, square_of_sum - jnp.sum(prefixes, axis=0), 0.0), axis=0)
 
 
 def _differs(variants):
