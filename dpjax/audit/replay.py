@@ -65,7 +65,8 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
       scale. Changes of several values share their noise, and at most the norms add up.
 
     A release costs nothing if the learner makes nothing of it, that is, if no other release in its
-    place (far below, far above, or the value without noise) changes the state or the action.
+    place (far below, far above, or the value without noise) changes the state, the action, or what
+    goes into another release that is not free.
 
     With these releases the actions of all rounds have to be the same in both runs. The hidden state
     may differ, and so may the report, which is not released.
@@ -124,10 +125,10 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
             )
             return _run(step, chosen, forced)
 
-        found, twin_records = jax.vmap(lane)(jnp.arange(lanes), releases)
-        usual, twin_records = _row((found, twin_records), -2)
+        found, lane_records = jax.vmap(lane)(jnp.arange(lanes), releases)
+        usual, twin_records = _row((found, lane_records), -2)
         differs = jnp.stack([_differs(leaf) for leaf in _leaves(found)]).any(axis=0)
-        used = [differs[span].any() for span in spans]
+        used = _used(spans, differs, lane_records)
         costs = _costs(step.names, records, twin_records, used)
         own = _row(found, -1)
         same = _close(own[1], usual[1]), ~differs[-1]
@@ -259,6 +260,19 @@ def _variants(names, records):
     return releases, spans, lanes
 
 
+def _used(spans, differs, records) -> list:
+    """Whether each release changes the state, the action, or what goes into a used one after it.
+
+    ``differs`` (lanes,) says in which lanes the state or the action is another.
+    """
+    used: list = []
+    for span, own in zip(reversed(spans), reversed(records), strict=True):
+        used.insert(0, differs[span].any())
+        for leaf in _leaves((own.value, own.scale, own.law)):
+            differs = differs | (used[0] & _differs(leaf))
+    return used
+
+
 # What both runs differ in ----------------------------------------------------------------------
 
 
@@ -299,12 +313,9 @@ def _costs(names, records, twins, used) -> _Costs:
 
 
 def _shared(prefixes):
-    """What rho and gaussian miss of mechanisms of which several rounds changed, (2,).
+    """What sums of rho and gaussian (T - 1, n, 2) miss where several values of one stream changed.
 
     The norms of the changes add up, and rho goes by the square of their sum.
-
-    Args:
-      prefixes: rho and gaussian in each round and of each mechanism, (T - 1, n, 2).
     """
     square_of_sum = jnp.square(jnp.sum(jnp.sqrt(prefixes), axis=0))
     # Where one round changed, nothing is missing but for rounding. An infinite rho is complete.
