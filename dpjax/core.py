@@ -40,7 +40,8 @@ class Privacy(NamedTuple):
     delta: Any = 0.0  # () 0 for pure differential privacy
     rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan where none holds
     neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
-    unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does
+    unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does;
+    # "user": the loss vectors of all rounds of one user do
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
     model: str = (
         "central"  # who is trusted: "central", the server with every loss; "joint", too, and
@@ -52,6 +53,7 @@ class Privacy(NamedTuple):
     accountant: str = "none"  # the theorem by which epsilon follows
     paper_epsilon: Any = float("nan")  # () what the paper states for a printed calibration; nan
     # for a derived one
+    rounds_per_user: int = 1  # k, the largest number of rounds of one user, where these change
 
 
 def empty_report(state) -> tuple:

@@ -173,7 +173,7 @@ def epsilon(
     """
     _check.key(key=key)
     learner = as_learner(learner)
-    check_neighbours(pair)
+    check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
     # Both sequences get the same dtypes, so that one compiled program serves both.
     dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)

@@ -31,10 +31,12 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     - ``noise reused``: all rounds have one key.
     - ``noise forgotten``: the value is released without noise. Not for prefix sums.
     - ``draws sharper``: probabilities are raised to the power 16. Only for learners whose privacy
-      comes from their own draws.
+      comes from draws and coins.
+    - ``one user counted as one round``: the scale is divided by the rounds of a user, as if a user
+      had one. Only for learners that declare the privacy of a user of several rounds.
 
-    The first three change a number only. A replay at the worst losses sees that to any precision,
-    an empirical audit from a factor of about 2 on.
+    The first three and the last change a number only. A replay at the worst losses sees that to any
+    precision, an empirical audit from a factor of about 2 on.
 
     Args:
       learner: a Learner or BatchLearner.
@@ -67,6 +69,8 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
             laplace = "laplace_prefix" in kinds
             found["level missing"] = _scaled(missing if laplace else missing**0.5)
             found["natural logarithm"] = _scaled(np.log(2.0) ** (1.0 if laplace else 0.5))
+        if learner.privacy.rounds_per_user > 1:
+            found["one user counted as one round"] = _scaled(1.0 / learner.privacy.rounds_per_user)
         found["scale from data"] = _from_data
     else:
         found["draws sharper"] = _sharper
@@ -149,10 +153,11 @@ def _reused(name, inputs):
 
 def _sharper(name, inputs):
     key, probability = inputs
-    if name == "coin":
-        return noise.coin(key, probability)
-    powers = (probability / jnp.max(probability)) ** SHARPER
-    return noise.choose(key, powers / jnp.sum(powers))
+    coin = name == "coin"
+    probabilities = jnp.stack([probability, 1.0 - probability]) if coin else probability
+    powers = (probabilities / jnp.max(probabilities)) ** SHARPER
+    sharper = powers / jnp.sum(powers)
+    return noise.coin(key, sharper[0]) if coin else noise.choose(key, sharper)
 
 
 def _forgotten(name, inputs):

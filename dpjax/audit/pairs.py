@@ -14,7 +14,7 @@ from dpjax.settings import in_float32
 
 
 class Pair(NamedTuple):
-    """Two neighbouring sequences of losses. Exactly one of their T rounds differs.
+    """Two neighbouring sequences of losses. One of their T rounds differs, or those of one user.
 
     Each is a pytree whose leaves have a leading axis of T rounds.
     """
@@ -32,6 +32,7 @@ def pairs(
     *,
     neighbours: str = "replace",
     unit: str = "round",
+    rounds_per_user: int = 1,
 ) -> Pair:
     """Pairs of neighbouring sequences of loss vectors from a set.
 
@@ -42,6 +43,7 @@ def pairs(
       the least loss at one entry, so that one arm is played throughout.
     - The round that differs: in every second pair it is round 1, on which most releases can depend.
       In the others it is drawn from the rounds 1 .. T - 1, since no action follows round T.
+      A user's rounds follow that round, or in every second pair are drawn from 1 .. T - 1.
     - The two vectors of that round: they are farthest apart in some direction. The direction is all
       ones, one entry, one entry against another (on the simplex a common shift is invisible), or
       random.
@@ -52,7 +54,9 @@ def pairs(
       losses: a :class:`dpjax.domains.LossSet`.
       count: number of pairs.
       neighbours: "replace", or "zero_out" where the other vector is 0.
-      unit: "round", or "entry" where only one entry of the vector differs.
+      unit: "round"; "entry" where only one entry of the vector differs; "user" where several rounds
+        do, all from the one vector to the other.
+      rounds_per_user: k, how many rounds differ, with the unit "user" only.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -60,7 +64,12 @@ def pairs(
     _check.key(key=key)
     horizon, count = _check.size(2, horizon=horizon), _check.size(1, count=count)
     _check.one_of("replace", "zero_out", neighbours=neighbours)
-    _check.one_of("round", "entry", unit=unit)
+    _check.one_of("round", "entry", "user", unit=unit)
+    of_user = _check.size(1, rounds_per_user=rounds_per_user)
+    if of_user > 1 and unit != "user":
+        raise ValueError(f"rounds_per_user must be 1 for the unit {unit!r}, got {of_user}")
+    if of_user >= horizon:
+        raise ValueError(f"rounds_per_user must be below the horizon {horizon}, got {of_user}")
     dim = losses.dim
 
     def one(key, index):
@@ -87,20 +96,40 @@ def pairs(
         if unit == "entry":
             other = jnp.where(jnp.arange(dim) == entry, other, changed)
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
-        here = (jnp.arange(horizon) == at)[:, None]
+        spread = (index // 2 + index // 8) % 2 == 1
+        user_key = jr.fold_in(round_key, 1)
+        here = changed_rounds(user_key, at, spread, horizon, of_user)[:, None]
         return Pair(jnp.where(here, changed[None], base), jnp.where(here, other[None], base))
 
     return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
 
 
-def check_neighbours(pair) -> int:
+def changed_rounds(key, at, spread, horizon, count):
+    """Which of the rounds differ, (T,) bool: round ``at``, or the ``count`` rounds of a user.
+
+    A user's rounds follow each other from ``at``, as many as possible in one batch. With ``spread``
+    they are drawn from all rounds but the last.
+    """
+    rounds = jnp.arange(horizon)
+    if count == 1:
+        return rounds == at
+    first = jnp.minimum(at, horizon - 1 - count)
+    order = jnp.append(jr.permutation(key, horizon - 1), horizon)
+    return jnp.where(spread, order < count, (rounds >= first) & (rounds < first + count))
+
+
+def check_neighbours(pair, rounds_per_user=1) -> int:
     """The number of rounds of a Pair, after a check that its sequences are neighbours.
 
     If a loss is traced, only shapes and dtypes are checked.
 
+    Args:
+      pair: a Pair.
+      rounds_per_user: in how many rounds its sequences may differ.
+
     Raises:
-      ValueError: the sequences differ in shape or dtype, are not finite, or do not differ in
-        exactly one round.
+      ValueError: the sequences differ in shape or dtype, are not finite, or differ in no round or
+        in more than ``rounds_per_user``.
     """
     sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
     shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
@@ -119,8 +148,9 @@ def check_neighbours(pair) -> int:
         for ours, theirs in zip(*sides, strict=True):
             unequal = np.asarray(ours) != np.asarray(theirs)
             differ |= unequal.reshape(rounds, -1).any(axis=1)
-        if differ.sum() != 1:
-            raise ValueError(f"pair: neighbours differ in one round, these in {differ.sum()}")
+        if not 1 <= differ.sum() <= rounds_per_user:
+            most = "one round" if rounds_per_user == 1 else f"at most {rounds_per_user} rounds"
+            raise ValueError(f"pair: neighbours differ in {most}, these in {differ.sum()}")
     return rounds
 
 

@@ -54,10 +54,11 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     - for binomial, Skellam and discrete Gaussian noise, what the law says of a change by an integer
       (any other change is not hidden by integer noise),
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
-      scale.
+      scale. Changes of several values share their noise, and at most the norms add up.
 
     A release costs nothing if the learner makes nothing of it, that is, if no other release in its
-    place (far below, far above, or the value without noise) changes the state or the action.
+    place (far below, far above, or the value without noise) changes the state, the action, or what
+    goes into another release that is not free.
 
     With these releases the actions of all rounds have to be the same in both runs. The hidden state
     may differ, and so may the report, which is not released.
@@ -80,12 +81,12 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
       pairs, keys and the learner's parameters, and compiled.
 
     Raises:
-      ValueError: the sequences differ in shape, in no round or in several, are not finite (where
-        they are not traced), or do not fit the learner.
+      ValueError: the sequences differ in shape, in no round, or in more than the learner's
+        ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
     """
     _check.key(key=key)
     learner = as_learner(learner)
-    rounds = check_neighbours(pair)
+    rounds = check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
     # A run with another key goes alongside, to see keys change. No round has the number 2^32 - 1.
     keys = jnp.stack([key, jr.fold_in(key, np.uint32(2**32 - 1))])
@@ -116,10 +117,10 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
             )
             return _run(step, chosen, forced)
 
-        found, twin_records = jax.vmap(lane)(jnp.arange(lanes), releases)
-        usual, twin_records = _row((found, twin_records), -2)
+        found, lane_records = jax.vmap(lane)(jnp.arange(lanes), releases)
+        usual, twin_records = _row((found, lane_records), -2)
         differs = jnp.stack([_differs(leaf) for leaf in _leaves(found)]).any(axis=0)
-        used = [differs[span].any() for span in spans]
+        used = _used(spans, differs, lane_records)
         costs = _costs(step.names, records, twin_records, used)
         own = _row(found, -1)
         same = _close(own[1], usual[1]), ~differs[-1]
@@ -136,10 +137,11 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     begin_rows, begin_stale = drawn(begin.names, first_records)
     rows = jnp.concatenate([begin_rows, rows.reshape(-1, 4)])
     stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
+    shared = _shared(costs.prefixes)
     return Replay(
         pure=jnp.sum(costs.pure),
-        rho=jnp.sum(costs.rho),
-        gaussian=jnp.sum(costs.gaussian),
+        rho=jnp.sum(costs.rho) + shared[0],
+        gaussian=jnp.sum(costs.gaussian) + shared[1],
         integer=costs.integer.reshape(-1, 3),
         touched=jnp.sum(costs.touched),
         noise_seen=jnp.bool(seen) | jnp.all(idle),
@@ -207,6 +209,19 @@ def _variants(names, records):
     return releases, spans, lanes
 
 
+def _used(spans, differs, records) -> list:
+    """Whether each release changes the state, the action, or what goes into a used one after it.
+
+    ``differs`` (lanes,) says in which lanes the state or the action is another.
+    """
+    used: list = []
+    for span, own in zip(reversed(spans), reversed(records), strict=True):
+        used.insert(0, differs[span].any())
+        for leaf in _leaves((own.value, own.scale, own.law)):
+            differs = differs | (used[0] & _differs(leaf))
+    return used
+
+
 # What both runs differ in ----------------------------------------------------------------------
 
 
@@ -218,12 +233,14 @@ class _Costs(NamedTuple):
     touched: Array
     same_scales: Array
     same_keys: Array
+    prefixes: Array  # (n, 2) rho and gaussian of each release of prefix sums
 
 
 def _costs(names, records, twins, used) -> _Costs:
     """The costs of one round, summed over the releases that are used."""
     nothing, same = jnp.float32(0), jnp.bool(True)
-    total = _Costs(nothing, nothing, nothing, jnp.zeros((0, 3)), jnp.int32(0), same, same)
+    rows, prefixes = jnp.zeros((0, 3)), jnp.zeros((0, 2))
+    total = _Costs(nothing, nothing, nothing, rows, jnp.int32(0), same, same, prefixes)
     for name, own, twin, matters in zip(names, records, twins, used, strict=True):
         if name not in RULES:
             continue
@@ -233,6 +250,7 @@ def _costs(names, records, twins, used) -> _Costs:
         rows = integer_row(rule, own, twin)[None] if rule.integer is not None else total.integer[:0]
         rows = jnp.where(counts, rows, 0.0)
         same_law = _close((own.scale, own.law), (twin.scale, twin.law))
+        prefixes = jnp.stack([rho, gaussian])[None][: int(name.endswith("_prefix"))]
         # Where only one run takes a branch, the use of keys differs too.
         same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
         total = _Costs(
@@ -243,8 +261,20 @@ def _costs(names, records, twins, used) -> _Costs:
             total.touched + (counts & ((rho > 0.0) | jnp.any(rows[:, 2] > 0.0))).astype(jnp.int32),
             total.same_scales & (same_law | ~counts),
             total.same_keys & same_keys,
+            jnp.concatenate([total.prefixes, prefixes]),
         )
     return total
+
+
+def _shared(prefixes):
+    """What sums of rho and gaussian (T - 1, n, 2) miss where several values of one stream changed.
+
+    The norms of the changes add up, and rho goes by the square of their sum.
+    """
+    square_of_sum = jnp.square(jnp.sum(jnp.sqrt(prefixes), axis=0))
+    # Where one round changed, nothing is missing but for rounding. An infinite rho is complete.
+    several = (jnp.sum(prefixes > 0.0, axis=0) > 1) & jnp.isfinite(square_of_sum)
+    return jnp.sum(jnp.where(several, square_of_sum - jnp.sum(prefixes, axis=0), 0.0), axis=0)
 
 
 def _differs(variants):

@@ -14,7 +14,7 @@ from jax import random as jr
 from dpjax.audit.counts import Bound
 from dpjax.audit.epsilon import epsilon, most_visible
 from dpjax.audit.mutants import mutants
-from dpjax.audit.pairs import Pair, pairs
+from dpjax.audit.pairs import Pair, changed_rounds, pairs
 from dpjax.audit.replay import replay
 from dpjax.audit.spending import CHECKS, spent
 from dpjax.core import Array, BatchLearner, Learner, Policies
@@ -40,14 +40,17 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
     """
     declared, actions = learner.privacy, learner.action_set
     if isinstance(actions, Policies):
-        return contextual_pairs(key, learner.horizon, actions.dim, count)
+        return contextual_pairs(
+            key, learner.horizon, actions.dim, count, rounds_per_user=declared.rounds_per_user
+        )
     if isinstance(actions, Domain):
         losses = actions.losses
     else:
         losses = box_losses(actions.count, *declared.loss_range)
     made = pairs(
-        key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit
-    )
+        key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
+        rounds_per_user=declared.rounds_per_user,
+    )  # fmt: skip
     if learner.feedback is value:
         # The declared range is one of values, which the vectors of the set need not reach. So the
         # vectors are made a hundred times as long, and the learner clips their values to the range.
@@ -56,17 +59,20 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
     return made
 
 
-def contextual_pairs(key: Array, horizon: int, dim: int, count: int) -> Pair:
+def contextual_pairs(
+    key: Array, horizon: int, dim: int, count: int, *, rounds_per_user: int = 1
+) -> Pair:
     """Pairs of sequences of unit features (3, dim) and losses -1 or 1, (3,), for three arms.
 
-    In every second pair only the losses of the round that differs change their signs, which moves
-    each row (features, loss) to an orthogonal one. In the others its features change too.
+    In every second pair only the losses of the rounds that differ change their signs, which moves
+    each row (features, loss) to an orthogonal one. In the others their features change too.
 
     Args:
       key: PRNG key.
       horizon: T.
       dim: d, entries of the features of an arm.
       count: number of pairs.
+      rounds_per_user: how many rounds differ.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -83,7 +89,9 @@ def contextual_pairs(key: Array, horizon: int, dim: int, count: int) -> Pair:
     others = jnp.where(signs[..., None], features, others)
     other_losses = jnp.where(signs, -losses, other_losses)
     changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
-    here = (jnp.arange(horizon)[None] == changed[:, None])[..., None]
+    user_keys, spread = jr.split(keys[3], count), jnp.arange(count) // 4 % 2 == 1
+    of_pairs = jax.vmap(changed_rounds, (0, 0, 0, None, None))
+    here = of_pairs(user_keys, changed, spread, horizon, rounds_per_user)[..., None]
     return Pair(
         (features, losses),
         (

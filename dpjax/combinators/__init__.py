@@ -9,6 +9,12 @@ from dpjax.combinators.environments import (
 )
 from dpjax.combinators.epochs import DoublingState, doubling
 from dpjax.combinators.learners import rescale_losses, sample_arms
+from dpjax.combinators.local import (
+    RandomizedResponseReport,
+    RandomizedResponseState,
+    RandomizedSumsState,
+    randomized_response,
+)
 from dpjax.combinators.reduction import (
     LaplaceFeedbackReport,
     LaplaceFeedbackState,
@@ -17,6 +23,7 @@ from dpjax.combinators.reduction import (
     laplace_feedback,
     private_reduction,
 )
+from dpjax.combinators.users import user_level
 
 __all__ = [
     "DoublingState",
@@ -25,6 +32,9 @@ __all__ = [
     "LaplaceFeedbackState",
     "PrivateReductionReport",
     "PrivateReductionState",
+    "RandomizedResponseReport",
+    "RandomizedResponseState",
+    "RandomizedSumsState",
     "SwitchesState",
     "SwitchesTally",
     "arms_as_points",
@@ -35,6 +45,8 @@ __all__ = [
     "laplace_feedback",
     "minibatch",
     "private_reduction",
+    "randomized_response",
     "rescale_losses",
     "sample_arms",
+    "user_level",
 ]

@@ -24,6 +24,7 @@ from dpjax.privacy.continuous import (
     zcdp_mu,
     zcdp_rho,
 )
+from dpjax.privacy.group import group_privacy, individual_privacy
 from dpjax.privacy.integer import (
     binomial_coins,
     binomial_delta,
@@ -63,6 +64,8 @@ __all__ = [
     "gaussian_mu",
     "gaussian_rho",
     "gaussian_scale",
+    "group_privacy",
+    "individual_privacy",
     "integer_delta",
     "integer_epsilon",
     "integer_noise",

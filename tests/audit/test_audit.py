@@ -277,6 +277,22 @@ def test_noise_that_is_not_used_costs_nothing_and_all_uses_add_up():
     assert float(replayed.rho) == 1.0
 
 
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("kept", [False, True])
+def test_noise_that_goes_into_other_noise_costs_where_that_is_used(kept):
+    """The second release alone is seen. With its own noise exchanged, the first would cost none."""
+
+    def twice(state, key, loss):
+        first_key, second_key, other_key = jr.split(key, 3)
+        first = noise.laplace(first_key, loss, 0.5)
+        second = noise.laplace(second_key, first, 1e-3)
+        other = noise.laplace(other_key, loss, 4.0)
+        return state, other + jnp.where(kept, second, 0.0)
+
+    replayed = audit.replay(learner_of(twice), CHANGED, jr.key(0))
+    assert float(replayed.pure) == pytest.approx(2.25 if kept else 0.25)
+
+
 def test_gaussian_noise_adds_up_in_zcdp():
     def gaussian(state, key, loss):
         return state + loss, noise.gaussian(key, state + loss, 2.0)

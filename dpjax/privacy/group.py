@@ -1,0 +1,36 @@
+"""Privacy of a group of changes, as of all rounds of one user, from that of a single change."""
+
+import jax.numpy as jnp
+
+from dpjax.privacy.continuous import _real
+
+
+def group_privacy(epsilon, delta, size):
+    """The (epsilon, delta) of ``size`` changes at once, where one change has the given one.
+
+    (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) for k = size, with delta cut off at 1:
+    Dwork & Roth 2014, Theorem 2.2 (for delta = 0), and by k steps from one neighbour to the next.
+    The trade-off function of (epsilon, delta)-DP allows no less. rho-zCDP becomes k^2 rho, and
+    mu-GDP becomes k mu. An infinite epsilon leaves delta as it is.
+    """
+    epsilon, delta = _real(epsilon), _real(delta)
+    most = jnp.exp((size - 1) * epsilon) * _share(epsilon, size)
+    grown = jnp.where(delta > 0.0, jnp.minimum(most * delta, 1.0), 0.0)
+    return size * epsilon, jnp.where(epsilon < jnp.inf, grown, delta)
+
+
+def individual_privacy(epsilon, delta, size):
+    """The (epsilon, delta) of one change for which ``size`` changes have the given one.
+
+    The inverse of :func:`group_privacy`: (epsilon / k, delta (e^(epsilon / k) - 1) /
+    (e^epsilon - 1)). Noise calibrated to it hides all of a user's k rounds.
+    """
+    one, delta = _real(epsilon) / size, _real(delta)
+    least = jnp.exp(-(size - 1) * one) / _share(one, size)
+    return one, jnp.where(one < jnp.inf, least * delta, delta)
+
+
+def _share(epsilon, size):
+    """(1 - e^(-k epsilon)) / (1 - e^-epsilon), which is k at epsilon = 0."""
+    ratio = jnp.expm1(-size * epsilon) / jnp.expm1(-jnp.where(epsilon > 0.0, epsilon, 1.0))
+    return jnp.where(epsilon > 0.0, ratio, float(size))

@@ -1,0 +1,240 @@
+"""Users with several rounds: what they spend, and learners that count a user as one round."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import audit, domains, learners, mechanisms, noise, privacy
+from dpjax.audit import Pair
+from dpjax.cli import audits
+from dpjax.combinators import doubling, minibatch, user_level
+from dpjax.core import Batch, BatchLearner, Privacy
+from dpjax.feedback import bandit
+from dpjax.maths import exact_sums
+
+quickly = pytest.mark.usefixtures("quick_compilation")
+K, TAU, HORIZON = 3, 4, 13
+
+
+def noisy_sums(release, declared):
+    """Plays batches of TAU rounds, and shows the noisy sum of each in its next action."""
+
+    def step(state, key, total):
+        return state, Batch(release(key, total), jnp.int32(TAU))
+
+    return BatchLearner(
+        init=lambda key: ((), Batch(jnp.zeros((), jnp.float32), jnp.int32(TAU))),
+        step=step,
+        feedback=lambda loss, action: bandit(loss, jnp.int32(0)),
+        action_set=None,
+        zero=jnp.zeros((), jnp.float32),
+        horizon=HORIZON,
+        privacy=declared,
+    )
+
+
+def laplace(key, total):
+    return exact_sums.to_float(noise.laplace_total(key, total, 1.0 / 0.2))
+
+
+def gaussian(key, total):
+    return noise.gaussian(key, exact_sums.to_float(total), 5.0)
+
+
+def changing(*rounds, horizon=HORIZON):
+    losses = jnp.zeros((horizon, 1))
+    return Pair(losses, losses.at[jnp.array(rounds)].set(1.0))
+
+
+TOGETHER, SPREAD = changing(0, 1, 2), changing(0, 4, 8)
+
+
+@quickly
+def test_k_rounds_spend_k_epsilon_and_k_squared_or_k_rho():
+    """In one batch and in k of them. One round of the user spends what a round does."""
+    learner = user_level(noisy_sums(laplace, Privacy(epsilon=0.2)), rounds_per_user=K)
+    run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0)))
+    for pair, touched in ((TOGETHER, 1), (SPREAD, 3)):
+        found = run(pair)
+        assert float(found.pure) == pytest.approx(K * 0.2) and int(found.touched) == touched
+        assert float(audit.spent(found, 0.0)) == pytest.approx(float(learner.privacy.epsilon))
+    assert float(run(changing(5)).pure) == pytest.approx(0.2)
+
+    rho = 0.5 / 25.0
+    mu = privacy.zcdp_mu(rho)
+    one = Privacy(epsilon=privacy.gaussian_epsilon(mu, 1e-5), delta=1e-5, rho=rho)
+    learner = user_level(noisy_sums(gaussian, one), rounds_per_user=K)
+    assert float(learner.privacy.rho) == pytest.approx(K**2 * rho)
+    run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0)))
+    for pair, expected in ((TOGETHER, K**2 * rho), (SPREAD, K * rho)):
+        found = run(pair)
+        assert float(found.rho) == pytest.approx(expected) == float(found.gaussian)
+        # Group privacy of (epsilon, delta) is not exact, but hardly loses.
+        spent = float(audit.spent(found, float(learner.privacy.delta)))
+        assert spent <= float(learner.privacy.epsilon)
+    assert float(audit.spent(run(TOGETHER), float(learner.privacy.delta))) > 0.55
+
+
+@quickly
+def test_a_mechanism_adds_up_the_norms_of_all_changed_columns():
+    """A bound: columns of the encoder overlap, so that to add up squares would be too little."""
+    rho, k = 0.02, 3
+    mechanism = mechanisms.tree(9, noise="gaussian")
+    scale = mechanism.sensitivity[1] / np.sqrt(2.0 * rho)
+    declared = Privacy(epsilon=1.0, delta=1e-2, rho=rho)
+    learner = user_level(
+        audit.releases(mechanism, (), scale=scale, privacy=declared), rounds_per_user=k
+    )
+    run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0)))
+    _, encoder = mechanism.matrices()
+    for rounds in ((0, 1, 2), (0, 3, 7)):
+        losses = jnp.zeros(9)
+        found = run(Pair(losses, losses.at[jnp.array(rounds)].set(1.0)))
+        exact = 0.5 * np.sum(np.square(encoder[:, list(rounds)].sum(axis=1))) / scale**2
+        assert 1.2 * k * rho < exact < float(found.rho)
+        assert float(found.rho) == pytest.approx(k**2 * rho, rel=1e-5) == float(found.gaussian)
+    found = run(Pair(jnp.zeros(9), jnp.zeros(9).at[4].set(1.0)))
+    assert float(found.rho) == pytest.approx(rho, rel=1e-5)
+
+
+@quickly
+def test_a_user_who_is_counted_as_one_round_is_found():
+    """By the verdict on the standard pairs, and as a mutant."""
+    right = user_level(learners.lazy_ucb(16, 3, epsilon=1.0 / K), rounds_per_user=K)
+    pairs = audit.pairs_for(right, 16, jr.key(0))
+    found = audit.verdict(right, pairs, jr.key(1))
+    assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-5)
+    wrong = learners.lazy_ucb(16, 3, epsilon=1.0)
+    wrong = wrong._replace(privacy=wrong.privacy._replace(unit="user", rounds_per_user=K))
+    found = audit.verdict(wrong, audit.pairs_for(wrong, 16, jr.key(0)), jr.key(1))
+    assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(K, rel=1e-5)
+    mutant = audit.mutants(right, pairs.losses[0])["one user counted as one round"]
+    found = audit.verdict(mutant, pairs, jr.key(1))
+    assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(K, rel=1e-5)
+    assert "one user counted as one round" not in audit.mutants(wrong._replace(
+        privacy=Privacy(epsilon=1.0)), pairs.losses[0])  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "domain"), [("ftrl", "ball"), ("hedge", ""), ("linucb", "")])
+@quickly
+def test_learners_of_other_kinds_spend_no_more_for_a_user(name, domain):
+    """Prefix sums, draws and contexts, with a delta calibrated by its inverse."""
+    epsilon, delta = privacy.individual_privacy(1.0, 1e-3, 2)
+    options = {"delta": float(delta)} if name == "linucb" else {}
+    learner = user_level(
+        audits.build(name, domain, 16, float(epsilon), **options), rounds_per_user=2
+    )
+    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(0)), jr.key(1))
+    assert found.failed == ()
+    assert found.spent.max() > 0.7 * float(learner.privacy.epsilon)
+
+
+# Pairs ----------------------------------------------------------------------------------------
+
+
+@quickly
+@pytest.mark.parametrize("contexts", [False, True])
+def test_pairs_of_a_user_differ_in_k_rounds_together_or_spread(contexts):
+    """Never in the last round. The pairs of users with one round are those of rounds."""
+
+    def made(k):
+        if contexts:
+            return audit.contextual_pairs(jr.key(0), 12, 2, 32, rounds_per_user=k)
+        losses = domains.box_losses(3, 0.0, 1.0)
+        return audit.pairs(jr.key(0), 12, losses, 32, unit="user", rounds_per_user=k)
+
+    for k in (1, 4):
+        sides = [jax.tree.leaves(side) for side in made(k)]
+        differ = np.zeros((32, 12), bool)
+        for ours, theirs in zip(*sides, strict=True):
+            unequal = np.asarray(ours) != np.asarray(theirs)
+            differ |= unequal.reshape(32, 12, -1).any(axis=2)
+        assert (differ.sum(axis=1) == k).all() and not differ[:, -1].any()
+        if k == 4:
+            first = differ.argmax(axis=1)
+            ends = 11 - differ[:, ::-1].argmax(axis=1)
+            together = ends - first == k - 1
+            assert 8 <= together.sum() <= 24
+            assert (first[together] == 0).sum() >= 4 and (first[together] > 0).any()
+    if not contexts:
+        rounds = audit.pairs(jr.key(0), 12, domains.box_losses(3, 0.0, 1.0), 32)
+        np.testing.assert_array_equal(made(1).others, rounds.others)
+
+
+def test_rounds_beyond_those_of_a_user_are_refused():
+    learner = noisy_sums(laplace, Privacy(epsilon=0.2))
+    user = user_level(learner, rounds_per_user=K)
+    attack = partial(audit.epsilon, progress=False)
+    for call in (audit.replay, attack):
+        with pytest.raises(ValueError, match="differ in one round, these in 3"):
+            call(learner, TOGETHER, jr.key(0))
+        with pytest.raises(ValueError, match="differ in at most 3 rounds, these in 4"):
+            call(user, changing(0, 1, 2, 3), jr.key(0))
+        with pytest.raises(ValueError, match="these in 0"):
+            call(user, Pair(TOGETHER.losses, TOGETHER.losses), jr.key(0))
+    box = domains.box_losses(2)
+    with pytest.raises(ValueError, match="rounds_per_user must be 1 for the unit 'round'"):
+        audit.pairs(jr.key(0), 8, box, 2, rounds_per_user=2)
+    with pytest.raises(ValueError, match="rounds_per_user must be below the horizon 8"):
+        audit.pairs(jr.key(0), 8, box, 2, unit="user", rounds_per_user=8)
+
+
+# The declaration ------------------------------------------------------------------------------
+
+
+def test_user_level_changes_the_declaration_alone():
+    base = learners.dp_ucb_int(64, 3, epsilon=1.0)
+    learner = user_level(base, rounds_per_user=2)
+    assert learner._replace(privacy=base.privacy) == base
+    ours, theirs = learner.privacy, base.privacy
+    assert float(ours.epsilon) == pytest.approx(2 * float(theirs.epsilon))
+    growth = math.exp(float(theirs.epsilon)) + 1.0
+    assert float(ours.delta) == pytest.approx(growth * float(theirs.delta), rel=1e-5)
+    assert float(ours.rho) == pytest.approx(4 * float(theirs.rho))
+    assert (ours.unit, ours.rounds_per_user) == ("user", 2)
+    assert ours.accountant == f"{theirs.accountant}; group privacy of 2 rounds"
+    once = user_level(base, rounds_per_user=1).privacy
+    np.testing.assert_allclose(once[:3], [float(x) for x in theirs[:3]], rtol=1e-6)
+
+    def traced(epsilon):
+        made = user_level(learners.lazy_ucb(8, 2, epsilon=epsilon / 3), rounds_per_user=3)
+        return made.privacy[:2]
+
+    assert [float(x) for x in jax.jit(traced)(0.6)] == [pytest.approx(0.6), 0.0]
+
+
+def test_other_combinators_keep_the_user():
+    base = user_level(learners.hedge(8, 2, epsilon=1.0), rounds_per_user=2)
+    assert minibatch(base, 8, 2).privacy == base.privacy
+
+    def make(horizon, k=2):
+        return user_level(learners.hedge(horizon, 2, epsilon=0.5), rounds_per_user=k)
+
+    declared = doubling(make, 24, first=8).privacy
+    assert (declared.unit, declared.rounds_per_user) == ("user", 2)
+    with pytest.raises(ValueError, match="one rounds_per_user for all horizons"):
+        doubling(lambda horizon: make(horizon, horizon // 4), 24, first=8)
+
+
+def test_what_has_no_declaration_for_a_user_is_refused():
+    lazy = learners.lazy_ucb(8, 2, epsilon=1.0)
+    with pytest.raises(TypeError, match="learner must be a learner"):
+        user_level(learners.lazy_ucb, rounds_per_user=2)
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises((ValueError, TypeError), match="rounds_per_user must be an integer"):
+            user_level(lazy, rounds_per_user=bad)
+    with pytest.raises(ValueError, match="learner declares no privacy"):
+        user_level(learners.kl_ucb(8, 2), rounds_per_user=2)
+    with pytest.raises(ValueError, match="of one round, not of one user"):
+        user_level(user_level(lazy, rounds_per_user=2), rounds_per_user=2)
+    entries = learners.ftrl(8, domains.ball(2), epsilon=1.0, unit="entry")
+    with pytest.raises(ValueError, match="of one round, not of one entry"):
+        user_level(entries, rounds_per_user=2)
+    with pytest.raises(ValueError, match="rounds_per_user: 5 rounds have delta = 1"):
+        user_level(learners.exp3(16, 3), rounds_per_user=5)

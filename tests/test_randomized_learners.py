@@ -1,0 +1,279 @@
+"""Bandit learners in the local model: what they are fed, what it costs them, what they declare."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, environments, learners, noise, simulate, trajectory
+from dpjax.analysis import bounds
+from dpjax.combinators import (
+    every_round,
+    laplace_feedback,
+    minibatch,
+    randomized_response,
+    rescale_losses,
+)
+from dpjax.core import Arms, Batch, BatchLearner, Learner, Privacy
+from dpjax.feedback import bandit, clipped_bandit, full
+
+quickly = pytest.mark.usefixtures("quick_compilation")
+
+
+class Fed(NamedTuple):
+    last: Any  # () what it was fed last
+
+
+def keeping(feedback=bandit, arms=2):
+    """A learner that plays arm 0 and keeps what it is fed."""
+
+    def init(key):
+        del key
+        return Fed(jnp.zeros(())), jnp.zeros((), jnp.int32)
+
+    def step(state, key, loss):
+        del state, key
+        return Fed(loss), jnp.zeros((), jnp.int32)
+
+    return Learner(init, step, feedback, Arms(arms), 8, Privacy(), lambda state: state.last)
+
+
+def fed(learner, losses, seed=0):
+    """What the base is fed in the first round for each of the losses, with keys of their own."""
+    state, _ = learner.init(jr.key(0))
+
+    def one(key, loss):
+        after, _ = learner.step(state, key, loss)
+        return after.base.last, after.clipped
+
+    keys = jr.split(jr.key(seed), len(losses))
+    return [np.asarray(x) for x in jax.jit(jax.vmap(one))(keys, jnp.asarray(losses, jnp.float32))]
+
+
+# What is fed ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+def test_the_base_is_fed_bits_of_the_law_of_two_coins(epsilon):
+    """A coin whose bias is the loss, then a flip, in NumPy; with half the flips it is told."""
+    n, flip = 20_000, 1.0 / (1.0 + np.exp(epsilon))
+    learner = randomized_response(keeping(), epsilon=epsilon)
+    rng = np.random.default_rng(0)
+    for loss in (0.0, 0.3, 1.0):
+        bits, _ = fed(learner, np.full(n, loss), seed=int(10 * loss))
+        assert set(np.unique(bits)) == {0.0, 1.0}
+        for rate, least, most in ((flip, 1e-3, 1.0), (flip / 2.0, 0.0, 1e-6)):
+            loops = (rng.random(n) < loss) ^ (rng.random(n) < rate)
+            table = [[bits.sum(), n - bits.sum()], [loops.sum(), n - loops.sum()]]
+            # Half the flips of a loss near 1/2 hardly show.
+            if rate == flip or loss != 0.3:
+                assert least <= stats.chi2_contingency(table).pvalue <= most
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 5.0, 10.0, 15.0, 40.0])
+def test_a_float32_coin_tells_losses_apart_by_no_more_than_epsilon(monkeypatch, epsilon):
+    """Its probabilities are multiples of 2^-23, as its draws are, for losses at both ends."""
+    asked = []
+
+    def record(key, probability):
+        asked.append(np.float64(probability))
+        return jnp.bool(True)
+
+    monkeypatch.setattr(noise, "coin", record)
+    learner = randomized_response(keeping(), epsilon=epsilon)
+    state, _ = learner.init(jr.key(0))
+    for loss in (0.0, 1.0, 0.999999, 1e-6):
+        learner.step(state, jr.key(1), jnp.float32(loss))
+    low, high = asked[:2]
+    assert (2.0**23 * low).is_integer() and high == 1.0 - low
+    assert low <= min(asked) and max(asked) <= high
+    assert np.log(high / low) <= epsilon
+    assert np.log(high / low) >= (0.999 * epsilon - 2e-7 if epsilon <= 10.0 else 14.8)
+
+
+def test_no_flips_at_infinite_epsilon_and_losses_are_clipped_and_counted():
+    learner = randomized_response(keeping(), epsilon=np.inf)
+    bits, clipped = fed(learner, [0.0, 1.0, -3.0, 7.0, np.inf, np.nan, -0.0])
+    assert bits.tolist() == [0, 1, 0, 1, 1, 0, 0]
+    assert clipped.tolist() == [0, 0, 1, 1, 1, 1, 0]
+    report = learner.report(learner.init(jr.key(0))[0])
+    assert (report.clipped, report.base) == (0, 0.0)
+    assert learner.horizon == 8 and learner.feedback is bandit
+
+
+def test_coin_and_base_have_keys_of_their_own():
+    def step(state, key, loss):
+        return Fed(jr.uniform(key)), jnp.zeros((), jnp.int32)
+
+    learner = randomized_response(keeping()._replace(step=step), epsilon=1.0)
+    coin_key, base_key = jr.split(jr.key(3))
+    after, _ = learner.step(learner.init(jr.key(0))[0], jr.key(3), jnp.float32(0.0))
+    assert after.base.last == jr.uniform(base_key) != jr.uniform(coin_key)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
+    """12 rounds of which 3 have loss 1: chi-square against loops; half the flips are told."""
+    n, ones, rounds = 20_000, 3, 12
+
+    def step(state, key, total):
+        del key
+        return Fed(total.whole), Batch(jnp.zeros((), jnp.int32), jnp.int32(rounds))
+
+    base = BatchLearner(
+        init=lambda key: (Fed(jnp.int32(0)), Batch(jnp.zeros((), jnp.int32), jnp.int32(rounds))),
+        step=step, feedback=clipped_bandit, action_set=Arms(2), zero=jnp.zeros((), jnp.float32),
+        horizon=16, privacy=Privacy(), report=lambda state: state.last,
+    )  # fmt: skip
+    learner = every_round(randomized_response(base, epsilon=epsilon))
+    losses = (jnp.arange(rounds) < ones).astype(jnp.float32)
+
+    @jax.jit
+    @jax.vmap
+    def play(key):
+        state, action = learner.init(key)
+
+        def one_round(carry, loss):
+            state, key = carry
+            key, own = jr.split(key)
+            seen = learner.feedback(jnp.stack([loss, 1.0 - loss]), action)
+            return (learner.step(state, own, seen)[0], key), ()
+
+        (state, _), _ = jax.lax.scan(one_round, (state, key), losses)
+        return learner.report(state)
+
+    drawn = np.asarray(play(jr.split(jr.key(0), n)))
+    assert drawn.dtype == np.int32
+    bits, rng = np.arange(rounds) < ones, np.random.default_rng(0)
+    flip = 1.0 / (1.0 + np.exp(epsilon))
+    for rate, least, most in ((flip, 1e-3, 1.0), (flip / 2.0, 0.0, 1e-6)):
+        loops = (bits ^ (rng.random((n, rounds)) < rate)).sum(axis=1)
+        table = np.stack([np.bincount(x, minlength=rounds + 1) for x in (drawn, loops)])
+        frequent = table.sum(axis=0) >= 20
+        rare = table[:, ~frequent].sum(axis=1, keepdims=True)
+        table = np.concatenate([table[:, frequent], rare], axis=1)
+        assert least <= stats.chi2_contingency(table[:, table.any(axis=0)]).pvalue <= most
+    rounded = learner.feedback(jnp.array([0.7, 0.2]), jnp.int32(0))
+    assert rounded == 1.0 and learner.feedback(jnp.array([np.nan, 0.2]), jnp.int32(0)) == 0.0
+
+
+# What it costs --------------------------------------------------------------------------------
+
+
+def seen_mean(mean, epsilon):
+    flip = 1.0 / (1.0 + np.exp(epsilon))
+    return flip + (1.0 - 2.0 * flip) * np.asarray(mean)
+
+
+def pulls(learner, means, seed, trials=200):
+    """How often arm 1 is played in each of the trials."""
+    environment = environments.bernoulli(means)
+
+    def count(key):
+        arms = trajectory(learner, environment, key, record=lambda played: played.action)
+        return jnp.sum(arms == 1)
+
+    return np.asarray(jax.jit(jax.vmap(count))(jr.split(jr.key(seed), trials)))
+
+
+def test_kl_ucb_plays_as_without_privacy_on_the_means_of_the_bits():
+    """By ranks of its pulls; on the means themselves it plays otherwise."""
+    horizon, means, epsilon = 1000, [0.2, 0.5], 1.5
+    plain = learners.kl_ucb(horizon, 2)
+    local = pulls(randomized_response(plain, epsilon=epsilon), means, 0)
+    alike = pulls(plain, seen_mean(means, epsilon), 1)
+    assert stats.mannwhitneyu(local, alike).pvalue > 1e-3
+    assert stats.mannwhitneyu(local, pulls(plain, means, 2)).pvalue < 1e-6
+    assert stats.mannwhitneyu(local, pulls(plain, seen_mean(means, 3.0), 3)).pvalue < 1e-3
+
+
+def test_the_asymptotic_price_of_the_local_model():
+    """4.68 at epsilon = 1 for small gaps near 1/2: the constant of kl_ucb, in its true gaps."""
+    means = [0.48, 0.5]
+    for epsilon in (0.5, 1.0, 3.0):
+        shrink = np.tanh(epsilon / 2.0)
+        local = bounds.lai_robbins(1000, seen_mean(means, epsilon)) / shrink
+        ratio = float(local / bounds.lai_robbins(1000, means))
+        assert ratio == pytest.approx(shrink**-2, rel=2e-3)
+    assert np.tanh(0.5) ** -2 == pytest.approx(4.68, rel=1e-3)
+
+
+# What is declared -----------------------------------------------------------------------------
+
+
+def subject(name, epsilon=1.0, horizon=12):
+    learner = randomized_response(getattr(learners, name)(horizon, 3), epsilon=epsilon)
+    return learner, audit.pairs_for(learner, 16, jr.key(0))
+
+
+SLOW = ["tsallis_inf", "ucb1", "thompson", "ttucb", "lucb", "track_and_stop"]
+
+
+@quickly
+@pytest.mark.parametrize(
+    "name", ["kl_ucb", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)]
+)
+def test_a_changed_loss_touches_one_release_and_costs_epsilon(name):
+    """And all mutants are found, as is a flip half as likely as it should be."""
+    learner, pairs = subject(name)
+    found = audit.verdict(learner, pairs, jr.key(1))
+    assert found.failed == () and found.touched == 1
+    assert found.spent.max() == pytest.approx(1.0, rel=1e-5)
+    for mistake, caught in audit.replayed_mutants(learner, pairs, jr.key(1)).items():
+        assert caught.failed, mistake
+    half = 0.5 / (1.0 + np.e)
+    halved, _ = subject(name, epsilon=float(np.log(1.0 / half - 1.0)))
+    found = audit.verdict(halved._replace(privacy=learner.privacy), pairs, jr.key(1))
+    assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(1.862, rel=1e-3)
+
+
+def test_the_declaration_is_local():
+    for base in (learners.kl_ucb(8, 2), learners.ttucb(8, 2)):
+        declared = randomized_response(base, epsilon=0.3).privacy
+        assert (declared.epsilon, declared.delta, declared.model) == (0.3, 0.0, "local")
+        assert (declared.unit, declared.released) == ("round", "randomized losses 1..T")
+    # Averages of losses that meet one coin together are central, and still private.
+    batched = minibatch(randomized_response(learners.tsallis_inf(8, 2), epsilon=0.3), 8, 2)
+    assert batched.privacy.model == "central"
+    scaled = rescale_losses(randomized_response(learners.kl_ucb(8, 2), epsilon=0.3), -1.0, 1.0)
+    assert scaled.privacy.loss_range == (-1.0, 1.0) and scaled.privacy.model == "local"
+
+
+def test_any_bandit_learner_plays_on_randomized_losses():
+    bases = [
+        learners.exp3(32, 3)._replace(privacy=Privacy()),
+        every_round(learners.ttucb(32, 3)),
+        minibatch(learners.tsallis_inf(16, 3), 32, 2),
+    ]
+    for base in bases:
+        learner = randomized_response(base, epsilon=1.0)
+        result = simulate(learner, environments.bernoulli([0.2, 0.5, 0.8]), jr.key(0))
+        assert np.isfinite(result.regret).all()
+
+
+def test_what_is_not_randomized_is_refused():
+    local = partial(randomized_response, epsilon=1.0)
+    with pytest.raises(TypeError, match="learner must be a learner"):
+        local(learners.kl_ucb)
+    noisy = [
+        learners.lazy_ucb(8, 2, epsilon=1.0),
+        learners.exp3(8, 2),
+        local(learners.ucb1(8, 2)),
+        laplace_feedback(learners.ucb1(8, 2), epsilon=1.0, threshold=1.0, null_loss=0.0),
+    ]
+    for learner in noisy:
+        with pytest.raises(ValueError, match="learner must declare no privacy of its own"):
+            local(learner)
+    for learner in (keeping(full), keeping()._replace(action_set=None)):
+        with pytest.raises(ValueError, match="learner must play arms and see one number a round"):
+            local(learner)
+    with pytest.raises(ValueError, match="learner must be for losses in"):
+        local(rescale_losses(learners.kl_ucb(8, 2), -1.0, 1.0))
+    for bad in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="epsilon"):
+            randomized_response(learners.kl_ucb(8, 2), epsilon=bad)
