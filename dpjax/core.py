@@ -42,7 +42,11 @@ class Privacy(NamedTuple):
     neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
     unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
-    model: str = "central"  # or "local" (each observed loss is randomized), or "joint"
+    model: str = (
+        "central"  # whom one has to trust. "central": whoever runs the learner; "joint": the
+    )
+    # same, and a round's own arm is exempt; "shuffle": whoever permutes the messages of a batch;
+    # "distributed": a secure sum; "local": nobody, since each message is randomized by itself
     released: str = "actions 1..T"  # what the declaration covers
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem by which epsilon follows
@@ -156,6 +160,10 @@ class Mechanism(NamedTuple):
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
+    model: str = (
+        "central"  # of Privacy, where each value is one round's: a mechanism that randomizes
+    )
+    # values one by one is "local"
 
 
 class Result(NamedTuple):
