@@ -43,11 +43,10 @@ class Privacy(NamedTuple):
     unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does;
     # "user": the loss vectors of all rounds of one user do
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
-    model: str = (
-        "central"  # who is trusted: "central", the server with every loss; "joint", too, and
-    )
-    # a round's own action is not released; "distributed", a secure sum that opens sums alone;
-    # "shuffle", a shuffler of messages; "local", nobody, and each observed loss is randomized
+    # Whom one has to trust. "central": whoever runs the learner; "joint": the same, and a round's
+    # own arm is exempt; "shuffle": whoever permutes the messages of a batch; "distributed": a secure
+    # sum; "local": nobody, since each message is randomized by itself.
+    model: str = "central"
     released: str = "actions 1..T"  # what the declaration covers
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem by which epsilon follows
@@ -162,6 +161,10 @@ class Mechanism(NamedTuple):
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
+    model: str = (
+        "central"  # of Privacy, where each value is one round's: a mechanism that randomizes
+    )
+    # values one by one is "local"
 
 
 class Result(NamedTuple):

@@ -17,7 +17,7 @@ class Sensitivity(NamedTuple):
 
     l1: float  # the largest L1 norm of a column of C
     l2: float  # the largest L2 norm of a column of C
-    error: float  # the largest entry of |B C - A|
+    error: float  # the largest entry of |B C - A|; 1 where releases wait for a batch
 
 
 @in_float32
@@ -99,8 +99,8 @@ def prefix_statistic(
             return jnp.sum(differences) / scale
 
         return of_nodes
-    decoder, _ = mechanism.matrices()
-    shows = (np.arange(mechanism.horizon) >= round).astype(np.float64)
+    decoder, encoder = mechanism.matrices()
+    shows = decoder @ encoder[:, round - 1]
     # The empty prefix is released without noise and says nothing. The pseudo-inverse drops it.
     weights = np.linalg.pinv(decoder @ decoder.T) @ shows
 

@@ -32,7 +32,7 @@ def user_level(learner: Learner | BatchLearner, *, rounds_per_user: int) -> Lear
     delta (e^(k epsilon) - 1) / (e^epsilon - 1) and k^2 rho. The k epsilon is spent by Laplace
     noise, for k losses in one noisy sum as well as in k of them. The k^2 rho is spent by Gaussian
     noise where all k losses are in one noisy sum; in k sums they spend k rho. To give a user one
-    message, the average of his k losses, changes nothing: the noise in the mean is the same.
+    message, the average of their k losses, changes nothing: the noise in the mean is the same.
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")

@@ -150,18 +150,23 @@ def linucb(
         mechanism=mechanism, shifted=shifted, norm_bound=norm_bound,
     )  # fmt: skip
     sums = gram_sums.gram_sums(dim, bounds, drawn)
-    regularizer = sums.regularizer
     # Private regularizers spend half of the failure, and the losses' own noise the other half.
-    share = jnp.where(drawn.noisy, 2.0, 1.0)
+    share = jnp.where(drawn.noisy, 2.0 * drawn.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
-    bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
     gram_size = ellipsoids.packed_size(dim)
 
+    def floor_and_bias(regularizer):
+        bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
+        return regularizer.smallest, bias
+
+    regularized = sums.by_round(floor_and_bias)
+
     def act(state, indefinite, release):
+        smallest, bias = regularized(state)
         shape = ellipsoids.ellipsoid(release[:gram_size], dim)
         estimate = ellipsoids.solve(shape.whitener, release[gram_size : gram_size + dim])
-        growth = ellipsoids.log_determinant(shape, regularizer.smallest)
+        growth = ellipsoids.log_determinant(shape, smallest)
         beta = sigma * jnp.sqrt(jnp.maximum(2.0 * log_failure + growth, 0.0)) + bias
         belief = Belief(estimate, beta * shape.whitener)
         indefinite = indefinite + (~shape.definite).astype(jnp.int32)

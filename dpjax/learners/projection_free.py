@@ -14,7 +14,7 @@ from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, check_domain, conditional_gradient_step, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import as_floats, directions, inradius_of, is_known, values
-from dpjax.learners.parts.prefix_sums import Calibrated, calibrate
+from dpjax.learners.parts.prefix_sums import RELEASED, Calibrated, calibrate
 from dpjax.maths.barriers import rounded_product
 
 
@@ -298,13 +298,16 @@ def _calibrate_batches(batches, dim, weight, losses, norms, **given) -> Calibrat
     (L1, L2). The last prefix that a play depends on is that of all batches but two.
     """
     change = weight * (losses.high - losses.low)
-    return calibrate(
+    found = calibrate(
         max(batches - 1, 1),
         (dim,),
         tuple(change * norm for norm in norms),
         loss_range=(losses.low, losses.high),
         **given,
     )
+    # Whoever adds up the rounds of a batch sees them without noise, whatever the mechanism.
+    declared = found.privacy._replace(model="central", released=RELEASED["central"])
+    return found._replace(privacy=declared)
 
 
 def _smoothing(horizon, domain, dim, smoothing, shrink):

@@ -32,8 +32,19 @@ values here may be of any size.
 from dpjax.mechanisms.exact import exact
 from dpjax.mechanisms.hybrid import hybrid
 from dpjax.mechanisms.kary import kary
+from dpjax.mechanisms.per_item import per_item
 from dpjax.mechanisms.smooth import smooth
 from dpjax.mechanisms.toeplitz import buffered, square_root
 from dpjax.mechanisms.tree import honaker, tree
 
-__all__ = ["buffered", "exact", "honaker", "hybrid", "kary", "smooth", "square_root", "tree"]
+__all__ = [
+    "buffered",
+    "exact",
+    "honaker",
+    "hybrid",
+    "kary",
+    "per_item",
+    "smooth",
+    "square_root",
+    "tree",
+]

@@ -45,16 +45,25 @@ def in_nodes(count) -> tuple[float, float]:
     return float(count), float(np.sqrt(count))
 
 
+def add_noise(law, key, value, scale):
+    """A value plus noise of a law, "laplace" or "gaussian"."""
+    sample = noise.laplace if law == "laplace" else noise.gaussian
+    return sample(key, value, scale)
+
+
 def draw(law, key, shape, scale):
     """Noise of a law, "laplace" or "gaussian", without a value."""
-    sample = noise.laplace if law == "laplace" else noise.gaussian
-    return sample(key, jnp.zeros(shape, jnp.float32), scale)
+    return add_noise(law, key, jnp.zeros(shape, jnp.float32), scale)
+
+
+def draw_at(law, key, rounds, shape, scale):
+    """The draws of these rounds (n,), each under its own key, (n, *shape)."""
+    return jax.vmap(lambda t: draw(law, jr.fold_in(key, t), shape, scale))(rounds)
 
 
 def draw_rounds(law, key, first, last, shape, scale):
     """The draws of the rounds first .. last, each under its own key, (last - first + 1, *shape)."""
-    rounds = jnp.arange(first, last + 1)
-    return jax.vmap(lambda t: draw(law, jr.fold_in(key, t), shape, scale))(rounds)
+    return draw_at(law, key, jnp.arange(first, last + 1), shape, scale)
 
 
 def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -> Mechanism:
@@ -73,7 +82,7 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
         return variance(np.arange(horizon) if rounds is None else rounds)
 
     def stream(shape, *, scale):
-        shape = _check_shape(shape)
+        shape = check_shape(shape)
         _check.non_negative(scale=scale)
         inner = prefix_noise(shape, scale)
         return _stream(law, inner, shape, scale, sensitivity[law == "gaussian"])
@@ -81,7 +90,8 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
     return Mechanism(horizon, law, sensitivity, variance_of, matrices, stream)
 
 
-def _check_shape(shape) -> tuple[int, ...]:
+def check_shape(shape) -> tuple[int, ...]:
+    """The shape of a value as a tuple of Python integers."""
     if not isinstance(shape, tuple | list):
         raise TypeError(f"shape must be a tuple of integers, got {shape!r}")
     return tuple(_check.size(0, shape=length) for length in shape)

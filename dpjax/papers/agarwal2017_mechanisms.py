@@ -15,9 +15,11 @@ EPSILONS = (1.0, 10.0, 100.0, np.inf)
 
 
 def names(noise="gaussian") -> list[str]:
-    """The mechanisms that are played with a law of noise."""
-    # With a Toeplitz factorization, Laplace noise grows with the square root of T.
-    unfit = ("exact", "square_root", "buffered") if noise == "laplace" else ("exact",)
+    """The mechanisms for the central model that are played with a law of noise."""
+    unfit = ["exact", "per_item"]
+    if noise == "laplace":
+        # With a Toeplitz factorization, Laplace noise grows with the square root of T.
+        unfit += ["square_root", "buffered"]
     return [name for name in mechanisms.__all__ if name not in unfit]
 
 

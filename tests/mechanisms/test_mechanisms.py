@@ -30,6 +30,7 @@ ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
     "hybrid, gaussian": partial(mechanisms.hybrid, noise="gaussian"),
     "hybrid, totals": partial(mechanisms.hybrid, totals="separate"),
     "hybrid, totals, gaussian": partial(mechanisms.hybrid, totals="separate", noise="gaussian"),
+    "per_item, gaussian": partial(mechanisms.per_item, noise="gaussian"),
     "buffered, two": partial(mechanisms.buffered, parameters=((0.9, 0.5), (0.3, 0.4))),
 }
 NOISY = [name for name in ALL if name != "exact"]
@@ -375,6 +376,7 @@ GAUSSIAN = [
     (1023, "kary", {"k": 3}, "32.2", "49"),
     (1023, "kary", {"k": 7}, "26.6", "48"),
     (1023, "kary", {"noise": "gaussian"}, "26.6", "48"),
+    (1023, "per_item", {}, "512", "1023"),
     (1023, "square_root", {}, "9.67", "10.71"),
     (1024, "buffered", {}, "9.673", "10.712"),
     (4096, "square_root", {}, "12.61", "13.79"),
@@ -392,6 +394,7 @@ LAPLACE = [
     (1023, "kary", {"k": 7}, "213", "384"),
     (1023, "kary", {"k": 13}, "170.5", "324"),
     (1023, "kary", {}, "170.5", "324"),
+    (1023, "per_item", {}, "1024", "2046"),
     (1023, "square_root", {}, "7696", "8522"),
 ]
 
@@ -436,6 +439,28 @@ def test_the_widest_tree_is_noise_on_each_value(count):
     assert mechanism.sensitivity == (1.0, 1.0)
     np.testing.assert_array_equal(mechanism.variance(), np.arange(count + 1))
     assert mechanism.variance()[1:].mean() == (count + 1) / 2
+
+
+def deviation(name, horizon, noise):
+    """The root mean square error over the prefixes 1 .. T - 1 at unit sensitivity and epsilon."""
+    mechanism = getattr(mechanisms, name)(horizon, noise=noise)
+    draw = 2.0 if noise == "laplace" else 1.0
+    mean = mechanism.variance()[1:].mean()
+    return mechanism.sensitivity[noise == "gaussian"] * np.sqrt(draw * mean)
+
+
+def test_up_to_512_rounds_the_laplace_tree_is_worse_than_noise_on_each_item():
+    """At a thousand rounds both are equal, and at 2048 the tree is better. The Gaussian one is
+    better from 32 rounds on.
+    """
+    for horizon in (3, 16, 64, 512):
+        assert deviation("per_item", horizon, "laplace") < deviation("tree", horizon, "laplace")
+    for law, first in (("laplace", 2048), ("gaussian", 32)):
+        assert deviation("per_item", first, law) > deviation("tree", first, law)
+    printed = {2048: (45.3, 36.5), 512: (22.6, 27.0)}
+    for horizon, errors in printed.items():
+        found = [round(deviation(name, horizon, "laplace"), 1) for name in ("per_item", "tree")]
+        assert tuple(found) == errors
 
 
 def test_the_sensitivity_of_the_square_root_grows_as_stated():
@@ -485,6 +510,55 @@ def test_prefix_sums_stay_accurate():
     exact = np.arange(1, rounds + 1) * np.float64(np.float32(0.1))
     assert np.abs(releases / exact - 1).max() < 1e-6
     assert np.abs(plain / exact - 1).max() > 1e-3
+
+
+# --- batches of items ---
+
+BATCHES = [(1, 1), (1, 3), (4, 4), (13, 3), (14, 3), (20, 1), (300, 17)]
+
+
+@pytest.mark.parametrize(("horizon", "batch"), BATCHES)
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_batches_leave_out_what_waits_and_hide_each_item_once(horizon, batch, noise):
+    """B C sums up the complete batches, and a column of C has a single 1, or none at the end."""
+    mechanism = mechanisms.per_item(horizon, noise=noise, batch=batch)
+    decoder, encoder = mechanism.matrices()
+    complete = np.arange(horizon) // batch * batch
+    read = np.arange(1, horizon)[None] <= complete[:, None]
+    np.testing.assert_array_equal(product(decoder, encoder), read)
+    norms = [np.linalg.norm(encoder, order, axis=0).max(initial=0.0) for order in (1, 2)]
+    assert mechanism.sensitivity == tuple(norms)
+    np.testing.assert_array_equal(mechanism.variance(), (decoder**2).sum(1))
+    traced = jax.vmap(mechanism.variance)(jnp.arange(horizon))
+    np.testing.assert_array_equal(traced, mechanism.variance())
+    models = {"laplace": "distributed", "gaussian": "shuffle"}
+    assert mechanism.model == ("local" if batch == 1 else models[noise])
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_noise_of_batches_is_a_draw_for_each(noise):
+    """Stream and path agree; 20 000 paths at 1, 7 and T - 1 have the variance of 0, 2 and 6."""
+    horizon, batch, trials = 21, 3, 20_000
+    stream = mechanisms.per_item(horizon, noise=noise, batch=batch).stream((2,), scale=SCALE)
+    factory = partial(mechanisms.per_item, noise=noise, batch=batch)
+    path = stream.path(jr.key(1))
+    values = np.random.default_rng(0).normal(size=(horizon, 2)).astype(np.float32)
+    released = jax.jit(lambda: play(factory, horizon, jr.key(1), SCALE, values))()
+    sums = np.concatenate([np.zeros((1, 2)), np.cumsum(values, axis=0, dtype=np.float64)])
+    expected = path + sums[np.arange(horizon) // batch * batch]
+    np.testing.assert_allclose(released[:horizon], expected, rtol=0, atol=1e-5)
+    paths = np.asarray(jax.jit(jax.vmap(stream.path))(jr.split(jr.key(2), trials)), np.float64)
+    draw = SCALE**2 * (2 if noise == "laplace" else 1)
+    for t in (1, 7, horizon - 1):
+        check_covariance(paths[:, t], draw * (t // batch) * np.eye(2))
+    with pytest.raises(AssertionError):
+        check_covariance(paths[:, 7], 0.9 * draw * 2 * np.eye(2))
+
+
+@pytest.mark.parametrize("batch", [0, -1, 1.5, True, None])
+def test_a_bad_batch_is_named(batch):
+    with pytest.raises((ValueError, TypeError), match="^batch must be "):
+        mechanisms.per_item(8, batch=batch)
 
 
 @pytest.fixture(scope="module")

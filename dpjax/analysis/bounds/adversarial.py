@@ -87,6 +87,53 @@ def ftrl_printed(horizon, dim, epsilon, *, domain):
     return whole - plain + plain / np.sqrt(2.0)
 
 
+def ftrl_local_rate(horizon, dim, epsilon, *, domain):
+    """The rate eta for which :func:`ftrl_local` holds: "simplex", "ball" or "cube".
+
+    It is sqrt(D_R / (T m)) for a second moment m that has the noise in it.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    scale, moment, width = _local_noise(dim, epsilon, domain)
+    if domain == "simplex":
+        with np.errstate(divide="ignore"):
+            return np.minimum(np.sqrt(width / (horizon * moment)), 0.5 / scale)
+    return np.sqrt(4.0 * width / (horizon * moment))
+
+
+def ftrl_local(horizon, dim, epsilon, *, domain):
+    """FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise: "simplex", "ball" or "cube".
+
+    Losses are those of :func:`ftrl`, replaced by a whole round, and the rate is that of
+    :func:`ftrl_local_rate`. The noise is unbiased given the past, so that regret on the losses is
+    regret on the messages. With N = ``dim`` and a Laplace scale b = 2 N / epsilon on the simplex
+
+        simplex   ln N / eta + T (eta / 2 - ln(1 - (eta b)^2) / eta)
+        ball      sqrt(T (1 + 8 N^2 / epsilon^2))
+        cube      sqrt(N T (1 + 8 N / epsilon^2))
+
+    for oblivious losses, in expectation. The bounds are ours: 1 / (1 - (eta b)^2) is the expected
+    e^(eta z) of a draw z, and on ball and cube 1 plus the noise's variance is the second moment of
+    a message.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    scale, moment, width = _local_noise(dim, epsilon, domain)
+    if domain != "simplex":
+        return np.sqrt(width * horizon * moment)
+    rate = ftrl_local_rate(horizon, dim, epsilon, domain=domain)
+    return width / rate + horizon * (rate / 2.0 - np.log1p(-((rate * scale) ** 2)) / rate)
+
+
+def _local_noise(dim, epsilon, domain):
+    """(scale of a draw, second moment of a message, D_R) of FTRL on items with Laplace noise."""
+    if domain == "simplex":
+        scale = 2.0 * dim / epsilon
+        return scale, 0.5 + 4.0 * scale**2 / 3.0, np.log(dim)
+    if domain not in ("ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    scale = 2.0 * (np.sqrt(dim) if domain == "ball" else 1.0) / epsilon
+    return scale, 1.0 + 2.0 * dim * scale**2, np.ones_like(dim) if domain == "ball" else dim
+
+
 def before_ftrl(horizon, dim, epsilon, *, domain):
     """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
 

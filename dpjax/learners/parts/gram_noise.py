@@ -1,68 +1,32 @@
 """Noise for private Gram matrices, of three kinds, each with its regularizer and declaration."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax import random as jr
 
 from dpjax import mechanisms, noise, privacy
-from dpjax.core import Array, Privacy
+from dpjax.core import Privacy
 from dpjax.learners.parts.gram_calibration import (
     Regularizer,
     gaussian_regularizer,
     levels_of,
     loss_regularizer,
     per_round_failure,
-    printed_gaussian_scale,
     real,
     wishart_freedom,
     wishart_regularizer,
     wishart_rho,
 )
-from dpjax.learners.parts.prefix_sums import build
+from dpjax.learners.parts.gram_streams import (
+    derived_gaussian,
+    every_level,
+    on_exact_sums,
+    printed_gaussian,
+)
+from dpjax.learners.parts.prefix_sums import RELEASED
 from dpjax.maths import ellipsoids
-from dpjax.mechanisms import prefix
-
-
-class NodesState(NamedTuple):
-    round: Array  # () int32, t
-    nodes: Array  # (m + 1, packed), row j the noise of the levels from j on; the last row is 0
-
-
-def every_level(levels, size, draw):
-    """(init, step) of the noise of a tree with one node of each level in every release.
-
-    Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, whose noise is drawn anew
-    whenever i changes. Where i is odd the node before it holds data of the release, and else it is
-    padding. There are two draws in a round on average. ``draw`` maps a key to the noise of a node.
-    """
-
-    def refresh(key, nodes, highest):
-        """The nodes, drawn anew at the levels ``highest`` .. 0."""
-
-        def one(count, nodes):
-            level = highest - count
-            above = prefix.read(nodes, level + 1)
-            return prefix.write(nodes, level, above + draw(jr.fold_in(key, level)))
-
-        return lax.fori_loop(0, highest + 1, one, nodes)
-
-    def init(key):
-        empty = jnp.zeros((levels + 1, size), jnp.float32)
-        nodes = refresh(key, empty, jnp.int32(levels - 1))
-        return NodesState(jnp.zeros((), jnp.int32), nodes), nodes[0]
-
-    def step(state, key):
-        t = state.round + 1
-        highest = jnp.minimum(prefix.trailing_zeros(t), levels - 1)
-        nodes = refresh(key, state.nodes, highest)
-        return NodesState(t, nodes), nodes[0]
-
-    return init, step
 
 
 class Bounds(NamedTuple):
@@ -79,97 +43,71 @@ class Bounds(NamedTuple):
 
 
 class GramNoise(NamedTuple):
-    """Noise for the Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1."""
+    """Noisy Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1."""
 
     init: Callable  # key -> (state, noise of no rows (packed,))
-    step: Callable  # (state, key) -> (state, noise of one row more (packed,))
-    release: Callable  # (noisy sum, key, v v' of the latest row) -> that sum, named for audits
-    regularizer: Regularizer
+    step: Callable  # (state, key, v v' of the next row) -> (state, noisy sum so far (packed,))
+    regularizer: Regularizer  # of round T
+    by_round: Callable  # function of a Regularizer -> (state -> its value in the next round)
     noisy: Any  # () bool, whether there is any noise
+    events: Any  # () how many confidence bounds of losses fail separately, 1 .. T
     privacy: Privacy
 
 
-def _declared(bounds, delta, calibration, asked, **found) -> Privacy:
-    """The declaration of Gram matrices where epsilon ``asked`` was asked for."""
-    return Privacy(
-        delta=delta,
-        loss_range=(-bounds.loss, bounds.loss),
-        model="joint",
-        released="policies 1..T",
-        calibration=calibration,
-        paper_epsilon=float("nan") if calibration == "derived" else asked,
-        **found,
-    )
+def _constant(regularizer):
+    """(regularizer, by_round) where the regularizer is the same in all rounds."""
+
+    def by_round(function):
+        value = function(regularizer)
+        return lambda state: value
+
+    return regularizer, by_round
 
 
-class _Gaussian(NamedTuple):
-    """One Gaussian mechanism over all releases."""
+def _regularized(stream, regularizer_of):
+    """(regularizer, by_round) of a Gaussian stream.
 
-    init: Callable
-    step: Callable
-    scale: Any  # () standard deviation of a draw
-    sensitivity: Any  # of the encoder
-    variance: Any  # of a release, in units of that of a draw
-    asked: Any  # () epsilon; inf where the mechanism has exact sums
-    epsilon: Any  # () that the noise has
-    rho: Any
-
-
-def _derived_gaussian(horizon, size, change, epsilon, delta, mechanism) -> _Gaussian:
-    """Noise by the exact curve of the Gaussian mechanism. A row moves a sum by ``change``."""
-    built = build(mechanism, horizon, "gaussian")
-    sensitivity = built.sensitivity[1]
-    if sensitivity == float("inf"):  # exact sums, for which no scale has a meaning
-        sensitivity, epsilon = 0.0, float("inf")
-    epsilon = real(epsilon)
-    scale = privacy.gaussian_scale(sensitivity * change, epsilon, delta)
-    stream = built.stream((size,), scale=scale)
-
-    def step(state, key):
-        return stream.step(state, key, jnp.zeros(size, jnp.float32))
-
-    variance = largest_variance(mechanism, built)
-    rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
-    return _Gaussian(stream.init, step, scale, sensitivity, variance, epsilon, epsilon, rho)
+    Args:
+      stream: a Gaussian.
+      regularizer_of: deviation of the noise -> Regularizer.
+    """
+    last = regularizer_of(stream.deviation)
+    if stream.growing is None:
+        return _constant(last)
+    return last, lambda function: lambda state: function(regularizer_of(stream.growing(state)))
 
 
-def _printed_gaussian(horizon, size, bounds, epsilon, delta, calibration) -> _Gaussian:
-    """Noise of the paper's scale, on a tree with one node of each level in every release."""
-    epsilon, levels = real(epsilon), levels_of(horizon, calibration)
-    scale = printed_gaussian_scale(bounds.row, levels, epsilon, delta)
-    # A row is in one node of each level that holds data.
-    sensitivity = levels_of(horizon, "derived") ** 0.5
-    mu = privacy.noise_ratio(sensitivity * bounds.row**2, scale)
-
-    def draw(key):
-        return noise.gaussian(key, jnp.zeros(size, jnp.float32), scale)
-
-    init, step = every_level(levels, size, draw)
-    found = privacy.gaussian_epsilon(mu, delta)
-    return _Gaussian(init, step, scale, sensitivity, levels, epsilon, found, 0.5 * mu * mu)
-
-
-def _weighed(stream, weights, regularizer, declared) -> GramNoise:
-    """A Gaussian mechanism whose draws are multiplied by ``weights``, one for each entry."""
-    weights = jnp.asarray(weights, jnp.float32)
-
-    def weigh(state, drawn):
-        return state, weights * drawn
-
-    def release(noisy, key, row):
-        return noise.gaussian_prefix(noisy, key, row, stream.scale * weights, stream.sensitivity)
-
+def _of_gaussian(horizon, stream, regularizer_of, declared) -> GramNoise:
+    # The confidence bound of OFUL holds for all rounds at once only where the regularizer is the
+    # same in all of them.
+    regularizer, by_round = _regularized(stream, regularizer_of)
     return GramNoise(
-        init=lambda key: weigh(*stream.init(key)),
-        step=lambda state, key: weigh(*stream.step(state, key)),
-        release=release,
+        init=stream.init,
+        step=stream.step,
         regularizer=regularizer,
+        by_round=by_round,
         noisy=jnp.isfinite(stream.asked),
+        events=1.0 if stream.growing is None else float(horizon),
         privacy=declared,
     )
 
 
-_GAUSSIAN = "one Gaussian mechanism on the encoded stream, exact"
+def _declared(bounds, delta, calibration, asked, model="central", **found) -> Privacy:
+    """The declaration of Gram matrices where epsilon ``asked`` was asked for.
+
+    The model is that of the mechanism. A round's own arm depends on its features without noise, so
+    that the central one is joint here. In the others the user chooses the arm from the public
+    policy.
+    """
+    return Privacy(
+        delta=delta,
+        loss_range=(-bounds.loss, bounds.loss),
+        model="joint" if model == "central" else model,
+        released="policies 1..T" if model == "central" else RELEASED[model],
+        calibration=calibration,
+        paper_epsilon=float("nan") if calibration == "derived" else asked,
+        **found,
+    )
 
 
 def symmetric(
@@ -197,26 +135,29 @@ def symmetric(
       norm_bound: "tight" or "paper" (:func:`gaussian_norm`).
     """
     rows, columns = ellipsoids.indices(dim + 1)
+    weights = np.where(rows == columns, np.sqrt(2.0), 1.0)
     if calibration == "derived":
-        stream = _derived_gaussian(horizon, len(rows), bounds.row**2, epsilon, delta, mechanism)
+        stream = derived_gaussian(horizon, weights, bounds.row**2, epsilon, delta, mechanism)
     else:
-        stream = _printed_gaussian(horizon, len(rows), bounds, epsilon, delta, calibration)
-    regularizer = Regularizer(ridge, ridge, ridge, 0.0)
-    if shifted:
-        regularizer = gaussian_regularizer(
-            stream.scale * np.sqrt(stream.variance),
+        stream = printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration)
+
+    def regularizer_of(deviation):
+        if not shifted:
+            return Regularizer(ridge, ridge, ridge, 0.0)
+        return gaussian_regularizer(
+            deviation,
             dim,
             per_round_failure(horizon, failure, calibration),
             norm_bound=norm_bound,
             floor=floor,
             ridge=ridge,
         )
+
     declared = _declared(
-        bounds, delta, calibration, stream.asked,
-        epsilon=stream.epsilon, rho=stream.rho, unit="round", accountant=_GAUSSIAN,
+        bounds, delta, calibration, stream.asked, stream.model,
+        epsilon=stream.epsilon, rho=stream.rho, unit="round", accountant=stream.accountant,
     )  # fmt: skip
-    weights = np.where(rows == columns, np.sqrt(2.0), 1.0)
-    return _weighed(stream, weights, regularizer, declared)
+    return _of_gaussian(horizon, stream, regularizer_of, declared)
 
 
 def losses_only(
@@ -237,30 +178,25 @@ def losses_only(
     those of :func:`symmetric`, and the calibration is the derived one.
     """
     rows, columns = ellipsoids.indices(dim + 1)
+    weights = np.where((rows == dim) & (columns < dim), 1.0, 0.0)
     change = 2.0 * bounds.features * bounds.loss
-    stream = _derived_gaussian(horizon, len(rows), change, epsilon, delta, mechanism)
-    regularizer = loss_regularizer(
-        stream.scale * np.sqrt(stream.variance),
-        dim,
-        per_round_failure(horizon, failure, "derived"),
-        bounds.parameter,
-        floor=floor,
-        ridge=ridge,
-    )
+    stream = derived_gaussian(horizon, weights, change, epsilon, delta, mechanism)
+
+    def regularizer_of(deviation):
+        return loss_regularizer(
+            deviation,
+            dim,
+            per_round_failure(horizon, failure, "derived"),
+            bounds.parameter,
+            floor=floor,
+            ridge=ridge,
+        )
+
     declared = _declared(
         bounds, delta, "derived", stream.asked,
-        epsilon=stream.epsilon, rho=stream.rho, unit="entry", accountant=_GAUSSIAN,
+        epsilon=stream.epsilon, rho=stream.rho, unit="entry", accountant=stream.accountant,
     )  # fmt: skip
-    weights = np.where((rows == dim) & (columns < dim), 1.0, 0.0)
-    return _weighed(stream, weights, regularizer, declared)
-
-
-def largest_variance(factory, built) -> float:
-    """The largest squared norm of a row of B of a mechanism, or a number above it."""
-    plain = factory.func if isinstance(factory, partial) else factory
-    if plain in (mechanisms.tree, mechanisms.honaker):
-        return float((built.horizon - 1).bit_length())
-    return float(np.max(built.variance()))
+    return _of_gaussian(horizon, stream, regularizer_of, declared)
 
 
 def wishart(
@@ -288,16 +224,22 @@ def wishart(
         square = jnp.zeros((dim + 1, dim + 1), jnp.float32)
         return noise.wishart(key, square, scale, k)[lower, left]
 
+    # No audit knows the law of its releases.
     init, step = every_level(levels, len(lower), draw)
+    init, step = on_exact_sums(init, step, lambda noisy, key, row: noisy)
     per_round = per_round_failure(horizon, failure, calibration)
+    regularizer, by_round = _constant(
+        wishart_regularizer(
+            scale, levels * k, dim, per_round, shifted=shifted, floor=floor, ridge=ridge
+        )
+    )
     return GramNoise(
         init=init,
         step=step,
-        release=lambda noisy, key, row: noisy,  # no audit knows its law
-        regularizer=wishart_regularizer(
-            scale, levels * k, dim, per_round, shifted=shifted, floor=floor, ridge=ridge
-        ),
+        regularizer=regularizer,
+        by_round=by_round,
         noisy=finite,
+        events=1.0,
         privacy=_declared(
             bounds, delta, calibration, epsilon,
             epsilon=shown, rho=float("nan"), unit="round",

@@ -17,13 +17,10 @@ from dpjax.core import Array
 from dpjax.learners.parts.gram_calibration import Regularizer
 from dpjax.maths import ellipsoids
 from dpjax.maths.clipping import within
-from dpjax.maths.two_words import add_compensated
 
 
 class GramSumsState(NamedTuple):
-    total: Array  # (packed,) exact sum of v v' so far
-    error: Array  # (packed,) what rounding has added to it (Kahan)
-    noise: Any
+    noisy: Any  # of the GramNoise
     clipped: Array  # () int32
 
 
@@ -32,29 +29,29 @@ class GramSums(NamedTuple):
 
     init: Callable  # key -> (state, release of no rows, packed, with the regularizer)
     step: Callable  # (state, key, features (d,), loss ()) -> (state, release of the rows so far)
-    regularizer: Regularizer
+    regularizer: Regularizer  # of round T
+    by_round: Callable  # function of a Regularizer -> (state -> its value in the next round)
 
 
 def gram_sums(dim, bounds, drawn) -> GramSums:
     """Noisy Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1.
-
-    Sums are float32 with Kahan's correction, which is accurate enough for one row to be hidden as
-    it should be while sums stay below 2^24 times the noise.
 
     Args:
       dim: d, entries of the features.
       bounds: the Bounds that the noise is for.
       drawn: a GramNoise.
     """
-    size = ellipsoids.packed_size(dim + 1)
-    regularizer = Regularizer(*(jnp.asarray(x, jnp.float32) for x in drawn.regularizer))
+
+    def in_float32(regularizer):
+        return Regularizer(*(jnp.asarray(x, jnp.float32) for x in regularizer))
+
+    offset = drawn.by_round(lambda regularizer: in_float32(regularizer).offset)
     farthest, largest = (jnp.asarray(x, jnp.float32) for x in (bounds.features, bounds.loss))
 
     def init(key):
         inner, now = drawn.init(key)
-        zeros = jnp.zeros(size, jnp.float32)
-        start = GramSumsState(zeros, zeros, inner, jnp.zeros((), jnp.int32))
-        return start, ellipsoids.add_to_diagonal(now, dim + 1, regularizer.offset)
+        start = GramSumsState(inner, jnp.zeros((), jnp.int32))
+        return start, ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))
 
     def step(state, key, features, loss):
         # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
@@ -65,11 +62,13 @@ def gram_sums(dim, bounds, drawn) -> GramSums:
         # A row at the bound may be off by rounding, and is not counted as clipped.
         outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
         row = ellipsoids.outer(jnp.append(inside, kept))
-        total, error = add_compensated(state.total, state.error, row)
-        inner, now = drawn.step(state.noise, key)
-        noisy = drawn.release(total + now, key, row)
-        release = ellipsoids.add_to_diagonal(noisy, dim + 1, regularizer.offset)
+        inner, now = drawn.step(state.noisy, key, row)
+        release = ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))
         clipped = state.clipped + outside.astype(jnp.int32)
-        return GramSumsState(total, error, inner, clipped), release
+        return GramSumsState(inner, clipped), release
 
-    return GramSums(init, step, regularizer)
+    def by_round(function):
+        inner = drawn.by_round(lambda regularizer: function(in_float32(regularizer)))
+        return lambda state: inner(state.noisy)
+
+    return GramSums(init, step, in_float32(drawn.regularizer), by_round)

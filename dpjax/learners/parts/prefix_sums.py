@@ -42,12 +42,32 @@ class Calibrated(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """A scale, what is declared of it, and by which theorem."""
+    """A scale, and what is declared of it."""
 
     scale: Any  # () of each draw
     epsilon: Any  # () that this scale has
     rho: Any  # () of zCDP; nan for Laplace noise
-    accountant: str
+
+
+# What is released where a mechanism of that model sums up one value of each round.
+RELEASED = {
+    "central": "actions 1..T",
+    "local": "messages 1..T",
+    "shuffle": "shuffled messages of all batches, actions 1..T",
+    "distributed": "opened sums of all batches, actions 1..T",
+}
+
+
+def accountant_of(mechanism) -> str:
+    """The theorem by which the noise of a mechanism hides one value."""
+    name = f"{mechanism.noise.capitalize()} mechanism"
+    if mechanism.model == "local":
+        return f"{name} on each item"
+    if mechanism.model != "central":
+        return f"{name} on the sum of each batch, which idealises integer noise"
+    if mechanism.noise == "laplace":
+        return f"{name} on the encoded stream"
+    return f"one {name} on the encoded stream, exact"
 
 
 def build(factory, horizon, noise) -> Mechanism:
@@ -69,19 +89,18 @@ def laplace_calibration(change, epsilon, printed_scale=None) -> Calibration:
         scale, found = privacy.laplace_scale(change, epsilon), epsilon
     else:
         scale, found = printed_scale, privacy.noise_ratio(change, printed_scale)
-    return Calibration(scale, found, float("nan"), "Laplace mechanism on the encoded stream")
+    return Calibration(scale, found, float("nan"))
 
 
 def gaussian_calibration(change, epsilon, delta, printed_scale=None) -> Calibration:
     """Of Gaussian noise for a change of at most ``change`` in L2 norm after encoding."""
-    accountant = "one Gaussian mechanism on the encoded stream, exact"
     if printed_scale is None:
         scale = privacy.gaussian_scale(change, epsilon, delta)
         rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
-        return Calibration(scale, epsilon, rho, accountant)
+        return Calibration(scale, epsilon, rho)
     mu = privacy.noise_ratio(change, printed_scale)
     found = privacy.gaussian_epsilon(mu, delta)
-    return Calibration(printed_scale, found, 0.5 * mu * mu, accountant)
+    return Calibration(printed_scale, found, 0.5 * mu * mu)
 
 
 def calibrate(
@@ -105,6 +124,9 @@ def calibrate(
     deviation |C|_2 Delta_2 / mu makes them one Gaussian mechanism, where mu solves its equation for
     (epsilon, delta) exactly. Both hold for values that are chosen adaptively, too
     (:mod:`dpjax.mechanisms`).
+
+    The model of the mechanism is declared, for values that are one round's each. Callers that add
+    rounds up before declare the central model.
 
     Args:
       horizon: T, for releases of the prefixes 0 .. T - 1.
@@ -144,8 +166,10 @@ def calibrate(
         neighbours=neighbours,
         unit=unit,
         loss_range=loss_range,
+        model=built.model,
+        released=RELEASED[built.model],
         calibration="derived" if printed_scale is None else "printed",
-        accountant=found.accountant,
+        accountant=accountant_of(built),
         paper_epsilon=float("nan") if printed_scale is None else epsilon,
     )
     stream = built.stream(shape, scale=jnp.asarray(found.scale, jnp.float32))

@@ -1,0 +1,210 @@
+"""Noisy sums of packed rows v v', by trees of nodes and by the mechanisms of prefix sums."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax import mechanisms, noise, privacy
+from dpjax.core import Array
+from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
+from dpjax.learners.parts.prefix_sums import accountant_of, build
+from dpjax.maths.two_words import add_compensated
+from dpjax.mechanisms import prefix
+
+
+class NodesState(NamedTuple):
+    round: Array  # () int32, t
+    nodes: Array  # (m + 1, packed), row j the noise of the levels from j on; the last row is 0
+
+
+def every_level(levels, size, draw):
+    """(init, step) of the noise of a tree with one node of each level in every release.
+
+    Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, whose noise is drawn anew
+    whenever i changes. Where i is odd the node before it holds data of the release, and else it is
+    padding. There are two draws in a round on average. ``draw`` maps a key to the noise of a node.
+    """
+
+    def refresh(key, nodes, highest):
+        """The nodes, drawn anew at the levels ``highest`` .. 0."""
+
+        def one(count, nodes):
+            level = highest - count
+            above = prefix.read(nodes, level + 1)
+            return prefix.write(nodes, level, above + draw(jr.fold_in(key, level)))
+
+        return lax.fori_loop(0, highest + 1, one, nodes)
+
+    def init(key):
+        empty = jnp.zeros((levels + 1, size), jnp.float32)
+        nodes = refresh(key, empty, jnp.int32(levels - 1))
+        return NodesState(jnp.zeros((), jnp.int32), nodes), nodes[0]
+
+    def step(state, key):
+        t = state.round + 1
+        highest = jnp.minimum(prefix.trailing_zeros(t), levels - 1)
+        nodes = refresh(key, state.nodes, highest)
+        return NodesState(t, nodes), nodes[0]
+
+    return init, step
+
+
+class NoisySumState(NamedTuple):
+    total: Array  # (packed,) exact sum of v v' so far
+    error: Array  # (packed,) what rounding has added to it (Kahan)
+    noise: Any
+
+
+def on_exact_sums(init, step, release):
+    """(init, step) of the sum of all rows plus noise that depends on no row.
+
+    Sums are float32 with Kahan's correction, which is accurate enough for one row to be hidden as
+    it should be while sums stay below 2^24 times the noise.
+
+    Args:
+      init: key -> (state, noise of no rows).
+      step: (state, key) -> (state, noise of one row more).
+      release: (noisy sum, key, v v' of the latest row) -> that sum, named for audits.
+    """
+
+    def begin(key):
+        inner, now = init(key)
+        zeros = jnp.zeros(now.shape, jnp.float32)
+        return NoisySumState(zeros, zeros, inner), now
+
+    def add(state, key, row):
+        total, error = add_compensated(state.total, state.error, row)
+        inner, now = step(state.noise, key)
+        return NoisySumState(total, error, inner), release(total + now, key, row)
+
+    return begin, add
+
+
+class ItemsState(NamedTuple):
+    round: Array  # () int32, rows so far
+    sums: Any  # of the mechanism
+
+
+class Gaussian(NamedTuple):
+    """Noisy sums of rows, whose draws are multiplied by a weight for each entry."""
+
+    init: Callable  # key -> (state, noise of no rows)
+    step: Callable  # (state, key, v v' of the next row) -> (state, noisy sum)
+    deviation: Any  # () largest standard deviation of an entry of weight 1
+    growing: Callable | None  # state -> that deviation now; None where it stays the same
+    asked: Any  # () epsilon; inf where the mechanism has exact sums
+    epsilon: Any  # () that the noise has
+    rho: Any
+    model: str  # of the mechanism
+    accountant: str
+
+
+def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gaussian:
+    """Noise by the exact curve of the Gaussian mechanism.
+
+    Args:
+      horizon: T.
+      weights: (packed,), of the draws of each entry.
+      change: the largest L2 norm of how one row moves a sum, each entry divided by its weight.
+      epsilon, delta: of the release.
+      mechanism: a factory of ``dpjax.mechanisms``.
+    """
+    built = build(mechanism, horizon, "gaussian")
+    sensitivity = built.sensitivity[1]
+    if sensitivity == float("inf"):  # exact sums, for which no scale has a meaning
+        sensitivity, epsilon = 0.0, float("inf")
+    epsilon = real(epsilon)
+    scale = privacy.gaussian_scale(sensitivity * change, epsilon, delta)
+    stream = built.stream((len(weights),), scale=scale)
+    if built.model == "central":
+        init, step = _on_one_stream(stream, weights, scale, sensitivity)
+        deviation, growing = scale * np.sqrt(largest_variance(mechanism, built)), None
+    else:
+        init, step = _on_each_item(stream, weights)
+        deviation = scale * np.sqrt(built.variance(np.array([horizon - 1]))[0])
+
+        def growing(state):
+            return scale * jnp.sqrt(built.variance(state.round))
+
+    rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
+    return Gaussian(
+        init, step, deviation, growing, epsilon, epsilon, rho, built.model, accountant_of(built)
+    )
+
+
+def _on_one_stream(stream, weights, scale, sensitivity):
+    """(init, step) of the exact sum of rows plus the noise of a stream that is fed zeros."""
+    size = len(weights)
+    return _weighed(
+        stream.init,
+        lambda state, key: stream.step(state, key, jnp.zeros(size, jnp.float32)),
+        weights,
+        scale,
+        sensitivity,
+    )
+
+
+def _on_each_item(stream, weights):
+    """(init, step) of a stream that adds noise to each row, or to the rows of each batch."""
+    if not np.all(weights):
+        raise ValueError("mechanism: losses alone take a mechanism for the central model")
+    weights = jnp.asarray(weights, jnp.float32)
+
+    def init(key):
+        state, first = stream.init(key)
+        return ItemsState(jnp.zeros((), jnp.int32), state), weights * first
+
+    def step(state, key, row):
+        sums, release = stream.step(state.sums, key, row / weights)
+        return ItemsState(state.round + 1, sums), weights * release
+
+    return init, step
+
+
+def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> Gaussian:
+    """Noise of the paper's scale, on a tree with one node of each level in every release."""
+    epsilon, levels, size = real(epsilon), levels_of(horizon, calibration), len(weights)
+    scale = printed_gaussian_scale(bounds.row, levels, epsilon, delta)
+    # A row is in one node of each level that holds data.
+    sensitivity = levels_of(horizon, "derived") ** 0.5
+    mu = privacy.noise_ratio(sensitivity * bounds.row**2, scale)
+
+    def draw(key):
+        return noise.gaussian(key, jnp.zeros(size, jnp.float32), scale)
+
+    init, step = every_level(levels, size, draw)
+    init, step = _weighed(init, step, weights, scale, sensitivity)
+    found = privacy.gaussian_epsilon(mu, delta)
+    like = mechanisms.tree(horizon, noise="gaussian")
+    return Gaussian(
+        init, step, scale * np.sqrt(levels), None, epsilon, found, 0.5 * mu * mu,
+        like.model, accountant_of(like),
+    )  # fmt: skip
+
+
+def _weighed(init, step, weights, scale, sensitivity):
+    """(init, step) of the exact sum of rows plus draws that are multiplied by ``weights``."""
+    weights = jnp.asarray(weights, jnp.float32)
+
+    def weigh(state, drawn):
+        return state, weights * drawn
+
+    def release(noisy, key, row):
+        return noise.gaussian_prefix(noisy, key, row, scale * weights, sensitivity)
+
+    return on_exact_sums(
+        lambda key: weigh(*init(key)), lambda state, key: weigh(*step(state, key)), release
+    )
+
+
+def largest_variance(factory, built) -> float:
+    """The largest squared norm of a row of B of a mechanism, or a number above it."""
+    plain = factory.func if isinstance(factory, partial) else factory
+    if plain in (mechanisms.tree, mechanisms.honaker):
+        return float((built.horizon - 1).bit_length())
+    return float(np.max(built.variance()))
