@@ -22,6 +22,11 @@ OWN = {
     "ctb_tt": {"failure": (0.0, 1.0, -0.1, NAN)},
     "dp_imed": {"ratio": (1.0, 0.5, NAN)},
     "dp_klucb": {"ratio": (1.0, 0.5, NAN)},
+    "dp_ts_ucb": {
+        "delta": (0.0, 1.0, NAN),
+        "exponent": (-0.1, 1.1, NAN),
+        "draws": (0, -1, 2.5),
+    },
     "dp_tt": {"failure": (0.0, 1.0, -0.1, NAN), "ratio": (1.0, 0.5, NAN)},
     "dp_ucb": {"failure": (0.0, 1.0, NAN), "split": ("serial",)},
     "dp_ucb_bound": {},
@@ -31,6 +36,11 @@ OWN = {
         "calibration": ("tight",),
     },
     "exp3": {"mixing": (0.0, -0.1, 1.1, NAN, INF), "calibration": ("tight", None)},
+    "gaussian_thompson": {
+        "delta": (0.0, 1.0, NAN),
+        "pulls": (-1, 0.5),
+        "variance": (0.0, -1.0, NAN, INF),
+    },
     "hedge": {"delta": (0.0, 1.0, -1.0, NAN)},
     "kl_ucb": {},
     "lazy_thompson": {"log_base": (1.0, 0.5, NAN)},
