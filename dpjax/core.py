@@ -42,7 +42,11 @@ class Privacy(NamedTuple):
     neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
     unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
-    model: str = "central"  # or "local" (each observed loss is randomized), or "joint"
+    model: str = (
+        "central"  # who is trusted: "central", the server with every loss; "joint", too, and
+    )
+    # a round's own action is not released; "distributed", a secure sum that opens sums alone;
+    # "shuffle", a shuffler of messages; "local", nobody, and each observed loss is randomized
     released: str = "actions 1..T"  # what the declaration covers
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem by which epsilon follows

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, integer_laws
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import (
     as_laplace,
@@ -78,6 +78,75 @@ def laplace_sum_words(key, value, scale, count):
     mixed = jnp.where(count > 0.0, mixed, 0.0)
     draw = jnp.sqrt(2.0 * mixed) * normal(normal_key, shape)
     return _with_noise(value, jnp.asarray(scale, jnp.float32) * draw)
+
+
+def gaussian_total(key, total, scale) -> ExactSum:
+    """As :func:`laplace_total`, with Gaussian noise of standard deviation ``scale``."""
+    return ExactSum(*gaussian_words(key, jnp.stack(total), scale))
+
+
+@jax.jit
+def gaussian_words(key, value, scale):
+    """:func:`gaussian_total` for the two words of a sum, (2, *shape) int32."""
+    return _with_noise(value, jnp.asarray(scale, jnp.float32) * normal(key, value.shape[1:]))
+
+
+def discrete_laplace_total(key, total, scale) -> ExactSum:
+    """An ExactSum () plus an integer k with probability proportional to e^(-|k| / scale).
+
+    It hides changes by integers alone, as do :func:`discrete_gaussian_total`,
+    :func:`binomial_total` and :func:`skellam_total`. So the losses in the sum have to be integers.
+    """
+    return ExactSum(*discrete_laplace_words(key, jnp.stack(total), scale))
+
+
+@jax.jit
+def discrete_laplace_words(key, value, scale):
+    """:func:`discrete_laplace_total` for the two words of a sum, (2,) int32."""
+    return _with_integer(value, integer_laws.discrete_laplace(key, scale))
+
+
+def discrete_gaussian_total(key, total, scale) -> ExactSum:
+    """An ExactSum () plus an integer k with probability proportional to e^(-k^2 / (2 scale^2))."""
+    return ExactSum(*discrete_gaussian_words(key, jnp.stack(total), scale))
+
+
+@jax.jit
+def discrete_gaussian_words(key, value, scale):
+    """:func:`discrete_gaussian_total` for the two words of a sum, (2,) int32."""
+    return _with_integer(value, integer_laws.discrete_gaussian(key, scale))
+
+
+def skellam_total(key, total, variance) -> ExactSum:
+    """An ExactSum () plus the difference of two Poisson variables of mean variance / 2 each."""
+    return ExactSum(*skellam_words(key, jnp.stack(total), variance))
+
+
+@jax.jit
+def skellam_words(key, value, variance):
+    """:func:`skellam_total` for the two words of a sum, (2,) int32."""
+    return _with_integer(value, integer_laws.skellam(key, variance))
+
+
+def binomial_total(key, total, coins) -> ExactSum:
+    """An ExactSum () plus Bin(coins, 1/2) - coins / 2: fair coins among the bits that are summed.
+
+    ``coins`` is () int32, at least 0.
+    """
+    return ExactSum(*binomial_words(key, jnp.stack(total), coins))
+
+
+@jax.jit
+def binomial_words(key, value, coins):
+    """:func:`binomial_total` for the two words of a sum, (2,) int32."""
+    coins = jnp.asarray(coins).astype(jnp.int32)
+    moved = _with_integer(value, binomial(key, coins, 0.5) - (coins >> 1))
+    half = exact_sums.of(-0.5 * (coins & 1).astype(jnp.float32))
+    return jnp.stack(exact_sums.add(ExactSum(*moved), half))
+
+
+def _with_integer(words, draw):
+    return words.at[0].add(draw)
 
 
 @jax.jit
@@ -195,6 +264,11 @@ SITES = (
     "laplace",
     "laplace_words",
     "laplace_sum_words",
+    "gaussian_words",
+    "discrete_laplace_words",
+    "discrete_gaussian_words",
+    "skellam_words",
+    "binomial_words",
     "randomized_response",
     "laplace_along",
     "gaussian",

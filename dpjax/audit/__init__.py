@@ -27,7 +27,8 @@ from dpjax.audit.epsilon import SELECTION, TRAINING, epsilon, most_visible, play
 from dpjax.audit.mechanisms import Sensitivity, prefix_statistic, releases, sensitivity
 from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, pairs
-from dpjax.audit.replay import CHECKS, Replay, explain, replay, spent
+from dpjax.audit.replay import Replay, replay
+from dpjax.audit.spending import CHECKS, explain, spent
 from dpjax.audit.verdicts import (
     Verdict,
     attack,

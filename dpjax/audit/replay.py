@@ -1,6 +1,5 @@
 """Replays a learner on neighbouring losses, with the releases of its first run in the second."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -9,10 +8,10 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, privacy
+from dpjax import _check
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.rules import RULES, draw, record
+from dpjax.audit.rules import RULES, draw, integer_row, record
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
 from dpjax.engine import interpret
@@ -27,27 +26,18 @@ class Replay(NamedTuple):
     """What a replayed run shows. The checks, from ``noise_seen`` on, must all be true."""
 
     pure: Array  # () privacy loss of Laplace noise, draws and coins, by basic composition
-    rho: Array  # () privacy loss of all releases, Gaussian noise too, in zCDP
+    rho: Array  # () privacy loss of all these releases, Gaussian noise too, in zCDP
     gaussian: Array  # () the part of rho that comes from Gaussian noise
+    integer: (
+        Array  # (n, 3) releases whose noise is of one of INTEGER_LAWS, which pure and rho leave
+    )
+    # out: the place of the law, the amount of noise, and the change that it hides
     touched: Array  # () int32, how many releases the change of the losses reached
     noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
     same_actions: Array  # () bool: actions depend on the losses through releases alone
     same_scales: Array  # () bool: scales of noise depend on the losses through releases alone
     same_keys: Array  # () bool: keys depend on the losses through releases alone
     fresh_keys: Array  # () bool: a release's key draws nothing else, and differs in another run
-
-
-CHECKS = {
-    "noise_seen": "no release was seen, and the state depends on the losses: noise must come from "
-    "dpjax.noise to be seen",
-    "same_actions": "the actions depend on the losses in another way than through the releases "
-    "that were seen: noise must come from dpjax.noise to be seen, called with positional "
-    "arguments, outside of loops and jax.vmap",
-    "same_scales": "the law of some noise depends on the losses",
-    "same_keys": "a key, or whether it is used, depends on the losses",
-    "fresh_keys": "the noise of a release is known or used twice: its key draws something else "
-    "too, or is the same whatever the key of the run",
-}
 
 
 @in_float32
@@ -61,6 +51,8 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     - |x - x'|_1 / b for Laplace noise,
     - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise,
     - the largest log-ratio of an outcome's probabilities for a draw,
+    - for binomial, Skellam and discrete Gaussian noise, what the law says of a change by an integer
+      (any other change is not hidden by integer noise),
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
       scale.
 
@@ -84,8 +76,8 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
       key: PRNG key of the run.
 
     Returns:
-      A Replay, which :func:`spent` turns into an epsilon. ``replay`` may be mapped over pairs, keys
-      and the learner's parameters, and compiled.
+      A Replay, which :func:`dpjax.audit.spent` turns into an epsilon. ``replay`` may be mapped over
+      pairs, keys and the learner's parameters, and compiled.
 
     Raises:
       ValueError: the sequences differ in shape, in no round or in several, are not finite (where
@@ -148,6 +140,7 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
         pure=jnp.sum(costs.pure),
         rho=jnp.sum(costs.rho),
         gaussian=jnp.sum(costs.gaussian),
+        integer=costs.integer.reshape(-1, 3),
         touched=jnp.sum(costs.touched),
         noise_seen=jnp.bool(seen) | jnp.all(idle),
         same_actions=jnp.all(same),
@@ -155,50 +148,6 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
         same_keys=jnp.all(costs.same_keys),
         fresh_keys=distinct(rows) & ~stale,
     )
-
-
-def spent(replayed: Replay, delta: float) -> Array:
-    """The epsilon at delta that a Replay has used up.
-
-    It is infinite where a check fails, since the sums then leave something out. :func:`explain`
-    says what, and so does a warning where the Replay is not traced.
-
-    Args:
-      replayed: a Replay, traced or NumPy, of any shape.
-      delta: the delta that the learner declares, in [0, 1); 0 for pure differential privacy.
-    """
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
-        for sentence in explain(replayed):
-            warnings.warn(f"spent is infinite: {sentence}", stacklevel=2)
-    pure = jnp.where(replayed.gaussian > 0.0, jnp.inf, replayed.pure)
-    found = pure
-    if delta > 0.0:
-        noise_alone = privacy.gaussian_epsilon(jnp.sqrt(2.0 * replayed.rho), delta)
-        mixed = privacy.zcdp_epsilon(replayed.rho, delta)
-        composed = jnp.where(replayed.gaussian == replayed.rho, noise_alone, mixed)
-        found = jnp.minimum(pure, composed)
-    passed = jnp.stack([jnp.asarray(getattr(replayed, check)) for check in CHECKS]).all(axis=0)
-    return jnp.where(passed & ~jnp.isnan(found), found, jnp.inf)
-
-
-def explain(replayed: Replay) -> list[str]:
-    """A sentence for each check that fails somewhere, and one if no noise hides a change.
-
-    Args:
-      replayed: a Replay of any shape, not traced.
-    """
-    found = []
-    for check, sentence in CHECKS.items():
-        passed = np.asarray(getattr(replayed, check))
-        if not passed.all():
-            where = f" (in {(~passed).sum()} of {passed.size} replays)" if passed.ndim else ""
-            found.append(sentence + where)
-    if np.isinf(replayed.rho).any():
-        found.append("nothing hides a change: the scale of its noise is 0 or not a number, or an "
-                     "outcome has no chance on one of the sequences")  # fmt: skip
-    return found
 
 
 # One round of one run --------------------------------------------------------------------------
@@ -265,6 +214,7 @@ class _Costs(NamedTuple):
     pure: Array
     rho: Array
     gaussian: Array
+    integer: Array
     touched: Array
     same_scales: Array
     same_keys: Array
@@ -273,13 +223,15 @@ class _Costs(NamedTuple):
 def _costs(names, records, twins, used) -> _Costs:
     """The costs of one round, summed over the releases that are used."""
     nothing, same = jnp.float32(0), jnp.bool(True)
-    total = _Costs(nothing, nothing, nothing, jnp.int32(0), same, same)
+    total = _Costs(nothing, nothing, nothing, jnp.zeros((0, 3)), jnp.int32(0), same, same)
     for name, own, twin, matters in zip(names, records, twins, used, strict=True):
         if name not in RULES:
             continue
         counts = matters & own.active & twin.active
-        cost = RULES[name].cost(own, twin)
-        pure, rho, gaussian = (jnp.where(counts, part, 0.0) for part in cost)
+        rule = RULES[name]
+        pure, rho, gaussian = (jnp.where(counts, part, 0.0) for part in rule.cost(own, twin))
+        rows = integer_row(rule, own, twin)[None] if rule.integer is not None else total.integer[:0]
+        rows = jnp.where(counts, rows, 0.0)
         same_law = _close((own.scale, own.law), (twin.scale, twin.law))
         # Where only one run takes a branch, the use of keys differs too.
         same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
@@ -287,7 +239,8 @@ def _costs(names, records, twins, used) -> _Costs:
             total.pure + pure,
             total.rho + rho,
             total.gaussian + gaussian,
-            total.touched + (counts & (rho > 0.0)).astype(jnp.int32),
+            jnp.concatenate([total.integer, rows]),
+            total.touched + (counts & ((rho > 0.0) | jnp.any(rows[:, 2] > 0.0))).astype(jnp.int32),
             total.same_scales & (same_law | ~counts),
             total.same_keys & same_keys,
         )

@@ -9,6 +9,7 @@ from jax import random as jr
 
 from dpjax.core import Array
 from dpjax.maths import exact_sums
+from dpjax.privacy import INTEGER_LAWS
 
 # A difference of at most UNITS units in the last place counts as rounding where it costs at most
 # ROUNDING of epsilon.
@@ -40,6 +41,7 @@ class Rule(NamedTuple):
     read: Callable  # arguments -> (value, scale, law)
     cost: Callable  # (record, twin) -> Cost
     others: Callable  # record -> list of other releases to try in its place
+    integer: int | None = None  # the place in INTEGER_LAWS, for noise whose privacy the host knows
 
 
 def record(rule, inputs, release) -> Record:
@@ -138,6 +140,38 @@ def _laplace_words(record, twin) -> Cost:
     return _of_pure(jnp.sum(_shift_of_words(record, twin)))
 
 
+def _change_of_integers(record, twin):
+    """By how much a sum changes, and whether that is an integer and some noise hides it."""
+    whole, part = record.value - twin.value
+    change = jnp.abs(whole.astype(jnp.float32) + exact_sums.UNIT * part.astype(jnp.float32))
+    return change, (part == 0) & (record.scale > 0.0)
+
+
+def _discrete_laplace(record, twin) -> Cost:
+    change, hidden = _change_of_integers(record, twin)
+    units = jnp.where(hidden, change / record.scale, jnp.inf)
+    return _of_pure(jnp.sum(jnp.where(change == 0.0, 0.0, units)))
+
+
+def _counted(record, twin) -> Cost:
+    """Nothing where the host computes the cost; infinite where no noise hides the change."""
+    change, hidden = _change_of_integers(record, twin)
+    cost = jnp.sum(jnp.where((change == 0.0) | hidden, 0.0, jnp.inf))
+    return Cost(cost, cost, jnp.float32(0.0))
+
+
+def integer_row(rule, record, twin):
+    """(place of the law, amount of noise, change) of a release that the host accounts for, (3,)."""
+    change, hidden = _change_of_integers(record, twin)
+    row = jnp.stack([jnp.float32(rule.integer), record.scale, jnp.round(change)])
+    return jnp.where(hidden, row, 0.0)
+
+
+def _gaussian_words(record, twin) -> Cost:
+    rho = jnp.sum(jnp.square(_shift_of_words(record, twin))) / 2.0
+    return Cost(jnp.float32(0.0), rho, rho)
+
+
 def _of_pure(pure) -> Cost:
     return Cost(pure, pure * pure / 2.0, jnp.float32(0.0))
 
@@ -209,6 +243,17 @@ RULES = {
     "laplace": Rule(0, 2, _value, _laplace, _far_or_bare),
     "laplace_words": Rule(0, 2, _words, _laplace_words, _far_or_bare_words),
     "laplace_sum_words": Rule(0, 2, _sum_words, _laplace_words, _far_or_bare_words),
+    "gaussian_words": Rule(0, 2, _words, _gaussian_words, _far_or_bare_words),
+    "discrete_laplace_words": Rule(0, 2, _words, _discrete_laplace, _far_or_bare_words),
+    "discrete_gaussian_words": Rule(
+        0, 2, _words, _counted, _far_or_bare_words, INTEGER_LAWS.index("discrete_gaussian")
+    ),
+    "skellam_words": Rule(
+        0, 2, _words, _counted, _far_or_bare_words, INTEGER_LAWS.index("skellam")
+    ),
+    "binomial_words": Rule(
+        0, 2, _words, _counted, _far_or_bare_words, INTEGER_LAWS.index("binomial")
+    ),
     # A bit that changes costs epsilon, which is what a Laplace sum pays for a change of 1.
     "randomized_response": Rule(0, 2, _flips, _laplace, _next),
     "laplace_along": Rule(0, 2, _along, _laplace, _far_or_bare),

@@ -6,11 +6,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import _check
 from dpjax.core import Array, Batch, BatchLearner, Number, Numbers
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, one_release
+from dpjax.learners.parts.arm_sums import batch_bandit_learner
+from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
 from dpjax.maths import designs, exact_sums
 from dpjax.maths.laws import smallest
+
+# For this noise the bounds on gamma use its exact moment-generating function.
+LAPLACE = ("laplace", "local_laplace")
 
 
 class LinearEliminationState(NamedTuple):
@@ -125,8 +129,22 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
     return jnp.sqrt(0.5 * leverage * log_term) + width
 
 
-def radius_rule(radius, horizon, dim, epsilon, local, *, ratio=None, failure=None) -> Callable:
-    """The formula for gamma of that name.
+def sub_gamma_radii(products, pulls, log_term, law: SumNoise):
+    """As :func:`exact_radii`, for any noise of sums, by one bound for losses and noise together.
+
+    The estimate of x is off by sum_a x' V^-1 a z_a, where z_a is the error of the sum of arm a. So
+    its variance proxy is v x' V^-1 x + s^2 sum_a (x' V^-1 a)^2 over the core set, and its tail is
+    c max_a |x' V^-1 a| (:class:`SumNoise`).
+    """
+    leverage = jnp.maximum(jnp.diagonal(products), 0.0)
+    size = jnp.where(pulls > 0.0, jnp.abs(products), 0.0)
+    variance = law.per_loss * leverage + law.per_sum * jnp.sum(size * size, axis=-1)
+    tail = law.tail * jnp.max(size, axis=-1)
+    return jnp.sqrt(2.0 * log_term * variance) + tail * log_term
+
+
+def radius_rule(radius, horizon, dim, epsilon, noise, law, *, ratio=None, failure=None) -> Callable:
+    """The formula for gamma of that name, for noise of that law.
 
     Returns:
       A function (state, basis, spread, rounds) -> gamma, (K,) or (). The rows of the basis (K, d)
@@ -134,13 +152,17 @@ def radius_rule(radius, horizon, dim, epsilon, local, *, ratio=None, failure=Non
       inverse of V / rounds.
     """
 
+    local = noise == "local_laplace"
+
     def radii(state, basis, spread, rounds):
         logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
         pulls = state.pulls.astype(jnp.float32)
         if radius == "exact":
             turned = jnp.sum(basis[:, None, :] * spread[None], axis=2)
             products = jnp.sum(turned[:, None, :] * basis[None], axis=2) / rounds
-            return exact_radii(products, pulls, logs, epsilon, local=local)
+            if noise in LAPLACE:
+                return exact_radii(products, pulls, logs, epsilon, local=local)
+            return sub_gamma_radii(products, pulls, logs, law)
         length = phase_length(state.phase, horizon, ratio)
         core = jnp.sum(pulls > 0.0, dtype=jnp.float32)
         if radius == "printed":
@@ -155,8 +177,9 @@ def linear_elimination(
     actions: Numbers,
     *,
     epsilon: Number,
-    radius: str | Number = "exact",
-    model: str = "central",
+    delta: Number | None = None,
+    noise: str = "laplace",
+    radius: str = "exact",
     ratio: Number | None = None,
     failure: Number | None = None,
 ) -> BatchLearner:
@@ -167,7 +190,7 @@ def linear_elimination(
 
     1. A core set of the active arms has a design pi with leverages of at most 2 d
        (:func:`dpjax.maths.designs.g_optimal`). Its arm a plays n_a = ceil(pi_a q^i) times.
-    2. The sum of the losses of arm a, less n_a / 2, is released with Laplace noise.
+    2. The sum of the losses of arm a, less n_a / 2, is released with noise.
     3. Least squares on these sums, with V = sum_a n_a a a', give theta~.
     4. An arm leaves if its <theta~, a> - gamma_a exceeds the least <theta~, a> + gamma_a.
 
@@ -186,10 +209,12 @@ def linear_elimination(
       actions: (K, d), K at least 2, known and not traced. They need not span R^d; the d of the
         formulas is the dimension of their span. Neither their length nor the basis matters.
       epsilon: privacy; inf adds no noise.
-      radius: gamma, one of "exact", for each arm from the design itself (:func:`exact_radii`),
-        "chernoff" (:func:`chernoff_radius`), and "printed" (:func:`printed_radius`), which is of
-        the central model only.
-      model: "central", or "local", where each loss has its own Laplace noise.
+      delta, noise: as of :func:`successive_elimination`. The paper's three models are "laplace",
+        "binomial" for its shuffled sums, and "local_laplace".
+      radius: gamma, one of "exact", for each arm from the design itself (:func:`exact_radii`, and
+        :func:`sub_gamma_radii` for other noise than Laplace's), "chernoff"
+        (:func:`chernoff_radius`), of Laplace noise only, and "printed" (:func:`printed_radius`), of
+        central Laplace noise only.
       ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
       failure: beta in (0, 1), the probability that some estimate is off by more than gamma; default
         1 / T.
@@ -201,15 +226,16 @@ def linear_elimination(
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
     released sum, of sensitivity 1. Which sum a round belongs to is a function of earlier releases,
     so the releases compose in parallel. Designs and radii do not look at losses. (For rewards in
-    [-1, 1] the paper's noise of scale 1 / epsilon has 2 epsilon.) With "local" it holds in the
-    local model: what is observed of a round is an epsilon-DP function of its loss.
+    [-1, 1] the paper's noise of scale 1 / epsilon has 2 epsilon.) With other noise it is
+    (epsilon, delta)-DP, or holds in another model, as the learner's ``privacy`` declares. Noise
+    that hides bits alone rounds each loss to the nearer of 0 and 1.
 
     Regret: with probability 1 - beta no estimate is off by more than gamma. (This does not cover
     "printed", whose coefficient of ln(4 |A_i| T / beta) / epsilon is below what Chernoff's bound
     gives.) An arm of phase i then has a gap of at most 4 gamma_(i-1), which by default gives
     O(sqrt(d T ln(K T)) + d (d + ln(K T)) ln T / epsilon)
     (:func:`dpjax.analysis.bounds.linear_elimination`), and O(sqrt(d T ln(K T)) (1 + 1 / epsilon))
-    for "local".
+    for "local_laplace".
 
     Reference: Hanna, Girgis, Fragouli & Diggavi, "Differentially private stochastic linear bandits:
     (almost) for free", 2022, as in Chari's survey, whose gamma divides the statistical term by
@@ -220,17 +246,16 @@ def linear_elimination(
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("exact", "chernoff", "printed", radius=radius)
-    _check.one_of("central", "local", model=model)
-    if (radius, model) == ("printed", "local"):
+    law = sum_noise(noise, epsilon, delta)
+    if radius != "exact" and noise not in LAPLACE:
+        raise ValueError(f'radius: {noise} noise has "exact" only')
+    if (radius, noise) == ("printed", "local_laplace"):
         raise ValueError('radius: "printed" is of the central model only')
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     arms, dim = points.shape
-    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, or of a loss
-    local = model == "local"
-    radii = radius_rule(
-        radius, horizon, dim, jnp.asarray(epsilon, jnp.float32), local, ratio=ratio, failure=failure
-    )
+    budget = jnp.asarray(epsilon, jnp.float32)
+    radii = radius_rule(radius, horizon, dim, budget, noise, law, ratio=ratio, failure=failure)
 
     def begin(key, phase, active, estimates, left):
         """The state of a phase with ``left`` rounds to go, before its first batch."""
@@ -278,12 +303,9 @@ def linear_elimination(
     def step(state, key, total):
         noise_key, order_key = jax.random.split(key)
         played = jnp.maximum(state.pulls[state.arm], 1)
-        centred = exact_sums.add(total, exact_sums.repeated(-0.5, played))
-        if local:
-            released = noise.laplace_sum(noise_key, centred, scale, played)
-        else:
-            released = noise.laplace_total(noise_key, centred, scale)
-        sums = state.sums.at[state.arm].set(exact_sums.to_float(released))
+        released = law.release(noise_key, total, played)
+        centred = exact_sums.add(released, exact_sums.repeated(-0.5, played))
+        sums = state.sums.at[state.arm].set(exact_sums.to_float(centred))
         state = state._replace(sums=sums)
 
         estimates, gamma = evaluate(state)
@@ -299,8 +321,5 @@ def linear_elimination(
     def report(state):
         return LinearEliminationReport(state.phase - 1, jnp.sum(state.active, dtype=jnp.int32))
 
-    declared = one_release(epsilon)
-    if local:
-        accountant = "Laplace mechanism on each observed loss"
-        declared = declared._replace(model="local", accountant=accountant)
-    return batch_bandit_learner(horizon, arms, init, step, declared, report)
+    learner = batch_bandit_learner(horizon, arms, init, step, law.privacy, report)
+    return learner._replace(feedback=law.feedback)

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
 from dpjax.core import Array, Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, one_release
+from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms
 from dpjax.learners.parts.identification import IdentificationReport
+from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
 
@@ -21,12 +21,19 @@ class HalvingState(NamedTuple):
     played: Array  # () int32, rounds of complete batches
 
 
-def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLearner:
-    """Sequential halving with Laplace noise: the worse half leaves after each stage.
+def sequential_halving(
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    delta: Number | None = None,
+    noise: str = "laplace",
+) -> BatchLearner:
+    """Sequential halving on noisy means: the worse half leaves after each stage.
 
     There are R = ceil(log2 K) stages. In a stage each of the S active arms plays for T / (S R)
     rounds, rounded down, but at least for one. The sum of these losses alone is released with
-    Laplace noise, and the ceil(S / 2) arms with the smallest means stay. The last arm is
+    noise, and the ceil(S / 2) arms with the smallest means stay. The last arm is
     recommended, and plays the rounds that are left. If T is so short that the stages do not fit,
     the learner plays as many of their rounds as there are. It then reports that it has not stopped,
     and recommends the active arm with the smallest mean so far.
@@ -35,17 +42,19 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
       horizon: T, rounds; K R or more are enough for all stages.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
+      delta, noise: as of :func:`successive_elimination`.
 
     Returns:
       A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
       Its report is an IdentificationReport. Its stopping time is known beforehand.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T and the recommendation.
-    Each loss is in one released sum.
+    Each loss is in one released sum. With other noise than Laplace's it is what ``privacy``
+    declares.
 
     Regret: that of the stages, which take nearly all rounds.
 
-    Error: for T of at least K R, at most 12 R exp(-3 T / (16 R H)) with
+    Error: with Laplace noise and for T of at least K R, at most 12 R exp(-3 T / (16 R H)) with
     H = max_i i / (Delta_i min(Delta_i, epsilon / sqrt 2)) over the arms but the best, in the order
     of their gaps (:func:`dpjax.analysis.bounds.sequential_halving_error`).
 
@@ -53,9 +62,8 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
     The noise and the bound are ours.
     """
     horizon, arms = check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
+    law = sum_noise(noise, epsilon, delta)
     stages = (arms - 1).bit_length()
-    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
     decided, left = 0, arms  # rounds of all stages, and the arms that are left after them
     while left > 1:
@@ -83,7 +91,7 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
     def step(state, key, total):
         noise_key, tie_key, order_key = jax.random.split(key, 3)
         arm, rounds = state.batch
-        mean = exact_sums.mean(noise.laplace_total(noise_key, total, scale), rounds)
+        mean = exact_sums.mean(law.release(noise_key, total, rounds), rounds)
         state = state._replace(means=state.means.at[arm].set(mean), played=state.played + rounds)
         stay = (jnp.sum(state.active, dtype=jnp.int32) + 1) // 2
         active = state.active & (_rank(tie_key, state.means, state.active) < stay)
@@ -97,7 +105,8 @@ def sequential_halving(horizon: int, arms: int, *, epsilon: Number) -> BatchLear
         over = jnp.sum(state.active, dtype=jnp.int32) == 1
         return IdentificationReport(over, jnp.where(over, decided, horizon), best)
 
-    return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), report)
+    learner = batch_bandit_learner(horizon, arms, init, step, law.privacy, report)
+    return learner._replace(feedback=law.feedback)
 
 
 def _rank(key, means, active):

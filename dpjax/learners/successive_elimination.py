@@ -5,15 +5,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import _check
 from dpjax.core import Array, Batch, BatchLearner, Number
 from dpjax.learners.parts.arm_sums import (
     batch_bandit_learner,
     check_arms,
     check_exploration,
-    one_release,
     times,
 )
+from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
 
@@ -73,6 +73,9 @@ def successive_elimination(
     arms: int,
     *,
     epsilon: Number,
+    delta: Number | None = None,
+    noise: str = "laplace",
+    radius: str | None = None,
     failure: Number | None = None,
     exploration: Number | None = None,
 ) -> BatchLearner:
@@ -91,6 +94,16 @@ def successive_elimination(
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
+      delta: in (0, 1), a plain number, with noise that needs one.
+      noise: the law of the noise, and with it whom one has to trust: "laplace", "gaussian" or
+        "discrete_gaussian" (the server), "discrete_laplace" or "skellam" (a secure sum),
+        "binomial" (a shuffler), "local_laplace" or "randomized_response" (nobody). See
+        :func:`dpjax.learners.parts.sum_noise.sum_noise`.
+      radius: "printed", for Laplace noise alone and its default, is h_e + c_e with the paper's R_e.
+        "chernoff", for every law and the default of all others, is Chernoff's bound
+        sqrt(2 x (v / R + s^2 / R^2)) + c x / R for x = alpha ln(4 |S| e^2 / beta), where v, s^2 and
+        c are those of the losses and the noise (:class:`SumNoise`). R_e is then the least number of
+        rounds for which it is Delta_e / 4. Compare laws at this one.
       failure: beta in (0, 1), the probability that the best arm is lost, or that some epoch does
         not remove all arms of gap Delta_e or more; default 1 / T (1/2 where T is 1).
       exploration: alpha, positive; default 1. It multiplies ln(1 / beta) and the logarithms beside
@@ -106,7 +119,9 @@ def successive_elimination(
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
     released mean, of sensitivity 1 / ceil(R_e). Which batch a round belongs to is a function of
     earlier releases, so the releases compose in parallel. This needs the losses to be forgotten: a
-    sum that is kept for the next epoch would be released twice.
+    sum that is kept for the next epoch would be released twice. With other noise it is
+    (epsilon, delta)-DP, or holds in another model, as the learner's ``privacy`` declares. Noise
+    that hides bits alone rounds each loss to the nearer of 0 and 1.
 
     Regret: with probability 1 - beta an arm of gap Delta is, for alpha = 1, pulled at most
     sum_{e <= ceil(log2(1 / Delta))} ceil(R_e) times
@@ -118,19 +133,34 @@ def successive_elimination(
     private stopping rule", 2019, in the form of Chari's survey and of two public implementations.
     """
     horizon, arms = check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
+    law = sum_noise(noise, epsilon, delta)
+    radius = radius or ("printed" if noise == "laplace" else "chernoff")
+    _check.one_of("printed", "chernoff", radius=radius)
+    if radius == "printed" and noise != "laplace":
+        raise ValueError("radius: the paper prints one for Laplace noise alone")
     check_exploration(exploration)
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     failure = 1.0 / max(horizon, 2) if failure is None else jnp.asarray(failure, jnp.float32)
-    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
-    budget = jnp.asarray(epsilon, jnp.float32)
+    budget = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+
+    def epoch_plan(epoch, active):
+        """R_e, and how far a mean of it may be off."""
+        if radius == "printed":
+            return (
+                epoch_length(epoch, active, budget, failure, exploration),
+                epoch_radius(epoch, active, budget, failure, exploration),
+            )
+        exponent = _logarithms(epoch, active, failure, exploration)[1]
+        quarter = 0.25 * jnp.exp2(-jnp.asarray(epoch, jnp.float32))
+        rounds = jnp.maximum(law.least_rounds(quarter, exponent), 1.0)
+        return rounds, law.radius(jnp.ceil(rounds), exponent)
 
     def begin(key, epoch, active, means, left, stopping_time):
         """Begins an epoch with ``left`` rounds to go, and returns its first batch."""
         count = jnp.sum(active, dtype=jnp.int32)
         fair = left // count
         # R_e is a float32, since it may exceed every int32.
-        wanted = jnp.ceil(epoch_length(epoch, count, budget, failure, exploration))
+        wanted = jnp.ceil(epoch_plan(epoch, count)[0])
         cut = (count == 1) | (wanted > fair.astype(jnp.float32))
         length = jnp.where(cut, fair, jnp.minimum(wanted, horizon).astype(jnp.int32))
         extra = jnp.where(cut, left - count * fair, 0)
@@ -165,13 +195,13 @@ def successive_elimination(
 
     def step(state, key, total):
         noise_key, order_key = jax.random.split(key)
-        released = noise.laplace_total(noise_key, total, scale)
-        mean = exact_sums.mean(released, jnp.maximum(rounds(state), 1))
+        played = jnp.maximum(rounds(state), 1)
+        mean = exact_sums.mean(law.release(noise_key, total, played), played)
         means = state.means.at[state.arm].set(mean)
 
         count = jnp.sum(state.active, dtype=jnp.int32)
         best = jnp.min(jnp.where(state.active, means, jnp.inf))
-        threshold = 2.0 * epoch_radius(state.epoch, count, budget, failure, exploration)
+        threshold = 2.0 * epoch_plan(state.epoch, count)[1]
         keep = state.active & (state.cut | (means - best <= threshold))
         epoch = state.epoch + (~state.cut).astype(jnp.int32)
         spent = count * state.length + state.extra
@@ -192,4 +222,5 @@ def successive_elimination(
             recommendation=best,
         )
 
-    return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), report)
+    learner = batch_bandit_learner(horizon, arms, init, step, law.privacy, report)
+    return learner._replace(feedback=law.feedback)

@@ -61,8 +61,8 @@ BY_BATCHES = {
     "exact": elimination,
     "Chernoff": partial(elimination, radius="chernoff"),
     "printed": partial(elimination, radius="printed"),
-    "local, exact": partial(elimination, model="local"),
-    "local, Chernoff": partial(elimination, model="local", radius="chernoff"),
+    "local, exact": partial(elimination, noise="local_laplace"),
+    "local, Chernoff": partial(elimination, noise="local_laplace", radius="chernoff"),
     "DP-SE": lambda horizon, instance, epsilon: learners.successive_elimination(
         horizon, len(instance.actions), epsilon=epsilon
     ),

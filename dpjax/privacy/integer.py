@@ -71,6 +71,30 @@ def integer_delta(log_pmf: ArrayLike, shift: int, epsilon: float) -> float:
     return min(max(divergence(here, there), divergence(there, here)), 1.0)
 
 
+def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:
+    """The least epsilon whose :func:`integer_delta` is at most delta; inf where none is.
+
+    For a log-concave law the worst events are half-lines. Let P and Q be the probabilities of one
+    under the law and under the shifted law. Then epsilon is the largest ln((P - delta) / Q).
+
+    Args:
+      log_pmf: as of :func:`integer_delta`, of a log-concave law.
+      shift: by how much the value changes, an integer of at least 1.
+      delta: in [0, 1).
+    """
+    shift = _check.size(1, shift=shift)
+    law = np.exp(np.asarray(log_pmf, np.float64))
+
+    def exceeds(law):
+        """The largest (P - delta) / Q over half-lines from the end where the ratio is largest."""
+        one, other = np.cumsum(law), np.cumsum(np.append(np.zeros(shift), law))[: len(law)]
+        above = one > delta
+        with np.errstate(divide="ignore"):
+            return np.max((one[above] - delta) / other[above], initial=1.0)
+
+    return float(np.log(max(exceeds(law), exceeds(law[::-1]))))
+
+
 def _least(delta_at: Callable[[float], float], delta, start, largest) -> float:
     """The least noise whose delta is at most the given one, by bisection in its logarithm.
 
@@ -129,6 +153,12 @@ def binomial_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:
     """
     coins, shift = _check.size(0, coins=coins), _sensitivity(sensitivity)
     return integer_delta(binomial_log_pmf(coins, 0.0)[1], shift, epsilon)
+
+
+def binomial_epsilon(coins: int, delta: float, sensitivity: int = 1) -> float:
+    """The least epsilon whose :func:`binomial_delta` is at most delta; inf where none is."""
+    coins, shift = _check.size(0, coins=coins), _sensitivity(sensitivity)
+    return integer_epsilon(binomial_log_pmf(coins, 0.0)[1], shift, delta)
 
 
 def binomial_coins(epsilon: float, delta: float, sensitivity: int = 1) -> int:
@@ -232,6 +262,12 @@ def discrete_gaussian_delta(scale: float, epsilon: float, sensitivity: int = 1) 
     return integer_delta(_discrete_gaussian(scale, shift), shift, epsilon)
 
 
+def discrete_gaussian_epsilon(scale: float, delta: float, sensitivity: int = 1) -> float:
+    """The least epsilon whose :func:`discrete_gaussian_delta` is at most delta."""
+    shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
+    return integer_epsilon(_discrete_gaussian(scale, shift), shift, delta)
+
+
 def discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int = 1) -> float:
     """The least scale whose :func:`discrete_gaussian_delta` at epsilon is at most delta.
 
@@ -275,6 +311,12 @@ def skellam_delta(variance: float, epsilon: float, sensitivity: int = 1) -> floa
     """
     shift, variance = _sensitivity(sensitivity), _deviation("variance", variance, 2)
     return integer_delta(_skellam(variance, shift), shift, epsilon)
+
+
+def skellam_epsilon(variance: float, delta: float, sensitivity: int = 1) -> float:
+    """The least epsilon whose :func:`skellam_delta` is at most delta."""
+    shift, variance = _sensitivity(sensitivity), _deviation("variance", variance, 2)
+    return integer_epsilon(_skellam(variance, shift), shift, delta)
 
 
 def skellam_variance(epsilon: float, delta: float, sensitivity: int = 1) -> float:

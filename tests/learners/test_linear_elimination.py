@@ -295,11 +295,11 @@ def test_each_loss_enters_one_release_with_sensitivity_one(wrap, small_radii):
     np.testing.assert_array_equal(uses, 1)
 
 
-def first_releases(model):
+def first_releases(law):
     """The first noisy sum of 20 000 learners, less the sum itself, at epsilon 1/4 and inf."""
 
     def release(key, epsilon):
-        learner = linear_elimination(10**4, ACTIONS, epsilon=epsilon, model=model)
+        learner = linear_elimination(10**4, ACTIONS, epsilon=epsilon, noise=law)
         start, step = jr.split(key)
         state, batch = learner.init(start)
         after, _ = learner.step(state, step, exact_sums.of(1.0))
@@ -324,26 +324,26 @@ def two_draws(x):
 
 
 @pytest.mark.parametrize(
-    ("model", "law", "function"),
-    [("central", one_draw, "laplace_total"), ("local", two_draws, "laplace_sum")],
+    ("law", "distribution", "function"),
+    [("laplace", one_draw, "laplace_total"), ("local_laplace", two_draws, "laplace_sum")],
 )
-def test_law_of_a_release(model, law, function, monkeypatch):
+def test_law_of_a_release(law, distribution, function, monkeypatch):
     """On the sum of two losses: one Laplace draw of scale 1 / epsilon, or one for each loss.
 
     Half the noise is rejected.
     """
-    private, plain = first_releases(model)
-    assert stats.kstest(private, law).pvalue > 1e-3
+    private, plain = first_releases(law)
+    assert stats.kstest(private, distribution).pvalue > 1e-3
     assert (plain == 0).all()
     draw = getattr(noise, function)
     monkeypatch.setattr(noise, function, lambda k, x, scale, *n: draw(k, x, 0.5 * scale, *n))
-    assert stats.kstest(first_releases(model)[0], law).pvalue < 1e-6
+    assert stats.kstest(first_releases(law)[0], distribution).pvalue < 1e-6
 
 
 def test_declarations():
     """Central and local; the range is that of the losses."""
     central = linear_elimination(100, ACTIONS, epsilon=0.5).privacy
-    local = linear_elimination(100, ACTIONS, epsilon=0.5, model="local").privacy
+    local = linear_elimination(100, ACTIONS, epsilon=0.5, noise="local_laplace").privacy
     assert (central.epsilon, central.delta, central.model) == (0.5, 0.0, "central")
     assert (local.epsilon, local.delta, local.model) == (0.5, 0.0, "local")
     assert "each observed loss" in local.accountant and "parallel" in central.accountant
@@ -555,12 +555,12 @@ def test_all_but_zero_actions_leave(monkeypatch, in_order):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["central", pytest.param("local", marks=SLOW)])
-def test_a_billion_rounds_and_extreme_epsilons(model):
+@pytest.mark.parametrize("law", ["laplace", pytest.param("local_laplace", marks=SLOW)])
+def test_a_billion_rounds_and_extreme_epsilons(law):
     """Finite, and at epsilon = 1e-9 nothing is eliminated: uniform over core sets, or worse."""
     horizon, epsilons = 10**9, np.array([1e-9, 1.0, np.inf], np.float32)
     result = sweep(
-        game(horizon, model=model), epsilons, 4, jr.key(0),
+        game(horizon, noise=law), epsilons, 4, jr.key(0),
         play=simulate_batches, checkpoints=3, progress=False,
     )  # fmt: skip
     assert np.isfinite(result.regret).all()
@@ -589,8 +589,8 @@ def test_linear_losses_in_another_range():
         ({"actions": ACTIONS[:1]}, "actions"),
         ({"actions": np.full((3, 2), np.nan)}, "actions"),
         ({"radius": "tight"}, "radius"),
-        ({"model": "shuffled"}, "model"),
-        ({"model": "local", "radius": "printed"}, "radius"),
+        ({"noise": "shuffled"}, "noise"),
+        ({"noise": "local_laplace", "radius": "printed"}, "radius"),
     ],
 )
 def test_bad_arguments_are_named(arguments, name):

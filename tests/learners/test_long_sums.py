@@ -86,7 +86,7 @@ BY_BATCHES = {
     ),
     "linear_elimination": (lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e), 39),
     "linear_elimination, local": (
-        lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e, model="local"), 41
+        lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e, noise="local_laplace"), 41
     ),
     "batched_bandit": (
         lambda e: learners.batched_bandit(LONGEST, 2, epsilon=e * 2.0**-29, base="exp2"), 4

@@ -1,0 +1,114 @@
+"""What a replay says about privacy: the epsilon that a run has used up, and what was not seen."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import privacy
+from dpjax.audit.replay import Replay
+from dpjax.core import Array
+from dpjax.privacy import INTEGER_LAWS
+
+CHECKS = {
+    "noise_seen": "no release was seen, and the state depends on the losses: noise must come from "
+    "dpjax.noise to be seen",
+    "same_actions": "the actions depend on the losses in another way than through the releases "
+    "that were seen: noise must come from dpjax.noise to be seen, called with positional "
+    "arguments, outside of loops and jax.vmap",
+    "same_scales": "the law of some noise depends on the losses",
+    "same_keys": "a key, or whether it is used, depends on the losses",
+    "fresh_keys": "the noise of a release is known or used twice: its key draws something else "
+    "too, or is the same whatever the key of the run",
+}
+
+
+def spent(replayed: Replay, delta: float) -> Array:
+    """The epsilon at delta that a Replay has used up.
+
+    It is infinite where a check fails, since the sums then leave something out. :func:`explain`
+    says what, and so does a warning where the Replay is not traced.
+
+    Releases with binomial, Skellam or discrete Gaussian noise are accounted for on the host. Each
+    of them, and all others together, has an equal share of delta, and the epsilons are added. So a
+    single release is exact.
+
+    Args:
+      replayed: a Replay, traced or NumPy, of any shape. It must not be traced where its releases
+        are accounted for on the host.
+      delta: the delta that the learner declares, in [0, 1); 0 for pure differential privacy.
+    """
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
+        for sentence in explain(replayed):
+            warnings.warn(f"spent is infinite: {sentence}", stacklevel=2)
+    found = (
+        _spent_by_integers(replayed, delta)
+        if replayed.integer.shape[-2]
+        else _spent(replayed, delta)
+    )
+    passed = jnp.stack([jnp.asarray(getattr(replayed, check)) for check in CHECKS]).all(axis=0)
+    return jnp.where(passed & ~jnp.isnan(found), found, jnp.inf)
+
+
+def explain(replayed: Replay) -> list[str]:
+    """A sentence for each check that fails somewhere, and one if no noise hides a change.
+
+    Args:
+      replayed: a Replay of any shape, not traced.
+    """
+    found = []
+    for check, sentence in CHECKS.items():
+        passed = np.asarray(getattr(replayed, check))
+        if not passed.all():
+            where = f" (in {(~passed).sum()} of {passed.size} replays)" if passed.ndim else ""
+            found.append(sentence + where)
+    if np.isinf(replayed.rho).any():
+        found.append("nothing hides a change: the scale of its noise is 0 or not a number, or an "
+                     "outcome has no chance on one of the sequences")  # fmt: skip
+    return found
+
+
+def _spent(replayed, delta):
+    """The epsilon at delta of all releases that ``pure`` and ``rho`` count."""
+    pure = jnp.where(replayed.gaussian > 0.0, jnp.inf, replayed.pure)
+    found = pure
+    if delta > 0.0:
+        noise_alone = privacy.gaussian_epsilon(jnp.sqrt(2.0 * replayed.rho), delta)
+        mixed = privacy.zcdp_epsilon(replayed.rho, delta)
+        composed = jnp.where(replayed.gaussian == replayed.rho, noise_alone, mixed)
+        found = jnp.minimum(pure, composed)
+    return found
+
+
+def _spent_by_integers(replayed, delta):
+    """As :func:`_spent`, with the releases whose noise is accounted for on the host."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
+        raise TypeError(
+            "replayed: this integer noise is accounted for on the host, outside of jax.jit"
+        )
+    rows = np.asarray(replayed.integer)
+    shape = rows.shape[:-2]
+    found = np.zeros(shape)
+    for place in np.ndindex(shape):
+        touched = rows[place][rows[place][:, 2] > 0.0]
+        others = float(replayed.pure[place]) > 0.0 or float(replayed.rho[place]) > 0.0
+        share = delta / max(len(touched) + others, 1)
+        rest = _spent(type(replayed)(*(leaf[place] for leaf in replayed)), share) if others else 0
+        found[place] = float(rest) + sum(
+            _epsilon(INTEGER_LAWS[int(law)], float(amount), share, int(change))
+            for law, amount, change in touched
+        )
+    return jnp.asarray(found, jnp.float32)
+
+
+def _epsilon(law, amount, delta, change):
+    """The epsilon at delta of integer noise that hides this change."""
+    exact = {
+        "binomial": lambda: privacy.binomial_epsilon(int(amount), delta, change),
+        "skellam": lambda: privacy.skellam_epsilon(amount, delta, change),
+        "discrete_gaussian": lambda: privacy.discrete_gaussian_epsilon(amount, delta, change),
+    }
+    return exact[law]()
