@@ -447,6 +447,7 @@ BAD = {
     "actions": [3, np.ones((1, 2)), np.ones(3), np.zeros((3, 2)), [[1.0, np.nan], [0.0, 1.0]]],
     "dim": [0, -1, 2.5],
     "epsilon": [0.0, -1.0, float("nan")],
+    "rho": [0.0, -1.0, float("nan")],
     "delta": [0.0, 1.0, float("nan")],
 }
 

@@ -3,7 +3,7 @@
 ``__all__`` is the registry. Tests, audits and the command line go through it.
 """
 
-from dpjax.learners.adap import adap_klucb, adap_ucb
+from dpjax.learners.adap import adac_ucb, adap_klucb, adap_ucb
 from dpjax.learners.batched_bandit import batched_bandit
 from dpjax.learners.ctb_tt import ctb_tt
 from dpjax.learners.dp_exp3_lap import dp_exp3_lap
@@ -41,6 +41,7 @@ from dpjax.learners.tsallis_inf import tsallis_inf
 from dpjax.learners.ucb import kl_ucb, ucb1
 
 __all__ = [
+    "adac_ucb",
     "adap_klucb",
     "adap_tt",
     "adap_ucb",

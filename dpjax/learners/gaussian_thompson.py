@@ -88,6 +88,6 @@ def gaussian_thompson(
         return choose(key, state.round + 1, record(state.sums, state.arm, inside), clipped)
 
     draws = horizon - arms * pulls if pulls else horizon - 1
-    square = max(draws, 0) / (variance * max(pulls + 1, 2))
+    square = max(draws, 0) / max(pulls + 1, 2) / variance
     declared = gaussian_draws(square, horizon, delta)
     return bandit_learner(horizon, arms, init, step, declared)

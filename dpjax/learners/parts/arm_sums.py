@@ -86,18 +86,19 @@ def one_release(epsilon, accountant="parallel composition of Laplace mechanisms"
     return Privacy(epsilon=epsilon, accountant=accountant)
 
 
-def gaussian_draws(square, horizon, delta) -> Privacy:
-    """The declaration of Gaussian draws that a replaced loss reaches, by composition.
+def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian mechanisms"):
+    """The declaration of Gaussian draws: rho = mu^2 / 2, and the epsilon at delta.
 
     Args:
-      square: mu^2, the largest sum over these draws of (shift / deviation)^2; 0 for no draws.
+      square: mu^2, the largest sum of (shift / deviation)^2 over the draws that a replaced loss
+        reaches. It may be 0 or inf.
       horizon: T.
       delta: of the declared epsilon; None for T^-2.
+      accountant: as in Privacy.
     """
     delta = privacy.default_delta(horizon) if delta is None else delta
     _check.delta(delta)
     epsilon = privacy.gaussian_epsilon(jnp.sqrt(square), delta)
-    accountant = "composition of Gaussian mechanisms (GDP)"
     return Privacy(epsilon=epsilon, delta=delta, rho=0.5 * square, accountant=accountant)
 
 
