@@ -16,7 +16,7 @@ ARMS, RHO = 3, 0.02
 
 
 def test_sums_and_indices_by_hand():
-    """Noise of variance 1 / (2 rho) on each sum; the smallest index plays 1, 1, 2, 4, ... rounds."""
+    """Sums have noise of variance 1 / (2 rho); the smallest index plays 1, 1, 2, 4, ... rounds."""
     learner = adac_ucb(1000, ARMS, rho=RHO, exploration=2.0)
     totals = np.random.default_rng(0).uniform(size=60)
     step = jax.jit(lambda state, key, share, rounds: learner.step(
