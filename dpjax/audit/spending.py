@@ -98,13 +98,13 @@ def _spent_by_integers(replayed, delta):
         share = delta / max(len(touched) + others, 1)
         rest = _spent(type(replayed)(*(leaf[place] for leaf in replayed)), share) if others else 0
         found[place] = float(rest) + sum(
-            _epsilon(INTEGER_LAWS[int(law)], float(amount), share, int(change))
+            integer_epsilon(INTEGER_LAWS[int(law)], float(amount), share, int(change))
             for law, amount, change in touched
         )
     return jnp.asarray(found, jnp.float32)
 
 
-def _epsilon(law, amount, delta, change):
+def integer_epsilon(law, amount, delta, change):
     """The epsilon at delta of integer noise that hides this change."""
     exact = {
         "binomial": lambda: privacy.binomial_epsilon(int(amount), delta, change),

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import BatchLearner, Number, Privacy
-from dpjax.feedback import bandit
 from dpjax.learners.parts import stopping_rules
 from dpjax.learners.parts.arm_sums import check_arms
-from dpjax.learners.parts.identification import check_failure, check_grid
+from dpjax.learners.parts.identification import check_failure, check_grid, laplace_bounds
+from dpjax.learners.parts.sum_noise import bits
 from dpjax.learners.parts.top_two import top_two, transport_cost
 from dpjax.maths.exact_sums import ExactSum
 
@@ -60,5 +60,14 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
         accountant="randomized response, each loss",
     )  # fmt: skip
     rule = stopping_rules.cost_of_transport(arms, failure, grid)
-    learner = top_two(horizon, arms, jnp.inf, grid, release, transport_cost, rule, declared)
-    return learner._replace(feedback=lambda loss, arm: jnp.round(jnp.clip(bandit(loss, arm), 0, 1)))
+    learner = top_two(
+        horizon,
+        arms,
+        grid,
+        release,
+        laplace_bounds(jnp.inf),
+        transport_cost(jnp.inf),
+        rule,
+        declared,
+    )
+    return learner._replace(feedback=bits)

@@ -2,11 +2,18 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import BatchLearner, Number
+from dpjax import _check
+from dpjax.core import BatchLearner, Number, Privacy
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms, one_release
-from dpjax.learners.parts.identification import check_failure, check_grid, check_kept
+from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.identification import (
+    check_failure,
+    check_grid,
+    check_kept,
+    laplace_bounds,
+    without_noise,
+)
+from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.learners.parts.top_two import gaussian_cost, top_two, transport_cost
 
 
@@ -15,6 +22,8 @@ def adap_tt(
     arms: int,
     *,
     epsilon: Number,
+    delta: Number | None = None,
+    noise: str = "laplace",
     failure: Number = 0.01,
     rule: str = "hoeffding",
     forget: bool = True,
@@ -22,20 +31,23 @@ def adap_tt(
 ) -> BatchLearner:
     """AdaP-TT: top-two sampling on private means, by gaps over standard deviations.
 
-    The losses of each arm are cut into phases, and the sum of a phase is released with Laplace
-    noise when it is complete. Half of the rounds play the leader, the arm with the smallest
+    The losses of each arm are cut into phases, and the sum of a complete phase is released with
+    noise. Half of the rounds play the leader, the arm with the smallest
 
         mean_a - sqrt(ln t / (2 n_a)) - ln t / (epsilon n_a),
 
     and the other half its challenger, the arm b with the smallest
     (mean_b - mean_leader + 1 / (1 + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b). Here n counts the
-    losses behind a mean, and N all pulls. Once the rule lets it stop, the learner plays the arm
+    losses behind a mean, and N all pulls. With other noise than
+    Laplace's the radius of its law (:class:`dpjax.learners.parts.sum_noise.SumNoise`) stands in
+    place of the two terms after mean_a. Once the rule lets it stop, the learner plays the arm
     that it recommends.
 
     The rules are
 
     - ``"hoeffding"``: ours, by which a wrong arm is recommended with probability at most
-      ``failure`` (:func:`dpjax.learners.parts.stopping_rules.hoeffding`);
+      ``failure`` (:func:`dpjax.learners.parts.stopping_rules.hoeffding`, and
+      :func:`dpjax.learners.parts.stopping_rules.chernoff` for other noise than Laplace's);
     - ``"printed"``: the paper's threshold, as reconstructed;
     - ``"released"``: that of the authors' code. Its error exceeds ``failure`` where epsilon is
       small: 0.18 for 0.1 on the mean losses (0.3, 0.5, 0.7) at epsilon = 0.01.
@@ -44,8 +56,11 @@ def adap_tt(
       horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
       arms: K, at least 2.
       epsilon: privacy; inf adds no noise.
-      failure: delta in (0, 1), the probability of a wrong recommendation that is allowed.
-      rule: when to stop.
+      delta, noise: as of :func:`dpjax.learners.successive_elimination`; ``delta`` is that of
+        privacy. With "binomial" noise it identifies in the shuffle model.
+      failure: delta of the papers in (0, 1), the probability of a wrong recommendation that is
+        allowed.
+      rule: when to stop. "printed" and "released" are of Laplace noise only.
       forget: whether a mean is that of its latest phase alone; else of all complete phases.
       ratio: r above 1, by which a phase multiplies the pulls of its arm.
 
@@ -55,7 +70,8 @@ def adap_tt(
       stops where two arms are best, but for errors.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T, the stopping time and
-    the recommendation. Each loss is in one released sum, and all else follows from these sums.
+    the recommendation. Each loss is in one released sum, and all else follows from these sums. With
+    other noise than Laplace's it is what ``privacy`` declares.
 
     Regret: up to the stopping time, that of the rounds that were played; then the gap of the
     recommended arm, each round.
@@ -70,15 +86,21 @@ def adap_tt(
     horizon, arms = check_arms(horizon, arms)
     grid = check_grid(ratio, forget)
     failure = check_failure(failure)
+    law = sum_noise(noise, epsilon, delta)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("hoeffding", "printed", "released", rule=rule)
+    if noise != "laplace":
+        if rule != "hoeffding":
+            raise ValueError(f"rule: {rule} is of Laplace noise only")
+        stop = stopping_rules.chernoff(arms, law, failure, grid)
+        return _private(horizon, arms, grid, law, _bounds_of(law), gaussian_cost, stop)
     rules = {
         "hoeffding": stopping_rules.hoeffding,
         "printed": stopping_rules.printed,
         "released": stopping_rules.released,
     }
     stop = rules[rule](arms, epsilon, failure, grid)
-    return _private(horizon, arms, epsilon, grid, gaussian_cost, stop)
+    return _private(horizon, arms, grid, law, laplace_bounds(epsilon), gaussian_cost, stop)
 
 
 def dp_tt(
@@ -129,7 +151,8 @@ def dp_tt(
     epsilon = _check.epsilon(epsilon)
     check_kept(horizon, grid)
     stop = stopping_rules.private_cost_of_transport(arms, epsilon, failure, grid)
-    return _private(horizon, arms, epsilon, grid, transport_cost, stop)
+    law, cost = sum_noise("laplace", epsilon, None), transport_cost(epsilon)
+    return _private(horizon, arms, grid, law, laplace_bounds(epsilon), cost, stop)
 
 
 def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
@@ -158,15 +181,17 @@ def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
     grid = check_grid(1.1, forget=False)
     failure = check_failure(failure)
     stop = stopping_rules.hoeffding(arms, jnp.inf, failure, grid)
-    return _private(horizon, arms, jnp.inf, grid, gaussian_cost, stop)
+    return top_two(
+        horizon, arms, grid, without_noise, laplace_bounds(jnp.inf), gaussian_cost, stop, Privacy()
+    )
 
 
-def _private(horizon, arms, epsilon, grid, cost, rule) -> BatchLearner:
-    """The learner with Laplace noise on the sum of each phase. A loss is in one phase only."""
-    scale = privacy.laplace_scale(1.0, epsilon)
+def _bounds_of(law):
+    """The bounds of the leader, by the radius of the noise."""
+    return lambda means, samples, log_t: means - law.radius(samples, log_t)
 
-    def release(key, losses, count):
-        del count
-        return noise.laplace_total(key, losses, scale)
 
-    return top_two(horizon, arms, epsilon, grid, release, cost, rule, one_release(epsilon))
+def _private(horizon, arms, grid, law, bounds, cost, rule) -> BatchLearner:
+    """The learner with noise on the sum of each phase. A loss is in one phase only."""
+    learner = top_two(horizon, arms, grid, law.release, bounds, cost, rule, law.privacy)
+    return learner._replace(feedback=law.feedback)

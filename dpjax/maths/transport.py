@@ -128,18 +128,25 @@ def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
     return total / (most * part)
 
 
-def gaussian_radius(n, m, draws_n, draws_m, exponent, variance):
-    """sqrt(2 exponent (v (1/n + 1/m) + variance (draws_n / n^2 + draws_m / m^2))), v = 1/4.
+def sub_gamma_radius(n, m, draws_n, draws_m, exponent, law):
+    """The radius of :func:`hoeffding_radius`, for any noise of sums.
 
-    It is :func:`hoeffding_radius` for draws whose moment-generating function is at most that of a
-    normal law of this variance: Gaussian noise, or centred binomial noise of the same variance.
+    The sums have ``draws_n`` and ``draws_m`` draws in them. With v, s^2 and c as of
+    :class:`dpjax.learners.parts.sum_noise.SumNoise` it is
+
+        sqrt(2 exponent (v (1/n + 1/m) + s^2 (draws_n / n^2 + draws_m / m^2)))
+            + c exponent / min(n, m).
+
+    Proof: variance proxies of independent errors add up, and the tail is the longer one.
+
+    Args:
+      n, m, draws_n, draws_m, exponent: as of :func:`hoeffding_radius`.
+      law: (v, s^2, c).
     """
-    n, m, draws_n, draws_m, exponent, variance = _numbers(
-        n, m, draws_n, draws_m, exponent, variance
-    )
-    sampling = _VARIANCE * (1.0 / n + 1.0 / m)
-    noise = variance * (draws_n / n / n + draws_m / m / m)
-    return jnp.sqrt(2.0 * exponent * (sampling + noise))
+    n, m, draws_n, draws_m, exponent = _numbers(n, m, draws_n, draws_m, exponent)
+    per_loss, per_sum, tail = law
+    variance = per_loss * (1.0 / n + 1.0 / m) + per_sum * (draws_n / n / n + draws_m / m / m)
+    return jnp.sqrt(2.0 * exponent * variance) + tail * exponent / jnp.minimum(n, m)
 
 
 @functools.lru_cache
@@ -309,9 +316,13 @@ def first_phase(failure, arms, epsilon, ratio=2.0, forget=True):
     more than the number of phases.
     """
     failure, epsilon = jnp.asarray(failure, jnp.float32), jnp.asarray(epsilon, jnp.float32)
-    needed = jnp.log((arms - 1.0) / failure) / epsilon
+    return first_phase_of(jnp.log((arms - 1.0) / failure) / epsilon, ratio, forget)
+
+
+def first_phase_of(losses, ratio=2.0, forget=True):
+    """The first phase of at least so many losses, () int32; one more than all where none is."""
     grid = jnp.asarray(phase_samples(ratio, forget), jnp.float32)
-    return 1 + jnp.sum(grid < needed, dtype=jnp.int32)
+    return 1 + jnp.sum(grid < losses, dtype=jnp.int32)
 
 
 def optimal_weights(means, epsilon):

@@ -127,15 +127,24 @@ def best_arm(key, phases):
     return smallest(key, jnp.where(phases.complete > 0, phases.means, jnp.inf))
 
 
-def optimistic_arm(key, phases, epsilon):
-    """The arm of the least mean_a - sqrt(ln t / (2 n_a)) - ln t / (epsilon n_a), () int32.
+def optimistic_arm(key, phases, bounds):
+    """The arm of the least bound (means, n, ln t) -> (K,) on its mean loss, () int32.
 
     Ties are broken at random, and arms without a mean come first.
     """
     samples = jnp.maximum(phases.samples, 1).astype(jnp.float32)
     log_t = jnp.log(jnp.maximum(phases.rounds, 1.0))
-    bounds = phases.means - jnp.sqrt(log_t / (2.0 * samples)) - log_t / epsilon / samples
-    return smallest(key, jnp.where(phases.complete > 0, bounds, -jnp.inf))
+    least = bounds(phases.means, samples, log_t)
+    return smallest(key, jnp.where(phases.complete > 0, least, -jnp.inf))
+
+
+def laplace_bounds(epsilon) -> Callable:
+    """(means, n, ln t) -> mean_a - sqrt(ln t / (2 n_a)) - ln t / (epsilon n_a), (K,)."""
+
+    def bounds(means, samples, log_t):
+        return means - jnp.sqrt(log_t / (2.0 * samples)) - log_t / epsilon / samples
+
+    return bounds
 
 
 def all_pairs(least, passes: Callable) -> StoppingRule:

@@ -13,6 +13,7 @@ from dpjax.learners.parts.identification import (
     Verdict,
     all_pairs,
     best_arm,
+    laplace_bounds,
     optimistic_arm,
 )
 from dpjax.maths import transport
@@ -29,6 +30,23 @@ def hoeffding(arms, epsilon, failure, grid) -> StoppingRule:
     def passes(phases, best):
         pair = _pairs(arms, failure, grid, least, phases, best)
         return phases.means - phases.means[best] >= transport.hoeffding_radius(*pair, epsilon)
+
+    return all_pairs(least, passes)
+
+
+def chernoff(arms, law, failure, grid) -> StoppingRule:
+    """As :func:`hoeffding`, with any :class:`SumNoise`: by :func:`sub_gamma_radius`.
+
+    Before the first phase in which the radius of one mean is at most 1 the rule is not asked.
+    """
+    least = transport.first_phase_of(
+        law.least_rounds(1.0, jnp.log((arms - 1.0) / failure)), grid.ratio, grid.forget
+    )
+    constants = law.per_loss, law.per_sum, law.tail
+
+    def passes(phases, best):
+        pair = _pairs(arms, failure, grid, least, phases, best)
+        return phases.means - phases.means[best] >= transport.sub_gamma_radius(*pair, constants)
 
     return all_pairs(least, passes)
 
@@ -69,7 +87,7 @@ def released(arms, epsilon, failure, grid) -> StoppingRule:
     log = jnp.log(1.0 / failure)
 
     def verdict(key, phases):
-        tested = optimistic_arm(key, phases, epsilon)
+        tested = optimistic_arm(key, phases, laplace_bounds(epsilon))
         statistic, n, m, noise = _likelihood_ratios(phases, tested, log, epsilon)
         threshold = log + jnp.log1p(jnp.log(n)) + jnp.log1p(jnp.log(m)) + noise
         itself = jnp.arange(m.shape[0]) == tested

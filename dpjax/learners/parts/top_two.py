@@ -1,5 +1,6 @@
 """Top-two sampling: half of the rounds of a leader play it, the other half its challenger."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -23,40 +24,43 @@ class Tracked(NamedTuple):
     own: Array  # (K,) int32
 
 
-def gaussian_cost(phases, leader, epsilon):
+def gaussian_cost(phases, leader):
     """(mean_b - mean_leader + 1 / (1 + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b), (K,)."""
-    del epsilon
     pulls = phases.pulls.astype(jnp.float32)
     slack = 1.0 / (1.0 + jnp.sqrt(phases.rounds))
     gaps = phases.means - phases.means[leader] + slack
     return gaps / jnp.sqrt(1.0 / pulls[leader] + 1.0 / pulls)
 
 
-def transport_cost(phases, leader, epsilon):
-    """W_b + ln N_b for the cost of transport W_b of arm b and the leader, (K,)."""
-    pulls = phases.pulls.astype(jnp.float32)
-    means = within(phases.means, 0.0, 1.0)
-    cost = transport.transport_cost(means[leader], means, pulls[leader], pulls, epsilon)
-    return cost + jnp.log(pulls)
+def transport_cost(epsilon) -> Callable:
+    """(phases, leader) -> W_b + ln N_b for the cost of transport W_b of arm b and the leader."""
+
+    def cost(phases, leader):
+        pulls = phases.pulls.astype(jnp.float32)
+        means = within(phases.means, 0.0, 1.0)
+        cost = transport.transport_cost(means[leader], means, pulls[leader], pulls, epsilon)
+        return cost + jnp.log(pulls)
+
+    return cost
 
 
-def top_two(horizon, arms, epsilon, grid, release, cost, rule, declared) -> BatchLearner:
+def top_two(horizon, arms, grid, release, bounds, cost, rule, declared) -> BatchLearner:
     """A learner of the leader with the least optimistic mean, and a challenger of the least cost.
 
     A batch lasts an eighth of the pulls of the one that was played less.
 
     Args:
       horizon, arms: T and K.
-      epsilon: of the widths and the costs.
       grid, release, rule: as of :func:`dpjax.learners.parts.identification.identification_learner`.
-      cost: (phases, leader, epsilon) -> (K,).
+      bounds: of the leader, as of :func:`optimistic_arm`.
+      cost: (phases, leader) -> (K,).
       declared: the Privacy.
     """
 
     def choose(key, phases, tracked):
-        leader = optimistic_arm(key, phases, epsilon)
+        leader = optimistic_arm(key, phases, bounds)
         others = jnp.arange(arms) != leader
-        challenger = smallest(key, jnp.where(others, cost(phases, leader, epsilon), jnp.inf))
+        challenger = smallest(key, jnp.where(others, cost(phases, leader), jnp.inf))
         leads = 2 * tracked.own[leader] <= tracked.led[leader]
         arm = jnp.where(leads, leader, challenger)
         wanted = chunk(jnp.minimum(phases.pulls[leader], phases.pulls[challenger]))

@@ -1,0 +1,185 @@
+"""Integer noise: the laws of its draws, what a replay charges for it, and how much is needed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import noise, privacy
+from dpjax.audit.rules import RULES, integer_row, record
+from dpjax.audit.spending import integer_epsilon
+from dpjax.maths import exact_sums
+
+TRIALS = 40_000
+DELTA = 1e-6
+
+
+def draws(name, amount, seed=0, total=0.0):
+    """What is added to a sum, (TRIALS,) float64."""
+    add = getattr(noise, name)
+    start = exact_sums.of(total)
+
+    def draw(key):
+        moved = exact_sums.add(add(key, start, amount), exact_sums.negative(start))
+        return exact_sums.to_float(moved)
+
+    return np.asarray(jax.jit(jax.vmap(draw))(jr.split(jr.key(seed), TRIALS)), np.float64)
+
+
+def discrete_gaussian(scale):
+    points = np.arange(-60, 61)
+    weights = np.exp(-0.5 * (points / scale) ** 2)
+    return stats.rv_discrete(values=(points, weights / weights.sum()))
+
+
+LAWS = {
+    "discrete_laplace": (1.5, lambda b: stats.dlaplace(1.0 / b)),
+    "discrete_gaussian": (2.3, discrete_gaussian),
+    "skellam": (5.0, lambda v: stats.skellam(v / 2.0, v / 2.0)),
+    "binomial": (41, lambda m: stats.binom(int(m), 0.5, loc=-0.5 * int(m))),
+}
+
+
+def fit(sample, law):
+    """The p-value of a sample under a law on the integers, or half-integers; tails together."""
+    offset = sample[0] % 1.0
+    assert (sample % 1.0 == offset).all()
+    points = np.arange(-20, 21) + offset
+    expected = np.append(law.pmf(points), 0.0) * len(sample)
+    found = np.append([(sample == point).sum() for point in points], 0.0)
+    expected[-1], found[-1] = len(sample) - expected.sum(), len(sample) - found.sum()
+    often = expected >= 10.0
+    rare = ~often
+    found = np.append(found[often], found[rare].sum())
+    expected = np.append(expected[often], expected[rare].sum())
+    used = expected > 0.5
+    return stats.chisquare(found[used], expected[used], sum_check=False).pvalue
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_draws_have_their_law(name):
+    """By chi-square; an amount that is off by a tenth is rejected."""
+    amount, law = LAWS[name]
+    sample = draws(f"{name}_total", amount)
+    assert fit(sample, law(amount)) > 1e-3
+    assert fit(sample, law(1.1 * amount + (name == "binomial"))) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "variance"),
+    [
+        ("discrete_laplace", 1e4, 2e8),
+        ("discrete_gaussian", 1e4, 1e8),
+        ("skellam", 1e8, 1e8),
+        ("binomial", 2**31 - 1, (2**31 - 1) / 4),
+    ],
+)
+def test_much_noise_has_its_variance(name, amount, variance):
+    """On a sum of 10^9 - 1 losses, to six standard errors; 10 % more is rejected."""
+    sample = draws(f"{name}_total", amount, 1, 10.0**9)
+    error = np.sqrt(np.mean((sample**2 - variance) ** 2) / TRIALS)
+    assert abs(np.mean(sample**2) - variance) < 6.0 * error < 0.1 * variance
+    assert abs(np.mean(sample)) < 6.0 * np.sqrt(variance / TRIALS)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_no_noise_leaves_the_sum(name):
+    add = getattr(noise, f"{name}_total")
+    for value in (0.0, 3.25, -7.5):
+        assert exact_sums.to_float(add(jr.key(0), exact_sums.of(value), 0)) == value
+
+
+# --- amounts ---
+
+EXACT = {
+    "binomial": (privacy.binomial_delta, privacy.binomial_coins, int),
+    "skellam": (privacy.skellam_delta, privacy.skellam_variance, float),
+    "discrete_gaussian": (privacy.discrete_gaussian_delta, privacy.discrete_gaussian_scale, float),
+}
+EPSILONS = np.array([0.003, 0.0213, 0.05, 0.31, 1.0, 2.7, 4.0], np.float32)
+
+
+@pytest.mark.parametrize("law", EXACT)
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
+def test_amounts_of_integer_noise_are_enough_and_hardly_more(law, delta):
+    """The exact delta is kept, and not by less noise; deviations are within a percent."""
+    delta_of, least, kind = EXACT[law]
+    amounts = np.asarray(jax.jit(lambda e: jax.vmap(
+        lambda each: privacy.integer_noise(law, each, delta))(e))(EPSILONS))  # fmt: skip
+    squared = 1 if law == "discrete_gaussian" else 0.5
+    for epsilon, amount in zip(EPSILONS, amounts, strict=True):
+        assert delta_of(kind(amount), float(epsilon)) <= delta
+        if epsilon >= 0.02:
+            needed = least(float(epsilon), delta)
+            assert (amount / needed) ** squared <= 1.011
+        assert delta_of(kind(0.95 * amount), float(epsilon)) > delta or epsilon > 2.0
+    assert float(privacy.integer_noise(law, np.inf, delta)) == 0.0
+
+
+def test_amounts_of_noise_do_not_depend_on_tracing():
+    for law in privacy.INTEGER_LAWS:
+        traced = jax.jit(lambda e, law=law: privacy.integer_noise(law, e, DELTA))(np.float32(0.7))
+        assert float(traced) == float(privacy.integer_noise(law, 0.7, DELTA))
+
+
+def test_bad_amounts():
+    with pytest.raises(ValueError, match="at most 2147483647 coins"):
+        privacy.integer_noise("binomial", 1e-5, DELTA)
+    with pytest.raises(ValueError, match="law must be one of"):
+        privacy.integer_noise("poisson", 1.0, DELTA)
+    with pytest.raises(TypeError, match="delta must be a plain number"):
+        jax.jit(lambda d: privacy.integer_noise("skellam", 1.0, d))(1e-6)
+
+
+@pytest.mark.parametrize("law", EXACT)
+@pytest.mark.parametrize("change", [1, 3])
+def test_epsilon_at_a_delta_is_the_least(law, change):
+    delta_of = EXACT[law][0]
+    amount = {"binomial": 300, "skellam": 75.0, "discrete_gaussian": 8.5}[law]
+    epsilon = getattr(privacy, f"{law}_epsilon")(amount, DELTA, change)
+    assert delta_of(amount, epsilon, change) == pytest.approx(DELTA, rel=1e-6)
+
+
+# --- what a replay charges ---
+
+
+def charged(name, value, twin, amount):
+    """(pure, rho, and epsilon at DELTA of what the host accounts for) of one release."""
+    rule = RULES[f"{name}_words"]
+    both = []
+    for total in (value, twin):
+        words = jnp.stack(exact_sums.of(total))
+        inputs = (jr.key(0), words, amount)
+        both.append(record(rule, inputs, [getattr(noise, f"{name}_words")(*inputs)]))
+    cost = rule.cost(*both)
+    epsilon = 0.0
+    if rule.integer is not None:
+        law, amount, change = np.asarray(integer_row(rule, *both))
+        name = privacy.INTEGER_LAWS[int(law)]
+        epsilon = integer_epsilon(name, float(amount), DELTA, int(change)) if change else 0.0
+    return float(cost.pure), float(cost.rho), epsilon
+
+
+def test_what_a_changed_sum_costs():
+    assert charged("discrete_laplace", 5.0, 6.0, 2.0) == (0.5, 0.125, 0.0)
+    assert charged("gaussian", 5.0, 7.5, 5.0) == (0.0, 0.125, 0.0)
+    for name, exact in (
+        ("binomial", privacy.binomial_epsilon),
+        ("skellam", privacy.skellam_epsilon),
+        ("discrete_gaussian", privacy.discrete_gaussian_epsilon),
+    ):
+        for change in (1, 2):
+            found = charged(name, 10.0**9, 10.0**9 - 64 * change, 400)
+            assert found == (0.0, 0.0, exact(400, DELTA, 64 * change))
+        assert charged(name, 4.5, 4.5, 400) == (0.0, 0.0, 0.0)
+        # Half the amount costs more.
+        assert charged(name, 4.0, 5.0, 200)[2] > 1.3 * charged(name, 4.0, 5.0, 400)[2]
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_integer_noise_hides_no_part_of_an_integer(name):
+    """Nor does anything hide where there is no noise."""
+    assert charged(name, 4.0, 4.25, 400)[:2] == (np.inf, np.inf)
+    assert charged(name, 4.0, 5.0, 0)[:2] == (np.inf, np.inf)
