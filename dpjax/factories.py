@@ -27,7 +27,8 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
     """What a factory is given beside the horizon, by name.
 
     It is given the sizes that it requires, epsilon if it takes one, and those of the options that
-    it takes. Everything else keeps its default.
+    it takes. Everything else keeps its default. A factory that requires rho is given epsilon^2 / 2,
+    the rho of an epsilon-DP release.
 
     Args:
       factory: of learners, with an argument ``horizon``.
@@ -39,6 +40,9 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
       ValueError: the factory requires an argument that is not among the sizes.
     """
     given = {}
+    epsilon = options.get("epsilon", sizes.get("epsilon"))
+    if "rho" not in sizes and epsilon is not None:
+        sizes = {**sizes, "rho": 0.5 * epsilon**2}
     for parameter in inspect.signature(factory).parameters.values():
         name, required = parameter.name, parameter.default is parameter.empty
         if name == "horizon" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

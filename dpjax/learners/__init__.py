@@ -3,11 +3,12 @@
 ``__all__`` is the registry. Tests, audits and the command line go through it.
 """
 
-from dpjax.learners.adap import adap_klucb, adap_ucb
+from dpjax.learners.adap import adac_ucb, adap_klucb, adap_ucb
 from dpjax.learners.batched_bandit import batched_bandit
 from dpjax.learners.ctb_tt import ctb_tt
 from dpjax.learners.dp_exp3_lap import dp_exp3_lap
 from dpjax.learners.dp_klucb import dp_imed, dp_klucb
+from dpjax.learners.dp_ts_ucb import dp_ts_ucb
 from dpjax.learners.dp_ucb import dp_ucb
 from dpjax.learners.dp_ucb_bound import dp_ucb_bound
 from dpjax.learners.dp_ucb_int import dp_ucb_int
@@ -16,6 +17,7 @@ from dpjax.learners.exp3 import exp3
 from dpjax.learners.exp3_minibatch import exp3_minibatch
 from dpjax.learners.ftpl import ftpl
 from dpjax.learners.ftrl import ftrl
+from dpjax.learners.gaussian_thompson import gaussian_thompson
 from dpjax.learners.hedge import hedge
 from dpjax.learners.lazy import lazy_thompson, lazy_ucb
 from dpjax.learners.limited_updates import limited_updates
@@ -39,6 +41,7 @@ from dpjax.learners.tsallis_inf import tsallis_inf
 from dpjax.learners.ucb import kl_ucb, ucb1
 
 __all__ = [
+    "adac_ucb",
     "adap_klucb",
     "adap_tt",
     "adap_ucb",
@@ -47,6 +50,7 @@ __all__ = [
     "dp_exp3_lap",
     "dp_imed",
     "dp_klucb",
+    "dp_ts_ucb",
     "dp_tt",
     "dp_ucb",
     "dp_ucb_bound",
@@ -56,6 +60,7 @@ __all__ = [
     "exp3_minibatch",
     "ftpl",
     "ftrl",
+    "gaussian_thompson",
     "hedge",
     "kl_ucb",
     "lazy_thompson",

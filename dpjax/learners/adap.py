@@ -1,18 +1,14 @@
-"""AdaP-UCB and AdaP-KLUCB: episodes that double an arm's pulls, each on fresh losses."""
+"""AdaP-UCB, AdaP-KLUCB and AdaC-UCB: episodes that double an arm's pulls, each on fresh losses."""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import _check
 from dpjax.core import Array, Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import (
-    batch_bandit_learner,
-    check_arms,
-    check_exploration,
-    one_release,
-)
+from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, check_exploration
+from dpjax.learners.parts.sum_noise import SumNoise, sum_noise, zcdp_noise
 from dpjax.maths import divergences, exact_sums
 from dpjax.maths.laws import smallest
 
@@ -66,7 +62,7 @@ def adap_ucb(
         width = jnp.sqrt(exploration * log_t / (2.0 * samples))
         return mean - width - exploration * log_t / epsilon / samples
 
-    return _episodes(horizon, arms, epsilon, bound)
+    return _episodes(horizon, arms, sum_noise("laplace", epsilon, None), bound)
 
 
 def adap_klucb(
@@ -101,13 +97,56 @@ def adap_klucb(
         optimistic = jnp.clip(mean - exploration * log_t / epsilon / samples, 0.0, 1.0)
         return divergences.kl_lower(optimistic, exploration * log_t / samples)
 
-    return _episodes(horizon, arms, epsilon, bound)
+    return _episodes(horizon, arms, sum_noise("laplace", epsilon, None), bound)
 
 
-def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
+def adac_ucb(
+    horizon: int,
+    arms: int,
+    *,
+    rho: Number,
+    delta: Number | None = None,
+    exploration: Number = 3.1,
+) -> BatchLearner:
+    """AdaC-UCB: AdaP-UCB with Gaussian noise, for zero-concentrated differential privacy.
+
+    Episodes and means are those of :func:`adap_ucb`, with noise of variance 1 / (2 rho) on the sum
+    of an episode. An episode that starts in round t goes to the arm with the smallest
+
+        mean_a - sqrt(beta ln t (1 / (2 n_a) + 1 / (rho n_a^2))).
+
+    Args:
+      horizon: T, rounds. It decides only where the last episode is cut, and the default delta.
+      arms: K, at least 2.
+      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
+      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      exploration: beta, positive; the analysis asks for more than 3.
+
+    Returns:
+      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
+    loss is in one released sum, of sensitivity 1. The epsilon at delta is that of sqrt(2 rho)-GDP.
+
+    Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta /
+    (beta - 3)), by :func:`dpjax.analysis.bounds.adac_ucb`. So privacy costs sqrt(ln T / rho) an
+    arm, where :func:`adap_ucb` pays ln T / epsilon.
+
+    Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023. The constants
+    of the bound are our own derivation.
+    """
+    check_exploration(exploration)
+    law = zcdp_noise(_check.size(1, horizon=horizon), rho, delta)
+
+    def bound(mean, samples, log_t):
+        return mean - law.radius(samples, exploration * log_t)
+
+    return _episodes(horizon, arms, law, bound)
+
+
+def _episodes(horizon, arms, law: SumNoise, bound) -> BatchLearner:
     """Plays the arm of the smallest bound (means, samples, ln t) -> (K,) in doubling episodes."""
     horizon, arms = check_arms(horizon, arms)
-    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
     def batch(state):
         return state, Batch(state.arm, jnp.maximum(state.pulls[state.arm], 1))
@@ -120,7 +159,7 @@ def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
     def step(state, key, total):
         noise_key, tie_key = jax.random.split(key)
         rounds = batch(state)[1].rounds
-        released = noise.laplace_total(noise_key, total, scale)
+        released = law.release(noise_key, total, rounds)
         pulls = state.pulls.at[state.arm].add(rounds)
         means = state.means.at[state.arm].set(exact_sums.mean(released, rounds))
         log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
@@ -132,4 +171,4 @@ def _episodes(horizon, arms, epsilon, bound) -> BatchLearner:
         # Episodes have 1, 1, 2, 4, ... rounds: an arm with N pulls has had log2(N) + 1 of them.
         return AdapReport(jnp.sum(32 - jax.lax.clz(state.pulls), dtype=jnp.int32))
 
-    return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), episodes)
+    return batch_bandit_learner(horizon, arms, init, step, law.privacy, episodes)

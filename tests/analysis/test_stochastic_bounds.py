@@ -103,8 +103,8 @@ def test_bounds_broadcast_over_horizon_and_epsilon():
         for i, j in np.ndindex(2, 3):
             single = bound(horizons[i, 0], means, epsilons[j])
             assert values[i, j] == pytest.approx(single, rel=1e-12)
-    values = bounds.adap_ucb(horizons, means, epsilons)
-    assert values.shape == (2, 3)
+    for bound in (bounds.adap_ucb, bounds.adac_ucb):
+        assert bound(horizons, means, epsilons).shape == (2, 3)
 
 
 def test_upper_bounds_by_hand():
@@ -115,6 +115,9 @@ def test_upper_bounds_by_hand():
     assert bounds.ucb1(1e5, means) == pytest.approx(ucb1)
     adap = (16 * 3.1 * log_t / np.minimum(gaps, 0.2) + 31).sum()
     assert bounds.adap_ucb(1e5, means, 0.2) == pytest.approx(adap)
+    roots = np.maximum(16 * 3.1 * log_t / gaps, 8 * np.sqrt(2 * 3.1 * log_t / 1e-3))
+    assert bounds.adac_ucb(1e5, means, 1e-3) == pytest.approx((roots + 31).sum())
+    assert roots[0] != roots[-1] == roots[-2]
     # Arms with gap 1/8 leave by epoch 3, 1/4 by epoch 2, 3/8 by epoch 2, 1/2 by epoch 1, of which
     # the lengths are the golden ones; one more for the failure.
     pulls = [1947 + 8495 + 35635, 1947 + 8495, 1947 + 8495, 1947]
@@ -144,6 +147,7 @@ def test_bad_means_are_refused(means):
         bounds.ucb1,
         lambda horizon, means: bounds.d_epsilon(horizon, means, 1.0),
         lambda horizon, means: bounds.azize_basu(horizon, means, 1.0),
+        lambda horizon, means: bounds.adac_ucb(horizon, means, 1.0),
         lambda horizon, means: bounds.adap_ucb(horizon, means, 1.0),
         lambda horizon, means: bounds.successive_elimination(horizon, means, 1.0),
     ):

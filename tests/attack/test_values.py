@@ -38,7 +38,7 @@ OWN = {
 
 
 def learner_arguments(name):
-    return conformance.ARGUMENTS | {"horizon": 17}
+    return conformance.ARGUMENTS | {"horizon": 17, "rho": 0.5}
 
 
 def environment_arguments(name):

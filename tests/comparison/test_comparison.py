@@ -18,9 +18,10 @@ from dpjax.feedback import contextual, full
 HORIZON = 64
 FIELDS = {
     "exp3": {
-        "adap_klucb", "adap_tt", "adap_ucb", "batched_bandit", "ctb_tt", "dp_exp3_lap", "dp_imed",
-        "dp_klucb", "dp_tt", "dp_ucb", "dp_ucb_bound", "dp_ucb_int", "exp2", "exp3",
-        "exp3_minibatch", "kl_ucb", "lazy_thompson", "lazy_ucb", "linear_elimination", "lucb",
+        "adac_ucb", "adap_klucb", "adap_tt", "adap_ucb", "batched_bandit", "ctb_tt",
+        "dp_exp3_lap", "dp_imed", "dp_klucb", "dp_ts_ucb", "dp_tt", "dp_ucb", "dp_ucb_bound",
+        "dp_ucb_int", "exp2", "exp3", "exp3_minibatch", "gaussian_thompson", "kl_ucb",
+        "lazy_thompson", "lazy_ucb", "linear_elimination", "lucb",
         "sequential_halving", "successive_elimination", "thompson", "track_and_stop",
         "tsallis_inf", "ttucb", "ucb1",
     },

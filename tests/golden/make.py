@@ -28,6 +28,7 @@ DOMAIN = domains.simplex(ARMS)
 KNOWN = {
     "horizon": HORIZON, "arms": ARMS, "actions": [[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]],
     "domain": DOMAIN, "dim": ARMS, "epsilon": EPSILON, "delta": 1e-6,
+    "rho": 0.5,
 }  # fmt: skip
 
 

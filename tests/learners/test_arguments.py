@@ -11,6 +11,7 @@ NAN, INF = float("nan"), float("inf")
 # Of every learner below that takes them.
 COMMON = {"horizon": (0, -1, 2.5), "arms": (1, 0, 2.5), "epsilon": (0.0, -1.0, NAN, np.nan)}
 OWN = {
+    "adac_ucb": {"exploration": (0.0, -1.0, NAN), "rho": (0.0, -1.0, NAN), "delta": (0.0, 1.0)},
     "adap_klucb": {"exploration": (0.0, -1.0, NAN)},
     "adap_tt": {
         "failure": (0.0, 1.0, -0.1, NAN),
@@ -22,6 +23,11 @@ OWN = {
     "ctb_tt": {"failure": (0.0, 1.0, -0.1, NAN)},
     "dp_imed": {"ratio": (1.0, 0.5, NAN)},
     "dp_klucb": {"ratio": (1.0, 0.5, NAN)},
+    "dp_ts_ucb": {
+        "delta": (0.0, 1.0, NAN),
+        "exponent": (-0.1, 1.1, NAN),
+        "draws": (0, -1, 2.5),
+    },
     "dp_tt": {"failure": (0.0, 1.0, -0.1, NAN), "ratio": (1.0, 0.5, NAN)},
     "dp_ucb": {"failure": (0.0, 1.0, NAN), "split": ("serial",)},
     "dp_ucb_bound": {},
@@ -31,6 +37,11 @@ OWN = {
         "calibration": ("tight",),
     },
     "exp3": {"mixing": (0.0, -0.1, 1.1, NAN, INF), "calibration": ("tight", None)},
+    "gaussian_thompson": {
+        "delta": (0.0, 1.0, NAN),
+        "pulls": (-1, 0.5),
+        "variance": (0.0, -1.0, NAN, INF),
+    },
     "hedge": {"delta": (0.0, 1.0, -1.0, NAN)},
     "kl_ucb": {},
     "lazy_thompson": {"log_base": (1.0, 0.5, NAN)},
@@ -56,6 +67,7 @@ def test_bad_arguments_are_named(name):
     make = getattr(learners, name)
     private = "epsilon" in inspect.signature(make).parameters
     good = {"horizon": 64, "arms": 3} | ({"epsilon": 1.0} if private else {})
+    good |= {"rho": 0.5} if "rho" in OWN[name] else {}
     make(**good)
     for argument, values in {**COMMON, **OWN[name]}.items():
         if argument == "epsilon" and not private:

@@ -10,10 +10,12 @@ from tests.play import told
 
 # Learners with bandit feedback that clip in their steps, with what their factories need.
 LEARNERS = {
+    "dp_ts_ucb": {},
     "dp_ucb": {"epsilon": np.inf},
     "dp_ucb_bound": {"epsilon": np.inf},
     "dp_ucb_int": {"epsilon": np.inf},
     "exp3": {"mixing": 0.3},
+    "gaussian_thompson": {},
     "kl_ucb": {},
     "lazy_thompson": {"epsilon": np.inf},
     "lazy_ucb": {"epsilon": np.inf},

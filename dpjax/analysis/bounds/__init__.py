@@ -55,6 +55,7 @@ from dpjax.analysis.bounds.linear import (
     linucb_planned,
 )
 from dpjax.analysis.bounds.stochastic import (
+    adac_ucb,
     adap_ucb,
     azize_basu,
     azize_basu_minimax,
@@ -69,6 +70,7 @@ from dpjax.analysis.bounds.stochastic import (
 )
 
 __all__ = [
+    "adac_ucb",
     "adap_ucb",
     "azize_2023_lower",
     "azize_basu",

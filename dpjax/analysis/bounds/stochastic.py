@@ -123,6 +123,23 @@ def adap_ucb(horizon, means, epsilon, exploration=3.1):
     return leading + len(gaps) * exploration / (exploration - 3.0)
 
 
+def adac_ucb(horizon, means, rho, exploration=3.1):
+    """sum (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta / (beta - 3)), beta > 3.
+
+    This is for AdaC-UCB, with our own constants. Let n be the number of losses in the mean of an
+    arm, and w the width of its bound. While no mean is off by more than its w, an arm begins an
+    episode only if Delta_a <= 2 w. So n < max(4 beta ln T / Delta_a^2, sqrt(8 beta ln T / rho) /
+    Delta_a), and the arm has at most 4 n pulls after the episode. At round t a mean is off with
+    probability at most t^-beta for each n = 1, 2, 4, ..., and a wrong episode then has at most t
+    rounds. All of them together cost at most beta / (beta - 3).
+    """
+    horizon, rho = float64(horizon, rho)
+    _, gaps, _ = _gaps(means)
+    level = exploration * np.log(horizon)[..., None]
+    leading = np.maximum(16.0 * level / gaps, 8.0 * np.sqrt(2.0 * level / rho[..., None]))
+    return np.sum(leading, axis=-1) + len(gaps) * exploration / (exploration - 3.0)
+
+
 def ucb1(horizon, means):
     """8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a: Auer et al. 2002, Theorem 1."""
     (horizon,) = float64(horizon)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check
+from dpjax import _check, privacy
 from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
 from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.parts.clipping import report_clipped
@@ -84,6 +84,22 @@ def one_release(epsilon, accountant="parallel composition of Laplace mechanisms"
     replaced loss then changes one released sum, by at most 1.
     """
     return Privacy(epsilon=epsilon, accountant=accountant)
+
+
+def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian mechanisms"):
+    """The declaration of Gaussian draws: rho = mu^2 / 2, and the epsilon at delta.
+
+    Args:
+      square: mu^2, the largest sum of (shift / deviation)^2 over the draws that a replaced loss
+        reaches. It may be 0 or inf.
+      horizon: T.
+      delta: of the declared epsilon; None for T^-2.
+      accountant: as in Privacy.
+    """
+    delta = privacy.default_delta(horizon) if delta is None else delta
+    _check.delta(delta)
+    epsilon = privacy.gaussian_epsilon(jnp.sqrt(square), delta)
+    return Privacy(epsilon=epsilon, delta=delta, rho=0.5 * square, accountant=accountant)
 
 
 def bandit_learner(horizon, arms, init, step, privacy) -> Learner:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.core import Number, Privacy
 from dpjax.feedback import bandit, clipped_bandit
-from dpjax.learners.parts.arm_sums import one_release
+from dpjax.learners.parts.arm_sums import gaussian_draws, one_release
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
@@ -93,6 +93,23 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
         _check.delta(delta)
     make = _local if law in LOCAL else _pure if delta is None else _approximate
     return make(law, epsilon, delta, one_release(epsilon))
+
+
+def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
+    """Gaussian noise of sums, of variance 1 / (2 rho), by which a release is rho-zCDP.
+
+    Args:
+      horizon: T.
+      rho: inf for no noise.
+      delta: of the epsilon that is declared beside rho, which changes nothing but that number; None
+        for T^-2.
+    """
+    _check.positive(rho=rho)
+    variance = 0.5 / jnp.asarray(rho, jnp.float32)
+    accountant = "parallel composition of Gaussian mechanisms"
+    declared = gaussian_draws(1.0 / variance, horizon, delta, accountant)
+    release = _of_sum("gaussian_total", jnp.sqrt(variance))
+    return SumNoise(release, 0.25, variance, 0.0, clipped_bandit, declared)
 
 
 def _pure(law, epsilon, delta, declared):

@@ -11,16 +11,19 @@ THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.TH
 _STOPS = "its theorems bound the stopping time, and not regret"
 
 WITHOUT: dict[str, str] = {
+    "adac_ucb": "theorems are measured over epsilon, and it takes rho; see bounds.adac_ucb",
     "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
     "adap_tt": _STOPS,
     "ctb_tt": _STOPS,
     "dp_imed": "the theorem of Azize et al. 2025 is asymptotic",
     "dp_klucb": "the theorem of Azize et al. 2025 is asymptotic",
+    "dp_ts_ucb": "of the bound of Hu et al. 2025 we know the order only",
     "dp_tt": _STOPS,
     "dp_ucb": "of the bound of Mishra & Thakurta 2015 we know the order only",
     "dp_ucb_bound": "of the bound of Tossou & Dimitrakakis 2016 we know the order only",
     "dp_ucb_int": "of the bound of Tossou & Dimitrakakis 2016 we know the order only, and with the "
     "paper's constants some runs stay on a worse arm for good",
+    "gaussian_thompson": "of the bound of Agrawal & Goyal 2017 we know the order only",
     "kl_ucb": "the theorem of Garivier & Cappe 2011 for the constant 0 in use is asymptotic",
     "lazy_thompson": "of the bound of Hu & Hegde 2022 we know the order only",
     "lucb": _STOPS,

@@ -1,0 +1,189 @@
+"""Gaussian Thompson sampling: games by hand, what its draws cost, and what its actions tell."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import special
+
+from dpjax import audit, privacy
+from dpjax.audit import Pair
+from dpjax.learners import gaussian_thompson
+from dpjax.maths import laws
+from tests.learners.given_noise import losses_of_games, play
+
+ARMS = 3
+
+
+def draws_by_hand(key, rounds):
+    """The standard normal draws that choose the arms of rounds 1, 2, ..., (rounds, K)."""
+    keys = jax.vmap(lambda t: jr.fold_in(key, t))(jnp.arange(rounds))
+    return np.asarray(jax.vmap(lambda key: laws.normal(key, (ARMS,)))(keys), np.float64)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(
+    ("pulls", "variance"), [(2, 0.3), pytest.param(0, 1.0, marks=pytest.mark.slow)]
+)
+def test_games_by_hand(pulls, variance):
+    """The first pulls go round, and then the smallest draw plays."""
+    horizon, games = 60, 6
+    losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
+    keys = jr.split(jr.key(2), games)
+    learner = gaussian_thompson(horizon, ARMS, pulls=pulls, variance=variance)
+    arms, states = jax.device_get(jax.jit(jax.vmap(partial(play, learner)))(losses, keys))
+    losses = np.asarray(losses)
+    for game in range(games):
+        normal = draws_by_hand(keys[game], horizon)
+        count, total = np.zeros(ARMS), np.zeros(ARMS)
+        for t, arm in enumerate(arms[game]):
+            drawn = (total + 1 + np.sqrt(variance * (count + 1)) * normal[t]) / (count + 1)
+            if t < ARMS * pulls:
+                assert arm == t % ARMS
+            else:
+                assert drawn[arm] <= drawn.min() + 1e-5
+            count[arm] += 1
+            total[arm] += losses[game, t, arm]
+        np.testing.assert_array_equal(states.sums.pulls[game, -1], count)
+    assert len(np.unique(arms)) == ARMS
+
+
+# What the draws cost --------------------------------------------------------------------------
+
+
+HORIZON, KEYS = 16, 24
+
+
+@cache
+def replayed(pulls, rewrite=None):
+    """A compiled replay of (variance, pair, keys), of the learner or of one of its mutants."""
+
+    def one(variance, pair, key):
+        learner = gaussian_thompson(HORIZON, ARMS, pulls=pulls, variance=variance)
+        if rewrite is not None:
+            learner = audit.mutants(learner, pair.losses)[rewrite]
+        return audit.replay(learner, pair, key), play(learner, pair.losses, key)[0]
+
+    return jax.jit(jax.vmap(one, (None, None, 0)))
+
+
+def keys_of(seed):
+    return jr.split(jr.key(seed), KEYS)
+
+
+def pair_of(changed, losses):
+    """Neighbours that differ in one round, from 0: its losses are 1, or 0."""
+    sides = np.stack([losses, losses]).astype(np.float32)
+    sides[0, changed], sides[1, changed] = 1.0, 0.0
+    return Pair(*jnp.asarray(sides))
+
+
+def rho_by_hand(arms, changed, pulls, variance):
+    """The sum of 1 / (2 c (N_a(t) + 1)) over the draws after the changed round, for its arm a."""
+    pulled = np.cumsum(arms == arms[changed])  # before rounds 2, 3, ...
+    first = max(changed + 1, ARMS * pulls)
+    return sum(0.5 / (variance * (n + 1.0)) for n in pulled[first - 1 : HORIZON - 1])
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("pulls", "changed"), [(0, 0), (0, 5), (2, 1), (2, 9)])
+def test_a_replay_finds_the_sum_over_rounds(pulls, changed):
+    """And half the noise four times as much."""
+    pair = pair_of(changed, np.full((HORIZON, ARMS), 0.5))
+    found, arms = jax.device_get(replayed(pulls)(0.7, pair, keys_of(1)))
+    expected = [rho_by_hand(row, changed, pulls, 0.7) for row in arms]
+    np.testing.assert_allclose(found.rho, expected, rtol=1e-5)
+    assert len(np.unique(expected)) > 3
+    assert not audit.explain(found)
+    declared = gaussian_thompson(HORIZON, ARMS, pulls=pulls, variance=0.7).privacy.rho
+    assert found.rho.max() <= float(declared)
+    if (pulls, changed) == (0, 0):
+        halved, others = jax.device_get(replayed(pulls, "noise halved")(0.7, pair, keys_of(1)))
+        expected = [rho_by_hand(row, changed, pulls, 0.7) for row in others]
+        np.testing.assert_allclose(halved.rho, 4.0 * np.array(expected), rtol=1e-5)
+        assert halved.rho.max() > float(declared)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(
+    ("pulls", "draws", "least"),
+    [
+        (0, HORIZON - 1, 2),
+        pytest.param(1, HORIZON - ARMS, 2, marks=pytest.mark.slow),
+        (2, HORIZON - 2 * ARMS, 3),
+    ],
+)
+def test_the_declaration_is_reached_where_an_arm_never_plays_again(pulls, draws, least):
+    """With hardly any noise an arm with a loss of 1 is given up, and its mean is drawn from."""
+    variance = 1e-4
+    losses = np.zeros((HORIZON, ARMS))
+    losses[:, 0] = 1.0
+    found, _ = jax.device_get(replayed(pulls)(variance, pair_of(0, losses), keys_of(2)))
+    declared = gaussian_thompson(HORIZON, ARMS, pulls=pulls, variance=variance).privacy
+    assert float(declared.rho) == pytest.approx(draws / (2 * variance * least))
+    assert found.rho.max() == pytest.approx(float(declared.rho), rel=1e-5)
+
+
+def test_declared_numbers():
+    """At T = 10^4: mu = 70.7 and epsilon(1e-6) = 2835. First pulls divide mu^2; delta is T^-2."""
+    declared = gaussian_thompson(10**4, 2, delta=1e-6).privacy
+    assert float(privacy.zcdp_mu(declared.rho)) == pytest.approx(np.sqrt(9999 / 2))
+    assert float(declared.epsilon) == pytest.approx(2835, abs=1)
+    declared = gaussian_thompson(10**4, 2, pulls=99, variance=4.0).privacy
+    assert float(privacy.zcdp_mu(declared.rho)) == pytest.approx(np.sqrt((10**4 - 198) / 400))
+    assert declared.delta == 1e-8
+    # No draw ever depends on a loss.
+    for learner in (gaussian_thompson(1, 2), gaussian_thompson(10, 2, pulls=5)):
+        assert (float(learner.privacy.rho), float(learner.privacy.epsilon)) == (0.0, 0.0)
+
+
+# What the actions tell ------------------------------------------------------------------------
+
+
+def log_ratios(arms, ours, theirs):
+    """ln of the ratio of the probabilities of these arms (n, T), given tables of two arms, (n,)."""
+    rows, ratio = np.arange(len(arms)), np.zeros(len(arms))
+    count, sums = np.zeros((len(arms), 2)), np.zeros((2, len(arms), 2))
+    for t, arm in enumerate(arms.T):
+        means = (sums + 1) / (count + 1)
+        above = (means[:, :, 1] - means[:, :, 0]) / np.sqrt((1 / (count + 1)).sum(axis=1))
+        logs = special.log_ndtr(np.where(arm == 0, above, -above))
+        ratio += logs[0] - logs[1]
+        count[rows, arm] += 1
+        sums[:, rows, arm] += np.stack([ours[t, arm], theirs[t, arm]])
+    return ratio
+
+
+@pytest.mark.slow
+def test_the_actions_tell_far_less_than_the_draws():
+    """mu of at least 1.5 over 1000 rounds, by the best threshold; 22 is declared for the draws."""
+    horizon, runs = 1000, 4000
+    learner = gaussian_thompson(horizon, 2)
+    pair = jax.tree.map(lambda leaf: leaf[:, :2], pair_of_length(horizon))
+    run = jax.jit(jax.vmap(lambda losses, key: play(learner, losses, key)[0], (None, 0)))
+    values = [
+        log_ratios(np.asarray(run(side, jr.split(jr.key(seed), runs))), *map(np.asarray, pair))
+        for seed, side in enumerate(pair)
+    ]
+    # One half chooses the threshold, and the other one counts.
+    choice, count = np.stack(values)[:, : runs // 2], np.stack(values)[:, runs // 2 :]
+    thresholds = np.quantile(choice, np.linspace(0.005, 0.995, 200))
+
+    def mu(values, thresholds):
+        hits, misses = (values[:, :, None] > thresholds).sum(axis=1)
+        return audit.gaussian_from_counts(hits, misses, runs // 2)
+
+    chosen = thresholds[np.argmax(mu(choice, thresholds))]
+    declared = float(privacy.zcdp_mu(learner.privacy.rho))
+    assert declared == pytest.approx(np.sqrt(999 / 2))
+    assert 1.5 < mu(count, np.array([chosen]))[0] < 3.0
+
+
+def pair_of_length(horizon):
+    """All losses are 0, but for those of the first round in one of the two sequences."""
+    sides = np.zeros((2, horizon, ARMS), np.float32)
+    sides[0, 0] = 1.0
+    return Pair(*jnp.asarray(sides))
