@@ -22,7 +22,7 @@ runs the learner. dpjax simulates idealised mechanisms, with float32 draws from 
 generator.
 """
 
-from dpjax.audit.counts import Bound, bound_from_counts, clopper_pearson, gaussian_from_counts
+from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
 from dpjax.audit.epsilon import SELECTION, TRAINING, epsilon, most_visible, play
 from dpjax.audit.mechanisms import Sensitivity, prefix_statistic, releases, sensitivity
 from dpjax.audit.mutants import mutants
@@ -37,6 +37,7 @@ from dpjax.audit.verdicts import (
     replayed_mutants,
     verdict,
 )
+from dpjax.maths.intervals import clopper_pearson
 
 __all__ = [
     "CHECKS",

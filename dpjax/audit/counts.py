@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from dpjax.core import Numbers
+from dpjax.maths.intervals import clopper_pearson
 
 
 class Bound(NamedTuple):
@@ -18,17 +19,6 @@ class Bound(NamedTuple):
     hits: int  # runs with the event, on the sequence where it is more likely
     misses: int  # runs with the event, on the other sequence
     event: str  # the event in words
-
-
-def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
-    """Lower and upper bound on a probability, each missed with probability at most ``error``.
-
-    Clopper & Pearson 1934. The arguments are NumPy arrays that broadcast.
-    """
-    hits = np.asarray(hits, np.float64)
-    low = np.where(hits > 0, stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
-    high = np.where(hits < runs, stats.beta.ppf(1.0 - error, hits + 1.0, runs - hits), 1.0)
-    return low, high
 
 
 def bound_from_counts(

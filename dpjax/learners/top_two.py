@@ -50,7 +50,7 @@ def adap_tt(
       :func:`dpjax.learners.parts.stopping_rules.chernoff` for other noise than Laplace's);
     - ``"printed"``: the paper's threshold, as reconstructed;
     - ``"released"``: that of the authors' code. Its error exceeds ``failure`` where epsilon is
-      small: 0.18 for 0.1 on the mean losses (0.3, 0.5, 0.7) at epsilon = 0.01.
+      small: 0.17 for 0.1 on the mean losses (0.3, 0.5, 0.7) at epsilon = 0.01.
 
     Args:
       horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.

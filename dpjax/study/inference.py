@@ -12,6 +12,7 @@ import xarray
 from scipy import stats
 
 from dpjax.analysis import statistics
+from dpjax.maths.intervals import clopper_pearson
 
 _DRAWS, _SEED = 1000, 2017  # of resampling
 
@@ -105,14 +106,12 @@ def proportion(array, confidence=0.95) -> xarray.Dataset:
     if not (np.isnan(array) | (array == 0.0) | (array == 1.0)).all():
         raise ValueError("array must hold true or false, as 1 or 0")
     share = array.mean("trial", skipna=False)
-    hits, tail = share * trials, (1.0 - confidence) / 2.0
-    low = xarray.where(hits > 0, stats.beta.ppf(tail, hits, trials - hits + 1.0), 0.0)
-    high = xarray.where(hits < trials, stats.beta.isf(tail, hits + 1.0, trials - hits), 1.0)
+    low, high = clopper_pearson(share * trials, trials, (1.0 - confidence) / 2.0)
     what = f"proportion with {100 * confidence:g} % intervals of Clopper and Pearson"
     found = {
         "proportion": share,
-        "low": low.where(share.notnull()),
-        "high": high.where(share.notnull()),
+        "low": share.copy(data=low).where(share.notnull()),
+        "high": share.copy(data=high).where(share.notnull()),
     }
     return xarray.Dataset(found, attrs=attributes(array, what))
 

@@ -65,11 +65,11 @@ def test_a_threshold_without_the_noise_fails(monkeypatch):
 
 
 def test_the_rule_of_the_public_code_errs_more_than_it_says():
-    """0.18 for 0.1."""
+    """0.172 for 0.1, in 20 000 trials with another key."""
     found = played("adap_tt", [Case(GAINS, 0.01, 0.1)], 1000, rule="released")
     wrong = int((found.stopped & (found.recommendation != 0)).sum())
     assert stats.binomtest(wrong, 1000).proportion_ci(0.998, "exact").low > 0.1
-    assert wrong / 1000 == pytest.approx(0.18, abs=0.05)
+    assert wrong / 1000 == pytest.approx(0.172, abs=0.05)
 
 
 # Stopping times -------------------------------------------------------------------------------

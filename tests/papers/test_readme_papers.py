@@ -379,6 +379,154 @@ def test_the_stopping_rule():
     )
 
 
+# Azize et al. 2023 ----------------------------------------------------------------------------
+
+SIX = tuple(f"mu{i}" for i in range(1, 7))
+EPSILONS = (*(10.0 ** np.arange(-3.0, 2.5, 0.5)), np.inf)
+
+
+def time_of(learner, epsilon, column="time"):
+    """A column of azize2023.csv on each of the six instances."""
+    rows = [
+        one("azize2023", "azize2023", learner=learner, instance=instance, epsilon=epsilon)
+        for instance in SIX
+    ]
+    return np.array([row[column] for row in rows])
+
+
+def between(values, digits):
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+
+
+def test_stopping_times_of_the_table():
+    """Means and standard errors, which are a half of Student's interval over 1.9623."""
+    shown = {}
+    for line in README[README.index("| mu1 | mu2 |") :].splitlines():
+        name, epsilon, *cells = [cell.strip() for cell in line.strip("|").split("|")] + [""]
+        shown[name, epsilon] = cells[:-1]
+
+    def check(name, epsilon, rows):
+        errors = [(row["time_high"] - row["time_low"]) / 2 / 1.9623 for row in rows]
+        cells = [
+            f"{row['time']:.4g} ± {error:.2g}" for row, error in zip(rows, errors, strict=True)
+        ]
+        bounds = [f"{row['lower_bound']:.4g}" for row in rows]
+        assert shown[name, epsilon] == [cell.replace("e+0", "e") for cell in cells]
+        assert shown["lower bound", epsilon] == [cell.replace("e+0", "e") for cell in bounds]
+
+    for learner in dict.fromkeys(row["learner"] for row in read("azize2023", "azize2023")):
+        for epsilon in ("0.01", "1"):
+            rows = table("azize2023", "azize2023", learner=learner, epsilon=float(epsilon))
+            check(learner, epsilon, rows)
+    for learner in dict.fromkeys(row["learner"] for row in read("azize2023", "azize2023_plain")):
+        rows = table("azize2023", "azize2023_plain", learner=learner)
+        check(f"{learner}, not private", "inf", rows)
+
+
+def test_two_regimes_of_stopping_times():
+    rows = read("azize2023", "azize2023")
+    assert all(row["stopped"] == 1.0 for row in rows + read("azize2023", "azize2023_plain"))
+    learners = tuple(dict.fromkeys(row["learner"] for row in rows))
+    steep = {name: time_of(name, 1e-3) / time_of(name, 1e-2) for name in learners}
+    flat = [
+        np.ptp(np.log([time_of(name, epsilon) for epsilon in EPSILONS[7:-1]]), axis=0).max()
+        for name in learners
+    ]
+    assert EPSILONS[7] == 10.0**0.5 and EPSILONS[-2] == 100.0
+    says(
+        f"From epsilon = 0.01 to 0.001 DP-TT takes {between(steep['DP-TT'], 1)} times as long, "
+        f"DP-SE {between(steep['DP-SE'], 1)} times; from 3.16 to 100 no learner's mean changes by "
+        f"more than {np.ceil(100 * np.expm1(max(flat))):.0f} %."
+    )
+
+
+def test_where_privacy_begins_to_cost_in_stopping_times():
+    def onsets(learner):
+        rows = table("azize2023", "azize2023_onset", learner=learner)
+        found = np.array([[row["crossing"], row["predicted"]] for row in rows])
+        return found[:, 0], found[:, 0] / found[:, 1]
+
+    crossings, ratios = onsets("DP-TT")
+    says(
+        f"from epsilon = {min(crossings):.3f} to {max(crossings):.3f} on, by instance. That is "
+        f"{between(ratios, 2)} times the epsilon at which two lower bounds meet."
+    )
+    hoeffding, elimination, released = (
+        between(onsets(name)[1], 2)
+        for name in ("AdaP-TT, Hoeffding", "DP-SE", "AdaP-TT, released rule")
+    )
+    says(
+        f"For AdaP-TT with Hoeffding's rule it is {hoeffding} times that epsilon, for DP-SE "
+        f"{elimination} times and with the released rule {released} times:"
+    )
+
+
+def test_dp_tt_over_the_lower_bound_and_over_dp_se():
+    ratios = np.array([time_of("DP-TT", epsilon, "ratio") for epsilon in EPSILONS])
+    says(f"DP-TT takes {between(ratios.ravel(), 1)} times the lower bound,")
+    small, one_ = (time_of("DP-TT", e) / time_of("DP-SE", e) for e in (1e-3, 1.0))
+    says(
+        f"{between(small, 2)} times those of DP-SE at epsilon = 0.001, {between(one_, 2)} times "
+        "at 1."
+    )
+    kept, forgotten = (time_of(name, np.inf) for name in ("DP-TT, keeping", "DP-TT"))
+    still = time_of("DP-TT, keeping", 100.0) / kept
+    says(
+        f"Keeping all losses takes {between(kept / forgotten, 2)} times as long as forgetting "
+        f"without privacy, but at epsilon = 100 still {between(still, 2)} times as long as without:"
+    )
+
+
+def test_the_released_rule_errs_more_often_than_it_may():
+    def errors(learner):
+        return table("azize2023", "azize2023_errors", learner=learner)
+
+    at = {row["epsilon"]: row for row in errors("AdaP-TT, released")}
+    shown = [
+        "{error:.3f} ({}{error_low:.3f} to {error_high:.3f})".format(
+            "95 %: " * first, **at[epsilon]
+        )
+        for first, epsilon in ((True, 0.01), (False, 0.001))
+    ]
+    says("share of errors is {} at epsilon = 0.01 and {} at 0.001;".format(*shown))
+    assert {epsilon for epsilon, row in at.items() if row["error_low"] > 0.1} == {
+        epsilon for epsilon in at if epsilon < 0.1
+    }
+    rows = [
+        row
+        for row in table("azize2023", "azize2023", learner="AdaP-TT, released rule")
+        if row["epsilon"] < 0.011
+    ]
+    above = sum(row["error_low"] > 0.01 for row in rows)
+    says(
+        f"it is {between([row['error'] for row in rows], 3)} at epsilon up to 0.01, with intervals "
+        f"above 0.01 in {above} of {len(rows)} cells."
+    )
+    printed = errors("AdaP-TT, printed")
+    slower = [row["time"] / at[row["epsilon"]]["time"] for row in printed]
+    ours = [*errors("AdaP-TT, Hoeffding"), *errors("DP-TT")]
+    ours += [row for row in read("azize2023", "azize2023") if "released" not in row["learner"]]
+    assert all(row["error"] == 0.0 for row in printed)
+    most = 1000 * max(row["error"] for row in ours)
+    says(
+        f"never erred and takes {between(slower, 1)} times as long; ours erred in at most "
+        f"{most:.0f} of 1000 trials"
+    )
+
+
+def test_halving_within_the_time_of_dp_tt():
+    rows = table("azize2023", "azize2023_budget", instance="mu4", trials=1000)
+    quarter, sixteenth = ([row for row in rows if row["part"] == p] for p in (1 / 4, 1 / 16))
+    assert [row["epsilon"] for row in quarter] == [0.1, 1.0, np.inf]
+    assert all(row["halving_error"] == 0.0 for row in quarter)
+    says(f"never erred in 1000 trials (95 %: at most {quarter[0]['halving_error_high']:.4f}),")
+    says(
+        "within a sixteenth in a share of {:.3f}, {:.3f} and {:.3f}".format(
+            *(row["halving_error"] for row in sixteenth)
+        )
+    )
+
+
 # Hanna et al. 2022 ----------------------------------------------------------------------------
 
 

@@ -1,0 +1,17 @@
+"""Confidence intervals of probabilities."""
+
+import numpy as np
+from scipy import stats
+
+from dpjax.core import Numbers
+
+
+def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
+    """Lower and upper bound on a probability, each missed with probability at most ``error``.
+
+    Clopper & Pearson 1934. The arguments are NumPy arrays that broadcast.
+    """
+    hits = np.asarray(hits, np.float64)
+    low = np.where(hits > 0, stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
+    high = np.where(hits < runs, stats.beta.isf(error, hits + 1.0, runs - hits), 1.0)
+    return low, high
