@@ -44,8 +44,8 @@ class Privacy(NamedTuple):
     # "user": the loss vectors of all rounds of one user do
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
     # Whom one has to trust. "central": whoever runs the learner; "joint": the same, and a round's
-    # own arm is exempt; "shuffle": whoever permutes the messages of a batch; "distributed": a secure
-    # sum; "local": nobody, since each message is randomized by itself.
+    # own arm is exempt; "shuffle": whoever permutes the messages of a batch; "distributed": a
+    # secure sum; "local": nobody, since each message is randomized by itself.
     model: str = "central"
     released: str = "actions 1..T"  # what the declaration covers
     calibration: str = "derived"  # or "printed", as in the paper

@@ -1,6 +1,7 @@
-"""Learners on ``mechanisms.per_item``: each message is private by itself, or each batch's sum is."""
+"""Learners on ``mechanisms.per_item``: each message is private by itself, or each batch is."""
 
 import inspect
+import itertools
 from functools import partial
 
 import jax
@@ -301,5 +302,5 @@ def test_who_is_trusted_with_contexts_decides_the_regret():
         regret = swept.regret[0, :, -1]
         made[name] = regret.mean(), stats.sem(regret)
     order = [made[name] for name in ("joint", "shuffle", "local")]
-    for (less, a), (more, b) in zip(order[:-1], order[1:], strict=True):
+    for (less, a), (more, b) in itertools.pairwise(order):
         assert less + 4.0 * np.hypot(a, b) < more, made
