@@ -28,6 +28,7 @@ from dpjax.papers import (
     sajed2019,
     shariff2018,
     tossou2017,
+    trust,
 )
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "sajed2019",
     "shariff2018",
     "tossou2017",
+    "trust",
 ]

@@ -1,0 +1,267 @@
+"""What it costs not to trust the server: the same games under every trust model.
+
+Arms, linear arms and identification are played by one learner each, with noise of eight laws and
+one formula for all of their widths. Contexts and points of a ball are played by LinUCB and FTRL on
+a mechanism for each model. Within a game all models declare the same epsilon, and the same delta
+where they need one. The predictions are those of Chernoff's bounds.
+"""
+
+from functools import partial
+
+import numpy as np
+import xarray
+
+from dpjax import domains, environments, learners, mechanisms
+from dpjax.analysis import bounds
+from dpjax.analysis.output import format_table
+from dpjax.learners.parts.sum_noise import WITH_DELTA, sum_noise
+from dpjax.papers._shared import Report, check_size, columns, publish, rows
+from dpjax.papers.hanna2022_games import on_sphere
+from dpjax.papers.sweeps import play
+from dpjax.study import Study, inference
+
+HORIZON, QUICK_HORIZON = 10**7, 10**5
+TRIALS, QUICK_TRIALS = 1000, 40
+FEW = 64  # trials of the games that are played round by round
+DELTA = 1e-6
+SEED = 2026
+EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf)
+
+LAWS = {
+    "central, Laplace": "laplace",
+    "central, Gaussian": "gaussian",
+    "distributed, discrete Laplace": "discrete_laplace",
+    "distributed, Skellam": "skellam",
+    "shuffle, binomial": "binomial",
+    "local, randomized response": "randomized_response",
+    "local, Laplace": "local_laplace",
+}
+MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)  # the second instance of Sajed & Sheffet 2019
+THREE, FAILURE = (0.3, 0.5, 0.7), 0.01
+VECTORS = on_sphere(30, 5, 1)
+DIM, GAP = 5, 0.1
+# Epsilon of the games that are played round by round, and the parts of the horizon that they last.
+CONTEXTS, POINTS, PARTS = 10.0, 1.0, (1 / 640, 1 / 160, 1 / 40)
+# The precision and the exponent of the predictions.
+PRECISION, EXPONENT = 0.05, 20.0
+
+
+def delta_of(law) -> float | None:
+    """The delta that noise of this law declares."""
+    return DELTA if law in WITH_DELTA else None
+
+
+def in_every_model(factory, **options) -> dict:
+    """A factory of a learner over batches, with each law of noise."""
+    return {name: partial(factory, noise=law, delta=delta_of(law), **options)
+            for name, law in LAWS.items()}  # fmt: skip
+
+
+def linear_elimination(horizon, *, epsilon, **options):
+    """Linear elimination of the 30 vectors."""
+    return learners.linear_elimination(horizon, VECTORS.actions, epsilon=epsilon, **options)
+
+
+def arms_study(horizon, trials) -> Study:
+    """Successive elimination, whose regret is the number of rounds until one arm is left."""
+    makers = in_every_model(learners.successive_elimination, radius="chernoff")
+    game = {"arms": lambda: environments.bernoulli(MEANS, regret="pseudo")}
+    grid = {"horizon": horizon, "arms": len(MEANS), "epsilon": list(EPSILONS)}
+    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+
+
+def linear_study(horizon, trials) -> Study:
+    """Linear elimination, as Hanna et al. 2022 play it in three models."""
+    makers = in_every_model(linear_elimination, radius="joint")
+    means = VECTORS.means(0.8)
+    game = {"linear arms": lambda: environments.bernoulli(means, regret="pseudo")}
+    grid = {"horizon": horizon, "epsilon": list(EPSILONS)}
+    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+
+
+def identification_study(horizon, trials) -> Study:
+    """AdaP-TT with a rule of stopping for each law."""
+    makers = in_every_model(learners.adap_tt, failure=FAILURE)
+    game = {"three arms": lambda: environments.bernoulli(THREE, regret="pseudo")}
+    grid = {"horizon": horizon, "arms": len(THREE), "epsilon": list(EPSILONS)}
+    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+
+
+def contexts_study(horizon, trials) -> Study:
+    """LinUCB on a tree, on fixed batches of T^(3/5) users, and on each user alone."""
+
+    def learner(mechanism, horizon, epsilon):
+        return learners.linucb(horizon, DIM, epsilon=epsilon, delta=DELTA, mechanism=mechanism)
+
+    def shuffled(horizon, epsilon):
+        batch = max(1, round(horizon**0.6))
+        return learner(partial(mechanisms.per_item, batch=batch), horizon, epsilon)
+
+    makers = {"joint, tree": partial(learner, mechanisms.tree), "shuffle, batches": shuffled,
+              "local, each user": partial(learner, mechanisms.per_item)}  # fmt: skip
+    game = {"contexts": partial(environments.gap_arms, DIM, gap=GAP)}
+    grid = {"horizon": lengths(horizon), "epsilon": [CONTEXTS, np.inf]}
+    return Study(makers, game, grid, min(trials, FEW), SEED, checkpoints=1)
+
+
+def points_study(horizon, trials) -> Study:
+    """FTRL on the unit ball, on a tree and on each message by itself, at the rate of its bound."""
+    ball = domains.ball(DIM)
+
+    def central(horizon, epsilon):
+        return learners.ftrl(horizon, ball, epsilon=epsilon, mechanism=mechanisms.kary)
+
+    def local(horizon, epsilon):
+        return learners.ftrl(
+            horizon, ball, epsilon=epsilon, mechanism=mechanisms.per_item,
+            rate=float(bounds.ftrl_local_rate(horizon, DIM, POINTS, domain="ball")),
+        )  # fmt: skip
+
+    game = {"points": partial(environments.linear_losses, ball, "iid", bias=0.0)}
+    grid = {"horizon": lengths(horizon), "epsilon": [POINTS, np.inf]}
+    makers = {"central, tree of degree k": central, "local, each message": local}
+    return Study(makers, game, grid, min(trials, FEW), SEED, checkpoints=1)
+
+
+def lengths(horizon) -> list[int]:
+    """Horizons of the games that are played round by round."""
+    return [round(part * horizon) for part in PARTS]
+
+
+def factors(array) -> xarray.Dataset:
+    """Means over those without privacy, with intervals over resampled trials, paired."""
+
+    def ratio(means):
+        return means / means.sel(epsilon=np.inf)
+
+    centre = ratio(inference.bare(array).mean("trial", skipna=False))
+    low, high = inference.interval(ratio(inference.resampled_means(array)), 0.95)
+    return xarray.Dataset({"factor": centre, "factor_low": low, "factor_high": high})
+
+
+def cost_rows(data, of) -> list[dict]:
+    """Mean, factor over no privacy, and what is declared, by learner and epsilon."""
+    array = data[of]
+    found = inference.mean(array)[["mean", "standard_error"]].reset_coords(drop=True)
+    found = found.merge(factors(array))
+    for name in ("privacy_model", "privacy_delta"):
+        found[name] = array.coords[name].variable
+    found = found.squeeze("environment", drop=True)
+    made = rows(found, ("learner", "epsilon"), model="privacy_model", delta="privacy_delta")
+    for row in made:
+        row["trials"] = data.sizes["trial"]
+    return columns(made, "learner model epsilon delta mean standard_error factor factor_low "
+                         "factor_high trials")  # fmt: skip
+
+
+def onset_rows(studies) -> list[dict]:
+    """From which epsilon on a mean is within twice that without privacy, in each game."""
+    made = []
+    for game, (data, of) in studies.items():
+        found = data.dpjax.crossing(2.0, of=np.inf, value=of).reset_coords(drop=True)
+        for row in rows(found.squeeze("environment", drop=True), ("learner",)):
+            made.append({"game": game} | row)
+    return columns(made, "game learner crossing low high")
+
+
+def slope_rows(studies) -> list[dict]:
+    """The fitted exponents of regret in the horizon, beside those of the theorems."""
+    known = {"joint, tree": 1 / 2, "shuffle, batches": 3 / 5, "local, each user": 3 / 4,
+             "central, tree of degree k": 1 / 2, "local, each message": 1 / 2}  # fmt: skip
+    made = []
+    for game, data in studies.items():
+        private = data.final_regret.isel(epsilon=0)
+        slope = data.isel(epsilon=[0]).dpjax.slope()
+        found = slope.merge(factors(data.final_regret).isel(epsilon=0, horizon=-1))
+        mean = inference.mean(private.isel(horizon=-1))[["mean", "standard_error"]]
+        found = found.reset_coords(drop=True).merge(mean.reset_coords(drop=True))
+        for row in rows(found.squeeze(drop=True), ("learner",)):
+            made.append({"game": game, "known": known[row["learner"]],
+                         "trials": data.sizes["trial"]} | row)  # fmt: skip
+    return columns(made, "game learner known slope low high mean standard_error factor factor_low "
+                         "factor_high trials")  # fmt: skip
+
+
+def prediction_rows() -> list[dict]:
+    """Rounds until a mean is known to 0.05 but for probability e^-20, for each law."""
+    made = []
+    for epsilon in EPSILONS:
+        row = {"epsilon": epsilon}
+        for name, law in LAWS.items():
+            noise = sum_noise(law, epsilon, delta_of(law))
+            row[name] = float(np.ceil(noise.least_rounds(PRECISION, EXPONENT)))
+        made.append(row)
+    return made
+
+
+def cost_figure(data, of, label, note):
+    """A mean against epsilon, a curve for each law."""
+    drawn = data.dpjax.figure("epsilon", y=of, color="learner", note=note)
+    drawn.axes[0].set_yscale("log")
+    drawn.axes[0].set_ylabel(label)
+    return drawn
+
+
+def horizon_figure(data, note):
+    """Regret against the horizon."""
+    drawn = data.dpjax.figure("horizon", color="learner", line="epsilon", note=note)
+    drawn.axes[0].set_xscale("log")
+    drawn.axes[0].set_yscale("log")
+    return drawn
+
+
+def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+
+    The table "" is of successive elimination on five arms, "_linear" of linear elimination, and
+    "_identification" of mean stopping times. "_onset" says from which epsilon on these are within
+    twice what they are without privacy. "_slopes" has the exponents of LinUCB and FTRL in the
+    horizon, and "_predictions" the rounds that Chernoff's bounds ask for.
+
+    Arguments and errors are as :mod:`dpjax.papers` says. The horizon is at least 10 000. LinUCB and
+    FTRL last up to a fortieth of it, in at most 64 trials.
+    """
+    check_size(horizon, trials, 10_000)
+
+    def experiment():
+        arms = play(arms_study(horizon, trials), progress)
+        linear = play(linear_study(horizon, trials), progress)
+        stopped = play(identification_study(10 * horizon, trials), progress)
+        contexts = play(contexts_study(horizon, trials), progress)
+        points = play(points_study(horizon, trials), progress)
+        time = "report_stopping_time"
+        tables = {
+            "": cost_rows(arms, "final_regret"),
+            "_linear": cost_rows(linear, "final_regret"),
+            "_identification": cost_rows(stopped, time),
+            "_onset": onset_rows({"arms": (arms, "final_regret"), "linear arms":
+                                  (linear, "final_regret"), "three arms": (stopped, time)}),
+            "_slopes": slope_rows({"contexts": contexts, "points": points}),
+            "_predictions": prediction_rows(),
+        }  # fmt: skip
+        bits = ("Bernoulli losses. One bound for the widths of all laws. delta = 1e-6 for "
+                "Gaussian, Skellam and binomial noise, 0 for the others. ")  # fmt: skip
+        figures = {
+            "": partial(cost_figure, arms, "final_regret", "regret",
+                        bits + "Successive elimination of five arms."),
+            "_linear": partial(cost_figure, linear, "final_regret", "regret",
+                               bits + "Linear elimination of 30 vectors in five dimensions."),
+            "_identification": partial(cost_figure, stopped, time, "mean stopping time",
+                                       bits + "AdaP-TT on three arms, failure 0.01; trials are "
+                                       "censored at the horizon."),
+            "_contexts": partial(horizon_figure, contexts, "LinUCB, delta = 1e-6, gap 0.1, 25 arms "
+                                 "in five dimensions. Noise of a shuffled batch is the Gaussian "
+                                 "limit of binomial noise."),
+            "_points": partial(horizon_figure, points, "FTRL on the unit ball in five dimensions, "
+                               "losses without a bias. Local: at the rate of its own bound."),
+        }  # fmt: skip
+        return Report(
+            tables=tables,
+            figures=figures,
+            parameters={"delta": DELTA, "epsilons": EPSILONS, "laws": LAWS, "means": MEANS,
+                        "three": THREE, "failure": FAILURE, "contexts_epsilon": CONTEXTS,
+                        "points_epsilon": POINTS, "precision": PRECISION, "exponent": EXPONENT},
+            text="\n\n".join(map(format_table, tables.values())),
+        )  # fmt: skip
+
+    return publish(out, "trust", experiment, horizon=horizon, trials=trials, seed=SEED)
