@@ -61,10 +61,9 @@ def randomized_response(
 
     Regret: (e^epsilon + 1) / (e^epsilon - 1) times that of the base on losses p + (1 - 2p) l. So
     ``kl_ucb`` has asymptotically sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(mu) = p + (1 - 2p) mu.
-    No learner in the local model has less on Bernoulli losses, because what a user may send about
-    a bit is a function of its randomized response (Lai & Robbins 1985 on the bits; Kairouz, Oh &
-    Viswanath 2016). Near means of 1/2 that is ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much
-    as without privacy: 4.68 at epsilon = 1.
+    No learner in the local model has less on Bernoulli losses
+    (:func:`dpjax.analysis.bounds.lai_robbins_local`). Near means of 1/2 that is
+    ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much as without privacy: 4.68 at epsilon = 1.
 
     Reference: Warner 1965; Ren, Zhou, Liu & Shroff, "Multi-armed bandits with local differential
     privacy", 2020, whose convert-to-Bernoulli mechanism this is (as recalled).
