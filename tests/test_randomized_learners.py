@@ -10,12 +10,12 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, environments, learners, noise, simulate, trajectory
-from dpjax.analysis import bounds
+from dpjax import audit, domains, environments, learners, noise, simulate, trajectory
 from dpjax.combinators import (
     every_round,
     laplace_feedback,
     minibatch,
+    randomized_coordinate,
     randomized_response,
     rescale_losses,
 )
@@ -192,17 +192,6 @@ def test_kl_ucb_plays_as_without_privacy_on_the_means_of_the_bits():
     assert stats.mannwhitneyu(local, pulls(plain, seen_mean(means, 3.0), 3)).pvalue < 1e-3
 
 
-def test_the_asymptotic_price_of_the_local_model():
-    """4.68 at epsilon = 1 for small gaps near 1/2: the constant of kl_ucb, in its true gaps."""
-    means = [0.48, 0.5]
-    for epsilon in (0.5, 1.0, 3.0):
-        shrink = np.tanh(epsilon / 2.0)
-        local = bounds.lai_robbins(1000, seen_mean(means, epsilon)) / shrink
-        ratio = float(local / bounds.lai_robbins(1000, means))
-        assert ratio == pytest.approx(shrink**-2, rel=2e-3)
-    assert np.tanh(0.5) ** -2 == pytest.approx(4.68, rel=1e-3)
-
-
 # What is declared -----------------------------------------------------------------------------
 
 
@@ -277,3 +266,82 @@ def test_what_is_not_randomized_is_refused():
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="epsilon"):
             randomized_response(learners.kl_ucb(8, 2), epsilon=bad)
+
+
+# One loss of many -----------------------------------------------------------------------------
+
+
+def hedge(horizon, arms, rate=None):
+    return learners.hedge(horizon, arms, epsilon=np.inf, rate=rate)._replace(privacy=Privacy())
+
+
+def test_one_loss_is_sent_and_half_stands_for_the_others():
+    """Each place as often as the others, and in it a bit of the law of randomized response."""
+    n, flip = 30_000, 1.0 / (1.0 + np.e)
+    base = keeping(full, arms=3)
+    start = lambda key: (Fed(jnp.zeros(3)), jnp.zeros((), jnp.int32))  # noqa: E731
+    learner = randomized_coordinate(base._replace(init=start), epsilon=1.0)
+    losses = np.array([0.0, 0.4, 1.0], np.float32)
+    vectors, clipped = fed(learner, np.tile(losses, (n, 1)))
+    sent = vectors != 0.5
+    assert (sent.sum(axis=1) == 1).all() and not clipped.any()
+    assert stats.chisquare(sent.sum(axis=0)).pvalue > 1e-3
+    for place, loss in enumerate(losses):
+        bits = vectors[sent[:, place], place]
+        for rate, least, most in ((flip, 1e-3, 1.0), (0.8 * flip, 0.0, 1e-6)):
+            if rate == flip or loss != np.float32(0.4):
+                expected = rate + (1.0 - 2.0 * rate) * float(loss)
+                pvalue = stats.binomtest(int(bits.sum()), len(bits), expected).pvalue
+                assert least <= pvalue <= most
+    assert fed(learner, [[2.0, 0.5, np.nan]])[1] == 2
+
+
+@quickly
+def test_a_changed_vector_of_losses_costs_epsilon_and_touches_one_release():
+    learner = randomized_coordinate(hedge(12, 3), epsilon=1.0)
+    pairs = audit.pairs_for(learner, 16, jr.key(0))
+    found = audit.verdict(learner, pairs, jr.key(1))
+    assert found.failed == () and found.touched == 1
+    assert found.spent.max() == pytest.approx(1.0, rel=1e-5)
+    half = 0.5 / (1.0 + np.e)
+    halved = randomized_coordinate(hedge(12, 3), epsilon=float(np.log(1.0 / half - 1.0)))
+    found = audit.verdict(halved._replace(privacy=learner.privacy), pairs, jr.key(1))
+    assert found.failed == ("epsilon",)
+
+
+def test_hedge_on_one_loss_a_round_stays_below_its_bound():
+    """On losses that are hard at this horizon, where it learns something nevertheless."""
+    horizon, arms, epsilon = 1000, 8, 1.0
+    rate = float(np.sqrt(8 * arms * np.log(arms) / horizon))
+    shrink = np.tanh(epsilon / 2.0)
+    fed_bound = np.log(arms) / rate + rate * np.exp(rate / 2) * horizon / (8 * arms)
+    bound = arms / shrink * fed_bound
+    gap = 2.0 * np.sqrt(arms * np.log(arms) / horizon)
+    means = [0.5 - gap, *(arms - 1) * [0.5]]
+    environment = environments.bernoulli(means, regret="pseudo")
+    learner = randomized_coordinate(hedge(horizon, arms, rate), epsilon=epsilon)
+
+    def final(key):
+        return simulate(learner, environment, key, checkpoints=1).regret[0]
+
+    regret = np.asarray(jax.jit(jax.vmap(final))(jr.split(jr.key(0), 100)))
+    assert 0.2 * bound < regret.mean() + 4 * regret.std() / 10 < bound
+    assert regret.mean() < 0.9 * gap * horizon * (1 - 1 / arms)
+
+
+def test_what_has_no_vector_of_losses_is_refused():
+    local = partial(randomized_coordinate, epsilon=1.0)
+    with pytest.raises(ValueError, match="learner must declare no privacy of its own"):
+        local(learners.hedge(8, 2, epsilon=np.inf))
+    policies = learners.linucb(8, 2, epsilon=np.inf, delta=1e-3)
+    policies = policies._replace(privacy=Privacy())
+    for learner in (learners.kl_ucb(8, 2), keeping(), policies):
+        with pytest.raises(ValueError, match="learner must see a vector of losses"):
+            local(learner)
+    with pytest.raises(TypeError, match="learner must be a Learner"):
+        local(learners.ttucb(8, 2))
+    cube = learners.ftrl(8, domains.ball(2), epsilon=np.inf)
+    with pytest.raises(ValueError, match="learner must be for losses in"):
+        local(cube)
+    declared = local(hedge(8, 2)).privacy
+    assert (declared.epsilon, declared.model) == (1.0, "local")

@@ -13,6 +13,7 @@ from dpjax.combinators.local import (
     RandomizedResponseReport,
     RandomizedResponseState,
     RandomizedSumsState,
+    randomized_coordinate,
     randomized_response,
 )
 from dpjax.combinators.reduction import (
@@ -45,6 +46,7 @@ __all__ = [
     "laplace_feedback",
     "minibatch",
     "private_reduction",
+    "randomized_coordinate",
     "randomized_response",
     "rescale_losses",
     "sample_arms",

@@ -1,4 +1,4 @@
-"""Bandit learners in the local model, which see each loss as a randomized bit."""
+"""Learners in the local model, which see a randomized bit in each round."""
 
 from typing import Any, NamedTuple
 
@@ -61,10 +61,9 @@ def randomized_response(
 
     Regret: (e^epsilon + 1) / (e^epsilon - 1) times that of the base on losses p + (1 - 2p) l. So
     ``kl_ucb`` has asymptotically sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(mu) = p + (1 - 2p) mu.
-    No learner in the local model has less on Bernoulli losses, because what a user may send about
-    a bit is a function of its randomized response (Lai & Robbins 1985 on the bits; Kairouz, Oh &
-    Viswanath 2016). Near means of 1/2 that is ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much
-    as without privacy: 4.68 at epsilon = 1.
+    No learner in the local model has less on Bernoulli losses
+    (:func:`dpjax.analysis.bounds.lai_robbins_local`). Near means of 1/2 that is
+    ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much as without privacy: 4.68 at epsilon = 1.
 
     Reference: Warner 1965; Ren, Zhou, Liu & Shroff, "Multi-armed bandits with local differential
     privacy", 2020, whose convert-to-Bernoulli mechanism this is (as recalled).
@@ -72,19 +71,105 @@ def randomized_response(
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
     epsilon = _check.epsilon(epsilon)
-    _check_base(learner)
-    declared = Privacy(
+    _check_base(learner, "randomized_response")
+    seen = _seen(learner) if isinstance(learner.action_set, Arms) else None
+    if seen != ():
+        raise ValueError("learner must play arms and see one number a round, as by feedback.bandit")
+    by_rounds = isinstance(learner, Learner)
+    made = _of_messages(learner, _coin(epsilon)) if by_rounds else _of_sums(learner, epsilon)
+    return made._replace(privacy=_declared(epsilon))
+
+
+def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
+    """A learner of all losses in the local model: each user sends a bit about one of them.
+
+    In each round one of the K losses is drawn, uniformly and in public. The user sends a bit that
+    is 1 with probability p + (1 - 2p) loss for p = 1 / (1 + e^epsilon), as in
+    :func:`randomized_response`. The base learner sees this bit in the place of that loss, and 1/2
+    in all other places. The means of what it sees differ by (1 - 2p) / K times what the losses
+    differ by. Noise on all losses at once would have to grow with K, and its square with K^2.
+
+    Args:
+      learner: a Learner that sees all K losses, each in [0, 1], and declares no privacy, such as
+        ``hedge(T, K, epsilon=inf, rate=eta)._replace(privacy=Privacy())``, whose own declaration
+        comes from its draws. A good eta is sqrt(8 K ln K / T).
+      epsilon: privacy of each message; inf flips nothing.
+
+    Returns:
+      A Learner. Its report counts losses outside [0, 1], which are clipped.
+
+    Raises:
+      ValueError: the base declares privacy of its own, does not see a vector of losses, or is for
+        losses in another range.
+
+    Privacy: epsilon-DP in the local model for each user by himself, released: the randomized
+    losses, and with them actions 1..T.
+
+    Regret: K (e^epsilon + 1) / (e^epsilon - 1) times that of the base on what it sees, in
+    expectation (oblivious losses). That of plain Hedge is at most
+    ln K / eta + eta e^(eta / 2) T / (8 K) there. So with the eta above it pays about
+    sqrt(T K ln K / 2) (e^epsilon + 1) / (e^epsilon - 1). Without privacy bandits pay sqrt(T K) too:
+    in the local model it hardly helps to see all losses.
+
+    Reference: our derivation; the bit is that of Warner 1965.
+    """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    epsilon = _check.epsilon(epsilon)
+    _check_base(learner, "randomized_coordinate")
+    seen = _seen(learner)
+    if seen is None or len(seen) != 1:
+        raise ValueError("learner must see a vector of losses each round, as by feedback.full")
+    (count,) = seen
+    toss = _coin(epsilon)
+
+    def message(key, losses):
+        place_key, coin_key = jr.split(key)
+        place = jr.randint(place_key, (), 0, count)
+        bit = toss(coin_key, losses[place])
+        return jnp.full(count, 0.5, jnp.float32).at[place].set(bit)
+
+    return _of_messages(learner, message)._replace(privacy=_declared(epsilon))
+
+
+def _declared(epsilon) -> Privacy:
+    return Privacy(
         epsilon=epsilon,
         model="local",
         released="randomized losses 1..T",
         accountant="randomized response, each loss",
     )
-    wrap = _of_losses if isinstance(learner, Learner) else _of_sums
-    return wrap(learner, epsilon)._replace(privacy=declared)
 
 
-def _check_base(learner) -> None:
-    declared, arms = learner.privacy, learner.action_set
+def _coin(epsilon):
+    """The function (key, loss in [0, 1]) -> the randomized bit, () float32."""
+    # p is rounded up to a multiple of 2^-23, as uniform numbers of 23 bits are. The coin then has
+    # exactly this law, and the ratio of its probabilities is at most e^epsilon.
+    flip = 2.0**-23 * jnp.ceil(2.0**23 * jax.nn.sigmoid(-jnp.asarray(epsilon, jnp.float32)))
+
+    def toss(key, loss):
+        return noise.coin(key, flip + (1.0 - 2.0 * flip) * loss).astype(jnp.float32)
+
+    return toss
+
+
+def _seen(learner) -> tuple | None:
+    """The shape of what a learner of arms or points sees of a round; None where it is no array."""
+    actions = learner.action_set
+    count = actions.count if isinstance(actions, Arms) else getattr(actions, "dim", 1)
+    losses = jnp.zeros(count, jnp.float32)
+    _, action = jax.eval_shape(learner.init, jr.key(0))
+    action = action.action if isinstance(learner, BatchLearner) else action
+    try:
+        seen = jax.eval_shape(learner.feedback, losses, action)
+    except (TypeError, ValueError):
+        return None  # such as that of a learner of policies
+    return getattr(seen, "shape", None)
+
+
+def _check_base(learner, name) -> None:
+    """Refuses a base that declares privacy, or is for losses in another range than [0, 1]."""
+    declared = learner.privacy
     if isinstance(declared.epsilon, jax.core.Tracer) or np.isfinite(declared.epsilon):
         raise ValueError(
             "learner must declare no privacy of its own, since its losses are randomized here; "
@@ -93,30 +178,21 @@ def _check_base(learner) -> None:
     if tuple(declared.loss_range) != (0.0, 1.0):
         raise ValueError(
             f"learner must be for losses in [0, 1], not {declared.loss_range}: rescale the losses "
-            "of the learner that randomized_response returns"
+            f"of the learner that {name} returns"
         )
-    seen = None
-    if isinstance(arms, Arms):
-        losses, arm = jnp.zeros(arms.count, jnp.float32), jnp.zeros((), jnp.int32)
-        seen = jax.eval_shape(learner.feedback, losses, arm)
-    if getattr(seen, "shape", None) != ():
-        raise ValueError("learner must play arms and see one number a round, as by feedback.bandit")
 
 
-def _of_losses(learner, epsilon) -> Learner:
-    # p is rounded up to a multiple of 2^-23, as uniform numbers of 23 bits are. The coin then has
-    # exactly this law, and the ratio of its probabilities is at most e^epsilon.
-    flip = 2.0**-23 * jnp.ceil(2.0**23 * jax.nn.sigmoid(-jnp.asarray(epsilon, jnp.float32)))
+def _of_messages(learner, message) -> Learner:
+    """The learner on message(key, losses in [0, 1]) in place of what it sees of each round."""
 
     def init(key):
         base, action = learner.init(key)
         return RandomizedResponseState(base, jnp.zeros((), jnp.int32)), action
 
     def step(state, key, loss):
-        coin_key, base_key = jr.split(key)
+        message_key, base_key = jr.split(key)
         inside, clipped = clip_loss(loss, state.clipped)
-        bit = noise.coin(coin_key, flip + (1.0 - 2.0 * flip) * inside)
-        base, action = learner.step(state.base, base_key, bit.astype(jnp.float32))
+        base, action = learner.step(state.base, base_key, message(message_key, inside))
         return RandomizedResponseState(base, clipped), action
 
     def report(state):

@@ -25,6 +25,26 @@ def test_lai_robbins():
     assert rounded(values) == [504, 115, 81, 291]
 
 
+def test_lai_robbins_local():
+    """Of the means of randomized bits, in the true gaps; 4.68 times as much at epsilon = 1."""
+    for means in INSTANCES.values():
+        epsilons = np.array([0.1, 1.0, 4.0])
+        for epsilon, found in zip(
+            epsilons, bounds.lai_robbins_local(HORIZON, means, epsilons), strict=True
+        ):
+            flip = 1.0 / (1.0 + np.exp(epsilon))
+            seen = flip + (1.0 - 2.0 * flip) * np.asarray(means)
+            expected = bounds.lai_robbins(HORIZON, seen) / (1.0 - 2.0 * flip)
+            assert found == pytest.approx(expected, rel=1e-9)
+            # Local privacy is private in the central model too.
+            assert found >= bounds.d_epsilon(HORIZON, means, epsilon) * (1.0 - 1e-9)
+        plain = bounds.lai_robbins(HORIZON, means)
+        assert bounds.lai_robbins_local(HORIZON, means, np.inf) == pytest.approx(plain)
+    near = [0.48, 0.5]
+    ratio = bounds.lai_robbins_local(HORIZON, near, 1.0) / bounds.lai_robbins(HORIZON, near)
+    assert ratio == pytest.approx(4.683, rel=1e-3)
+
+
 def test_azize_basu():
     """From epsilon 1/4 on it is the bound of Lai & Robbins."""
     at_tenth = [bounds.azize_basu(HORIZON, means, 0.1) for means in INSTANCES.values()]

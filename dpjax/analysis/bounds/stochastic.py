@@ -45,6 +45,22 @@ def lai_robbins(horizon, means):
     return np.log(horizon) * np.sum(gap / kl(mean, best))
 
 
+def lai_robbins_local(horizon, means, epsilon):
+    """sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(m) = p + (1 - 2 p) m: local asymptotic lower bound.
+
+    Here p = 1 / (1 + e^epsilon). Every local randomizer of one bit is randomized response with flip
+    probability p, followed by a function of its result (Kairouz, Oh & Viswanath 2016). So no
+    learner in the local model sees more of Bernoulli losses than losses of the means q. The
+    derivation is ours. Near means of 1/2 it is ((e^epsilon + 1) / (e^epsilon - 1))^2 times
+    :func:`lai_robbins`.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    mean, gap, best = _gaps(means)
+    kept = np.tanh(0.5 * epsilon)[..., None]  # 1 - 2 p
+    information = kl(0.5 + kept * (mean - 0.5), 0.5 + kept * (best - 0.5))
+    return np.log(horizon) * np.sum(gap / information, axis=-1)
+
+
 def shariff_sheffet(horizon, arms, epsilon):
     """(K - 1) ln T / (200 epsilon): asymptotic lower bound, Shariff & Sheffet 2018, Corollary 15.
 
