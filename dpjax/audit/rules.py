@@ -1,5 +1,6 @@
 """Says what each release of :mod:`dpjax.noise` costs, by one rule for each name."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -224,9 +225,17 @@ def _far_or_bare(record):
 
 
 def _far_or_bare_words(record):
-    """As :func:`_far_or_bare`, for the two words of a sum, within the range of int32."""
+    """As :func:`_far_or_bare`, for the two words of a sum, within the range of int32.
+
+    Of several sums every other one is also far on the other side, which code that compares them
+    does not ignore.
+    """
     (release,) = record.release
-    return [[release.at[0].set(-(2**30))], [release.at[0].set(2**30)], [record.value]]
+    shape = release.shape[1:]
+    alternating = 1 - 2 * (jnp.arange(math.prod(shape)) % 2).reshape(shape)
+    signs = [1, alternating] if math.prod(shape) > 1 else [1]
+    far = [release.at[0].set(side * 2**30 * sign) for sign in signs for side in (-1, 1)]
+    return [*([words] for words in far), [record.value]]
 
 
 def _next(record):

@@ -3,6 +3,7 @@
 ``__all__`` is the registry. Tests, audits and the command line go through it.
 """
 
+from dpjax.learners.adac_gope import adac_gope
 from dpjax.learners.adap import adac_ucb, adap_klucb, adap_ucb
 from dpjax.learners.batched_bandit import batched_bandit
 from dpjax.learners.ctb_tt import ctb_tt
@@ -41,6 +42,7 @@ from dpjax.learners.tsallis_inf import tsallis_inf
 from dpjax.learners.ucb import kl_ucb, ucb1
 
 __all__ = [
+    "adac_gope",
     "adac_ucb",
     "adap_klucb",
     "adap_tt",

@@ -18,7 +18,7 @@ from dpjax.feedback import contextual, full
 HORIZON = 64
 FIELDS = {
     "exp3": {
-        "adac_ucb", "adap_klucb", "adap_tt", "adap_ucb", "batched_bandit", "ctb_tt",
+        "adac_gope", "adac_ucb", "adap_klucb", "adap_tt", "adap_ucb", "batched_bandit", "ctb_tt",
         "dp_exp3_lap", "dp_imed", "dp_klucb", "dp_ts_ucb", "dp_tt", "dp_ucb", "dp_ucb_bound",
         "dp_ucb_int", "exp2", "exp3", "exp3_minibatch", "gaussian_thompson", "kl_ucb",
         "lazy_thompson", "lazy_ucb", "linear_elimination", "lucb",

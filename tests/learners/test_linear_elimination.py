@@ -23,6 +23,7 @@ from dpjax.learners.linear_elimination import (
     phase_length,
     printed_radius,
 )
+from dpjax.learners.parts import elimination_phases
 from dpjax.maths import designs, exact_sums
 from tests.learners.batches import changes_of_releases, reusing, told_sums, with_pulls
 from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
@@ -201,7 +202,9 @@ def test_lengths_of_the_phases():
 @pytest.fixture
 def in_order(monkeypatch):
     """The arms of a phase play by their numbers, not at random."""
-    monkeypatch.setattr(MODULE, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
+    monkeypatch.setattr(
+        elimination_phases, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32)
+    )
 
 
 SHRINK = 0.1  # of L, or else nothing leaves in games that are short enough
@@ -356,7 +359,7 @@ def test_declarations():
 def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
     """Four unit vectors: estimates are mean losses less 1/2. With a radius of 1/4 an arm at a
     distance of exactly 1/2 stays, one beyond leaves; unlike radii are told apart."""
-    monkeypatch.setattr(MODULE, "phase_length", lambda *_: jnp.float32(16.0))
+    monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     cases = [
         ([0.25] * 4, [True, True, True, False]),
         ([0.125] * 4, [True, True, False, False]),
@@ -387,7 +390,7 @@ def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
 
 def test_arms_that_did_not_play_are_judged_by_the_others(monkeypatch, in_order):
     """(1, 1) is the sum of two unit vectors, (1, 0.9) nearly; nothing of them is seen."""
-    monkeypatch.setattr(MODULE, "phase_length", lambda *_: jnp.float32(16.0))
+    monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(4, 0.1))
     actions = np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0], [0.5, 0.5]])
     learner = linear_elimination(1000, actions, epsilon=np.inf)
@@ -402,7 +405,7 @@ def test_arms_that_did_not_play_are_judged_by_the_others(monkeypatch, in_order):
 
 def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
     """One batch of all rounds that are left, and nothing is judged by it."""
-    monkeypatch.setattr(MODULE, "phase_length", lambda *_: jnp.float32(16.0))
+    monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(2, 0.1))
     learner = linear_elimination(1000, np.eye(2), epsilon=np.inf)
     state, played = told_sums(learner, [8.0, 0.0, 984.0])
@@ -413,7 +416,7 @@ def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
 
 def test_a_phase_that_does_not_fit_goes_to_the_best_estimate(monkeypatch, in_order):
     """32 rounds for two phases of 16: with 31 the second is not begun; with 33 one is left."""
-    monkeypatch.setattr(MODULE, "phase_length", lambda *_: jnp.float32(16.0))
+    monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(2, 10.0))
     for horizon, second in [(31, (1, 15)), (32, (0, 8)), (33, (0, 8))]:
         learner = linear_elimination(horizon, np.eye(2), epsilon=np.inf)

@@ -1,0 +1,116 @@
+"""AdaC-GOPE: linear elimination with Gaussian noise on what a phase has learnt as a whole."""
+
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.core import BatchLearner, Number, Numbers
+from dpjax.learners.parts.elimination_phases import elimination_phases, log_term
+from dpjax.learners.parts.sum_noise import zcdp_noise
+from dpjax.maths import designs, ellipsoids, exact_sums
+
+
+def adac_gope(
+    horizon: int,
+    actions: Numbers,
+    *,
+    rho: Number,
+    delta: Number | None = None,
+    ratio: Number | None = None,
+    failure: Number | None = None,
+) -> BatchLearner:
+    """AdaC-GOPE: linear elimination whose phases release one vector with Gaussian noise.
+
+    Phases, designs and eliminations are those of :func:`linear_elimination`, which adds noise to
+    the sum of each arm of the core set. Here the sums S_a go into one vector of R^d,
+
+        sum_a (S_a - n_a / 2) W a / g + N(0, I / (2 rho)),
+
+    where W' W = V^-1 for V = sum_a n_a a a', and g is the largest |W a| of the core set. So a loss
+    moves the vector by at most 1. Least squares on it estimate <theta, x>, off by Gaussian noise of
+    variance g^2 |W x|^2 / (2 rho). An arm leaves by the radius
+
+        gamma_x = sqrt(2 L |W x|^2 (1 / 4 + g^2 / (2 rho))),   L = ln(4 |A_i| T / beta).
+
+    Noise on each of the sums would do the same with a larger variance, on average by the size of
+    the core set over d.
+
+    Args:
+      horizon: T, rounds.
+      actions: (K, d), as for :func:`linear_elimination`.
+      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
+      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
+      failure: beta in (0, 1), the probability that some estimate is off by more than gamma; default
+        1 / T.
+
+    Returns:
+      A BatchLearner with bandit feedback, whose action is the row of an arm. Losses outside [0, 1]
+      are clipped before they are summed.
+
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
+    loss is in one released vector, which it moves by at most 1 in L2. Designs, W and g depend on
+    earlier releases alone. The epsilon at delta is that of sqrt(2 rho)-GDP.
+
+    Regret: O(sqrt(d T ln(K T)) + d sqrt(ln(K T) / rho) ln T) with probability 1 - beta, by the
+    argument of :func:`linear_elimination`. It is our own derivation.
+
+    Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023, of which the
+    noise is as recalled, and the phases are those of Hanna et al. 2022.
+    """
+    horizon = _check.size(1, horizon=horizon)
+    points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
+    law = zcdp_noise(horizon, rho, delta)
+    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
+    _check.inside(0.0, 1.0, **_check.given(failure=failure))
+    dim = points.shape[1]
+
+    def whitened(state):
+        """W a sqrt(n) for each arm (K, d), n (), and g sqrt(n) (), with n rounds in the phase."""
+        basis, _ = designs.coordinates(points, state.active)
+        rounds = jnp.maximum(jnp.sum(state.pulls), 1).astype(jnp.float32)
+        shares = state.pulls.astype(jnp.float32) / rounds
+        rows = whiten(basis, shares)
+        lengths = jnp.sqrt(jnp.sum(rows * rows, axis=1))
+        largest = jnp.max(jnp.where(state.pulls > 0, lengths, 0.0))
+        return rows, rounds, jnp.maximum(largest, 1e-30)
+
+    def record(key, state, total, played):
+        del key
+        rows, _, largest = whitened(state)
+        share = rows[state.arm] / largest
+        # Both words are multiplied on their own, so that a long sum is not rounded to float32.
+        whole = exact_sums.repeated(share, jnp.broadcast_to(total.whole, (dim,)))
+        part = exact_sums.of(share * (total.part.astype(jnp.float32) * exact_sums.UNIT))
+        centre = exact_sums.repeated(-0.5 * share, jnp.broadcast_to(played, (dim,)))
+        return exact_sums.add(exact_sums.add(state.sums, centre), exact_sums.add(whole, part))
+
+    def evaluate(key, state):
+        rows, rounds, largest = whitened(state)
+        released = exact_sums.to_float(law.release(key, state.sums, rounds))
+        estimates = jnp.sum(rows * released[None], axis=1) * (largest / rounds)
+        proxy = (law.per_loss + law.per_sum * largest * largest / rounds) / rounds
+        logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
+        lengths = jnp.sqrt(jnp.sum(rows * rows, axis=1))
+        return estimates, lengths * jnp.sqrt(2.0 * logs * proxy)
+
+    return elimination_phases(
+        horizon, points, ratio, exact_sums.nothing((dim,)), record, evaluate, law.privacy
+    )
+
+
+def whiten(basis, weights):
+    """W a for each of the actions, (K, d), where W' W is the inverse of V = sum_a w_a a a'.
+
+    Args:
+      basis: actions in :func:`dpjax.maths.designs.coordinates`, (K, d). Where a coordinate is 0 for
+        all of them, V gets a 1 on its diagonal.
+      weights: (K,).
+    """
+    dim = basis.shape[1]
+    information = jnp.sum(weights[:, None, None] * basis[:, :, None] * basis[:, None, :], axis=0)
+    empty = jnp.all(basis == 0.0, axis=0)
+    information = information + jnp.where(empty, jnp.eye(dim), 0.0)
+    rows, columns = ellipsoids.indices(dim)
+    packed = ellipsoids.ellipsoid(information[rows, columns], dim).whitener
+    lower = jnp.tril(jnp.ones((dim, dim))) * ellipsoids.unpack(packed, dim)
+    return jnp.sum(basis[:, None, :] * lower[None], axis=2)
