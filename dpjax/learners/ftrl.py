@@ -61,7 +61,8 @@ def ftrl(
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``. The paper's is
-        ``partial(tree, identical_law=True)``.
+        ``partial(tree, identical_law=True)``. With ``per_item`` the learner is local, and its rate
+        should be :func:`dpjax.analysis.bounds.ftrl_local_rate`.
       noise: "laplace", for pure differential privacy, or "gaussian".
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".

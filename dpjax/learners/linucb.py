@@ -103,7 +103,8 @@ def linucb(
       norm_bound: of Gaussian noise, "tight" or "paper" (see
         :func:`dpjax.learners.parts.gram_calibration.gaussian_norm`).
       mechanism: a factory of ``dpjax.mechanisms``, for derived Gaussian noise. All other noise is
-        that of a tree of which every release holds one node of each level.
+        that of a tree of which every release holds one node of each level. With ``per_item`` the
+        learner is local, and with ``partial(per_item, batch=B)`` shuffled: see below.
       protected: "rows", features and losses; or "losses" alone, an ablation with public features.
       feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped, and counted.
@@ -125,10 +126,20 @@ def linucb(
     is 6 to 14 times what epsilon needs; the smaller epsilon that it has is declared. Wishart noise
     rests on Sheffet 2015, Theorem 4.1, in all calibrations.
 
-    Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)), by :func:`dpjax.analysis.bounds.linucb`.
+    With ``per_item`` a user chooses the arm from the public policy and sends the row with noise.
+    Each message is one Gaussian mechanism. With batches of B users one noisy sum is released for
+    each batch, and the policy stays the same within it. The server then sees no row if the users
+    compute these sums by a protocol for vectors in the shuffle model, whose binomial noise is
+    idealised as Gaussian. In both cases the noise grows with t, and Upsilon, rho_min, rho_max and
+    gamma grow with it. Since the confidence bound of OFUL is for one rho_min, ln(2 / alpha) becomes
+    ln(2 T / alpha).
+
+    Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)), by :func:`dpjax.analysis.bounds.linucb`. It is
+    O~(T^(3/4)) for ``per_item``, and O~(T^(3/5)) for batches of T^(3/5) users.
 
     Reference: Shariff & Sheffet, "Differentially private contextual linear bandits", 2018,
-    Algorithm 1; Abbasi-Yadkori, Pal & Szepesvari 2011 (OFUL).
+    Algorithm 1; Abbasi-Yadkori, Pal & Szepesvari 2011 (OFUL); Zheng, Cai, Huang, Li & Wang 2020 for
+    the local model; Chowdhury & Zhou 2022 for the shuffle model. Their noise is not ours.
     """
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     if dim > _WIDEST:

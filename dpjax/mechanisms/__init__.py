@@ -23,6 +23,10 @@ Since d depends only on releases before t, which stay the same, the shift preser
 densities change by the factor that the sensitivity bounds. (For Gaussian noise see Denisov,
 McMahan, Rush, Smith & Thakurta 2022.)
 
+Each mechanism says which model it is for. The sums of all but one are kept by whoever runs the
+learner, who is trusted: the central model. The values of :func:`per_item` are randomized before
+anyone sums them up, and a learner on it declares the local model.
+
 The sums are float32 with Kahan's correction, and a release is their rounded sum with the noise. So
 what is released is the declared mechanism as long as sums stay below about 2^24 times the scale of
 a draw. The sums of :mod:`dpjax.maths.exact_sums` have no such limit, but they fix a unit, and the

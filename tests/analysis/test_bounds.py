@@ -131,6 +131,28 @@ def test_ftrl_by_hand():
         bounds.ftrl(1024, 4, 2.0, domain="sphere")
 
 
+def test_ftrl_local_by_hand():
+    """T = 1024, N = 4, epsilon = 2; without privacy it is that of the tree."""
+    assert bounds.ftrl_local(1024, 4, 2.0, domain="ball") == pytest.approx(32 * math.sqrt(33))
+    assert bounds.ftrl_local(1024, 4, 2.0, domain="cube") == pytest.approx(64 * 3)
+    rate = math.sqrt(math.log(4) / (1024 * (0.5 + 64 / 3)))
+    assert bounds.ftrl_local_rate(1024, 4, 2.0, domain="simplex") == pytest.approx(rate, rel=1e-14)
+    expected = math.log(4) / rate + 1024 * (rate / 2 - math.log(1 - (4 * rate) ** 2) / rate)
+    value = bounds.ftrl_local(1024, 4, 2.0, domain="simplex")
+    assert value == pytest.approx(expected, rel=1e-12)
+    # The best rate for the exact terms is no more than 1 % better.
+    rates = np.linspace(0.5, 2.0, 301) * rate
+    exact = math.log(4) / rates + 1024 * (rates / 2 - np.log(1 - (4 * rates) ** 2) / rates)
+    assert 0.99 * value < exact.min() <= value
+    # In short games the rate is cut, so that a draw has an expected e^(eta z).
+    assert bounds.ftrl_local_rate(2, 4, 0.1, domain="simplex") == 0.1 / 16
+    for domain in ("simplex", "ball", "cube"):
+        plain = bounds.ftrl(1024, 4, np.inf, domain=domain)
+        assert bounds.ftrl_local(1024, 4, np.inf, domain=domain) == pytest.approx(plain, rel=1e-12)
+    with pytest.raises(ValueError, match="domain"):
+        bounds.ftrl_local(1024, 4, 2.0, domain="sphere")
+
+
 def test_the_noise_term_of_ftrl_bounds_the_range_of_the_noise():
     """E[max <Z, x> - min <Z, x>] over 20 000 sums of 10 Laplace draws, and not by half of it."""
     draws = np.random.default_rng(0).laplace(size=(20_000, 10, 4)).sum(axis=1)

@@ -27,13 +27,12 @@ TAKE = [
 TWINS = [name for name in TAKE if name != "projection_free"]
 
 
-def twin(name, noise="gaussian", **options):
-    """A learner and pairs of its losses, as in all audits."""
+def twin(name, noise="gaussian", mechanism=mechanisms.per_item, **options):
+    """The learner on a mechanism with these options, of the size of all audits."""
     law = {"noise": noise} if name not in ("ftpl", "linucb") else {}
     law |= {"delta": DELTA if noise == "gaussian" else None}
-    mechanism = partial(mechanisms.per_item, **options)
-    domain = audits.domains_of(name)[-1]
-    return audits.subject(name, domain, 1.0, count=16, mechanism=mechanism, **law)
+    domain, mechanism = audits.domains_of(name)[-1], partial(mechanism, **options)
+    return audits.build(name, domain, audits.HORIZON, 1.0, mechanism=mechanism, **law)
 
 
 def halved(horizon, noise, **options):
@@ -62,24 +61,19 @@ FEW = [("laplace", "ftrl"), ("gaussian", "linucb")]
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_changed_round_touches_one_message_and_costs_what_is_declared(name, noise, batch):
     """The worst pair spends epsilon = 1 exactly, and half the scale spends more."""
-    learner, pairs = twin(name, noise, batch=batch)
+    learner = twin(name, noise, batch=batch)
+    pairs = audits.pairs_for(learner, 16)
     verdict = audits.replays(learner, pairs)
     assert verdict.failed == () and verdict.touched == 1
-    if name != "linucb":  # the pairs of all audits keep features apart from the worst ones
-        assert verdict.spent.max() == pytest.approx(1.0, rel=1e-3)
-    domain = audits.domains_of(name)[-1]
-    options = {"noise": noise} if name not in ("ftpl", "linucb") else {}
-    wrong = audits.build(
-        name, domain, audits.HORIZON, 1.0, mechanism=partial(halved, batch=batch),
-        delta=DELTA if noise == "gaussian" else None, **options,
-    )  # fmt: skip
+    assert verdict.spent.max() == pytest.approx(1.0, rel=1e-3)
+    wrong = twin(name, noise, halved, batch=batch)
     assert "epsilon" in audits.replays(wrong, pairs).failed
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_declarations(name):
     """The model follows from the mechanism, and epsilon is what was asked for."""
-    local, shuffled = (twin(name, batch=batch).learner.privacy for batch in (1, 3))
+    local, shuffled = (twin(name, batch=batch).privacy for batch in (1, 3))
     assert (local.model, local.released) == ("local", "messages 1..T")
     assert shuffled.model == "shuffle" and "shuffled messages" in shuffled.released
     assert local.accountant == "Gaussian mechanism on each item"
@@ -92,21 +86,22 @@ def test_declarations(name):
 
 
 def test_pure_declarations():
-    local, opened = (twin("ftrl", "laplace", batch=batch).learner.privacy for batch in (1, 3))
+    local, opened = (twin("ftrl", "laplace", batch=batch).privacy for batch in (1, 3))
     assert (local.model, opened.model) == ("local", "distributed")
     assert local.accountant == "Laplace mechanism on each item"
     assert float(local.delta) == float(opened.delta) == 0.0
 
 
 def test_sums_of_a_batch_that_are_noised_as_one_item_are_central():
-    learner, _ = twin("projection_free")
-    assert (learner.privacy.model, learner.privacy.released) == ("central", "actions 1..T")
+    declared = twin("projection_free").privacy
+    assert (declared.model, declared.released) == ("central", "actions 1..T")
 
 
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", ["ftrl", pytest.param("linucb", marks=pytest.mark.slow)])
 def test_every_mutant_of_a_twin_is_caught(name):
-    learner, pairs = twin(name)
+    learner = twin(name)
+    pairs = audits.pairs_for(learner, 16)
     found = audit.replayed_mutants(learner, pairs, jr.key(audits.SEED))
     assert len(found) >= 3
     assert all(verdict.failed for verdict in found.values()), found

@@ -13,6 +13,7 @@ from dpjax import mechanisms, noise, privacy
 from dpjax.core import Array
 from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
 from dpjax.learners.parts.prefix_sums import accountant_of, build
+from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
 from dpjax.mechanisms import prefix
 
@@ -161,7 +162,7 @@ def _on_each_item(stream, weights):
 
     def step(state, key, row):
         sums, release = stream.step(state.sums, key, row / weights)
-        return ItemsState(state.round + 1, sums), weights * release
+        return ItemsState(state.round + 1, sums), rounded_product(weights, release)
 
     return init, step
 
