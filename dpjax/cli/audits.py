@@ -27,6 +27,8 @@ from dpjax.engine.devices import cores
 HORIZON = 16
 # Learners that release nothing within HORIZON rounds have a longer one.
 HORIZONS = {"dp_ucb_int": 2048}
+# Learners that stop need a large failure to decide anything from losses within HORIZON rounds.
+OPTIONS = {name: {"failure": 0.9} for name in ("adap_tt", "ctb_tt", "dp_tt")}
 # Further arguments that a printed calibration requires.
 PRINTED = {"scrible": {"noise": "vector"}}
 PAIRS = 64
@@ -65,7 +67,7 @@ def build(name, domain, horizon, epsilon, **options) -> Learner:
         "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "delta": DELTA, "epsilon": epsilon,
         "domain": domain_of(domain) if domain else None,
     }  # fmt: skip
-    return as_learner(factories.build(name, horizon, sizes, **options))
+    return as_learner(factories.build(name, horizon, sizes, **OPTIONS.get(name, {}) | options))
 
 
 def subject(name, domain, epsilon, *, count=PAIRS, **options) -> Subject:
@@ -151,13 +153,13 @@ def figure(rows):
     drawn, (panel,) = plot.panels(1, 1, size=(9.0, 6.0))
     shown = [row for row in rows if row["replay"] is not None]
     places = np.arange(len(shown))
-    for key, label, marker in (
-        ("declared", "declared", "_"),
-        ("replay", "spent on the worst pair replayed", "o"),
-        ("lower", "lower bound of the attack, 95 %", "^"),
+    for key, label, marker, size in (
+        ("declared", "declared", "_", 14),
+        ("replay", "spent on the worst pair replayed", "o", 7),
+        ("lower", "lower bound of the attack, 95 %", "^", 7),
     ):
         values = [np.nan if row[key] is None else row[key] for row in shown]
-        panel.plot(places, values, marker, label=label, markersize=7)
+        panel.plot(places, values, marker, label=label, markersize=size)
     panel.set_xticks(
         places,
         [f"{row['learner']} {row['domain']}" for row in shown],
@@ -166,6 +168,7 @@ def figure(rows):
         fontsize=8,
     )
     panel.set_yscale("symlog", linthresh=1.0)
+    panel.set_ylim(bottom=-0.1)
     panel.legend(fontsize=8, frameon=False)
     plot.label_axes(panel, "", xlabel="", ylabel="$\\epsilon$ at the declared $\\delta$")
     drawn.supxlabel(
@@ -223,8 +226,8 @@ def run(
         write_json(
             folder / "parameters.json",
             {
-                "epsilon": epsilon, "horizon": HORIZON, "horizons": HORIZONS, "arms": ARMS,
-                "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
+                "epsilon": epsilon, "horizon": HORIZON, "horizons": HORIZONS, "options": OPTIONS,
+                "arms": ARMS, "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
                 "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
                 "key": f"jax.random.key({SEED})",
                 "versions": versions(),
