@@ -38,6 +38,7 @@ from dpjax.mechanisms.hybrid import hybrid
 from dpjax.mechanisms.kary import kary
 from dpjax.mechanisms.per_item import per_item
 from dpjax.mechanisms.smooth import smooth
+from dpjax.mechanisms.stationary import stationary
 from dpjax.mechanisms.toeplitz import buffered, square_root
 from dpjax.mechanisms.tree import honaker, tree
 
@@ -50,5 +51,6 @@ __all__ = [
     "per_item",
     "smooth",
     "square_root",
+    "stationary",
     "tree",
 ]

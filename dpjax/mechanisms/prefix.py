@@ -117,6 +117,27 @@ def _stream(law, inner, shape, scale, sensitivity) -> Stream:
     return Stream(init, step, inner.path)
 
 
+class PathState(NamedTuple):
+    round: Array  # () int32, t
+    noise: Array  # (T, *shape) of all prefixes
+
+
+def kept_path(path) -> PrefixNoise:
+    """The noise of a stream that draws the whole path at the start, and keeps it."""
+
+    def init(key):
+        rows = path(key)
+        return PathState(jnp.zeros((), jnp.int32), rows), rows[0]
+
+    def step(state, key):
+        del key  # All noise was drawn in init.
+        t = state.round + 1
+        row = lax.dynamic_index_in_dim(state.noise, t, axis=0, keepdims=False)
+        return state._replace(round=t), row
+
+    return PrefixNoise(init, step, path)
+
+
 def down_the_tree(first, nodes):
     """The noise of 2^h prefixes in a row, from that of a binary tree's nodes.
 

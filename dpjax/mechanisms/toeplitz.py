@@ -9,15 +9,18 @@ from scipy import linalg
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.buffered_parameters import BUFFERED
-from dpjax.mechanisms.prefix import PrefixNoise, check, draw, draw_rounds, from_noise, rows_of
+from dpjax.mechanisms.prefix import (
+    PrefixNoise,
+    check,
+    draw,
+    draw_rounds,
+    from_noise,
+    kept_path,
+    rows_of,
+)
 
 # square_root holds several float64 arrays of this length while it is built.
 _LONGEST = 2**26
-
-
-class SquareRootState(NamedTuple):
-    round: Array  # () int32, t
-    noise: Array  # (T, *shape) of all prefixes
 
 
 def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
@@ -55,17 +58,7 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
             draws = draw(noise, key, (count, *shape), scale)
             return _convolve(coefficients, draws, horizon)
 
-        def init(key):
-            rows = path(key)
-            return SquareRootState(jnp.zeros((), jnp.int32), rows), rows[0]
-
-        def step(state, key):
-            del key  # All noise was drawn in init.
-            t = state.round + 1
-            row = lax.dynamic_index_in_dim(state.noise, t, axis=0, keepdims=False)
-            return state._replace(round=t), row
-
-        return PrefixNoise(init, step, path)
+        return kept_path(path)
 
     return from_noise(
         horizon, noise, prefix_noise,

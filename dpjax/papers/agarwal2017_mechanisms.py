@@ -18,8 +18,8 @@ def names(noise="gaussian") -> list[str]:
     """The mechanisms for the central model that are played with a law of noise."""
     unfit = ["exact", "per_item"]
     if noise == "laplace":
-        # With a Toeplitz factorization, Laplace noise grows with the square root of T.
-        unfit += ["square_root", "buffered"]
+        # With these factorizations Laplace noise grows with the square root of T.
+        unfit += ["square_root", "stationary", "buffered"]
     return [name for name in mechanisms.__all__ if name not in unfit]
 
 

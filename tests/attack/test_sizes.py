@@ -19,7 +19,7 @@ LONGEST = 2**31 - 1
 GOOD = [1, 2, 3, 2**24 - 1, 2**24, 2**24 + 1, 2**30, LONGEST, np.int64(8), jnp.int32(8)]
 BAD = [2**31, 2**40, 10**30, -1, 0, 1.5, True, "8", None]
 # What has a limit of its own by its docstring.
-LIMITED = {"private_giga", "smooth", "square_root", "buffered"}
+LIMITED = {"private_giga", "smooth", "square_root", "stationary", "buffered"}
 
 
 def learner(name, horizon):
@@ -79,8 +79,8 @@ def fault(name, horizon):
         return f"{what}: {type(error).__name__} {error}"
     if not good:
         return f"{what} is accepted"
-    # A few hundred rows at most, but for the one that keeps the noise of all rounds.
-    if entries(state) > 2000 and name != "square_root":
+    # A few hundred rows at most, but for those that keep the noise of all rounds.
+    if entries(state) > 2000 and name not in ("square_root", "stationary"):
         return f"{what} has a state of {entries(state)} numbers"
     return None
 

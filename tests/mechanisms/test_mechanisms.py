@@ -35,7 +35,9 @@ ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
 }
 NOISY = [name for name in ALL if name != "exact"]
 # Their path draws everything at once; that of the others draws round t under fold_in(key, t).
-AT_ONCE = [name for name in NOISY if name.split(",")[0] in ("kary", "smooth", "square_root")]
+AT_ONCE = [
+    name for name in NOISY if name.split(",")[0] in ("kary", "smooth", "square_root", "stationary")
+]
 FOLDED = [name for name in NOISY if name not in AT_ONCE]
 
 every = pytest.mark.parametrize("name", ALL)
@@ -378,6 +380,7 @@ GAUSSIAN = [
     (1023, "kary", {"noise": "gaussian"}, "26.6", "48"),
     (1023, "per_item", {}, "512", "1023"),
     (1023, "square_root", {}, "9.67", "10.71"),
+    (1023, "stationary", {}, "10.16", "10.16"),
     (1024, "buffered", {}, "9.673", "10.712"),
     (4096, "square_root", {}, "12.61", "13.79"),
     (4096, "buffered", {}, "12.62", "13.81"),
@@ -510,6 +513,27 @@ def test_prefix_sums_stay_accurate():
     exact = np.arange(1, rounds + 1) * np.float64(np.float32(0.1))
     assert np.abs(releases / exact - 1).max() < 1e-6
     assert np.abs(plain / exact - 1).max() > 1e-3
+
+
+@pytest.mark.parametrize("horizon", [2, 3, 64, 1000])
+def test_stationary_noise_is_stationary(horizon):
+    """V = 1/2 + sum 1 / sin(pi k / 2T) / 2T over odd k; covariances depend on the distance."""
+    mechanism = mechanisms.stationary(horizon)
+    odd = np.arange(1, 2 * horizon, 2)
+    squared = 0.5 + np.sum(1.0 / np.sin(np.pi * odd / (2 * horizon))) / (2 * horizon)
+    assert squared == pytest.approx(0.98 + np.log(horizon) / np.pi, abs=0.01)
+    assert mechanism.sensitivity[1] ** 2 == pytest.approx(squared, rel=1e-12)
+    np.testing.assert_allclose(mechanism.variance(), squared, rtol=1e-12)
+    decoder, _ = mechanism.matrices()
+    covariances = product(decoder[:64], decoder.T)
+    for row in range(min(horizon, 64)):
+        np.testing.assert_allclose(
+            covariances[row, row:], covariances[0, : horizon - row], rtol=0, atol=1e-12
+        )
+    completed = mechanisms.tree(1024, noise="gaussian", identical_law=True)
+    error = np.sqrt(completed.variance()[1]) * completed.sensitivity[1]
+    short = mechanisms.stationary(1024)
+    assert error > 3.1 * np.sqrt(short.variance()[1]) * short.sensitivity[1]
 
 
 # --- batches of items ---

@@ -1,0 +1,74 @@
+"""A factorization into circulant matrices, whose noise has one law at every prefix."""
+
+import jax.numpy as jnp
+import numpy as np
+from scipy import linalg
+
+from dpjax.core import Mechanism
+from dpjax.mechanisms.prefix import check, constant, draw, from_noise, kept_path
+
+# As many draws are made and kept as twice the horizon.
+_LONGEST = 2**25
+
+
+def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
+    """Prefix sums whose Gaussian noise is a stationary process: one law at every prefix.
+
+    The matrix of prefix sums is a corner of the circulant matrix of order 2T whose first column has
+    T ones and then T zeros. Let lambda be its eigenvalues. B has rows of the circulant matrix with
+    the eigenvalues sqrt |lambda|, and C has columns of the one with lambda / sqrt |lambda|. Each
+    row of B and each column of C has the squared norm
+
+        V = sum |lambda| / (2T), about 0.98 + ln T / pi.
+
+    So all prefixes are equally noisy, the empty one too, as by :func:`dpjax.mechanisms.tree` with
+    ``identical_law``, at a tenth of its variance for T = 2^10. The covariance of two prefixes
+    depends on their distance alone. B is not triangular: the noise of the whole horizon is made at
+    the start, and kept. Memory grows with the horizon.
+
+    Args:
+      horizon: T, rounds of the learner that it serves; at most 2^25.
+      noise: "gaussian", or "laplace", which is poor since the L1 sensitivity grows as sqrt T.
+
+    Returns:
+      A Mechanism with L2 sensitivity sqrt V.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+
+    Reference: Henzinger & Upadhyay 2024, "Improved differentially private continual observation
+    using group algebra"; Mathias 1993.
+    """
+    horizon = check(horizon, noise)
+    if horizon > _LONGEST:
+        raise ValueError(
+            f"horizon must be at most {_LONGEST} for stationary, which keeps the noise of all "
+            f"rounds, got {horizon}"
+        )
+    column = np.repeat([1.0, 0.0], horizon) * (horizon > 1)  # one round releases nothing
+    eigenvalues = np.fft.rfft(column)
+    eigenvalues[2::2] = 0.0  # exactly, where the transform leaves a rounding error
+    roots = np.sqrt(np.abs(eigenvalues))
+    phases = eigenvalues / np.where(roots > 0.0, roots, 1.0)
+    decoder, encoder = (np.fft.irfft(values, 2 * horizon) for values in (roots, phases))
+
+    def prefix_noise(shape, scale):
+        def path(key):
+            draws = draw(noise, key, (2 * horizon, *shape), scale)
+            weights = jnp.asarray(roots, jnp.complex64).reshape(-1, *[1] * len(shape))
+            spectrum = weights * jnp.fft.rfft(draws, axis=0)
+            return jnp.fft.irfft(spectrum, 2 * horizon, axis=0)[:horizon]
+
+        return kept_path(path)
+
+    released = horizon > 1
+    return from_noise(
+        horizon, noise, prefix_noise,
+        sensitivity=(
+            float(np.abs(encoder).sum()) * released, float(np.linalg.norm(encoder)) * released
+        ),
+        variance=constant(float(np.sum(decoder**2))),
+        matrices=lambda: (
+            linalg.circulant(decoder)[:horizon], linalg.circulant(encoder)[:, 1:horizon]
+        ),
+    )  # fmt: skip
