@@ -185,6 +185,23 @@ def gaussian(key, value, scale):
 
 
 @jax.jit
+def discrete_laplace(key, value, scale):
+    """``value`` plus independent integers k of probability proportional to e^(-|k| / scale).
+
+    It hides changes by integers alone, as does :func:`discrete_gaussian`.
+    """
+    value = jnp.asarray(value)
+    return value + integer_laws.discrete_laplace(key, scale, value.shape).astype(value.dtype)
+
+
+@jax.jit
+def discrete_gaussian(key, value, scale):
+    """``value`` plus independent integers k of probability proportional to e^(-k^2/(2 scale^2))."""
+    value = jnp.asarray(value)
+    return value + integer_laws.discrete_gaussian(key, scale, value.shape).astype(value.dtype)
+
+
+@jax.jit
 def wishart(key, value, scale, freedom):
     """``value`` (p, p) plus ``scale`` (W - k I), W ~ Wishart_p(I, k): centred Wishart noise.
 
@@ -260,6 +277,20 @@ def gaussian_prefix(release, key, value, scale, sensitivity):
     return release
 
 
+@jax.jit
+def discrete_laplace_prefix(release, key, value, scale, sensitivity):
+    """As :func:`laplace_prefix`, for discrete Laplace noise and values that are integers."""
+    del key, value, scale, sensitivity
+    return release
+
+
+@jax.jit
+def discrete_gaussian_prefix(release, key, value, scale, sensitivity):
+    """As :func:`gaussian_prefix`, for discrete Gaussian noise and values that are integers."""
+    del key, value, scale, sensitivity
+    return release
+
+
 SITES = (
     "laplace",
     "laplace_words",
@@ -272,8 +303,12 @@ SITES = (
     "randomized_response",
     "laplace_along",
     "gaussian",
+    "discrete_laplace",
+    "discrete_gaussian",
     "choose",
     "coin",
     "laplace_prefix",
     "gaussian_prefix",
+    "discrete_laplace_prefix",
+    "discrete_gaussian_prefix",
 )

@@ -64,9 +64,9 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
         found["noise halved"] = _scaled(0.5)
         if height > 1.0:
             # As in a tree, the L1 sensitivity is the number of levels and L2 its root.
-            levels = height if "laplace_prefix" in kinds else height * height
+            laplace = bool(kinds & {"laplace_prefix", "discrete_laplace_prefix"})
+            levels = height if laplace else height * height
             missing = (levels - 1.0) / levels
-            laplace = "laplace_prefix" in kinds
             found["level missing"] = _scaled(missing if laplace else missing**0.5)
             found["natural logarithm"] = _scaled(np.log(2.0) ** (1.0 if laplace else 0.5))
         if learner.privacy.rounds_per_user > 1:

@@ -137,6 +137,21 @@ def _laplace(record, twin) -> Cost:
     return _of_pure(jnp.sum(_shift(record, twin)))
 
 
+def _shift_of_integers(record, twin):
+    """As :func:`_shift`; infinite where the change is no integer, which integers do not hide."""
+    change = record.value - twin.value
+    return jnp.where(change == jnp.round(change), _shift(record, twin), jnp.inf)
+
+
+def _discrete_laplace(record, twin) -> Cost:
+    return _of_pure(jnp.sum(_shift_of_integers(record, twin)))
+
+
+def _discrete_gaussian(record, twin) -> Cost:
+    rho = jnp.sum(jnp.square(_shift_of_integers(record, twin))) / 2.0
+    return Cost(jnp.where(rho > 0.0, jnp.inf, 0.0), rho, jnp.float32(0.0))
+
+
 def _laplace_words(record, twin) -> Cost:
     return _of_pure(jnp.sum(_shift_of_words(record, twin)))
 
@@ -148,7 +163,7 @@ def _change_of_integers(record, twin):
     return change, (part == 0) & (record.scale > 0.0)
 
 
-def _discrete_laplace(record, twin) -> Cost:
+def _discrete_laplace_words(record, twin) -> Cost:
     change, hidden = _change_of_integers(record, twin)
     units = jnp.where(hidden, change / record.scale, jnp.inf)
     return _of_pure(jnp.sum(jnp.where(change == 0.0, 0.0, units)))
@@ -207,10 +222,14 @@ def _of_ratios(ours, theirs) -> Cost:
 
 
 def _far(record):
-    """Releases far below and far above this one."""
+    """Releases far below and far above this one.
+
+    Entries are moved by different distances, since code may look at their differences alone.
+    """
     (release,) = record.release
     size = jnp.abs(release).astype(jnp.float32)
-    distance = (1e3 * (1.0 + size)).astype(release.dtype)
+    places = jnp.arange(1, release.size + 1, dtype=jnp.float32).reshape(release.shape)
+    distance = (1e3 * places * (1.0 + size)).astype(release.dtype)
     return [[release - distance], [release + distance]]
 
 
@@ -253,7 +272,7 @@ RULES = {
     "laplace_words": Rule(0, 2, _words, _laplace_words, _far_or_bare_words),
     "laplace_sum_words": Rule(0, 2, _sum_words, _laplace_words, _far_or_bare_words),
     "gaussian_words": Rule(0, 2, _words, _gaussian_words, _far_or_bare_words),
-    "discrete_laplace_words": Rule(0, 2, _words, _discrete_laplace, _far_or_bare_words),
+    "discrete_laplace_words": Rule(0, 2, _words, _discrete_laplace_words, _far_or_bare_words),
     "discrete_gaussian_words": Rule(
         0, 2, _words, _counted, _far_or_bare_words, INTEGER_LAWS.index("discrete_gaussian")
     ),
@@ -267,8 +286,12 @@ RULES = {
     "randomized_response": Rule(0, 2, _flips, _laplace, _next),
     "laplace_along": Rule(0, 2, _along, _laplace, _far_or_bare),
     "gaussian": Rule(0, 2, _value, _gaussian, _far_or_bare),
+    "discrete_laplace": Rule(0, 2, _value, _discrete_laplace, _far_or_bare),
+    "discrete_gaussian": Rule(0, 2, _value, _discrete_gaussian, _far_or_bare),
     "laplace_prefix": Rule(1, 3, _prefix, _laplace, _far),
     "gaussian_prefix": Rule(1, 3, _prefix, _gaussian, _far),
+    "discrete_laplace_prefix": Rule(1, 3, _prefix, _discrete_laplace, _far),
+    "discrete_gaussian_prefix": Rule(1, 3, _prefix, _discrete_gaussian, _far),
     "choose": Rule(0, None, _draw, _choice, _next),
     "coin": Rule(0, None, _draw, _toss, _opposite),
 }

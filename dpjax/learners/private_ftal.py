@@ -11,6 +11,7 @@ from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
 from dpjax.maths.two_words import add_compensated
+from dpjax.mechanisms.prefix import by_l2
 
 
 class PrivateFtalState(NamedTuple):
@@ -39,7 +40,7 @@ def default_convexity(horizon, domain, losses, sums, noise):
     s is the root mean square length of the noise over :func:`sampled_rounds`.
     """
     spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
-    draws = losses.dim * spread * (2 if noise == "laplace" else 1)
+    draws = losses.dim * spread * (1 if by_l2(noise) else 2)
     length = jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
     bound = losses.norms[1]
     stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
@@ -73,9 +74,10 @@ def private_ftal(
       horizon: T, rounds.
       domain: a Domain.
       epsilon: privacy; inf adds no noise.
-      delta: with Gaussian noise, in (0, 1).
+      delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: "laplace" or "gaussian".
+      noise: "laplace" or "gaussian", or "discrete_laplace" or "discrete_gaussian" as in
+        :func:`ftrl`.
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".

@@ -13,12 +13,12 @@ _LARGEST = 2.0**30
 _TRIALS = 2**31 - 1
 
 
-def discrete_laplace(key, scale):
-    """k with probability proportional to e^(-|k| / scale), () int32; 0 at scale 0.
+def discrete_laplace(key, scale, shape=()):
+    """k with probability proportional to e^(-|k| / scale), (*shape) int32; 0 at scale 0.
 
     It is the difference of two geometric variables, which are exponential ones rounded down.
     """
-    return _as_discrete_laplace(random_words(key, (2,)), jnp.asarray(scale, jnp.float32))
+    return _as_discrete_laplace(random_words(key, (2, *shape)), jnp.asarray(scale, jnp.float32))
 
 
 def _as_discrete_laplace(words, scale):
@@ -27,8 +27,8 @@ def _as_discrete_laplace(words, scale):
     return size[0] - size[1]
 
 
-def discrete_gaussian(key, scale):
-    """k with probability proportional to e^(-k^2 / (2 scale^2)), () int32; 0 at scale 0.
+def discrete_gaussian(key, scale, shape=()):
+    """k with probability proportional to e^(-k^2 / (2 scale^2)), (*shape) int32; 0 at scale 0.
 
     Discrete Laplace draws y of scale t = floor(scale) + 1 are accepted with probability
     e^(-(|y| - scale^2 / t)^2 / (2 scale^2)), about two times out of three (Canonne, Kamath &
@@ -38,16 +38,17 @@ def discrete_gaussian(key, scale):
     wide = jnp.floor(scale) + 1.0
 
     def propose(carry):
-        index, _, _ = carry
+        index, found, accepted = carry
         proposal_key, level_key = jr.split(jr.fold_in(key, index))
-        y = _as_discrete_laplace(random_words(proposal_key, (2,)), wide)
+        y = _as_discrete_laplace(random_words(proposal_key, (2, *shape)), wide)
         distance = (jnp.abs(y).astype(jnp.float32) - scale * (scale / wide)) / scale
-        return index + 1, y, jr.uniform(level_key) < jnp.exp(-0.5 * distance * distance)
+        passed = jr.uniform(level_key, shape) < jnp.exp(-0.5 * distance * distance)
+        return index + 1, jnp.where(passed & ~accepted, y, found), accepted | passed
 
     # For a scale that is 0, NaN or infinite no proposal would ever be accepted.
-    hopeless = ~((scale > 0.0) & (scale < jnp.inf))
-    start = (jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32), hopeless)
-    return lax.while_loop(lambda carry: ~carry[2], propose, start)[1]
+    hopeless = jnp.broadcast_to(~((scale > 0.0) & (scale < jnp.inf)), shape)
+    start = (jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.int32), hopeless)
+    return lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
 
 
 def skellam(key, variance):

@@ -12,8 +12,10 @@ from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.maths.places import at
 from dpjax.mechanisms.prefix import (
+    INTEGER_LAWS,
     PrefixNoise,
     as_floats,
+    by_l2,
     check,
     draw,
     from_noise,
@@ -39,7 +41,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace" or "gaussian".
+      noise: "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian", as for :func:`tree`.
       k: branching, odd and at least 3. By default all are tried, and the one with the least mean
         variance for this horizon and law is taken. With k beyond 2T each value has its own noise.
 
@@ -56,7 +58,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
     Reference: Andersson, Pagh, Steiner & Torkamani 2025, "Count on your elders: Laplace vs
     Gaussian noise" (FORC).
     """
-    horizon = check(horizon, noise)
+    horizon = check(horizon, noise, *INTEGER_LAWS)
     count = horizon - 1
     if k is None:
         k = best_branching(count, noise)
@@ -186,7 +188,7 @@ def best_branching(count, noise) -> int:
         nodes[live] += _digit_sum(count, ks[live], power[live])
         heights[live] += 1
         power[live] *= ks[live]
-    costs = nodes * (heights**2 if noise == "laplace" else heights)
+    costs = nodes * (heights if by_l2(noise) else heights**2)
     return int(ks[np.argmin(costs)])
 
 

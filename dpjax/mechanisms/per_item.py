@@ -9,7 +9,16 @@ from jax import lax
 from dpjax import _check
 from dpjax.core import Array, Mechanism, Stream
 from dpjax.maths.two_words import add_compensated
-from dpjax.mechanisms.prefix import add_noise, as_floats, check, check_shape, draw_at, in_nodes
+from dpjax.mechanisms.prefix import (
+    INTEGER_LAWS,
+    add_noise,
+    as_floats,
+    as_integers,
+    check,
+    check_shape,
+    draw_at,
+    in_nodes,
+)
 
 
 class NoisySum(NamedTuple):
@@ -40,11 +49,14 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
         gaussian  model "shuffle": users send bits to a shuffler, and the binomial noise of their
                   sum is replaced by its Gaussian limit
         laplace   model "distributed": users send integers to a secure sum, and its discrete Laplace
-                  noise is replaced by the continuous law
+                  noise is replaced by the continuous law; "discrete_laplace" has that law itself
+
+    With "discrete_gaussian" noise whoever adds up a batch is trusted, since that law is no sum of
+    parts of its kind.
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace" or "gaussian".
+      noise: "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian", as for :func:`tree`.
       batch: items whose sum is noised at once.
 
     Returns:
@@ -57,7 +69,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
     Reference: Kasiviswanathan, Lee, Nissim, Raskhodnikova & Smith 2011 for the local model;
     Chowdhury & Zhou 2022 for batches.
     """
-    horizon, batch = check(horizon, noise), _check.size(1, batch=batch)
+    horizon, batch = check(horizon, noise, *INTEGER_LAWS), _check.size(1, batch=batch)
     count = (horizon - 1) // batch  # messages
 
     def stream(shape, *, scale):
@@ -77,6 +89,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
             return nothing, zero
 
         def each(sums, key, value):
+            value, key = as_integers(noise, key, value, scale)
             sums = send(sums, key, value)
             return sums, sums.total
 
@@ -85,6 +98,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
             return BatchState(nothing, nothing, jnp.zeros((), jnp.int32)), zero
 
         def wait(state, key, value):
+            value, key = as_integers(noise, key, value, scale)
             waiting, items = add(state.waiting, value), state.items + 1
             state = lax.cond(
                 items == batch,
@@ -115,7 +129,8 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
         members = np.arange(horizon - 1) // batch == np.arange(count)[:, None]
         return complete.astype(np.float64), members.astype(np.float64)
 
-    model = "shuffle" if noise == "gaussian" else "distributed"
+    models = {"gaussian": "shuffle", "discrete_gaussian": "central"}
+    model = models.get(noise, "distributed")
     return Mechanism(
         horizon, noise, in_nodes(min(count, 1)), variance, matrices, stream,
         model="local" if batch == 1 else model,

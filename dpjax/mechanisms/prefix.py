@@ -34,10 +34,23 @@ class PrefixNoise(NamedTuple):
     path: Callable  # key -> noise of the prefixes 0 .. horizon - 1, (horizon, *shape)
 
 
-def check(horizon, law) -> int:
-    """The horizon as a Python integer; refuses bad arguments by name."""
-    _check.one_of("laplace", "gaussian", noise=law)
+# Laws of integers, for encoders whose entries are integers.
+INTEGER_LAWS = ("discrete_laplace", "discrete_gaussian")
+LAWS = ("laplace", "gaussian", *INTEGER_LAWS)
+
+
+def check(horizon, law, *laws) -> int:
+    """The horizon as a Python integer; refuses bad arguments by name.
+
+    The law must be "laplace" or "gaussian", or one of further ``laws``.
+    """
+    _check.one_of("laplace", "gaussian", *laws, noise=law)
     return _check.size(1, horizon=horizon)
+
+
+def by_l2(law) -> bool:
+    """Whether noise of a law hides a change by its L2 norm; else it does so by its L1 norm."""
+    return law.endswith("gaussian")
 
 
 def in_nodes(count) -> tuple[float, float]:
@@ -46,13 +59,26 @@ def in_nodes(count) -> tuple[float, float]:
 
 
 def add_noise(law, key, value, scale):
-    """A value plus noise of a law, "laplace" or "gaussian"."""
-    sample = noise.laplace if law == "laplace" else noise.gaussian
-    return sample(key, value, scale)
+    """A value plus noise of a law of :data:`LAWS`."""
+    return getattr(noise, law)(key, value, scale)
+
+
+def as_integers(law, key, value, scale):
+    """What an encoder reads of a value, and the key that is left for noise.
+
+    Noise of integers hides changes by integers alone. So each entry becomes one of the two integers
+    beside it, at random and without a bias. Nothing is rounded where there is no noise.
+    """
+    if law not in INTEGER_LAWS:
+        return value, key
+    rounding_key, key = jr.split(key)
+    below = jnp.floor(value)
+    rounded = below + (jr.uniform(rounding_key, value.shape) < value - below).astype(value.dtype)
+    return jnp.where(scale > 0.0, rounded, value), key
 
 
 def draw(law, key, shape, scale):
-    """Noise of a law, "laplace" or "gaussian", without a value."""
+    """Noise of a law of :data:`LAWS`, without a value."""
     return add_noise(law, key, jnp.zeros(shape, jnp.float32), scale)
 
 
@@ -71,7 +97,7 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
 
     Args:
       horizon: T.
-      law: "laplace" or "gaussian".
+      law: one of :data:`LAWS`.
       prefix_noise: (shape of a value, scale of each draw) -> PrefixNoise.
       sensitivity: the largest L1 and L2 norm of a column of C.
       variance: rounds (n,), NumPy or a traced () -> squared norms of these rows of B.
@@ -85,7 +111,7 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
         shape = check_shape(shape)
         _check.non_negative(scale=scale)
         inner = prefix_noise(shape, scale)
-        return _stream(law, inner, shape, scale, sensitivity[law == "gaussian"])
+        return _stream(law, inner, shape, scale, sensitivity[by_l2(law)])
 
     return Mechanism(horizon, law, sensitivity, variance_of, matrices, stream)
 
@@ -99,7 +125,7 @@ def check_shape(shape) -> tuple[int, ...]:
 
 def _stream(law, inner, shape, scale, sensitivity) -> Stream:
     """The prefix sums plus the noise of ``inner``, a PrefixNoise."""
-    site = noise.laplace_prefix if law == "laplace" else noise.gaussian_prefix
+    site = getattr(noise, f"{law}_prefix")
 
     def init(key):
         state, first = inner.init(key)
@@ -107,6 +133,7 @@ def _stream(law, inner, shape, scale, sensitivity) -> Stream:
         return PrefixState(zero, zero, state), first
 
     def step(state, key, value):
+        value, key = as_integers(law, key, value, scale)
         # Over 2^20 rounds a plain float32 sum drifts by more than the noise of a weakly private
         # release.
         total, error = add_compensated(state.total, state.error, value)

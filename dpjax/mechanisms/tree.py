@@ -11,6 +11,7 @@ from jax import random as jr
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
+    INTEGER_LAWS,
     PrefixNoise,
     check,
     constant,
@@ -41,7 +42,8 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
     Args:
       horizon: T, rounds of the learner that it serves; the prefixes 0 .. T - 1 are released.
-      noise: "laplace" or "gaussian".
+      noise: "laplace" or "gaussian"; or "discrete_laplace" or "discrete_gaussian", for values that
+        are integers. Other values are rounded at random to an integer beside them, without a bias.
       identical_law: adds h - popcount(t) fresh draws to prefix t, so that all prefixes are equally
         noisy, the empty one too. This doubles the mean variance. A proof needs it: expected regret
         is then that of noise that is drawn once.
@@ -56,7 +58,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
     Reference: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. identical_law:
     Agarwal & Singh 2017, Algorithm 2.
     """
-    horizon = check(horizon, noise)
+    horizon = check(horizon, noise, *INTEGER_LAWS)
     height = (horizon - 1).bit_length()
 
     def prefix_noise(shape, scale):

@@ -3,6 +3,7 @@
 Full-information learners are post-processing of what is released here.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from dpjax.core import Array, Learner, Mechanism, Number, Privacy, Stream
 from dpjax.domains import sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.clipping import clip_into, report_clipped
+from dpjax.mechanisms.prefix import INTEGER_LAWS, LAWS, by_l2
 
 
 class PrefixSumsState(NamedTuple):
@@ -60,14 +62,16 @@ RELEASED = {
 
 def accountant_of(mechanism) -> str:
     """The theorem by which the noise of a mechanism hides one value."""
-    name = f"{mechanism.noise.capitalize()} mechanism"
+    name = f"{mechanism.noise.replace('_', ' ').capitalize()} mechanism"
+    name = name.replace(" laplace", " Laplace").replace(" gaussian", " Gaussian")
     if mechanism.model == "local":
         return f"{name} on each item"
     if mechanism.model != "central":
-        return f"{name} on the sum of each batch, which idealises integer noise"
-    if mechanism.noise == "laplace":
-        return f"{name} on the encoded stream"
-    return f"one {name} on the encoded stream, exact"
+        idealised = "" if mechanism.noise in INTEGER_LAWS else ", which idealises integer noise"
+        return f"{name} on the sum of each batch{idealised}"
+    if mechanism.noise == "gaussian":
+        return f"one {name} on the encoded stream, exact"
+    return f"{name} on the encoded stream"
 
 
 def build(factory, horizon, noise) -> Mechanism:
@@ -103,6 +107,26 @@ def gaussian_calibration(change, epsilon, delta, printed_scale=None) -> Calibrat
     return Calibration(printed_scale, found, 0.5 * mu * mu)
 
 
+def discrete_gaussian_calibration(change, epsilon, delta) -> Calibration:
+    """Of discrete Gaussian noise for a change of at most ``change`` in L2 norm, by zCDP."""
+    rho = privacy.zcdp_rho(epsilon, delta)
+    return Calibration(change / jnp.sqrt(2.0 * rho), epsilon, rho)
+
+
+def of_rounded(change, shape, loss_range, unit) -> tuple[float, float]:
+    """The (L1, L2) change of a value whose entries are rounded at random to integers.
+
+    An entry that changes by c moves by at most c + 1, and within the integers around its range.
+    """
+    count = 1 if unit == "entry" else math.prod(shape)
+    low, high = loss_range
+    widest = math.ceil(high) - math.floor(low)
+    return (
+        min(change[0] + count, count * widest),
+        min(change[1] + count**0.5, count**0.5 * widest),
+    )
+
+
 def calibrate(
     horizon,
     shape,
@@ -133,10 +157,10 @@ def calibrate(
       shape: of a value.
       change: (L1, L2), the largest change of one value between neighbours.
       epsilon: privacy; inf adds no noise.
-      delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
+      delta: in (0, 1) for Gaussian and discrete Gaussian noise, None for the others.
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
-      noise: "laplace" or "gaussian".
+      noise: "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian".
       loss_range: the range of losses that is declared.
       neighbours: the neighbours that are declared.
       unit: the unit that is declared.
@@ -155,7 +179,11 @@ def calibrate(
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
         encoder = (0.0, 0.0)
-    if noise == "laplace":
+    if noise in INTEGER_LAWS:
+        change = of_rounded(change, shape, loss_range, unit)
+    if noise == "discrete_gaussian":
+        found = discrete_gaussian_calibration(encoder[1] * change[1], epsilon, delta)
+    elif noise != "gaussian":
         found = laplace_calibration(encoder[0] * change[0], epsilon, printed_scale)
     else:
         found = gaussian_calibration(encoder[1] * change[1], epsilon, delta, printed_scale)
@@ -178,12 +206,12 @@ def calibrate(
 
 def _check_noise(noise, delta, mechanism, printed_scale) -> None:
     """Refuses a law of the noise, a delta and a mechanism that do not go together."""
-    _check.one_of("laplace", "gaussian", noise=noise)
+    _check.one_of(*LAWS, noise=noise)
     _check.factory("mechanisms.tree", mechanism=mechanism)
-    if noise == "gaussian" and delta is None:
-        raise ValueError("delta must be given where noise is gaussian, which is never pure DP")
-    if noise == "laplace" and delta is not None:
-        raise ValueError("delta must be left out where noise is laplace, which is pure DP")
+    if by_l2(noise) and delta is None:
+        raise ValueError(f"delta must be given where noise is {noise}, which is never pure DP")
+    if not by_l2(noise) and delta is not None:
+        raise ValueError(f"delta must be left out where noise is {noise}, which is pure DP")
     if delta is not None:
         _check.delta(delta)
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
@@ -213,10 +241,10 @@ def prefix_sums(
         an entry, have their entries clipped to its range (:func:`dpjax.domains.clipped`), and are
         counted.
       epsilon: privacy; inf adds no noise.
-      delta: in (0, 1) where noise is "gaussian", None where it is "laplace".
+      delta: in (0, 1) for Gaussian and discrete Gaussian noise, None for the others.
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
-      noise: "laplace" or "gaussian".
+      noise: "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian".
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       printed_scale: as for :func:`calibrate`.
