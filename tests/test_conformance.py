@@ -218,6 +218,8 @@ def test_privacy_is_declared(name):
         assert privacy.released and privacy.accountant and privacy.calibration == "derived"
         if "epsilon" in parameters(name):
             assert float(privacy.epsilon) <= epsilon * (1 + 1e-6)
+        if "rho" in parameters(name):
+            assert float(privacy.rho) <= 0.5 * epsilon**2 * (1 + 1e-6)
 
 
 @every_learner
@@ -297,7 +299,7 @@ def test_a_cell_of_a_sweep_is_simulate_under_the_folded_key(name):
 @every_learner
 def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
     """Wildly wrong noise changes nothing at epsilon = inf, and does at epsilon = 10."""
-    if "epsilon" not in parameters(name):
+    if not {"epsilon", "rho"} & parameters(name).keys():
         pytest.skip("has no epsilon: what it draws is the learner itself")
     called = []
 

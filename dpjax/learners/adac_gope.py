@@ -32,7 +32,8 @@ def adac_gope(
         gamma_x = sqrt(2 L |W x|^2 (1 / 4 + g^2 / (2 rho))),   L = ln(4 |A_i| T / beta).
 
     Noise on each of the sums would do the same with a larger variance, on average by the size of
-    the core set over d.
+    the core set over d. Core sets of :func:`dpjax.maths.designs.g_optimal` have few more than d
+    arms, so that the gain is small here.
 
     Args:
       horizon: T, rounds.
