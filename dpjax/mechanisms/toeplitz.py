@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 from scipy import linalg
 
+from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.buffered_parameters import BUFFERED
 from dpjax.mechanisms.prefix import (
@@ -75,7 +76,9 @@ class BufferedState(NamedTuple):
     noise: Array  # (*shape) of the prefix
 
 
-def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -> Mechanism:
+def buffered(
+    horizon: int, *, noise: str = "gaussian", parameters: Any = None, made_for: int | None = None
+) -> Mechanism:
     """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, in O(1).
 
     C is the Toeplitz matrix of c_0 = 1, c_j = w_1 theta_1^(j - 1) + ... + w_m theta_m^(j - 1). The
@@ -88,9 +91,14 @@ def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -
       parameters: decays theta in (0, 1) and scales w > 0, two sequences of m numbers. By default
         four of each, optimised for the least largest error over the next power of 2 of prefixes.
         ``python benchmarks/buffered.py`` computes others.
+      made_for: prefixes that the default parameters are optimised for, in place of the horizon's,
+        where the length of the stream is not known. The sensitivity is then that of a stream
+        without end. So neither it nor the noise of prefix t depends on the horizon, which may even
+        be longer. From prefix 16 on there is less noise than from the Gaussian ``hybrid``.
 
     Returns:
-      A Mechanism; its sensitivity is that of C over this horizon.
+      A Mechanism. Its sensitivity is that of C over this horizon, or with ``made_for`` over all
+      rounds.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -100,7 +108,15 @@ def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -
     """
     horizon = check(horizon, noise)
     count = horizon - 1
-    decays, scales = _cached(count) if parameters is None else _as_parameters(parameters)
+    if made_for is not None:
+        made_for = _check.size(1, made_for=made_for)
+        if parameters is not None:
+            raise ValueError("made_for: parameters that are given take its place")
+    if parameters is None:
+        asked = {"horizon": count} if made_for is None else {"made_for": made_for}
+        decays, scales = _cached(**asked)
+    else:
+        decays, scales = _as_parameters(parameters)
 
     def prefix_noise(shape, scale):
         decay = jnp.asarray(decays, jnp.float32).reshape(-1, *[1] * len(shape))
@@ -144,7 +160,7 @@ def buffered(horizon: int, *, noise: str = "gaussian", parameters: Any = None) -
 
     return from_noise(
         horizon, noise, prefix_noise,
-        sensitivity=_series_norms(decays, scales, count),
+        sensitivity=_series_norms(decays, scales, count if made_for is None else np.inf),
         variance=rows_of(lambda: _row_norms(decoder())),
         matrices=lambda: (
             _below_empty_prefix(decoder()), linalg.toeplitz(encoder(), np.zeros(count))
@@ -202,12 +218,14 @@ def _convolve(column, draws, horizon):
     return jnp.concatenate([jnp.zeros((1, *draws.shape[1:]), jnp.float32), rows])
 
 
-def _cached(count):
+def _cached(**prefixes):
+    """The parameters that are kept for so many prefixes, under the name of the argument."""
+    ((name, count),) = prefixes.items()
     for size in sorted(BUFFERED):
         if count <= size:
             return tuple(np.asarray(values, np.float64) for values in BUFFERED[size])
     raise ValueError(
-        f"horizon: parameters are kept for up to {max(BUFFERED)} prefixes, got {count}; pass "
+        f"{name}: parameters are kept for up to {max(BUFFERED)} prefixes, got {count}; pass "
         "parameters"
     )
 

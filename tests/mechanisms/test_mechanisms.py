@@ -484,6 +484,39 @@ def test_the_hybrid_does_not_know_the_horizon(noise):
         np.testing.assert_array_equal(mechanism.variance(), longest[:horizon])
 
 
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_buffers_for_an_unknown_horizon(noise):
+    """Made for 2^20 prefixes: as printed at t = 1, 16, 64, 1024, whatever the horizon."""
+    mechanism = mechanisms.buffered(2**14, noise=noise, made_for=2**20)
+    error = mechanism.sensitivity[1] * np.sqrt(mechanism.variance())
+    np.testing.assert_allclose(error[[1, 16, 64, 1024]], [2.33, 3.26, 3.72, 4.29], atol=0.005)
+    for horizon in (1, 2, 100):
+        short = mechanisms.buffered(horizon, noise=noise, made_for=2**20)
+        assert short.sensitivity == mechanism.sensitivity
+        np.testing.assert_allclose(short.variance(), mechanism.variance()[:horizon], rtol=1e-9)
+    # No column of C is longer, and those of a long stream are nearly as long.
+    _, encoder = mechanisms.buffered(1000, noise=noise, made_for=64).matrices()
+    declared = mechanisms.buffered(1000, noise=noise, made_for=64).sensitivity
+    norms = np.abs(encoder[:, 0]).sum(), np.linalg.norm(encoder[:, 0])
+    assert all(0.98 * bound < norm <= bound for norm, bound in zip(norms, declared, strict=True))
+    hybrid = mechanisms.hybrid(2**14, noise="gaussian")
+    assert (error < hybrid.sensitivity[1] * np.sqrt(hybrid.variance()))[16:].all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"made_for": 0}, "made_for must be "),
+        ({"made_for": 1.5}, "made_for must be "),
+        ({"made_for": 2**20 + 1}, "made_for: parameters are kept for up to 1048576 prefixes"),
+        ({"made_for": 64, "parameters": ((0.9,), (0.1,))}, "made_for: parameters that are given"),
+    ],
+)
+def test_a_bad_made_for_is_named(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
+        mechanisms.buffered(8, **arguments)
+
+
 @pytest.mark.parametrize("count", BUFFERED)
 def test_the_kept_parameters_are_nearly_the_square_root(count):
     """Four buffers, at equal L2 sensitivity: the largest standard deviation is within 0.5 % of the
