@@ -35,7 +35,10 @@ WITHOUT: dict[str, str] = {
 }
 
 # Papers that are reproduced here and have no theorem on regret, and the reason.
-PAPERS_WITHOUT: dict[str, str] = {"azize2023": _STOPS}
+PAPERS_WITHOUT: dict[str, str] = {
+    "azize2023": _STOPS,
+    "trust": "it is a study of our own, of learners whose papers have them",
+}
 
 
 def find(name) -> Theorem:

@@ -1,0 +1,69 @@
+"""The same games under every trust model: predictions, tables, and what the rooms declare."""
+
+import numpy as np
+import pytest
+
+from dpjax import privacy
+from dpjax.papers import trust
+from tests.papers.small import keep_only, read_rows
+
+
+def test_predictions_by_hand():
+    """Least n with sqrt(2 x (v / n + s^2 / n^2)) + c x / n = 0.05 for x = 20, in float64."""
+    rows = {row["epsilon"]: row for row in trust.prediction_rows()}
+    n = np.arange(1, 400_000, dtype=np.float64)
+
+    def least(v, s2, c):
+        radius = np.sqrt(40.0 * (v / n + s2 / n**2)) + 20.0 * c / n
+        return n[np.argmax(radius <= 0.05)]
+
+    for epsilon in (0.1, 1.0, 3.0):
+        scale = float(privacy.gaussian_scale(1.0, epsilon, trust.DELTA))
+        coins = privacy.binomial_coins(epsilon, trust.DELTA)
+        stretch = 1.0 / np.tanh(0.5 * epsilon)
+        found = rows[epsilon]
+        assert found["central, Gaussian"] == pytest.approx(least(0.25, scale**2, 0.0), abs=1)
+        laplace = least(0.25, 2.0 / epsilon**2, 1.0 / epsilon)
+        assert found["central, Laplace"] == pytest.approx(laplace, abs=1)
+        assert found["distributed, discrete Laplace"] == found["central, Laplace"]
+        binomial = least(0.25, 0.25 * coins, 0.0)
+        assert binomial - 1 <= found["shuffle, binomial"] <= 1.01 * binomial
+        local = 40.0 * 0.25 * stretch**2 / 0.05**2
+        assert found["local, randomized response"] == pytest.approx(local, rel=1e-4)
+    assert {row for row in rows[np.inf].values() if np.isfinite(row)} == {4000.0}
+    # A shuffler costs a delta and little else. Without one it is 4 / epsilon^2 times as many.
+    none = rows[np.inf]["central, Laplace"]
+    for epsilon in (0.01, 0.1, 0.3):
+        found = rows[epsilon]
+        assert found["shuffle, binomial"] <= 1.03 * found["central, Gaussian"]
+        factor = found["local, randomized response"] / none
+        assert factor == pytest.approx(4.0 / epsilon**2, rel=0.02)
+
+
+def test_every_law_is_of_its_model():
+    """And a study plays them on one game, at one epsilon and delta."""
+    study = trust.arms_study(10_000, 8)
+    assert [program.learner for program in study.programs] == list(trust.LAWS)
+    for name, make in trust.in_every_model(trust.linear_elimination, radius="joint").items():
+        declared = make(10_000, epsilon=0.5).privacy
+        assert declared.model == name.split(",")[0]
+        assert declared.delta in (0.0, trust.DELTA)
+
+
+@pytest.mark.slow
+def test_a_small_run(tmp_path, monkeypatch):
+    """All tables and figures; without privacy all models have one mean."""
+    keep_only(monkeypatch, trust, LAWS=("central, Laplace", "local, randomized response"))
+    monkeypatch.setattr(trust, "EPSILONS", (1.0, np.inf))
+    monkeypatch.setattr(trust, "PARTS", (1 / 640, 1 / 160))
+    printed = trust.reproduce(tmp_path / "out", horizon=100_000, trials=20, progress=False)
+    assert "local, randomized response" in printed
+    for ending in ("", "_linear", "_identification", "_onset", "_slopes", "_predictions"):
+        assert read_rows(tmp_path / "out" / f"trust{ending}.csv")
+    for ending in ("", "_linear", "_identification", "_contexts", "_points"):
+        assert (tmp_path / "out" / f"trust{ending}.png").stat().st_size > 10_000
+    rows = read_rows(tmp_path / "out" / "trust.csv")
+    plain = [float(row["mean"]) for row in rows if row["epsilon"] == "inf"]
+    assert plain[0] == pytest.approx(plain[1], rel=1e-6)
+    costs = {row["learner"]: float(row["factor"]) for row in rows if row["epsilon"] == "1.0"}
+    assert costs["local, randomized response"] > costs["central, Laplace"]
