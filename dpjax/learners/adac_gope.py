@@ -89,7 +89,7 @@ def adac_gope(
         rows, rounds, largest = whitened(state)
         released = exact_sums.to_float(law.release(key, state.sums, rounds))
         estimates = jnp.sum(rows * released[None], axis=1) * (largest / rounds)
-        proxy = (law.per_loss + law.per_sum * largest * largest / rounds) / rounds
+        proxy = (law.per_loss + law.variance * largest * largest / rounds) / rounds
         logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
         lengths = jnp.sqrt(jnp.sum(rows * rows, axis=1))
         return estimates, lengths * jnp.sqrt(2.0 * logs * proxy)

@@ -139,7 +139,8 @@ def adac_ucb(
     law = zcdp_noise(_check.size(1, horizon=horizon), rho, delta)
 
     def bound(mean, samples, log_t):
-        return mean - law.radius(samples, exploration * log_t)
+        variance = law.per_loss / samples + law.variance / samples / samples
+        return mean - jnp.sqrt(2.0 * (exploration * log_t) * variance)
 
     return _episodes(horizon, arms, law, bound)
 

@@ -90,15 +90,11 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
 def joint_radii(products, pulls, log_term, law: SumNoise):
     """As :func:`exact_radii`, for any noise of sums, and by one bound for losses and noise.
 
-    The estimate of x is off by sum_a x' V^-1 a z_a, where z_a is the error of the sum of arm a. So
-    its variance proxy is v x' V^-1 x + s^2 sum_a (x' V^-1 a)^2 over the core set, and its tail is
-    c max_a |x' V^-1 a| (:class:`SumNoise`).
+    The estimate of x is off by sum_a x' V^-1 a z_a, where z_a is the error of the sum of arm a
+    (:meth:`SumNoise.error`).
     """
-    leverage = jnp.maximum(jnp.diagonal(products), 0.0)
-    size = jnp.where(pulls > 0.0, jnp.abs(products), 0.0)
-    variance = law.per_loss * leverage + law.per_sum * jnp.sum(size * size, axis=-1)
-    tail = law.tail * jnp.max(size, axis=-1)
-    return jnp.sqrt(2.0 * log_term * variance) + tail * log_term
+    counts = jnp.broadcast_to(pulls, products.shape)
+    return law.error(products, counts, jnp.ones_like(counts), log_term)
 
 
 def radius_rule(radius, horizon, dim, epsilon, noise, law, *, ratio=None, failure=None) -> Callable:

@@ -100,10 +100,9 @@ def successive_elimination(
         "binomial" (a shuffler), "local_laplace" or "randomized_response" (nobody). See
         :func:`dpjax.learners.parts.sum_noise.sum_noise`.
       radius: "printed", for Laplace noise alone and its default, is h_e + c_e with the paper's R_e.
-        "chernoff", for every law and the default of all others, is Chernoff's bound
-        sqrt(2 x (v / R + s^2 / R^2)) + c x / R for x = alpha ln(4 |S| e^2 / beta), where v, s^2 and
-        c are those of the losses and the noise (:class:`SumNoise`). R_e is then the least number of
-        rounds for which it is Delta_e / 4. Compare laws at this one.
+        "chernoff", for every law and the default of all others, is Chernoff's bound for losses and
+        noise together, at the exponent alpha ln(4 |S| e^2 / beta) (:class:`SumNoise`). R_e is then
+        the least number of rounds for which it is Delta_e / 4. Compare laws at this one.
       failure: beta in (0, 1), the probability that the best arm is lost, or that some epoch does
         not remove all arms of gap Delta_e or more; default 1 / T (1/2 where T is 1).
       exploration: alpha, positive; default 1. It multiplies ln(1 / beta) and the logarithms beside

@@ -128,27 +128,6 @@ def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
     return total / (most * part)
 
 
-def sub_gamma_radius(n, m, draws_n, draws_m, exponent, law):
-    """The radius of :func:`hoeffding_radius`, for any noise of sums.
-
-    The sums have ``draws_n`` and ``draws_m`` draws in them. With v, s^2 and c as of
-    :class:`dpjax.learners.parts.sum_noise.SumNoise` it is
-
-        sqrt(2 exponent (v (1/n + 1/m) + s^2 (draws_n / n^2 + draws_m / m^2)))
-            + c exponent / min(n, m).
-
-    Proof: variance proxies of independent errors add up, and the tail is the longer one.
-
-    Args:
-      n, m, draws_n, draws_m, exponent: as of :func:`hoeffding_radius`.
-      law: (v, s^2, c).
-    """
-    n, m, draws_n, draws_m, exponent = _numbers(n, m, draws_n, draws_m, exponent)
-    per_loss, per_sum, tail = law
-    variance = per_loss * (1.0 / n + 1.0 / m) + per_sum * (draws_n / n / n + draws_m / m / m)
-    return jnp.sqrt(2.0 * exponent * variance) + tail * exponent / jnp.minimum(n, m)
-
-
 @functools.lru_cache
 def threshold_coefficients(most=MOST_DRAWS):
     """A (most + 1, most + 1, 2 most + 2): P(G + Z+ + Z'+ > c) = e^-c sum_i A[j, k, i] c^i / i!.

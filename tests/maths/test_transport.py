@@ -156,27 +156,6 @@ def test_hoeffding_radius_without_noise():
         assert (np.diff(in_counts) <= 1e-6 * in_counts[1:]).all()
 
 
-def test_sub_gamma_radius():
-    exact = np.sqrt(2 * 5 * (0.25 * (1 / 40 + 1 / 80) + 9 * (2 / 40**2 + 3 / 80**2)))
-    law = (0.25, 9.0, 0.0)
-    assert float(transport.sub_gamma_radius(40, 80, 2, 3, 5, law)) == pytest.approx(exact, rel=1e-6)
-    longer = float(transport.sub_gamma_radius(40, 80, 2, 3, 5, (0.25, 9.0, 2.0)))
-    assert longer == pytest.approx(exact + 2 * 5 / 40, rel=1e-6)
-    plain = float(transport.sub_gamma_radius(1e9, 1e9, 1, 1, 5, (0.25, 0.0, 0.0)))
-    assert plain == pytest.approx(float(hoeffding_radius(1e9, 1e9, 1, 1, 5, np.inf)))
-
-
-@pytest.mark.parametrize("draws", [1, 4])
-def test_sub_gamma_radius_is_above_hoeffding_s_for_laplace_noise(draws):
-    """It bounds the same moment-generating function from above, and loses little."""
-    for epsilon in (0.01, 0.1, 1.0):
-        law = (0.25, 2.0 / epsilon**2, 1.0 / epsilon)
-        for n in (1e3, 1e5):
-            exact = float(hoeffding_radius(n, 2 * n, draws, draws, 12.0, epsilon))
-            bound = float(transport.sub_gamma_radius(n, 2 * n, draws, draws, 12.0, law))
-            assert exact <= bound <= 1.5 * exact
-
-
 def test_threshold_coefficients():
     """Weights sum to 1; rows 0 and 1 in closed form; tails of sums of Laplace draws."""
     table = transport.threshold_coefficients()

@@ -35,18 +35,20 @@ def hoeffding(arms, epsilon, failure, grid) -> StoppingRule:
 
 
 def chernoff(arms, law, failure, grid) -> StoppingRule:
-    """As :func:`hoeffding`, with any :class:`SumNoise`: by :func:`sub_gamma_radius`.
+    """As :func:`hoeffding`, with any :class:`SumNoise`, by Chernoff's bound on a pair of means.
 
     Before the first phase in which the radius of one mean is at most 1 the rule is not asked.
     """
     least = transport.first_phase_of(
         law.least_rounds(1.0, jnp.log((arms - 1.0) / failure)), grid.ratio, grid.forget
     )
-    constants = law.per_loss, law.per_sum, law.tail
 
     def passes(phases, best):
-        pair = _pairs(arms, failure, grid, least, phases, best)
-        return phases.means - phases.means[best] >= transport.sub_gamma_radius(*pair, constants)
+        n, m, *draws, exponent = _pairs(arms, failure, grid, least, phases, best)
+        counts = jnp.stack([jnp.broadcast_to(n, m.shape), m], axis=-1)
+        draws = jnp.stack([jnp.broadcast_to(draws[0], m.shape), draws[1]], axis=-1)
+        radius = law.error(1.0 / counts, counts, draws.astype(jnp.float32), exponent)
+        return phases.means - phases.means[best] >= radius
 
     return all_pairs(least, passes)
 

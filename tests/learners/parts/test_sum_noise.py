@@ -16,7 +16,7 @@ from dpjax.learners import (
     successive_elimination,
 )
 from dpjax.learners.linear_elimination import exact_radii, joint_radii
-from dpjax.learners.parts.sum_noise import LAWS, LOCAL, WITH_DELTA, sum_noise
+from dpjax.learners.parts.sum_noise import LAWS, WITH_DELTA, sum_noise
 from dpjax.maths import exact_sums
 
 DELTA = 1e-6
@@ -37,14 +37,14 @@ def tail(law, epsilon, count):
     if law == "discrete_laplace":
         return lambda x: stats.dlaplace(epsilon).sf(np.ceil(x) - 1)
     if law == "binomial":
-        coins = round(4.0 * float(found.per_sum))
+        coins = round(4.0 * float(found.variance))
         return lambda x: stats.binom(coins, 0.5).sf(np.ceil(x + 0.5 * coins) - 1)
     if law == "skellam":
-        half = 0.5 * float(found.per_sum)
+        half = 0.5 * float(found.variance)
         return lambda x: stats.skellam(half, half).sf(np.ceil(x) - 1)
     if law == "discrete_gaussian":
         points = np.arange(-400, 401)
-        weights = np.exp(-0.5 * points**2 / float(found.per_sum))
+        weights = np.exp(-0.5 * points**2 / float(found.variance))
         weights /= weights.sum()
         return lambda x: weights[points >= x - 1e-9].sum()
     if law == "randomized_response":
@@ -57,30 +57,51 @@ def tail(law, epsilon, count):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_the_noise_is_within_its_radius(law, epsilon):
-    """Exact tails are below e^-x, and above it for a radius that is a third of that."""
+    """Exact tails are below e^-x, and above it for a radius that is a third of that.
+
+    Chernoff's bound is of the noise alone: losses that are all alike have no error of their own.
+    """
     count = 50
     above = tail(law, epsilon, count)
     if above is None:
         return
     found = noise_of(law, epsilon)
-    # The proxy of the losses themselves, 1/4, does not count for noise alone.
-    own = 0.0 if law in WITH_DELTA or law not in LOCAL else float(found.per_loss) * count
+    if law != "randomized_response":
+        found = found._replace(per_loss=0.0)
     for exponent in (1.0, 5.0, 12.0):
-        spread = np.sqrt(2.0 * exponent * (own + float(found.per_sum)))
-        radius = spread + float(found.tail) * exponent
+        radius = count * float(found.radius(float(count), exponent))
         assert above(radius) <= np.exp(-exponent)
     assert above(radius / 3.0) > np.exp(-exponent)
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_number_of_rounds_has_its_radius(law):
-    """least_rounds is the inverse of radius, and both are Hoeffding's without noise."""
+    """To a percent least_rounds inverts radius, and both are Hoeffding's without noise."""
     for epsilon in (0.01, 1.0, np.inf):
         found = noise_of(law, epsilon)
         for radius in (0.001, 0.1, 0.7):
             rounds = found.least_rounds(radius, 12.0)
-            np.testing.assert_allclose(found.radius(rounds, 12.0), radius, rtol=1e-4)
-    np.testing.assert_allclose(found.radius(100.0, 12.0), np.sqrt(12.0 / 200.0), rtol=1e-6)
+            np.testing.assert_allclose(found.radius(rounds, 12.0), radius, rtol=0.01)
+    np.testing.assert_allclose(found.radius(100.0, 12.0), np.sqrt(12.0 / 200.0), rtol=0.003)
+
+
+@pytest.mark.parametrize("law", ["laplace", "local_laplace", "gaussian", "skellam"])
+def test_errors_are_chernoff_s_bounds(law):
+    """Of two weighted releases, against a fine grid of tilts in NumPy: at most a percent above."""
+    counts, weights, draws = np.array([300.0, 50.0]), np.array([0.02, -0.01]), np.array([1.0, 3.0])
+    for epsilon in (0.05, 0.7, 8.0):
+        found = noise_of(law, epsilon)
+        for exponent in (0.1, 9.0, 40.0):
+            shown = float(found.error(*map(jnp.asarray, (weights, counts, draws)), exponent))
+            tilts = np.geomspace(1e-3, 1e5, 20_000)
+            total = np.full(len(tilts), exponent)
+            for n, w, k in zip(counts, np.abs(weights), draws, strict=True):
+                k = n if found.each else k
+                with np.errstate(invalid="ignore", over="ignore"):
+                    cumulant = np.asarray(found.cumulant(jnp.asarray(tilts * w, jnp.float32)))
+                total = total + 0.5 * float(found.per_loss) * n * (tilts * w) ** 2 + k * cumulant
+            least = np.nanmin(np.where(np.isfinite(total), total, np.nan) / tilts)
+            assert 0.999 * least <= shown <= 1.01 * least
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -240,6 +261,6 @@ def test_joint_radii_are_close_to_exact_ones():
         for epsilon in (0.05, 1.0):
             exact = exact_radii(products, jnp.asarray(pulls), 10.0, epsilon, local=local)
             found = joint_radii(products, jnp.asarray(pulls), 10.0, noise_of(law, epsilon))
-            assert (found >= 0.7 * exact).all() and (found <= 1.2 * exact).all()
+            assert (found >= 0.7 * exact).all() and (found <= 1.03 * exact).all()
     plain = joint_radii(products, jnp.asarray(pulls), 10.0, noise_of("binomial", np.inf))
     np.testing.assert_allclose(plain, np.sqrt(0.5 * 10.0 * np.diagonal(products)), rtol=1e-5)
