@@ -200,7 +200,7 @@ def subject(name, epsilon=1.0, horizon=12):
     return learner, audit.pairs_for(learner, 16, jr.key(0))
 
 
-SLOW = ["tsallis_inf", "ucb1", "thompson", "ttucb", "lucb", "track_and_stop"]
+SLOW = ["tsallis_inf", "ucb1", "thompson", "ttucb", "lucb"]
 
 
 @quickly
