@@ -150,7 +150,10 @@ CASES = [(name, domain) for name in learners.__all__ for domain in audits.domain
 # One domain a learner; the other ones take as long and show little more.
 ONCE = dict(CASES)
 # The worst of the pairs is worth all that is declared, so that any smaller scale would show.
-TIGHT = ["dp_exp3_lap", "successive_elimination", "dp_ucb", "lazy_ucb", "ftrl", "ftpl", "exp2"]
+TIGHT = [
+    "dp_exp3_lap", "successive_elimination", "dp_ucb", "lazy_ucb", "ftrl",
+    "ftpl", "exp2", "adac_ucb", "dp_ts_ucb",
+]  # fmt: skip
 FEW = 32
 
 
