@@ -7,6 +7,7 @@ more than the least deviation, and never less than it needs.
 
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +45,7 @@ def _table(law, delta) -> tuple[np.ndarray, np.ndarray]:
         amounts = np.geomspace(1e-4, 20_000.0, 1 + round(math.log(2e8, _STEP)))
     else:
         amounts = np.geomspace(0.15, 150.0, 1 + round(2.0 * math.log(1e3, _STEP)))
-    exact = _EXACT[law][0]
+    exact: Callable = _EXACT[law][0]
     kind = int if law == "binomial" else float
     epsilons = np.array([exact(kind(amount), delta) for amount in amounts])
     # An amount that needs a larger epsilon than a smaller one does is of no use.
