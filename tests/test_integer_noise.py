@@ -10,7 +10,7 @@ from scipy import stats
 from dpjax import noise, privacy
 from dpjax.audit.rules import RULES, integer_row, record
 from dpjax.audit.spending import integer_epsilon
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, integer_laws
 
 TRIALS = 40_000
 DELTA = 1e-6
@@ -183,3 +183,19 @@ def test_integer_noise_hides_no_part_of_an_integer(name):
     """Nor does anything hide where there is no noise."""
     assert charged(name, 4.0, 4.25, 400)[:2] == (np.inf, np.inf)
     assert charged(name, 4.0, 5.0, 0)[:2] == (np.inf, np.inf)
+
+
+def test_noise_that_users_divide_by_their_number_is_too_little():
+    """Each of n users adds a part of Skellam noise. Parts of deviation s / sqrt(n) make up s.
+
+    With deviation s / n a replay of one changed loss charges far more than the declared epsilon.
+    """
+    epsilon, users = 0.5, 400
+    variance = float(privacy.integer_noise("skellam", epsilon, DELTA))
+    right, wrong = users * (variance / users), users * (variance / users**2)
+    assert charged("skellam", 7.0, 8.0, right)[2] <= epsilon
+    assert charged("skellam", 7.0, 8.0, wrong)[2] > 5.0 * epsilon
+    # The right parts add up to the law of the whole, by chi-square.
+    keys = jr.split(jr.key(9), TRIALS // 8 * users).reshape(TRIALS // 8, users)
+    parts = jax.jit(jax.vmap(jax.vmap(lambda key: integer_laws.skellam(key, 5.0 / users))))(keys)
+    assert fit(np.asarray(parts.sum(axis=1), np.float64), stats.skellam(2.5, 2.5)) > 1e-3
