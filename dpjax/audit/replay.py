@@ -28,10 +28,9 @@ class Replay(NamedTuple):
     pure: Array  # () privacy loss of Laplace noise, draws and coins, by basic composition
     rho: Array  # () privacy loss of all these releases, Gaussian noise too, in zCDP
     gaussian: Array  # () the part of rho that comes from Gaussian noise
-    integer: (
-        Array  # (n, 3) releases whose noise is of one of INTEGER_LAWS, which pure and rho leave
-    )
-    # out: the place of the law, the amount of noise, and the change that it hides
+    # (n, 3) releases whose noise is of one of INTEGER_LAWS, which pure and rho leave out: the place
+    # of the law, the amount of noise, and the change that it hides.
+    integer: Array
     touched: Array  # () int32, how many releases the change of the losses reached
     noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
     same_actions: Array  # () bool: actions depend on the losses through releases alone
