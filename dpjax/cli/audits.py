@@ -168,7 +168,7 @@ def figure(rows):
         fontsize=8,
     )
     panel.set_yscale("symlog", linthresh=1.0)
-    panel.set_ylim(bottom=-0.1)
+    panel.set_ylim(-0.1, 1.5 * max(max(row["declared"], row["replay"]) for row in shown))
     panel.legend(fontsize=8, frameon=False)
     plot.label_axes(panel, "", xlabel="", ylabel="$\\epsilon$ at the declared $\\delta$")
     drawn.supxlabel(
