@@ -40,7 +40,7 @@ def dp_ts_ucb(
     exponent: Number = 1.0,
     draws: int | None = None,
 ) -> Learner:
-    """DP-TS-UCB: Thompson sampling while draws are left for a mean, then a confidence bound.
+    """DP-TS-UCB: Thompson sampling with few draws from each mean, then its best draw.
 
     Each arm plays once at first. An arm's mean is of its latest 2^r losses alone, and is renewed
     when twice as many new ones have been seen. A mean of n losses comes with phi draws
