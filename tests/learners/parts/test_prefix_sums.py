@@ -220,7 +220,10 @@ def of_another_law(horizon, *, noise):
         ({"noise": "gaussian"}, "delta must be given where noise is gaussian"),
         ({"delta": 1e-6}, "delta must be left out where noise is laplace"),
         ({"noise": "gaussian", "delta": 1.0}, "delta must be strictly between 0 and 1"),
-        ({"noise": "cauchy"}, "noise must be one of laplace, gaussian; got 'cauchy'"),
+        (
+            {"noise": "cauchy"},
+            "noise must be one of laplace, gaussian, discrete_laplace, discrete_gaussian; got 'c",
+        ),
         ({"neighbours": "add"}, "neighbours must be one of replace, zero_out; got 'add'"),
         ({"unit": "user"}, "unit must be one of round, entry; got 'user'"),
         ({"mechanism": shorter}, "mechanism covers 7 rounds, fewer than the horizon, 8"),
