@@ -1,5 +1,7 @@
 """Noise of sums in every trust model: widths, declarations, and learners that take all of it."""
 
+from unittest import mock
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,7 @@ from dpjax.learners import (
     successive_elimination,
 )
 from dpjax.learners.linear_elimination import exact_radii, joint_radii
+from dpjax.learners.parts import stopping_rules
 from dpjax.learners.parts.sum_noise import LAWS, WITH_DELTA, sum_noise
 from dpjax.maths import exact_sums
 
@@ -264,3 +267,32 @@ def test_joint_radii_are_close_to_exact_ones():
             assert (found >= 0.7 * exact).all() and (found <= 1.03 * exact).all()
     plain = joint_radii(products, jnp.asarray(pulls), 10.0, noise_of("binomial", np.inf))
     np.testing.assert_allclose(plain, np.sqrt(0.5 * 10.0 * np.diagonal(products)), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_identification_in_the_shuffle_model_errs_no_more_than_it_may():
+    """Failure is 0.1 on three near arms. A rule that forgets the noise errs too often."""
+    horizon, failure, epsilon = 10**7, 0.1, 0.05
+    game = environments.bernoulli([0.45, 0.5, 0.55], regret="pseudo")
+
+    def wrong(key):
+        learner = adap_tt(
+            horizon, 3, epsilon=epsilon, delta=DELTA, noise="binomial", failure=failure
+        )
+        report = simulate_batches(learner, game, key, checkpoints=[horizon]).report
+        return report.stopped, report.recommendation != 0
+
+    keys = jr.split(jr.key(5), 2000)
+    stopped, errs = jax.jit(jax.vmap(wrong))(keys)
+    assert stopped.all()
+    assert stats.binomtest(int(errs.sum()), 2000).proportion_ci(0.99).high < failure
+
+    chernoff = stopping_rules.chernoff
+
+    def without_noise(arms, law, failure, grid):
+        bare = law._replace(cumulant=lambda tilt: 0.0 * tilt, variance=1e-9)
+        return chernoff(arms, bare, failure, grid)
+
+    with mock.patch.object(stopping_rules, "chernoff", without_noise):
+        _, errs = jax.jit(jax.vmap(lambda key: wrong(key)))(keys[:400])
+    assert stats.binomtest(int(errs.sum()), 400).proportion_ci(0.99).low > failure
