@@ -168,7 +168,10 @@ def figure(rows):
         fontsize=8,
     )
     panel.set_yscale("symlog", linthresh=1.0)
-    panel.set_ylim(-0.1, 1.5 * max(max(row["declared"], row["replay"]) for row in shown))
+    heights = [row[key] for row in shown for key in ("declared", "replay")]
+    panel.set_ylim(
+        -0.1, 1.5 * max((x for x in heights if x is not None and np.isfinite(x)), default=1)
+    )
     panel.legend(fontsize=8, frameon=False)
     plot.label_axes(panel, "", xlabel="", ylabel="$\\epsilon$ at the declared $\\delta$")
     drawn.supxlabel(
