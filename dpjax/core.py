@@ -161,10 +161,9 @@ class Mechanism(NamedTuple):
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
-    model: str = (
-        "central"  # of Privacy, where each value is one round's: a mechanism that randomizes
-    )
-    # values one by one is "local"
+    # Of Privacy, where each value is one round's: a mechanism that randomizes values one by one is
+    # "local".
+    model: str = "central"
 
 
 class Result(NamedTuple):

@@ -1,28 +1,10 @@
 """Thompson sampling with Gaussian posteriors, whose draws are private as they are."""
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 
 from dpjax import _check, noise
-from dpjax.core import Array, Learner, Number
-from dpjax.learners.parts.arm_sums import (
-    ArmSums,
-    bandit_learner,
-    check_arms,
-    gaussian_draws,
-    no_losses,
-    record,
-    totals,
-)
-from dpjax.maths.clipping import clip_loss
-
-
-class GaussianThompsonState(NamedTuple):
-    round: Array  # () int32, rounds so far
-    sums: ArmSums  # of the losses of each arm
-    arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
+from dpjax.core import Learner, Number
+from dpjax.learners.parts.arm_sums import check_arms, gaussian_draws, learner_of_sums, totals
 
 
 def gaussian_thompson(
@@ -73,22 +55,12 @@ def gaussian_thompson(
     _check.inside(0.0, jnp.inf, variance=variance)
     variance = jnp.asarray(variance, jnp.float32)
 
-    def choose(key, t, sums, clipped):
+    def choose(key, t, sums):
         losses = sums.pulls.astype(jnp.float32) + 1.0
         draws = noise.gaussian(key, (totals(sums) + 1.0) / losses, jnp.sqrt(variance / losses))
-        drawn = jnp.argmin(draws).astype(jnp.int32)
-        arm = jnp.where(t < arms * pulls, t % arms, drawn)
-        return GaussianThompsonState(t, sums, arm, clipped), arm
-
-    def init(key):
-        zero = jnp.zeros((), jnp.int32)
-        return choose(key, zero, no_losses(arms), zero)
-
-    def step(state, key, loss):
-        inside, clipped = clip_loss(loss, state.clipped)
-        return choose(key, state.round + 1, record(state.sums, state.arm, inside), clipped)
+        return jnp.where(t < arms * pulls, t % arms, jnp.argmin(draws).astype(jnp.int32))
 
     draws = horizon - arms * pulls if pulls else horizon - 1
     square = max(draws, 0) / max(pulls + 1, 2) / variance
     declared = gaussian_draws(square, horizon, delta)
-    return bandit_learner(horizon, arms, init, step, declared)
+    return learner_of_sums(horizon, arms, choose, declared)

@@ -1,30 +1,17 @@
 """UCB1 and KL-UCB: confidence bounds without privacy."""
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.core import Learner, Number, Privacy
 from dpjax.learners.parts.arm_sums import (
-    ArmSums,
-    bandit_learner,
     check_arms,
     check_exploration,
+    learner_of_sums,
     means,
-    no_losses,
-    record,
     times,
 )
 from dpjax.maths import divergences
-from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
-
-
-class UcbState(NamedTuple):
-    round: Array  # () int32, t
-    sums: ArmSums
-    arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
 
 
 def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
@@ -46,7 +33,6 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
     Reference: Auer, Cesa-Bianchi & Fischer, "Finite-time analysis of the multiarmed bandit
     problem", 2002, Theorem 1, whose t counts the rounds that were played.
     """
-
     check_exploration(exploration)
 
     def bound(mean, pulls, played):
@@ -75,7 +61,6 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Lea
     Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
     2011, with the constant c = 0 that they recommend in practice.
     """
-
     check_exploration(exploration)
 
     def bound(mean, pulls, played):
@@ -88,21 +73,12 @@ def _optimism(horizon, arms, bound) -> Learner:
     """Plays the arm of the smallest bound (means, pulls, rounds played) -> (K,), ties at random."""
     horizon, arms = check_arms(horizon, arms)
 
-    def choose(key, t, sums, clipped):
+    def choose(key, t, sums):
         bounds = bound(
             means(sums),
             jnp.maximum(sums.pulls, 1).astype(jnp.float32),
             jnp.maximum(t, 1).astype(jnp.float32),
         )
-        arm = smallest(key, jnp.where(sums.pulls == 0, -jnp.inf, bounds))
-        return UcbState(t, sums, arm, clipped), arm
+        return smallest(key, jnp.where(sums.pulls == 0, -jnp.inf, bounds))
 
-    def init(key):
-        zero = jnp.zeros((), jnp.int32)
-        return choose(key, zero, no_losses(arms), zero)
-
-    def step(state, key, loss):
-        inside, clipped = clip_loss(loss, state.clipped)
-        return choose(key, state.round + 1, record(state.sums, state.arm, inside), clipped)
-
-    return bandit_learner(horizon, arms, init, step, Privacy())
+    return learner_of_sums(horizon, arms, choose, Privacy())

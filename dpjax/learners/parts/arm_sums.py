@@ -10,6 +10,7 @@ from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
 from dpjax.feedback import bandit, clipped_bandit
 from dpjax.learners.parts.clipping import report_clipped
 from dpjax.maths import exact_sums, laws
+from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
 
 
@@ -113,6 +114,31 @@ def bandit_learner(horizon, arms, init, step, privacy) -> Learner:
         privacy=privacy,
         report=report_clipped,
     )
+
+
+class SumsState(NamedTuple):
+    round: Array  # () int32, rounds so far
+    sums: ArmSums  # of the losses of each arm
+    arm: Array  # () int32, the arm in play
+    clipped: Array  # () int32
+
+
+def learner_of_sums(horizon, arms, choose, privacy) -> Learner:
+    """A bandit learner whose next arm is choose(key, rounds so far, sums of the losses so far)."""
+
+    def play(key, t, sums, clipped):
+        arm = choose(key, t, sums)
+        return SumsState(t, sums, arm, clipped), arm
+
+    def init(key):
+        zero = jnp.zeros((), jnp.int32)
+        return play(key, zero, no_losses(arms), zero)
+
+    def step(state, key, loss):
+        inside, clipped = clip_loss(loss, state.clipped)
+        return play(key, state.round + 1, record(state.sums, state.arm, inside), clipped)
+
+    return bandit_learner(horizon, arms, init, step, privacy)
 
 
 def batch_bandit_learner(horizon, arms, init, step, privacy, report) -> BatchLearner:
