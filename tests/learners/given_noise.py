@@ -9,7 +9,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, laws
 from tests.play import play_table
 
 
@@ -50,6 +50,12 @@ def with_releases(learner, released):
         return Logged(inner, Log(state.log.count + 1, value, scale)), following
 
     return learner._replace(init=init, step=step, report=lambda state: ())
+
+
+def normal_draws(key, rounds, arms):
+    """The standard normal draws of the steps ``rounds`` (n,) of a game, (n, K) float64."""
+    keys = jax.vmap(lambda t: jr.fold_in(key, t))(rounds)
+    return np.asarray(jax.vmap(lambda key: laws.normal(key, (arms,)))(keys), np.float64)
 
 
 def play(learner, losses, key):

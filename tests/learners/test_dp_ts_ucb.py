@@ -13,8 +13,7 @@ from dpjax import audit, privacy
 from dpjax.audit import Pair
 from dpjax.learners import dp_ts_ucb
 from dpjax.learners.dp_ts_ucb import draws_of_a_mean
-from dpjax.maths import laws
-from tests.learners.given_noise import losses_of_games, play
+from tests.learners.given_noise import losses_of_games, normal_draws, play
 
 ARMS = 3
 
@@ -41,12 +40,6 @@ class ByHand:
         return np.where(drawing, theta, self.best), drawing
 
 
-def draws_by_hand(key, rounds):
-    """The standard normal draws after rounds 1, 2, ..., (rounds, K)."""
-    keys = jax.vmap(lambda t: jr.fold_in(key, t))(jnp.arange(1, rounds + 1))
-    return np.asarray(jax.vmap(lambda key: laws.normal(key, (ARMS,)))(keys), np.float64)
-
-
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(
     ("draws", "exponent"), [(3, 0.0), pytest.param(8, 1.0, marks=pytest.mark.slow)]
@@ -62,7 +55,10 @@ def test_games_by_hand(draws, exponent):
     np.testing.assert_array_equal(arms[:, :ARMS], np.tile(np.arange(ARMS), (games, 1)))
     spent = 0
     for game in range(games):
-        normal, hand = draws_by_hand(keys[game], horizon), ByHand(horizon, draws, exponent)
+        normal, hand = (
+            normal_draws(keys[game], jnp.arange(1, horizon + 1), ARMS),
+            ByHand(horizon, draws, exponent),
+        )
         for t in range(horizon - 1):
             arm = arms[game, t]
             numbers, drawing = hand.round(arm, losses[game, t, arm], normal[t])

@@ -12,16 +12,9 @@ from scipy import special
 from dpjax import audit, privacy
 from dpjax.audit import Pair
 from dpjax.learners import gaussian_thompson
-from dpjax.maths import laws
-from tests.learners.given_noise import losses_of_games, play
+from tests.learners.given_noise import losses_of_games, normal_draws, play
 
 ARMS = 3
-
-
-def draws_by_hand(key, rounds):
-    """The standard normal draws that choose the arms of rounds 1, 2, ..., (rounds, K)."""
-    keys = jax.vmap(lambda t: jr.fold_in(key, t))(jnp.arange(rounds))
-    return np.asarray(jax.vmap(lambda key: laws.normal(key, (ARMS,)))(keys), np.float64)
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -37,7 +30,7 @@ def test_games_by_hand(pulls, variance):
     arms, states = jax.device_get(jax.jit(jax.vmap(partial(play, learner)))(losses, keys))
     losses = np.asarray(losses)
     for game in range(games):
-        normal = draws_by_hand(keys[game], horizon)
+        normal = normal_draws(keys[game], jnp.arange(horizon), ARMS)
         count, total = np.zeros(ARMS), np.zeros(ARMS)
         for t, arm in enumerate(arms[game]):
             drawn = (total + 1 + np.sqrt(variance * (count + 1)) * normal[t]) / (count + 1)
