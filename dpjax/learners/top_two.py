@@ -25,7 +25,7 @@ def adap_tt(
     delta: Number | None = None,
     noise: str = "laplace",
     failure: Number = 0.01,
-    rule: str = "hoeffding",
+    rule: str | None = None,
     forget: bool = True,
     ratio: float = 2.0,
 ) -> BatchLearner:
@@ -38,19 +38,19 @@ def adap_tt(
 
     and the other half its challenger, the arm b with the smallest
     (mean_b - mean_leader + 1 / (1 + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b). Here n counts the
-    losses behind a mean, and N all pulls. With other noise than
-    Laplace's the radius of its law (:class:`dpjax.learners.parts.sum_noise.SumNoise`) stands in
-    place of the two terms after mean_a. Once the rule lets it stop, the learner plays the arm
-    that it recommends.
+    losses behind a mean, and N all pulls. With the rule "chernoff" the radius of the law
+    (:class:`dpjax.learners.parts.sum_noise.SumNoise`) stands in place of the two terms after
+    mean_a. Once the rule lets it stop, the learner plays the arm that it recommends.
 
     The rules are
 
-    - ``"hoeffding"``: ours, by which a wrong arm is recommended with probability at most
-      ``failure`` (:func:`dpjax.learners.parts.stopping_rules.hoeffding`, and
-      :func:`dpjax.learners.parts.stopping_rules.chernoff` for other noise than Laplace's);
-    - ``"printed"``: the paper's threshold, as reconstructed;
-    - ``"released"``: that of the authors' code. Its error exceeds ``failure`` where epsilon is
-      small: 0.17 for 0.1 on the mean losses (0.3, 0.5, 0.7) at epsilon = 0.01.
+    - ``"hoeffding"``, the default for Laplace noise: ours, by which a wrong arm is recommended with
+      probability at most ``failure`` (:func:`dpjax.learners.parts.stopping_rules.hoeffding`);
+    - ``"chernoff"``, the default for all other noise: the same for every law, by the radius of the
+      law (:func:`dpjax.learners.parts.stopping_rules.chernoff`). Compare laws at this one;
+    - ``"printed"``: the paper's threshold, as reconstructed, for Laplace noise;
+    - ``"released"``: that of the authors' code, for Laplace noise. Its error exceeds ``failure``
+      where epsilon is small: 0.17 for 0.1 on the mean losses (0.3, 0.5, 0.7) at epsilon = 0.01.
 
     Args:
       horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
@@ -60,7 +60,7 @@ def adap_tt(
         privacy. With "binomial" noise it identifies in the shuffle model.
       failure: delta of the papers in (0, 1), the probability of a wrong recommendation that is
         allowed.
-      rule: when to stop. "printed" and "released" are of Laplace noise only.
+      rule: when to stop, one of the rules above.
       forget: whether a mean is that of its latest phase alone; else of all complete phases.
       ratio: r above 1, by which a phase multiplies the pulls of its arm.
 
@@ -88,18 +88,19 @@ def adap_tt(
     failure = check_failure(failure)
     law = sum_noise(noise, epsilon, delta)
     epsilon = _check.epsilon(epsilon)
-    _check.one_of("hoeffding", "printed", "released", rule=rule)
-    if noise != "laplace":
-        if rule != "hoeffding":
-            raise ValueError(f"rule: {rule} is of Laplace noise only")
+    rule = rule or ("hoeffding" if noise == "laplace" else "chernoff")
+    _check.one_of("hoeffding", "chernoff", "printed", "released", rule=rule)
+    if rule == "chernoff":
         stop = stopping_rules.chernoff(arms, law, failure, grid)
         return _private(horizon, arms, grid, law, _bounds_of(law), gaussian_cost, stop)
-    rules = {
+    if noise != "laplace":
+        raise ValueError(f"rule: {rule} is of Laplace noise only")
+    of_laplace = {
         "hoeffding": stopping_rules.hoeffding,
         "printed": stopping_rules.printed,
         "released": stopping_rules.released,
     }
-    stop = rules[rule](arms, epsilon, failure, grid)
+    stop = of_laplace[rule](arms, epsilon, failure, grid)
     return _private(horizon, arms, grid, law, laplace_bounds(epsilon), gaussian_cost, stop)
 
 

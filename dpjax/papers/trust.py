@@ -41,10 +41,11 @@ LAWS = {
 MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)  # the second instance of Sajed & Sheffet 2019
 THREE, FAILURE = (0.3, 0.5, 0.7), 0.01
 VECTORS = on_sphere(20, 5, 1)
-DIM, GAP = 5, 0.1
+DIM = 5
 # Epsilon of the games that are played round by round, and the parts of the horizon that they last.
 CONTEXTS, POINTS, PARTS = 10.0, 1.0, (1 / 640, 1 / 160, 1 / 40)
-# Weights of the direction that the losses of the ball have in common.
+# Gaps of the contexts, and weights of the direction that the losses of the ball have in common.
+GAPS = (0.025, 0.05, 0.1, 0.2, 0.4)
 BIASES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The precision and the exponent of the predictions.
 PRECISION, EXPONENT = 0.05, 20.0
@@ -85,7 +86,7 @@ def linear_study(horizon, trials) -> Study:
 
 def identification_study(horizon, trials) -> Study:
     """AdaP-TT with a rule of stopping for each law."""
-    makers = in_every_model(learners.adap_tt, failure=FAILURE)
+    makers = in_every_model(learners.adap_tt, rule="chernoff", failure=FAILURE)
     game = {"three arms": lambda: environments.bernoulli(THREE, regret="pseudo")}
     grid = {"horizon": horizon, "arms": len(THREE), "epsilon": list(EPSILONS)}
     return Study(makers, game, grid, trials, SEED, checkpoints=1)
@@ -103,9 +104,9 @@ def contexts_study(horizon, trials) -> Study:
 
     makers = {"joint, tree": partial(learner, mechanisms.tree), "shuffle, batches": shuffled,
               "local, each user": partial(learner, mechanisms.per_item)}  # fmt: skip
-    game = {"contexts": partial(environments.gap_arms, DIM, gap=GAP)}
+    games = {f"gap {gap}": partial(environments.gap_arms, DIM, gap=gap) for gap in GAPS}
     grid = {"horizon": lengths(horizon), "epsilon": [CONTEXTS, np.inf]}
-    return Study(makers, game, grid, min(trials, FEW), SEED, checkpoints=1)
+    return Study(makers, games, grid, min(trials, FEW), SEED, checkpoints=1)
 
 
 def points_study(horizon, trials) -> Study:
@@ -129,11 +130,10 @@ def points_study(horizon, trials) -> Study:
     return Study(makers, game, grid, min(trials, FEW), SEED, checkpoints=1)
 
 
-def at_worst(data) -> xarray.Dataset:
-    """Each cell at the bias at which its mean regret is largest."""
-    worst = data.final_regret.mean("trial").argmax("bias")
-    found = data[["final_regret"]].isel(bias=worst)
-    return found.rename(bias="worst_bias") if "bias" in found.coords else found
+def at_worst(data, axis) -> xarray.Dataset:
+    """Each cell at the value of an axis of instances at which its mean regret is largest."""
+    worst = data.final_regret.mean("trial").argmax(axis)
+    return data[["final_regret"]].isel({axis: worst}).rename({axis: f"worst_{axis}"})
 
 
 def lengths(horizon) -> list[int]:
@@ -178,21 +178,23 @@ def onset_rows(studies) -> list[dict]:
 
 
 def slope_rows(studies) -> list[dict]:
-    """The fitted exponents of regret in the horizon, beside those of the theorems."""
+    """The fitted exponents of regret in the horizon, beside those of the theorems.
+
+    The mean and its factor over no privacy are those at the largest horizon.
+    """
     known = {"joint, tree": 1 / 2, "shuffle, batches": 3 / 5, "local, each user": 3 / 4,
              "central, tree of degree k": 1 / 2, "local, each message": 1 / 2}  # fmt: skip
     made = []
     for game, data in studies.items():
-        private = data.final_regret.isel(epsilon=0)
-        slope = data.isel(epsilon=[0]).dpjax.slope()
-        found = slope.merge(factors(data.final_regret).isel(epsilon=0, horizon=-1))
-        mean = inference.mean(private.isel(horizon=-1))[["mean", "standard_error"]]
+        last = data.isel(horizon=-1).reset_coords(drop=True)
+        found = data.dpjax.slope().merge(factors(last.final_regret))
+        mean = inference.mean(last.final_regret)[["mean", "standard_error"]]
         found = found.reset_coords(drop=True).merge(mean.reset_coords(drop=True))
-        for row in rows(found.squeeze(drop=True), ("learner",)):
+        for row in rows(found.squeeze(drop=True), ("learner", "epsilon")):
             made.append({"game": game, "known": known[row["learner"]],
                          "trials": data.sizes["trial"]} | row)  # fmt: skip
-    return columns(made, "game learner known slope low high mean standard_error factor factor_low "
-                         "factor_high trials")  # fmt: skip
+    return columns(made, "game learner epsilon known slope low high mean standard_error factor "
+                         "factor_low factor_high trials")  # fmt: skip
 
 
 def prediction_rows() -> list[dict]:
@@ -218,8 +220,10 @@ def cost_figure(data, of, label, note):
 def horizon_figure(data, note):
     """Regret against the horizon."""
     drawn = data.dpjax.figure("horizon", color="learner", line="epsilon", note=note)
-    drawn.axes[0].set_xscale("log")
-    drawn.axes[0].set_yscale("log")
+    axes = drawn.axes[0]
+    axes.set(xscale="log", yscale="log")
+    axes.set_xticks(data.horizon.values, [f"{rounds:,}" for rounds in data.horizon.values])
+    axes.set_xticks([], minor=True)
     return drawn
 
 
@@ -240,8 +244,8 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
         arms = play(arms_study(horizon, trials), progress)
         linear = play(linear_study(horizon, trials), progress)
         stopped = play(identification_study(10 * horizon, trials), progress)
-        contexts = play(contexts_study(horizon, trials), progress)
-        points = at_worst(play(points_study(horizon, trials), progress))
+        contexts = at_worst(play(contexts_study(horizon, trials), progress), "environment")
+        points = at_worst(play(points_study(horizon, trials), progress), "bias")
         time = "report_stopping_time"
         tables = {
             "": cost_rows(arms, "final_regret"),
@@ -262,9 +266,9 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
             "_identification": partial(cost_figure, stopped, time, "mean stopping time",
                                        bits + "AdaP-TT on three arms, failure 0.01; trials are "
                                        "censored at the horizon."),
-            "_contexts": partial(horizon_figure, contexts, "LinUCB, delta = 1e-6, gap 0.1, 25 arms "
-                                 "in five dimensions. Noise of a shuffled batch is the Gaussian "
-                                 "limit of binomial noise."),
+            "_contexts": partial(horizon_figure, contexts, "LinUCB, delta = 1e-6, 25 arms in five "
+                                 "dimensions, at the worst of five gaps. Noise of a shuffled "
+                                 "batch is the Gaussian limit of binomial noise."),
             "_points": partial(horizon_figure, points, "FTRL on the unit ball in five dimensions, "
                                "against the worst of six drifts of the losses. Local: at the rate "
                                "of its own bound."),
@@ -274,8 +278,8 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
             figures=figures,
             parameters={"delta": DELTA, "epsilons": EPSILONS, "laws": LAWS, "means": MEANS,
                         "three": THREE, "failure": FAILURE, "contexts_epsilon": CONTEXTS,
-                        "points_epsilon": POINTS, "biases": BIASES, "precision": PRECISION,
-                        "exponent": EXPONENT},
+                        "points_epsilon": POINTS, "gaps": GAPS, "biases": BIASES,
+                        "precision": PRECISION, "exponent": EXPONENT},
             text="\n\n".join(map(format_table, tables.values())),
         )  # fmt: skip
 
