@@ -10,6 +10,8 @@ sum_i q_i = 0 and sum_i q_i q_i' = I at the analytic centre. The body then lies 
 radius 1 and m, however large, small or thin it is.
 """
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -23,6 +25,14 @@ _STEPS_FROM_CENTRE = 60
 _LEAST_SLACK = 1e-5
 # The last bits of a play may not leave the body.
 _WITHIN = 1.0 - 1e-6
+
+
+class _Found(NamedTuple):
+    y: Array  # (n,)
+    scaled: Array  # J (m, n), the rows over their slacks, so that J' J = R''(y)
+    whitener: Array  # T (n, n), such that T' J' J T = I
+    decrement: Array  # (), Newton's
+    after: Array  # (n,), where Newton's method goes next
 
 
 def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
@@ -40,35 +50,34 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
     q, middle, lift, down = (np.asarray(each, np.float32) for each in (rows, centre, columns, inverse))
 
     def at(s, y):
-        """J = Q / slacks, T with (J T)' (J T) = I, and T' g for the gradient g of <s, y> + R."""
+        """What is needed of <s, y> + R at y: its Hessian J' J, gradient g and Newton step."""
         scaled = q / (1.0 - _product(q, y))[:, None]
         whitener = _whitener(scaled)
-        return scaled, whitener, _product(whitener.T, s + add_up(scaled))
-
-    def newton_step(s, y):
-        _, whitener, white = at(s, y)
+        white = _product(whitener.T, s + add_up(scaled))
         decrement = _norm(white)
         step = jnp.where(decrement > 0.25, 1.0 / (1.0 + decrement), 1.0)
-        y = y - rounded(step * _product(whitener, white))
+        after = y - rounded(step * _product(whitener, white))
         # Only rounding makes a slack as small as this, or an s that float32 cannot answer.
-        return y * jnp.minimum(1.0, (1.0 - _LEAST_SLACK) / jnp.max(_product(q, y)))
+        after = after * jnp.minimum(1.0, (1.0 - _LEAST_SLACK) / jnp.max(_product(q, after)))
+        return _Found(y, scaled, whitener, decrement, after)
 
     def minimize(s, y, steps):
-        return lax.fori_loop(0, steps, lambda _, y: newton_step(s, y), y)
+        nothing = jnp.zeros((), jnp.float32)
+        start = _Found(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
+        # One more than there are steps, since the last of them only looks at where it is.
+        return lax.fori_loop(0, steps + 1, lambda _, found: at(s, found.after), start)
 
     def explore(s, y, z):
-        s = _shortened(s)
-        y = minimize(s, y, newton)
-        scaled, whitener, white = at(s, y)
-        step = _product(whitener, z)
-        ratios = _product(scaled, step)
-        dual = _product(scaled.T, ratios)
+        found = minimize(_shortened(s), y, newton)
+        step = _product(found.whitener, z)
+        ratios = _product(found.scaled, step)
+        dual = _product(found.scaled.T, ratios)
         step = step * jnp.minimum(1.0, _WITHIN / jnp.maximum(jnp.max(ratios), 1e-30))
-        return y, _norm(white), middle + _product(lift, y + step), dual
+        return found.y, found.decrement, middle + _product(lift, found.y + step), dual
 
     def from_centre(s):
         s = _shortened(_product(lift.T, s))
-        return s, minimize(s, jnp.zeros(dim, jnp.float32), _STEPS_FROM_CENTRE)
+        return s, minimize(s, jnp.zeros(dim, jnp.float32), _STEPS_FROM_CENTRE).y
 
     def argmin(s):
         return middle + _product(lift, from_centre(s)[1])
