@@ -21,6 +21,7 @@ from dpjax.domains.loss_sets import ball_losses, box_losses, clipped, l1_losses,
 from dpjax.domains.matrices import nuclear_ball, spectrahedron
 from dpjax.domains.matroids import capped_simplex, forests, partition_matroid, uniform_matroid
 from dpjax.domains.paths import paths
+from dpjax.domains.polytopes import polytope
 from dpjax.domains.regularizers import negative_entropy, numerical_regularizer, squared_norm
 from dpjax.domains.standard import ball, cube, simplex
 from dpjax.domains.submodular import (
@@ -62,6 +63,7 @@ __all__ = [
     "partition_matroid",
     "paths",
     "permutahedron",
+    "polytope",
     "sensitivity",
     "shrunk",
     "simplex",

@@ -48,7 +48,7 @@ class Domain(NamedTuple):
     diameter: float  # largest L2 distance between two points
     regularizer: Regularizer  # the one that learners use on this set by default
     losses: LossSet  # the losses that learners are calibrated to on this set by default
-    barrier: barriers.Barrier | None = None  # self-concordant; None where no closed form is known
+    barrier: barriers.Barrier | None = None  # self-concordant; None where none is known
     contains: Callable | None = None  # (x (d,), tolerance) -> whether x is in the set, () bool
     inradius: float | None = None  # radius of the largest ball around the centre within the set;
     # a ball of the affine hull where the set has no inner points; None where it is not known

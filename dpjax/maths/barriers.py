@@ -10,12 +10,23 @@ would cancel.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
 
 from dpjax.core import Array
+
+
+class Path(NamedTuple):
+    """How a minimizer without a closed form is followed from round to round.
+
+    s, points and z are in coordinates of the barrier's own, (n,), and so is A^+' z.
+    """
+
+    start: Any  # (n,) NumPy, the minimizer for s = 0
+    explore: Callable  # (s, point, z) -> the minimizer for s, found from the point of a close s;
+    # what is left of its Newton decrement (); x + A z (d,); A^+' z (n,)
 
 
 class Barrier(NamedTuple):
@@ -32,6 +43,7 @@ class Barrier(NamedTuple):
     argmin: Callable  # s (d,) -> x (d,), minimizes <s, x> + R(x)
     explore: Callable  # (s (d,), z (n,)) -> x + A z (d,), A^+' z (d,)
     values: Callable  # LossSet -> (low, high), an interval that holds every <l, x>
+    path: Path | None = None  # None where argmin and explore are closed forms
 
 
 def ball(dim, radius) -> Barrier:
@@ -141,12 +153,12 @@ def rounded_product(first, *factors) -> Array:
 
 
 def add_up(x) -> Array:
-    """The sum of x (n,), in a fixed order and with rounded terms where x is short.
+    """The sum of x (n, ...) over n, in a fixed order and with rounded terms where x is short.
 
     The order and rounding of jnp.sum depend on how many trials are computed side by side.
     """
     if x.shape[0] > 32:
-        return jnp.sum(x)
+        return jnp.sum(x, axis=0)
     x = rounded(x)
     total = x[0]
     for i in range(1, x.shape[0]):

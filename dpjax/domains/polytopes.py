@@ -1,0 +1,242 @@
+"""Polytopes from inequalities, with the logarithmic barrier that SCRiBLE needs."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import optimize, spatial
+
+from dpjax.core import Numbers
+from dpjax.domains.base import TOLERANCE, Domain, LossSet
+from dpjax.domains.from_minimizer import from_minimizer, null_space
+from dpjax.domains.loss_sets import ball_losses
+from dpjax.maths import polytope_barriers
+from dpjax.maths.barriers import add_up
+
+MOST_VERTICES = 4096
+# Relative to the size of the numbers in b; a body with a smaller inner ball counts as empty.
+_LEAST_INRADIUS = 1e-6
+# How far a vertex may lie off a facet, relative to the size of the body.
+_ON_FACET = 1e-8
+
+
+class _Facets(NamedTuple):
+    """A polytope {w: A w <= b} with inner points in R^n, each of whose rows is a facet."""
+
+    rows: np.ndarray  # A (m, n), rows of length 1
+    bounds: np.ndarray  # b (m,)
+    vertices: np.ndarray  # (count, n)
+
+
+def polytope(
+    A: Numbers,  # noqa: N803
+    b: Numbers,
+    *,
+    equalities: tuple[Numbers, Numbers] | None = None,
+    losses: LossSet | None = None,
+) -> Domain:
+    """The points x in R^d with A x <= b, a bounded set, and E x = f where ``equalities`` are given.
+
+    It has a barrier, so that :func:`~dpjax.learners.scrible` plays on it: the sum of -ln(b - A x)
+    over the rows. The barrier's parameter nu is the number of rows. Redundant rows are removed
+    first, since each would cost regret. The centre is the analytic one, where the barrier is
+    least. The projection is approximate (see :func:`from_minimizer`).
+
+    Args:
+      A: (m, d), a row for each inequality.
+      b: (m,).
+      equalities: (E (k, d), f (k,)).
+      losses: a LossSet of dimension d; by default vectors of length at most 1.
+
+    Raises:
+      ValueError: bad arguments, by name; A x <= b is empty, has no inner points (within the
+        equalities) or is unbounded; it has more than 4096 vertices. They are enumerated, so this is
+        for small d.
+    """
+    rows, bounds = _checked(A, b, "A", "b")
+    dim = rows.shape[1]
+    origin, tangent = np.zeros(dim), np.eye(dim)
+    if equalities is not None:
+        origin, tangent = _affine_hull(equalities, dim)
+    facets = _facets(rows @ tangent, bounds - rows @ origin)
+    middle = _analytic_centre(facets)
+    slacks = facets.bounds - facets.rows @ middle
+    scaled = facets.rows / slacks[:, None]
+    root = _inverse_root(scaled.T @ scaled)
+    centre, vertices = origin + tangent @ middle, origin + facets.vertices @ tangent.T
+    points = np.asarray(vertices, np.float32)
+
+    def minimizer(g):
+        products = add_up(points.T * g[:, None])
+        return jnp.asarray(points)[jnp.argmin(products)]
+
+    normals, offsets = facets.rows @ tangent.T, facets.bounds + facets.rows @ (tangent.T @ origin)
+    normals, offsets = normals.astype(np.float32), offsets.astype(np.float32)
+    across = null_space(tangent.T).T.astype(np.float32)  # (d - n, d)
+
+    def contains(x, tolerance=TOLERANCE):
+        over = jnp.max(jnp.sum(normals * x[None], axis=1) - offsets)
+        off = jnp.sum(across * (x - centre.astype(np.float32))[None], axis=1)
+        return (over <= tolerance) & jnp.all(jnp.abs(off) <= tolerance)
+
+    def values(losses):
+        return _values(losses, points)
+
+    domain = from_minimizer(
+        dim,
+        minimizer,
+        centre=centre,
+        diameter=spatial.distance.pdist(vertices).max(),
+        radius=np.linalg.norm(vertices - centre, axis=1).max(),
+        losses=ball_losses(dim) if losses is None else losses,
+        contains=contains,
+        inradius=slacks.min(),
+        tangent=None if equalities is None else tangent,
+    )
+    barrier = polytope_barriers.polytope(scaled @ root, centre, tangent @ root, values)
+    return domain._replace(barrier=barrier)
+
+
+def _checked(matrix, vector, first, second):
+    """(m, d) and (m,) in float64."""
+    matrix, vector = np.asarray(matrix, np.float64), np.asarray(vector, np.float64)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{first} must be a matrix (m, d), got shape {matrix.shape}")
+    if vector.shape != matrix.shape[:1]:
+        raise ValueError(
+            f"{second} must have a number for each row of {first}, shape {matrix.shape[:1]}, "
+            f"got {vector.shape}"
+        )
+    for name, given in ((first, matrix), (second, vector)):
+        if not np.isfinite(given).all():
+            raise ValueError(f"{name} must be finite")
+    return matrix, vector
+
+
+def _affine_hull(equalities, dim):
+    """A point (d,) with E x = f, and an orthonormal basis (d, n) of the directions."""
+    if not isinstance(equalities, tuple | list) or len(equalities) != 2:
+        raise ValueError("equalities must be a pair (E, f)")
+    matrix, vector = _checked(*equalities, "E of equalities", "f of equalities")
+    if matrix.shape[1] != dim:
+        raise ValueError(f"equalities must have {dim} columns, as A has, got {matrix.shape[1]}")
+    origin = np.linalg.lstsq(matrix, vector, rcond=None)[0]
+    size = np.abs(matrix) @ np.abs(origin) + np.abs(vector)
+    if (np.abs(matrix @ origin - vector) > 1e-9 * size.max()).any():
+        raise ValueError("equalities contradict each other")
+    tangent = null_space(matrix)
+    if not 1 <= tangent.shape[1] < dim:
+        left = "a single point" if tangent.shape[1] == 0 else "every point"
+        raise ValueError(f"equalities must leave a subspace, but they leave {left}")
+    return origin, tangent
+
+
+def _facets(rows, bounds) -> _Facets:
+    """The facets and vertices of {w: A w <= b}, both in an order that the input does not choose."""
+    lengths = np.linalg.norm(rows, axis=1)
+    moves = lengths > 1e-12 * max(lengths.max(), 1e-300)
+    if (bounds[~moves] < 0).any():
+        raise ValueError("A x <= b must hold for some x, but a row of zeros excludes all")
+    rows, bounds = rows[moves] / lengths[moves, None], bounds[moves] / lengths[moves]
+    scale = np.abs(bounds).max(initial=0.0) or 1.0
+    bounds = bounds / scale
+    inner, radius = _inner_ball(rows, bounds)
+    # Around the inner ball the rows are 1 - <p, w> >= 0.
+    margins = bounds - rows @ inner
+    points = rows / margins[:, None] * radius
+    if rows.shape[1] == 1:
+        vertices = np.array([[1.0 / points.min()], [1.0 / points.max()]])
+    else:
+        halfspaces = np.concatenate([points, -np.ones((len(points), 1))], axis=1)
+        found = spatial.HalfspaceIntersection(halfspaces, np.zeros(rows.shape[1]))
+        vertices = found.intersections
+    size = np.abs(vertices).max()
+    vertices = _ordered(vertices, _ON_FACET * size)
+    if len(vertices) > MOST_VERTICES:
+        raise ValueError(f"A x <= b must have at most {MOST_VERTICES} vertices, got {len(vertices)}")
+    vertices = inner + radius * vertices
+    both = _ordered(np.concatenate([rows, bounds[:, None]], axis=1), _ON_FACET)
+    rows, bounds = both[:, :-1], both[:, -1]
+    close = bounds[:, None] - rows @ vertices.T <= 10 * _ON_FACET * radius * size
+    dims = [_affine_dim(vertices[on], _ON_FACET * radius * size) for on in close]
+    facet = np.array(dims) == rows.shape[1] - 1
+    return _Facets(rows[facet], scale * bounds[facet], scale * vertices)
+
+
+def _inner_ball(rows, bounds):
+    """Centre (n,) and radius of the largest ball in {w: A w <= b}, for rows of length 1.
+
+    Raises:
+      ValueError: the set has no inner points or is unbounded.
+    """
+    dim = rows.shape[1]
+    program = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+    found = _linear_program(-np.eye(dim + 1)[dim], program, bounds)
+    if found is not None and found[dim] < _LEAST_INRADIUS:
+        raise ValueError("A x <= b must have inner points, but it is empty or flat")
+    # Bounded means that 0 lies within the hull of the rows: A w <= 0 for w = 0 alone.
+    bounded = found is not None and all(
+        _linear_program(sign * axis, rows, bounds) is not None
+        for axis in np.eye(dim)
+        for sign in (1.0, -1.0)
+    )
+    if not bounded:
+        raise ValueError("A x <= b must be a bounded set")
+    return found[:dim], found[dim]
+
+
+def _linear_program(costs, rows, bounds):
+    """argmin of <costs, w> over A w <= b, or None where there is no least value."""
+    found = optimize.linprog(costs, A_ub=rows, b_ub=bounds, bounds=(None, None))
+    return found.x if found.status == 0 else None
+
+
+def _ordered(vectors, tolerance) -> np.ndarray:
+    """Vectors (count, n) sorted by their entries, without those that repeat another one."""
+    rounded = np.round(vectors / tolerance / 4.0)
+    vectors = vectors[np.lexsort(rounded.T[::-1])]
+    near = spatial.cKDTree(vectors).query_pairs(8.0 * tolerance, output_type="ndarray")
+    return np.delete(vectors, near[:, 1], axis=0)
+
+
+def _affine_dim(points, tolerance) -> int:
+    """The dimension of the affine hull of points (count, n), -1 for none."""
+    if not len(points):
+        return -1
+    return int(np.linalg.matrix_rank(points - points[0], tol=100 * tolerance))
+
+
+def _analytic_centre(facets) -> np.ndarray:
+    """The minimizer of -sum_i ln(b_i - <a_i, w>), by damped Newton steps from the mean vertex."""
+    rows, bounds = facets.rows, facets.bounds
+    w = facets.vertices.mean(axis=0)
+    for _ in range(1000):
+        scaled = rows / (bounds - rows @ w)[:, None]
+        gradient = scaled.sum(axis=0)
+        step = np.linalg.lstsq(scaled.T @ scaled, gradient, rcond=None)[0]
+        decrement = float(np.sqrt(max(gradient @ step, 0.0)))
+        w = w - step / (1.0 + decrement if decrement > 0.25 else 1.0)
+        if decrement < 1e-8:  # The step that was just taken squares it.
+            return w
+    raise ValueError("A x <= b must not be so thin that its analytic centre cannot be found")
+
+
+def _inverse_root(matrix) -> np.ndarray:
+    """The symmetric M^(-1/2) of a positive definite M."""
+    sizes, axes = np.linalg.eigh(matrix)
+    return (axes / np.sqrt(sizes)) @ axes.T
+
+
+def _values(losses, vertices) -> tuple[float, float]:
+    """The range of <l, x> over losses and vertices, a little wider than rounding may exceed."""
+    with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
+        points = jnp.asarray(vertices)
+
+        def largest(sign):
+            most = jax.vmap(lambda v: jnp.vdot(losses.maximizer(sign * v), sign * v))(points)
+            return float(jnp.max(most))
+
+        low, high = -largest(-1.0), largest(1.0)
+    margin = 1e-6 * max(abs(low), abs(high))
+    return low - margin, high + margin

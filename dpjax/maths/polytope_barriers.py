@@ -1,0 +1,124 @@
+"""The logarithmic barrier of a polytope, whose minimizers Newton's method follows from round to round.
+
+Its minimizer has no closed form. But in SCRiBLE one round moves it little: at the old point the
+Newton decrement of the new function is eta n |f|, since the old gradient is 0. From a decrement of
+at most 1/4 on each Newton step takes lambda to at most (lambda / (1 - lambda))^2, so five steps
+leave less than 1e-6, which float32 cannot resolve.
+
+Points are y (n,) in normal coordinates, x = centre + map y. There the rows are 1 - Q y >= 0, with
+sum_i q_i = 0 and sum_i q_i q_i' = I at the analytic centre. The body then lies between the balls of
+radius 1 and m, however large, small or thin it is.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dpjax.core import Array
+from dpjax.maths.barriers import Barrier, Path, add_up, rounded
+
+# From the centre, for an s that is far away. A damped step lowers the function by at least 0.02.
+_STEPS_FROM_CENTRE = 60
+# Of the slack at the centre, 1. Float32 computes slacks to 1e-7.
+_LEAST_SLACK = 1e-5
+# The last bits of a play may not leave the body.
+_WITHIN = 1.0 - 1e-6
+
+
+class _Found(NamedTuple):
+    y: Array  # (n,)
+    scaled: Array  # J (m, n), the rows over their slacks, so that J' J = R''(y)
+    whitener: Array  # T (n, n), such that T' J' J T = I
+    decrement: Array  # (), Newton's
+    after: Array  # (n,), where Newton's method goes next
+
+
+def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
+    """R(y) = -sum_i ln(1 - <q_i, y>), nu = m, the number of rows.
+
+    Args:
+      rows: Q (m, n) NumPy, of a bounded body.
+      centre: (d,) NumPy, the point at y = 0.
+      columns: (d, n) NumPy, linearly independent.
+      values: as in :class:`Barrier`.
+      newton: Newton steps in each round.
+    """
+    count, dim = rows.shape
+    inverse = np.linalg.pinv(columns)  # (n, d)
+    q, middle, lift, down = (np.asarray(each, np.float32) for each in (rows, centre, columns, inverse))
+
+    def at(s, y):
+        """What is needed of <s, y> + R at y: its Hessian J' J, gradient g and Newton step."""
+        scaled = q / (1.0 - _product(q, y))[:, None]
+        whitener = _whitener(scaled)
+        white = _product(whitener.T, s + add_up(scaled))
+        decrement = _norm(white)
+        step = jnp.where(decrement > 0.25, 1.0 / (1.0 + decrement), 1.0)
+        after = y - rounded(step * _product(whitener, white))
+        # Only rounding makes a slack as small as this, or an s that float32 cannot answer.
+        after = after * jnp.minimum(1.0, (1.0 - _LEAST_SLACK) / jnp.max(_product(q, after)))
+        return _Found(y, scaled, whitener, decrement, after)
+
+    def minimize(s, y, steps):
+        nothing = jnp.zeros((), jnp.float32)
+        start = _Found(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
+        # One more than there are steps, since the last of them only looks at where it is.
+        return lax.fori_loop(0, steps + 1, lambda _, found: at(s, found.after), start)
+
+    def explore(s, y, z):
+        found = minimize(_shortened(s), y, newton)
+        step = _product(found.whitener, z)
+        ratios = _product(found.scaled, step)
+        dual = _product(found.scaled.T, ratios)
+        step = step * jnp.minimum(1.0, _WITHIN / jnp.maximum(jnp.max(ratios), 1e-30))
+        return found.y, found.decrement, middle + _product(lift, found.y + step), dual
+
+    def from_centre(s):
+        s = _shortened(_product(lift.T, s))
+        return s, minimize(s, jnp.zeros(dim, jnp.float32), _STEPS_FROM_CENTRE).y
+
+    def argmin(s):
+        return middle + _product(lift, from_centre(s)[1])
+
+    def explore_anywhere(s, z):
+        _, _, point, dual = explore(*from_centre(s), z)
+        return point, _product(down.T, dual)
+
+    path = Path(np.zeros(dim, np.float32), explore)
+    return Barrier(float(count), dim, argmin, explore_anywhere, values, path)
+
+
+def _product(matrix, vector) -> Array:
+    """M v, with the sum in a fixed order."""
+    return add_up(matrix.T * vector[:, None])
+
+
+def _norm(vector) -> Array:
+    return jnp.sqrt(add_up(vector * vector))
+
+
+def _shortened(s) -> Array:
+    """s, or one in its direction where it asks for smaller slacks than float32 has."""
+    return s * jnp.minimum(1.0, 1e6 / jnp.maximum(jnp.max(jnp.abs(s)), 1e-30))
+
+
+def _whitener(rows) -> Array:
+    """T (n, n), upper triangular, such that the columns of J T are orthonormal, for J (m, n).
+
+    By the modified Gram-Schmidt process, which also transforms a unit matrix below J. A Cholesky
+    factor of J' J would square the ratio of the largest slack to the least.
+    """
+    count, dim = rows.shape
+    columns = jnp.arange(dim)
+
+    def one_column(k, both):
+        unit = lax.dynamic_index_in_dim(both, k, axis=1, keepdims=False)
+        unit = unit / jnp.maximum(_norm(unit[:count]), 1e-30)
+        overlaps = jnp.where(columns > k, add_up(unit[:count, None] * both[:count]), 0.0)
+        both = both - rounded(unit[:, None] * overlaps[None])
+        return jnp.where((columns == k)[None], unit[:, None], both)
+
+    both = jnp.concatenate([rows, jnp.eye(dim, dtype=jnp.float32)])
+    return lax.fori_loop(0, dim, one_column, both)[count:]
