@@ -53,6 +53,8 @@ class Privacy(NamedTuple):
     paper_epsilon: Any = float("nan")  # () what the paper states for a printed calibration; nan
     # for a derived one
     rounds_per_user: int = 1  # k, the largest number of rounds of one user, where these change
+    rounds_per_batch: int | None = None  # how many of them are in one batch at most; None for any
+    spacing: int | None = None  # how far apart they are, where that is fixed
 
 
 def empty_report(state) -> tuple:

@@ -202,6 +202,18 @@ def discrete_gaussian(key, value, scale):
 
 
 @jax.jit
+def skellam(key, value, scale):
+    """``value`` plus independent Skellam variables of standard deviation ``scale``.
+
+    Each is the difference of two Poisson variables of mean scale^2 / 2. They hide changes by
+    integers alone.
+    """
+    value = jnp.asarray(value)
+    variance = jnp.square(jnp.asarray(scale, jnp.float32))
+    return value + integer_laws.skellam(key, variance, value.shape).astype(value.dtype)
+
+
+@jax.jit
 def wishart(key, value, scale, freedom):
     """``value`` (p, p) plus ``scale`` (W - k I), W ~ Wishart_p(I, k): centred Wishart noise.
 
@@ -291,6 +303,16 @@ def discrete_gaussian_prefix(release, key, value, scale, sensitivity):
     return release
 
 
+@jax.jit
+def skellam_prefix(release, key, value, scale, nodes):
+    """As :func:`gaussian_prefix`, for Skellam noise and values that are integers.
+
+    ``nodes`` is the largest number of draws of the encoder that hide one value, each with weight 1.
+    """
+    del key, value, scale, nodes
+    return release
+
+
 SITES = (
     "laplace",
     "laplace_words",
@@ -305,10 +327,12 @@ SITES = (
     "gaussian",
     "discrete_laplace",
     "discrete_gaussian",
+    "skellam",
     "choose",
     "coin",
     "laplace_prefix",
     "gaussian_prefix",
     "discrete_laplace_prefix",
     "discrete_gaussian_prefix",
+    "skellam_prefix",
 )

@@ -156,7 +156,7 @@ def charged(name, value, twin, amount):
     cost = rule.cost(*both)
     epsilon = 0.0
     if rule.integer is not None:
-        law, amount, change = np.asarray(integer_row(rule, *both))
+        law, amount, change, _ = np.asarray(integer_row(rule, *both))
         name = privacy.INTEGER_LAWS[int(law)]
         epsilon = integer_epsilon(name, float(amount), DELTA, int(change)) if change else 0.0
     return float(cost.pure), float(cost.rho), epsilon

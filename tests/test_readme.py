@@ -37,11 +37,13 @@ def test_the_python_examples_run(tmp_path, monkeypatch):
 
 def test_the_errors_of_the_mechanisms_are_theirs():
     """The README's table, to its printed digits, from the factorizations."""
-    rows = re.findall(r"^\| `(\w+)`.* \| ([\d.]+) \| ([\d.]+) \|$", README, flags=re.MULTILINE)
+    row = r"^\| `(\w+)(?:\((\w+)=([\w*]+)\))?`.* \| ([\d.]+) \| ([\d.]+) \|$"
+    rows = re.findall(row, README, flags=re.MULTILINE)
     assert {name for name, *_ in rows} == set(mechanisms.__all__) - {"exact"}
-    for name, *printed in rows:
+    for name, argument, given, *printed in rows:
+        arguments = {argument: eval(given)} if argument else {}
         for noise, error in zip(("laplace", "gaussian"), printed, strict=True):
-            mechanism = getattr(mechanisms, name)(1024, noise=noise)
+            mechanism = getattr(mechanisms, name)(1024, noise=noise, **arguments)
             draw = 2.0 if noise == "laplace" else 1.0
             sensitivity = mechanism.sensitivity[noise == "gaussian"]
             exact = sensitivity * np.sqrt(draw * mechanism.variance()[1:].mean())

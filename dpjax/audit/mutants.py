@@ -65,7 +65,7 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
         if height > 1.0:
             # As in a tree, the L1 sensitivity is the number of levels and L2 its root.
             laplace = bool(kinds & {"laplace_prefix", "discrete_laplace_prefix"})
-            levels = height if laplace else height * height
+            levels = height if laplace or "skellam_prefix" in kinds else height * height
             missing = (levels - 1.0) / levels
             found["level missing"] = _scaled(missing if laplace else missing**0.5)
             found["natural logarithm"] = _scaled(np.log(2.0) ** (1.0 if laplace else 0.5))

@@ -33,6 +33,7 @@ def pairs(
     neighbours: str = "replace",
     unit: str = "round",
     rounds_per_user: int = 1,
+    spacing: int | None = None,
 ) -> Pair:
     """Pairs of neighbouring sequences of loss vectors from a set.
 
@@ -57,6 +58,7 @@ def pairs(
       unit: "round"; "entry" where only one entry of the vector differs; "user" where several rounds
         do, all from the one vector to the other.
       rounds_per_user: k, how many rounds differ, with the unit "user" only.
+      spacing: distance between a user's rounds where it is fixed, as many as fit.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -98,21 +100,24 @@ def pairs(
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
         spread = (index // 2 + index // 8) % 2 == 1
         user_key = jr.fold_in(round_key, 1)
-        here = changed_rounds(user_key, at, spread, horizon, of_user)[:, None]
+        here = changed_rounds(user_key, at, spread, horizon, of_user, spacing)[:, None]
         return Pair(jnp.where(here, changed[None], base), jnp.where(here, other[None], base))
 
     return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
 
 
-def changed_rounds(key, at, spread, horizon, count):
+def changed_rounds(key, at, spread, horizon, count, spacing=None):
     """Which of the rounds differ, (T,) bool: round ``at``, or the ``count`` rounds of a user.
 
     A user's rounds follow each other from ``at``, as many as possible in one batch. With ``spread``
-    they are drawn from all rounds but the last.
+    they are drawn from all rounds but the last. With ``spacing`` they are so far apart.
     """
     rounds = jnp.arange(horizon)
     if count == 1:
         return rounds == at
+    if spacing is not None:
+        steps, rest = jnp.divmod(rounds - at, spacing)
+        return (rest == 0) & (steps >= 0) & (steps < count) & (rounds < horizon - 1)
     first = jnp.minimum(at, horizon - 1 - count)
     order = jnp.append(jr.permutation(key, horizon - 1), horizon)
     return jnp.where(spread, order < count, (rounds >= first) & (rounds < first + count))

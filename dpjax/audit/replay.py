@@ -11,7 +11,7 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.rules import RULES, draw, integer_row, record
+from dpjax.audit.rules import RULES, draw, integer_row, record, shared_integers
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
 from dpjax.engine import interpret
@@ -28,8 +28,8 @@ class Replay(NamedTuple):
     pure: Array  # () privacy loss of Laplace noise, draws and coins, by basic composition
     rho: Array  # () privacy loss of all these releases, Gaussian noise too, in zCDP
     gaussian: Array  # () the part of rho that comes from Gaussian noise
-    # (n, 3) releases whose noise is of one of INTEGER_LAWS, which pure and rho leave out: the place
-    # of the law, the amount of noise, and the change that it hides.
+    # (n, 4) releases whose noise the host accounts for, which pure and rho leave out: the place of
+    # the law, the amount of noise, and the L1 and L2 norms of the change that it hides.
     integer: Array
     touched: Array  # () int32, how many releases the change of the losses reached
     noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
@@ -51,7 +51,7 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise,
     - the largest log-ratio of an outcome's probabilities for a draw,
     - for binomial, Skellam and discrete Gaussian noise, what the law says of a change by an integer
-      (any other change is not hidden by integer noise),
+      (any other change is not hidden by integer noise), or by a vector of integers,
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
       scale. Changes of several values share their noise, and at most the norms add up.
 
@@ -141,7 +141,7 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
         pure=jnp.sum(costs.pure),
         rho=jnp.sum(costs.rho) + shared[0],
         gaussian=jnp.sum(costs.gaussian) + shared[1],
-        integer=costs.integer.reshape(-1, 3),
+        integer=shared_integers(costs.integer).reshape(-1, 4),
         touched=jnp.sum(costs.touched),
         noise_seen=jnp.bool(seen) | jnp.all(idle),
         same_actions=jnp.all(same),
@@ -238,7 +238,7 @@ class _Costs(NamedTuple):
 def _costs(names, records, twins, used) -> _Costs:
     """The costs of one round, summed over the releases that are used."""
     nothing, same = jnp.float32(0), jnp.bool(True)
-    rows, prefixes = jnp.zeros((0, 3)), jnp.zeros((0, 2))
+    rows, prefixes = jnp.zeros((0, 4)), jnp.zeros((0, 2))
     total = _Costs(nothing, nothing, nothing, rows, jnp.int32(0), same, same, prefixes)
     for name, own, twin, matters in zip(names, records, twins, used, strict=True):
         if name not in RULES:

@@ -12,6 +12,10 @@ from dpjax.core import Array
 from dpjax.maths import exact_sums
 from dpjax.privacy import INTEGER_LAWS
 
+# In a row of integer noise, the places of releases of vectors with Skellam noise: of single
+# releases, and of the prefix sums of one stream.
+VECTORS, PREFIXES = len(INTEGER_LAWS), len(INTEGER_LAWS) + 1
+
 # A difference of at most UNITS units in the last place counts as rounding where it costs at most
 # ROUNDING of epsilon.
 UNITS, ROUNDING = 4.0, 1e-5
@@ -42,7 +46,8 @@ class Rule(NamedTuple):
     read: Callable  # arguments -> (value, scale, law)
     cost: Callable  # (record, twin) -> Cost
     others: Callable  # record -> list of other releases to try in its place
-    integer: int | None = None  # the place in INTEGER_LAWS, for noise whose privacy the host knows
+    integer: int | None = None  # for noise whose privacy the host knows, the place of its law:
+    # one of INTEGER_LAWS, VECTORS or PREFIXES
 
 
 def record(rule, inputs, release) -> Record:
@@ -99,6 +104,10 @@ def _along(_, value, scale, weights):
 def _prefix(_, __, value, scale, sensitivity):
     sensitivity = jnp.asarray(sensitivity, jnp.float32)
     return value, _scale_of(value, scale) / sensitivity, (sensitivity,)
+
+
+def _nodes(_, __, value, scale, nodes):
+    return value, _scale_of(value, scale), (jnp.asarray(nodes, jnp.float32),)
 
 
 def _draw(_, probabilities):
@@ -176,11 +185,44 @@ def _counted(record, twin) -> Cost:
     return Cost(cost, cost, jnp.float32(0.0))
 
 
+def _counted_vector(record, twin) -> Cost:
+    """As :func:`_counted`, for vectors."""
+    cost = jnp.where(jnp.isinf(jnp.sum(_shift_of_integers(record, twin))), jnp.inf, 0.0)
+    return Cost(cost, cost, jnp.float32(0.0))
+
+
 def integer_row(rule, record, twin):
-    """(place of the law, amount of noise, change) of a release that the host accounts for, (3,)."""
+    """What the host needs to know of a release that it accounts for, (4,).
+
+    The place of the law, the amount of noise, and the L1 and L2 norms of the change.
+    """
+    place = jnp.float32(rule.integer)
+    if rule.integer >= VECTORS:
+        nodes = record.law[0] if record.law else 1.0
+        change = nodes * jnp.abs(record.value - twin.value).reshape(-1).astype(jnp.float32)
+        copied = jnp.sqrt(jnp.sum(jnp.square(change)) / nodes)
+        hidden = jnp.isfinite(jnp.sum(_shift_of_integers(record, twin)))
+        row = jnp.stack([place, record.scale.astype(jnp.float32), jnp.sum(change), copied])
+        return jnp.where(hidden, row, 0.0)
     change, hidden = _change_of_integers(record, twin)
-    row = jnp.stack([jnp.float32(rule.integer), record.scale, jnp.round(change)])
-    return jnp.where(hidden, row, 0.0)
+    change = jnp.round(change)
+    return jnp.where(hidden, jnp.stack([place, record.scale, change, change]), 0.0)
+
+
+def shared_integers(rows):
+    """Rows (T - 1, n, 4), where those of one stream of prefix sums have become a single one.
+
+    Several changed values of a stream share their noise: at most the norms of the changes add up.
+    """
+    prefixes = rows[..., 0] == PREFIXES
+    changed = jnp.where(prefixes[..., None], rows, 0.0)
+    scale = jnp.min(jnp.where(prefixes, rows[..., 1], jnp.inf), axis=0)
+    norms = jnp.sum(changed[..., 2:], axis=0)
+    place = jnp.max(changed[..., 0], axis=0)
+    row = jnp.concatenate([jnp.stack([place, scale], axis=-1), norms], axis=-1)
+    row = jnp.where((place > 0.0)[:, None], row, 0.0)
+    others = jnp.where(prefixes[..., None], 0.0, rows)
+    return jnp.concatenate([others, row[None]])
 
 
 def _gaussian_words(record, twin) -> Cost:
@@ -288,10 +330,12 @@ RULES = {
     "gaussian": Rule(0, 2, _value, _gaussian, _far_or_bare),
     "discrete_laplace": Rule(0, 2, _value, _discrete_laplace, _far_or_bare),
     "discrete_gaussian": Rule(0, 2, _value, _discrete_gaussian, _far_or_bare),
+    "skellam": Rule(0, 2, _value, _counted_vector, _far_or_bare, VECTORS),
     "laplace_prefix": Rule(1, 3, _prefix, _laplace, _far),
     "gaussian_prefix": Rule(1, 3, _prefix, _gaussian, _far),
     "discrete_laplace_prefix": Rule(1, 3, _prefix, _discrete_laplace, _far),
     "discrete_gaussian_prefix": Rule(1, 3, _prefix, _discrete_gaussian, _far),
+    "skellam_prefix": Rule(1, 3, _nodes, _counted_vector, _far, PREFIXES),
     "choose": Rule(0, None, _draw, _choice, _next),
     "coin": Rule(0, None, _draw, _toss, _opposite),
 }

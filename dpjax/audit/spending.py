@@ -8,6 +8,7 @@ import numpy as np
 
 from dpjax import privacy
 from dpjax.audit.replay import Replay
+from dpjax.audit.rules import VECTORS
 from dpjax.core import Array
 from dpjax.privacy import INTEGER_LAWS
 
@@ -31,8 +32,9 @@ def spent(replayed: Replay, delta: float) -> Array:
     says what, and so does a warning where the Replay is not traced.
 
     Releases with binomial, Skellam or discrete Gaussian noise are accounted for on the host. Each
-    of them, and all others together, has an equal share of delta, and the epsilons are added. So a
-    single release is exact.
+    of them, all vectors with Skellam noise together, and all others together have equal shares of
+    delta, and the epsilons are added. So a single release of an integer is exact. For vectors the
+    Renyi divergences of all releases add up (:func:`dpjax.privacy.skellam_vector_epsilon`).
 
     Args:
       replayed: a Replay, traced or NumPy, of any shape. It must not be traced where its releases
@@ -94,14 +96,25 @@ def _spent_by_integers(replayed, delta):
     found = np.zeros(shape)
     for place in np.ndindex(shape):
         touched = rows[place][rows[place][:, 2] > 0.0]
+        vectors, single = touched[touched[:, 0] >= VECTORS], touched[touched[:, 0] < VECTORS]
         others = float(replayed.pure[place]) > 0.0 or float(replayed.rho[place]) > 0.0
-        share = delta / max(len(touched) + others, 1)
+        share = delta / max(len(single) + bool(len(vectors)) + others, 1)
         rest = _spent(type(replayed)(*(leaf[place] for leaf in replayed)), share) if others else 0
+        if len(vectors):
+            rest += float(_vectors_epsilon(vectors, share))
         found[place] = float(rest) + sum(
             integer_epsilon(INTEGER_LAWS[int(law)], float(amount), share, int(change))
-            for law, amount, change in touched
+            for law, amount, change, _ in single
         )
     return jnp.asarray(found, jnp.float32)
+
+
+def _vectors_epsilon(rows, delta):
+    """The epsilon at delta of all releases (n, 4) of vectors with Skellam noise."""
+    if delta == 0.0:
+        return np.inf
+    _, scale, *change = rows.T
+    return privacy.skellam_vector_epsilon(change, scale, delta)
 
 
 def integer_epsilon(law, amount, delta, change):

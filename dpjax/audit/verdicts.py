@@ -39,17 +39,20 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
     """
     declared, actions = learner.privacy, learner.action_set
+    # Which rounds make a batch is not known in advance, but those of one batch may be neighbours.
+    of_user = min(declared.rounds_per_user, declared.rounds_per_batch or declared.rounds_per_user)
     if isinstance(actions, Policies):
         return contextual_pairs(
-            key, learner.horizon, actions.dim, count, rounds_per_user=declared.rounds_per_user
-        )
+            key, learner.horizon, actions.dim, count, rounds_per_user=of_user,
+            spacing=declared.spacing,
+        )  # fmt: skip
     if isinstance(actions, Domain):
         losses = actions.losses
     else:
         losses = box_losses(actions.count, *declared.loss_range)
     made = pairs(
         key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
-        rounds_per_user=declared.rounds_per_user,
+        rounds_per_user=of_user, spacing=declared.spacing,
     )  # fmt: skip
     if learner.feedback is value:
         # The declared range is one of values, which the vectors of the set need not reach. So the
@@ -60,7 +63,13 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
 
 
 def contextual_pairs(
-    key: Array, horizon: int, dim: int, count: int, *, rounds_per_user: int = 1
+    key: Array,
+    horizon: int,
+    dim: int,
+    count: int,
+    *,
+    rounds_per_user: int = 1,
+    spacing: int | None = None,
 ) -> Pair:
     """Pairs of sequences of unit features (3, dim) and losses -1 or 1, (3,), for three arms.
 
@@ -73,6 +82,7 @@ def contextual_pairs(
       dim: d, entries of the features of an arm.
       count: number of pairs.
       rounds_per_user: how many rounds differ.
+      spacing: distance between these rounds where it is fixed.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -90,8 +100,8 @@ def contextual_pairs(
     other_losses = jnp.where(signs, -losses, other_losses)
     changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
     user_keys, spread = jr.split(keys[3], count), jnp.arange(count) // 4 % 2 == 1
-    of_pairs = jax.vmap(changed_rounds, (0, 0, 0, None, None))
-    here = of_pairs(user_keys, changed, spread, horizon, rounds_per_user)[..., None]
+    of_pairs = jax.vmap(changed_rounds, (0, 0, 0, None, None, None))
+    here = of_pairs(user_keys, changed, spread, horizon, rounds_per_user, spacing)[..., None]
     return Pair(
         (features, losses),
         (

@@ -27,7 +27,7 @@ def _largest(numbers):
 def _of_any_epoch(declared) -> Privacy:
     """The declaration for a change of any round, from what each epoch declares for its rounds."""
     first = declared[0]
-    for name in ("neighbours", "unit", "rounds_per_user", "model", "released", "calibration"):
+    for name in ("neighbours", "unit", "rounds_per_user", "rounds_per_batch", "spacing", "model", "released", "calibration"):
         given = sorted({getattr(epoch, name) for epoch in declared})
         if len(given) > 1:
             raise ValueError(f"make must declare one {name} for all horizons, got {given}")

@@ -59,13 +59,13 @@ def ftrl(
       horizon: T, rounds.
       domain: a Domain, such as simplex(d), ball(d), cube(d), or a user's own.
       epsilon: privacy; inf adds no noise.
-      delta: with Gaussian or discrete Gaussian noise, in (0, 1).
+      delta: with Gaussian, discrete Gaussian or Skellam noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``. The paper's is
         ``partial(tree, identical_law=True)``. With ``per_item`` the learner is local, and its rate
         should be :func:`dpjax.analysis.bounds.ftrl_local_rate`.
-      noise: "laplace" or "discrete_laplace", for pure differential privacy, "gaussian" or
-        "discrete_gaussian". The discrete laws are those of a tree, kary or per_item, which round
-        losses to integers at random.
+      noise: "laplace" or "discrete_laplace", for pure differential privacy, "gaussian",
+        "discrete_gaussian" or "skellam". The discrete laws are those of a tree, kary or per_item,
+        which round losses to integers at random.
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round", the whole loss vector, or "entry", one coordinate of it.

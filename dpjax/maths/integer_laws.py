@@ -3,6 +3,9 @@
 They are float32 idealisations. A draw is below 2^30 in size.
 """
 
+import math
+
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
@@ -51,13 +54,16 @@ def discrete_gaussian(key, scale, shape=()):
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
 
 
-def skellam(key, variance):
-    """The difference of two Poisson variables of mean variance / 2 each, () int32.
+def skellam(key, variance, shape=()):
+    """The difference of two Poisson variables of mean variance / 2 each, (*shape) int32.
 
     In place of a Poisson variable of mean m it draws Bin(n, p) with n = 2^31 - 1 and the p for
     which n p (1 - p) is m. Each of the two is within p of its Poisson law in total variation, which
     is variance / 2^32.
     """
+    if shape:
+        keys = jr.split(key, math.prod(shape))
+        return jax.vmap(lambda key: skellam(key, variance))(keys).reshape(shape)
     ones_key, others_key = jr.split(key)
     share = 0.5 * jnp.asarray(variance, jnp.float32) / _TRIALS
     p = share * (1.0 + share)

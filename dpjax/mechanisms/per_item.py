@@ -50,13 +50,15 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
                   sum is replaced by its Gaussian limit
         laplace   model "distributed": users send integers to a secure sum, and its discrete Laplace
                   noise is replaced by the continuous law; "discrete_laplace" has that law itself
+        skellam   model "distributed": users send integers to a secure sum, and parts of this noise
 
     With "discrete_gaussian" noise whoever adds up a batch is trusted, since that law is no sum of
     parts of its kind.
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian", as for :func:`tree`.
+      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam", as for
+        :func:`tree`.
       batch: items whose sum is noised at once.
 
     Returns:

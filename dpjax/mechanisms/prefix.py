@@ -35,7 +35,7 @@ class PrefixNoise(NamedTuple):
 
 
 # Laws of integers, for encoders whose entries are integers.
-INTEGER_LAWS = ("discrete_laplace", "discrete_gaussian")
+INTEGER_LAWS = ("discrete_laplace", "discrete_gaussian", "skellam")
 LAWS = ("laplace", "gaussian", *INTEGER_LAWS)
 
 
@@ -49,8 +49,11 @@ def check(horizon, law, *laws) -> int:
 
 
 def by_l2(law) -> bool:
-    """Whether noise of a law hides a change by its L2 norm; else it does so by its L1 norm."""
-    return law.endswith("gaussian")
+    """Whether noise of a law hides a change by its L2 norm; else it does so by its L1 norm.
+
+    What Skellam noise hides depends on both norms, and on the L1 norm only where it is small.
+    """
+    return law.endswith("gaussian") or law == "skellam"
 
 
 def in_nodes(count) -> tuple[float, float]:
@@ -111,7 +114,9 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
         shape = check_shape(shape)
         _check.non_negative(scale=scale)
         inner = prefix_noise(shape, scale)
-        return _stream(law, inner, shape, scale, sensitivity[by_l2(law)])
+        # The mark of Skellam noise has the number of draws that hide a value, from which both norms
+        # follow, since their weights are 1.
+        return _stream(law, inner, shape, scale, sensitivity[by_l2(law) and law != "skellam"])
 
     return Mechanism(horizon, law, sensitivity, variance_of, matrices, stream)
 

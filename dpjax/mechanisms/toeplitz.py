@@ -10,6 +10,14 @@ from scipy import linalg
 from dpjax import _check
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.buffered_parameters import BUFFERED
+from dpjax.mechanisms.normalized import (
+    column_norms,
+    geometric_norm,
+    normalized_matrices,
+    normalized_sensitivity,
+    weighted_row_norms,
+    with_weights,
+)
 from dpjax.mechanisms.prefix import (
     PrefixNoise,
     check,
@@ -24,7 +32,7 @@ from dpjax.mechanisms.prefix import (
 _LONGEST = 2**26
 
 
-def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
+def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = False) -> Mechanism:
     """Prefix sums by the square root of their matrix: B = C, A = B C.
 
     C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1,
@@ -35,15 +43,22 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
     Args:
       horizon: T, rounds of the learner that it serves; at most 2^26.
       noise: "gaussian", or "laplace", which is poor since the L1 sensitivity grows as sqrt T.
+      normalized: divides each column of C by its L2 norm d_t over the released rows. Columns of
+        late values are short, so plain noise hides these values better than it has to. C becomes
+        C D^-1 and B becomes A D C^-1 for D = diag(d), and Gaussian noise has a largest standard
+        deviation that is 6 % smaller at T = 2^10. ``variance`` then takes T^2 operations, which is
+        a second for 2^14 rounds; ``buffered`` takes T.
 
     Returns:
-      A Mechanism with L2 sensitivity sqrt(c_0^2 + ... + c_(T-2)^2), about sqrt(ln T / pi + 1.07).
+      A Mechanism with L2 sensitivity sqrt(c_0^2 + ... + c_(T-2)^2), about sqrt(ln T / pi + 1.07);
+      with ``normalized`` it is 1.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
 
     Reference: Fichtenberger, Henzinger & Upadhyay 2023, "Constant matters"; Henzinger, Upadhyay &
-    Upadhyay 2023.
+    Upadhyay 2023. normalized: Henzinger, Kalinin & Upadhyay 2026, "Normalized square root: sharper
+    matrix factorization bounds for differentially private continual counting" (FORC).
     """
     horizon = check(horizon, noise)
     if horizon > _LONGEST:
@@ -57,10 +72,19 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
     def prefix_noise(shape, scale):
         def path(key):
             draws = draw(noise, key, (count, *shape), scale)
-            return _convolve(coefficients, draws, horizon)
+            rows = _convolve(coefficients, draws, horizon)
+            return with_weights(column_norms(coefficients), rows) if normalized else rows
 
         return kept_path(path)
 
+    if normalized:
+        inverse = _inverse_square_root_coefficients(count)
+        return from_noise(
+            horizon, noise, prefix_noise,
+            sensitivity=normalized_sensitivity(coefficients),
+            variance=rows_of(lambda: weighted_row_norms(inverse, column_norms(coefficients))),
+            matrices=lambda: normalized_matrices(coefficients, inverse),
+        )  # fmt: skip
     return from_noise(
         horizon, noise, prefix_noise,
         sensitivity=_norms(coefficients),
@@ -74,10 +98,16 @@ def square_root(horizon: int, *, noise: str = "gaussian") -> Mechanism:
 class BufferedState(NamedTuple):
     buffers: Array  # (m, *shape) decaying sums of the noise of the values so far
     noise: Array  # (*shape) of the prefix
+    round: Any = ()  # () int32, t, where the noise has weights that depend on it
 
 
 def buffered(
-    horizon: int, *, noise: str = "gaussian", parameters: Any = None, made_for: int | None = None
+    horizon: int,
+    *,
+    noise: str = "gaussian",
+    parameters: Any = None,
+    made_for: int | None = None,
+    normalized: bool = False,
 ) -> Mechanism:
     """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, in O(1).
 
@@ -112,6 +142,11 @@ def buffered(
         made_for = _check.size(1, made_for=made_for)
         if parameters is not None:
             raise ValueError("made_for: parameters that are given take its place")
+        if normalized:
+            raise ValueError(
+                "normalized must be False where made_for is given, since its weights depend on the "
+                "horizon, which made_for takes as unknown"
+            )
     if parameters is None:
         asked = {"horizon": count} if made_for is None else {"made_for": made_for}
         decays, scales = _cached(**asked)
@@ -123,13 +158,18 @@ def buffered(
         weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
         def advance(state, drawn):
-            fresh = drawn - jnp.sum(weight * state.buffers, axis=0)
-            total = state.noise + fresh
-            return BufferedState(decay * state.buffers + fresh[None], total), total
+            fresh, t = drawn - jnp.sum(weight * state.buffers, axis=0), state.round
+            added = fresh
+            if normalized:
+                t = t + 1
+                added = geometric_norm(decays, scales, count - t) * fresh
+            total = state.noise + added
+            return BufferedState(decay * state.buffers + fresh[None], total, t), total
 
         def start():
             zero = jnp.zeros(shape, jnp.float32)
-            return BufferedState(jnp.zeros((len(decays), *shape), jnp.float32), zero)
+            t = jnp.zeros((), jnp.int32) if normalized else ()
+            return BufferedState(jnp.zeros((len(decays), *shape), jnp.float32), zero, t)
 
         def init(key):
             del key
@@ -148,16 +188,25 @@ def buffered(
         """The first column of C."""
         return np.concatenate([[1.0], _series(decays, scales, count - 1)])[:count]
 
+    def inverse():
+        """The series 1 / c."""
+        return np.concatenate([[1.0], _series(*_inverse_series(decays, scales), count - 1)])[:count]
+
     def decoder():
         """The first column of B: prefix sums of the series 1 / c."""
-        # Since buffers' = (diag(theta) - 1 w^T) buffers + z, the series 1 / c is made of powers of
-        # that matrix. Its eigenvalues are real, since it is similar to a symmetric matrix.
-        root = np.sqrt(scales)
-        values, vectors = np.linalg.eigh(np.diag(decays) - np.outer(root, root))
-        amplitudes = -((vectors.T @ root) ** 2)
-        inverse = np.concatenate([[1.0], _series(values, amplitudes, count - 1)])[:count]
-        return np.cumsum(inverse)
+        return np.cumsum(inverse())
 
+    if normalized:
+        return from_noise(
+            horizon, noise, prefix_noise,
+            sensitivity=normalized_sensitivity(encoder()),
+            variance=rows_of(
+                lambda: weighted_row_norms(
+                    inverse(), column_norms(encoder()), _inverse_series(decays, scales)
+                )
+            ),
+            matrices=lambda: normalized_matrices(encoder(), inverse()),
+        )  # fmt: skip
     return from_noise(
         horizon, noise, prefix_noise,
         sensitivity=_series_norms(decays, scales, count if made_for is None else np.inf),
@@ -171,6 +220,21 @@ def buffered(
 def _square_root_coefficients(count) -> np.ndarray:
     j = np.arange(1.0, count)
     return np.cumprod(np.concatenate([[1.0], (2 * j - 1) / (2 * j)]))[:count]
+
+
+def _inverse_square_root_coefficients(count) -> np.ndarray:
+    """The series of (1 - x)^(1/2)."""
+    j = np.arange(1.0, count)
+    return np.cumprod(np.concatenate([[1.0], (j - 1.5) / j]))[:count]
+
+
+def _inverse_series(decays, scales) -> tuple[np.ndarray, np.ndarray]:
+    """Ratios and amplitudes of the series 1 / c, whose term 0 is 1."""
+    # Since buffers' = (diag(theta) - 1 w^T) buffers + z, the series 1 / c is made of powers of
+    # that matrix. Its eigenvalues are real, since it is similar to a symmetric matrix.
+    root = np.sqrt(scales)
+    values, vectors = np.linalg.eigh(np.diag(decays) - np.outer(root, root))
+    return values, -((vectors.T @ root) ** 2)
 
 
 def _series(ratios, amplitudes, count) -> np.ndarray:

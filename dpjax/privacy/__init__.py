@@ -4,6 +4,7 @@ Continuous noise is calibrated in JAX and may be traced. Integer noise and ampli
 shuffling are accounted for on the host, in float64.
 """
 
+from dpjax.privacy.columns import UserSensitivity, user_sensitivity
 from dpjax.privacy.continuous import (
     advanced_composition,
     bounded_range_rho,
@@ -43,9 +44,11 @@ from dpjax.privacy.integer import (
 )
 from dpjax.privacy.integer_tables import INTEGER_LAWS, integer_noise
 from dpjax.privacy.shuffle import shuffle_delta, shuffle_epsilon, shuffle_local_epsilon
+from dpjax.privacy.skellam import skellam_renyi, skellam_vector_epsilon, skellam_vector_scale
 
 __all__ = [
     "INTEGER_LAWS",
+    "UserSensitivity",
     "advanced_composition",
     "binomial_coins",
     "binomial_delta",
@@ -78,7 +81,11 @@ __all__ = [
     "shuffle_local_epsilon",
     "skellam_delta",
     "skellam_epsilon",
+    "skellam_renyi",
     "skellam_variance",
+    "skellam_vector_epsilon",
+    "skellam_vector_scale",
+    "user_sensitivity",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_inverse_root",

@@ -42,7 +42,7 @@ def released(factory, law, scale, values, keys):
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-@pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian"])
+@pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "skellam"])
 def test_noise_of_prefixes_is_of_integers_and_has_its_variance(name, law):
     """The variance of each prefix is that of its draws; 10 % more is rejected in all together."""
     scale, values = 3.0, jnp.arange(HORIZON - 1, dtype=jnp.float32) % 2
@@ -81,7 +81,7 @@ def test_the_change_of_a_rounded_value():
 
 
 def game(law, mechanism):
-    delta = 1e-3 if law == "discrete_gaussian" else None
+    delta = None if law == "discrete_laplace" else 1e-3
     return ftrl(
         8, simplex(2), epsilon=1.0, delta=delta, noise=law, mechanism=mechanism,
         losses=box_losses(2, 0.0, 1.0),
@@ -90,7 +90,13 @@ def game(law, mechanism):
 
 @pytest.mark.parametrize(
     ("law", "mechanism"),
-    [("discrete_laplace", mechanisms.tree), ("discrete_gaussian", mechanisms.per_item)],
+    [
+        ("discrete_laplace", mechanisms.tree),
+        ("discrete_gaussian", mechanisms.per_item),
+        ("skellam", mechanisms.tree),
+        ("skellam", mechanisms.kary),
+        ("skellam", mechanisms.per_item),
+    ],
 )
 def test_a_replay_spends_what_is_declared(law, mechanism):
     """At losses that go from one corner to the other; half the scale is found."""
@@ -100,7 +106,7 @@ def test_a_replay_spends_what_is_declared(law, mechanism):
     found = replay(learner, Pair(losses, others), jr.key(0))
     delta = float(learner.privacy.delta)
     assert spent(found, delta) == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
-    assert found.touched == 1 or mechanism is mechanisms.tree
+    assert found.touched == 1 or mechanism is not mechanisms.per_item
     halved = mutants(learner, losses)["noise halved"]
     assert spent(replay(halved, Pair(losses, others), jr.key(0)), delta) > 1.9
     # Losses that are no integers are rounded alike in both worlds, or apart by one.
@@ -114,6 +120,13 @@ def test_declarations_and_bad_laws():
     assert (local.model, local.accountant) == ("local", "Discrete Laplace mechanism on each item")
     batched = game("discrete_laplace", partial(mechanisms.per_item, batch=2)).privacy
     assert batched.model == "distributed"
+    opened = game("skellam", partial(mechanisms.per_item, batch=2)).privacy
+    assert (opened.model, opened.accountant) == (
+        "distributed", "Skellam mechanism on the sum of each batch"
+    )  # fmt: skip
+    assert np.isnan(opened.rho)
+    with pytest.raises(ValueError, match="delta must be given where noise is skellam"):
+        ftrl(8, ball(2), epsilon=1.0, noise="skellam")
     assert "idealises" not in batched.accountant
     assert (
         game("discrete_gaussian", partial(mechanisms.per_item, batch=2)).privacy.model == "central"

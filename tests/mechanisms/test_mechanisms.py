@@ -32,6 +32,8 @@ ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
     "hybrid, totals, gaussian": partial(mechanisms.hybrid, totals="separate", noise="gaussian"),
     "per_item, gaussian": partial(mechanisms.per_item, noise="gaussian"),
     "buffered, two": partial(mechanisms.buffered, parameters=((0.9, 0.5), (0.3, 0.4))),
+    "square_root, normalized": partial(mechanisms.square_root, normalized=True),
+    "buffered, normalized": partial(mechanisms.buffered, normalized=True),
 }
 NOISY = [name for name in ALL if name != "exact"]
 # Their path draws everything at once; that of the others draws round t under fold_in(key, t).
@@ -382,6 +384,8 @@ GAUSSIAN = [
     (1023, "square_root", {}, "9.67", "10.71"),
     (1023, "stationary", {}, "10.16", "10.16"),
     (1024, "buffered", {}, "9.673", "10.712"),
+    (1023, "square_root", {"normalized": True}, "8.946", "9.489"),
+    (1023, "buffered", {"normalized": True}, "8.949", "9.489"),
     (4096, "square_root", {}, "12.61", "13.79"),
     (4096, "buffered", {}, "12.62", "13.81"),
     (64, "tree", {}, "21.1", "42"),
@@ -515,6 +519,89 @@ def test_buffers_for_an_unknown_horizon(noise):
 def test_a_bad_made_for_is_named(arguments, message):
     with pytest.raises((ValueError, TypeError), match=f"^{message}"):
         mechanisms.buffered(8, **arguments)
+
+
+NORMALIZED = [
+    (mechanisms.square_root, 2**10, "2.991", "3.080"),
+    (mechanisms.buffered, 2**10, "2.991", "3.080"),
+    (mechanisms.buffered, 2**14, "3.872", "3.963"),
+]
+
+
+@pytest.mark.parametrize(("factory", "horizon", "mean", "largest"), NORMALIZED)
+def test_normalized_columns_have_norm_1_and_less_noise(factory, horizon, mean, largest):
+    """The root mean square and the largest deviation are as printed, and below the plain ones."""
+    plain, normalized = factory(horizon), factory(horizon, normalized=True)
+    assert normalized.sensitivity[1] == 1.0
+    variance = normalized.variance()[1:]
+    found = np.sqrt(variance.mean()), np.sqrt(variance.max())
+    assert tuple(f"{deviation:.3f}" for deviation in found) == (mean, largest)
+    before = plain.sensitivity[1] * np.sqrt(plain.variance()[1:])
+    assert found[0] < 0.97 * np.sqrt(np.mean(before**2)) and found[1] < 0.96 * before.max()
+    if horizon == 2**10:
+        decoder, encoder = normalized.matrices()
+        np.testing.assert_allclose(np.linalg.norm(encoder, axis=0), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(np.sum(decoder**2, axis=1)[1:], variance, rtol=1e-9)
+        # Above the lower bound on all factorizations, by what the paper says of this one.
+        assert np.log(horizon) / np.pi + 0.701 < found[1] < np.log(horizon) / np.pi + 0.88
+
+
+def test_the_variances_of_long_normalized_streams():
+    """N operations give what N^2 operations give, and the largest deviation is below the plain."""
+    decays, scales = BUFFERED[1024]
+    mechanism = mechanisms.buffered(700, normalized=True, parameters=(decays, scales))
+    decoder, _ = mechanism.matrices()
+    np.testing.assert_allclose(mechanism.variance(), np.sum(decoder**2, axis=1), rtol=1e-9)
+    long = mechanisms.buffered(2**20, normalized=True).variance()
+    plain = mechanisms.buffered(2**20)
+    assert np.sqrt(long.max()) < 0.98 * plain.sensitivity[1] * np.sqrt(plain.variance().max())
+
+
+@pytest.mark.parametrize("factory", [mechanisms.square_root, mechanisms.buffered])
+def test_noise_without_the_weights_has_another_covariance(factory):
+    """The plain noise at the normalized scale, as by a copy that forgets the weights, is found."""
+    normalized = partial(factory, normalized=True)
+    decoder, _ = normalized(HORIZON).matrices()
+    expected = SCALE**2 * decoder @ decoder.T
+
+    def drawn(make):
+        stream = make(HORIZON).stream((), scale=SCALE)
+        paths = jax.jit(jax.vmap(stream.path))(jr.split(jr.key(3), 20_000))
+        return np.asarray(paths, np.float64)
+
+    check_covariance(drawn(normalized), expected)
+    with pytest.raises(AssertionError):
+        check_covariance(drawn(factory), expected)
+    # The scale of the largest norm hides every value, and the weights alone make it less.
+    longest = factory(HORIZON).sensitivity[1]
+    with pytest.raises(AssertionError):
+        check_covariance(longest * drawn(factory), expected)
+
+
+def test_normalized_noise_stays_accurate():
+    """Paths of 2^20 rounds in float32 are within 1e-3 of the plain noise, weighted in float64."""
+    horizon = 2**20
+    for factory in (mechanisms.square_root, mechanisms.buffered):
+        path = np.asarray(jax.jit(factory(horizon, normalized=True).stream((), scale=1.0).path)(
+            jr.key(0)), np.float64)  # fmt: skip
+        plain = np.asarray(
+            jax.jit(factory(horizon).stream((), scale=1.0).path)(jr.key(0)), np.float64
+        )
+        if factory is mechanisms.square_root:
+            column = np.cumprod(np.append(1.0, 1.0 - 0.5 / np.arange(1.0, horizon - 1)))
+        else:
+            decays, scales = BUFFERED[2**20]
+            powers = np.arange(horizon - 2)
+            rest = sum(w * r**powers for r, w in zip(decays, scales, strict=True))
+            column = np.append(1.0, rest)
+        norms = np.sqrt(np.cumsum(column**2))[::-1]
+        exact = np.append(0.0, np.cumsum(norms * np.diff(plain)))
+        assert np.abs(path - exact).max() < 1e-3
+
+
+def test_normalized_needs_the_horizon():
+    with pytest.raises(ValueError, match="^normalized must be False where made_for is given"):
+        mechanisms.buffered(8, made_for=64, normalized=True)
 
 
 @pytest.mark.parametrize("count", BUFFERED)

@@ -16,17 +16,31 @@ STUDIES = {
 }
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_study_draws_its_figure(name, capsys):
+def load(name):
     path = ROOT / "examples" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    figure = module.main(**STUDIES[name])
+    return module
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_draws_its_figure(name, capsys):
+    figure = load(name).main(**STUDIES[name])
     drawn = [axes for axes in figure.axes if axes.get_lines()]
     assert drawn and all(np.isfinite(line.get_ydata()).all()
                          for axes in drawn for line in axes.get_lines())  # fmt: skip
     assert "mean" in capsys.readouterr().out
+
+
+def test_the_table_of_mechanisms_says_which_ones_work_without_the_horizon(capsys):
+    load("mechanism_errors").main(64)
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+    without = {name for name, works, *_ in rows if works == "yes"}
+    assert without == {"`hybrid`", "`per_item`", "`buffered(made_for=2**20)`"}
+    errors = {name: float(gaussian) for name, _, _, gaussian in rows}
+    assert errors["`buffered(normalized=True)`"] < errors["`buffered`"]
+    assert errors["`buffered(made_for=2**20)`"] < errors["`hybrid`"]
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -113,6 +113,16 @@ def discrete_gaussian_calibration(change, epsilon, delta) -> Calibration:
     return Calibration(change / jnp.sqrt(2.0 * rho), epsilon, rho)
 
 
+def skellam_calibration(encoder, change, epsilon, delta) -> Calibration:
+    """Of Skellam noise for a change of one value by at most (L1, L2) ``change``.
+
+    The encoder's (L1, L2) sensitivity multiplies these norms.
+    """
+    encoded = tuple(norm * size for norm, size in zip(encoder, change, strict=True))
+    scale = privacy.skellam_vector_scale(encoded, epsilon, delta)
+    return Calibration(scale, epsilon, float("nan"))
+
+
 def of_rounded(change, shape, loss_range, unit) -> tuple[float, float]:
     """The (L1, L2) change of a value whose entries are rounded at random to integers.
 
@@ -157,10 +167,10 @@ def calibrate(
       shape: of a value.
       change: (L1, L2), the largest change of one value between neighbours.
       epsilon: privacy; inf adds no noise.
-      delta: in (0, 1) for Gaussian and discrete Gaussian noise, None for the others.
+      delta: in (0, 1) for Gaussian, discrete Gaussian and Skellam noise, None for the others.
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
-      noise: "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian".
+      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam".
       loss_range: the range of losses that is declared.
       neighbours: the neighbours that are declared.
       unit: the unit that is declared.
@@ -181,7 +191,9 @@ def calibrate(
         encoder = (0.0, 0.0)
     if noise in INTEGER_LAWS:
         change = of_rounded(change, shape, loss_range, unit)
-    if noise == "discrete_gaussian":
+    if noise == "skellam":
+        found = skellam_calibration(encoder, change, epsilon, delta)
+    elif noise == "discrete_gaussian":
         found = discrete_gaussian_calibration(encoder[1] * change[1], epsilon, delta)
     elif noise != "gaussian":
         found = laplace_calibration(encoder[0] * change[0], epsilon, printed_scale)
@@ -241,10 +253,10 @@ def prefix_sums(
         an entry, have their entries clipped to its range (:func:`dpjax.domains.clipped`), and are
         counted.
       epsilon: privacy; inf adds no noise.
-      delta: in (0, 1) for Gaussian and discrete Gaussian noise, None for the others.
+      delta: in (0, 1) for Gaussian, discrete Gaussian and Skellam noise, None for the others.
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
-      noise: "laplace", "gaussian", "discrete_laplace" or "discrete_gaussian".
+      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam".
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       printed_scale: as for :func:`calibrate`.

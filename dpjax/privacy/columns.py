@@ -1,0 +1,119 @@
+"""How far all values of one user together move the noisy sums of a mechanism."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpjax import _check
+from dpjax.core import Mechanism
+
+
+class UserSensitivity(NamedTuple):
+    """The largest (L1, L2) norm of C times a change of k values, each by at most 1."""
+
+    l1: float
+    l2: float
+    exact: bool  # whether ``l2`` is attained; else it is a bound
+
+
+def user_sensitivity(
+    mechanism: Mechanism, rounds: int, *, spacing: int | None = None
+) -> UserSensitivity:
+    """The sensitivity of a mechanism to k values of one user, from its matrix C in NumPy.
+
+    The changes d_j of k values, numbers or vectors of norm at most 1, move C x by the sum of
+    C e_j d_j over these columns j. In L1 its norm is at most the sum of the columns' norms, and
+    that is attained where no entry of C is negative. In L2 it is the square root of the sum of
+    <C e_i, C e_j> <d_i, d_j>, which is largest for equal d_j where no product is negative. So the question is which columns. They are found exactly
+
+    - for a fixed ``spacing``, by trying every first column;
+    - for a Toeplitz matrix of decreasing entries of at least 0: the first k. (The product of two
+      columns falls as they move apart, and as the later of them moves down.)
+    - for a tree, where the sets of values that two nodes hold are disjoint or one is in the other:
+      by dynamic programming over the nodes.
+
+    Otherwise, the L2 norm is bounded: of each row of C^T C the k largest entries are added up, and
+    of these sums the k largest. One value of a user has ``mechanism.sensitivity``.
+
+    Args:
+      mechanism: a Mechanism. Its horizon is a few thousand at most, since C is dense.
+      rounds: k, the largest number of values of one user; at least 1.
+      spacing: distance between a user's values, where it is fixed; None where any values may be
+        theirs.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+    """
+    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
+    rounds = _check.size(1, rounds=rounds)
+    _, encoder = mechanism.matrices()
+    width = encoder.shape[1]
+    count = min(rounds, width)
+    if not count:
+        return UserSensitivity(0.0, 0.0, True)
+    norms = np.abs(encoder).sum(axis=0)
+    aligned = bool((encoder >= 0.0).all())
+    if spacing is not None:
+        spacing = _check.size(1, spacing=spacing)
+        taken = [np.arange(first, width, spacing)[:rounds] for first in range(width)]
+        magnitudes = np.abs(encoder.T @ encoder)
+        squared = max(magnitudes[np.ix_(columns, columns)].sum() for columns in taken)
+        l1 = max(norms[columns].sum() for columns in taken)
+        return UserSensitivity(float(l1), float(np.sqrt(squared)), aligned)
+    l1 = float(np.sort(norms)[-count:].sum())
+    if aligned and _is_decreasing_toeplitz(encoder):
+        return UserSensitivity(l1, float(np.linalg.norm(encoder[:, :count].sum(axis=1))), True)
+    squared = _of_nested(encoder, count) if aligned else None
+    if squared is None:
+        magnitudes = np.abs(encoder.T @ encoder)
+        largest = np.sort(magnitudes, axis=1)[:, -count:].sum(axis=1)
+        return UserSensitivity(l1, float(np.sqrt(np.sort(largest)[-count:].sum())), count == 1)
+    return UserSensitivity(l1, float(np.sqrt(squared)), True)
+
+
+def _is_decreasing_toeplitz(encoder) -> bool:
+    rows, width = encoder.shape
+    if rows != width:
+        return False
+    column = encoder[:, 0]
+    shifted = all(
+        np.array_equal(encoder[at:, at], column[: rows - at]) and not encoder[:at, at].any()
+        for at in range(width)
+    )
+    return shifted and bool((np.diff(column) <= 0.0).all())
+
+
+def _of_nested(encoder, count):
+    """The largest squared norm of a sum of ``count`` columns; None where rows are not nested.
+
+    A node with n of the values adds (weight n)^2. For a set of columns that lies in no further
+    node, ``best[root]`` has the largest sum for 0, 1, ... of its columns; nodes join such sets.
+    """
+    width = encoder.shape[1]
+    root, size = np.arange(width), np.ones(width, int)
+    best = {at: np.zeros(2) for at in range(width)}
+    order = np.argsort(np.count_nonzero(encoder, axis=1), kind="stable")
+    for row in encoder[order]:
+        (held,) = np.nonzero(row)
+        if not len(held):
+            continue
+        roots = np.unique(root[held])
+        weight = row[held[0]]
+        if size[roots].sum() != len(held) or np.any(row[held] != weight):
+            return None
+        joined = _join([best.pop(at) for at in roots.tolist()], count)
+        best[roots[0]] = joined + (weight * np.arange(len(joined))) ** 2
+        root[held], size[roots[0]] = roots[0], len(held)
+    return _join(list(best.values()), count)[-1]
+
+
+def _join(parts, count):
+    """The best of each number of columns, 0 .. ``count`` at most, from that of disjoint sets."""
+    while len(parts) > 1:
+        first, second, *rest = parts
+        pairs = first[:, None] + second[None, :]
+        sizes = np.add.outer(np.arange(len(first)), np.arange(len(second)))
+        joined = np.zeros(min(sizes[-1, -1], count) + 1)
+        np.maximum.at(joined, sizes[sizes <= count], pairs[sizes <= count])
+        parts = [*rest, joined]
+    return parts[0][: count + 1]

@@ -1,0 +1,32 @@
+"""Which mechanisms work without the horizon, and how far is a prefix sum off at equal privacy?"""
+
+from functools import partial
+
+import numpy as np
+
+from dpjax import mechanisms
+
+ROWS = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name != "exact"} | {
+    "square_root(normalized=True)": partial(mechanisms.square_root, normalized=True),
+    "buffered(normalized=True)": partial(mechanisms.buffered, normalized=True),
+    "buffered(made_for=2**20)": partial(mechanisms.buffered, made_for=2**20),
+}
+
+
+def main(horizon=2**10):
+    """Prints a row for each mechanism: "yes" where noise and sensitivity ignore the horizon."""
+    for name, make in ROWS.items():
+        same, errors = True, []
+        for law, draw in (("laplace", 2.0), ("gaussian", 1.0)):
+            built, longer = make(horizon, noise=law), make(2 * horizon, noise=law)
+            used = law == "gaussian"
+            variances = built.variance(), longer.variance()[:horizon]
+            same &= np.allclose(built.sensitivity[used], longer.sensitivity[used])
+            same &= np.allclose(*variances)
+            error = built.sensitivity[used] * np.sqrt(draw * variances[0][1:].mean())
+            errors.append(f"{float(f'{error:.3g}'):g}")
+        print("|", " | ".join([f"`{name}`", "yes" if same else "no", *errors]), "|")
+
+
+if __name__ == "__main__":
+    main()

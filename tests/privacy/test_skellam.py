@@ -1,0 +1,123 @@
+"""Vectors with Skellam noise: the bound against exact sums over integers, in 1 and 2 entries."""
+
+import jax
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+from scipy.special import logsumexp
+
+from dpjax import noise, privacy
+from dpjax.privacy.integer import _skellam
+
+ORDERS = (2, 3, 4, 8, 32, 128)
+
+
+def divergence(order, shift, scale):
+    """The exact Renyi divergence of a shifted Skellam variable, from its probabilities."""
+    margin = int(order * shift * 3) + 10  # The largest terms lie where the tilted law has its mass.
+    law = _skellam(scale**2, shift + margin)
+    here, there = law[shift:], law[:-shift]
+    seen = np.isfinite(here) & np.isfinite(there)
+    terms = order * there[seen] + (1 - order) * here[seen]
+    assert terms.max() > max(terms[0], terms[-1]) + 30  # Nothing is missing.
+    return logsumexp(terms) / (order - 1)
+
+
+def norms(*shifts):
+    return float(np.sum(np.abs(shifts))), float(np.sqrt(np.sum(np.square(shifts))))
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 7.0, 30.0])
+@pytest.mark.parametrize("shift", [1, 2, 5])
+def test_the_bound_on_the_divergence_holds(scale, shift):
+    """For one entry, and so for several, whose divergences add up; it is tight for much noise."""
+    orders = np.array([order for order in ORDERS if order * shift <= 256])
+    exact = np.array([divergence(order, shift, scale) for order in orders])
+    bound = np.asarray(privacy.skellam_renyi(orders, norms(shift), scale))
+    assert (exact <= bound * (1.0 + 1e-5)).all()
+    if scale >= 30.0:
+        assert (exact[:3] > 0.98 * bound[:3]).all()
+    # Half of the noise, and a change that is counted by half, are told apart.
+    for wrong in (
+        privacy.skellam_renyi(orders, norms(shift), 2.0 * scale),
+        privacy.skellam_renyi(orders, norms(0.5 * shift), scale),
+    ):
+        assert scale < 2.0 or (exact > np.asarray(wrong)).any()
+    # Two entries: the bound of the vector is that of its norms, and no less than both exact ones.
+    both = privacy.skellam_renyi(orders, norms(shift, 1), scale)
+    one = np.array([divergence(order, 1, scale) for order in orders])
+    assert (exact + one <= np.asarray(both) * (1.0 + 1e-5)).all()
+
+
+def joint_delta(shifts, scale, epsilon):
+    """Exact delta of independent entries with Skellam noise, by a sum over a grid of integers."""
+    half = int(np.ceil(9.0 * scale)) + 12 + max(shifts)
+    points = np.arange(-half, half + 1)
+    laws = [stats.skellam.pmf(points, scale**2 / 2, scale**2 / 2)] * len(shifts)
+    moved = [stats.skellam.pmf(points - shift, scale**2 / 2, scale**2 / 2) for shift in shifts]
+    here, there = laws[0], moved[0]
+    for law, other in zip(laws[1:], moved[1:], strict=True):
+        here, there = np.multiply.outer(here, law), np.multiply.outer(there, other)
+    return max(
+        np.maximum(there - np.exp(epsilon) * here, 0.0).sum(),
+        np.maximum(here - np.exp(epsilon) * there, 0.0).sum(),
+    )
+
+
+@pytest.mark.parametrize("shifts", [(1,), (3,), (1, 1), (1, 2), (3, 1)])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_the_scale_is_enough_by_exact_probabilities(shifts, epsilon):
+    """For one and two entries at delta = 1e-4. Half is too little, but where noise is tiny."""
+    delta = 1e-4
+    scale = float(privacy.skellam_vector_scale(norms(*shifts), epsilon, delta))
+    assert joint_delta(shifts, scale, epsilon) <= delta
+    assert scale < 2.0 or joint_delta(shifts, 0.5 * scale, epsilon) > delta
+    assert float(privacy.skellam_vector_epsilon(norms(*shifts), scale, delta)) == pytest.approx(
+        epsilon, rel=1e-4
+    )
+    # Where the noise is much, it is that of Gaussian noise by Renyi divergences.
+    if epsilon == 0.5:
+        gaussian = float(privacy.gaussian_scale(norms(*shifts)[1], epsilon, delta))
+        assert gaussian < scale < 1.13 * gaussian
+
+
+def test_the_epsilon_of_a_single_integer_is_no_less_than_the_exact_one():
+    for change in (1, 4):
+        for scale, looser in ((2.0, 1.9), (8.0, 1.15), (40.0, 1.11)):
+            exact = privacy.skellam_epsilon(scale**2, 1e-6, change)
+            bound = float(privacy.skellam_vector_epsilon((change, change), scale, 1e-6))
+            assert exact < bound < looser * exact
+
+
+def test_releases_add_up_and_a_traced_epsilon_gives_the_same():
+    one = (3.0, 5.0**0.5)
+    twice = privacy.skellam_vector_epsilon(np.stack([one, one], axis=1), 4.0, 1e-5)
+    as_one = privacy.skellam_vector_epsilon((6.0, 10.0**0.5), 4.0, 1e-5)
+    assert float(twice) == pytest.approx(float(as_one), rel=1e-5)
+    traced = jax.jit(lambda e: privacy.skellam_vector_scale(one, e, 1e-5))(np.float32(0.7))
+    assert float(traced) == float(privacy.skellam_vector_scale(one, 0.7, 1e-5))
+    assert float(privacy.skellam_vector_scale(one, np.inf, 1e-5)) == 0.0
+    assert float(privacy.skellam_vector_scale((0.0, 0.0), 1.0, 1e-5)) == 0.0
+    assert float(privacy.skellam_vector_epsilon((0.0, 0.0), 1.0, 1e-5)) == 0.0
+    many = privacy.skellam_vector_scale(one, np.array([0.01, 0.1, 1.0, 10.0])[0], 1e-5)
+    gaussian = privacy.gaussian_scale(one[1], 0.01, 1e-5)
+    assert 1.0 < float(many) / float(gaussian) < 1.15
+
+
+def test_draws_of_vectors_have_the_law():
+    """By chi-square on 10 000 entries; a scale that is off by a tenth is rejected."""
+    found = np.asarray(noise.skellam(jr.key(0), np.zeros((100, 100), np.float32), 2.0)).ravel()
+    points = np.arange(-7, 8)
+
+    def fit(scale):
+        law = stats.skellam(scale**2 / 2, scale**2 / 2)
+        expected = np.append(law.pmf(points), 1.0 - law.pmf(points).sum()) * len(found)
+        counts = np.append([(found == point).sum() for point in points], 0)
+        counts[-1] = len(found) - counts[:-1].sum()
+        return stats.chisquare(counts, expected, sum_check=False).pvalue
+
+    assert fit(2.0) > 1e-3 and fit(2.2) < 1e-6
+    assert (found == np.round(found)).all()
+    np.testing.assert_array_equal(noise.skellam(jr.key(0), np.full((3,), 0.3, np.float32), 0.0),
+                                  np.full((3,), 0.3, np.float32))  # fmt: skip
