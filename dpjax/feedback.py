@@ -18,8 +18,8 @@ def full(loss, action):
     del action
     if callable(loss) and not hasattr(loss, "vector"):
         raise TypeError(
-            "learner: needs the loss of every action, but this environment's losses are functions; "
-            "combinators.on_gradients plays on their gradients"
+            "learner: needs the loss of every action (or, by combinators.on_gradients, gradients), "
+            "but this environment's losses are functions"
         )
     return loss.vector() if hasattr(loss, "vector") else loss
 
