@@ -1,8 +1,9 @@
-"""What a learner sees of a round: all losses, that of its action, or what its policy picks.
+"""What a learner sees of a round: all losses, a gradient, or the loss of its action alone.
 
 Each function maps (Outcome.loss, action) to what is seen. A learner names one as its ``feedback``.
 """
 
+import jax
 import jax.numpy as jnp
 
 from dpjax.maths.clipping import within
@@ -17,9 +18,19 @@ def full(loss, action):
     del action
     if callable(loss) and not hasattr(loss, "vector"):
         raise TypeError(
-            "learner: needs the loss of every action, but this environment's losses are functions"
+            "learner: needs the loss of every action (or, by combinators.on_gradients, gradients), "
+            "but this environment's losses are functions"
         )
     return loss.vector() if hasattr(loss, "vector") else loss
+
+
+def gradient(loss, point):
+    """Full information about convex losses: the gradient of the loss at the played point x, (d,).
+
+    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>. Where a loss has
+    no gradient, JAX gives one of its subgradients if it is a maximum or an absolute value.
+    """
+    return jax.grad(loss)(point) if callable(loss) else jnp.asarray(loss)
 
 
 def bandit(loss, action):

@@ -136,10 +136,12 @@ def test_combinators_between_arms_and_points():
         combinators.arms_as_points(environments.bernoulli([0.1, 0.5, 0.9]), 3)
 
 
-# What every environment of the package is called with here; all arms, dimensions and rows fit.
+# What every environment of the package is called with here; dimensions and rows fit,
+# and so do arms, except for the experts in pairs of consensus.
 ENVIRONMENTS = {
     "bernoulli": lambda domain: environments.bernoulli(np.full(ARMS, 0.5)),
     "bernoulli, pseudo": lambda domain: environments.bernoulli(np.full(ARMS, 0.5), regret="pseudo"),
+    "consensus": lambda domain: environments.consensus(8),
     "contextual_table": lambda domain: environments.contextual_table(
         np.broadcast_to(np.eye(ARMS), (8, ARMS, ARMS)), np.zeros((8, ARMS))
     ),
@@ -177,7 +179,7 @@ def test_every_pair_plays_or_is_refused_in_one_sentence(name):
     kinds = set()
     for environment in (make_one(ARGUMENTS["domain"]) for make_one in ENVIRONMENTS.values()):
         kind = type(learner.action_set), type(environment.action_set)
-        if kind[0] is not kind[1]:
+        if kind[0] is not kind[1] or (kind[0] is Arms and environment.action_set != Arms(ARMS)):
             with pytest.raises(ValueError, match="learner: plays .*; environment: has "):
                 simulate(learner, environment, jr.key(0))
             continue

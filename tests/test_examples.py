@@ -10,14 +10,18 @@ from dpjax import audit, environments, simulate
 from dpjax.cli.learner_files import find_factory
 from tests import ROOT
 
-PATH = ROOT / "examples" / "classification.py"
+
+def example(name):
+    """The module of an example."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_a_classification_data_set_becomes_a_contextual_bandit():
     """Two classes that a line divides: features, losses, and fewer mistakes than by chance."""
-    spec = importlib.util.spec_from_file_location("classification", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = example("classification")
     rng = np.random.default_rng(0)
     measured = rng.normal(size=(300, 2))
     labels = (measured @ [1.0, -1.0] > 0).astype(int)
@@ -41,3 +45,13 @@ def test_the_learner_of_a_file_learns_and_spends_what_it_declares():
     pairs = audit.pairs_for(learner, 16, jax.random.key(0))
     found = audit.verdict(learner, pairs, jax.random.key(1))
     assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_recording_is_easier_than_its_adversary(capsys):
+    """The dartboard meets both, at a small size; the more it switches, the better it survives."""
+    module = example("own_recording")
+    assert len((ROOT / "examples" / "own_recording.py").read_text().splitlines()) <= 100
+    live, again = module.main(horizon=64, trials=3, shares=2).axes[1].get_lines()[:2]
+    regret = live.get_ydata()
+    assert (regret > again.get_ydata()).all() and regret[0] > 0.8 > 0.6 > regret[1]
+    assert "budget" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from dpjax.audit.replay import replay
 from dpjax.audit.spending import CHECKS, spent
 from dpjax.core import Array, BatchLearner, Learner, Policies
 from dpjax.domains import Domain, box_losses
-from dpjax.feedback import value
+from dpjax.feedback import gradient, value
 
 # A calibration that is exact in real numbers may be off by the rounding of float32.
 ROUNDING = 1e-4
@@ -54,9 +54,9 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
         key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
         rounds_per_user=of_user, spacing=declared.spacing,
     )  # fmt: skip
-    if learner.feedback is value:
-        # The declared range is one of values, which the vectors of the set need not reach. So the
-        # vectors are made a hundred times as long, and the learner clips their values to the range.
+    if learner.feedback in (value, gradient):
+        # The vectors of the set need not reach the declared range of values, nor the declared
+        # length of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
         made = jax.tree.map(lambda leaf: 100.0 * (leaf - middle), made)
     return made

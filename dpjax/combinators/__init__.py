@@ -8,7 +8,7 @@ from dpjax.combinators.environments import (
     count_switches,
 )
 from dpjax.combinators.epochs import DoublingState, doubling
-from dpjax.combinators.learners import rescale_losses, sample_arms
+from dpjax.combinators.learners import on_gradients, rescale_losses, sample_arms
 from dpjax.combinators.local import (
     RandomizedResponseReport,
     RandomizedResponseState,
@@ -45,6 +45,7 @@ __all__ = [
     "every_round",
     "laplace_feedback",
     "minibatch",
+    "on_gradients",
     "private_reduction",
     "randomized_coordinate",
     "randomized_response",

@@ -1,4 +1,4 @@
-"""Learners made from learners: for losses in another range, and for arms in place of points."""
+"""Learners made from learners: for losses in another range, for arms, and for convex losses."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from dpjax import _check, domains, noise
 from dpjax.action_sets import fits
 from dpjax.core import Arms, BatchLearner, Learner, Number
-from dpjax.feedback import full
+from dpjax.feedback import full, gradient
 from dpjax.maths.clipping import within
 
 
@@ -49,6 +49,42 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
 
     declared = learner.privacy._replace(loss_range=(float(low), float(high)))
     return learner._replace(feedback=feedback, privacy=declared)
+
+
+def on_gradients(learner: Learner) -> Learner:
+    """Plays on convex losses: the loss vector of each round is the gradient at the played point.
+
+    A learner of linear losses has the same regret on convex ones, since
+    f(x) - f(u) <= <gradient of f at x, x - u>. Give it the loss set ``ball_losses(d, G)``, where G
+    is the Lipschitz constant of the losses (``Family.lipschitz(0.0)``)::
+
+        losses = domains.ball_losses(domain.dim, family.lipschitz(0.0))
+        on_gradients(learners.ftrl(horizon, domain, epsilon=1.0, losses=losses, rate="noisy"))
+
+    Longer gradients are clipped and counted.
+
+    Args:
+      learner: a Learner of points with full information, such as ``ftrl``, ``online_gradient`` or
+        ``private_ftal``. The bound of ``ftpl`` is for oblivious linear losses only.
+
+    Returns:
+      A Learner with the feedback :func:`dpjax.feedback.gradient`, and the same declaration.
+
+    Privacy: that of the learner, whose neighbours now differ in the loss function of one round.
+    Such a replacement changes one gradient, by at most 2 G. The gradients of later rounds depend on
+    the data through the releases alone, and the calibration is for values that are chosen
+    adaptively (:mod:`dpjax.mechanisms`).
+
+    Raises:
+      ValueError: the learner plays no points, or does not have full information.
+    """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    if not isinstance(learner.action_set, domains.Domain) or learner.feedback is not full:
+        raise ValueError("learner must play points of a domain with full information")
+    if learner.privacy.unit == "entry":
+        raise ValueError("learner must declare privacy of one round: all of a gradient can change")
+    return learner._replace(feedback=gradient)
 
 
 def sample_arms(learner: Learner) -> Learner:

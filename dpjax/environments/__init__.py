@@ -4,6 +4,7 @@
 """
 
 from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments.consensus import consensus
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
 from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
@@ -16,6 +17,7 @@ from dpjax.environments.table import table
 
 __all__ = [
     "bernoulli",
+    "consensus",
     "contextual_table",
     "convex_losses",
     "deterministic",

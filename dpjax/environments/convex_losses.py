@@ -63,7 +63,8 @@ def convex_losses(
       steps: number of steps of the method that finds the best point at each checkpoint.
 
     Returns:
-      An Environment whose ``Outcome.loss`` is a callable pytree, for learners with value feedback.
+      An Environment whose ``Outcome.loss`` is a callable pytree, for learners that see its value
+      or its gradient (:func:`dpjax.combinators.on_gradients`).
       Regret is against the best fixed point of the domain, whose total loss is replaced by a
       certified lower bound (:func:`dpjax.loss_families.offline_optimum`). So regret is never
       understated, and overstated by at most the gap of that bound. With "adaptive" the losses are

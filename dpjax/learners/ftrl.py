@@ -8,8 +8,9 @@ import numpy as np
 
 from dpjax import _check, mechanisms
 from dpjax.core import Learner, Number
-from dpjax.domains import Domain, LossSet, Regularizer, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
+from dpjax.domains import Domain, LossSet, Regularizer, ball_losses, fitting
+from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
+from dpjax.mechanisms.prefix import INTEGER_LAWS
 
 
 class FtrlState(NamedTuple):
@@ -19,6 +20,19 @@ class FtrlState(NamedTuple):
 def default_rate(horizon, regularizer, losses) -> float:
     """eta = sqrt(D_R / (S T)), which minimizes D_R / eta + eta S T."""
     return float(np.sqrt(regularizer.range / (regularizer.stability(losses) * horizon)))
+
+
+def noisy_rate(horizon, regularizer, losses, length):
+    """eta = sqrt(D_R / (T (S + 2 z sqrt(S S_1)))), which minimizes the bound for adaptive losses.
+
+    z is the root mean square ``length`` of a prefix's noise, and S_1 the stability for losses of
+    length 1. The noise moves a play so far that the loss changes by at most eta 2 sqrt(S S_z), and
+    S_z = z^2 S_1 is the stability for losses as long as the noise.
+    """
+    stability = regularizer.stability(losses)
+    unit = regularizer.stability(ball_losses(losses.dim))
+    each = stability + 2.0 * length * float(np.sqrt(stability * unit))
+    return jnp.sqrt(regularizer.range / (horizon * each))
 
 
 def printed_scale(horizon, losses, epsilon):
@@ -45,7 +59,7 @@ def ftrl(
     neighbours: str = "replace",
     unit: str = "round",
     regularizer: Regularizer | None = None,
-    rate: Number | None = None,
+    rate: Number | str | None = None,
     calibration: str = "derived",
 ) -> Learner:
     """Follow the regularized leader, which sees the losses through noisy prefix sums only.
@@ -71,7 +85,8 @@ def ftrl(
       unit: "round", the whole loss vector, or "entry", one coordinate of it.
       regularizer: a Regularizer; by default the domain's own: negative entropy on the simplex
         (exponential weights), the squared norm elsewhere.
-      rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon.
+      rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon. "noisy" is the rate that minimizes
+        the bound for adaptive losses below. It falls with epsilon.
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
 
     Returns:
@@ -91,17 +106,31 @@ def ftrl(
     losses in [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus
     O(d log^1.5 T sqrt(ln d) / epsilon).
 
+    Against adaptive losses, and so on the gradients of convex losses
+    (:func:`dpjax.combinators.on_gradients`), the noise enters in every round. The play is the one
+    without noise, moved by the noise Z of the release. So regret is at most
+    D_R / eta + eta T (S + 2 z sqrt(S S_1)) where z is the root mean square length of Z, and S_1 the
+    stability for losses of length 1. With the squared norm this is
+    D_R / eta + eta T (G^2 / 4 + G z / 2), and with the rate "noisy" D sqrt(T (G^2 + 2 G z)), where
+    D is the radius of the domain and G the length of the longest loss. It has the order of Kairouz
+    et al. 2021. The derivation is ours, for noise that is added to exact sums of all rounds.
+
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
-    Algorithms 1 and 2, Theorem 3.1.
+    Algorithms 1 and 2, Theorem 3.1; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu, "Practical and
+    private (deep) learning without sampling or shuffling", 2021, for convex losses.
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
     regularizer = domain.regularizer if regularizer is None else regularizer
     epsilon = _check.epsilon(epsilon)
-    _check.positive(**_check.given(rate=rate))
+    noisy = isinstance(rate, str)
+    if noisy:
+        _check.one_of("noisy", rate=rate)
+        if noise in INTEGER_LAWS:
+            raise ValueError(f"rate: noisy is for laplace and gaussian noise, not for {noise}")
+    else:
+        _check.positive(**_check.given(rate=rate))
     _check.one_of("derived", "printed", calibration=calibration)
-    eta = default_rate(horizon, regularizer, losses) if rate is None else rate
-    eta = jnp.asarray(eta, jnp.float32)
     if calibration == "printed" and noise != "laplace":
         raise ValueError("calibration: the paper prints a scale for Laplace noise only")
     sums = prefix_sums(
@@ -109,6 +138,12 @@ def ftrl(
         neighbours=neighbours, unit=unit,
         printed_scale=None if calibration == "derived" else printed_scale(horizon, losses, epsilon),
     )  # fmt: skip
+
+    if noisy:
+        length = noise_length(horizon, losses.dim, sums, noise)
+        rate = noisy_rate(horizon, regularizer, losses, length)
+    eta = default_rate(horizon, regularizer, losses) if rate is None else rate
+    eta = jnp.asarray(eta, jnp.float32)
 
     def act(state, release):
         return FtrlState(state), regularizer.argmin(release, eta)

@@ -9,9 +9,8 @@ import numpy as np
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, LossSet, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
+from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
 from dpjax.maths.two_words import add_compensated
-from dpjax.mechanisms.prefix import by_l2
 
 
 class PrivateFtalState(NamedTuple):
@@ -22,26 +21,12 @@ class PrivateFtalState(NamedTuple):
     point: Array  # (d,) w_t
 
 
-def sampled_rounds(horizon) -> np.ndarray:
-    """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, where there are more.
-
-    They are spread by multiples of the golden ratio, since equal steps would meet the same bits of
-    t again and again.
-    """
-    if horizon <= 2**20:
-        return np.arange(horizon)
-    shares = np.arange(2**20, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
-    return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
-
-
 def default_convexity(horizon, domain, losses, sums, noise):
     """The H that minimizes H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H.
 
-    s is the root mean square length of the noise over :func:`sampled_rounds`.
+    s is the root mean square length of a prefix's noise.
     """
-    spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
-    draws = losses.dim * spread * (1 if by_l2(noise) else 2)
-    length = jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
+    length = noise_length(horizon, losses.dim, sums, noise)
     bound = losses.norms[1]
     stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
     return jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
@@ -68,7 +53,9 @@ def private_ftal(
                 = projection of mean(w_1, ..., w_t) - L~_t / (H t).
 
     This is a baseline made for strongly convex losses. It pays for the noise in every round, where
-    FTRL pays once.
+    FTRL pays once. On the gradients of losses that are H-strongly convex themselves
+    (:func:`dpjax.combinators.on_gradients`), such as :func:`dpjax.loss_families.quadratic` with
+    H = 1, nothing has to be added to the losses.
 
     Args:
       horizon: T, rounds.
@@ -93,7 +80,9 @@ def private_ftal(
     Regret: as we derive it for linear losses, H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H up to
     constants, with D the diameter, G the largest |loss|_2 and s the root mean square length of a
     prefix's noise. At its least it grows as sqrt(T s). The bound of FTRL adds the two terms that
-    this one multiplies.
+    this one multiplies. On H-strongly convex losses with gradients up to G long, adaptive ones too,
+    it is at most ((G + H D)^2 / 2 + G z)(1 + ln T) / H, as we derive it, with z the largest root
+    mean square length of a prefix's noise.
 
     Reference: Smith & Thakurta, "(Nearly) optimal algorithms for private online learning in
     full-information and bandit settings", 2013, as recalled.

@@ -62,6 +62,32 @@ def ftpl_rate(horizon, dim, epsilon, delta):
     return dim**0.25 * np.sqrt(horizon) + private
 
 
+def ftrl_gradients(horizon, dim, epsilon):
+    """sqrt(T (1 + 2 z)): FTRL with the rate "noisy" on gradients, with Laplace noise on the tree.
+
+    The bound is ours, for adaptive convex losses, too: D sqrt(T (G^2 + 2 G z)) of
+    :func:`dpjax.learners.ftrl`, where D = G = 1 and z is the root mean square length of a prefix's
+    noise. It has the order of Kairouz et al. 2021.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    _, mean = tree_noise(horizon, dim, 2.0 * np.sqrt(dim), epsilon)
+    return np.sqrt(horizon * (1.0 + 2.0 * mean))
+
+
+def private_ftal_quadratic(horizon, dim, epsilon):
+    """(8 + 2 z)(1 + ln T): private FTAL with H = 1 on gradients, Laplace noise on the tree.
+
+    The bound is ours, for losses |x - z_t|^2 / 2 with z_t on the ball, whose gradients are at most
+    G = 2 long: ((G + H D)^2 / 2 + G z)(1 + ln T) / H of :func:`dpjax.learners.private_ftal`, where
+    D = 2 and z is the largest root mean square length of a prefix's noise. With the leader v_s of
+    the functions h_s(w) = <g_s, w> + (H / 2) |w - w_s|^2, as in :func:`private_ftal`, regret is at
+    most that on h, and h_s(w_s) - h_s(v_s) is at most G |w_s - v_s|.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    largest, _ = tree_noise(horizon, dim, 4.0 * np.sqrt(dim), epsilon)
+    return (8.0 + 2.0 * largest) * (1.0 + np.log(horizon))
+
+
 def private_ftal(horizon, dim, epsilon):
     """2 H T + ((1 + 2 H)^2 / 2 + z)(1 + ln T) / H for private FTAL with Laplace noise on the tree.
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from dpjax import _check, mechanisms, privacy
 from dpjax.core import Array, Learner, Mechanism, Number, Privacy, Stream
@@ -281,6 +282,28 @@ def prefix_sums(
         return PrefixSumsState(inner, count), release
 
     return PrefixSums(init, step, report_clipped, scale, built.variance, declared)
+
+
+def sampled_rounds(horizon) -> np.ndarray:
+    """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, where there are more.
+
+    They are spread by multiples of the golden ratio, since equal steps would meet the same bits of
+    t again and again.
+    """
+    if horizon <= 2**20:
+        return np.arange(horizon)
+    shares = np.arange(2**20, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
+    return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
+
+
+def noise_length(horizon, dim, sums, noise):
+    """The root mean square length of the noise in the prefixes 0 .. T - 1, in R^d, ().
+
+    The mean is over :func:`sampled_rounds`. ``noise`` is the law of the draws of ``sums``.
+    """
+    spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
+    draws = dim * spread * (1 if by_l2(noise) else 2)
+    return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
 
 
 def full_information_learner(horizon, domain, sums, init, step) -> Learner:

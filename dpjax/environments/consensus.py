@@ -1,0 +1,66 @@
+"""The adversary that separates adaptive from oblivious losses: what is played is spent."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import random as jr
+
+from dpjax import _check
+from dpjax.core import Arms, Array, Environment, Number, Outcome
+from dpjax.environments.arms import best_fixed_arm
+
+
+class ConsensusState(NamedTuple):
+    signs: Array  # (p,) bool, c
+    used: Array  # (p,) bool, pairs of which an expert was played
+
+
+def default_pairs(horizon) -> int:
+    """p = ceil(T / 0.9), so that a tenth of the pairs is left after T rounds."""
+    return -(-10 * horizon // 9)
+
+
+def consensus(horizon: int, pairs: int | None = None, *, flip: Number = 0.0) -> Environment:
+    """Experts in pairs with opposite losses; once one is played, both have loss 1 from then on.
+
+    Nature draws signs c in {0, 1}^p. Each round brings a fresh user's row X, where X_j is c_j, or
+    1 - c_j with probability ``flip``. The losses of pair j are
+
+        X_j for expert 2j and 1 - X_j for expert 2j + 1;    1 for both after either was played.
+
+    So each round asks for a pair that was never played, and for its sign. One row tells all signs.
+    A private learner finds them out no faster than its noise allows, and a learner that seldom
+    changes its expert suffers 1 in nearly every round.
+
+    Args:
+      horizon: T, rounds.
+      pairs: p; default ceil(T / 0.9). More than T are needed for an expert without loss to be left.
+      flip: in [0, 1/2]; may be traced.
+
+    Returns:
+      An Environment of T rounds over 2p arms, whose losses depend on the past arms. Its regret is
+      that of the losses as they were, and not policy regret.
+
+    Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
+    and faster rates", 2023. With ``flip`` 0 it is the game of Theorem 10: against it, pure
+    epsilon-DP with epsilon <= 1/10 and 2p >= 2T has regret of order T. Theorem 9, for given delta,
+    draws the rows from a fingerprinting code. ``flip`` above 0 stands in for that and is ours.
+    """
+    horizon = _check.size(1, horizon=horizon)
+    pairs = default_pairs(horizon) if pairs is None else _check.size(1, pairs=pairs)
+    _check.between(0.0, 0.5, flip=flip)
+
+    def init(key):
+        return ConsensusState(jr.bernoulli(key, 0.5, (pairs,)), jnp.zeros(pairs, bool))
+
+    def step(state, key, arm):
+        flipped = jr.uniform(key, (pairs,)) < flip
+        row = state.signs ^ flipped
+        of_pairs = jnp.stack([row, ~row], axis=1) | state.used[:, None]
+        loss = of_pairs.reshape(2 * pairs).astype(jnp.float32)
+        used = state.used.at[arm // 2].set(True)
+        return ConsensusState(state.signs, used), Outcome(loss, loss[arm] - loss)
+
+    return Environment(
+        init=init, step=step, regret=best_fixed_arm, action_set=Arms(2 * pairs), horizon=horizon
+    )

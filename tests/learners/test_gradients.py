@@ -1,0 +1,245 @@
+"""Learners of linear losses on the gradients of convex ones: bounds, clipping, and privacy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, domains, environments, feedback, learners, loss_families, sweep
+from dpjax.analysis import bounds
+from dpjax.combinators import on_gradients
+from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
+from dpjax.mechanisms import tree
+from tests.play import play_table
+
+HORIZON, DIM = 64, 3
+BALL = domains.ball(DIM)
+FAMILIES = ("linear", "distance", "absolute", "quadratic", "largest")
+
+
+def loss_set(family, **changes):
+    return domains.ball_losses(DIM, family.lipschitz(0.0))._replace(**changes)
+
+
+def follower(horizon=HORIZON, family=None, **options):
+    """FTRL on gradients of a family's losses on the ball."""
+    family = loss_families.linear(BALL) if family is None else family
+    options = {"losses": loss_set(family), "rate": "noisy", **options}
+    return on_gradients(learners.ftrl(horizon, BALL, **options))
+
+
+@pytest.mark.parametrize("name", ["ftrl", "online_gradient", "private_ftal"])
+def test_on_linear_losses_it_is_full_information(name):
+    """The same losses as functions and as vectors: equal plays to rounding."""
+    family = loss_families.linear(BALL)
+    rows = jax.vmap(family.draw)(
+        jr.split(jr.key(0), HORIZON), jr.uniform(jr.key(1), (HORIZON, DIM))
+    )
+    vectors = getattr(learners, name)(HORIZON, BALL, epsilon=20.0, losses=loss_set(family))
+    functions = jax.tree_util.Partial(family.function, rows)
+    ours = play_table(on_gradients(vectors), functions, jr.key(2))
+    theirs = play_table(vectors, rows[0], jr.key(2))
+    np.testing.assert_allclose(ours.actions, theirs.actions, atol=1e-6)
+    np.testing.assert_array_equal(ours.seen, rows[0])
+    assert np.linalg.norm(ours.actions[-1]) > 0.1
+    assert int(on_gradients(vectors).report(ours.last).clipped) == 0
+
+
+def test_the_gradient_is_taken_at_the_play():
+    """Of |x - z|^2 / 2 it is x - z; a vector is its own gradient."""
+    z, x = jnp.array([0.5, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0])
+    loss = jax.tree_util.Partial(loss_families.quadratic(BALL).function, z)
+    np.testing.assert_allclose(feedback.gradient(loss, x), x - z, rtol=1e-6)
+    np.testing.assert_array_equal(feedback.gradient(z, x), z)
+
+
+def regrets(game, epsilons, trials=200):
+    found = sweep(game, np.array(epsilons, np.float32), trials, jr.key(3), checkpoints=1,
+                  progress=False)  # fmt: skip
+    return found.regret[..., -1], found.report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_noisy_bound_holds_for_every_family(family):
+    """D sqrt(T (G^2 + 2 G z)) in mean, against random and adaptive losses; nothing is clipped."""
+    made = getattr(loss_families, family)(BALL)
+    longest = made.lipschitz(0.0)
+    epsilons = [1.0, 30.0, np.inf]
+    sums = [
+        prefix_sums(HORIZON, loss_set(made), epsilon=eps, delta=None, mechanism=tree,
+                    noise="laplace")
+        for eps in epsilons
+    ]  # fmt: skip
+    z = np.array([float(noise_length(HORIZON, DIM, each, "laplace")) for each in sums])
+    bound = np.sqrt(HORIZON * (longest**2 + 2 * longest * z))
+    if longest == 1.0:
+        np.testing.assert_allclose(bound, bounds.ftrl_gradients(HORIZON, DIM, epsilons), rtol=1e-5)
+    for kind in ("iid", "adaptive"):
+
+        def game(epsilon, kind=kind):
+            environment = environments.convex_losses(BALL, made, kind, spread=1.0, steps=100)
+            return follower(family=made, epsilon=epsilon), environment
+
+        found, report = regrets(game, epsilons)
+        assert (found.mean(axis=1) + 4 * stats.sem(found, axis=1) < bound).all()
+        assert (report.clipped == 0).all()
+
+
+def test_the_noise_aware_rate_pays():
+    """At epsilon = 3 the regret on distances is less than with the rate that ignores noise."""
+    made = loss_families.distance(BALL)
+
+    def final(rate):
+        def game(epsilon):
+            environment = environments.convex_losses(BALL, made, steps=100)
+            return follower(256, made, epsilon=epsilon, rate=rate), environment
+
+        return regrets(game, [3.0])[0][0]
+
+    difference = final(None) - final("noisy")  # trial by trial, on the same losses
+    assert difference.mean() > 10 * stats.sem(difference)
+
+
+def test_the_rate_is_that_of_its_formula():
+    """eta = D / sqrt(T (G^2 / 4 + G z / 2)): inside the ball x = -eta L~ / 2."""
+    losses = domains.ball_losses(DIM, 2.0)
+    sums = prefix_sums(HORIZON, losses, epsilon=1e4, delta=None, mechanism=tree, noise="laplace")
+    z = float(noise_length(HORIZON, DIM, sums, "laplace"))
+    rate = 1 / np.sqrt(HORIZON * (2.0**2 / 4 + 2.0 * z / 2))
+    learner = learners.ftrl(HORIZON, BALL, epsilon=1e4, losses=losses, rate="noisy")
+    given = learners.ftrl(HORIZON, BALL, epsilon=1e4, losses=losses, rate=rate)
+    rows = jnp.full((HORIZON, DIM), 0.1)
+    ours, theirs = (play_table(each, rows, jr.key(0)).actions for each in (learner, given))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    plain = learners.ftrl(HORIZON, BALL, epsilon=np.inf, losses=losses, rate="noisy")
+    usual = learners.ftrl(HORIZON, BALL, epsilon=np.inf, losses=losses)
+    ours, theirs = (play_table(each, rows, jr.key(0)).actions for each in (plain, usual))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["entropy", "own"])
+def test_the_noisy_bound_holds_for_other_regularizers(name):
+    """The plays move by no more than the bound says, for noise of any direction.
+
+    <l, x - x'> <= eta 2 sqrt(S S_z) for the argmins at s and at s + noise.
+    """
+    simplex = domains.simplex(4)
+    own = domains.numerical_regularizer(
+        simplex, lambda x: jnp.sum(jnp.arange(1.0, 5.0) * x * x), range=4.0, strong_convexity=2.0,
+        smoothness=8.0,
+    )  # fmt: skip
+    regularizer = own if name == "own" else simplex.regularizer
+    losses, eta = domains.box_losses(4), 0.3
+
+    @jax.jit
+    @jax.vmap
+    def ratio(key):
+        keys = jr.split(key, 4)
+        loss = losses.maximizer(jr.normal(keys[0], (4,)))
+        noise = jr.normal(keys[1], (4,)) * 10 ** jr.uniform(keys[2], minval=-1, maxval=1)
+        at = jr.normal(keys[3], (4,)) / eta
+        moved = jnp.sum(loss * (regularizer.argmin(at, eta) - regularizer.argmin(at + noise, eta)))
+        unit = regularizer.stability(domains.ball_losses(4))
+        room = 2 * np.sqrt(regularizer.stability(losses) * unit) * jnp.linalg.norm(noise)
+        return moved / (eta * room)
+
+    found = ratio(jr.split(jr.key(0), 20_000))
+    assert 0.2 < found.max() <= 1.0
+
+
+def test_strongly_convex_losses_have_logarithmic_regret():
+    """private_ftal with H = 1 on quadratics keeps its bound; with H = 20 it does not learn."""
+    made = loss_families.quadratic(BALL)
+    epsilons = [30.0, np.inf]
+
+    def played(curvature):
+        def game(epsilon):
+            learner = learners.private_ftal(
+                HORIZON, BALL, epsilon=epsilon, losses=loss_set(made), strong_convexity=curvature
+            )
+            environment = environments.convex_losses(BALL, made, "adaptive", spread=1.0, steps=100)
+            return on_gradients(learner), environment
+
+        found, report = regrets(game, epsilons)
+        assert (report.clipped == 0).all()
+        return found
+
+    found = played(1.0)
+    bound = bounds.private_ftal_quadratic(HORIZON, DIM, epsilons)
+    assert (found.mean(axis=1) + 4 * stats.sem(found, axis=1) < bound).all()
+    assert played(20.0)[1].mean() > 1.5 * found[1].mean()
+
+
+def test_longer_gradients_are_clipped_and_counted():
+    """Quadratics with the G of distances: each gradient that is longer than 1 counts."""
+    made = loss_families.quadratic(BALL)
+    learner = follower(epsilon=5.0, losses=domains.ball_losses(DIM, 1.0))
+    rows = jax.vmap(BALL.project)(jr.normal(jr.key(0), (HORIZON, DIM)))
+    game = play_table(learner, jax.tree_util.Partial(made.function, rows), jr.key(1))
+    longer = (np.linalg.norm(game.seen, axis=1) > 1.0).sum()
+    assert int(learner.report(game.last).clipped) == longer
+    assert 5 < longer < HORIZON - 5
+
+
+def opposite(family, rows, others):
+    """A Pair of loss functions that differ in round 1."""
+    first = jnp.arange(8)[:, None] == 0
+    return audit.Pair(
+        jax.tree_util.Partial(family.function, rows),
+        jax.tree_util.Partial(family.function, jnp.where(first, others, rows)),
+    )
+
+
+@pytest.mark.parametrize("name", ["ftrl", "online_gradient", "private_ftal"])
+def test_a_replaced_function_spends_what_is_declared(name):
+    """Distances to opposite points have opposite gradients at the centre, 2 G apart.
+
+    With the sensitivity G, as of a loss that is zeroed out, replay finds 2 epsilon.
+    """
+    family = loss_families.distance(BALL)
+    rows = jnp.tile(jnp.ones(DIM) / DIM**0.5, (8, 1))
+    pair = opposite(family, rows, -rows)
+    losses = loss_set(family)
+    for factor, sizes in ((1.0, losses.diameters), (2.0, losses.norms)):
+        learner = getattr(learners, name)(
+            8, BALL, epsilon=1.0, losses=losses._replace(diameters=sizes)
+        )
+        replayed = audit.replay(on_gradients(learner), pair, jr.key(0))
+        assert float(audit.spent(replayed, 0.0)) == pytest.approx(factor, rel=1e-3)
+
+
+def test_the_whole_audit_of_a_learner_on_gradients():
+    """Verdict on vectors that are clipped to G, an attack from the standard pairs, and mutants."""
+    learner = follower(16, epsilon=1.0)
+    pairs = audit.pairs_for(learner, 16, jr.key(0))
+    found = audit.verdict(learner, pairs, jr.key(1))
+    assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-3)
+    caught = audit.replayed_mutants(learner, pairs, jr.key(1))
+    assert len(caught) >= 4 and all(verdict.failed for verdict in caught.values())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: on_gradients(None), "learner must be a Learner"),
+        (lambda: on_gradients(learners.exp3(8, 2, mixing=0.5)), "learner must play points"),
+        (
+            lambda: on_gradients(learners.ftrl(8, BALL, epsilon=1.0, unit="entry")),
+            "all of a gradient can change",
+        ),
+        (
+            lambda: learners.ftrl(8, BALL, epsilon=1.0, rate="loud"),
+            "rate must be one of",
+        ),
+        (
+            lambda: learners.ftrl(8, BALL, epsilon=1.0, rate="noisy", noise="discrete_laplace"),
+            "noisy is for laplace and gaussian noise",
+        ),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
