@@ -1,4 +1,4 @@
-"""What a learner sees of a round: all losses, a gradient, or the loss of its action alone.
+"""What a learner sees of a round: all losses, a gradient, or what its action or policy picks.
 
 Each function maps (Outcome.loss, action) to what is seen. A learner names one as its ``feedback``.
 """
@@ -55,6 +55,19 @@ def linear(loss, point):
     if callable(loss):
         raise TypeError("learner: needs linear losses, but this environment's losses are functions")
     return jnp.sum(loss * point)
+
+
+def semi_bandit(loss, action):
+    """Semi-bandit feedback: of a linear loss l (d,) the entries that are played, l * x, (d,).
+
+    The action x is a vertex of ones and zeros. Where it is 0 nothing is seen, and 0 is returned.
+
+    Raises:
+      TypeError: the loss is a function that is not linear.
+    """
+    if callable(loss):
+        raise TypeError("learner: needs linear losses, but this environment's losses are functions")
+    return loss * action
 
 
 def contextual(loss, policy):

@@ -7,6 +7,7 @@ from dpjax.learners.adac_gope import adac_gope
 from dpjax.learners.adap import adac_ucb, adap_klucb, adap_ucb
 from dpjax.learners.batched_bandit import batched_bandit
 from dpjax.learners.ctb_tt import ctb_tt
+from dpjax.learners.cucb import cucb
 from dpjax.learners.dp_exp3_lap import dp_exp3_lap
 from dpjax.learners.dp_klucb import dp_imed, dp_klucb
 from dpjax.learners.dp_ts_ucb import dp_ts_ucb
@@ -49,6 +50,7 @@ __all__ = [
     "adap_ucb",
     "batched_bandit",
     "ctb_tt",
+    "cucb",
     "dp_exp3_lap",
     "dp_imed",
     "dp_klucb",

@@ -1,0 +1,187 @@
+"""CUCB: confidence bounds over the vertices of a polytope, from the entries that are played."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import _check, noise, privacy
+from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.domains import Domain, box_losses, check_domain
+from dpjax.feedback import semi_bandit
+from dpjax.learners.parts.arm_sums import ArmSums, check_exploration, no_losses
+from dpjax.learners.parts.clipping import report_clipped
+from dpjax.maths import exact_sums
+from dpjax.maths.clipping import clip_loss
+from dpjax.maths.exact_sums import ExactSum
+
+# A radius is drawn longer by up to this share of it, which breaks ties at random.
+SPREAD = 2.0**-12
+# So many vertices are looked at to see whether they consist of ones and zeros.
+_LOOKS = 64
+
+
+class CucbState(NamedTuple):
+    round: Array  # () int32, t
+    samples: Array  # (d,) int32, O: losses in the total of each entry
+    totals: ExactSum  # (d,), noisy
+    buffer: ArmSums  # losses of each entry that were read since
+    action: Array  # (d,) float32, the vertex in play
+    clipped: Array  # () int32
+
+
+def cucb(
+    horizon: int,
+    domain: Domain,
+    *,
+    epsilon: Number,
+    read: str = "one",
+    model: str = "central",
+    exploration: Number = 3.0,
+) -> Learner:
+    """CUCB with private means: combinatorial semi-bandits on k-sets, trees, paths and others.
+
+    An action is a vertex of the domain: a set of at most k of the d entries. Its loss is the sum of
+    their losses, and the loss of each of them is seen. Let entry i have a private mean of O_i
+    losses, and let b = 1/4. Each round plays the vertex with the smallest sum of
+
+        mean_i - sqrt(2 alpha b ln t / O_i) - alpha h ln t / O_i
+
+    over its entries. Entries without a mean come first, in random order, and ties are broken at
+    random. The losses of an entry that are read gather in a buffer. When it holds 2 O_i losses (at
+    first one), their mean with Laplace noise of scale h / (2 O_i) takes the place of the old one,
+    and O_i doubles.
+
+    Args:
+      horizon: T, rounds. Nothing but the end of the game depends on it.
+      domain: a Domain whose vertices have entries 0 and 1. k is the largest number of ones.
+      epsilon: privacy; inf adds no noise.
+      read: "all" reads all entries of the action, with h = k / epsilon. "one" reads that with the
+        fewest losses so far, the first of several, with h = 1 / epsilon.
+      model: "central", or "local", where each loss that is read gets its noise at once. The mean is
+        then of all losses of an entry so far, and b = 1/4 + 2 h^2, since a Laplace variable of
+        scale h has the variance 2 h^2.
+      exploration: alpha, positive. A one-sided bound fails with probability at most 1.5 t^-alpha in
+        the central model, and t^-alpha in the local one.
+
+    Returns:
+      A Learner with semi-bandit feedback. Losses outside [0, 1] are clipped and counted where they
+      are read.
+
+    Privacy: epsilon-DP for replacement of one round's loss vector; released: actions 1..T, or in
+    the local model the noisy losses. With "all", a replaced round changes at most k sums, each of
+    which is released at most once with noise for epsilon / k. With "one", the entry that is read
+    follows from actions and counts, so that a round is in one sum.
+
+    Regret: O(d k^2 ln T / Delta + d k h ln^2 T), at most :func:`dpjax.analysis.bounds.cucb`.
+
+    Reference: Chen, Wang, Yuan & Wang, "Combinatorial multi-armed bandit and its extension to
+    probabilistically triggered arms", 2016; Chen, Zheng, Zhou, Yang, Chen & Wang,
+    "(Locally) differentially private combinatorial semi-bandits", 2020, for privacy. Doubling, as
+    in :func:`lazy_ucb`, and the constants are ours.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; a vertex has an entry that is not 0 or 1.
+    """
+    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
+    ones, dim = most_ones(domain), domain.dim
+    _check.one_of("one", "all", read=read)
+    _check.one_of("central", "local", model=model)
+    check_exploration(exploration)
+    local = model == "local"
+    scale = privacy.laplace_scale(1.0 if read == "one" else float(ones), epsilon)
+    variance = 0.25 + 2.0 * jnp.square(scale) if local else 0.25
+
+    def choose(key, t, samples, totals):
+        count = jnp.maximum(samples, 1).astype(jnp.float32)
+        log_t = jnp.log(t.astype(jnp.float32) + 1.0)  # of the next round
+        length = _radius(exploration, variance, scale, log_t, count)
+        longer = 1.0 + SPREAD * jr.uniform(key, (dim,))
+        index = exact_sums.mean(totals, count) - length * longer
+        seen = samples > 0
+        # An action with an entry that was never read comes before all actions without.
+        limit = 1.0 + 2.0 * ones * jnp.max(jnp.where(seen, jnp.abs(index), 0.0))
+        return domain.minimizer(jnp.where(seen, index, -limit * (1.0 + (longer - 1.0) / SPREAD)))
+
+    def init(key):
+        zero, buffer = jnp.zeros((), jnp.int32), no_losses(dim)
+        action = choose(key, zero, buffer.pulls, buffer.losses)
+        return CucbState(zero, buffer.pulls, buffer.losses, buffer, action, zero), action
+
+    def step(state, key, loss):
+        noise_key, choice_key = jr.split(key)
+        played = state.action > 0.5
+        if read == "one":
+            # An action may be empty, and then no entry is read.
+            reads = jnp.where(played, state.buffer.pulls + state.samples, horizon)
+            played = played & (jnp.arange(dim) == jnp.argmin(reads))
+        inside, clipped = clip_loss(jnp.where(played, loss, 0.0), state.clipped)
+        pulls = state.buffer.pulls + played.astype(jnp.int32)
+        losses = exact_sums.add(state.buffer.losses, exact_sums.of(inside))
+        # In the local model each loss is released by itself, and the releases are added up.
+        size = jnp.ones_like(pulls) if local else jnp.maximum(2 * state.samples, 1)
+        full = pulls == size
+
+        def where_full(new, old):
+            return jax.tree.map(lambda new, old: jnp.where(full, new, old), new, old)
+
+        nothing = no_losses(dim)
+        full_losses = where_full(losses, nothing.losses)
+        released = noise.laplace_total(noise_key, full_losses, scale)
+        samples = where_full(size + (state.samples if local else 0), state.samples)
+        total = exact_sums.add(state.totals, released) if local else released
+        totals = where_full(total, state.totals)
+        buffer = where_full(nothing, ArmSums(pulls, losses))
+        t = state.round + 1
+        action = choose(choice_key, t, samples, totals)
+        return CucbState(t, samples, totals, buffer, action, clipped), action
+
+    return Learner(
+        init=init,
+        step=step,
+        feedback=semi_bandit,
+        action_set=domain._replace(losses=box_losses(dim, 0.0, 1.0)),
+        horizon=horizon,
+        privacy=_declared(epsilon, read, local),
+        report=report_clipped,
+    )
+
+
+def _radius(exploration, variance, scale, log_t, count):
+    """The confidence radius of means of ``count`` losses, (d,)."""
+    sampling = jnp.sqrt(2.0 * exploration * variance * log_t / count)
+    return sampling + exploration * scale * log_t / count
+
+
+def _declared(epsilon, read, local) -> Privacy:
+    each = "one entry" if read == "one" else "all entries"
+    if local:
+        return Privacy(
+            epsilon=epsilon, model="local", released="randomized losses 1..T",
+            accountant=f"Laplace mechanism on {each} of a round",
+        )  # fmt: skip
+    accountant = f"parallel composition of Laplace mechanisms, {each} of a round"
+    return Privacy(epsilon=epsilon, accountant=accountant)
+
+
+def most_ones(domain) -> int:
+    """The largest number k of ones in a vertex of a domain whose vertices are of ones and zeros.
+
+    Raises:
+      TypeError: it is no Domain.
+      ValueError: a vertex has an entry that is not 0 or 1, or there is nothing but 0. Vertices are
+        looked at in fixed random directions.
+    """
+    check_domain(domain)
+    drawn = np.random.default_rng(0).normal(size=(_LOOKS, domain.dim))
+    directions = np.concatenate([-np.ones((1, domain.dim)), drawn])
+    with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
+        vertices = jax.vmap(domain.minimizer)(jnp.asarray(directions, jnp.float32))
+        vertices = np.asarray(vertices)
+    if not np.isin(vertices, (0.0, 1.0)).all():
+        raise ValueError("domain must have vertices of ones and zeros, as domains.capped_simplex")
+    if not vertices[0].any():
+        raise ValueError("domain must have a vertex other than 0")
+    return int(vertices[0].sum())
