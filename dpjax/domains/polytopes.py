@@ -30,7 +30,7 @@ class _Facets(NamedTuple):
 
 
 def polytope(
-    A: Numbers,  # noqa: N803
+    A: Numbers,
     b: Numbers,
     *,
     equalities: tuple[Numbers, Numbers] | None = None,
@@ -154,7 +154,9 @@ def _facets(rows, bounds) -> _Facets:
     size = np.abs(vertices).max()
     vertices = _ordered(vertices, _ON_FACET * size)
     if len(vertices) > MOST_VERTICES:
-        raise ValueError(f"A x <= b must have at most {MOST_VERTICES} vertices, got {len(vertices)}")
+        raise ValueError(
+            f"A x <= b must have at most {MOST_VERTICES} vertices, got {len(vertices)}"
+        )
     vertices = inner + radius * vertices
     both = _ordered(np.concatenate([rows, bounds[:, None]], axis=1), _ON_FACET)
     rows, bounds = both[:, :-1], both[:, -1]

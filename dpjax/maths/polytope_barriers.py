@@ -1,4 +1,4 @@
-"""The logarithmic barrier of a polytope, whose minimizers Newton's method follows from round to round.
+"""The logarithmic barrier of a polytope, whose minimizers are found by Newton's method.
 
 Its minimizer has no closed form. But in SCRiBLE one round moves it little: at the old point the
 Newton decrement of the new function is eta n |f|, since the old gradient is 0. From a decrement of
@@ -47,7 +47,9 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
     """
     count, dim = rows.shape
     inverse = np.linalg.pinv(columns)  # (n, d)
-    q, middle, lift, down = (np.asarray(each, np.float32) for each in (rows, centre, columns, inverse))
+    q, middle, lift, down = (
+        np.asarray(each, np.float32) for each in (rows, centre, columns, inverse)
+    )
 
     def at(s, y):
         """What is needed of <s, y> + R at y: its Hessian J' J, gradient g and Newton step."""

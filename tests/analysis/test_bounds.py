@@ -212,6 +212,12 @@ def test_bandits_by_hand():
     for domain, noise, expected in cases:
         got = bounds.scrible(100, 4, 2.0, domain=domain, noise=noise)
         assert got == pytest.approx(expected, rel=1e-13)
+    # The simplex is a polytope of dimension 3 with 4 facets, where M = 1/2; half the facets cost
+    # a factor sqrt(1/2).
+    polytope = bounds.scrible_polytope(100, 3, 2.0, rows=4, bound=0.5)
+    assert polytope == pytest.approx(cases[0][2], rel=1e-13)
+    half = bounds.scrible_polytope(100, 3, 2.0, rows=2, bound=0.5)
+    assert (polytope - 1) == pytest.approx((half - 1) * math.sqrt(2), rel=1e-13)
     with pytest.raises(ValueError, match="domain"):
         bounds.scrible(100, 4, 1.0, domain="sphere")
     with pytest.raises(ValueError, match="noise"):

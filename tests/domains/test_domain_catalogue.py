@@ -127,6 +127,20 @@ def lp(dim, p, radius):
     return Known(domains.lp_ball(dim, p, radius), vertices, dual_norm(p / (p - 1), radius))
 
 
+def corners(rows, bounds):
+    """All points of A x <= b in which d rows meet."""
+    found = []
+    for chosen in map(list, combinations(range(len(rows)), rows.shape[1])):
+        if abs(np.linalg.det(rows[chosen])) > 1e-9:
+            x = np.linalg.solve(rows[chosen], bounds[chosen])
+            if (rows @ x <= bounds + 1e-9).all():
+                found.append(x)
+    return np.unique(np.round(found, 12), axis=0)
+
+
+# A row that is redundant, one that is there twice, and one that touches the body in an edge.
+ROWS = np.concatenate([directions(3, 12)[:9], 2 * np.eye(3), -np.eye(3), [[1, 1, 0], [2, 0, 0]]])
+BOUNDS = np.array([1.2] * 9 + [2.0] * 3 + [1.0] * 3 + [2.0, 2.0])
 LOW, HIGH = np.array([0.0, -1.0, 2.0]), np.array([1.0, 3.0, 2.5])
 signs = np.concatenate([np.eye(4), -np.eye(4)])
 DOMAINS = {
@@ -134,6 +148,11 @@ DOMAINS = {
     "l1 ball": Known(domains.l1_ball(4, 2.0), 2.0 * signs),
     "l1.5 ball": lp(4, 1.5, 2.0),
     "l3 ball": lp(3, 3.0, 1.0),
+    "polytope": Known(domains.polytope(ROWS, BOUNDS), corners(ROWS, BOUNDS)),
+    "polytope in a plane": Known(
+        domains.polytope(-np.eye(4), np.zeros(4), equalities=([[1.0, 2.0, 1.0, 4.0]], [2.0])),
+        np.diag([2.0, 1.0, 2.0, 0.5]),
+    ),
     "simplex": Known(domains.simplex(5), np.eye(5)),
     "ball": Known(domains.ball(4), directions(4, 5), dual_norm(2, 1.0)),
     "cube": Known(domains.cube(3), 2 * subsets(3) - 1),
@@ -428,6 +447,25 @@ def test_a_shrunk_domain_is_halfway_to_the_centre():
         (lambda: domains.forests([(0, 1), (2, 3)], 4), "not connected"),
         (lambda: domains.forests([(0, 1), (1, 2)], 3), "is a tree"),
         (lambda: domains.forests([(0, 0)], 1), "nodes must be"),
+        (lambda: domains.polytope(np.eye(2)[0], np.ones(1)), "A must be a matrix"),
+        (lambda: domains.polytope(np.eye(2), np.ones(3)), "b must have a number for each row"),
+        (lambda: domains.polytope([[1.0], [np.nan]], np.ones(2)), "A must be finite"),
+        (lambda: domains.polytope([[1.0], [-1.0]], [1.0, np.inf]), "b must be finite"),
+        (lambda: domains.polytope([[1.0], [-1.0]], [-1.0, -1.0]), "it is empty or flat"),
+        (lambda: domains.polytope([[1.0], [-1.0]], [1.0, -1.0]), "it is empty or flat"),
+        (lambda: domains.polytope([[0.0], [0.0]], [-1.0, 1.0]), "a row of zeros excludes all"),
+        (lambda: domains.polytope(np.zeros((1, 2)), [1.0]), "bounded set"),
+        (lambda: domains.polytope(np.eye(2), np.ones(2)), "bounded set"),
+        (lambda: domains.polytope([[1.0, 0.0], [-1.0, 0.0]], np.ones(2)), "bounded set"),
+        (lambda: domains.polytope(np.concatenate([np.eye(13), -np.eye(13)]), np.ones(26)),
+         "at most 4096 vertices, got 8192"),
+        (lambda: domains.polytope(-np.eye(2), np.zeros(2), equalities=np.ones(2)), "a pair"),
+        (lambda: domains.polytope(-np.eye(2), np.zeros(2), equalities=(np.ones((1, 3)), [1.0])),
+         "equalities must have 2 columns"),
+        (lambda: domains.polytope(-np.eye(2), np.zeros(2), equalities=(np.eye(2), np.ones(2))),
+         "a single point"),
+        (lambda: domains.polytope(
+            -np.eye(3), np.zeros(3), equalities=(np.ones((2, 3)), [1.0, 2.0])), "contradict"),
         (lambda: domains.from_minimizer(3, lambda g: g[:2], centre=np.zeros(3), diameter=1.0),
          r"minimizer must return shape \(3,\), got \(2,\)"),
         (lambda: domains.from_minimizer(

@@ -14,6 +14,7 @@ from tests.domains.test_domain_catalogue import DOMAINS, least
 
 UNIT = exact_projections.UNIT
 APPROXIMATE = {"concave", "coverage", "directed cut", "paths", "spanning trees", "forests"}
+APPROXIMATE |= {"polytope", "polytope in a plane"}
 EXACT = [name for name in DOMAINS if name not in APPROXIMATE]
 # Where the error of what is taken off shrinks with it.
 SHARP = [name for name in EXACT if not DOMAINS[name].domain.exact_projection.absolute]

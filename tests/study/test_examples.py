@@ -12,6 +12,7 @@ STUDIES = {
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
     "linucb_ridge": {"horizon": 64, "trials": 4, "ridges": 2},
+    "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
     "mechanisms": {"horizons": (16,), "trials": 4},
 }
 

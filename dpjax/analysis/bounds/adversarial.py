@@ -241,8 +241,29 @@ def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
         "cube": (dim, dim, 1.0, np.sqrt(dim), 1.0),
     }[domain]
     size = bound if noise == "scalar" else farthest * norm
-    moment = bound**2 + 8.0 * size**2 / epsilon**2
-    return 2.0 * n * np.sqrt(2.0 * parameter * horizon * np.log(horizon) * moment) + 2.0 * bound
+    return _with_barrier(horizon, n, parameter, bound, 8.0 * size**2 / epsilon**2)
+
+
+def scrible_polytope(horizon, dim, epsilon, *, rows, bound):
+    """2 n sqrt(2 m T ln T (M^2 + 8 M^2 / epsilon^2)) + 2M on a polytope with m facets in R^n.
+
+    Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof, scalar noise and the
+    logarithmic barrier, whose parameter is m. It holds for rates with eta n |f| <= 1/4.
+
+    Args:
+      horizon: T.
+      dim: n, of the affine hull of the polytope.
+      epsilon: privacy.
+      rows: m.
+      bound: M, half the width of the range of <l, x>.
+    """
+    horizon, dim, epsilon, rows, bound = float64(horizon, dim, epsilon, rows, bound)
+    return _with_barrier(horizon, dim, rows, bound, 8.0 * bound**2 / epsilon**2)
+
+
+def _with_barrier(horizon, dim, parameter, bound, variance):
+    moment = bound**2 + variance
+    return 2.0 * dim * np.sqrt(2.0 * parameter * horizon * np.log(horizon) * moment) + 2.0 * bound
 
 
 def before_bandits(horizon, epsilon, *, arms=None):

@@ -1,0 +1,150 @@
+"""SCRiBLE on polytopes: unbiased estimates, plays within the body, privacy, and what it reports."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import audit, domains, environments, noise, sweep
+from dpjax.analysis import bounds
+from dpjax.learners import scrible
+from dpjax.learners.scrible import ellipsoid_play, step_size
+
+RNG = np.random.default_rng(0)
+ROWS, BOUNDS = RNG.normal(size=(12, 3)), RNG.uniform(0.5, 2.0, size=12)
+BODY = domains.polytope(ROWS, BOUNDS)
+LOSS = np.array([0.5, -0.7, 0.2])
+
+
+@cache
+def estimator():
+    """(keys, L~ (n,), x (n,)) -> estimates of the loss in coordinates of the path, (draws, n)."""
+    learner = ellipsoid_play(8, BODY, jnp.float32(1.0), 0.3, "sphere")
+    start, _ = learner.init(jr.key(0))
+
+    def one(key, sums):
+        draw_key, next_key = jr.split(key)
+        state = start._replace(sums=sums, dual=jnp.zeros(3))
+        for _ in range(6):  # Until x has caught up with the sums, which were moved by hand.
+            state, point = learner.step(state, draw_key, jnp.float32(0.3))
+        value = learner.feedback(jnp.asarray(LOSS, jnp.float32), point)
+        after, _ = learner.step(state, next_key, value)
+        return after.sums - state.sums, point
+
+    return jax.jit(jax.vmap(one, (0, None)))
+
+
+@pytest.mark.parametrize("size", [0.0, 3.0, 12.0])
+def test_estimates_are_unbiased(size):
+    """Of 2^16 draws, in coordinates y with x = centre + W y, where the loss is W l.
+
+    A missing factor n is told apart.
+    """
+    sums = size * jnp.array([1.0, -0.4, 0.3])
+    sample, points = estimator()(jr.split(jr.key(1), 2**16), sums)
+    sample = np.asarray(sample, np.float64)
+    error = sample.std(axis=0) / len(sample) ** 0.5
+    loss = map_of(BODY).T @ LOSS
+    assert np.abs((sample.mean(axis=0) - loss) / error).max() < 4.0
+    if size == 0.0:
+        assert np.abs((sample.mean(axis=0) / 3 - loss) / error).max() > 10
+    assert excess(points).max() < 1e-6
+
+
+def map_of(domain):
+    """W = (sum_i a_i a_i' / r_i^2)^(-1/2) at the analytic centre, over the rows that are facets."""
+    slacks = BOUNDS - ROWS @ domain.centre
+    # A row is a facet if there is a minimizer on it for its own direction.
+    ends = np.asarray(jax.vmap(domain.minimizer)(jnp.asarray(-ROWS, jnp.float32)), np.float64)
+    facets = np.abs(np.sum(ROWS * ends, axis=1) - BOUNDS) < 1e-5
+    assert facets.sum() == domain.barrier.parameter
+    scaled = ROWS[facets] / slacks[facets, None]
+    sizes, axes = np.linalg.eigh(scaled.T @ scaled)
+    return (axes / np.sqrt(sizes)) @ axes.T
+
+
+def excess(points):
+    """How far points are outside, (count,)."""
+    over = np.asarray(points, np.float64) @ ROWS.T - BOUNDS
+    return (over / np.linalg.norm(ROWS, axis=1)).max(axis=-1)
+
+
+def tallying_excess(environment):
+    """The same game, whose tally is how many plays were further than 1e-6 outside."""
+    lengths = np.linalg.norm(ROWS, axis=1)
+    rows, ends = np.float32(ROWS / lengths[:, None]), np.float32(BOUNDS / lengths)
+
+    def step(state, key, point):
+        state, outcome = environment.step(state, key, point)
+        over = jnp.max(jnp.sum(rows * point[None], axis=1) - ends)
+        return state, outcome._replace(tally=(over > 1e-6).astype(jnp.float32))
+
+    return environment._replace(step=step, regret=lambda state, tally: tally)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "seeds"), [(2**11, 17), pytest.param(2**14, 21, marks=pytest.mark.slow)]
+)
+def test_every_play_is_feasible(horizon, seeds):
+    """10^5 rounds of constant losses, which drive the learner to a vertex; or 10^6 of them."""
+
+    def game(epsilon):
+        environment = environments.linear_losses(BODY, np.array([LOSS] * horizon))
+        return scrible(horizon, BODY, epsilon=epsilon), tallying_excess(environment)
+
+    epsilons = np.array([1e-9, 1.0, np.inf])
+    result = sweep(game, epsilons, seeds, jr.key(0), checkpoints=1, progress=False)
+    assert horizon * result.regret.size > (10**6 if horizon > 2**11 else 10**5)
+    assert (result.regret == 0).all()
+    assert (result.report.clipped == 0).all()
+
+
+def test_regret_is_below_the_bound_and_nothing_is_left_of_the_decrement():
+    """i.i.d. losses; where no round breaks the condition of the proof, residuals are rounding."""
+    horizon = 4096
+
+    def game(epsilon):
+        environment = environments.linear_losses(BODY, "iid", bias=1.0)
+        return scrible(horizon, BODY, epsilon=epsilon), environment
+
+    epsilons = np.array([1.0, np.inf])
+    result = sweep(game, epsilons, 16, jr.key(0), checkpoints=1, progress=False)
+    final = np.asarray(result.regret[..., 0], np.float64)
+    upper = final.mean(axis=1) + 4 * final.std(axis=1) / 16**0.5
+    low, high = BODY.barrier.values(BODY.losses)
+    facets = int(BODY.barrier.parameter)
+    bound = bounds.scrible_polytope(horizon, 3, epsilons, rows=facets, bound=(high - low) / 2)
+    assert (upper < bound).all()
+    report = result.report.base
+    assert (report.violations[-1] == 0).all() and report.residual[-1].max() < 1e-4
+    assert (report.violations[0] > 0).any() and report.residual[0].max() < 1.0
+
+
+def test_the_rate_and_the_noise(monkeypatch):
+    """nu is the number of facets, n the dimension, and M half the width of the values."""
+    scales = []
+    record = lambda key, v, scale, *_: scales.append(float(scale)) or v  # noqa: E731
+    monkeypatch.setattr(noise, "laplace", record)
+    cube = domains.polytope(np.concatenate([np.eye(3), -np.eye(3)]), 2 * np.ones(6))
+    learner = scrible(100, cube, epsilon=0.5, losses=domains.l1_losses(3))
+    learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(0.1))
+    assert scales[0] == pytest.approx(4.0 / 0.5, rel=1e-5)
+    twice = float(
+        step_size(100, cube.barrier, 2.0, 1.0) / step_size(100, domains.cube(3).barrier, 2.0, 1.0)
+    )
+    assert twice == pytest.approx(2**0.5, rel=1e-6)
+
+
+def test_replay_finds_no_violation_and_half_the_noise_is_caught():
+    learner = scrible(16, BODY, epsilon=1.0)
+    pairs = audit.pairs(jr.key(1), 16, BODY.losses, 32)
+    # The values of losses that a pair changes are far apart, so that all of the range is used.
+    pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
+    found = audit.verdict(learner, pairs, jr.key(2))
+    assert found.failed == () and found.spent.max() <= 1.0 + 1e-3
+    losses = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    halved = audit.mutants(learner, losses)["noise halved"]
+    assert "epsilon" in audit.verdict(halved, pairs, jr.key(2)).failed

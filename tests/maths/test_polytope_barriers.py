@@ -1,0 +1,241 @@
+"""The barrier of a polytope: against closed forms and Hessians, its Newton steps, its rounding."""
+
+from functools import cache, partial
+from itertools import combinations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpjax import domains
+from dpjax.maths import polytope_barriers
+from tests.maths.test_barriers import columns, second_derivative, vectors
+
+CUBE = np.concatenate([np.eye(3), -np.eye(3)])
+
+
+def drawn(count, dim, seed=0):
+    """Rows in random directions, of different lengths, with bounds that leave 0 inside."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, dim)), rng.uniform(0.5, 2.0, size=count)
+
+
+def function(rows, bounds, x):
+    return -np.sum(np.log(bounds - rows @ x))
+
+
+BODIES = {
+    "drawn": (*drawn(14, 4), None),
+    "many rows": (*drawn(40, 3), None),
+    "in a plane": (-np.eye(4), np.zeros(4), (np.array([[1.0, 1.0, 2.0, 1.0]]), [1.0])),
+    "interval": ([[2.0], [-1.0]], [2.0, 0.5], None),
+}
+
+
+def compiled(domain):
+    """The same with its barrier's functions compiled."""
+    path = domain.barrier.path
+    return domain._replace(
+        minimizer=jax.jit(domain.minimizer),
+        barrier=domain.barrier._replace(
+            argmin=jax.jit(domain.barrier.argmin),
+            explore=jax.jit(domain.barrier.explore),
+            path=path._replace(explore=jax.jit(path.explore)),
+        ),
+    )
+
+
+@cache
+def made(name):
+    """A barrier, and R from the rows that are left of the body."""
+    rows, bounds, equalities = BODIES[name]
+    domain = compiled(domains.polytope(rows, bounds, equalities=equalities))
+    kept = domain.barrier.parameter
+    rows, bounds = np.asarray(rows, np.float64), np.asarray(bounds, np.float64)
+    vertices = corners(rows, bounds) if equalities is None else None
+    if vertices is not None:
+        # Without equalities, a row with n vertices on it is a facet.
+        on = np.abs(rows @ vertices.T - bounds[:, None]) < 1e-7
+        facets = on.sum(axis=1) >= rows.shape[1]
+        assert facets.sum() == kept
+        rows, bounds = rows[facets], bounds[facets]
+    return domain, partial(function, rows, bounds)
+
+
+def corners(rows, bounds):
+    """All feasible points in which n rows meet."""
+    dim, found = rows.shape[1], []
+    for chosen in combinations(range(len(rows)), dim):
+        chosen = list(chosen)
+        if abs(np.linalg.det(rows[chosen])) > 1e-9:
+            x = np.linalg.solve(rows[chosen], bounds[chosen])
+            if (rows @ x <= bounds + 1e-9).all():
+                found.append(x)
+    return np.unique(np.round(found, 9), axis=0)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_semi_axes_and_argmin_against_the_numerical_hessian_and_gradient(name):
+    domain, function = made(name)
+    barrier = domain.barrier
+    assert barrier.dim == (3 if name == "in a plane" else domain.dim)
+    for s in vectors(4)[: 4 if name == "many rows" else 5]:
+        s = s[: domain.dim]
+        x, axes, duals = columns(barrier, s)
+        hessian = [[second_derivative(function, x, v, w) for w in axes.T] for v in axes.T]
+        np.testing.assert_allclose(hessian, np.eye(barrier.dim), atol=4e-3)
+        np.testing.assert_allclose(duals.T @ axes, np.eye(barrier.dim), atol=4e-3)
+        for v in axes.T:
+            slope = (function(x + 1e-4 * v) - function(x - 1e-4 * v)) / 2e-4
+            assert slope == pytest.approx(-np.dot(s, v), abs=4e-3)
+
+
+def test_cube_and_simplex_have_their_closed_forms():
+    """The same minimizers, and ellipsoids: the duals of all z have the same lengths."""
+    plane = (np.ones((1, 4)), [1.0])
+    pairs = [
+        (compiled(domains.polytope(CUBE, np.ones(6))), domains.cube(3)),
+        (compiled(domains.polytope(-np.eye(4), np.zeros(4), equalities=plane)), domains.simplex(4)),
+    ]
+    assert [body.barrier.parameter for body, _ in pairs] == [6.0, 4.0]
+    for body, known in pairs:
+        for size in (0.0, 1.0, 60.0, 1e3, 1e4):
+            s = jnp.asarray(size * np.array([1.0, -0.4, 0.3, 2.0])[: known.dim], jnp.float32)
+            np.testing.assert_allclose(body.barrier.argmin(s), known.barrier.argmin(s), atol=1e-5)
+            np.testing.assert_allclose(*hessians(s, body, known), atol=5e-3)
+
+
+def hessians(s, body, known):
+    """The Hessian of the first barrier in axes of the second one, and the unit matrix.
+
+    The duals of n orthonormal z are columns of a D with D D' = R''. On the simplex they may be off
+    by constants, which axes within the plane do not see.
+    """
+    n = known.barrier.dim
+    eye = jnp.eye(n, dtype=jnp.float32)
+    _, duals = jax.vmap(body.barrier.explore, (None, 0))(s, eye)
+    _, others = jax.vmap(known.barrier.explore, (None, 0))(s, eye)
+    axes = np.linalg.pinv(flat(others))
+    seen = flat(duals) @ axes
+    return seen.T @ seen, np.eye(n)
+
+
+def flat(duals):
+    """Duals (n, d) in coordinates (n, n) of the plane where entries sum to 0, if d = n + 1."""
+    duals = np.asarray(duals, np.float64)
+    if duals.shape[0] == duals.shape[1]:
+        return duals
+    return duals @ np.linalg.svd(np.ones((1, duals.shape[1])))[2][1:].T
+
+
+def followed(domain, newton, estimate, rounds=200, seed=0):
+    """Decrements that are left when each round moves s by ``estimate`` in the local norm."""
+    path = domain.barrier.path
+    n = domain.barrier.dim
+    if newton:
+        rows, centre, columns = normal_form(domain)
+        path = polytope_barriers.polytope(rows, centre, columns, None, newton=newton).path
+
+    def one_round(carry, key):
+        s, y = carry
+        z = jax.random.normal(key, (n,))
+        y, left, _, dual = path.explore(s, y, z / jnp.sqrt(jnp.sum(z * z)))
+        return (s + estimate * jnp.where(dual[0] > 0, 1.0, -1.0) * dual, y), left
+
+    start = jnp.zeros(n), jnp.asarray(path.start)
+    return np.asarray(
+        jax.lax.scan(one_round, start, jax.random.split(jax.random.key(seed), rounds))[1]
+    )
+
+
+def normal_form(domain):
+    """Q, the centre and the map of x = centre + map y, from facets that are found anew."""
+    rows, bounds, _ = BODIES["drawn"]
+    slacks = bounds - rows @ domain.centre
+    facets = corners(rows, bounds)
+    on = (np.abs(rows @ facets.T - bounds[:, None]) < 1e-7).sum(axis=1) >= rows.shape[1]
+    scaled = rows[on] / slacks[on, None]
+    sizes, axes = np.linalg.eigh(scaled.T @ scaled)
+    root = (axes / np.sqrt(sizes)) @ axes.T
+    return scaled @ root, domain.centre, root
+
+
+def test_the_normal_form_is_centred_and_round():
+    """sum_i q_i = 0 at the analytic centre, and sum_i q_i q_i' = I."""
+    domain, _ = made("drawn")
+    rows, _, _ = normal_form(domain)
+    np.testing.assert_allclose(rows.sum(axis=0), 0.0, atol=1e-8)
+    np.testing.assert_allclose(rows.T @ rows, np.eye(4), atol=1e-12)
+    vertices = corners(BODIES["drawn"][0], BODIES["drawn"][1])
+    _, _, columns = normal_form(domain)
+    lengths = np.linalg.norm(np.linalg.solve(columns, (vertices - domain.centre).T), axis=0)
+    assert lengths.min() >= 1.0 - 1e-9 and lengths.max() <= len(rows) + 1e-9
+
+
+def test_five_newton_steps_leave_nothing_and_two_do_not():
+    """Rounds at the limit that the proof allows, eta n |f| = 1/4; two steps leave 1e-2 of it."""
+    domain, _ = made("drawn")
+    assert followed(domain, None, 0.25).max() < 2e-5
+    assert followed(domain, 5, 0.25).max() < 2e-5
+    assert followed(domain, 2, 0.25).max() > 1e-3
+
+
+def test_a_large_move_is_reported_and_caught_up():
+    """A round that moves s by 100 in the local norm leaves a decrement; later rounds remove it."""
+    path = made("drawn")[0].barrier.path
+    z = jnp.array([1.0, 0.0, 0.0, 0.0])
+    s = jnp.array([60.0, -80.0, 5.0, 1.0])
+    y, left, *_ = path.explore(s, jnp.asarray(path.start), z)
+    assert left > 0.1
+    for _ in range(20):
+        y, left, *_ = path.explore(s, y, z)
+    assert left < 1e-4
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e6, 1e12, 1e30, 3e38])
+def test_float32_near_the_boundary(scale):
+    """Points stay in the body to rounding, and all is finite, however large s is."""
+    domain, _ = made("drawn")
+    rng = np.random.default_rng(0)
+    s = np.clip(scale * rng.normal(size=(200, 4)), -3e38, 3e38).astype(np.float32)
+    z = rng.normal(size=(200, 4)).astype(np.float32)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    points, duals = jax.vmap(domain.barrier.explore)(s, z)
+    assert np.isfinite(points).all() and np.isfinite(duals).all()
+    rows, bounds, _ = BODIES["drawn"]
+    over = (np.asarray(points, np.float64) @ rows.T - bounds) / np.linalg.norm(rows, axis=1)
+    assert over.max() < 1e-6 * domain.radius
+
+
+def test_the_order_and_length_of_rows_do_not_matter():
+    """Nor does a redundant row, or a row that is there twice."""
+    rows, bounds, _ = BODIES["drawn"]
+    rng = np.random.default_rng(2)
+    order, lengths = rng.permutation(14), 10.0 ** rng.uniform(-3, 3, size=14)
+    far = rows[:3] * 2.0
+    others = [
+        domains.polytope((rows * lengths[:, None])[order], (bounds * lengths)[order]),
+        domains.polytope(
+            np.concatenate([rows, far, rows]), np.concatenate([bounds, 5 * bounds[:3], bounds])
+        ),
+    ]
+    one, others = made("drawn")[0], [compiled(other) for other in others]
+    s, z = jnp.array([3.0, -1.0, 0.5, 2.0]), jnp.array([0.6, 0.0, -0.8, 0.0])
+    for other in others:
+        assert other.barrier.parameter == one.barrier.parameter
+        np.testing.assert_allclose(one.centre, other.centre, atol=1e-9)
+        for mine, its in zip(one.barrier.explore(s, z), other.barrier.explore(s, z), strict=True):
+            np.testing.assert_allclose(mine, its, atol=1e-5)
+        g = jax.random.normal(jax.random.key(0), (50, 4))
+        points = [jax.vmap(each.minimizer)(g) for each in (one, other)]
+        np.testing.assert_allclose(*points, atol=1e-6)
+
+
+def test_values_are_the_range_over_all_vertices():
+    """The polytope of the cube has the cube's, and that of the simplex has [0, 1]."""
+    cube = domains.polytope(2.0 * CUBE, 4.0 * np.ones(6)).barrier
+    assert cube.values(domains.ball_losses(3)) == pytest.approx((-(12**0.5), 12**0.5), rel=1e-5)
+    assert cube.values(domains.l1_losses(3)) == pytest.approx((-2.0, 2.0), rel=1e-5)
+    flat = domains.polytope(-np.eye(3), np.zeros(3), equalities=(np.ones((1, 3)), [1.0]))
+    assert flat.barrier.values(domains.box_losses(3, 0.0, 1.0)) == pytest.approx((0, 1), abs=1e-5)
