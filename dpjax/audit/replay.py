@@ -11,9 +11,16 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.rules import RULES, draw, integer_row, record, shared_integers
+from dpjax.audit.rules import (
+    RULES,
+    draw,
+    integer_row,
+    record,
+    shared_integers,
+    shift_of_prefix,
+)
 from dpjax.combinators import as_learner
-from dpjax.core import Array, BatchLearner, Learner
+from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.engine import interpret
 from dpjax.settings import in_float32
 
@@ -40,7 +47,9 @@ class Replay(NamedTuple):
 
 
 @in_float32
-def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
+def replay(
+    learner: Learner | BatchLearner, pair: Pair, key: Array, *, mechanism: Mechanism | None = None
+) -> Replay:
     """Runs a learner on both sequences of a pair and adds up what their difference costs.
 
     The second run uses the keys of the first and puts the first run's releases in place of its own.
@@ -74,6 +83,8 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
       pair: a Pair of losses as the learner's ``feedback`` takes them, of as many rounds as the
         horizon.
       key: PRNG key of the run.
+      mechanism: the mechanism by which the learner releases prefix sums, where it has a single one.
+        Changes of several values are then charged by its matrix C, exactly, and not by a bound.
 
     Returns:
       A Replay, which :func:`dpjax.audit.spent` turns into an epsilon. ``replay`` may be mapped over
@@ -136,11 +147,11 @@ def replay(learner: Learner | BatchLearner, pair: Pair, key: Array) -> Replay:
     begin_rows, begin_stale = drawn(begin.names, first_records)
     rows = jnp.concatenate([begin_rows, rows.reshape(-1, 4)])
     stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
-    shared = _shared(costs.prefixes)
+    missed = _shared(costs.prefixes) if mechanism is None else _encoded(costs, mechanism)
     return Replay(
-        pure=jnp.sum(costs.pure),
-        rho=jnp.sum(costs.rho) + shared[0],
-        gaussian=jnp.sum(costs.gaussian) + shared[1],
+        pure=jnp.sum(costs.pure) + missed[2],
+        rho=jnp.sum(costs.rho) + missed[0],
+        gaussian=jnp.sum(costs.gaussian) + missed[1],
         integer=shared_integers(costs.integer).reshape(-1, 4),
         touched=jnp.sum(costs.touched),
         noise_seen=jnp.bool(seen) | jnp.all(idle),
@@ -232,14 +243,15 @@ class _Costs(NamedTuple):
     touched: Array
     same_scales: Array
     same_keys: Array
-    prefixes: Array  # (n, 2) rho and gaussian of each release of prefix sums
+    prefixes: Array  # (n, 3) rho, gaussian and pure of each release of prefix sums
+    shifts: tuple  # of n arrays, by how many scales of a draw each of their values changes
 
 
 def _costs(names, records, twins, used) -> _Costs:
     """The costs of one round, summed over the releases that are used."""
     nothing, same = jnp.float32(0), jnp.bool(True)
-    rows, prefixes = jnp.zeros((0, 4)), jnp.zeros((0, 2))
-    total = _Costs(nothing, nothing, nothing, rows, jnp.int32(0), same, same, prefixes)
+    rows, prefixes = jnp.zeros((0, 4)), jnp.zeros((0, 3))
+    total = _Costs(nothing, nothing, nothing, rows, jnp.int32(0), same, same, prefixes, ())
     for name, own, twin, matters in zip(names, records, twins, used, strict=True):
         if name not in RULES:
             continue
@@ -249,7 +261,10 @@ def _costs(names, records, twins, used) -> _Costs:
         rows = integer_row(rule, own, twin)[None] if rule.integer is not None else total.integer[:0]
         rows = jnp.where(counts, rows, 0.0)
         same_law = _close((own.scale, own.law), (twin.scale, twin.law))
-        prefixes = jnp.stack([rho, gaussian])[None][: int(name.endswith("_prefix"))]
+        prefixes, shifts = jnp.zeros((0, 3)), ()
+        if name.endswith("_prefix"):
+            prefixes = jnp.stack([rho, gaussian, pure])[None]
+            shifts = (jnp.where(counts, shift_of_prefix(own, twin), 0.0),)
         # Where only one run takes a branch, the use of keys differs too.
         same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
         total = _Costs(
@@ -261,19 +276,44 @@ def _costs(names, records, twins, used) -> _Costs:
             total.same_scales & (same_law | ~counts),
             total.same_keys & same_keys,
             jnp.concatenate([total.prefixes, prefixes]),
+            total.shifts + shifts,
         )
     return total
 
 
 def _shared(prefixes):
-    """What sums of rho and gaussian (T - 1, n, 2) miss where several values of one stream changed.
+    """What sums of rho, gaussian and pure (T - 1, n, 3) miss where values of one stream changed.
 
-    The norms of the changes add up, and rho goes by the square of their sum.
+    The norms of the changes add up. So rho goes by the square of their sum, and pure by the sum.
     """
+    prefixes = prefixes.at[..., 2].set(0.0)
     square_of_sum = jnp.square(jnp.sum(jnp.sqrt(prefixes), axis=0))
     # Where one round changed, nothing is missing but for rounding. An infinite rho is complete.
     several = (jnp.sum(prefixes > 0.0, axis=0) > 1) & jnp.isfinite(square_of_sum)
     return jnp.sum(jnp.where(several, square_of_sum - jnp.sum(prefixes, axis=0), 0.0), axis=0)
+
+
+def _encoded(costs, mechanism):
+    """As :func:`_shared`, exactly, from the changes of all values and the mechanism's matrix C."""
+    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
+    _, encoder = mechanism.matrices()
+    if len(costs.shifts) != 1 or len(costs.shifts[0]) != encoder.shape[1]:
+        raise ValueError(
+            "mechanism must be that of the learner's single stream of prefix sums, one value a "
+            f"round: {len(costs.shifts)} streams were seen, and its matrix is for "
+            f"{encoder.shape[1]} values"
+        )
+    moved = jnp.asarray(encoder, jnp.float32) @ costs.shifts[0]
+    # Where no noise hides a change, the product is infinite or NaN.
+    found = jnp.where(jnp.isnan(moved), jnp.inf, jnp.abs(moved))
+    counted = jnp.sum(costs.prefixes, axis=(0, 1))
+    rho, pure = 0.5 * jnp.sum(jnp.square(found)), jnp.sum(found)
+    if mechanism.noise.endswith("laplace"):
+        # The bound on each release is by its largest column. Pure privacy gives rho, too.
+        rho = 0.5 * jnp.square(pure)
+    exact = jnp.stack([rho, jnp.where(counted[1] > 0.0, rho, 0.0), pure])
+    exact = jnp.where(counted > 0.0, exact, 0.0)
+    return jnp.where(jnp.isfinite(counted), exact - counted, 0.0)
 
 
 def _differs(variants):

@@ -142,6 +142,12 @@ def _shift_of_words(record, twin):
     return jnp.where(change == 0.0, 0.0, _units(change, record.scale))
 
 
+def shift_of_prefix(record, twin):
+    """By how many scales of a draw each entry of a value changes, with its sign, (size,)."""
+    change = jnp.sign(record.value - twin.value) * _shift(record, twin)
+    return change.reshape(-1) / record.law[0]
+
+
 def _laplace(record, twin) -> Cost:
     return _of_pure(jnp.sum(_shift(record, twin)))
 

@@ -17,7 +17,7 @@ from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, changed_rounds, pairs
 from dpjax.audit.replay import replay
 from dpjax.audit.spending import CHECKS, spent
-from dpjax.core import Array, BatchLearner, Learner, Policies
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies
 from dpjax.domains import Domain, box_losses
 from dpjax.feedback import gradient, value
 
@@ -120,16 +120,19 @@ class Verdict(NamedTuple):
     # where more was spent than is declared, or "no release" where no pair reached a release
 
 
-def verdict(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> Verdict:
+def verdict(
+    learner: Learner | BatchLearner, pairs: Pair, key: Array, *, mechanism: Mechanism | None = None
+) -> Verdict:
     """Replays a learner on every pair, and compares what it spent with what it declares.
 
     Args:
       learner: a Learner or BatchLearner.
       pairs: a Pair with leading axes (count, T), as :func:`pairs_for` makes it.
       key: PRNG key of the runs.
+      mechanism: as for :func:`replay`.
     """
     keys = jr.split(key, len(jax.tree.leaves(pairs.losses)[0]))
-    run = jax.jit(jax.vmap(lambda pair, key: replay(learner, pair, key)))
+    run = jax.jit(jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)))
     result = jax.tree.map(np.asarray, run(pairs, keys))
     declared = learner.privacy
     with warnings.catch_warnings():

@@ -27,8 +27,11 @@ def _largest(numbers):
 def _of_any_epoch(declared) -> Privacy:
     """The declaration for a change of any round, from what each epoch declares for its rounds."""
     first = declared[0]
-    for name in ("neighbours", "unit", "rounds_per_user", "rounds_per_batch", "spacing", "model", "released", "calibration"):
-        given = sorted({getattr(epoch, name) for epoch in declared})
+    for name in (
+        "neighbours", "unit", "rounds_per_user", "rounds_per_batch", "spacing", "model", "released",
+        "calibration",
+    ):  # fmt: skip
+        given = sorted({getattr(epoch, name) for epoch in declared}, key=str)
         if len(given) > 1:
             raise ValueError(f"make must declare one {name} for all horizons, got {given}")
     lows, highs = zip(*(epoch.loss_range for epoch in declared), strict=True)

@@ -4,10 +4,17 @@ import jax
 import numpy as np
 
 from dpjax import _check, privacy
-from dpjax.core import BatchLearner, Learner
+from dpjax.core import BatchLearner, Learner, Mechanism, Privacy
 
 
-def user_level(learner: Learner | BatchLearner, *, rounds_per_user: int) -> Learner | BatchLearner:
+def user_level(
+    learner: Learner | BatchLearner,
+    *,
+    rounds_per_user: int,
+    rounds_per_batch: int | None = None,
+    mechanism: Mechanism | None = None,
+    spacing: int | None = None,
+) -> Learner | BatchLearner:
     """The same learner, with a declaration for all rounds of one user together.
 
     The learner does not see who a user is, and plays as before. Its noise has to be for fewer
@@ -15,24 +22,37 @@ def user_level(learner: Learner | BatchLearner, *, rounds_per_user: int) -> Lear
 
         user_level(lazy_ucb(horizon, arms, epsilon=epsilon / k), rounds_per_user=k)
 
-    With a delta, :func:`dpjax.privacy.individual_privacy` computes what to ask it for.
+    With a delta, :func:`dpjax.privacy.individual_privacy` computes what to ask it for. Less is lost
+    where more is known of a user's rounds: how many of them are in one batch, or by which mechanism
+    they are summed. The declaration then holds for users of whom that is true.
 
     Args:
       learner: a Learner or BatchLearner that declares its privacy for one round.
       rounds_per_user: k, the largest number of rounds of one user; which ones does not matter.
+      rounds_per_batch: c, the largest number of them in one batch, as whoever collects a batch can
+        see to. For BatchLearners with Gaussian noise that release the sum of each batch once.
+      mechanism: the Mechanism by which the learner reads losses, each round's as one value. For
+        Laplace, Gaussian, discrete Laplace and discrete Gaussian noise.
+      spacing: distance between the rounds of a user, where it is fixed; with ``mechanism`` only.
 
     Returns:
-      A learner of the same kind, which declares k epsilon for the unit "user".
+      A learner of the same kind, which declares k epsilon for the unit "user", or less.
 
     Raises:
       ValueError: the learner declares nothing, declares something for another unit than a round, or
-        has a delta of 1 for a user.
+        has a delta of 1 for a user; bad arguments, by name.
 
     Privacy: group privacy of k rounds (:func:`dpjax.privacy.group_privacy`): k epsilon,
     delta (e^(k epsilon) - 1) / (e^epsilon - 1) and k^2 rho. The k epsilon is spent by Laplace
     noise, for k losses in one noisy sum as well as in k of them. The k^2 rho is spent by Gaussian
     noise where all k losses are in one noisy sum; in k sums they spend k rho. To give a user one
     message, the average of their k losses, changes nothing: the noise in the mean is the same.
+
+    With ``rounds_per_batch`` a user spends (c_1^2 + c_2^2 + ...) rho for c_i rounds in batch i. Its
+    largest value is (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With
+    ``mechanism`` epsilon and the root of rho are multiplied by the mechanism's L1 and L2
+    sensitivity to k values, :func:`dpjax.privacy.user_sensitivity`, over that to one value. Delta
+    stays as it is in both cases, and epsilon follows from rho. Our derivation.
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
@@ -43,20 +63,92 @@ def user_level(learner: Learner | BatchLearner, *, rounds_per_user: int) -> Lear
     traced = any(isinstance(x, jax.core.Tracer) for x in (declared.epsilon, declared.delta))
     if not traced and np.isinf(declared.epsilon):
         raise ValueError("learner declares no privacy, so there is none for a user")
+    if mechanism is None and spacing is not None:
+        raise ValueError("spacing must be left out where no mechanism is given")
+    if mechanism is not None and rounds_per_batch is not None:
+        raise ValueError("rounds_per_batch must be left out where a mechanism is given")
+    if mechanism is not None:
+        found = _summed(learner, rounds, mechanism, spacing)
+    elif rounds_per_batch is not None:
+        found = _capped(learner, rounds, _check.size(1, rounds_per_batch=rounds_per_batch))
+    else:
+        found = _of_group(declared, rounds)
+    return learner._replace(
+        privacy=found._replace(
+            unit="user",
+            rounds_per_user=rounds,
+            paper_epsilon=rounds * declared.paper_epsilon,
+        )
+    )
+
+
+def _of_group(declared, rounds) -> Privacy:
     epsilon, delta = privacy.group_privacy(declared.epsilon, declared.delta, rounds)
+    traced = any(isinstance(x, jax.core.Tracer) for x in (declared.epsilon, declared.delta))
     if not traced and delta >= 1.0:
         raise ValueError(
             f"rounds_per_user: {rounds} rounds have delta = 1, which says nothing, where one has "
             f"epsilon = {float(declared.epsilon):g} and delta = {float(declared.delta):g}"
         )
-    return learner._replace(
-        privacy=declared._replace(
-            epsilon=epsilon,
-            delta=delta,
-            rho=rounds**2 * declared.rho,
-            unit="user",
-            rounds_per_user=rounds,
-            accountant=f"{declared.accountant}; group privacy of {rounds} rounds",
-            paper_epsilon=rounds * declared.paper_epsilon,
-        )
+    return declared._replace(
+        epsilon=epsilon,
+        delta=delta,
+        rho=rounds**2 * declared.rho,
+        accountant=f"{declared.accountant}; group privacy of {rounds} rounds",
     )
+
+
+def _capped(learner, rounds, most) -> Privacy:
+    """The declaration for users with at most ``most`` of their rounds in one batch."""
+    declared = learner.privacy
+    once = declared.accountant in (
+        "parallel composition of Gaussian mechanisms",
+        "parallel composition of discrete Gaussian mechanisms",
+    )
+    if not isinstance(learner, BatchLearner) or not once:
+        raise ValueError(
+            "rounds_per_batch must be left out unless the learner releases the sum of each batch "
+            f"once with Gaussian noise; it declares {declared.accountant!r}"
+        )
+    most = min(most, rounds)
+    squares = rounds // most * most**2 + (rounds % most) ** 2
+    return _with_rho(declared, squares, f"at most {most} of {rounds} rounds in a batch")._replace(
+        rounds_per_batch=most
+    )
+
+
+def _summed(learner, rounds, mechanism, spacing) -> Privacy:
+    """The declaration for users whose values are summed by a mechanism."""
+    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
+    declared = learner.privacy
+    name = f"{mechanism.noise.replace('_', ' ')} mechanism on "
+    if name not in declared.accountant.lower() or mechanism.horizon != learner.horizon:
+        raise ValueError(
+            f"mechanism must be the learner's: it has {mechanism.noise} noise over "
+            f"{mechanism.horizon} rounds, where the learner declares {declared.accountant!r} over "
+            f"{learner.horizon} rounds"
+        )
+    if mechanism.noise == "skellam":
+        raise ValueError("mechanism must not have skellam noise, whose rho is not declared")
+    found = privacy.user_sensitivity(mechanism, rounds, spacing=spacing)
+    one = mechanism.sensitivity
+    of = f"{rounds} columns" + ("" if spacing is None else f", {spacing} rounds apart")
+    if mechanism.noise.endswith("gaussian"):
+        return _with_rho(declared, (found.l2 / one[1]) ** 2, of)._replace(spacing=spacing)
+    return declared._replace(
+        epsilon=found.l1 / one[0] * declared.epsilon,
+        accountant=f"{declared.accountant}; {of}",
+        spacing=spacing,
+    )
+
+
+def _with_rho(declared, factor, of) -> Privacy:
+    """The declaration with ``factor`` times its rho, and the epsilon of that at the same delta."""
+    rho = factor * declared.rho
+    exact = "discrete" not in declared.accountant.lower()
+    epsilon = (
+        privacy.gaussian_epsilon(privacy.zcdp_mu(rho), declared.delta)
+        if exact
+        else privacy.zcdp_epsilon(rho, declared.delta)
+    )
+    return declared._replace(epsilon=epsilon, rho=rho, accountant=f"{declared.accountant}; {of}")

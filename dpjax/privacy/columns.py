@@ -24,7 +24,8 @@ def user_sensitivity(
     The changes d_j of k values, numbers or vectors of norm at most 1, move C x by the sum of
     C e_j d_j over these columns j. In L1 its norm is at most the sum of the columns' norms, and
     that is attained where no entry of C is negative. In L2 it is the square root of the sum of
-    <C e_i, C e_j> <d_i, d_j>, which is largest for equal d_j where no product is negative. So the question is which columns. They are found exactly
+    <C e_i, C e_j> <d_i, d_j>, which is largest for equal d_j where no product is negative. So the
+    question is which columns. They are found exactly
 
     - for a fixed ``spacing``, by trying every first column;
     - for a Toeplitz matrix of decreasing entries of at least 0: the first k. (The product of two

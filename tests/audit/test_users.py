@@ -1,5 +1,6 @@
 """Users with several rounds: what they spend, and learners that count a user as one round."""
 
+import itertools
 import math
 from functools import partial
 
@@ -100,6 +101,100 @@ def test_a_mechanism_adds_up_the_norms_of_all_changed_columns():
         assert float(found.rho) == pytest.approx(k**2 * rho, rel=1e-5) == float(found.gaussian)
     found = run(Pair(jnp.zeros(9), jnp.zeros(9).at[4].set(1.0)))
     assert float(found.rho) == pytest.approx(rho, rel=1e-5)
+
+
+@quickly
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
+    """The worst three rounds spend all that is declared, others less; a user as one round more."""
+    horizon, k, index = 9, 3, int(law == "gaussian")
+    mechanism = mechanisms.tree(horizon, noise=law)
+    scale = 4.0 * mechanism.sensitivity[index]
+    mu = mechanism.sensitivity[index] / scale
+    one = Privacy(epsilon=mu, accountant="Laplace mechanism on the encoded stream")
+    if law == "gaussian":
+        one = Privacy(epsilon=privacy.gaussian_epsilon(mu, 1e-4), delta=1e-4, rho=0.5 * mu**2,
+                      accountant="one Gaussian mechanism on the encoded stream, exact")  # fmt: skip
+    plain = audit.releases(mechanism, (), scale=scale, privacy=one)
+    learner = user_level(plain, rounds_per_user=k, mechanism=mechanism)
+    grouped = user_level(plain, rounds_per_user=k)
+    assert float(learner.privacy.epsilon) < float(grouped.privacy.epsilon)
+    delta = float(learner.privacy.delta)
+    run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0), mechanism=mechanism))
+    _, encoder = mechanism.matrices()
+    found = []
+    for rounds in ((0, 1, 2), (0, 1, 3), (0, 2, 4), (1, 3, 7), (5, 6, 7)):
+        pair = changing(*rounds, horizon=horizon)
+        replayed = run(Pair(pair.losses[:, 0], pair.others[:, 0]))
+        moved = encoder[:, list(rounds)].sum(axis=1) / scale
+        exact = 0.5 * np.sum(moved**2) if index else np.abs(moved).sum()
+        assert float(replayed[index]) == pytest.approx(exact, rel=1e-5)
+        found.append(float(audit.spent(replayed, delta)))
+    assert max(found) <= float(learner.privacy.epsilon) * (1.0 + 1e-5)
+    worst = 0 if index else 2
+    assert found[worst] == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
+    assert min(found) < 0.8 * max(found)
+    # A user who is counted as one round: the declaration of a round, or noise of a third.
+    pair = changing(*((0, 1, 2) if index else (0, 2, 4)), horizon=horizon)
+    pairs = jax.tree.map(lambda side: side[None, :, 0], pair)
+    assert audit.verdict(learner, pairs, jr.key(1), mechanism=mechanism).failed == ()
+    wrong = plain._replace(privacy=one._replace(unit="user", rounds_per_user=k))
+    assert "epsilon" in audit.verdict(wrong, pairs, jr.key(1), mechanism=mechanism).failed
+    mutant = audit.mutants(learner, pair.losses[:, 0])["one user counted as one round"]
+    caught = audit.verdict(mutant, pairs, jr.key(1), mechanism=mechanism)
+    assert "epsilon" in caught.failed
+    with pytest.raises(ValueError, match="^mechanism must be that of the learner's single stream"):
+        audit.replay(learner, Pair(pair.losses[:, 0], pair.others[:, 0]), jr.key(0),
+                     mechanism=mechanisms.tree(4))  # fmt: skip
+
+
+@quickly
+def test_a_cap_on_the_rounds_in_a_batch_is_what_a_user_spends():
+    """Rounds in TAU = 4 rounds a batch: k = 5 of which at most 2 share one, 2^2 + 2^2 + 1."""
+    rho, k, most = 0.5 / 25.0, 5, 2
+    one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
+                  accountant="parallel composition of Gaussian mechanisms")  # fmt: skip
+    plain = noisy_sums(gaussian, one)
+    learner = user_level(plain, rounds_per_user=k, rounds_per_batch=most)
+    assert float(learner.privacy.rho) == pytest.approx(9 * rho)
+    assert float(learner.privacy.rho) == pytest.approx(rho * max(
+        sum(c * c for c in cs) for cs in itertools.product(range(most + 1), repeat=4)
+        if sum(cs) <= k))  # fmt: skip
+    assert float(learner.privacy.epsilon) < float(
+        user_level(plain, rounds_per_user=k).privacy.epsilon
+    )
+    run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0)))
+    within, beyond = changing(0, 1, 4, 5, 8), changing(0, 1, 2, 4, 5)
+    found = run(within)
+    assert float(found.rho) == pytest.approx(9 * rho)
+    spent = float(audit.spent(found, 1e-5))
+    assert spent == pytest.approx(float(learner.privacy.epsilon), rel=1e-5)
+    # Three rounds of a user in one batch are more than the declaration allows for.
+    assert float(run(beyond).rho) == pytest.approx(13 * rho)
+    mutant = audit.mutants(learner, within.losses)["one user counted as one round"]
+    pairs = jax.tree.map(lambda side: side[None], within)
+    assert audit.verdict(learner, pairs, jr.key(1)).failed == ()
+    assert "rho" in audit.verdict(mutant, pairs, jr.key(1)).failed
+    assert float(user_level(plain, rounds_per_user=3, rounds_per_batch=9).privacy.rho) == (
+        pytest.approx(9 * rho)
+    )
+
+
+def test_caps_and_mechanisms_that_do_not_fit_are_refused():
+    lazy = learners.lazy_ucb(8, 2, epsilon=1.0)
+    with pytest.raises(ValueError, match="^rounds_per_batch must be left out unless the learner"):
+        user_level(lazy, rounds_per_user=2, rounds_per_batch=1)
+    tree = mechanisms.tree(8)
+    with pytest.raises(ValueError, match="^mechanism must be the learner's: it has laplace noise"):
+        user_level(lazy, rounds_per_user=2, mechanism=tree)
+    summed = learners.ftrl(8, domains.ball(2), epsilon=1.0)
+    with pytest.raises(ValueError, match="over 16 rounds"):
+        user_level(summed, rounds_per_user=2, mechanism=mechanisms.tree(16))
+    with pytest.raises(ValueError, match="^spacing must be left out"):
+        user_level(summed, rounds_per_user=2, spacing=2)
+    apart = user_level(summed, rounds_per_user=2, mechanism=tree, spacing=4).privacy
+    assert (apart.spacing, apart.unit) == (4, "user")
+    assert 1.0 < float(apart.epsilon) < 2.0
 
 
 @quickly
