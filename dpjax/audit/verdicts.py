@@ -27,29 +27,29 @@ ROUNDING = 1e-4
 ARMS = 3
 
 
-def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
+def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, changed: int = 1) -> Pair:
     """Pairs of neighbouring losses for what a learner plays, in the range that it declares.
 
     Args:
       learner: a Learner or BatchLearner that plays arms, points or policies.
       count: number of pairs.
       key: PRNG key.
+      changed: how many rounds differ, where the learner declares the privacy of one round.
 
     Returns:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
     """
     declared, actions = learner.privacy, learner.action_set
     if isinstance(actions, Policies):
-        return contextual_pairs(
-            key, learner.horizon, actions.dim, count, rounds_per_user=declared.rounds_per_user
-        )
+        most = max(declared.rounds_per_user, changed)
+        return contextual_pairs(key, learner.horizon, actions.dim, count, rounds_per_user=most)
     if isinstance(actions, Domain):
         losses = actions.losses
     else:
         losses = box_losses(actions.count, *declared.loss_range)
     made = pairs(
         key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
-        rounds_per_user=declared.rounds_per_user,
+        rounds_per_user=declared.rounds_per_user, changed=changed,
     )  # fmt: skip
     if learner.feedback in (value, gradient):
         # The vectors of the set need not reach the declared range of values, nor the declared
