@@ -5,6 +5,8 @@
   releases, and adds up what the difference costs, release by release. It samples nothing.
   :func:`spent` turns the costs into an epsilon.
 - :func:`epsilon` is a lower bound from what an observer tells apart in a million runs.
+- :func:`anytime` is one for anything that returns a number, and stops as soon as it can.
+- :func:`one_run` is one for local learners, from a single run of any length.
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
 
 :func:`pairs_for`, :func:`verdict`, :func:`attack` and :func:`replayed_mutants` do all of this for
@@ -22,10 +24,18 @@ runs the learner. dpjax simulates idealised mechanisms, with float32 draws from 
 generator.
 """
 
+from dpjax.audit.anytime import Anytime, anytime, bound_from_pairs, log_wealth
 from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
 from dpjax.audit.epsilon import SELECTION, TRAINING, epsilon, most_visible, play
-from dpjax.audit.mechanisms import Sensitivity, prefix_statistic, releases, sensitivity
+from dpjax.audit.mechanisms import (
+    Sensitivity,
+    group_sensitivity,
+    prefix_statistic,
+    releases,
+    sensitivity,
+)
 from dpjax.audit.mutants import mutants
+from dpjax.audit.one_run import OneRun, one_run, one_run_epsilon, one_run_p_value, one_run_scores
 from dpjax.audit.pairs import Pair, pairs
 from dpjax.audit.replay import Replay, replay
 from dpjax.audit.spending import CHECKS, explain, spent
@@ -43,20 +53,30 @@ __all__ = [
     "CHECKS",
     "SELECTION",
     "TRAINING",
+    "Anytime",
     "Bound",
+    "OneRun",
     "Pair",
     "Replay",
     "Sensitivity",
     "Verdict",
+    "anytime",
     "attack",
     "bound_from_counts",
+    "bound_from_pairs",
     "clopper_pearson",
     "contextual_pairs",
     "epsilon",
     "explain",
     "gaussian_from_counts",
+    "group_sensitivity",
+    "log_wealth",
     "most_visible",
     "mutants",
+    "one_run",
+    "one_run_epsilon",
+    "one_run_p_value",
+    "one_run_scores",
     "pairs",
     "pairs_for",
     "play",

@@ -12,6 +12,7 @@ from jax import random as jr
 from tqdm import tqdm
 
 from dpjax import _check
+from dpjax.audit.anytime import anytime
 from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
@@ -23,6 +24,8 @@ from dpjax.settings import in_float32
 # How many runs of each sequence train the statistic, and how many choose the event.
 TRAINING, SELECTION = 2**14, 2**16
 THRESHOLDS = 512
+# How many runs of each sequence are computed side by side where a test may stop at any time.
+STOPPED_CHUNK = 256
 
 
 @in_float32
@@ -132,7 +135,7 @@ def epsilon(
     pair: Pair,
     key: Array,
     *,
-    runs: int = 2**20,
+    runs: int | None = 2**20,
     delta: float = 0.0,
     confidence: float = 0.95,
     statistic: Callable | None = None,
@@ -155,7 +158,8 @@ def epsilon(
       learner: a Learner or BatchLearner.
       pair: a :class:`dpjax.audit.Pair` of as many rounds as the learner's horizon.
       key: PRNG key.
-      runs: how many runs of each sequence are counted.
+      runs: how many runs of each sequence are counted; None to stop where the declared epsilon is
+        refuted, or at 2^20 runs (:func:`dpjax.audit.anytime`).
       delta: the delta at which epsilon is bounded.
       confidence: the confidence of the bound.
       statistic: actions of a run -> (), large where the run looks like one on ``pair.losses``; None
@@ -178,7 +182,7 @@ def epsilon(
     # Both sequences get the same dtypes, so that one compiled program serves both.
     dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)
     pair = type(pair)(*[jax.tree.map(jnp.asarray, side, dtypes) for side in pair])
-    runs, chunk = _check.size(1, runs=runs), _check.size(1, chunk=chunk)
+    chunk = _check.size(1, chunk=chunk)
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
     if delta > 0.0 and float(learner.privacy.delta) == 0.0:
@@ -190,7 +194,9 @@ def epsilon(
     if scored is None:
         scored = _trained(learner, pair, train_key, chunk)
 
-    chunk = min(chunk, SELECTION)
+    if runs is None:
+        return _stopped(scored, learner, pair, count_key, delta, confidence)
+    runs, chunk = _check.size(1, runs=runs), min(chunk, SELECTION)
     scores = _scores(scored, learner, pair.losses, jr.split(count_key, chunk))
     ours, theirs = (
         _collect(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
@@ -217,6 +223,18 @@ def epsilon(
         misses=misses,
         event=f"statistic {comparison} {threshold:.6g}, likelier on {sequence}",
     )
+
+
+def _stopped(scored, learner, pair, key, delta, confidence):
+    """The Bound of a test that stops where the declared epsilon is refuted."""
+    run = _scores(scored, learner, pair.losses, jr.split(key, STOPPED_CHUNK))
+    found = anytime(
+        lambda side, keys: run(pair[side], keys), key, epsilon=float(learner.privacy.epsilon),
+        delta=delta, confidence=confidence, first=STOPPED_CHUNK,
+    )  # fmt: skip
+    both, hits, misses, _ = found.counts
+    event = "statistic beyond a threshold, chosen for each block on the runs before it"
+    return Bound(found.epsilon, delta, confidence, found.runs, both + hits, both + misses, event)
 
 
 def _choose_event(ours, theirs, delta, confidence, runs):

@@ -39,6 +39,26 @@ def sensitivity(mechanism: Mechanism) -> Sensitivity:
     return Sensitivity(float(norms[0]), float(norms[1]), float(error))
 
 
+def group_sensitivity(mechanism: Mechanism, changes: Any) -> tuple[float, float]:
+    """The (L1, L2) norm of C x for values that change by x, from the matrices in NumPy.
+
+    For a group of k changed rounds these are at most k times the norms of one, and less where
+    changes cancel in the mechanism's sums or a round is not in all of them. Divided by the scale of
+    a draw they say what the group spends.
+
+    Args:
+      mechanism: a Mechanism; its horizon at most a few thousand.
+      changes: x, (T - 1,), 0 where a value does not change.
+    """
+    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
+    _, encoder = mechanism.matrices()
+    changes = np.asarray(changes, np.float64)
+    if changes.shape != (mechanism.horizon - 1,):
+        raise ValueError(f"changes must have shape ({mechanism.horizon - 1},), got {changes.shape}")
+    moved = encoder @ changes
+    return float(np.abs(moved).sum()), float(np.linalg.norm(moved))
+
+
 def releases(
     mechanism: Mechanism, shape: tuple[int, ...], *, scale: Number, privacy: Privacy | None = None
 ) -> Learner:

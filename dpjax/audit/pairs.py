@@ -34,6 +34,7 @@ def pairs(
     unit: str = "round",
     rounds_per_user: int = 1,
     spacing: int | None = None,
+    changed: int = 1,
 ) -> Pair:
     """Pairs of neighbouring sequences of loss vectors from a set.
 
@@ -44,7 +45,9 @@ def pairs(
       the least loss at one entry, so that one arm is played throughout.
     - The round that differs: in every second pair it is round 1, on which most releases can depend.
       In the others it is drawn from the rounds 1 .. T - 1, since no action follows round T.
-      A user's rounds follow that round, or in every second pair are drawn from 1 .. T - 1.
+      A user's rounds follow that round, or in every second pair are drawn from 1 .. T - 1. So do
+      those of a group of ``changed`` rounds, where the two vectors also change places from one
+      round to the next in half of the pairs.
     - The two vectors of that round: they are farthest apart in some direction. The direction is all
       ones, one entry, one entry against another (on the simplex a common shift is invisible), or
       random.
@@ -59,6 +62,8 @@ def pairs(
         do, all from the one vector to the other.
       rounds_per_user: k, how many rounds differ, with the unit "user" only.
       spacing: distance between a user's rounds where it is fixed, as many as fit.
+      changed: how many rounds differ, with the other units. A group of k rounds is hidden k times
+        less well than one (:func:`dpjax.combinators.user_level` declares it).
 
     Returns:
       A Pair with leading axes (count, T).
@@ -72,6 +77,11 @@ def pairs(
         raise ValueError(f"rounds_per_user must be 1 for the unit {unit!r}, got {of_user}")
     if of_user >= horizon:
         raise ValueError(f"rounds_per_user must be below the horizon {horizon}, got {of_user}")
+    changed_count = _check.size(1, changed=changed)
+    if changed_count > 1 and (unit == "user" or changed_count >= horizon):
+        raise ValueError(
+            f"changed must be below the horizon {horizon}, and 1 for the unit 'user', got {changed}"
+        )
     dim = losses.dim
 
     def one(key, index):
@@ -91,17 +101,22 @@ def pairs(
         random = jr.normal(direction_key, (dim,))
         kinds = jnp.stack([jnp.ones(dim, jnp.float32), one_hot, against, random])
         direction = kinds[(index // 2) % 4]
-        changed = losses.maximizer(direction)
+        first = losses.maximizer(direction)
         other = losses.maximizer(-direction)
         if neighbours == "zero_out":
-            other = jnp.zeros_like(changed)
+            other = jnp.zeros_like(first)
         if unit == "entry":
-            other = jnp.where(jnp.arange(dim) == entry, other, changed)
+            other = jnp.where(jnp.arange(dim) == entry, other, first)
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
         spread = (index // 2 + index // 8) % 2 == 1
         user_key = jr.fold_in(round_key, 1)
-        here = changed_rounds(user_key, at, spread, horizon, of_user, spacing)[:, None]
-        return Pair(jnp.where(here, changed[None], base), jnp.where(here, other[None], base))
+        most = max(of_user, changed_count)
+        here = changed_rounds(user_key, at, spread, horizon, most, spacing)[:, None]
+        # From one round of a group to the next the two vectors change places.
+        turned = (index // 4 % 2 == 1) & (changed_count > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
+        ours = jnp.where(turned, other[None], first[None])
+        theirs = jnp.where(turned, first[None], other[None])
+        return Pair(jnp.where(here, ours, base), jnp.where(here, theirs, base))
 
     return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
 

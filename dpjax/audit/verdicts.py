@@ -27,13 +27,14 @@ ROUNDING = 1e-4
 ARMS = 3
 
 
-def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
+def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, changed: int = 1) -> Pair:
     """Pairs of neighbouring losses for what a learner plays, in the range that it declares.
 
     Args:
       learner: a Learner or BatchLearner that plays arms, points or policies.
       count: number of pairs.
       key: PRNG key.
+      changed: how many rounds differ, where the learner declares the privacy of one round.
 
     Returns:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
@@ -43,7 +44,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
     of_user = min(declared.rounds_per_user, declared.rounds_per_batch or declared.rounds_per_user)
     if isinstance(actions, Policies):
         return contextual_pairs(
-            key, learner.horizon, actions.dim, count, rounds_per_user=of_user,
+            key, learner.horizon, actions.dim, count, rounds_per_user=max(of_user, changed),
             spacing=declared.spacing,
         )  # fmt: skip
     if isinstance(actions, Domain):
@@ -52,7 +53,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
         losses = box_losses(actions.count, *declared.loss_range)
     made = pairs(
         key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
-        rounds_per_user=of_user, spacing=declared.spacing,
+        rounds_per_user=of_user, spacing=declared.spacing, changed=changed,
     )  # fmt: skip
     if learner.feedback in (value, gradient):
         # The vectors of the set need not reach the declared range of values, nor the declared

@@ -20,7 +20,7 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
-from dpjax.combinators import as_learner
+from dpjax.combinators import as_learner, user_level
 from dpjax.core import Learner
 from dpjax.engine.devices import cores
 
@@ -70,15 +70,26 @@ def build(name, domain, horizon, epsilon, **options) -> Learner:
     return as_learner(factories.build(name, horizon, sizes, **OPTIONS.get(name, {}) | options))
 
 
-def subject(name, domain, epsilon, *, count=PAIRS, **options) -> Subject:
-    """A learner and pairs of the losses that its declaration is about."""
+def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options) -> Subject:
+    """A learner and pairs of the losses that its declaration is about.
+
+    Where more than one round is changed, the declaration is that of such a group.
+    """
     learner = build(name, domain, HORIZONS.get(name, HORIZON), epsilon, **options)
-    return Subject(learner, pairs_for(learner, count))
+    return grouped(learner, pairs_for(learner, count, changed), changed)
 
 
-def pairs_for(learner, count) -> audit.Pair:
+def grouped(learner, pairs, changed) -> Subject:
+    """The learner as it declares a group of ``changed`` rounds, with pairs for that."""
+    declares = np.isfinite(float(learner.privacy.epsilon))
+    if changed > 1 and declares:
+        learner = user_level(learner, rounds_per_user=changed)
+    return Subject(learner, pairs)
+
+
+def pairs_for(learner, count, changed=1) -> audit.Pair:
     """The pairs of all audits for what a learner plays."""
-    return audit.pairs_for(learner, count, jr.key(SEED))
+    return audit.pairs_for(learner, count, jr.key(SEED), changed=changed)
 
 
 def replays(learner, pairs) -> audit.Verdict:
@@ -86,13 +97,15 @@ def replays(learner, pairs) -> audit.Verdict:
     return audit.verdict(learner, pairs, jr.key(SEED))
 
 
-def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, list[dict]]:
+def audit_one(
+    name, domain, epsilon, *, runs=RUNS, count=PAIRS, changed=1
+) -> tuple[dict, list[dict]]:
     """A row of the table for one learner, and one for each of its mutants.
 
     Of the printed calibration, the column ``paper`` is the epsilon that the paper states, and
     ``printed`` the one that is declared.
     """
-    learner, pairs = subject(name, domain, epsilon, count=count)
+    learner, pairs = subject(name, domain, epsilon, count=count, changed=changed)
     declared = learner.privacy
     row = {
         "learner": name,
@@ -123,7 +136,8 @@ def audit_one(name, domain, epsilon, *, runs=RUNS, count=PAIRS) -> tuple[dict, l
     options = {"calibration": "printed", **PRINTED.get(name, {})}
     printed = build(name, domain, learner.horizon, epsilon, **options)
     if printed.privacy.calibration == "printed":
-        found = replays(printed, pairs_for(printed, count))
+        printed, printed_pairs = grouped(printed, pairs_for(printed, count, changed), changed)
+        found = replays(printed, printed_pairs)
         failed += [f"printed: {check}" for check in found.failed]
         row |= {
             "paper": float(printed.privacy.paper_epsilon),
@@ -182,7 +196,14 @@ def figure(rows):
 
 
 def run(
-    names=None, out="results/audit", *, epsilon=1.0, runs=RUNS, count=PAIRS, progress=True
+    names=None,
+    out="results/audit",
+    *,
+    epsilon=1.0,
+    runs=RUNS,
+    count=PAIRS,
+    changed=1,
+    progress=True,
 ) -> str:
     """Audits learners at one epsilon and writes tables and a figure into the folder ``out``.
 
@@ -195,6 +216,8 @@ def run(
       epsilon: the epsilon that every learner is asked for.
       runs: how many runs of each sequence the empirical bound counts.
       count: how many pairs are replayed.
+      changed: how many rounds differ between the sequences of a pair, below the horizon. The table
+        then shows what a group of so many rounds is declared to spend, and what it spends.
       progress: whether to show a progress bar.
 
     Returns:
@@ -212,13 +235,16 @@ def run(
     if epsilon == np.inf:
         raise ValueError("epsilon must be finite, since at inf nothing is declared")
     _check.epsilon(epsilon)
-    runs = _check.size(1, runs=runs)
+    runs, changed = _check.size(1, runs=runs), _check.size(1, changed=changed)
+    if changed >= HORIZON:
+        raise ValueError(f"changed must be below the horizon {HORIZON}, got {changed}")
     with output_folder(out) as folder:
         cases = [(name, domain) for name in names for domain in domains_of(name)]
         # Nearly all of the time goes into compilation, which threads spread over the cores.
         with ThreadPoolExecutor(cores()) as pool:
             found = pool.map(
-                lambda case: audit_one(case[0], case[1], epsilon, runs=runs, count=count), cases
+                lambda case: audit_one(*case, epsilon, runs=runs, count=count, changed=changed),
+                cases,
             )
             bar = tqdm(found, total=len(cases), unit="learner", disable=not progress)
             rows, of_mutants = zip(*bar, strict=True)
@@ -231,6 +257,7 @@ def run(
             {
                 "epsilon": epsilon, "horizon": HORIZON, "horizons": HORIZONS, "options": OPTIONS,
                 "arms": ARMS, "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
+                "changed rounds": changed,
                 "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
                 "key": f"jax.random.key({SEED})",
                 "versions": versions(),

@@ -112,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=int, default=audits.RUNS, metavar="N",
         help=f"counted runs of each sequence (default {audits.RUNS})",
     )  # fmt: skip
+    audit.add_argument(
+        "--changed", type=int, default=1, metavar="K",
+        help="audit what a group of K changed rounds spends (default 1)",
+    )  # fmt: skip
     add_output(audit, "results/audit")
     return parser
 
@@ -269,7 +273,8 @@ def _audit(options) -> None:
         raise ValueError("audit: name learners, or say --all")
     out = results_folder(options, "results/audit")
     names = None if options.all else options.learner
-    print(audits.run(names, out, epsilon=options.epsilon, runs=options.runs))
+    given = {"epsilon": options.epsilon, "runs": options.runs, "changed": options.changed}
+    print(audits.run(names, out, **given))
     _written_to(out)
 
 

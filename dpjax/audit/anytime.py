@@ -1,0 +1,198 @@
+"""Tests of a declared epsilon that may stop at any time, for anything that returns a number."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import random as jr
+from scipy import special
+
+from dpjax import _check
+from dpjax.core import Array, Numbers
+from dpjax.settings import in_float32
+
+# Shares of the wealth are bet by these fractions, since the best fraction is not known beforehand.
+FRACTIONS = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+# Where the bound is looked for. It is refined to a thousandth of a step.
+LEVELS = np.linspace(0.0, 20.0, 401)
+# How many thresholds are tried on the pairs of the past.
+THRESHOLDS = 64
+
+
+class Anytime(NamedTuple):
+    """What a test that may stop at any time has found."""
+
+    epsilon: float  # the lower bound at ``delta``, 0 where nothing was found
+    delta: float
+    confidence: float  # of the bound at all times together
+    refuted: bool  # whether the bound exceeds the epsilon that was declared
+    runs: int  # how many runs of each sequence it took
+    counts: (
+        tuple  # pairs of runs with the event in (both, the first only, the second only, neither)
+    )
+
+
+def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0):
+    """The logarithm of the wealth of a gambler who bets against (epsilon, delta)-privacy.
+
+    Let X and Y say whether an event occurred in a run on one sequence and in one on the other.
+    Under the declaration E X <= e^epsilon E Y + delta, and so
+
+        W = prod over pairs of runs of (1 + k (X - e^epsilon Y - delta) / (e^epsilon + delta))
+
+    is a nonnegative supermartingale for each k in [0, 1). So is the mean over :data:`FRACTIONS` k,
+    which is what is returned. It exceeds 1 / a at any time at all with probability at most a
+    (Ville 1939). The event may be another one for each pair, chosen from the pairs before it.
+
+    Args:
+      counts: (..., 4) pairs with (X, Y) = (1, 1), (1, 0), (0, 1) and (0, 0).
+      epsilon: at least 0; broadcasts with the leading axes of ``counts``.
+      delta: in [0, 1).
+    """
+    counts, epsilon = np.asarray(counts, np.float64), np.asarray(epsilon, np.float64)
+    odds = np.exp(epsilon)[..., None]
+    x, y = np.array([1.0, 1.0, 0.0, 0.0]), np.array([1.0, 0.0, 1.0, 0.0])
+    gain = (x - odds * y - delta) / (odds + delta)
+    grown = np.log1p(FRACTIONS[:, None] * gain[..., None, :])
+    return special.logsumexp(np.sum(counts[..., None, :] * grown, axis=-1), axis=-1) - np.log(
+        len(FRACTIONS)
+    )
+
+
+def bound_from_pairs(counts: Numbers, *, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """The least epsilon that the counts of pairs of runs do not refute; 0 where they refute none.
+
+    Taken after each pair, these bounds are all correct with probability ``confidence`` together. So
+    the largest of them is a bound too, and one may stop whenever one likes.
+
+    Args:
+      counts: (4,), as for :func:`log_wealth`.
+      delta: in [0, 1).
+      confidence: in (0, 1).
+    """
+    enough = -np.log1p(-confidence)
+
+    def first_kept(levels):
+        """The place of the first level that is not refuted."""
+        refuted = log_wealth(np.asarray(counts)[None], levels, delta) >= enough
+        return int(np.argmin(refuted)) if not refuted.all() else len(levels) - 1
+
+    place = first_kept(LEVELS)
+    if place == 0:
+        return 0.0
+    finer = np.linspace(LEVELS[place - 1], LEVELS[place], 1001)
+    return float(finer[max(first_kept(finer) - 1, 0)])
+
+
+@in_float32
+def anytime(
+    scores: Callable,
+    key: Array,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    first: int = 64,
+    limit: int = 2**20,
+    threshold: float | None = None,
+) -> Anytime:
+    """Runs anything on two neighbouring inputs until it refutes a declared epsilon, or gives up.
+
+    The number of runs is not fixed beforehand. Each block has a quarter of the runs before it, and
+    at least ``first``. For each block an event, that the score is at least a threshold, is chosen
+    on the runs before it, and so is the input on which it is likelier. The first block only
+    chooses, unless a threshold is given.
+
+    Args:
+      scores: (side, keys (n,)) -> n numbers, one for each run on the input 0 or 1; n is always
+        ``first``. It need not be written in JAX, and may ignore the keys where it draws numbers of
+        its own. All runs on one input have to be independent and have one law.
+      key: PRNG key.
+      epsilon: what is declared; inf to go on to the limit.
+      delta: what is declared beside it, in [0, 1).
+      confidence: in (0, 1), of the bound at all times together.
+      first: how many runs of each input the first block has.
+      limit: how many runs of each input there are at most, rounded up to a multiple of ``first``.
+      threshold: a fixed event, that the score is at least this; None to choose it on the way.
+
+    Returns:
+      An :class:`Anytime`. Where epsilon is true it refutes it with probability at most
+      1 - confidence, whatever the scores are.
+
+    Raises:
+      ValueError: a number is out of range, or the scores are not n numbers.
+
+    Reference: Ville, "Etude critique de la notion de collectif", 1939; Waudby-Smith & Ramdas,
+    "Estimating means of bounded random variables by betting", 2024, for bets that are averaged. Its
+    use for differential privacy is ours.
+    """
+    _check.key(key=key)
+    _check.function("a function of a side and of keys", scores=scores)
+    _check.epsilon(epsilon)
+    _check.inside(0.0, 1.0, confidence=confidence)
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    first, limit = _check.size(1, first=first), _check.size(1, limit=limit)
+    past: list = [np.zeros(0), np.zeros(0)]
+    counts, bound, block = np.zeros(4, np.int64), 0.0, 0
+    # An event: the threshold, whether the score is above it, and whether the inputs are swapped.
+    event = None if threshold is None else (threshold, True, False)
+    while len(past[0]) < limit and not bound > epsilon:
+        calls = range(block, block + max(len(past[0]) // (4 * first), 1))
+        found = [
+            np.concatenate([_numbers(scores, side, key, call, first) for call in calls])
+            for side in (0, 1)
+        ]
+        if event is not None:
+            counts = counts + count_pairs(*found, event)
+            bound = max(bound, bound_from_pairs(counts, delta=delta, confidence=confidence))
+        past = [np.concatenate([old, new]) for old, new in zip(past, found, strict=True)]
+        if threshold is None:
+            event = most_telling(*past, delta)
+        block = calls.stop
+    refuted = bool(bound > epsilon)
+    return Anytime(bound, delta, confidence, refuted, len(past[0]), tuple(map(int, counts)))
+
+
+def _numbers(scores, side, key, call, size):
+    """The scores of one call as NumPy numbers, (n,). A NaN counts as the lowest score."""
+    keys = jr.split(jr.fold_in(jr.fold_in(key, side), call), size)
+    found = np.asarray(jax.device_get(scores(side, keys)), np.float64)
+    if found.shape != (size,):
+        raise ValueError(f"scores must return {size} numbers for {size} keys, got {found.shape}")
+    return np.where(np.isnan(found), -np.inf, found)
+
+
+def count_pairs(ours, theirs, event):
+    """(4,) pairs of runs, for :func:`log_wealth`, of an event."""
+    threshold, above, swapped = event
+    x, y = (((side >= threshold) == above) for side in (ours, theirs))
+    x, y = (y, x) if swapped else (x, y)
+    return np.array([(x & y).sum(), (x & ~y).sum(), (~x & y).sum(), (~x & ~y).sum()])
+
+
+def most_telling(ours, theirs, delta):
+    """The event that tells the runs of the past apart best: (threshold, above, swapped).
+
+    It has the largest expected growth of wealth at the epsilon that its own smoothed frequencies
+    have less two standard errors, which favours events that are not too rare.
+    """
+    n = len(ours)
+    both = np.concatenate([ours, theirs])
+    finite = both[np.isfinite(both)]
+    if not len(finite):
+        return 0.0, True, False
+    levels = np.unique(np.quantile(finite, np.linspace(0.0, 1.0, THRESHOLDS)))
+    below = [np.searchsorted(np.sort(side), levels, side="left") for side in (ours, theirs)]
+    best = (-np.inf, float(levels[0]), True, False)
+    for above in (True, False):
+        shares = [((n - low if above else low) + 0.5) / (n + 1.0) for low in below]
+        for swapped in (False, True):
+            p, q = shares[::-1] if swapped else shares
+            error = np.sqrt((1.0 - p) / (n * p) + (1.0 - q) / (n * q))
+            value = np.log(np.maximum(p - delta, 1e-12)) - np.log(q) - 2.0 * error
+            place = int(np.argmax(value))
+            if value[place] > best[0]:
+                best = (float(value[place]), float(levels[place]), above, swapped)
+    return best[1:]

@@ -1,0 +1,230 @@
+"""Audits of local learners from a single run, in which coins choose the losses of all rounds."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+from scipy import stats
+
+from dpjax import _check
+from dpjax.audit.pairs import Pair, check_fits, check_neighbours
+from dpjax.audit.replay import _run, _traced
+from dpjax.audit.rules import RULES
+from dpjax.combinators import as_learner
+from dpjax.core import Array, BatchLearner, Learner
+from dpjax.settings import in_float32
+
+
+class OneRun(NamedTuple):
+    """What one run tells about epsilon."""
+
+    epsilon: float  # the lower bound at ``delta``; 0 where nothing was found
+    delta: float
+    confidence: float  # of the bound, for this learner and these losses
+    audited: int  # m, rounds whose losses a coin chose
+    guesses: int  # r, coins that were guessed
+    correct: int  # c, guesses that were right
+
+
+def one_run_p_value(
+    correct: int, guesses: int, audited: int, epsilon: float, delta: float = 0.0
+) -> float:
+    """How likely so many right guesses are at most, under (epsilon, delta)-privacy.
+
+    Each of m independent coins chose one of two neighbouring values, and r coins were guessed from
+    what one run released. With q = e^epsilon / (1 + e^epsilon) and b = P[Bin(r, q) >= c] it is
+
+        b + 2 m delta max over 1 <= i <= c of (P[Bin(r, q) >= c - i] - b) / i.
+
+    Steinke, Nasr & Jagielski 2023, Theorem 5.2, as their program computes it.
+    """
+    q = 1.0 / (1.0 + np.exp(-epsilon))
+    tail = stats.binom.sf(correct - 1, guesses, q)
+    if delta == 0.0 or correct == 0:
+        return float(tail)
+    steps = np.arange(1, correct + 1)
+    added = stats.binom.sf(correct - steps - 1, guesses, q) - tail
+    return float(min(tail + 2.0 * audited * delta * np.max(added / steps), 1.0))
+
+
+def one_run_epsilon(
+    correct: int, guesses: int, audited: int, *, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """The largest epsilon at delta that so many right guesses refute; 0 where they refute none.
+
+    The number of guesses and the rule of guessing have to be fixed before the run.
+
+    Args:
+      correct: c, at most r.
+      guesses: r, at most m.
+      audited: m, coins.
+      delta: in [0, 1).
+      confidence: in (0, 1).
+    """
+    if not 0 <= correct <= guesses <= audited:
+        raise ValueError(
+            f"correct must be at most guesses, and these at most audited, got {correct}, "
+            f"{guesses} and {audited}"
+        )
+    low, high = 0.0, 50.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        refuted = one_run_p_value(correct, guesses, audited, middle, delta) <= 1.0 - confidence
+        low, high = (middle, high) if refuted else (low, middle)
+    return low if low > 1e-9 else 0.0
+
+
+def _laplace(release, first, second):
+    change = jnp.abs(release - second.value) - jnp.abs(release - first.value)
+    return jnp.sum(change / first.scale)
+
+
+def _gaussian(release, first, second):
+    change = jnp.square(release - second.value) - jnp.square(release - first.value)
+    return jnp.sum(change / (2.0 * jnp.square(first.scale)))
+
+
+def _choice(release, first, second):
+    ours, theirs = (each.value / jnp.sum(each.value) for each in (first, second))
+    return jnp.log(ours[release]) - jnp.log(theirs[release])
+
+
+def _toss(release, first, second):
+    ours, theirs = (jnp.where(release, p, 1.0 - p) for p in (first.value, second.value))
+    return jnp.log(ours) - jnp.log(theirs)
+
+
+# (release, record of the first loss, record of the second) -> log-likelihood ratio, ().
+LIKELIHOODS: dict[str, Callable] = {
+    "laplace": _laplace,
+    "gaussian": _gaussian,
+    "choose": _choice,
+    "coin": _toss,
+}
+
+
+def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> tuple[Array, Array]:
+    """Plays one run in which a coin chooses each round's losses, and scores each round's message.
+
+    Args:
+      learner: a local learner, as for :func:`one_run`.
+      pair: two sequences of T rounds. They may differ in all rounds.
+      key: PRNG key of the run and of the coins.
+
+    Returns:
+      (scores, coins), both (T - 1,). A score is the log-likelihood ratio of the messages of a
+      round, given all before them, and is positive where they speak for ``pair.losses``. A coin is
+      true where the round had these losses. No action follows the last round.
+    """
+    learner = as_learner(learner)
+    run_key, coin_key = jr.split(key)
+    state, action = learner.init(jr.fold_in(run_key, 0))
+    seen = learner.feedback(jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
+    step = _traced(learner.step, state, run_key, seen)
+    unknown = sorted({*step.names} & {*RULES} - {*LIKELIHOODS})
+    if unknown:
+        raise ValueError(
+            f"learner: its messages are of {', '.join(unknown)}, and likelihoods are known of "
+            f"{', '.join(LIKELIHOODS)} only"
+        )
+    rounds = jax.tree.leaves(pair.losses)[0].shape[0]
+    coins = jr.bernoulli(coin_key, 0.5, (rounds - 1,))
+
+    def one_round(carry, inputs):
+        state, action = carry
+        t, losses, others, coin = inputs
+        both = [learner.feedback(each, action) for each in (losses, others)]
+        seen = jax.tree.map(lambda first, second: jnp.where(coin, first, second), *both)
+        round_key = jr.fold_in(run_key, t)
+        after, records = _run(step, (state, round_key, seen))
+        # Each of the two losses is run again with the messages that were sent.
+        sent = [record.release for record in records]
+        first, second = (_run(step, (state, round_key, each), sent)[1] for each in both)
+        score = jnp.float32(0.0)
+        for name, messages, *two in zip(step.names, sent, first, second, strict=True):
+            if name in LIKELIHOODS:
+                ratio = LIKELIHOODS[name](messages[0], *two)
+                score += jnp.where(two[0].active & two[1].active, ratio, 0.0)
+        return after, score
+
+    inputs = jax.tree.map(lambda leaf: jnp.asarray(leaf)[:-1], tuple(pair))
+    rows = (jnp.arange(1, rounds), *inputs, coins)
+    _, scores = lax.scan(one_round, (state, action), rows)
+    return scores, coins
+
+
+def guessed(scores, coins, guesses: int) -> int:
+    """How many of the guesses with the largest scores are right. A score of 0 is a wrong guess.
+
+    Scores are rounded before they are ranked: the last bits of a float32 release tell values apart
+    that an ideal mechanism would hide.
+    """
+    scores, coins = np.round(np.asarray(scores, np.float64), 4), np.asarray(coins)
+    surest = np.argsort(-np.abs(scores), kind="stable")[:guesses]
+    return int(((scores > 0.0) == coins)[surest][scores[surest] != 0.0].sum())
+
+
+@in_float32
+def one_run(
+    learner: Learner | BatchLearner,
+    pair: Pair,
+    key: Array,
+    *,
+    guesses: int | None = None,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+) -> OneRun:
+    """A lower bound on the epsilon of a local learner from one run of any length.
+
+    A coin chooses the losses of each round from the two sequences. An observer of all messages then
+    guesses the coins of the rounds of which they are surest. Where each round has a message of its
+    own, a long run is nearly as tight as the worst case: for one Laplace message a round at
+    epsilon = 1 the bound is about 0.7 after 256 rounds and 0.95 after 4096.
+
+    Args:
+      learner: a learner of the local model, whose messages have noise of :mod:`dpjax.noise` that
+        :data:`LIKELIHOODS` knows.
+      pair: two sequences of as many rounds as the horizon. They may differ in all rounds, and best
+        do so by as much as the declared range allows.
+      key: PRNG key.
+      guesses: r, how many coins are guessed; by default half of the rounds that differ.
+      delta: the delta at which epsilon is bounded.
+      confidence: of the bound.
+
+    Raises:
+      ValueError: the learner is not local, its messages have another noise, the sequences do not
+        fit it, or a number is out of range.
+
+    Reference: Steinke, Nasr & Jagielski, "Privacy auditing with one (1) training run", 2023.
+    """
+    _check.key(key=key)
+    _check.inside(0.0, 1.0, confidence=confidence)
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    learner = as_learner(learner)
+    if learner.privacy.model != "local":
+        raise ValueError(
+            f"learner must be of the local model, not {learner.privacy.model}: the state of others "
+            "holds losses that no observer knows"
+        )
+    check_neighbours(pair, learner.horizon)
+    check_fits(learner, pair.losses)
+    differ = np.zeros(learner.horizon, bool)
+    for ours, theirs in zip(*map(jax.tree.leaves, pair), strict=True):
+        unequal = np.asarray(ours) != np.asarray(theirs)
+        differ |= unequal.reshape(len(differ), -1).any(axis=1)
+    places = np.flatnonzero(differ[:-1])
+    audited = len(places)
+    guesses = max(audited // 2, 1) if guesses is None else _check.size(1, guesses=guesses)
+    if guesses > audited:
+        raise ValueError(
+            f"guesses must be at most {audited}, the rounds that differ, got {guesses}"
+        )
+    scores, coins = jax.device_get(jax.jit(lambda key: one_run_scores(learner, pair, key))(key))
+    correct = guessed(scores[places], coins[places], guesses)
+    found = one_run_epsilon(correct, guesses, audited, delta=delta, confidence=confidence)
+    return OneRun(found, delta, confidence, audited, guesses, correct)

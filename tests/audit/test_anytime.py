@@ -1,0 +1,186 @@
+"""Tests that may stop at any time: the wealth, its level at the true epsilon, and its power."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, noise
+from dpjax.audit.anytime import FRACTIONS, most_telling
+from dpjax.core import Arms, Learner, Privacy
+from dpjax.feedback import bandit
+
+Q = np.e / (1.0 + np.e)
+
+
+def laplace(true, seed=0):
+    """Runs in plain NumPy, which know nothing of keys: side + Laplace noise of scale 1 / true."""
+    rng = np.random.default_rng(seed)
+    return lambda side, keys: side + rng.laplace(size=len(keys), scale=1.0 / true)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_the_wealth_by_hand(delta):
+    """The mean over fractions of a product over the pairs, in plain Python."""
+    pairs = [(1, 1)] * 3 + [(1, 0)] * 7 + [(0, 1)] * 2 + [(0, 0)] * 5
+    odds, wealth = np.exp(0.7), 0.0
+    for fraction in FRACTIONS:
+        product = 1.0
+        for x, y in pairs:
+            product *= 1.0 + fraction * (x - odds * y - delta) / (odds + delta)
+        wealth += product / len(FRACTIONS)
+    assert audit.log_wealth((3, 7, 2, 5), 0.7, delta) == pytest.approx(np.log(wealth))
+
+
+@pytest.mark.parametrize(("p", "q", "delta"), [(Q, 1 - Q, 0.0), (0.4, 0.3 / np.e, 0.1)])
+def test_the_wealth_is_a_fair_game_at_the_true_epsilon(p, q, delta):
+    """One pair multiplies it by 1 in mean where E X = e E Y + delta, and by more below epsilon 1."""
+    chances = np.array([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])
+    assert p == pytest.approx(np.e * q + delta)
+    each = np.exp(audit.log_wealth(np.eye(4), np.ones(4), delta))
+    assert each @ chances == pytest.approx(1.0)
+    assert (each > 0.0).all()
+    assert np.exp(audit.log_wealth(np.eye(4), np.full(4, 0.9), delta)) @ chances > 1.01
+
+
+def test_the_bound_is_where_the_wealth_crosses():
+    for counts, delta in [((300, 900, 100, 700), 0.0), ((300, 900, 100, 700), 0.02)]:
+        found = audit.bound_from_pairs(counts, delta=delta)
+        at, after = audit.log_wealth(np.array([counts] * 2), [found, found + 2e-4], delta)
+        assert at >= np.log(20.0) > after
+    assert audit.bound_from_pairs((5, 6, 5, 4)) == 0.0
+    assert audit.bound_from_pairs((0, 0, 0, 0)) == 0.0
+
+
+def test_the_level_holds_at_all_times_together():
+    """1000 games of 2000 pairs at the true epsilon, looked at after each pair.
+
+    At most 5 % are ever refuted. A bound of Clopper and Pearson, looked at as often, does not hold.
+    """
+    rng = np.random.default_rng(0)
+    games, pairs = 1000, 2000
+    x, y = rng.random((games, pairs)) < Q, rng.random((games, pairs)) < 1 - Q
+    kinds = np.stack([x & y, x & ~y, ~x & y, ~x & ~y], axis=-1)
+    counts = np.cumsum(kinds, axis=1)
+    wealth = np.stack([audit.log_wealth(row, np.ones(1)) for row in counts])
+    ever = int((wealth.max(axis=1) >= np.log(20.0)).sum())
+    assert stats.binomtest(ever, games, 0.05, alternative="greater").pvalue > 0.05
+    assert ever >= 2  # it is not idle
+    looks = np.arange(20, pairs, 20)
+    fixed = audit.bound_from_counts(
+        np.cumsum(x, axis=1)[:, looks - 1], np.cumsum(y, axis=1)[:, looks - 1], looks
+    )
+    assert (fixed > 1.0).any(axis=1).mean() > 0.08
+
+
+def test_chosen_events_keep_the_level():
+    """Thresholds from the past at the true epsilon, in 100 games of 2048 runs: at most 5 %."""
+    found = [
+        audit.anytime(laplace(1.0, seed), jr.key(seed), epsilon=1.0, limit=2048)
+        for seed in range(100)
+    ]
+    refuted = sum(each.refuted for each in found)
+    assert stats.binomtest(refuted, 100, 0.05, alternative="greater").pvalue > 0.01
+    assert np.mean([each.epsilon for each in found]) > 0.6
+
+
+@pytest.mark.parametrize(("true", "most"), [(2.0, 512), (1.5, 1600)])
+def test_too_little_noise_is_found_in_few_runs(true, most):
+    """Medians over 20 tests; a fixed number of runs needs about as many, known beforehand."""
+    found = [audit.anytime(laplace(true, seed), jr.key(0), epsilon=1.0) for seed in range(20)]
+    assert all(each.refuted and 1.0 < each.epsilon < true + 0.3 for each in found)
+    assert np.median([each.runs for each in found]) <= most
+    fixed = [
+        audit.anytime(laplace(true, seed), jr.key(0), epsilon=1.0, first=8, threshold=1.0).runs
+        for seed in range(20)
+    ]
+    assert np.median(fixed) <= 0.75 * most
+
+
+def test_gaussian_noise_at_its_delta():
+    """mu = 1 declares (epsilon(delta), delta): true noise is not refuted, and half of it is."""
+    from dpjax import privacy
+
+    delta = 1e-2
+    declared = float(privacy.gaussian_epsilon(1.0, delta))
+
+    def scores(deviation):
+        rng = np.random.default_rng(1)
+        return lambda side, keys: side + deviation * rng.normal(size=len(keys))
+
+    given = {"epsilon": declared, "delta": delta, "limit": 2**13}
+    right = audit.anytime(scores(1.0), jr.key(0), **given)
+    assert not right.refuted and 0.3 * declared < right.epsilon <= declared
+    assert audit.anytime(scores(0.5), jr.key(0), **given).refuted
+
+
+def test_the_event_is_the_best_of_the_past():
+    """Randomized response seen as 0 and 1: the event is one of the two values, the right way."""
+    ours, theirs = np.repeat([0.0, 1.0], [300, 100]), np.repeat([0.0, 1.0], [100, 300])
+    threshold, above, swapped = most_telling(ours, theirs, 0.0)
+    at_least = np.array([0.0, 1.0]) >= threshold
+    picked = at_least if above else ~at_least
+    assert picked.tolist() in ([True, False], [False, True])
+    assert picked[1] == swapped  # ones are likelier on the second input
+
+
+def rounds_of_laplace(scale):
+    """A learner whose action shows the sum of all losses with noise in each."""
+
+    def step(state, key, loss):
+        state = state + noise.laplace(key, loss, jnp.float32(scale))
+        return state, (state > 0.5).astype(jnp.int32)
+
+    return Learner(
+        init=lambda key: (jnp.float32(0.0), jnp.int32(0)), step=step, feedback=bandit,
+        action_set=Arms(2), horizon=2, privacy=Privacy(epsilon=1.0),
+    )  # fmt: skip
+
+
+@cache
+def ends():
+    return audit.Pair(jnp.ones((2, 2)).at[1].set(0.0), jnp.zeros((2, 2)))
+
+
+def test_a_learner_is_audited_until_it_is_refuted():
+    """audit.epsilon without a number of runs: half the noise stops early."""
+    bound = audit.epsilon(rounds_of_laplace(0.5), ends(), jr.key(0), runs=None, progress=False)
+    assert 1.0 < bound.epsilon <= 2.0 and bound.runs < 8192
+    assert bound.hits / bound.runs > 2.0 * bound.misses / bound.runs
+
+
+def test_scores_may_be_compiled():
+    @jax.jit
+    def scores(side, keys):
+        return side + jax.vmap(jr.laplace)(keys) / 3.0
+
+    assert audit.anytime(scores, jr.key(0), epsilon=1.0).refuted
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scores": None}, "scores must be"),
+        ({"scores": lambda side, keys: np.zeros(3)}, "scores must return 64 numbers"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"delta": 1.0}, "delta must be in"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"limit": 0}, "limit"),
+    ],
+)
+def test_bad_input(changes, message):
+    given = {"scores": laplace(1.0), "key": jr.key(0), "epsilon": 1.0, **changes}
+    with pytest.raises((ValueError, TypeError), match=message):
+        audit.anytime(given.pop("scores"), given.pop("key"), **given)
+
+
+def test_a_score_that_is_no_number_counts_as_low():
+    nan = audit.anytime(
+        lambda side, keys: np.full(len(keys), np.nan if side else 1.0), jr.key(0), epsilon=1.0,
+        limit=512,
+    )  # fmt: skip
+    assert nan.refuted

@@ -1,0 +1,103 @@
+"""Groups of changed rounds: their pairs, what they spend, and what cancels inside a release."""
+
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import audit, domains, learners, mechanisms
+from dpjax.cli import audits, main
+from dpjax.combinators import user_level
+
+LOSSES, HORIZON, COUNT = domains.box_losses(3, 0.0, 1.0), 12, 64
+
+
+def made(**options):
+    pair = audit.pairs(jr.key(0), HORIZON, LOSSES, COUNT, **options)
+    return np.asarray(pair.losses), np.asarray(pair.others)
+
+
+@pytest.mark.parametrize("changed", [2, 3])
+def test_pairs_of_groups(changed):
+    """Exactly so many rounds differ, together or spread out, with equal signs or turning ones."""
+    ours, theirs = made(changed=changed)
+    differs = (ours != theirs).any(axis=2)
+    np.testing.assert_array_equal(differs.sum(axis=1), changed)
+    assert not differs[:, -1].any()
+    together = np.array([np.ptp(np.flatnonzero(row)) == changed - 1 for row in differs])
+    assert 0.2 < together.mean() < 0.9
+    change = [(a - b)[row] for a, b, row in zip(ours, theirs, differs, strict=True)]
+    equal = np.array([np.allclose(rows, rows[0]) for rows in change])
+    turning = np.array([np.allclose(rows[1:], -rows[:-1]) for rows in change])
+    assert (equal | turning).all() and 0.3 < equal.mean() < 0.7
+    # Both kinds come together with both kinds of rounds.
+    assert {(a, b) for a, b in zip(equal, together, strict=True)} == {
+        (False, False), (False, True), (True, False), (True, True)
+    }  # fmt: skip
+
+
+def test_one_changed_round_is_what_it_was():
+    """No draw of a pair of single neighbours depends on the new argument."""
+    for ours, theirs in zip(made(), made(changed=1), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ValueError, match="changed must be below the horizon"):
+        made(changed=HORIZON)
+    with pytest.raises(ValueError, match="changed must be .* 1 for the unit 'user'"):
+        made(changed=2, unit="user", rounds_per_user=2)
+
+
+@pytest.mark.parametrize("name", ["dp_exp3_lap", "hedge"])
+def test_a_group_of_two_spends_at_most_twice(name):
+    """The local learner exactly 2 epsilon, as declared; counted as one round it fails."""
+    learner, pairs = audits.subject(name, "", 1.0, count=16, changed=2)
+    found = audits.replays(learner, pairs)
+    assert found.failed == ()
+    if name == "dp_exp3_lap":
+        assert float(learner.privacy.epsilon) == pytest.approx(2.0)
+        assert found.spent.max() == pytest.approx(2.0, rel=1e-4)
+    single = audits.build(name, "", audits.HORIZON, 1.0).privacy
+    mistaken = learner._replace(privacy=single._replace(rounds_per_user=2))
+    failed = audits.replays(mistaken, pairs).failed
+    assert ("epsilon" in failed) == (name == "dp_exp3_lap")
+
+
+def test_changes_that_cancel_inside_a_tree():
+    """Of four levels, rounds 1 and 2: 7 / 4 of one round with equal signs, 1 / 4 with opposite."""
+    tree = mechanisms.tree(16)
+    one, two = np.zeros(15), np.zeros(15)
+    one[0], two[1] = 1.0, 1.0
+    single, _ = audit.group_sensitivity(tree, one)
+    assert single == tree.sensitivity[0] == 4.0
+    assert audit.group_sensitivity(tree, one + two)[0] == pytest.approx(7.0)
+    assert audit.group_sensitivity(tree, one - two)[0] == pytest.approx(1.0)
+    assert audit.group_sensitivity(mechanisms.per_item(16), one - two)[0] == 2.0
+    gaussian = audit.group_sensitivity(mechanisms.tree(16, noise="gaussian"), one + two)[1]
+    assert gaussian == pytest.approx(13**0.5)
+    with pytest.raises(ValueError, match="changes must have shape"):
+        audit.group_sensitivity(tree, np.zeros(16))
+
+
+def test_a_replay_of_a_group_counts_no_cancellation():
+    """The replay of FTRL charges 2 epsilon for rounds 1 and 2, which is at least what C x says."""
+    learner = user_level(learners.ftrl(16, domains.ball(2), epsilon=1.0), rounds_per_user=2)
+    losses = np.zeros((16, 2), np.float32)
+    losses[:2, 0] = 1.0
+    for sign in (1.0, -1.0):
+        others = -losses
+        ours = losses.copy()
+        ours[1], others[1] = sign * ours[1], sign * others[1]
+        replayed = audit.replay(learner, audit.Pair(ours, others), jr.key(0))
+        # The change of two in one coordinate, of sqrt(2) 2 in L1 that are allowed for.
+        assert float(audit.spent(replayed, 0.0)) == pytest.approx(2.0 / 2**0.5, rel=1e-3)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_the_command_audits_groups(tmp_path, capsys):
+    assert main(["audit", "dp_exp3_lap", "--changed", "2", "--runs", "2000", "--out",
+                 str(tmp_path)]) == 0  # fmt: skip
+    rows = (tmp_path / "audit.csv").read_text().splitlines()
+    row = dict(zip(rows[0].split(","), rows[1].split(","), strict=True))
+    assert float(row["declared"]) == pytest.approx(2.0)
+    assert float(row["replay"]) == pytest.approx(2.0, rel=1e-3)
+    assert "one user counted as one round" in (tmp_path / "audit_mutants.csv").read_text()
+    assert main(["audit", "hedge", "--changed", "16", "--out", str(tmp_path)]) == 2
+    assert "changed must be below the horizon" in capsys.readouterr().err

@@ -1,0 +1,141 @@
+"""Audits from a single run: the p-value, its level at the true epsilon, and what it catches."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, domains, learners, mechanisms
+from dpjax.audit.one_run import guessed
+from dpjax.combinators import randomized_response
+from tests.play import idle
+
+
+def pair_of(horizon, arms=2):
+    return audit.Pair(jnp.zeros((horizon, arms)), jnp.ones((horizon, arms)))
+
+
+def exp3(horizon, epsilon=1.0):
+    return learners.dp_exp3_lap(horizon, 2, epsilon=epsilon, mixing=0.3)
+
+
+def test_the_p_value_by_hand():
+    """At delta = 0 the tail of a binomial law; with delta as the authors' program adds it up."""
+    q = np.e / (1 + np.e)
+    assert audit.one_run_p_value(30, 40, 100, 1.0) == pytest.approx(
+        sum(stats.binom.pmf(k, 40, q) for k in range(30, 41))
+    )
+    largest, total = 0.0, 0.0
+    for i in range(1, 31):
+        total += stats.binom.pmf(30 - i, 40, q)
+        largest = max(largest, total / i)
+    expected = audit.one_run_p_value(30, 40, 100, 1.0) + largest * 1e-3 * 2 * 100
+    assert audit.one_run_p_value(30, 40, 100, 1.0, 1e-3) == pytest.approx(expected)
+    assert audit.one_run_p_value(0, 40, 100, 1.0, 1e-3) == 1.0
+
+
+def test_the_bound_is_where_the_p_value_crosses():
+    for delta in (0.0, 1e-4):
+        found = audit.one_run_epsilon(180, 200, 300, delta=delta)
+        values = [audit.one_run_p_value(180, 200, 300, e, delta) for e in (found, found + 1e-3)]
+        assert values[0] == pytest.approx(0.05, rel=1e-3) and values[1] > 0.05
+    assert audit.one_run_epsilon(100, 200, 300) == 0.0
+    with pytest.raises(ValueError, match="correct must be at most guesses"):
+        audit.one_run_epsilon(10, 9, 20)
+
+
+@cache
+def scored(epsilon, runs):
+    """Scores and coins of runs of 257 rounds, (runs, 256)."""
+    learner, pair = exp3(257, epsilon), pair_of(257)
+    run = jax.jit(jax.vmap(lambda key: audit.one_run_scores(learner, pair, key)))
+    return jax.device_get(run(jr.split(jr.key(0), runs)))
+
+
+def bounds_of(epsilon, runs):
+    found = [guessed(*each, 128) for each in zip(*scored(epsilon, runs), strict=True)]
+    return np.array([audit.one_run_epsilon(correct, 128, 256) for correct in found])
+
+
+def test_the_true_epsilon_is_never_exceeded_in_95_of_100_runs():
+    """200 runs of DP-EXP3-Lap at epsilon = 1; and the bound is not idle."""
+    found = bounds_of(1.0, 200)
+    wrong = int((found > 1.0).sum())
+    assert stats.binomtest(wrong, 200, 0.05, alternative="greater").pvalue > 0.05
+    assert found.mean() > 0.5
+
+
+def test_halved_noise_is_caught_in_256_rounds():
+    """Noise for epsilon = 2 refutes epsilon = 1 in nearly all of 50 runs."""
+    assert (bounds_of(2.0, 50) > 1.0).mean() > 0.9
+
+
+def test_a_longer_run_is_tighter():
+    found = audit.one_run(exp3(4097), pair_of(4097), jr.key(1))
+    assert 0.8 < found.epsilon <= 1.0 and found.audited == 4096 and found.guesses == 2048
+
+
+def test_the_scores_are_log_likelihood_ratios():
+    """Laplace messages: at most epsilon, and equal to it for a share (1 + 1 / e) / 2 of rounds."""
+    scores, coins = scored(1.0, 200)
+    assert np.abs(scores).max() <= 1.0 + 1e-5
+    assert (np.abs(scores) > 0.999).mean() == pytest.approx((1 + np.exp(-1)) / 2, abs=0.01)
+    sure = np.abs(scores) > 0.999
+    right = (scores > 0) == coins
+    assert right[sure].mean() == pytest.approx(np.e / (1 + np.e), abs=0.01)
+
+
+def local_ftrl(horizon):
+    return learners.ftrl(
+        horizon, domains.ball(2), epsilon=3.0, delta=1e-5, noise="gaussian",
+        mechanism=mechanisms.per_item,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["coins", "gaussian"])
+def test_coins_and_gaussian_messages(name):
+    """Randomized response and FTRL with noise on each loss: a bound below what they declare."""
+    horizon = 513
+    if name == "coins":
+        learner, pair = (
+            randomized_response(learners.ucb1(horizon, 2), epsilon=2.0),
+            pair_of(horizon),
+        )
+    else:
+        vectors = jnp.broadcast_to(jnp.array([1.0, 0.0]), (horizon, 2))
+        learner, pair = local_ftrl(horizon), audit.Pair(vectors, -vectors)
+    delta = float(learner.privacy.delta)
+    found = audit.one_run(learner, pair, jr.key(0), delta=delta)
+    declared = float(learner.privacy.epsilon)
+    assert 0.3 * declared < found.epsilon <= declared
+
+
+def test_only_rounds_that_differ_are_audited():
+    """A round that is the same on both sides has a score of 0 and is never guessed."""
+    pair = pair_of(65)
+    others = pair.others.at[10:].set(0.0)
+    found = audit.one_run(exp3(65), audit.Pair(pair.losses, others), jr.key(0))
+    assert found.audited == 10 and found.guesses == 5
+    assert guessed(np.zeros(4), np.zeros(4, bool), 4) == 0
+
+
+@pytest.mark.parametrize(
+    ("learner", "changes", "message"),
+    [
+        (exp3(9), {"guesses": 9}, "guesses must be at most 8"),
+        (exp3(9), {"delta": 1.0}, "delta must be in"),
+        (learners.hedge(9, 2, epsilon=1.0), {}, "must be of the local model, not central"),
+        (idle(9), {}, "must be of the local model"),
+        (
+            learners.successive_elimination(9, 2, epsilon=1.0, noise="local_laplace"), {},
+            "likelihoods are known of",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input(learner, changes, message):
+    with pytest.raises(ValueError, match=message):
+        audit.one_run(learner, pair_of(9), jr.key(0), **changes)
