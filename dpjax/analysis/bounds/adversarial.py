@@ -165,9 +165,10 @@ def hedge(horizon, arms, rate):
 def shrinking_dartboard(horizon, arms, rate, restart, batch=1, shifts=0):
     """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) for eta <= p, nan elsewhere.
 
-    n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in [0, 1] in batches of
-    B rounds. Without a budget of switches, as at epsilon = inf, the last term does not apply. D is
-    ln K, or against S shifts of the best arm that of :func:`fixed_share` with n for T.
+    n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in
+    [0, 1] in batches of B rounds. Without a budget of switches, as at epsilon = inf, the last term
+    does not apply. D is ln K, or against S shifts of the best arm that of :func:`fixed_share` with
+    n for T. A shift within a batch costs at most B / 2.
     """
     horizon, arms, rate, restart = float64(horizon, arms, rate, restart)
     batch, shifts = float64(batch, shifts)
@@ -181,8 +182,8 @@ def shrinking_dartboard(horizon, arms, rate, restart, batch=1, shifts=0):
 def shrinking_dartboard_batched(horizon, arms, epsilon):
     """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
 
-    It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up to
-    rounding, which pure epsilon allows to first order in eta. The constants are ours.
+    It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
+    to rounding, which pure epsilon allows to first order in eta. The constants are ours.
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     ran_out = 2.0 * horizon * np.exp(-np.sqrt(epsilon * horizon) / 12.0)
