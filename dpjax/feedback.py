@@ -87,3 +87,8 @@ def clipped_bandit(loss, action):
     Such a learner cannot clip the terms of a sum, nor count those that were out of range.
     """
     return within(bandit(loss, action), 0.0, 1.0)
+
+
+def clipped_full(loss, action):
+    """Full information clipped to [0, 1], (K,), for learners that see only sums over rounds."""
+    return within(full(loss, action), 0.0, 1.0)

@@ -1,5 +1,6 @@
 """Learners made from learners, and environments from environments."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +27,7 @@ from dpjax.combinators import (
     minibatch,
     rescale_losses,
     sample_arms,
+    tracking,
 )
 from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit
@@ -234,6 +236,58 @@ def test_count_switches_of_a_learner_that_never_and_one_that_always_switches():
     assert never.tally.switches == 0
     assert always.tally.switches == ROUNDS - 1
     assert count_switches(environments.switching_cost(16, 2)).horizon == 16
+
+
+def least_losses(losses, shifts):
+    """The least loss of a sequence of arms with at most so many shifts, over all of them."""
+    rounds, arms = losses.shape
+    sequences = np.array(list(itertools.product(range(arms), repeat=rounds)))
+    few = (np.diff(sequences, axis=1) != 0).sum(axis=1) <= shifts
+    return losses[np.arange(rounds), sequences[few]].sum(axis=1).min()
+
+
+@pytest.mark.parametrize("shifts", [0, 1, 2, 5, 9])
+def test_tracking_regret_is_that_of_all_sequences(shifts):
+    """Against brute force over 3^6 sequences of arms, after each round of several tables."""
+    losses = np.random.default_rng(1).random((6, 3)).astype(np.float32)
+    losses[:2, 0] = losses[2:4, 1] = 0.0
+    environment = tracking(environments.table(losses), shifts)
+    for seed in range(3):
+        result = simulate(
+            learners.hedge(6, 3, epsilon=np.inf), environment, jr.key(seed), checkpoints=range(1, 7)
+        )
+        arms = trajectory(
+            learners.hedge(6, 3, epsilon=np.inf),
+            environment,
+            jr.key(seed),
+            record=lambda played: played.action,
+        )
+        suffered = np.cumsum(losses[np.arange(6), arms])
+        expected = [suffered[t - 1] - least_losses(losses[:t], shifts) for t in range(1, 7)]
+        np.testing.assert_allclose(result.regret, expected, atol=1e-5)
+
+
+def test_tracking_leaves_the_game_as_it_is():
+    """Also where a bandit draws single losses; without shifts it is regret itself."""
+    learner = learners.exp3(96, 3)
+    means = [0.3, 0.5, 0.6]
+    lazy = environments.bernoulli(means, regret="pseudo")
+    plain = simulate(learner, lazy, jr.key(0), checkpoints=4)
+    tracked = simulate(learner, tracking(lazy, 3), jr.key(0), checkpoints=4)
+    np.testing.assert_array_equal(tracked.tally, plain.tally)
+    realised = simulate(learner, environments.bernoulli(means), jr.key(0), checkpoints=4)
+    still = simulate(learner, tracking(lazy, 0), jr.key(0), checkpoints=4)
+    np.testing.assert_array_equal(still.regret, realised.regret)
+    assert (tracked.regret >= still.regret).all() and tracked.regret[-1] > still.regret[-1] + 1
+    assert tracking(environments.switching_cost(16, 2), 1).horizon == 16
+
+
+def test_tracking_refuses_what_it_cannot_track():
+    with pytest.raises(ValueError, match="shifts must be"):
+        tracking(environments.deterministic(3), -1)
+    points = environments.linear_losses(domains.simplex(3), "iid")
+    with pytest.raises(ValueError, match="environment must be over arms"):
+        tracking(points, 1)
 
 
 def test_minibatch_refuses_a_base_too_short_for_its_batches():

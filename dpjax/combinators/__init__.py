@@ -4,8 +4,10 @@ from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, 
 from dpjax.combinators.environments import (
     SwitchesState,
     SwitchesTally,
+    TrackingState,
     arms_as_points,
     count_switches,
+    tracking,
 )
 from dpjax.combinators.epochs import DoublingState, doubling
 from dpjax.combinators.learners import on_gradients, rescale_losses, sample_arms
@@ -38,6 +40,7 @@ __all__ = [
     "RandomizedSumsState",
     "SwitchesState",
     "SwitchesTally",
+    "TrackingState",
     "arms_as_points",
     "as_learner",
     "count_switches",
@@ -51,5 +54,6 @@ __all__ = [
     "randomized_response",
     "rescale_losses",
     "sample_arms",
+    "tracking",
     "user_level",
 ]

@@ -1,4 +1,4 @@
-"""Environments made from environments: played by arms, or with a count of switches."""
+"""Environments made from environments: played by arms, with a count of switches, or tracked."""
 
 from typing import Any, NamedTuple
 
@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from dpjax import _check, domains
 from dpjax.action_sets import fits
 from dpjax.core import Arms, Array, Environment
+from dpjax.feedback import full
+from dpjax.maths.places import at
 
 
 def arms_as_points(environment: Environment, arms: int) -> Environment:
@@ -49,5 +51,63 @@ def count_switches(environment: Environment) -> Environment:
 
     def regret(state, tally):
         return environment.regret(state.environment, tally.tally)
+
+    return environment._replace(init=init, step=step, regret=regret, batch=None)
+
+
+class TrackingState(NamedTuple):
+    environment: Any
+    # (S + 1, K): least loss of a sequence of arms with at most j shifts that ends in arm i, minus
+    # what the learner suffered
+    behind: Array
+
+
+def tracking(environment: Environment, shifts: int) -> Environment:
+    """The same environment over arms, with regret against the best sequence of arms in hindsight.
+
+    The best sequence is the one of least loss among those that change their arm at most S times. It
+    is found by dynamic programming. Let D (S + 1, K) be the least losses of sequences with at most
+    j shifts that end in arm i, minus the loss that was suffered. After a round with losses l and
+    action a
+
+        D[j, i] <- min(D[j, i], min_k D[j - 1, k]) + l_i - l_a,
+
+    and regret is -min_i D[S, i]. So numbers stay as small as the regret. A round costs S K, and
+    needs the losses of all arms even if the learner sees one. With S = 0 it is the regret against
+    the best fixed arm, which is worth a look too: many learners promise no more.
+
+    This is also the shifting oracle that Tossou & Dimitrakakis 2017 name, in losses in place of
+    gains. The comparator is charged the losses as they were revealed, and not those that other
+    actions would have led to.
+
+    Args:
+      environment: over arms.
+      shifts: S, at least 0. From one less than the rounds on, each round's best arm is compared
+        with.
+
+    Returns:
+      An Environment with the tally of the given one. The game is the same, draw for draw.
+
+    Reference: Herbster & Warmuth, "Tracking the best expert", 1998, for this regret.
+    """
+    shifts = _check.size(0, shifts=shifts)
+    if not isinstance(environment.action_set, Arms):
+        raise ValueError("environment must be over arms")
+    arms = environment.action_set.count
+
+    def init(key):
+        return TrackingState(environment.init(key), jnp.zeros((shifts + 1, arms), jnp.float32))
+
+    def step(state, key, arm):
+        inner, outcome = environment.step(state.environment, key, arm)
+        losses = full(outcome.loss, arm)
+        least = jnp.min(state.behind[:-1], axis=1, keepdims=True)
+        moved = jnp.minimum(state.behind[1:], least)
+        behind = jnp.concatenate([state.behind[:1], moved]) + losses - at(losses, arm)
+        return TrackingState(inner, behind), outcome
+
+    def regret(state, tally):
+        del tally
+        return -jnp.min(state.behind[-1])
 
     return environment._replace(init=init, step=step, regret=regret, batch=None)

@@ -12,6 +12,7 @@ from dpjax.environments.gaussian import gaussian
 from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.memory import memory
 from dpjax.environments.oblivious import fully_oblivious, oblivious
+from dpjax.environments.piecewise import piecewise
 from dpjax.environments.switching_cost import switching_cost
 from dpjax.environments.table import table
 
@@ -28,6 +29,7 @@ __all__ = [
     "linear_losses",
     "memory",
     "oblivious",
+    "piecewise",
     "switching_cost",
     "table",
 ]

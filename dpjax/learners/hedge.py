@@ -1,6 +1,6 @@
 """Hedge, which is private through its own sampling."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -9,19 +9,25 @@ from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import full
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.clipping import report_clipped
+from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import clip_loss
-from dpjax.maths.exact_sums import ExactSum
 
 
 class HedgeState(NamedTuple):
-    losses: ExactSum  # (K,) L
+    losses: Any  # ExactSum (K,) L; or with sharing the law P of the next arm, (K,) float32
     clipped: Array  # () int32, losses seen outside [0, 1]
 
 
 def plain_rate(horizon, arms):
     """eta = sqrt(8 ln K / T), which minimizes the bound ln K / eta + eta T / 8."""
     return jnp.sqrt(8.0 * jnp.log(jnp.float32(arms)) / horizon)
+
+
+def shared_rate(horizon, arms, share):
+    """eta = sqrt(8 D / T), which minimizes D / eta + eta T / 8 for D at alpha (T - 1) shifts."""
+    shifts = share * (horizon - 1)
+    return jnp.sqrt(8.0 * complexity(float(horizon), arms, shifts, share) / horizon)
 
 
 def private_rate(horizon, epsilon, delta):
@@ -62,6 +68,7 @@ def hedge(
     epsilon: Number,
     delta: Number | None = None,
     rate: Number | None = None,
+    share: Number | None = None,
 ) -> Learner:
     """Hedge, or exponential weights, whose draws are exponential mechanisms.
 
@@ -69,12 +76,19 @@ def hedge(
 
         i ~ softmax(-eta L),    eta = min(rate, the largest that epsilon allows).
 
+    With sharing it tracks an arm that changes now and then. The law P (K,) of the next arm is then
+    uniform at first, and after losses l it becomes
+
+        P <- (1 - alpha) v / sum v + alpha / K,    v = P exp(-eta l).
+
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy to reach by the choice of eta; inf gives plain Hedge.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
-      rate: the largest eta, positive; default sqrt(8 ln K / T). At epsilon = inf it is eta itself.
+      rate: the largest eta, positive; default sqrt(8 D / T), where D is ln K, or with sharing that
+        of the regret bound at S = alpha (T - 1). At epsilon = inf it is eta itself.
+      share: alpha, in [0, 1/2], best at S / (T - 1) for S shifts; by default nothing is shared.
 
     Returns:
       A Learner with full information that plays arms. Losses outside [0, 1] are clipped and
@@ -85,34 +99,46 @@ def hedge(
     by at most eta, and has bounded range 2 eta. The draws compose by zCDP at eta^2 / 2 each, or by
     the sum of 2 eta each where that is smaller. The arms must be drawn, since the probabilities
     themselves reveal the losses. What is declared is what eta has, which may be less than the
-    epsilon that was asked for, and is finite at epsilon = inf.
+    epsilon that was asked for, and is finite at epsilon = inf. Sharing changes none of it: P is the
+    posterior over sequences of arms, whose exponents change by at most eta too.
 
     Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
-    sqrt(T ln K / 2) for plain Hedge.
+    sqrt(T ln K / 2) for plain Hedge. With sharing, against the best sequence of arms with S shifts,
+    it is D / eta + eta T / 8 with
+    D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K).
 
     Reference: Freund & Schapire, "A decision-theoretic generalization of on-line learning and an
     application to boosting", 1997; Cesa-Bianchi & Lugosi, "Prediction, learning, and games", 2006,
     Theorem 2.2; as an exponential mechanism: McSherry & Talwar, "Mechanism design via differential
-    privacy", 2007, accounted by Cesar & Rogers 2021.
+    privacy", 2007, accounted by Cesar & Rogers 2021; with sharing: Herbster & Warmuth, "Tracking
+    the best expert", 1998.
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     delta = privacy.default_delta(horizon) if delta is None else delta
     _check.delta(delta)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
-    largest = plain_rate(horizon, arms) if rate is None else jnp.asarray(rate, jnp.float32)
+    _check.between(0.0, 0.5, **_check.given(share=share))
+    if rate is None:
+        own = plain_rate(horizon, arms) if share is None else shared_rate(horizon, arms, share)
+    largest = own if rate is None else jnp.asarray(rate, jnp.float32)
     eta = jnp.minimum(largest, private_rate(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
 
     def draw(key, state):
-        return state, noise.choose(key, probabilities(state.losses, eta))
+        law = probabilities(state.losses, eta) if share is None else state.losses
+        return state, noise.choose(key, law)
 
     def init(key):
-        return draw(key, HedgeState(exact_sums.nothing((arms,)), jnp.zeros((), jnp.int32)))
+        none = exact_sums.nothing((arms,)) if share is None else jnp.full(arms, 1.0 / arms)
+        return draw(key, HedgeState(none, jnp.zeros((), jnp.int32)))
 
     def step(state, key, loss):
         inside, clipped = clip_loss(loss, state.clipped)
-        losses = exact_sums.add(state.losses, exact_sums.of(inside))
+        if share is None:
+            losses = exact_sums.add(state.losses, exact_sums.of(inside))
+        else:
+            losses = shared(state.losses * jnp.exp(-eta * inside), share)
         return draw(key, HedgeState(losses, clipped))
 
     declared = Privacy(

@@ -4,15 +4,9 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy
-from dpjax.feedback import full
+from dpjax.feedback import clipped_full
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import within
-
-
-def clipped_full(loss, action):
-    """Full information clipped to [0, 1], (K,), since a learner cannot clip the terms of a sum."""
-    return within(full(loss, action), 0.0, 1.0)
 
 
 def probabilities(total, epsilon):
@@ -59,7 +53,8 @@ def limited_updates(
     for at most 2 n rounds.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
-    and faster rates", 2023, Algorithm 2, as reconstructed.
+    and faster rates", 2023, Algorithm 2 and Theorem 7. Their Corollary 8 draws the experts by
+    private stochastic convex optimization in the l1 geometry, not by the exponential mechanism.
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)

@@ -1,29 +1,27 @@
 """The private shrinking dartboard: Hedge that draws a new arm only now and then."""
 
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 from jax import random as jr
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Number, Privacy
-from dpjax.feedback import full
+from dpjax import _check, noise
+from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy
+from dpjax.feedback import clipped_full, full
+from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.fixed_share import share_for, shared
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import clip_loss
-from dpjax.maths.exact_sums import ExactSum
 
 
 class ShrinkingDartboardState(NamedTuple):
-    losses: ExactSum  # (K,) L
+    learned: Any  # ExactSum (K,) L, the losses; or given shifts the law P of the next arm, (K,)
     arm: Array  # () int32, the arm in play
     draws: Array  # () int32, k: arms drawn so far, the first one included
     refused: Array  # () int32
-    clipped: Array  # () int32, losses seen outside [0, 1]
+    clipped: Array  # () int32, losses seen outside [0, 1]; 0 in batches, where nobody can count
 
 
 class ShrinkingDartboardReport(NamedTuple):
@@ -32,151 +30,16 @@ class ShrinkingDartboardReport(NamedTuple):
     clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
 
 
-class Setting(NamedTuple):
-    """The parameters of the algorithm, which follow from the declared privacy."""
-
-    rate: Array  # () eta, at most 1/2; a loss of 1 multiplies a weight by 1 - eta
-    restart: Array  # () p, at most 1/2, the least probability of a draw in a round
-    budget: Array  # () int32 B, how many arms may be drawn, the first one included
+class BatchedDartboardReport(NamedTuple):
+    resampled: Array  # () int32, draws after the first, with a last one that is never played
+    refused: Array  # () int32, draws that the coins asked for after the budget had run out
+    batch: Array  # () int32, rounds in a batch
 
 
-def default_rate(horizon, arms):
-    """eta = sqrt(ln K / T), which minimizes eta T + ln K / eta; at most 1/2."""
-    return min(float(np.sqrt(np.log(arms) / horizon)), 0.5)
-
-
-def pure_restart(horizon) -> float:
-    """p = 1 / sqrt(8 T) minimizes eta / p + 8 T p eta, :func:`pure_epsilon` for small eta."""
-    return 1.0 / float(np.sqrt(8.0 * horizon))
-
-
-def zcdp_restart(horizon) -> float:
-    """p = T^(-1/3) / 2 minimizes eta^2 / (8 p^2) + 2 T p eta^2, :func:`rho` for small eta."""
-    return 0.5 / float(np.cbrt(horizon))
-
-
-def switch_budget(horizon, restart):
-    """B = floor(4 T p), between 1 and T. A budget of T draws is no restriction."""
-    return jnp.clip(jnp.floor(4.0 * horizon * restart), 1.0, horizon).astype(jnp.int32)
-
-
-def coin_log_ratios(setting):
-    """Log-likelihood ratios of one coin between losses 1 and 0: of a draw, and minus that of none.
-
-    At loss l a draw has probability 1 - (1 - p) (1 - eta)^l, which lies between p and
-    p + (1 - p) eta.
-    """
-    rate, restart = setting.rate, setting.restart
-    return jnp.log1p((1.0 - restart) * rate / restart), -jnp.log1p(-rate)
-
-
-def pure_epsilon(setting):
-    """ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)). It is 0 for B = 1.
-
-    A replaced round s enters the coin of round s + 1, with the loss of the arm in play. Through the
-    weights it also enters every draw from then on, of which there are at most B - 1. All other
-    coins read other rounds. A coin that the budget overrules is not seen. An exponent changes by at
-    most ln(1 / (1 - eta)), up or down, and so the log-ratio of a draw by at most twice that. (To
-    keep the arm has the log-ratio ln(1 / (1 - eta)), which is the larger one of the coin where p
-    and eta are near 1/2.)
-    """
-    leave, keep = coin_log_ratios(setting)
-    later = 2.0 * (setting.budget - 1).astype(jnp.float32) * keep
-    return jnp.where(setting.budget > 1, jnp.maximum(leave, keep) + later, 0.0)
-
-
-def rho(setting):
-    """rho of one coin and B - 1 draws, each of which has bounded range."""
-    leave, keep = coin_log_ratios(setting)
-    coin = privacy.bounded_range_rho(leave + keep)
-    later = privacy.bounded_range_rho(2.0 * keep, (setting.budget - 1).astype(jnp.float32))
-    return jnp.where(setting.budget > 1, coin + later, 0.0)
-
-
-def derived_epsilon(setting, delta):
-    """:func:`pure_epsilon`, or given delta the smaller of that and the epsilon of zCDP."""
-    pure = pure_epsilon(setting)
-    return pure if delta is None else jnp.minimum(pure, privacy.zcdp_epsilon(rho(setting), delta))
-
-
-# It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
-@partial(jax.jit, static_argnums=(0, 1))
-def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None) -> Setting:
-    """The largest eta, of at most ``rate``, whose :func:`derived_epsilon` is within epsilon.
-
-    ``rate`` is sqrt(ln K / T) by default. p is ``restart``, by default the one that is best for
-    small eta, and at least eta, which the regret bound needs. At epsilon = inf there is no budget.
-    ln eta is found by bisection, since an epsilon of 1e-9 asks for an eta of 1e-15.
-    """
-    largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
-    least_restart: Number = pure_restart(horizon) if delta is None else zcdp_restart(horizon)
-    if restart is not None:
-        least_restart = jnp.asarray(restart, jnp.float32)
-
-    def at_rate(rate):
-        restart = jnp.maximum(rate, least_restart)
-        budget = jnp.where(jnp.isinf(epsilon), horizon, switch_budget(horizon, restart))
-        return Setting(rate, restart, budget)
-
-    def is_private(rate):
-        return derived_epsilon(at_rate(rate), delta) <= epsilon
-
-    def bisect(_, ends):
-        low, high = ends
-        middle = jnp.sqrt(low) * jnp.sqrt(high)
-        private = is_private(middle)
-        return jnp.where(private, middle, low), jnp.where(private, high, middle)
-
-    # This end is private, as 1 / p and B are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
-    low = jnp.minimum(largest, epsilon / (16.0 * horizon))
-    if restart is not None:  # Then 1 / p has no such limit.
-        low = jnp.minimum(low, 0.25 * epsilon * least_restart)
-    low, _ = lax.fori_loop(0, 40, bisect, (low, largest))
-    return at_rate(jnp.where(is_private(largest), largest, low))
-
-
-def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None) -> Setting:
-    """The parameters of the paper's corollaries, for epsilon <= 1, as reconstructed.
-
-    Without delta p = T^(-1/2) and eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
-    eta = p epsilon_0 / 20 with
-
-        epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
-
-    p is cut at 1/2 and eta at p. A ``restart`` that is given takes the place of p. At epsilon = inf
-    the setting is the derived one.
-    """
-    if delta is None:
-        p, base = jnp.asarray(horizon**-0.5, jnp.float32), epsilon
-    else:
-        log_term = jnp.cbrt(jnp.log(1.0 / jnp.asarray(delta, jnp.float32)))
-        p = 1.0 / (np.cbrt(horizon).astype(np.float32) * log_term)
-        useful = log_term * float(horizon ** (-1 / 6) * np.sqrt(np.log(arms)))
-        base = jnp.minimum(epsilon / 2.0, useful)
-    p = jnp.minimum(p, 0.5) if restart is None else jnp.asarray(restart, jnp.float32)
-    eta = jnp.minimum(p * base / 20.0, p)
-    printed = Setting(eta, p, switch_budget(horizon, p))
-    plain = derived_setting(horizon, arms, epsilon, delta, rate, restart)
-    return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
-
-
-def printed_epsilon(horizon, setting, delta):
-    """The epsilon that the paper states for a setting, as reconstructed.
-
-    It is eta / p + 16 T p eta, or given delta
-    5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)).
-    """
-    rate, restart, _ = setting
-    if delta is None:
-        return rate / restart + 16.0 * horizon * restart * rate
-    root = jnp.sqrt(horizon * restart * jnp.log(1.0 / jnp.asarray(delta, jnp.float32)))
-    square = 100.0 * horizon * restart * rate**2
-    return 5.0 * rate / restart + square + 20.0 * rate * root
-
-
-def probabilities(losses, rate):
-    """P = w / sum w with weights w = (1 - eta)^L."""
-    weights = jnp.exp(jnp.log1p(-rate) * exact_sums.excess(losses))
+def probabilities(losses, rate, batch=1):
+    """P = w / sum w with weights w = (1 - eta)^(L / B)."""
+    log_base = jnp.log1p(-rate) if dartboard.is_one(batch) else jnp.log1p(-rate) / batch
+    weights = jnp.exp(log_base * exact_sums.excess(losses))
     return weights / jnp.sum(weights)
 
 
@@ -189,17 +52,24 @@ def shrinking_dartboard(
     rate: Number | None = None,
     restart: Number | None = None,
     calibration: str = "derived",
-) -> Learner:
+    batch: int | None = 1,
+    shifts: Number = 0,
+) -> Learner | BatchLearner:
     """The private shrinking dartboard: Hedge's law, but it seldom draws a new arm.
 
     Let L (K,) be the sums of the losses so far and w = (1 - eta)^L the weights. The first arm is
     uniform. After a round with losses l the arm x
 
-        is kept with probability (1 - p) (1 - eta)^(l_x), and if B arms have been drawn;
+        is kept with probability (1 - p) (1 - eta)^(l_x), and if M arms have been drawn;
         otherwise an arm is drawn anew from P = w / sum w.
 
-    As long as the budget of B = floor(4 T p) draws lasts, the arm of each round has the law P of
-    Hedge.
+    As long as the budget of M = floor(4 T p) draws lasts, the arm of each round has the law P of
+    Hedge. In batches of B rounds the same is done after each batch, with mean losses L / B and l,
+    and n = floor(T / B) in place of T. One round moves a mean by 1 / B only.
+
+    Given S shifts, P is the law of fixed share, (1 - alpha) w / sum w + alpha / K, whose weights
+    are the P before times (1 - eta)^l, and a kept arm x jumps to a uniform one with probability
+    alpha = S / (n - 1). Again each arm has the law P.
 
     Args:
       horizon: T, rounds.
@@ -207,93 +77,165 @@ def shrinking_dartboard(
       epsilon: privacy to reach by the choice of eta; inf gives Hedge's law throughout, without a
         budget.
       delta: in (0, 1); by default epsilon is pure.
-      rate: the largest eta, in (0, 1/2]; default sqrt(ln K / T). The regret bound of Hedge itself,
-        whose law the arms have, is least at 1 - exp(-sqrt(8 ln K / T)), which is 2.8 times as much
-        for large T.
-      restart: p, in (0, 1/2], raised to eta where it is below that; default 1 / sqrt(8 T), or given
-        delta T^(-1/3) / 2. Either is best for small eta. With calibration="printed" the default is
+      rate: the largest eta, in (0, 1/2]; default sqrt(B D / T), where D is ln K, or given shifts
+        ln K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge
+        itself, whose law the arms have, is least at 1 - exp(-sqrt(8 ln K / T)), which is 2.8 times
+        as much for large T.
+      restart: p, in (0, 1/2], raised to eta where it is below that; default 1 / sqrt(8 n), or given
+        delta n^(-1/3) / 2. Either is best for small eta. With calibration="printed" the default is
         the paper's.
       calibration: "derived" or "printed", how eta and p follow from epsilon and delta.
+      batch: B, in [1, T]; None takes the B of 1, 2, 3, 4, 6, 8, 12, ... with the least regret
+        bound, or with calibration="printed" that of the paper.
+      shifts: S, at least 0, how often the best arm may change; it may be traced. With
+        calibration="printed" it must be 0.
 
     Returns:
-      A Learner with full information that plays arms. Losses outside [0, 1] are clipped and
-      counted.
+      A Learner with full information that plays arms, or for any batch but 1 a BatchLearner. Losses
+      outside [0, 1] are clipped, and without batches counted.
 
     Privacy: epsilon-DP, or (epsilon, delta)-DP given delta, central, for replacement of one round,
     released: actions 1..T. What is declared in both calibrations counts exactly what one round
-    enters, which is one coin and at most B - 1 draws. It is
+    enters, which is one coin and at most M - 1 draws. With w = ln(1 / (1 - eta)) / B it is
 
-        ln(1 + (1 - p) eta / p) + 2 (B - 1) ln(1 / (1 - eta)),
+        ln(1 + (1 - p) (1 - e^-w) / p) + 2 (M - 1) w,
 
-    or given delta the epsilon of zCDP where that is smaller. The paper, as reconstructed, states
-    eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)), and its
-    corollaries set eta and p for epsilon <= 1 (:func:`printed_setting`). "derived" takes the
-    largest eta up to ``rate``. At T = 2^16 and epsilon = 0.1 it is 3.6 times the printed one, and
-    10.6 times given delta = 1e-6. At epsilon = inf the declaration is what the law has by itself.
+    or given delta the epsilon of zCDP where that is smaller. Shifts change nothing here: the jumps
+    of a kept arm read no data, and P is the posterior over sequences of arms, whose exponents a
+    round moves by at most w. The paper states eta / p + 16 T p eta, or
+    5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)), and its corollaries set eta and p for
+    epsilon <= 1. "derived" takes the largest eta up to ``rate``. At T = 2^16 and epsilon = 0.1 it
+    is 3.6 times the printed one, and 10.6 times given delta = 1e-6. At epsilon = inf the
+    declaration is what the law has by itself.
 
-    Regret: at most eta T + ln K / eta + 2 T exp(-T p / 3) in expectation, for oblivious losses and
-    eta <= p. For small epsilon that is about sqrt(32 T) ln K / epsilon, or given delta
-    sqrt(6 ln(1/delta)) T^(1/3) ln K / epsilon.
+    Regret: at most eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) in expectation, for oblivious
+    losses, eta <= p, and a best sequence of arms with S shifts. For small epsilon that is about
+    sqrt(32 T) ln K / epsilon without batches and shifts, or given delta
+    sqrt(6 ln(1/delta)) T^(1/3) ln K / epsilon. The best batch has at most
+    (4 ln K + 1/2) sqrt(T / epsilon) plus the last term, with B = 2 / epsilon.
+
+    Where we differ from the paper: eta <= p is missing among its hypotheses, though Lemma 14 needs
+    a draw to have a probability of at most 2 p. It does not say what is played once the budget is
+    spent, where we keep the arm. Its grouped loss sums B + 1 rounds, ours B. Theorem 5 has a factor
+    of 12 under the root that the proof of Corollary 6 leaves out. Corollary 6 does not choose the
+    batch that is best for Theorem 5, and the paper has no batches for pure epsilon.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
-    and faster rates", 2023, Algorithm 1, as reconstructed; Geulen, Voecking & Winkler, "Regret
+    and faster rates", 2023, Algorithm 1, Theorems 2 and 5; Geulen, Voecking & Winkler, "Regret
     minimization for online buffering problems using the weighted majority algorithm", 2010, for
-    the dartboard.
+    the dartboard; Herbster & Warmuth, "Tracking the best expert", 1998, for fixed share.
     """
     horizon, arms = check_arms(horizon, arms)
+    setting, size, declared = _calibrated(
+        horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts
+    )
+    eta, p, budget = setting
+    single, static = dartboard.is_one(batch), isinstance(shifts, int) and shifts == 0
+    alpha = share_for(dartboard.steps(horizon, size), shifts)
+
+    def law(learned):
+        return probabilities(learned, eta, size) if static else learned
+
+    def learn(learned, total, mean):
+        if static:
+            return exact_sums.add(learned, total)
+        return shared(learned * jnp.exp(jnp.log1p(-eta) * mean), alpha)
+
+    def played(arm):
+        return arm if single else Batch(arm, jnp.asarray(size, jnp.int32))
+
+    def init(key):
+        zero = jnp.zeros((), jnp.int32)
+        learned = exact_sums.nothing((arms,)) if static else jnp.full(arms, 1.0 / arms, jnp.float32)
+        arm = noise.choose(key, law(learned))
+        return ShrinkingDartboardState(learned, arm, zero + 1, zero, zero), played(arm)
+
+    def step(state, key, seen):
+        coin_key, arm_key = jr.split(key)
+        if single:
+            mean, clipped = clip_loss(seen, state.clipped)
+            total = exact_sums.of(mean)
+        else:
+            mean, clipped, total = exact_sums.mean(seen, size), state.clipped, seen
+        learned = learn(state.learned, total, mean)
+        keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * mean[state.arm])
+        asked = ~noise.coin(coin_key, keep)
+        granted = asked & (state.draws < budget)
+        if static:
+            arm = noise.choose(arm_key, law(learned))
+            arm = jnp.where(granted, arm, state.arm)
+        else:
+            # A kept arm jumps with the law that it has without any data.
+            jump = shared(jax.nn.one_hot(state.arm, arms, dtype=jnp.float32), alpha)
+            arm = noise.choose(arm_key, jnp.where(granted, learned, jump))
+        draws = state.draws + granted.astype(jnp.int32)
+        refused = state.refused + (asked & ~granted).astype(jnp.int32)
+        return ShrinkingDartboardState(learned, arm, draws, refused, clipped), played(arm)
+
+    def report(state):
+        if single:
+            return ShrinkingDartboardReport(state.draws - 1, state.refused, state.clipped)
+        size_now = jnp.asarray(size, jnp.int32)
+        return BatchedDartboardReport(state.draws - 1, state.refused, size_now)
+
+    shape = {"action_set": Arms(arms), "horizon": horizon, "privacy": declared, "report": report}
+    if single:
+        return Learner(init=init, step=step, feedback=full, **shape)
+    zero = jnp.zeros(arms, jnp.float32)
+    return BatchLearner(init=init, step=step, feedback=clipped_full, zero=zero, **shape)
+
+
+def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):
+    """(Setting, B, Privacy) from the arguments, of which bad ones are refused."""
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     if delta is not None:
         _check.delta(delta)
     _check.positive(**_check.given(rate=rate, restart=restart))
     _check.between(0.0, 0.5, **_check.given(rate=rate, restart=restart))
     _check.one_of("derived", "printed", calibration=calibration)
-    setting = derived_setting(horizon, arms, epsilon, delta, rate, restart)
-    declared = Privacy(
-        epsilon=derived_epsilon(setting, delta),
-        delta=0.0 if delta is None else delta,
-        rho=rho(setting),
-        accountant="one coin and B - 1 draws: the sum of their log-ratios"
-        + ("" if delta is None else ", or their zCDP where smaller"),
-    )
+    _check.between(0.0, jnp.inf, shifts=shifts)
+    if batch is not None:
+        batch = _check.size(1, batch=batch)
+        if batch > horizon:
+            raise ValueError(f"batch must be at most the horizon of {horizon}, got {batch}")
+    given = (horizon, arms, epsilon, delta)
     if calibration == "printed":
-        setting = printed_setting(horizon, arms, epsilon, delta, rate, restart)
-        formula = printed_epsilon(horizon, setting, delta)
-        declared = declared._replace(
-            epsilon=derived_epsilon(setting, delta),
-            rho=rho(setting),
-            calibration="printed",
-            paper_epsilon=jnp.where(jnp.isinf(epsilon), jnp.inf, formula),
-        )
-    eta, p, budget = setting
+        _check.between(0.0, 0.0, shifts=shifts)
+        if delta is None and batch != 1:
+            raise ValueError(
+                "batch must be 1 for a printed calibration without delta: the paper has no other"
+            )
+        return _printed(given, rate, restart, batch)
+    if batch is None:
+        setting, size = dartboard.best_setting(*given, rate, restart, shifts)
+    else:
+        static = isinstance(shifts, int) and shifts == 0
+        if rate is None and not (static and batch == 1):
+            rate = dartboard.batch_rate(horizon, arms, batch, shifts)
+        size = batch if batch == 1 else jnp.float32(batch)
+        own = () if batch == 1 else (size,)
+        setting = dartboard.derived_setting(*given, rate, restart, *own)
+    return setting, size, _declared(setting, delta, size)
 
-    def init(key):
-        zero = jnp.zeros((), jnp.int32)
-        losses = exact_sums.nothing((arms,))
-        arm = noise.choose(key, probabilities(losses, eta))
-        return ShrinkingDartboardState(losses, arm, zero + 1, zero, zero), arm
 
-    def step(state, key, loss):
-        coin_key, arm_key = jr.split(key)
-        inside, clipped = clip_loss(loss, state.clipped)
-        losses = exact_sums.add(state.losses, exact_sums.of(inside))
-        keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * inside[state.arm])
-        asked = ~noise.coin(coin_key, keep)
-        granted = asked & (state.draws < budget)
-        arm = noise.choose(arm_key, probabilities(losses, eta))
-        arm = jnp.where(granted, arm, state.arm)
-        draws = state.draws + granted.astype(jnp.int32)
-        refused = state.refused + (asked & ~granted).astype(jnp.int32)
-        return ShrinkingDartboardState(losses, arm, draws, refused, clipped), arm
+def _printed(given, rate, restart, batch):
+    horizon, _, epsilon, delta = given
+    if batch == 1:
+        size, setting = 1, dartboard.printed_setting(*given, rate, restart)
+    else:
+        size = dartboard.printed_batch(*given) if batch is None else jnp.float32(batch)
+        setting = dartboard.printed_batch_setting(*given, rate, restart, size)
+    formula = dartboard.printed_epsilon(horizon, setting, delta, size)
+    paper = jnp.where(jnp.isinf(epsilon), jnp.inf, formula)
+    declared = _declared(setting, delta, size)
+    return setting, size, declared._replace(calibration="printed", paper_epsilon=paper)
 
-    def report(state):
-        return ShrinkingDartboardReport(state.draws - 1, state.refused, state.clipped)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=declared,
-        report=report,
+def _declared(setting, delta, batch):
+    return Privacy(
+        epsilon=dartboard.derived_epsilon(setting, delta, batch),
+        delta=0.0 if delta is None else delta,
+        rho=dartboard.rho(setting, batch),
+        accountant="one coin and M - 1 draws: the sum of their log-ratios"
+        + ("" if delta is None else ", or their zCDP where smaller"),
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpjax.analysis import bounds
-from dpjax.learners.shrinking_dartboard import derived_setting
+from dpjax.learners.parts.dartboard import derived_setting
 
 ARMS, HORIZON = 4, 2**18
 K_LN_K = ARMS * math.log(ARMS)

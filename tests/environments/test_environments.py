@@ -22,6 +22,7 @@ from tests.play import play_actions
 
 ARMS, ROUNDS = 3, 24
 MEANS = [0.6, 0.3, 0.5]
+SEGMENTS, ENDS = [MEANS, [0.5, 0.6, 0.3], [0.2, 0.9, 0.5]], [5, 12, ROUNDS]
 TABLE = np.random.default_rng(0).random((ROUNDS, ARMS)).astype(np.float32)
 
 # Examples of each factory, over three arms and of at least 24 rounds.
@@ -38,6 +39,9 @@ EXAMPLES = {
         "m=2": lambda: environments.memory(MEANS, rounds=2),
     },
     "oblivious": {"": lambda: environments.oblivious(ARMS, 5)},
+    "piecewise": {
+        "segments": lambda: environments.piecewise(SEGMENTS, ENDS),
+    },
     "switching_cost": {
         "multiscale": lambda: environments.switching_cost(ROUNDS, ARMS),
         "gaussian": lambda: environments.switching_cost(ROUNDS, ARMS, walk="gaussian"),
@@ -170,10 +174,15 @@ def test_regret_is_what_was_suffered_less_the_best_fixed_arm(name, example):
     Tallies are sums of at most 24 float32 terms of size 1: an error below 24 * 24 * 2^-24.
     """
     losses, tally, _, regret = played(name, example)
-    if example == "pseudo":
-        gaps = np.array(MEANS) - min(MEANS)
-        np.testing.assert_allclose(tally, gaps[SEQUENCES], atol=1e-7)
-        np.testing.assert_allclose(regret, np.cumsum(gaps[SEQUENCES], axis=1), atol=4e-5)
+    if example in ("pseudo", "segments"):
+        means = np.array(MEANS if example == "pseudo" else SEGMENTS)
+        gaps = means - means.min(axis=-1, keepdims=True)
+        # The means of each round, of which a segment ends with its last one.
+        of_round = np.searchsorted(ENDS, np.arange(1, ROUNDS + 1)) if means.ndim == 2 else ...
+        gaps = np.broadcast_to(gaps[of_round], (ROUNDS, ARMS))
+        played_gaps = gaps[np.arange(ROUNDS), SEQUENCES]
+        np.testing.assert_allclose(tally, played_gaps, atol=1e-7)
+        np.testing.assert_allclose(regret, np.cumsum(played_gaps, axis=1), atol=4e-5)
         return
     total = np.cumsum(suffered(losses).astype(np.float64), axis=1)
     np.testing.assert_allclose(regret, total - total[:ARMS].min(axis=0), atol=4e-5)
@@ -268,6 +277,35 @@ def test_a_batch_of_bernoulli_rounds_sums_like_its_rounds():
     for arm, mean in enumerate(MEANS):
         assert p_value(totals[arm], mean) > 1e-3
         assert p_value(totals[arm], mean + 0.01) < 1e-6  # 13 standard errors of the mean
+
+
+# --- piecewise ---
+
+
+def test_each_segment_has_its_own_means():
+    """Frequencies of ones over 4000 games, in each round; a segment too long is 30 errors off."""
+    environment, games = environments.piecewise(SEGMENTS, ENDS), 4000
+    arms = jnp.zeros(ROUNDS, jnp.int32)
+    losses = jax.vmap(lambda key: play(environment, arms, key)[0].loss)(jr.split(jr.key(30), games))
+    means = np.array(SEGMENTS)[np.searchsorted(ENDS, np.arange(1, ROUNDS + 1))]
+    error = np.asarray(losses).mean(0) - means
+    assert np.abs(error / np.sqrt(means * (1 - means) / games)).max() < 4.5
+
+
+@pytest.mark.parametrize(
+    ("means", "ends", "name"),
+    [
+        ([0.2, 0.5], [4], "means must have shape"),
+        ([[0.2, 1.5]], [4], "means must be"),
+        ([[0.2, 0.5]], [4, 8], "ends must be"),
+        ([[0.2, 0.5]] * 2, [4, 4], "ends must be"),
+        ([[0.2, 0.5]], [0], "ends must be"),
+        ([[0.2, 0.5]], [4.5], "ends must be"),
+    ],
+)
+def test_bad_segments_are_refused(means, ends, name):
+    with pytest.raises((ValueError, TypeError), match=name):
+        environments.piecewise(means, ends)
 
 
 # --- gaussian ---

@@ -10,6 +10,9 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, sweep
+from dpjax.analysis import bounds
+from dpjax.cli import audits
+from dpjax.combinators import tracking
 from dpjax.learners.hedge import declared_epsilon, hedge, probabilities
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -251,3 +254,70 @@ def test_losses_outside_the_range_are_clipped_and_counted():
     jax.tree.map(np.testing.assert_array_equal, state.losses, tame.losses)
     assert learner.report(state).clipped == 3
     assert learner.report(tame).clipped == 0
+
+
+# Fixed share ---------------------------------------------------------------------------------
+
+
+def test_sharing_nothing_is_hedge_draw_for_draw():
+    """And sharing by hand, in float64, is what is drawn from where something is shared."""
+    horizon, arms = 60, 3
+    losses = np.array(jr.uniform(jr.key(1), (horizon, arms)))
+    keys = jr.split(jr.key(2), 50)
+    for epsilon in (1.0, np.inf):
+        plain = play(hedge(horizon, arms, epsilon=epsilon), losses, keys)[0]
+        shared = play(hedge(horizon, arms, epsilon=epsilon, share=0.0), losses, keys)[0]
+        np.testing.assert_array_equal(shared, plain)
+    share, rate = 0.1, 0.4
+    played, state = play(hedge(horizon, arms, epsilon=np.inf, rate=rate, share=share), losses, keys)
+    p = np.full(3, 1 / 3)
+    laws = [p]
+    for row in losses.astype(np.float64):
+        v = p * np.exp(-rate * row)
+        p = (1 - share) * v / v.sum() + share / 3
+        laws.append(p)
+    np.testing.assert_allclose(state.losses[0], p, rtol=1e-5)
+    levels = np.array(
+        [[float(jr.uniform(jr.fold_in(key, t))) for t in range(horizon + 1)] for key in keys[:5]]
+    )
+    expected = [
+        [np.searchsorted(np.cumsum(p)[:-1], u, "right") for p, u in zip(laws, row, strict=True)]
+        for row in levels
+    ]
+    np.testing.assert_array_equal(played[:5], expected)
+
+
+def test_sharing_declares_what_hedge_declares_and_spends_no_more():
+    """The rates are the same where epsilon sets them; half of the declaration is too little."""
+    for share in (0.0, 0.02, 0.3):
+        learner = hedge(16, 3, epsilon=0.5, share=share)
+        assert learner.privacy == hedge(16, 3, epsilon=0.5).privacy
+    learner = hedge(16, 3, epsilon=0.5, rate=1.0, share=0.02)
+    pairs = audits.pairs_for(learner, 8)
+    assert audits.replays(learner, pairs).failed == ()
+    declared = learner.privacy._replace(epsilon=learner.privacy.epsilon / 4, rho=jnp.float32(0.0))
+    assert "epsilon" in audits.replays(learner._replace(privacy=declared), pairs).failed
+
+
+def test_sharing_tracks_an_arm_that_shifts():
+    """Against 3 shifts: within the bound of fixed share, and far below Hedge without sharing."""
+    horizon, arms, trials = 1024, 4, 50
+    best = np.repeat([0, 1, 2, 3], horizon // 4)
+    losses = np.where(np.arange(arms) == best[:, None], 0.0, 1.0).astype(np.float32)
+
+    def game(share):
+        learner = hedge(horizon, arms, epsilon=np.inf, share=share)
+        return learner, tracking(environments.table(losses), 3)
+
+    shares = np.array([0.0, 3 / (horizon - 1)])
+    result = sweep(game, shares, trials, jr.key(6), checkpoints=1, progress=False)
+    without, sharing = result.regret[:, :, -1].mean(1)
+    largest = 8 * (bounds.fixed_share(horizon, arms, 1.0, 3) - horizon / 8)
+    bound = bounds.fixed_share(horizon, arms, np.sqrt(largest / horizon), 3)
+    assert sharing <= bound < without / 3
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.6, np.nan])
+def test_a_share_that_is_none_is_refused(share):
+    with pytest.raises(ValueError, match="share must be"):
+        hedge(16, 3, epsilon=1.0, share=share)

@@ -9,7 +9,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import environments, simulate_batches, sweep
-from dpjax.learners.limited_updates import clipped_full, limited_updates, probabilities
+from dpjax.feedback import clipped_full
+from dpjax.learners.limited_updates import limited_updates, probabilities
 from dpjax.maths import exact_sums
 from tests.play import play_table
 

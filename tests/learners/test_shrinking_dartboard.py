@@ -12,18 +12,17 @@ from scipy import stats
 
 from dpjax import environments, privacy, sweep
 from dpjax.learners.hedge import plain_rate
-from dpjax.learners.shrinking_dartboard import (
+from dpjax.learners.parts.dartboard import (
     Setting,
     derived_epsilon,
     derived_setting,
     printed_epsilon,
     printed_setting,
-    probabilities,
     pure_epsilon,
     rho,
-    shrinking_dartboard,
     switch_budget,
 )
+from dpjax.learners.shrinking_dartboard import probabilities, shrinking_dartboard
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from tests.play import play_table
@@ -396,7 +395,7 @@ def test_games_by_hand(epsilon):
         drawn, refused = drawn + granted, refused + (asked & ~granted)
     np.testing.assert_array_equal(state.draws, drawn)
     np.testing.assert_array_equal(state.refused, refused)
-    np.testing.assert_allclose(exact_sums.to_float(state.losses)[0], total, rtol=1e-6)
+    np.testing.assert_allclose(exact_sums.to_float(state.learned)[0], total, rtol=1e-6)
     assert state.draws.max() <= budget
     report = shrinking_dartboard(horizon, arms, epsilon=epsilon).report(state)
     np.testing.assert_array_equal(report.resampled, drawn - 1)
@@ -555,7 +554,7 @@ def test_losses_outside_the_range_are_clipped_and_counted():
         return state
 
     state, tame = feed(wild), feed(jnp.clip(wild, 0.0, 1.0))
-    for name in ("losses", "arm", "draws"):
+    for name in ("learned", "arm", "draws"):
         np.testing.assert_array_equal(getattr(state, name), getattr(tame, name))
     assert learner.report(state).clipped == 3
     assert learner.report(tame).clipped == 0

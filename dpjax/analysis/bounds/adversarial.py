@@ -162,16 +162,60 @@ def hedge(horizon, arms, rate):
     return np.log(arms) / rate + rate * horizon / 8.0
 
 
-def shrinking_dartboard(horizon, arms, rate, restart):
-    """eta T + ln K / eta + 2 T exp(-T p / 3) for eta <= p, nan elsewhere.
+def shrinking_dartboard(horizon, arms, rate, restart, batch=1, shifts=0):
+    """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) for eta <= p, nan elsewhere.
 
-    Asi, Feldman, Koren & Talwar 2023, as recalled, for oblivious losses in [0, 1]. Without a budget
-    of switches, as at epsilon = inf, the last term does not apply.
+    n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in
+    [0, 1] in batches of B rounds. Without a budget of switches, as at epsilon = inf, the last term
+    does not apply. D is ln K, or against S shifts of the best arm that of :func:`fixed_share` with
+    n for T. A shift within a batch costs at most B / 2.
     """
     horizon, arms, rate, restart = float64(horizon, arms, rate, restart)
-    ran_out = 2.0 * horizon * np.exp(-horizon * restart / 3.0)
-    value = rate * horizon + np.log(arms) / rate + ran_out
+    batch, shifts = float64(batch, shifts)
+    steps = np.floor(horizon / batch)
+    learning = batch * _share_complexity(steps, arms, shifts) / rate + shifts * batch / 2.0
+    ran_out = 2.0 * horizon * np.exp(-steps * restart / 3.0)
+    value = rate * horizon + learning + ran_out
     return np.where(rate <= restart, value, np.nan)
+
+
+def shrinking_dartboard_batched(horizon, arms, epsilon):
+    """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
+
+    It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
+    to rounding, which pure epsilon allows to first order in eta. The constants are ours.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    ran_out = 2.0 * horizon * np.exp(-np.sqrt(epsilon * horizon) / 12.0)
+    return (4.0 * np.log(arms) + 0.5) * np.sqrt(horizon / epsilon) + ran_out
+
+
+def lazy_to_private(horizon, arms, epsilon):
+    """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best rate that is known.
+
+    It is claimed for oblivious losses and (epsilon, delta)-DP by Asi, Koren, Liu & Talwar, "Private
+    online learning via lazy algorithms", 2024, up to logarithms. The algorithm is not built here.
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    return np.sqrt(horizon * np.log(arms)) + np.cbrt(horizon) * np.log(arms) / epsilon ** (2 / 3)
+
+
+def fixed_share(horizon, arms, rate, shifts):
+    """D / eta + eta T / 8 against S shifts of the best arm, for exponential weights that share.
+
+    D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K) at alpha = S / (T - 1), at
+    most 1/2. It is at most ln K + S ln(K T / S) + S. Herbster & Warmuth 1998; Cesa-Bianchi &
+    Lugosi 2006, section 5.2.
+    """
+    horizon, arms, rate, shifts = float64(horizon, arms, rate, shifts)
+    return _share_complexity(horizon, arms, shifts) / rate + rate * horizon / 8.0
+
+
+def _share_complexity(rounds, arms, shifts):
+    share = np.minimum(shifts / np.maximum(rounds - 1.0, 1.0), 0.5)
+    moves = shifts * np.log(arms / np.maximum(share, 1e-300))
+    stays = np.maximum(rounds - 1.0 - shifts, 0.0) * np.log1p(share / arms - share)
+    return np.log(arms) + moves - stays
 
 
 def shrinking_dartboard_pure(horizon, arms, epsilon):

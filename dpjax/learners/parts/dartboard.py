@@ -1,0 +1,265 @@
+"""The parameters of the shrinking dartboard, and what the privacy of its arms costs.
+
+Its rounds may come in batches of B. A step of the algorithm then reads the mean loss of a batch,
+which one round moves by at most 1 / B. There are n = floor(T / B) steps.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dpjax import privacy
+from dpjax.core import Array, Number
+from dpjax.learners.parts.fixed_share import complexity, share_for
+
+
+class Setting(NamedTuple):
+    """The parameters of the algorithm, which follow from the declared privacy."""
+
+    rate: Array  # () eta, at most 1/2; a loss of 1 multiplies a weight by 1 - eta
+    restart: Array  # () p, at most 1/2, the least probability of a draw in a step
+    budget: Array  # () int32 M, how many arms may be drawn, the first one included
+
+
+def default_rate(horizon, arms):
+    """eta = sqrt(ln K / T), which minimizes eta T + ln K / eta; at most 1/2."""
+    return min(float(np.sqrt(np.log(arms) / horizon)), 0.5)
+
+
+def batch_rate(horizon, arms, batch, shifts):
+    """eta = sqrt(B D / T), which minimizes eta T + B D / eta; at most 1/2.
+
+    D is ln K, or given shifts the :func:`complexity` of n steps.
+    """
+    return jnp.minimum(jnp.sqrt(batch * _complexity(horizon, arms, batch, shifts) / horizon), 0.5)
+
+
+def pure_restart(horizon) -> float:
+    """p = 1 / sqrt(8 T) minimizes eta / p + 8 T p eta, :func:`pure_epsilon` for small eta."""
+    return 1.0 / float(np.sqrt(8.0 * horizon))
+
+
+def zcdp_restart(horizon) -> float:
+    """p = T^(-1/3) / 2 minimizes eta^2 / (8 p^2) + 2 T p eta^2, :func:`rho` for small eta."""
+    return 0.5 / float(np.cbrt(horizon))
+
+
+def best_restart(horizon, batch, delta):
+    """The p that is best for small eta, with T / B in place of T; at most 1/2."""
+    if delta is None:
+        return jnp.minimum(pure_restart(horizon) * batch**0.5, 0.5)
+    return jnp.minimum(zcdp_restart(horizon) * batch ** (1.0 / 3.0), 0.5)
+
+
+def steps(horizon, batch):
+    """n = floor(T / B), how many batches are read."""
+    return jnp.floor(jnp.asarray(horizon, jnp.float32) / batch)
+
+
+def switch_budget(horizon, restart, batch=1):
+    """M = floor(4 n p), between 1 and the number of batches, which is no restriction."""
+    count, begun = float(horizon), float(horizon)
+    if not is_one(batch):
+        count, begun = steps(horizon, batch), jnp.ceil(jnp.float32(horizon) / batch)
+    return jnp.clip(jnp.floor(4.0 * count * restart), 1.0, begun).astype(jnp.int32)
+
+
+def is_one(batch) -> bool:
+    """Whether rounds come one by one by construction, and not by the value of an array."""
+    return isinstance(batch, int) and batch == 1
+
+
+def coin_log_ratios(setting, batch=1):
+    """Log-likelihood ratios of one coin between losses 1 and 0: of a draw, and minus that of none.
+
+    At mean loss l a draw has probability 1 - (1 - p) (1 - eta)^l. A round moves l by at most 1 / B,
+    and the ratio is largest from l = 0.
+    """
+    rate, restart = setting.rate, setting.restart
+    keep = -jnp.log1p(-rate) if is_one(batch) else -jnp.log1p(-rate) / batch
+    moved = rate if is_one(batch) else -jnp.expm1(-keep)
+    return jnp.log1p((1.0 - restart) * moved / restart), keep
+
+
+def pure_epsilon(setting, batch=1):
+    """ln(1 + (1 - p) eta' / p) + 2 (M - 1) w. It is 0 for M = 1.
+
+    Here w = ln(1 / (1 - eta)) / B and eta' = 1 - e^-w, which is eta for B = 1. A replaced round
+    enters the coin at the end of its batch, with the loss of the arm in play. Through the weights
+    it also enters every draw from then on, of which there are at most M - 1. All other coins read
+    other batches. A coin that the budget overrules is not seen. An exponent changes by at most w,
+    up or down, and so the log-ratio of a draw by at most twice that. (To keep the arm has the
+    log-ratio w, which is the larger one of the coin where p and eta are near 1/2.)
+    """
+    leave, keep = coin_log_ratios(setting, batch)
+    later = 2.0 * (setting.budget - 1).astype(jnp.float32) * keep
+    return jnp.where(setting.budget > 1, jnp.maximum(leave, keep) + later, 0.0)
+
+
+def rho(setting, batch=1):
+    """rho of one coin and M - 1 draws, each of which has bounded range."""
+    leave, keep = coin_log_ratios(setting, batch)
+    coin = privacy.bounded_range_rho(leave + keep)
+    later = privacy.bounded_range_rho(2.0 * keep, (setting.budget - 1).astype(jnp.float32))
+    return jnp.where(setting.budget > 1, coin + later, 0.0)
+
+
+def derived_epsilon(setting, delta, batch=1):
+    """:func:`pure_epsilon`, or given delta the smaller of that and the epsilon of zCDP."""
+    pure = pure_epsilon(setting, batch)
+    if delta is None:
+        return pure
+    return jnp.minimum(pure, privacy.zcdp_epsilon(rho(setting, batch), delta))
+
+
+# It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
+# Without a batch of its own it is compiled for single rounds.
+@partial(jax.jit, static_argnums=(0, 1))
+def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batch=1) -> Setting:
+    """The largest eta, of at most ``rate``, whose :func:`derived_epsilon` is within epsilon.
+
+    ``rate`` is sqrt(ln K / T) by default. p is ``restart``, by default the one that is best for
+    small eta, and at least eta, which the regret bound needs. At epsilon = inf there is no budget.
+    ln eta is found by bisection, since an epsilon of 1e-9 asks for an eta of 1e-15.
+    """
+    largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
+    least_restart: Number = pure_restart(horizon) if delta is None else zcdp_restart(horizon)
+    unlimited: Number = horizon
+    if not is_one(batch):
+        least_restart = best_restart(horizon, batch, delta)
+        unlimited = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
+    if restart is not None:
+        least_restart = jnp.asarray(restart, jnp.float32)
+
+    def at_rate(rate):
+        restart = jnp.maximum(rate, least_restart)
+        budget = jnp.where(jnp.isinf(epsilon), unlimited, switch_budget(horizon, restart, batch))
+        return Setting(rate, restart, budget)
+
+    def is_private(rate):
+        return derived_epsilon(at_rate(rate), delta, batch) <= epsilon
+
+    def bisect(_, ends):
+        low, high = ends
+        middle = jnp.sqrt(low) * jnp.sqrt(high)
+        private = is_private(middle)
+        return jnp.where(private, middle, low), jnp.where(private, high, middle)
+
+    # This end is private, as 1 / p and M are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
+    low = jnp.minimum(largest, epsilon / (16.0 * horizon))
+    if restart is not None:  # Then 1 / p has no such limit.
+        low = jnp.minimum(low, 0.25 * epsilon * least_restart)
+    low, _ = lax.fori_loop(0, 40, bisect, (low, largest))
+    return at_rate(jnp.where(is_private(largest), largest, low))
+
+
+def candidates(horizon):
+    """The batches 1, 2, 3, 4, 6, 8, 12, ... up to T, which :func:`best_setting` chooses from."""
+    powers = 2 ** np.arange(31)
+    every = np.unique(np.concatenate([powers, 3 * powers[:30]]))
+    return every[every <= horizon].astype(np.float32)
+
+
+def _complexity(horizon, arms, batch, shifts):
+    count = steps(horizon, batch)
+    return complexity(count, arms, shifts, share_for(count, shifts))
+
+
+def regret_bound(horizon, arms, epsilon, setting, batch, shifts):
+    """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3); at epsilon = inf the last term is 0.
+
+    The third one is for shifts of the best arm within a batch, where the better of two arms for the
+    whole batch is at most B / 2 behind.
+    """
+    ran_out = 2.0 * horizon * jnp.exp(-steps(horizon, batch) * setting.restart / 3.0)
+    learning = batch * _complexity(horizon, arms, batch, shifts) / setting.rate
+    plain = setting.rate * horizon + learning + shifts * batch / 2.0
+    return plain + jnp.where(jnp.isinf(epsilon), 0.0, ran_out)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def best_setting(horizon, arms, epsilon, delta, rate=None, restart=None, shifts=0.0):
+    """(Setting, B) of the batch, out of :func:`candidates`, whose :func:`regret_bound` is least."""
+
+    def at_batch(batch):
+        largest = batch_rate(horizon, arms, batch, shifts) if rate is None else rate
+        setting = derived_setting(horizon, arms, epsilon, delta, largest, restart, batch)
+        return setting, regret_bound(horizon, arms, epsilon, setting, batch, shifts)
+
+    batches = jnp.asarray(candidates(horizon))
+    settings, values = jax.vmap(at_batch)(batches)
+    best = jnp.argmin(values)
+    return jax.tree.map(lambda leaf: leaf[best], (settings, batches))
+
+
+def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None) -> Setting:
+    """The parameters of the paper's Corollaries 3 and 4, for epsilon <= 1, without batches.
+
+    Without delta p = T^(-1/2) and eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
+    eta = p epsilon_0 / 20 with
+
+        epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
+
+    p is cut at 1/2 and eta at p. A ``restart`` that is given takes the place of p. At epsilon = inf
+    the setting is the derived one.
+    """
+    if delta is None:
+        p, base = jnp.asarray(horizon**-0.5, jnp.float32), epsilon
+    else:
+        log_term = jnp.cbrt(jnp.log(1.0 / jnp.asarray(delta, jnp.float32)))
+        p = 1.0 / (np.cbrt(horizon).astype(np.float32) * log_term)
+        useful = log_term * float(horizon ** (-1 / 6) * np.sqrt(np.log(arms)))
+        base = jnp.minimum(epsilon / 2.0, useful)
+    p = jnp.minimum(p, 0.5) if restart is None else jnp.asarray(restart, jnp.float32)
+    eta = jnp.minimum(p * base / 20.0, p)
+    printed = Setting(eta, p, switch_budget(horizon, p))
+    plain = derived_setting(horizon, arms, epsilon, delta, rate, restart)
+    return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
+
+
+def printed_batch(horizon, arms, epsilon, delta):
+    """B = ln^(2/5)(1/delta) ln^(3/5)(K) T^(-1/5) epsilon^(-3/5) of Corollary 6, within [1, T]."""
+    log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
+    size = log_term**0.4 * float(np.log(arms) ** 0.6 * horizon**-0.2) * epsilon**-0.6
+    return jnp.clip(jnp.round(size), 1.0, horizon)
+
+
+def printed_batch_setting(horizon, arms, epsilon, delta, rate, restart, batch) -> Setting:
+    """p = (B / (T ln(1/delta)))^(1/3) and eta = B p epsilon / 40, of the paper's Corollary 6.
+
+    p is cut at 1/2 and eta at p. A ``restart`` that is given takes the place of p. At epsilon = inf
+    the setting is the derived one.
+    """
+    log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
+    p = jnp.minimum(jnp.cbrt(batch / (horizon * log_term)), 0.5)
+    p = p if restart is None else jnp.asarray(restart, jnp.float32)
+    eta = jnp.minimum(batch * p * epsilon / 40.0, p)
+    printed = Setting(eta, p, switch_budget(horizon, p, batch))
+    largest = batch_rate(horizon, arms, batch, 0.0) if rate is None else rate
+    plain = derived_setting(horizon, arms, epsilon, delta, largest, restart, batch)
+    return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
+
+
+def printed_epsilon(horizon, setting, delta, batch=1):
+    """The epsilon that the paper states for a setting.
+
+    Theorem 2 has eta / p + 16 T p eta, or given delta
+    5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)). For batches Theorem 5 has
+    5 eta / (B p) + 100 T p eta^2 / B^3 + (20 eta / B) sqrt(12 (T p / B) ln(1/delta)). The proof of
+    Corollary 6 leaves the 12 out, so that its own setting comes out at 1.9 epsilon here.
+    """
+    rate, restart, _ = setting
+    if delta is None:
+        return rate / restart + 16.0 * horizon * restart * rate
+    log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
+    if is_one(batch):
+        root = jnp.sqrt(horizon * restart * log_term)
+        square = 100.0 * horizon * restart * rate**2
+        return 5.0 * rate / restart + square + 20.0 * rate * root
+    root = jnp.sqrt(12.0 * horizon * restart / batch * log_term)
+    square = 100.0 * horizon * restart * rate**2 / batch**3
+    return 5.0 * rate / (batch * restart) + square + 20.0 * rate / batch * root
