@@ -41,8 +41,9 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
     declared, actions = learner.privacy, learner.action_set
     if isinstance(actions, Policies):
         return contextual_pairs(
-            key, learner.horizon, actions.dim, count, rounds_per_user=declared.rounds_per_user
-        )
+            key, learner.horizon, actions.dim, count, unit=declared.unit,
+            rounds_per_user=declared.rounds_per_user,
+        )  # fmt: skip
     if isinstance(actions, Domain):
         losses = actions.losses
     else:
@@ -60,7 +61,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array) -> Pair:
 
 
 def contextual_pairs(
-    key: Array, horizon: int, dim: int, count: int, *, rounds_per_user: int = 1
+    key: Array, horizon: int, dim: int, count: int, *, unit: str = "round", rounds_per_user: int = 1
 ) -> Pair:
     """Pairs of sequences of unit features (3, dim) and losses -1 or 1, (3,), for three arms.
 
@@ -72,6 +73,7 @@ def contextual_pairs(
       horizon: T.
       dim: d, entries of the features of an arm.
       count: number of pairs.
+      unit: as in Privacy. With "entry" features are public, and only losses change in all pairs.
       rounds_per_user: how many rounds differ.
 
     Returns:
@@ -85,7 +87,7 @@ def contextual_pairs(
         return features, jr.rademacher(jr.fold_in(key, 1), (count, horizon, ARMS), jnp.float32)
 
     (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
-    signs = (jnp.arange(count) % 2 == 0)[:, None, None]
+    signs = ((jnp.arange(count) % 2 == 0) | (unit == "entry"))[:, None, None]
     others = jnp.where(signs[..., None], features, others)
     other_losses = jnp.where(signs, -losses, other_losses)
     changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))

@@ -48,6 +48,7 @@ from dpjax.analysis.bounds.identification import (
     total_variation_time,
 )
 from dpjax.analysis.bounds.linear import (
+    adac_oful,
     azize_basu_linear,
     linear_elimination,
     linear_elimination_printed,
@@ -71,6 +72,7 @@ from dpjax.analysis.bounds.stochastic import (
 )
 
 __all__ = [
+    "adac_oful",
     "adac_ucb",
     "adap_ucb",
     "azize_2023_lower",
