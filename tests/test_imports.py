@@ -93,6 +93,7 @@ def test_only_plot_imports_matplotlib(path):
 
 def test_a_learner_imports_another_only_where_the_paper_combines_them():
     combined = {
+        "adac_oful": {"linucb"},
         "dp_exp3_lap": {"exp3"},
         "exp3_minibatch": {"exp3"},
         "batched_bandit": {"exp2", "tsallis_inf"},

@@ -44,8 +44,8 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
     of_user = min(declared.rounds_per_user, declared.rounds_per_batch or declared.rounds_per_user)
     if isinstance(actions, Policies):
         return contextual_pairs(
-            key, learner.horizon, actions.dim, count, rounds_per_user=max(of_user, changed),
-            spacing=declared.spacing,
+            key, learner.horizon, actions.dim, count, unit=declared.unit,
+            rounds_per_user=max(of_user, changed), spacing=declared.spacing,
         )  # fmt: skip
     if isinstance(actions, Domain):
         losses = actions.losses
@@ -69,6 +69,7 @@ def contextual_pairs(
     dim: int,
     count: int,
     *,
+    unit: str = "round",
     rounds_per_user: int = 1,
     spacing: int | None = None,
 ) -> Pair:
@@ -82,6 +83,7 @@ def contextual_pairs(
       horizon: T.
       dim: d, entries of the features of an arm.
       count: number of pairs.
+      unit: as in Privacy. With "entry" features are public, and only losses change in all pairs.
       rounds_per_user: how many rounds differ.
       spacing: distance between these rounds where it is fixed.
 
@@ -96,7 +98,7 @@ def contextual_pairs(
         return features, jr.rademacher(jr.fold_in(key, 1), (count, horizon, ARMS), jnp.float32)
 
     (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
-    signs = (jnp.arange(count) % 2 == 0)[:, None, None]
+    signs = ((jnp.arange(count) % 2 == 0) | (unit == "entry"))[:, None, None]
     others = jnp.where(signs[..., None], features, others)
     other_losses = jnp.where(signs, -losses, other_losses)
     changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))

@@ -4,6 +4,7 @@
 """
 
 from dpjax.learners.adac_gope import adac_gope
+from dpjax.learners.adac_oful import adac_oful
 from dpjax.learners.adap import adac_ucb, adap_klucb, adap_ucb
 from dpjax.learners.batched_bandit import batched_bandit
 from dpjax.learners.ctb_tt import ctb_tt
@@ -44,6 +45,7 @@ from dpjax.learners.ucb import kl_ucb, ucb1
 
 __all__ = [
     "adac_gope",
+    "adac_oful",
     "adac_ucb",
     "adap_klucb",
     "adap_tt",

@@ -152,7 +152,7 @@ ONCE = dict(CASES)
 # The worst of the pairs is worth all that is declared, so that any smaller scale would show.
 TIGHT = [
     "dp_exp3_lap", "successive_elimination", "dp_ucb", "lazy_ucb", "ftrl",
-    "ftpl", "exp2", "adac_ucb", "dp_ts_ucb",
+    "ftpl", "exp2", "adac_oful", "adac_ucb", "dp_ts_ucb",
 ]  # fmt: skip
 FEW = 32
 

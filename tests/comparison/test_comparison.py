@@ -28,7 +28,7 @@ FIELDS = {
     "hedge": {"hedge", "limited_updates", "shrinking_dartboard"},
     "ftrl": {"ftpl", "ftrl", "online_gradient", "private_ftal", "private_giga"},
     "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
-    "linucb": {"linucb"},
+    "linucb": {"adac_oful", "linucb"},
 }  # fmt: skip
 
 

@@ -54,6 +54,7 @@ from dpjax.analysis.bounds.identification import (
     total_variation_time,
 )
 from dpjax.analysis.bounds.linear import (
+    adac_oful,
     azize_basu_linear,
     linear_elimination,
     linear_elimination_printed,
@@ -77,6 +78,7 @@ from dpjax.analysis.bounds.stochastic import (
 )
 
 __all__ = [
+    "adac_oful",
     "adac_ucb",
     "adap_ucb",
     "azize_2023_lower",

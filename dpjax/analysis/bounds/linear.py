@@ -104,3 +104,34 @@ def linucb_planned(
     if gap is None:
         return mean_bound * beta * np.sqrt(8.0 * horizon * widths)
     return 8.0 * mean_bound * beta**2 * widths / np.asarray(gap, np.float64)
+
+
+def adac_oful(
+    horizon, dim, rho, *, growth=1.0, ridge=1.0, loss_bound=1.0, parameter_bound=1.0,
+    feature_bound=1.0, deviation=None, failure=None,
+):  # fmt: skip
+    """sqrt(1 + C) beta sqrt(8 T widths): AdaC-OFUL, with probability 1 - alpha, 1 - 1 / T at first.
+
+    Within a batch |x|_(V^-1) is at most sqrt(1 + C) times what it would be if V were renewed in
+    every round (Abbasi-Yadkori, Pal & Szepesvari 2011, Lemma 12). The rest is as in
+    :func:`linucb_planned`, for the regularizer lambda I and the largest width of the noise,
+
+        gamma = s sqrt(L / lambda) (sqrt(d) + sqrt(2 ln(2 L / alpha))),
+
+    with s the scale of the noise and L <= T the largest number of batches. Losses' own noise has
+    half of the failure where there is noise for privacy. It is our own derivation, for mean losses
+    of at most 1 whose beta is at least 1.
+    """
+    horizon, dim, rho = float64(horizon, dim, rho)
+    alpha = 1.0 / horizon if failure is None else failure
+    deviation = loss_bound if deviation is None else deviation
+    scale = 2.0 * feature_bound * loss_bound / np.sqrt(2.0 * rho)
+    batches = dim * np.log1p(horizon * feature_bound**2 / (dim * ridge))
+    batches = np.clip(batches / (0.999 * np.log1p(growth)), 1.0, horizon)
+    length = np.sqrt(dim) + np.sqrt(2.0 * np.log(2.0 * batches / alpha))
+    planned = linucb_planned(
+        horizon, dim, ridge, ridge, scale * np.sqrt(batches / ridge) * length,
+        parameter_bound=parameter_bound, feature_bound=feature_bound, deviation=deviation,
+        failure=np.where(scale > 0.0, 0.5, 1.0) * alpha,
+    )  # fmt: skip
+    return np.sqrt(1.0 + growth) * planned

@@ -19,6 +19,22 @@ from dpjax.maths import ellipsoids
 from dpjax.maths.clipping import within
 
 
+def within_bounds(features, loss, bounds):
+    """Features and a loss within their Bounds, and whether they were outside: (x (d,), y (), bool).
+
+    Longer features are scaled down to the largest length, and losses are clipped.
+    """
+    farthest, largest = (jnp.asarray(x, jnp.float32) for x in (bounds.features, bounds.loss))
+    # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
+    finite = within(features, -1e3 * farthest, 1e3 * farthest)
+    length = jnp.sqrt(ellipsoids.squared_length(finite))
+    inside = finite * (farthest / jnp.maximum(length, farthest))
+    kept = within(loss, -largest, largest)
+    # A row at the bound may be off by rounding, and is not counted as clipped.
+    outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
+    return inside, kept, outside
+
+
 class GramSumsState(NamedTuple):
     noisy: Any  # of the GramNoise
     clipped: Array  # () int32
@@ -46,7 +62,6 @@ def gram_sums(dim, bounds, drawn) -> GramSums:
         return Regularizer(*(jnp.asarray(x, jnp.float32) for x in regularizer))
 
     offset = drawn.by_round(lambda regularizer: in_float32(regularizer).offset)
-    farthest, largest = (jnp.asarray(x, jnp.float32) for x in (bounds.features, bounds.loss))
 
     def init(key):
         inner, now = drawn.init(key)
@@ -54,13 +69,7 @@ def gram_sums(dim, bounds, drawn) -> GramSums:
         return start, ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))
 
     def step(state, key, features, loss):
-        # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
-        finite = within(features, -1e3 * farthest, 1e3 * farthest)
-        length = jnp.sqrt(ellipsoids.squared_length(finite))
-        inside = finite * (farthest / jnp.maximum(length, farthest))
-        kept = within(loss, -largest, largest)
-        # A row at the bound may be off by rounding, and is not counted as clipped.
-        outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
+        inside, kept, outside = within_bounds(features, loss, bounds)
         row = ellipsoids.outer(jnp.append(inside, kept))
         inner, now = drawn.step(state.noisy, key, row)
         release = ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))

@@ -12,6 +12,7 @@ _STOPS = "its theorems bound the stopping time, and not regret"
 
 WITHOUT: dict[str, str] = {
     "adac_gope": "of its bound we know the order only",
+    "adac_oful": "theorems are measured over epsilon, and it takes rho; see bounds.adac_oful",
     "adac_ucb": "theorems are measured over epsilon, and it takes rho; see bounds.adac_ucb",
     "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
     "adap_tt": _STOPS,

@@ -1,0 +1,167 @@
+"""AdaC-OFUL: the algorithm against NumPy, the width of its noise, its privacy and its bound."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import environments, learners, noise, sweep
+from dpjax.analysis import bounds
+from dpjax.cli import audits
+from dpjax.learners import adac_oful
+from tests.learners.test_linucb import oful, table, trajectory
+from tests.play import play_table
+
+HORIZON, DIM, RHO = 300, 3, 0.5
+
+
+def without_noise():
+    return adac_oful(HORIZON, DIM, rho=jnp.inf, growth=1e-4)
+
+
+def test_without_noise_and_with_a_batch_in_each_round_it_is_oful():
+    features, losses = table(HORIZON, 6, DIM)
+    expected, leads = oful(features, losses)
+    assert leads.min() > 2e-5
+    arms, _, report = trajectory(without_noise, features, losses)
+    np.testing.assert_array_equal(arms, expected)
+    assert (report.batches, report.clipped) == (HORIZON, 0)
+    assert np.isinf(without_noise().privacy.epsilon)
+
+
+def private():
+    return adac_oful(HORIZON, DIM, rho=RHO, ridge=0.7, growth=0.5, failure=0.01)
+
+
+def in_numpy(features, losses, drawn):
+    """The same game in float64, with a given draw of scale 1 in each release.
+
+    Returns:
+      (arms, leads, batches): leads are how far the chosen arm is ahead in each round.
+    """
+    alpha, ridge, growth, scale = 0.01, 0.7, 0.5, 2.0 / np.sqrt(2.0 * RHO)
+    volume = DIM * np.log1p(HORIZON / (DIM * ridge))
+    most = volume / (0.999 * np.log1p(growth))
+    length = scale * (np.sqrt(DIM) + np.sqrt(2.0 * np.log(2.0 * most / alpha)))
+    gram, moment, released = ridge * np.eye(DIM), np.zeros(DIM), np.zeros(DIM)
+    last, batches, arms, leads = DIM * np.log(ridge), 0, [], []
+    inverse, beta, theta = np.linalg.inv(gram), 0.0, np.zeros(DIM)
+    for x, loss in zip(features.astype(np.float64), losses.astype(np.float64), strict=True):
+        if not batches:
+            beta = np.sqrt(2.0 * np.log(2.0 / alpha)) + np.sqrt(ridge)
+        index = x @ theta - beta * np.sqrt(np.einsum("ki,ij,kj->k", x, inverse, x))
+        arm = int(np.argmin(index))
+        arms.append(arm)
+        leads.append(np.diff(np.sort(index))[0])
+        gram, moment = gram + np.outer(x[arm], x[arm]), moment + loss[arm] * x[arm]
+        determinant = np.linalg.slogdet(gram)[1]
+        if determinant - last > 0.999 * np.log1p(growth):
+            batches, last = batches + 1, determinant
+            released, moment = released + moment + scale * drawn, np.zeros(DIM)
+            inverse = np.linalg.inv(gram)
+            largest = min(np.abs(inverse).sum(axis=1).max(), 1.0 / ridge)
+            beta = np.sqrt(2.0 * np.log(2.0 / alpha) + determinant - DIM * np.log(ridge))
+            beta += np.sqrt(ridge) + length * np.sqrt(batches * largest)
+            theta = inverse @ released
+    return np.array(arms), np.array(leads), batches
+
+
+def test_with_given_noise_it_plays_as_in_numpy(monkeypatch):
+    drawn = np.array([0.4, -0.7, 1.1])
+    monkeypatch.setattr(
+        noise, "gaussian", lambda key, value, scale: value + scale * jnp.float32(drawn)
+    )
+    features, losses = table(HORIZON, 6, DIM, seed=3)
+    arms, leads, batches = in_numpy(features, losses, drawn)
+    assert leads.min() > 2e-5
+    played, _, report = trajectory(private, features, losses)
+    np.testing.assert_array_equal(played, arms)
+    assert 10 < batches < 40 and report.batches == batches
+
+
+@partial(jax.jit, static_argnames="dim")
+def beliefs(key, dim):
+    """The beliefs of one game of fresh features and losses that are linear up to noise."""
+    feature_key, noise_key, key = jr.split(key, 3)
+    theta = jnp.full(dim, 0.5)
+    features = jr.normal(feature_key, (200, 4, dim))
+    features = features / jnp.linalg.norm(features, axis=2, keepdims=True)
+    bits = jr.uniform(noise_key, (200, 4)) < 0.5 * (1.0 + features @ theta)
+    losses = 2.0 * bits.astype(jnp.float32) - 1.0
+    learner = adac_oful(200, dim, rho=0.02, failure=0.5)
+    game = play_table(learner, (features, losses), key)
+    return game.actions.args[0], learner.report(game.last).batches
+
+
+def test_the_confidence_ellipsoid_holds_theta():
+    """In all rounds of at least half of the games, for noise seven times as large as a loss."""
+    seen, batches = jax.vmap(lambda key: beliefs(key, DIM))(jr.split(jr.key(0), 100))
+    assert batches.min() > 8
+    lower = np.zeros((*seen.spread.shape[:2], DIM, DIM))
+    lower[..., *np.tril_indices(DIM)] = seen.spread
+    off = (np.asarray(seen.estimate) - 0.5)[..., None]
+    inside = np.linalg.norm(np.linalg.solve(np.swapaxes(lower, -1, -2), off)[..., 0], axis=-1)
+    assert (inside.max(axis=1) <= 1.0).mean() >= 0.5
+    # The noise matters: a third of the width would not do.
+    assert (inside.max(axis=1) > 1.0 / 3.0).mean() > 0.5
+
+
+def test_privacy_is_that_of_one_release():
+    declared = adac_oful(1000, DIM, rho=RHO, delta=1e-6, loss_bound=2.0).privacy
+    assert (float(declared.rho), declared.delta, declared.unit) == (RHO, 1e-6, "entry")
+    assert (declared.model, declared.released) == ("central", "policies 1..T")
+    assert declared.loss_range == (-2.0, 2.0)
+    assert float(declared.epsilon) == pytest.approx(4.8866, rel=1e-4)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_scale_without_the_diameter_is_caught():
+    """Losses in [-1, 1] move by 2; noise for a change of 1 spends four times the rho."""
+    learner, pairs = audits.subject("adac_oful", "", 1.0, count=32)
+    mutant = adac_oful(audits.HORIZON, audits.ARMS, rho=2.0)
+    mutant = mutant._replace(privacy=learner.privacy)
+    assert {"epsilon", "rho"} <= {*audits.replays(mutant, pairs).failed}
+    # Features are public, so that both sequences of a pair have the same.
+    (features, losses), (others, other_losses) = pairs
+    np.testing.assert_array_equal(features, others)
+    assert ((losses != other_losses).any(axis=2).sum(axis=1) == 1).all()
+
+
+def test_regret_is_below_the_bound_and_grows_with_privacy():
+    horizon, rhos = 2**10, np.array([0.005, 0.5, np.inf], np.float32)
+    environment = environments.gap_arms(DIM, gap=0.3)
+
+    def game(rho):
+        return adac_oful(horizon, DIM, rho=rho), environment
+
+    result = sweep(game, rhos, 16, jr.key(0), checkpoints=1, progress=False)
+    mean = result.regret[..., -1].mean(axis=1)
+    assert mean[0] > mean[1] > mean[2]
+    assert (mean < bounds.adac_oful(horizon, DIM, rhos)).all()
+
+
+def test_the_bound_by_hand():
+    """T = 1000, d = 2, rho = 2, lambda = 1: s = 1, at most 17.96 batches."""
+    most = 2.0 * np.log(501.0) / (0.999 * np.log(2.0))
+    length = np.sqrt(2.0) + np.sqrt(2.0 * np.log(2000.0 * most))
+    beta = np.sqrt(2.0 * np.log(4000.0) + 2.0 * np.log(501.0)) + 1.0 + np.sqrt(most) * length
+    expected = np.sqrt(2.0) * beta * np.sqrt(8.0 * 1000.0 * 2.0 * np.log(501.0))
+    assert bounds.adac_oful(1000, 2, 2.0) == pytest.approx(expected)
+    without = np.sqrt(2.0 * np.log(2000.0) + 2.0 * np.log(501.0)) + 1.0
+    ratio = bounds.adac_oful(1000, 2, np.inf) / bounds.adac_oful(1000, 2, 2.0)
+    assert ratio == pytest.approx(without / beta)
+
+
+def test_bad_arguments_are_named():
+    for name, values in {
+        "horizon": (0, 2.5), "dim": (0, 2.5), "rho": (0.0, -1.0, np.nan), "delta": (0.0, 1.0),
+        "growth": (0.0, np.inf, np.nan), "ridge": (0.0, np.inf, np.nan), "failure": (0.0, 1.0),
+        "feature_bound": (0.0, np.nan), "loss_bound": (0.0, np.nan), "deviation": (0.0,),
+        "parameter_bound": (0.0, np.nan),
+    }.items():  # fmt: skip
+        for value in values:
+            with pytest.raises((ValueError, TypeError), match=rf"^{name} must be"):
+                learners.adac_oful(**{"horizon": 64, "dim": 3, "rho": RHO, name: value})
