@@ -23,6 +23,8 @@ from dpjax.maths.barriers import Barrier, Path, add_up, rounded
 _STEPS_FROM_CENTRE = 60
 # Of the slack at the centre, 1. Float32 computes slacks to 1e-7.
 _LEAST_SLACK = 1e-5
+# Products with s do not overflow.
+_LARGEST = 1e30
 # The last bits of a play may not leave the body.
 _WITHIN = 1.0 - 1e-6
 
@@ -78,7 +80,7 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
         return found.y, found.decrement, middle + _product(lift, found.y + step), dual
 
     def from_centre(s):
-        s = _shortened(_product(lift.T, s))
+        s = _shortened(_product(lift.T, jnp.clip(s, -_LARGEST, _LARGEST)))
         return s, minimize(s, jnp.zeros(dim, jnp.float32), _STEPS_FROM_CENTRE).y
 
     def argmin(s):
@@ -103,6 +105,7 @@ def _norm(vector) -> Array:
 
 def _shortened(s) -> Array:
     """s, or one in its direction where it asks for smaller slacks than float32 has."""
+    s = jnp.clip(s, -_LARGEST, _LARGEST)
     return s * jnp.minimum(1.0, 1e6 / jnp.maximum(jnp.max(jnp.abs(s)), 1e-30))
 
 

@@ -129,7 +129,7 @@ def flat(duals):
     return duals @ np.linalg.svd(np.ones((1, duals.shape[1])))[2][1:].T
 
 
-def followed(domain, newton, estimate, rounds=200, seed=0):
+def followed(domain, newton, estimate, rounds=60, seed=0):
     """Decrements that are left when each round moves s by ``estimate`` in the local norm."""
     path = domain.barrier.path
     n = domain.barrier.dim
@@ -141,7 +141,7 @@ def followed(domain, newton, estimate, rounds=200, seed=0):
         s, y = carry
         z = jax.random.normal(key, (n,))
         y, left, _, dual = path.explore(s, y, z / jnp.sqrt(jnp.sum(z * z)))
-        return (s + estimate * jnp.where(dual[0] > 0, 1.0, -1.0) * dual, y), left
+        return (s + estimate * dual, y), left
 
     start = jnp.zeros(n), jnp.asarray(path.start)
     return np.asarray(
