@@ -261,7 +261,8 @@ def _costs(names, records, twins, used) -> _Costs:
         rows = integer_row(rule, own, twin)[None] if rule.integer is not None else total.integer[:0]
         rows = jnp.where(counts, rows, 0.0)
         same_law = _close((own.scale, own.law), (twin.scale, twin.law))
-        prefixes, shifts = jnp.zeros((0, 3)), ()
+        prefixes = jnp.zeros((0, 3))
+        shifts: tuple = ()
         if name.endswith("_prefix"):
             prefixes = jnp.stack([rho, gaussian, pure])[None]
             shifts = (jnp.where(counts, shift_of_prefix(own, twin), 0.0),)

@@ -44,6 +44,11 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
             )
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
     declared = learner.privacy
+    if declared.spacing is not None:
+        raise ValueError(
+            "learner must not declare users whose rounds are a fixed distance apart, since batches "
+            "change that distance"
+        )
     if declared.model == "local":
         declared = declared._replace(model="central")
 

@@ -27,6 +27,11 @@ def _largest(numbers):
 def _of_any_epoch(declared) -> Privacy:
     """The declaration for a change of any round, from what each epoch declares for its rounds."""
     first = declared[0]
+    if first.unit == "user" and " columns" in first.accountant:
+        raise ValueError(
+            "make must not declare users by the columns of a mechanism, since a user's rounds may "
+            "be the first ones of several epochs"
+        )
     for name in (
         "neighbours", "unit", "rounds_per_user", "rounds_per_batch", "spacing", "model", "released",
         "calibration",

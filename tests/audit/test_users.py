@@ -195,6 +195,19 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     apart = user_level(summed, rounds_per_user=2, mechanism=tree, spacing=4).privacy
     assert (apart.spacing, apart.unit) == (4, "user")
     assert 1.0 < float(apart.epsilon) < 2.0
+    base = learners.hedge(8, 2, epsilon=1.0)
+    far = base._replace(privacy=base.privacy._replace(unit="user", spacing=4))
+    with pytest.raises(
+        ValueError, match="^learner must not declare users whose rounds are a fixed"
+    ):
+        minibatch(far, 8, 2)
+
+    def make(horizon):
+        learner = learners.ftrl(horizon, domains.ball(2), epsilon=1.0)
+        return user_level(learner, rounds_per_user=2, mechanism=mechanisms.tree(horizon))
+
+    with pytest.raises(ValueError, match="^make must not declare users by the columns"):
+        doubling(make, 24, first=8)
 
 
 @quickly

@@ -88,13 +88,13 @@ def game(law, mechanism):
     )  # fmt: skip
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(
     ("law", "mechanism"),
     [
         ("discrete_laplace", mechanisms.tree),
         ("discrete_gaussian", mechanisms.per_item),
         ("skellam", mechanisms.tree),
-        ("skellam", mechanisms.kary),
         ("skellam", mechanisms.per_item),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_replay_spends_what_is_declared(law, mechanism):
     found = replay(learner, Pair(losses, others), jr.key(0))
     delta = float(learner.privacy.delta)
     assert spent(found, delta) == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
-    assert found.touched == 1 or mechanism is not mechanisms.per_item
+    assert found.touched == 1 or mechanism is mechanisms.tree
     halved = mutants(learner, losses)["noise halved"]
     assert spent(replay(halved, Pair(losses, others), jr.key(0)), delta) > 1.9
     # Losses that are no integers are rounded alike in both worlds, or apart by one.
