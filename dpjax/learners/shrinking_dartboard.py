@@ -193,7 +193,7 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
     _check.positive(**_check.given(rate=rate, restart=restart))
     _check.between(0.0, 0.5, **_check.given(rate=rate, restart=restart))
     _check.one_of("derived", "printed", calibration=calibration)
-    _check.between(0.0, jnp.inf, shifts=shifts)
+    _check.non_negative(shifts=shifts)
     if batch is not None:
         batch = _check.size(1, batch=batch)
         if batch > horizon:

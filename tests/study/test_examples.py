@@ -8,12 +8,14 @@ import pytest
 from tests import ROOT
 
 STUDIES = {
+    "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
     "equal_constants": {"horizon": 256, "trials": 4},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
     "linucb_ridge": {"horizon": 64, "trials": 4, "ridges": 2},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
     "mechanisms": {"horizons": (16,), "trials": 4},
+    "price_of_shifts": {"horizon": 64, "trials": 4, "shifts": (1, 2)},
 }
 
 
