@@ -1,10 +1,13 @@
 """Learners made from learners and environments made from environments, for users to adapt them."""
 
 from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, minibatch
+from dpjax.combinators.delays import InterleaveState, interleave
 from dpjax.combinators.environments import (
+    PlaysTally,
     SwitchesState,
     SwitchesTally,
     arms_as_points,
+    count_plays,
     count_switches,
 )
 from dpjax.combinators.epochs import DoublingState, doubling
@@ -29,8 +32,10 @@ from dpjax.combinators.users import user_level
 __all__ = [
     "DoublingState",
     "EveryRoundState",
+    "InterleaveState",
     "LaplaceFeedbackReport",
     "LaplaceFeedbackState",
+    "PlaysTally",
     "PrivateReductionReport",
     "PrivateReductionState",
     "RandomizedResponseReport",
@@ -40,9 +45,11 @@ __all__ = [
     "SwitchesTally",
     "arms_as_points",
     "as_learner",
+    "count_plays",
     "count_switches",
     "doubling",
     "every_round",
+    "interleave",
     "laplace_feedback",
     "minibatch",
     "private_reduction",
