@@ -13,6 +13,7 @@ STUDIES = {
     "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
     "linucb_ridge": {"horizon": 64, "trials": 4, "ridges": 2},
     "mechanisms": {"horizons": (16,), "trials": 4},
+    "pulls": {"horizon": 256, "trials": 4},
 }
 
 
