@@ -1,11 +1,14 @@
 """Learners made from learners and environments made from environments, for users to adapt them."""
 
 from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, minibatch
+from dpjax.combinators.delays import InterleaveState, interleave
 from dpjax.combinators.environments import (
+    PlaysTally,
     SwitchesState,
     SwitchesTally,
     TrackingState,
     arms_as_points,
+    count_plays,
     count_switches,
     tracking,
 )
@@ -31,8 +34,10 @@ from dpjax.combinators.users import user_level
 __all__ = [
     "DoublingState",
     "EveryRoundState",
+    "InterleaveState",
     "LaplaceFeedbackReport",
     "LaplaceFeedbackState",
+    "PlaysTally",
     "PrivateReductionReport",
     "PrivateReductionState",
     "RandomizedResponseReport",
@@ -43,9 +48,11 @@ __all__ = [
     "TrackingState",
     "arms_as_points",
     "as_learner",
+    "count_plays",
     "count_switches",
     "doubling",
     "every_round",
+    "interleave",
     "laplace_feedback",
     "minibatch",
     "on_gradients",

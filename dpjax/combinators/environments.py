@@ -1,4 +1,4 @@
-"""Environments made from environments: played by arms, with a count of switches, or tracked."""
+"""Environments made from environments: played by arms, with counts, or against a moving arm."""
 
 from typing import Any, NamedTuple
 
@@ -111,3 +111,35 @@ def tracking(environment: Environment, shifts: int) -> Environment:
         return -jnp.min(state.behind[-1])
 
     return environment._replace(init=init, step=step, regret=regret, batch=None)
+
+
+class PlaysTally(NamedTuple):
+    tally: Any  # that of the environment
+    plays: Array  # (K,) float32, 1 at the arm that was played
+
+
+def count_plays(environment: Environment) -> Environment:
+    """The same environment over arms, whose tally also counts the rounds that each arm was played.
+
+    ``Result.tally.plays`` has these counts, (K,). The game itself is the same, draw for draw.
+    """
+    actions = environment.action_set
+    if not isinstance(actions, Arms):
+        raise ValueError(f"environment must be played by arms, to count them; it has {actions!r}")
+
+    def counted(tally, arm):
+        return PlaysTally(tally, (jnp.arange(actions.count) == arm).astype(jnp.float32))
+
+    def step(state, key, arm):
+        state, outcome = environment.step(state, key, arm)
+        return state, outcome._replace(tally=counted(outcome.tally, arm))
+
+    def batch(state, key, arm, rounds, feedback):
+        state, total, tally = environment.batch(state, key, arm, rounds, feedback)
+        return state, total, counted(tally, arm)
+
+    def regret(state, tally):
+        return environment.regret(state, tally.tally)
+
+    by_batches = None if environment.batch is None else batch
+    return environment._replace(step=step, regret=regret, batch=by_batches)

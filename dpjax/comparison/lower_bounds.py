@@ -22,27 +22,37 @@ class LowerBound(NamedTuple):
 NONE = LowerBound("", None)
 
 
-def lower_bound(standard, feedback, horizon, epsilon, delta) -> LowerBound:
-    """The largest bound of ``dpjax.analysis.bounds`` that holds for a learner on an instance.
+def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -> list[LowerBound]:
+    """The bounds of ``dpjax.analysis.bounds`` that hold for a learner on an instance.
 
-    It is ``d_epsilon`` where pure differential privacy is declared, in any model: a learner that is
-    private in the local model is so in the central one too. Elsewhere it is ``lai_robbins``, which
-    knows of no privacy: dpjax has no larger one for approximate differential privacy.
+    Where pure differential privacy is declared, in any model, these are ``d_epsilon`` and
+    ``shariff_sheffet``, since a learner that is private in the local model is so in the central one
+    too. In the local model ``lai_robbins_local`` holds as well. Elsewhere there is ``lai_robbins``,
+    which knows of no privacy: dpjax has no larger one for approximate differential privacy.
 
     Args:
       standard: the Standard environment.
       feedback: as of :func:`dpjax.comparison.competitors.feedback_of`.
       horizon: T.
-      epsilon, delta: that are declared; epsilon = inf where nothing is.
+      epsilon, delta, model: that are declared; epsilon = inf where nothing is.
+
+    Returns:
+      The bounds in falling order; empty where none holds.
     """
     if standard.means is None or "bandit" not in feedback:
-        return NONE
+        return []
     means = np.array(standard.means)
     if np.isfinite(epsilon) and delta == 0.0:
-        name, value = "d_epsilon", bounds.d_epsilon(horizon, means, epsilon)
+        found = {
+            "d_epsilon": bounds.d_epsilon(horizon, means, epsilon),
+            "shariff_sheffet": bounds.shariff_sheffet(horizon, len(means), epsilon) / 2.0,
+        }
+        if model == "local":
+            found["lai_robbins_local"] = bounds.lai_robbins_local(horizon, means, epsilon)
     else:
-        name, value = "lai_robbins", bounds.lai_robbins(horizon, means)
-    return LowerBound(name, standard.width * float(value))
+        found = {"lai_robbins": bounds.lai_robbins(horizon, means)}
+    ordered = sorted(found.items(), key=lambda item: -float(item[1]))
+    return [LowerBound(name, standard.width * float(value)) for name, value in ordered]
 
 
 def sentence(standard, feedback) -> str:
@@ -53,11 +63,13 @@ def sentence(standard, feedback) -> str:
         return "No lower bound of dpjax.analysis.bounds speaks of this environment."
     return (
         "Lower bounds on this instance: d_epsilon (Azize et al. 2025) where pure differential "
-        "privacy is declared, in the central model and so in the local one too; lai_robbins (Lai "
-        "& Robbins 1985) elsewhere, also for approximate differential privacy, for which dpjax has "
-        "no larger one. Both speak of learners whose regret is o(T^a) for every a > 0 on all "
-        "instances of Bernoulli losses, in the limit of long horizons: regret below them at this "
-        "horizon contradicts nothing."
+        "privacy is declared, in the central model and so in the local one too; lai_robbins_local, "
+        "which is larger, where the model is local; lai_robbins (Lai & Robbins 1985) elsewhere, "
+        "also for approximate differential privacy, for which dpjax has no larger one. They speak "
+        "of learners whose regret is o(T^a) for every a > 0 on all instances of Bernoulli losses, "
+        "in the limit of long horizons: regret below them at this horizon contradicts nothing. "
+        "shariff_sheffet (Shariff & Sheffet 2018) asks for a regret of at most T^(3/4) alone, and "
+        "is at most a 400th of d_epsilon."
     )
 
 

@@ -145,11 +145,14 @@ def _regret_table(found, table) -> str:
         row = [learner, model, *[cells.get(e, "") for e in columns]]
         rows.append((row, learner == found.name))
     mine = table[table["learner"] == found.name].to_dict("records")
-    for name in dict.fromkeys(row["bound"] for row in mine if row["bound"]):
-        bounds = {row["epsilon"]: _number(row["lower_bound"]) for row in mine
-                  if row["bound"] == name}  # fmt: skip
+    lines = {name: {row["epsilon"]: _number(row["lower_bound"]) for row in mine
+                    if row["bound"] == name}
+             for name in dict.fromkeys(row["bound"] for row in mine if row["bound"])}  # fmt: skip
+    lines["shariff_sheffet"] = {row["epsilon"]: _number(row["shariff_sheffet"]) for row in mine
+                                if row["shariff_sheffet"] is not None}  # fmt: skip
+    for name, bounds in lines.items():
         line = [f"{name} (lower bound)", "", *[bounds.get(e, "") for e in columns]]
-        rows.append((line, False))
+        rows.extend([(line, False)] if bounds else [])
     return _table(["learner", "model", *shown], rows)
 
 

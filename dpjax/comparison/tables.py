@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-from dpjax.comparison.lower_bounds import lower_bound
+from dpjax.comparison.lower_bounds import NONE, lower_bounds
 from dpjax.study import inference
 
 MORE, LESS, SAME = "more regret", "less regret", "not told apart"
@@ -16,7 +16,7 @@ def regret_rows(data, environments, feedback) -> pandas.DataFrame:
 
     There is a row for each environment, learner and epsilon, and one only for a learner that takes
     no epsilon. ``declared`` is the epsilon that the learner declares, which need not be the one
-    that it was given; ``lower_bound`` is that of the declaration.
+    that it was given; ``lower_bound`` is the largest one for the declaration.
     """
     band = inference.band(data["final_regret"], "learner")
     known = {each.name: each for each in environments}
@@ -27,8 +27,8 @@ def regret_rows(data, environments, feedback) -> pandas.DataFrame:
         here = band.sel(environment=environment, **at)
         declared = {field: _declared(data, f"privacy_{field}", at)
                     for field in ("epsilon", "delta", "model")}  # fmt: skip
-        bound = lower_bound(known[environment], feedback, horizon, declared["epsilon"],
-                            declared["delta"])  # fmt: skip
+        found = lower_bounds(known[environment], feedback, horizon, **declared)
+        bound = found[0] if found else NONE
         private = np.isfinite(declared["epsilon"])
         rows.append(
             {
@@ -37,6 +37,7 @@ def regret_rows(data, environments, feedback) -> pandas.DataFrame:
                 "model": declared["model"] if private else "",
                 **{name: float(here[name]) for name in ("mean", "standard_error", "low", "high")},
                 "lower_bound": bound.value, "bound": bound.name,
+                "shariff_sheffet": dict(found).get("shariff_sheffet"),
                 "horizon": horizon, "trials": data.sizes["trial"],
             }
         )  # fmt: skip

@@ -18,6 +18,7 @@ from dpjax.learners.dp_ucb_int import dp_ucb_int
 from dpjax.learners.exp2 import exp2
 from dpjax.learners.exp3 import exp3
 from dpjax.learners.exp3_minibatch import exp3_minibatch
+from dpjax.learners.explore_then_commit import explore_then_commit
 from dpjax.learners.ftpl import ftpl
 from dpjax.learners.ftrl import ftrl
 from dpjax.learners.gaussian_thompson import gaussian_thompson
@@ -64,6 +65,7 @@ __all__ = [
     "exp2",
     "exp3",
     "exp3_minibatch",
+    "explore_then_commit",
     "ftpl",
     "ftrl",
     "gaussian_thompson",

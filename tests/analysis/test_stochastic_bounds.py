@@ -72,6 +72,17 @@ def test_shariff_sheffet():
     np.testing.assert_allclose(values, [3.22, 1.29, 0.64, 0.32], atol=0.005)
 
 
+def test_pulls_of_each_worse_arm():
+    """Times the gaps they are the bounds on regret, and 200 times apart at least."""
+    means, epsilons = np.array([0.5, 0.3, 0.6, 0.3]), np.array(EPSILONS)
+    gaps = np.array([0.2, 0.3])
+    shariff = bounds.shariff_sheffet_pulls(HORIZON, means, epsilons)
+    np.testing.assert_allclose(shariff, np.log(HORIZON) / 200 / np.outer(epsilons, gaps))
+    azize = bounds.d_epsilon_pulls(HORIZON, means, epsilons)
+    np.testing.assert_allclose(azize @ gaps, bounds.d_epsilon(HORIZON, means, epsilons))
+    assert (azize >= 200.0 * shariff * 0.999).all()
+
+
 def test_azize_basu_minimax():
     """The larger of 234.2, without privacy, and 0.305 / (epsilon / 0.1)."""
     assert bounds.azize_basu_minimax(HORIZON, 5, 0.1) == pytest.approx(234.2, abs=0.05)

@@ -160,7 +160,7 @@ def test_half_the_noise_is_flagged_on_the_page_in_the_table_and_by_the_status(
     assert {*regret} == {("greedy", "1"), ("greedy", "inf"), ("ucb1", "")}
     assert regret["greedy", "1"]["model"] == "local" and regret["ucb1", ""]["declared"] == "inf"
     bounds = [regret["greedy", "1"]["bound"], regret["greedy", "inf"]["bound"]]
-    assert bounds == ["d_epsilon", "lai_robbins"]
+    assert bounds == ["lai_robbins_local", "lai_robbins"]
     differences = {row["epsilon"]: row for row in rows(out, "differences")}
     for epsilon, row in differences.items():
         less = float(regret["ucb1", ""]["mean"]) - float(regret["greedy", epsilon]["mean"])

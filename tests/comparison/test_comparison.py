@@ -20,7 +20,8 @@ FIELDS = {
     "exp3": {
         "adac_gope", "adac_ucb", "adap_klucb", "adap_tt", "adap_ucb", "batched_bandit", "ctb_tt",
         "dp_exp3_lap", "dp_imed", "dp_klucb", "dp_ts_ucb", "dp_tt", "dp_ucb", "dp_ucb_bound",
-        "dp_ucb_int", "exp2", "exp3", "exp3_minibatch", "gaussian_thompson", "kl_ucb",
+        "dp_ucb_int", "exp2", "exp3", "exp3_minibatch",
+        "explore_then_commit", "gaussian_thompson", "kl_ucb",
         "lazy_thompson", "lazy_ucb", "linear_elimination", "lucb",
         "sequential_halving", "successive_elimination", "thompson", "track_and_stop",
         "tsallis_inf", "ttucb", "ucb1",
@@ -76,19 +77,30 @@ def test_lower_bounds_are_those_of_the_instance_and_of_the_declaration():
     wide, _, adversary = standard(Arms(4), False)
     means = np.array([0.3, 0.5, 0.5, 0.5])
 
-    def at(epsilon, delta, where=wide, feedback="bandit feedback"):
-        return lower_bounds.lower_bound(where, feedback, 10**5, epsilon, delta)
+    def at(epsilon, delta, where=wide, feedback="bandit feedback", model="central"):
+        return lower_bounds.lower_bounds(where, feedback, 10**5, epsilon, delta, model)
 
-    assert at(0.1, 0.0) == ("d_epsilon", pytest.approx(bounds.d_epsilon(10**5, means, 0.1)))
+    pure = at(0.1, 0.0)
+    assert pure[0] == ("d_epsilon", pytest.approx(bounds.d_epsilon(10**5, means, 0.1)))
+    # In losses in [0, 1]; the function is in units of rewards in {-1, 1}.
+    assert pure[1:] == [("shariff_sheffet", pytest.approx(3.0 * np.log(10**5) / 40.0))]
+    assert pure[0].value > 400.0 * pure[1].value * 0.999
     for epsilon, delta in ((np.inf, 0.0), (0.1, 1e-10)):
-        name, value = at(epsilon, delta)
+        ((name, value),) = at(epsilon, delta)
         assert (name, value) == ("lai_robbins", pytest.approx(bounds.lai_robbins(10**5, means)))
-        assert value < at(0.1, 0.0).value
-    assert at(0.1, 0.0, adversary) == at(0.1, 0.0, feedback="full information") == ("", None)
+        assert value < pure[0].value
+    for epsilon in (0.1, 1.0, 10.0):
+        local = at(epsilon, 0.0, model="local")
+        value = bounds.lai_robbins_local(10**5, means, epsilon)
+        assert local[0] == ("lai_robbins_local", pytest.approx(value))
+        assert local[1:] == at(epsilon, 0.0)
+    assert at(0.1, 0.0, adversary) == at(0.1, 0.0, feedback="full information") == []
     unit = standard(Policies(4), False)[0]
     contextual_bound = at(0.1, 0.0, unit, "contextual bandit feedback")
     # Losses -1 and 1 have twice the regret of losses 0 and 1.
-    assert contextual_bound.value == pytest.approx(2.0 * at(0.1, 0.0).value)
+    assert [each.value for each in contextual_bound] == pytest.approx(
+        [2.0 * each.value for each in pure]
+    )
 
 
 def centre(horizon, domain):

@@ -37,6 +37,7 @@ OWN = {
         "calibration": ("tight",),
     },
     "exp3": {"mixing": (0.0, -0.1, 1.1, NAN, INF), "calibration": ("tight", None)},
+    "explore_then_commit": {"rounds": (0.0, 0.5, NAN), "gap": (0.0, -0.1, 1.1, NAN)},
     "gaussian_thompson": {
         "delta": (0.0, 1.0, NAN),
         "pulls": (-1, 0.5),

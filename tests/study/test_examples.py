@@ -16,6 +16,7 @@ STUDIES = {
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
     "mechanisms": {"horizons": (16,), "trials": 4},
     "price_of_shifts": {"horizon": 64, "trials": 4, "shifts": (1, 2)},
+    "pulls": {"horizon": 256, "trials": 4},
 }
 
 

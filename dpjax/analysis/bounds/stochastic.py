@@ -70,6 +70,35 @@ def shariff_sheffet(horizon, arms, epsilon):
     return (arms - 1.0) * np.log(horizon) / (200.0 * epsilon)
 
 
+def shariff_sheffet_pulls(horizon, means, epsilon):
+    """ln T / (200 epsilon Delta_a) for each suboptimal arm: asymptotic lower bound on its pulls.
+
+    Shariff & Sheffet 2018, Claim 14: for rewards in {-1, 1} an epsilon-DP learner with a regret of
+    at most T^(3/4) pulls arm a at least ln T / (100 epsilon gap_a) times with probability 1 / 2,
+    for T large enough. The gap of these rewards is twice that of losses in [0, 1].
+
+    Returns:
+      (..., arms that are not the best), in the order of ``means``.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    _, gap, _ = _gaps(means)
+    return np.log(horizon)[..., None] / (200.0 * epsilon[..., None] * gap)
+
+
+def d_epsilon_pulls(horizon, means, epsilon):
+    """ln T / d_epsilon(mu_a, mu*) for each suboptimal arm: asymptotic lower bound on mean pulls.
+
+    Azize et al. 2025, whose bound on regret is :func:`d_epsilon`. It is at least
+    ln T / (epsilon Delta_a), 200 times :func:`shariff_sheffet_pulls`.
+
+    Returns:
+      (..., arms that are not the best), in the order of ``means``.
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    mean, _, best = _gaps(means)
+    return np.log(horizon)[..., None] / d_epsilon_divergence(mean, best, epsilon[..., None])
+
+
 def azize_basu(horizon, means, epsilon):
     """sum Delta_a ln T / min(kl(mu_a, mu*), 6 epsilon Delta_a): asymptotic lower bound.
 
@@ -181,3 +210,29 @@ def lazy_ucb(horizon, means, epsilon, exploration=3.0):
         needed = ((np.sqrt(level) + root) / gap) ** 2
         total = total + gap * (4.0 * np.ceil(needed) + 1.0)
     return total
+
+
+def explore_then_commit_error(gap, rounds, epsilon):
+    """e^(-m gap^2 / 4) + (2 + y) e^-y / 4, y = epsilon m gap / 2, at most 1: the wrong one of two.
+
+    It is for m rounds of each arm and Laplace noise of scale 1 / epsilon on their sums. If the
+    worse arm wins, either the losses favour it by m gap / 2 (Hoeffding), or the difference of the
+    two draws does, whose tail is exact. It is our own derivation.
+    """
+    gap, rounds, epsilon = float64(gap, rounds, epsilon)
+    y = np.minimum(0.5 * epsilon * rounds * gap, 1e3)
+    return np.minimum(np.exp(-0.25 * rounds * gap**2) + 0.25 * (2.0 + y) * np.exp(-y), 1.0)
+
+
+def explore_then_commit(horizon, means, epsilon, rounds):
+    """sum Delta_a (m + (T - K m) P_a): Explore-then-commit with m ``rounds`` of each arm.
+
+    P_a is :func:`explore_then_commit_error` at the gap of arm a. Where T < K m, regret is at most
+    T times the largest gap.
+    """
+    horizon, epsilon, rounds = float64(horizon, epsilon, rounds)
+    _, gaps, _ = _gaps(means)
+    wrong = explore_then_commit_error(gaps, rounds[..., None], epsilon[..., None])
+    left = horizon - len(np.asarray(means)) * rounds
+    total = np.sum(gaps * (rounds[..., None] + np.maximum(left, 0.0)[..., None] * wrong), axis=-1)
+    return np.where(left < 0.0, horizon * np.max(gaps, initial=0.0), total)

@@ -8,6 +8,7 @@ import numpy as np
 from dpjax import environments, learners, privacy
 from dpjax.analysis import bounds
 from dpjax.learners.exp3_minibatch import derived_tau
+from dpjax.learners.explore_then_commit import derived_rounds
 from dpjax.learners.hedge import plain_rate, private_rate
 from dpjax.study.theorems.statement import Theorem
 
@@ -103,6 +104,12 @@ def _switching(horizon, arms, epsilon):
     return bounds.exp3_minibatch(horizon, arms, _switching_tau(float(horizon), arms), 1.0)
 
 
+def _exploring(horizon, means, epsilon):
+    """The bound at the rounds that the learner has by default."""
+    rounds = float(derived_rounds(int(horizon), len(means), float(epsilon)))
+    return bounds.explore_then_commit(horizon, means, epsilon, rounds)
+
+
 THEOREMS: dict[str, Theorem] = {
     "exp3": _over_arms(
         learners.exp3, "auer2002", "Auer et al. 2002, Corollary 3.2", ROOT,
@@ -158,6 +165,10 @@ THEOREMS: dict[str, Theorem] = {
     "adap_ucb": _instance(
         learners.adap_ucb, "azize2022", "Azize & Basu 2022", printed=bounds.adap_ucb
     ),
+    "explore_then_commit": _instance(
+        learners.explore_then_commit, "lattimore2020",
+        "Lattimore & Szepesvari 2020, chapter 6, with our noise", derived=_exploring,
+    )._replace(exponents={"horizon": 2 / 3}),
     "lazy_ucb": _instance(
         learners.lazy_ucb, "hu2021", "Hu, Huang & Mehta 2021 with our constants",
         derived=bounds.lazy_ucb,

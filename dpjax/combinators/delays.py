@@ -1,0 +1,87 @@
+"""Learners for losses that arrive late."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.combinators.batches import as_learner
+from dpjax.core import Array, Learner
+
+
+class InterleaveState(NamedTuple):
+    round: Array  # () int32, rounds played
+    copies: Any  # the states of all copies, with a leading axis (d + 1,)
+    actions: Any  # the next action of each, with a leading axis (d + 1,)
+
+
+def interleave(make: Callable, horizon: int, delay: int) -> Learner:
+    """Copies of a learner that take turns, for losses that arrive ``delay`` rounds late.
+
+    Copy t mod (d + 1) plays round t. When its turn comes again, in round t + d + 1, the loss of
+    round t has arrived, so that no copy ever waits. ``simulate`` reveals a loss at once, and the
+    learner uses it no earlier than d rounds later.
+
+    Args:
+      make: horizon -> Learner or BatchLearner; it is called once, with ceil(T / (d + 1)).
+      horizon: T, rounds.
+      delay: d, at least 0. With d = 0 the learner of T itself is returned.
+
+    Returns:
+      A Learner. Its report is that of each copy, with a leading axis (d + 1,).
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name; a learner that declares the privacy of a user
+        of several rounds, whom the copies would share. (Put ``user_level`` around this instead.)
+
+    Privacy: that of a copy. The number of a round alone decides which copy sees its loss, and the
+    others never do (parallel composition). All copies declare the same, so that the largest of
+    their epsilons is that of any. Where learners choose a delta of T^-2 by their own horizon, it is
+    that of a copy.
+
+    Regret: (d + 1) R(ceil(T / (d + 1))) for any losses, if a copy has at most R(T) against those of
+    its rounds. For R of the order sqrt(T) that is sqrt((d + 1) T).
+
+    Reference: Weinberger & Ordentlich, "On delayed prediction of individual sequences", 2002;
+    Joulani, Gyorgy & Szepesvari, "Online learning under delayed feedback", 2013.
+    """
+    horizon, delay = _check.size(1, horizon=horizon), _check.size(0, delay=delay)
+    count = delay + 1
+    length = -(-horizon // count)
+    learner = as_learner(make(length))
+    if not isinstance(learner, Learner) or learner.horizon != length:
+        raise TypeError(f"make must return a learner of horizon {length}, got {learner!r}")
+    if delay == 0:
+        return learner
+    declared = learner.privacy
+    if declared.rounds_per_user > 1:
+        raise ValueError("make must declare privacy of one round, and not of several of one user")
+
+    def copy_of(tree, index):
+        return jax.tree.map(lambda leaf: leaf[index], tree)
+
+    def init(key):
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count))
+        copies, actions = jax.vmap(learner.init)(keys)
+        first = copy_of(actions, 0)
+        return InterleaveState(jnp.zeros((), jnp.int32), copies, actions), first
+
+    def step(state, key, loss):
+        turn, t = state.round % count, state.round + 1
+        own = learner.step(copy_of(state.copies, turn), key, loss)
+        copies, actions = jax.tree.map(
+            lambda all_copies, one: all_copies.at[turn].set(one),
+            (state.copies, state.actions), own,
+        )  # fmt: skip
+        return InterleaveState(t, copies, actions), copy_of(actions, t % count)
+
+    accountant = f"{declared.accountant}; parallel composition of {count} copies"
+    return learner._replace(
+        init=init,
+        step=step,
+        horizon=horizon,
+        privacy=declared._replace(accountant=accountant),
+        report=lambda state: jax.vmap(learner.report)(state.copies),
+    )

@@ -1,0 +1,126 @@
+"""Explore, then commit: the simplest private learner over arms."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import _check
+from dpjax.core import Array, Batch, BatchLearner, Number
+from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms
+from dpjax.learners.parts.sum_noise import sum_noise
+from dpjax.maths import exact_sums
+from dpjax.maths.laws import smallest
+
+
+class ExploreThenCommitState(NamedTuple):
+    waiting: Array  # (K,) bool, arms that are yet to be explored
+    explored: Array  # () int32, how many arms have a mean
+    means: Array  # (K,) float32, noisy
+    arm: Array  # () int32, in play
+
+
+class ExploreThenCommitReport(NamedTuple):
+    rounds: Array  # () int32, m
+    arm: Array  # () int32, that it committed to; -1 before
+
+
+def explore_then_commit(
+    horizon: int,
+    arms: int,
+    *,
+    epsilon: Number,
+    rounds: Number | None = None,
+    gap: Number | None = None,
+) -> BatchLearner:
+    """Explore, then commit: m rounds of each arm, and the arm of the best noisy mean ever after.
+
+    There are K + 1 batches. The first K explore the arms in a random order, and the sum of the
+    losses of each is released with Laplace noise of scale 1 / epsilon. The last batch is all the
+    rest.
+
+    Args:
+      horizon: T, rounds.
+      arms: K, at least 2.
+      epsilon: privacy; inf adds no noise.
+      rounds: m, at least 1, rounded down; may be traced. Default :func:`derived_rounds`. It is at
+        most T / K.
+      gap: Delta in (0, 1], by how much the best mean leads, if that is known; only without
+        ``rounds``.
+
+    Returns:
+      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+
+    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in at
+    most one released sum, which it moves by at most 1.
+
+    Regret: at most sum_a Delta_a (m + (T - K m) P_a), by
+    :func:`dpjax.analysis.bounds.explore_then_commit`, where P_a =
+    :func:`dpjax.analysis.bounds.explore_then_commit_error` bounds the probability of committing to
+    arm a. With the default m it is O~(T^(2/3) K^(1/3) + sqrt(K T / epsilon)) on all instances.
+
+    Reference: Lattimore & Szepesvari, "Bandit algorithms", 2020, chapter 6. The noise, m and the
+    bounds are our own derivation.
+    """
+    horizon, arms = check_arms(horizon, arms)
+    epsilon = _check.epsilon(epsilon)
+    _check.between(1.0, jnp.inf, **_check.given(rounds=rounds))
+    _check.positive(**_check.given(gap=gap))
+    _check.between(0.0, 1.0, **_check.given(gap=gap))
+    if rounds is not None and gap is not None:
+        raise ValueError("gap must not be given beside rounds, which it would choose")
+    law = sum_noise("laplace", epsilon, None)
+    if rounds is None:
+        rounds = derived_rounds(horizon, arms, epsilon, gap)
+    most = max(horizon // arms, 1)
+    length = jnp.minimum(jnp.asarray(rounds, jnp.float32), float(most)).astype(jnp.int32)
+    length = jnp.minimum(length, most)  # A float32 may have rounded up.
+    # This batch is longer than the rest, so that its sum is never read.
+    rest = jnp.maximum(horizon - arms * length, 0) + 1
+
+    def play(key, waiting, explored, means):
+        arm = smallest(key, jnp.where(explored < arms, jnp.where(waiting, 0.0, jnp.inf), means))
+        state = ExploreThenCommitState(waiting.at[arm].set(False), explored, means, arm)
+        return state, Batch(arm, jnp.where(explored < arms, length, rest))
+
+    def init(key):
+        zeros = jnp.zeros(arms, jnp.float32)
+        return play(key, jnp.ones(arms, bool), jnp.zeros((), jnp.int32), zeros)
+
+    def step(state, key, total):
+        noise_key, tie_key = jax.random.split(key)
+        mean = exact_sums.mean(law.release(noise_key, total, length), length)
+        means = state.means.at[state.arm].set(mean)
+        return play(tie_key, state.waiting, state.explored + 1, means)
+
+    def report(state):
+        return ExploreThenCommitReport(length, jnp.where(state.explored < arms, -1, state.arm))
+
+    return batch_bandit_learner(horizon, arms, init, step, law.privacy, report)
+
+
+def derived_rounds(horizon, arms, epsilon, gap=None):
+    """m: the best one by a bound for a known gap, and else one for the worst of all gaps.
+
+    With a gap it is about the least (K - 1) m + (T - K m) min(1, (K - 1) P), with P =
+    (e^(-m gap^2 / 4) + (2 + y) e^-y / 4), y = epsilon m gap / 2, over some hundred values of m from
+    1 to T / K. Without one it is max((T / K)^(2/3) ln(T)^(1/3), sqrt(T ln(T) / (K epsilon))),
+    rounded up.
+
+    Returns:
+      () float32, from 1 to T / K.
+    """
+    most, epsilon = max(horizon // arms, 1), jnp.asarray(epsilon, jnp.float32)
+    if gap is None:
+        share, log = horizon / arms, np.log(max(horizon, 2))
+        found = jnp.maximum(share ** (2 / 3) * log ** (1 / 3), jnp.sqrt(share * log / epsilon))
+        return jnp.clip(jnp.ceil(found), 1.0, float(most))
+    tried = np.unique(np.geomspace(1.0, most, 256).round()).astype(np.float32)
+    tried = np.minimum(tried, most)
+    # The tail is 0 long before it is nan.
+    y = jnp.minimum(0.5 * epsilon * gap * tried, 1e3)
+    wrong = jnp.exp(-0.25 * gap * gap * tried) + 0.25 * (2.0 + y) * jnp.exp(-y)
+    wrong = jnp.minimum((arms - 1) * wrong, 1.0)
+    regret = (arms - 1) * tried + (horizon - arms * tried) * wrong
+    return jnp.asarray(tried)[jnp.argmin(regret)]

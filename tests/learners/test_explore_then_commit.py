@@ -1,0 +1,112 @@
+"""Explore-then-commit: its batches, its default m, its bounds, and its privacy."""
+
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import environments, simulate_batches, sweep
+from dpjax.analysis import bounds
+from dpjax.learners import explore_then_commit
+from dpjax.learners.explore_then_commit import derived_rounds
+from dpjax.maths import exact_sums
+
+
+def test_it_explores_all_arms_and_commits_to_the_best():
+    """Ten rounds of each arm without noise, in an order that depends on the key."""
+    orders = set()
+    for seed in range(8):
+        learner = explore_then_commit(1000, 3, epsilon=np.inf, rounds=10.9)
+        state, batch = learner.init(jr.key(seed))
+        played = []
+        for _ in range(3):
+            played.append(int(batch.action))
+            assert batch.rounds == 10 and learner.report(state).arm == -1
+            total = exact_sums.of([9.0, 2.0, 5.0][played[-1]])
+            state, batch = learner.step(state, jr.key(0), total)
+        assert (int(batch.action), int(batch.rounds)) == (1, 1000 - 30 + 1)
+        assert (learner.report(state).rounds, learner.report(state).arm) == (10, 1)
+        orders.add(tuple(played))
+    assert len(orders) > 2
+
+
+def test_the_bound_on_errors():
+    """Each part is exact or Hoeffding's: Laplace draws alone, and 0 or 1 in place of a tail."""
+    assert bounds.explore_then_commit_error(0.2, 1000.0, np.inf) == pytest.approx(np.exp(-10.0))
+    rng = np.random.default_rng(0)
+    draws = rng.laplace(size=(2, 10**6))
+    tail = (draws[0] - draws[1] >= 3.0).mean()
+    value = bounds.explore_then_commit_error(1.0, 60.0, 0.1) - np.exp(-15.0)
+    assert value == pytest.approx(tail, abs=4e-4)
+    assert bounds.explore_then_commit_error(0.1, 1.0, 0.01) == 1.0
+    # At m = 60 the losses of both arms, and the noise, err less often than the bound.
+    for epsilon in (0.1, 1.0):
+        sums = rng.binomial(60, [[0.2], [0.5]], (2, 10**5)) + rng.laplace(size=(2, 10**5)) / epsilon
+        wrong = (sums[0] >= sums[1]).mean()
+        assert 0.0 < wrong < bounds.explore_then_commit_error(0.3, 60.0, epsilon)
+
+
+def test_the_default_rounds():
+    """By hand without a gap, and with one no other number has a smaller bound, up to the grid."""
+    horizon = 10**4
+    log = np.log(horizon)
+    assert derived_rounds(horizon, 2, np.inf) == np.ceil(5000 ** (2 / 3) * log ** (1 / 3))
+    assert derived_rounds(horizon, 2, 1e-3) == 5000
+    assert derived_rounds(horizon, 2, 0.1) == np.ceil(
+        max(5000 ** (2 / 3) * log ** (1 / 3), np.sqrt(5e4 * log))
+    )
+    tried = np.arange(1.0, 5001.0)
+    chosen = []
+    for epsilon in (np.inf, 0.5, 0.05):
+        regret = bounds.explore_then_commit(horizon, [0.4, 0.6], epsilon, tried)
+        chosen.append(float(derived_rounds(horizon, 2, epsilon, 0.2)))
+        found = bounds.explore_then_commit(horizon, [0.4, 0.6], epsilon, chosen[-1])
+        assert regret.min() <= found < 1.01 * regret.min()
+    assert chosen == sorted(chosen)
+    assert derived_rounds(2, 5, 1.0) == derived_rounds(2, 5, 1.0, 0.1) == 1.0
+
+
+def test_regret_is_below_the_bound_and_a_known_gap_helps():
+    """With a hundred times less noise than it should have it would be told apart."""
+    horizon, epsilons = 10**4, np.array([0.05, 0.5, np.inf], np.float32)
+    means = [0.4, 0.6]
+
+    def mean(gap):
+        def game(epsilon):
+            learner = explore_then_commit(horizon, 2, epsilon=epsilon, gap=gap)
+            return learner, environments.bernoulli(means, regret="pseudo")
+
+        result = sweep(
+            game, epsilons, 400, jr.key(0), play=simulate_batches, checkpoints=1, progress=False
+        )
+        return result.regret[..., -1].mean(axis=1), result.report.rounds[:, 0]
+
+    (plain, rounds), (known, fewer) = mean(None), mean(0.2)
+    for found, m in ((plain, rounds), (known, fewer)):
+        assert (found <= bounds.explore_then_commit(horizon, means, epsilons, m) * 1.001).all()
+    assert (known[1:] < plain[1:]).all()
+    # Each arm plays m rounds at least.
+    assert (plain >= 0.2 * rounds * 0.999).all()
+
+
+def test_the_wrong_arm_wins_as_often_as_the_law_says():
+    """Losses 0 and 1 in all rounds, and noise of scale 1 / epsilon on sums of one loss each."""
+
+    def game(epsilon):
+        learner = explore_then_commit(100, 2, epsilon=epsilon, rounds=1)
+        return learner, environments.bernoulli([0.0, 1.0], regret="pseudo")
+
+    result = sweep(
+        game, np.float32([1.0]), 4000, jr.key(0), play=simulate_batches, checkpoints=1,
+        progress=False,
+    )  # fmt: skip
+    wrong = int((result.report.arm == 1).sum())
+    # The tail of a difference of two Laplace draws beyond 1.
+    expected = 0.25 * 3.0 * np.exp(-1.0)
+    assert stats.binomtest(wrong, 4000, expected).pvalue > 1e-3
+    assert stats.binomtest(wrong, 4000, 0.25 * 4.0 * np.exp(-2.0)).pvalue < 1e-6
+
+
+def test_rounds_and_gap_do_not_go_together():
+    with pytest.raises(ValueError, match="^gap must not be given beside rounds"):
+        explore_then_commit(100, 2, epsilon=1.0, rounds=3, gap=0.1)
