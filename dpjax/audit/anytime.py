@@ -34,7 +34,7 @@ class Anytime(NamedTuple):
     )
 
 
-def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0):
+def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndarray:
     """The logarithm of the wealth of a gambler who bets against (epsilon, delta)-privacy.
 
     Let X and Y say whether an event occurred in a run on one sequence and in one on the other.
