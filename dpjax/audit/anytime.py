@@ -1,6 +1,7 @@
 """Tests of a declared epsilon that may stop at any time, for anything that returns a number."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -33,7 +34,7 @@ class Anytime(NamedTuple):
     )
 
 
-def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0):
+def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndarray:
     """The logarithm of the wealth of a gambler who bets against (epsilon, delta)-privacy.
 
     Let X and Y say whether an event occurred in a run on one sequence and in one on the other.
@@ -114,7 +115,8 @@ def anytime(
       confidence: in (0, 1), of the bound at all times together.
       first: how many runs of each input the first block has.
       limit: how many runs of each input there are at most, rounded up to a multiple of ``first``.
-      threshold: a fixed event, that the score is at least this; None to choose it on the way.
+      threshold: a fixed event, that the score is at least this, which should be likelier on the
+        input 0; None to choose it on the way.
 
     Returns:
       An :class:`Anytime`. Where epsilon is true it refutes it with probability at most
@@ -145,19 +147,24 @@ def anytime(
             for side in (0, 1)
         ]
         if event is not None:
-            counts = counts + count_pairs(*found, event)
+            counts = counts + count_pairs(found[0], found[1], event)
             bound = max(bound, bound_from_pairs(counts, delta=delta, confidence=confidence))
         past = [np.concatenate([old, new]) for old, new in zip(past, found, strict=True)]
         if threshold is None:
-            event = most_telling(*past, delta)
+            event = most_telling(past[0], past[1], delta)
         block = calls.stop
     refuted = bool(bound > epsilon)
     return Anytime(bound, delta, confidence, refuted, len(past[0]), tuple(map(int, counts)))
 
 
+@partial(jax.jit, static_argnums=3)
+def _keys(key, side, call, size):
+    return jr.split(jr.fold_in(jr.fold_in(key, side), call), size)
+
+
 def _numbers(scores, side, key, call, size):
     """The scores of one call as NumPy numbers, (n,). A NaN counts as the lowest score."""
-    keys = jr.split(jr.fold_in(jr.fold_in(key, side), call), size)
+    keys = _keys(key, side, call, size)
     found = np.asarray(jax.device_get(scores(side, keys)), np.float64)
     if found.shape != (size,):
         raise ValueError(f"scores must return {size} numbers for {size} keys, got {found.shape}")

@@ -183,7 +183,7 @@ def one_run(
     A coin chooses the losses of each round from the two sequences. An observer of all messages then
     guesses the coins of the rounds of which they are surest. Where each round has a message of its
     own, a long run is nearly as tight as the worst case: for one Laplace message a round at
-    epsilon = 1 the bound is about 0.7 after 256 rounds and 0.95 after 4096.
+    epsilon = 1 the bound is about 0.6 after 256 rounds and 0.9 after 4096.
 
     Args:
       learner: a learner of the local model, whose messages have noise of :mod:`dpjax.noise` that

@@ -243,7 +243,9 @@ def run(
         # Nearly all of the time goes into compilation, which threads spread over the cores.
         with ThreadPoolExecutor(cores()) as pool:
             found = pool.map(
-                lambda case: audit_one(*case, epsilon, runs=runs, count=count, changed=changed),
+                lambda case: audit_one(
+                    case[0], case[1], epsilon, runs=runs, count=count, changed=changed
+                ),
                 cases,
             )
             bar = tqdm(found, total=len(cases), unit="learner", disable=not progress)

@@ -45,6 +45,7 @@ def test_one_changed_round_is_what_it_was():
         made(changed=2, unit="user", rounds_per_user=2)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", ["dp_exp3_lap", "hedge"])
 def test_a_group_of_two_spends_at_most_twice(name):
     """The local learner exactly 2 epsilon, as declared; counted as one round it fails."""
@@ -76,6 +77,7 @@ def test_changes_that_cancel_inside_a_tree():
         audit.group_sensitivity(tree, np.zeros(16))
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_replay_of_a_group_counts_no_cancellation():
     """The replay of FTRL charges 2 epsilon for rounds 1 and 2, which is at least what C x says."""
     learner = user_level(learners.ftrl(16, domains.ball(2), epsilon=1.0), rounds_per_user=2)
