@@ -49,6 +49,7 @@ from dpjax.analysis.bounds.identification import (
 )
 from dpjax.analysis.bounds.linear import (
     azize_basu_linear,
+    cucb,
     linear_elimination,
     linear_elimination_printed,
     linucb,
@@ -81,6 +82,7 @@ __all__ = [
     "before_bandits",
     "before_ftrl",
     "characteristic_time",
+    "cucb",
     "d_epsilon",
     "d_epsilon_divergence",
     "dp_exp3_lap",
