@@ -41,3 +41,17 @@ def test_the_learner_of_a_file_learns_and_spends_what_it_declares():
     pairs = audit.pairs_for(learner, 16, jax.random.key(0))
     found = audit.verdict(learner, pairs, jax.random.key(1))
     assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
+    """With 4 of 16 entries and epsilon = 1, at a small size, trial by trial."""
+    path = ROOT / "examples" / "semi_bandits.py"
+    spec = importlib.util.spec_from_file_location("semi_bandits", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.SETS = {4: module.SETS[4]}
+    _, table = module.main(1024, trials=8, epsilons=(1.0,))
+    (row,) = table.to_dict("records")
+    assert row["all minus one"] > 3 * row["standard error"] > 0
+    assert row["all"] - row["one"] == pytest.approx(row["all minus one"], abs=1e-2)

@@ -118,8 +118,8 @@ def test_buffers_means_and_indices_by_hand(read, model, epsilon):
     draws = np.random.default_rng(1).laplace(size=(HORIZON, DIM)).astype(np.float32)
     given = jnp.asarray(draws)
     plain = cucb(HORIZON, domain, epsilon=epsilon, read=read, model=model)
-    learner = with_releases(plain, lambda i, value, scale: value + scale * given[i])
-    learner = learner._replace(init=lambda key: _vector_log(learner.init(key)), step=learner.step)
+    logged = with_releases(plain, lambda i, value, scale: value + scale * given[i])
+    learner = logged._replace(init=lambda key: _vector_log(logged.init(key)))
     game = jax.jit(lambda: play_table(learner, losses, jr.key(2)))()
     states, local = jax.device_get(game.states.inner), model == "local"
     scale = (1.0 if read == "one" else ONES) / epsilon
