@@ -55,3 +55,14 @@ def test_a_recording_is_easier_than_its_adversary(capsys):
     regret = live.get_ydata()
     assert (regret > again.get_ydata()).all() and regret[0] > 0.8 > 0.6 > regret[1]
     assert "budget" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
+    """With 4 of 16 entries and epsilon = 1, at a small size, trial by trial."""
+    module = example("semi_bandits")
+    module.SETS = {4: module.SETS[4]}
+    _, table = module.main(1024, trials=8, epsilons=(1.0,))
+    (row,) = table.to_dict("records")
+    assert row["all minus one"] > 3 * row["standard error"] > 0
+    assert row["all"] - row["one"] == pytest.approx(row["all minus one"], abs=1e-2)

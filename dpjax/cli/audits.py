@@ -40,7 +40,13 @@ SEED = 2026
 
 
 # The domains on each of which learners of points are audited.
-DOMAINS = {"simplex": domains.simplex, "ball": domains.ball}
+DOMAINS = {
+    "simplex": domains.simplex,
+    "ball": domains.ball,
+    "2-sets": lambda dim: domains.capped_simplex(dim, 2),
+}
+# Learners of vertices of ones and zeros are audited on other domains than all others.
+OF_VERTICES = ("cucb",)
 
 
 class Subject(NamedTuple):
@@ -58,7 +64,9 @@ def domain_of(name):
 
 def domains_of(name) -> list[str]:
     """The domains on which a learner is audited; one empty name where its factory takes none."""
-    return list(DOMAINS) if factories.takes(name, "domain") else [""]
+    if name in OF_VERTICES:
+        return ["simplex", "2-sets"]
+    return ["simplex", "ball"] if factories.takes(name, "domain") else [""]
 
 
 def build(name, domain, horizon, epsilon, **options) -> Learner:

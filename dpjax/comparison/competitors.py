@@ -15,6 +15,7 @@ from dpjax.combinators import as_learner
 from dpjax.comparison.standard import OFFERED, sizes, sizes_of
 from dpjax.core import Arms, BatchLearner, Learner, Policies
 from dpjax.domains import Domain
+from dpjax.feedback import semi_bandit
 from dpjax.study.grid import taken
 
 
@@ -59,6 +60,8 @@ def feedback_of(learner) -> str:
     actions = learner.action_set
     if isinstance(actions, Policies):
         return "contextual bandit feedback"
+    if learner.feedback is semi_bandit:  # Entries that are not played are there as zeros.
+        return "semi-bandit feedback"
     size = actions.count if isinstance(actions, Arms) else actions.dim
     _, action = jax.eval_shape(learner.init, jr.key(0))
     seen = jax.eval_shape(learner.feedback, jnp.zeros(size), action)

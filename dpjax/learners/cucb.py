@@ -16,6 +16,7 @@ from dpjax.learners.parts.clipping import report_clipped
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
+from dpjax.maths.laws import smallest
 
 # A radius is drawn longer by up to this share of it, which breaks ties at random.
 SPREAD = 2.0**-12
@@ -56,10 +57,11 @@ def cucb(
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.
-      domain: a Domain whose vertices have entries 0 and 1. k is the largest number of ones.
+      domain: a Domain whose vertices have entries 0 and 1, made outside of a traced game. k is the
+        largest number of ones.
       epsilon: privacy; inf adds no noise.
       read: "all" reads all entries of the action, with h = k / epsilon. "one" reads that with the
-        fewest losses so far, the first of several, with h = 1 / epsilon.
+        fewest losses so far, ties at random, with h = 1 / epsilon.
       model: "central", or "local", where each loss that is read gets its noise at once. The mean is
         then of all losses of an entry so far, and b = 1/4 + 2 h^2, since a Laplace variable of
         scale h has the variance 2 h^2.
@@ -73,7 +75,7 @@ def cucb(
     Privacy: epsilon-DP for replacement of one round's loss vector; released: actions 1..T, or in
     the local model the noisy losses. With "all", a replaced round changes at most k sums, each of
     which is released at most once with noise for epsilon / k. With "one", the entry that is read
-    follows from actions and counts, so that a round is in one sum.
+    follows from actions, counts and coins, so that a round is in one sum.
 
     Regret: O(d k^2 ln T / Delta + d k h ln^2 T), at most :func:`dpjax.analysis.bounds.cucb`.
 
@@ -111,12 +113,13 @@ def cucb(
         return CucbState(zero, buffer.pulls, buffer.losses, buffer, action, zero), action
 
     def step(state, key, loss):
-        noise_key, choice_key = jr.split(key)
+        noise_key, choice_key, read_key = jr.split(key, 3)
         played = state.action > 0.5
         if read == "one":
             # An action may be empty, and then no entry is read.
             reads = jnp.where(played, state.buffer.pulls + state.samples, horizon)
-            played = played & (jnp.arange(dim) == jnp.argmin(reads))
+            # Were ties broken by index, regret would depend on the order of the entries.
+            played = played & (jnp.arange(dim) == smallest(read_key, reads))
         inside, clipped = clip_loss(jnp.where(played, loss, 0.0), state.clipped)
         pulls = state.buffer.pulls + played.astype(jnp.int32)
         losses = exact_sums.add(state.buffer.losses, exact_sums.of(inside))

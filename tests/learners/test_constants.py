@@ -33,6 +33,7 @@ BY_CONFIDENCE = [
     Constant("kl_ucb", "exploration", 1.0, 0.1),
     Constant("lazy_ucb", "exploration", 3.0, 0.1),
     Constant("lazy_thompson", "exploration", 3.0, 0.1),
+    Constant("cucb", "exploration", 3.0, 0.1),
     Constant("adap_ucb", "exploration", 3.1, 0.1),
     Constant("adap_klucb", "exploration", 3.1, 0.1),
     Constant("dp_klucb", "exploration", 1.0, 0.1),

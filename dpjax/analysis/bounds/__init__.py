@@ -56,6 +56,7 @@ from dpjax.analysis.bounds.identification import (
 from dpjax.analysis.bounds.linear import (
     adac_oful,
     azize_basu_linear,
+    cucb,
     linear_elimination,
     linear_elimination_printed,
     linucb,
@@ -93,6 +94,7 @@ __all__ = [
     "before_bandits",
     "before_ftrl",
     "characteristic_time",
+    "cucb",
     "d_epsilon",
     "d_epsilon_divergence",
     "d_epsilon_pulls",

@@ -45,6 +45,33 @@ def linear_elimination_printed(horizon, epsilon):
     return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
 
 
+def cucb(horizon, dim, ones, epsilon, *, read="one", model="central"):
+    """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
+
+    Here k is the largest number of ones in a vertex, h and b are those of
+    :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. What is
+    left out above is 2.5 k d, for first reads and failures of bounds, and k sqrt(d T ln(2) / 2),
+    which is for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
+    constants are ours. A suboptimal vertex of gap Delta is played only where one of its entries has
+    a radius of at least Delta / (2 k). The entry that is read then has fewer than
+    c max(96 b k^2 ln T / Delta^2, 12 h k ln T / Delta) losses.
+    """
+    if read not in ("one", "all"):
+        raise ValueError(f"read must be one or all, got {read!r}")
+    if model not in ("central", "local"):
+        raise ValueError(f"model must be central or local, got {model!r}")
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    local, scale = model == "local", (1.0 if read == "one" else ones) / epsilon
+    variance = 0.25 + (2.0 * scale**2 if local else 0.0)
+    longest = 1.0 if local else {"one": 6.0, "all": 4.0}[read]
+    log_t = np.log(horizon)
+    sampling = 2.0 * ones * np.sqrt(96.0 * variance * longest * dim * horizon * log_t)
+    noise = 12.0 * longest * dim * scale * ones * log_t * (1.0 + log_t)
+    hindsight = ones * np.sqrt(0.5 * np.log(2.0) * dim * horizon)
+    # Radii are drawn longer by up to 2^-12 of them.
+    return (1.0 + 2.0**-13) * (sampling + noise) + 2.5 * ones * dim + hindsight
+
+
 def azize_basu_linear(horizon, dim, epsilon):
     """max(e^-2, e^(-6 epsilon sqrt(T))) d sqrt(T) / 8: minimax lower bound, actions [-1, 1]^d.
 

@@ -17,6 +17,7 @@ WITHOUT: dict[str, str] = {
     "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
     "adap_tt": _STOPS,
     "ctb_tt": _STOPS,
+    "cucb": "its bound is above what any play loses at the horizons in use; see bounds.cucb",
     "dp_imed": "the theorem of Azize et al. 2025 is asymptotic",
     "dp_klucb": "the theorem of Azize et al. 2025 is asymptotic",
     "dp_ts_ucb": "of the bound of Hu et al. 2025 we know the order only",
