@@ -1,4 +1,4 @@
-"""From which epsilon on down do batches pay for the dartboard, and is the bound's batch the best?"""
+"""When do batches pay for the dartboard, and is the batch of the bound the best?"""
 
 import jax
 import numpy as np

@@ -32,9 +32,8 @@ def pairs(
     *,
     neighbours: str = "replace",
     unit: str = "round",
-    rounds_per_user: int = 1,
-    spacing: int | None = None,
     changed: int = 1,
+    spacing: int | None = None,
 ) -> Pair:
     """Pairs of neighbouring sequences of loss vectors from a set.
 
@@ -45,9 +44,8 @@ def pairs(
       the least loss at one entry, so that one arm is played throughout.
     - The round that differs: in every second pair it is round 1, on which most releases can depend.
       In the others it is drawn from the rounds 1 .. T - 1, since no action follows round T.
-      A user's rounds follow that round, or in every second pair are drawn from 1 .. T - 1. So do
-      those of a group of ``changed`` rounds, where the two vectors also change places from one
-      round to the next in half of the pairs.
+      Where several rounds differ, they follow that round, or in every second pair are drawn from
+      1 .. T - 1. In half of these pairs the two vectors change places from one round to the next.
     - The two vectors of that round: they are farthest apart in some direction. The direction is all
       ones, one entry, one entry against another (on the simplex a common shift is invisible), or
       random.
@@ -58,12 +56,10 @@ def pairs(
       losses: a :class:`dpjax.domains.LossSet`.
       count: number of pairs.
       neighbours: "replace", or "zero_out" where the other vector is 0.
-      unit: "round"; "entry" where only one entry of the vector differs; "user" where several rounds
-        do, all from the one vector to the other.
-      rounds_per_user: k, how many rounds differ, with the unit "user" only.
-      spacing: distance between a user's rounds where it is fixed, as many as fit.
-      changed: how many rounds differ, with the other units. A group of k rounds is hidden k times
-        less well than one (:func:`dpjax.combinators.user_level` declares it).
+      unit: "round" or "user", where the whole vector differs; "entry" where only one entry does.
+      changed: k, how many rounds differ. They are those of a user, or a group, which is hidden k
+        times less well than one round (:func:`dpjax.combinators.user_level` declares both).
+      spacing: distance between these rounds where it is fixed, as many as fit.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -72,16 +68,9 @@ def pairs(
     horizon, count = _check.size(2, horizon=horizon), _check.size(1, count=count)
     _check.one_of("replace", "zero_out", neighbours=neighbours)
     _check.one_of("round", "entry", "user", unit=unit)
-    of_user = _check.size(1, rounds_per_user=rounds_per_user)
-    if of_user > 1 and unit != "user":
-        raise ValueError(f"rounds_per_user must be 1 for the unit {unit!r}, got {of_user}")
-    if of_user >= horizon:
-        raise ValueError(f"rounds_per_user must be below the horizon {horizon}, got {of_user}")
-    changed_count = _check.size(1, changed=changed)
-    if changed_count > 1 and (unit == "user" or changed_count >= horizon):
-        raise ValueError(
-            f"changed must be below the horizon {horizon}, and 1 for the unit 'user', got {changed}"
-        )
+    changed = _check.size(1, changed=changed)
+    if changed >= horizon:
+        raise ValueError(f"changed must be below the horizon {horizon}, got {changed}")
     dim = losses.dim
 
     def one(key, index):
@@ -110,10 +99,9 @@ def pairs(
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
         spread = (index // 2 + index // 8) % 2 == 1
         user_key = jr.fold_in(round_key, 1)
-        most = max(of_user, changed_count)
-        here = changed_rounds(user_key, at, spread, horizon, most, spacing)[:, None]
-        # From one round of a group to the next the two vectors change places.
-        turned = (index // 4 % 2 == 1) & (changed_count > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
+        here = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
+        # From one of these rounds to the next the two vectors change places.
+        turned = (index // 4 % 2 == 1) & (changed > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
         ours = jnp.where(turned, other[None], first[None])
         theirs = jnp.where(turned, first[None], other[None])
         return Pair(jnp.where(here, ours, base), jnp.where(here, theirs, base))

@@ -34,7 +34,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
       learner: a Learner or BatchLearner that plays arms, points or policies.
       count: number of pairs.
       key: PRNG key.
-      changed: how many rounds differ, where the learner declares the privacy of one round.
+      changed: how many rounds differ, at least as many as a user has.
 
     Returns:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
@@ -42,10 +42,11 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
     declared, actions = learner.privacy, learner.action_set
     # Which rounds make a batch is not known in advance, but those of one batch may be neighbours.
     of_user = min(declared.rounds_per_user, declared.rounds_per_batch or declared.rounds_per_user)
+    changed = max(of_user, changed)
     if isinstance(actions, Policies):
         return contextual_pairs(
             key, learner.horizon, actions.dim, count, unit=declared.unit,
-            rounds_per_user=max(of_user, changed), spacing=declared.spacing,
+            changed=changed, spacing=declared.spacing,
         )  # fmt: skip
     if isinstance(actions, Domain):
         losses = actions.losses
@@ -53,7 +54,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
         losses = box_losses(actions.count, *declared.loss_range)
     made = pairs(
         key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
-        rounds_per_user=of_user, spacing=declared.spacing, changed=changed,
+        changed=changed, spacing=declared.spacing,
     )  # fmt: skip
     if learner.feedback in (value, gradient):
         # The vectors of the set need not reach the declared range of values, nor the declared
@@ -70,7 +71,7 @@ def contextual_pairs(
     count: int,
     *,
     unit: str = "round",
-    rounds_per_user: int = 1,
+    changed: int = 1,
     spacing: int | None = None,
 ) -> Pair:
     """Pairs of sequences of unit features (3, dim) and losses -1 or 1, (3,), for three arms.
@@ -84,7 +85,7 @@ def contextual_pairs(
       dim: d, entries of the features of an arm.
       count: number of pairs.
       unit: as in Privacy. With "entry" features are public, and only losses change in all pairs.
-      rounds_per_user: how many rounds differ.
+      changed: how many rounds differ.
       spacing: distance between these rounds where it is fixed.
 
     Returns:
@@ -101,10 +102,10 @@ def contextual_pairs(
     signs = ((jnp.arange(count) % 2 == 0) | (unit == "entry"))[:, None, None]
     others = jnp.where(signs[..., None], features, others)
     other_losses = jnp.where(signs, -losses, other_losses)
-    changed = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
+    first = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
     user_keys, spread = jr.split(keys[3], count), jnp.arange(count) // 4 % 2 == 1
     of_pairs = jax.vmap(changed_rounds, (0, 0, 0, None, None, None))
-    here = of_pairs(user_keys, changed, spread, horizon, rounds_per_user, spacing)[..., None]
+    here = of_pairs(user_keys, first, spread, horizon, changed, spacing)[..., None]
     return Pair(
         (features, losses),
         (

@@ -41,8 +41,6 @@ def test_one_changed_round_is_what_it_was():
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(ValueError, match="changed must be below the horizon"):
         made(changed=HORIZON)
-    with pytest.raises(ValueError, match="changed must be .* 1 for the unit 'user'"):
-        made(changed=2, unit="user", rounds_per_user=2)
 
 
 @pytest.mark.usefixtures("quick_compilation")

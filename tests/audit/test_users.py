@@ -253,9 +253,9 @@ def test_pairs_of_a_user_differ_in_k_rounds_together_or_spread(contexts):
 
     def made(k):
         if contexts:
-            return audit.contextual_pairs(jr.key(0), 12, 2, 32, rounds_per_user=k)
+            return audit.contextual_pairs(jr.key(0), 12, 2, 32, changed=k)
         losses = domains.box_losses(3, 0.0, 1.0)
-        return audit.pairs(jr.key(0), 12, losses, 32, unit="user", rounds_per_user=k)
+        return audit.pairs(jr.key(0), 12, losses, 32, unit="user", changed=k)
 
     for k in (1, 4):
         sides = [jax.tree.leaves(side) for side in made(k)]
@@ -287,10 +287,8 @@ def test_rounds_beyond_those_of_a_user_are_refused():
         with pytest.raises(ValueError, match="these in 0"):
             call(user, Pair(TOGETHER.losses, TOGETHER.losses), jr.key(0))
     box = domains.box_losses(2)
-    with pytest.raises(ValueError, match="rounds_per_user must be 1 for the unit 'round'"):
-        audit.pairs(jr.key(0), 8, box, 2, rounds_per_user=2)
-    with pytest.raises(ValueError, match="rounds_per_user must be below the horizon 8"):
-        audit.pairs(jr.key(0), 8, box, 2, unit="user", rounds_per_user=8)
+    with pytest.raises(ValueError, match="changed must be below the horizon 8"):
+        audit.pairs(jr.key(0), 8, box, 2, unit="user", changed=8)
 
 
 # The declaration ------------------------------------------------------------------------------
