@@ -95,6 +95,7 @@ BALL = domains.ball(3)
 DISTANCE = loss_families.distance(BALL)
 # An environment of each factory, beside those that the games of all learners have.
 ENVIRONMENTS = {
+    "consensus": lambda: environments.consensus(64, 2),
     "contextual_table": lambda: environments.contextual_table(FEATURES, TABLE),
     "convex_losses": lambda: environments.convex_losses(BALL, DISTANCE, count=4),
     "deterministic": lambda: environments.deterministic(3),
@@ -120,7 +121,10 @@ def test_every_environment_lowers_as_one_kernel(name):
         environment = ENVIRONMENTS[name]()
         kind = type(environment.action_set).__name__
         learner = {"Arms": "exp3", "Policies": "linucb"}.get(kind, "projection_free")
-        return factories.build(learner, 64, {**SIZES, "domain": BALL}, epsilon=epsilon), environment
+        sizes = {**SIZES, "domain": BALL}
+        if kind == "Arms":
+            sizes["arms"] = environment.action_set.count
+        return factories.build(learner, 64, sizes, epsilon=epsilon), environment
 
     program = traced(game, [32, 64]).program
     assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
