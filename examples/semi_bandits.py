@@ -36,7 +36,7 @@ def main(horizon=2**13, trials=32, epsilons=(0.25, 1.0, 4.0, 16.0, 64.0, np.inf)
     table["standard error"] = excess.std("trial", ddof=1) / np.sqrt(trials)
     for read in ("one", "all"):
         table[read] = regret.sel(learner=read, drop=True).mean("trial")
-    return data, table.reset_coords(drop=True).squeeze(drop=True).to_dataframe()
+    return data, table.reset_coords(drop=True).to_dataframe()
 
 
 if __name__ == "__main__":
