@@ -130,7 +130,7 @@ def first_arm(horizon, dim):
     ("factory", "against", "environment", "epsilons"),
     [
         (centre, ["ftrl"], "alternating", (0.1, np.inf)),
-        (first_arm, None, "unit vectors", (np.inf,)),
+        (first_arm, ["linucb"], "unit vectors", (np.inf,)),
     ],
 )
 def test_a_learner_over_points_and_one_over_features(
