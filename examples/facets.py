@@ -26,7 +26,8 @@ def main(horizon=2**12, trials=24, facets=(6, 12, 24, 48, 96)):
         trials=trials,
     )  # fmt: skip
     data = study.run()
-    print(data.dpjax.mean().to_dataframe(), data.dpjax.slope("facets").to_dataframe())
+    print(data.dpjax.mean()[["mean", "low", "high"]].to_dataframe())
+    print(data.dpjax.slope("facets").to_dataframe())
     return data.dpjax.figure("facets", color="learner", line="epsilon")
 
 

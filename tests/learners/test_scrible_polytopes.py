@@ -123,6 +123,7 @@ def test_regret_is_below_the_bound_and_nothing_is_left_of_the_decrement():
     assert (report.violations[0] > 0).any() and report.residual[0].max() < 1.0
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_the_rate_and_the_noise(monkeypatch):
     """nu is the number of facets, n the dimension, and M half the width of the values."""
     scales = []
@@ -138,9 +139,10 @@ def test_the_rate_and_the_noise(monkeypatch):
     assert twice == pytest.approx(2**0.5, rel=1e-6)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_replay_finds_no_violation_and_half_the_noise_is_caught():
-    learner = scrible(16, BODY, epsilon=1.0)
-    pairs = audit.pairs(jr.key(1), 16, BODY.losses, 32)
+    learner = scrible(8, BODY, epsilon=1.0)
+    pairs = audit.pairs(jr.key(1), 8, BODY.losses, 32)
     # The values of losses that a pair changes are far apart, so that all of the range is used.
     pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
     found = audit.verdict(learner, pairs, jr.key(2))
