@@ -1,4 +1,4 @@
-"""From which epsilon on down do batches pay for the dartboard, and is the bound's batch the best?"""
+"""From which epsilon on down do batches pay for the dartboard, and is the best one the bound's?"""
 
 import jax
 import numpy as np
