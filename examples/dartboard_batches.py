@@ -1,4 +1,4 @@
-"""When do batches pay for the dartboard, and is the batch of the bound the best?"""
+"""From which epsilon on down do batches pay for the dartboard, and is the best one the bound's?"""
 
 import jax
 import numpy as np

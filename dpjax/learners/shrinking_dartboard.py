@@ -178,11 +178,16 @@ def shrinking_dartboard(
         size_now = jnp.asarray(size, jnp.int32)
         return BatchedDartboardReport(state.draws - 1, state.refused, size_now)
 
-    shape = {"action_set": Arms(arms), "horizon": horizon, "privacy": declared, "report": report}
+    rest: dict[str, Any] = {
+        "action_set": Arms(arms),
+        "horizon": horizon,
+        "privacy": declared,
+        "report": report,
+    }
     if single:
-        return Learner(init=init, step=step, feedback=full, **shape)
+        return Learner(init=init, step=step, feedback=full, **rest)
     zero = jnp.zeros(arms, jnp.float32)
-    return BatchLearner(init=init, step=step, feedback=clipped_full, zero=zero, **shape)
+    return BatchLearner(init=init, step=step, feedback=clipped_full, zero=zero, **rest)
 
 
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):
