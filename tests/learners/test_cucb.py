@@ -262,8 +262,8 @@ def test_an_action_without_entries_is_legal():
     assert int(jnp.sum(state.samples)) < 400
 
 
-def test_the_bound_by_hand_and_above_what_is_played():
-    """Central and local values in closed form; regret on 2-sets is below them."""
+def test_the_bound_by_hand():
+    """Central and local values in closed form; less privacy has the smaller bound."""
     horizon, log_t = 1024, np.log(1024)
     for read, model, c, h in (
         ("one", "central", 6, 2.0), ("all", "central", 4, 6.0), ("one", "local", 1, 2.0),
