@@ -680,3 +680,110 @@ def test_regret_over_that_without_noise_falls():
         + ", ".join("{slope:.2f} ({low:.2f} to {high:.2f})".format(**row) for row in fits[:2])
         + " and {slope:.2f} ({low:.2f} to {high:.2f}) in T".format(**fits[2])
     )
+
+
+# Whom to trust ---------------------------------------------------------------------------------
+
+SHARED = ("central, Gaussian", "distributed, Skellam", "shuffle, binomial")
+
+
+def test_the_table_of_trust():
+    """Means, standard errors and factors at three epsilons, in every model."""
+    for name in dict.fromkeys(row["learner"] for row in read("trust", "trust")):
+        rows = [one("trust", "trust", learner=name, epsilon=each) for each in (0.01, 0.1, 1.0)]
+        means = [f"{row['mean']:.4g} ± {row['standard_error']:.2g}" for row in rows]
+        factors = [f"{row['factor']:.3g}" for row in rows]
+        says(f"| {name} | {' | '.join(means + factors)} |")
+        assert {row["trials"] for row in rows} == {1000.0}
+
+
+def test_a_shuffler_costs_a_delta_and_little_else():
+    def ratios(name):
+        means = [
+            [one("trust", "trust", learner=each, epsilon=epsilon)["mean"]
+             for epsilon in (0.01, 0.1, 1.0)] for each in (name, SHARED[0])
+        ]  # fmt: skip
+        return [f"{ours / theirs:.3f}" for ours, theirs in zip(*means, strict=True)]
+
+    ours = ratios("shuffle, binomial")
+    says(
+        f"Binomial noise takes {ours[0]} times the regret of central Gaussian noise at epsilon = "
+        f"0.01, {ours[1]} times at 0.1 and {ours[2]} times at 1; Skellam noise "
+        "{}, {} and {} times.".format(*ratios("distributed, Skellam"))
+    )
+
+
+def test_no_shuffler_costs_a_factor():
+    def factor(name, epsilon):
+        row = one("trust", name, learner="local, randomized response", epsilon=epsilon)
+        return [f"{row[key]:.3g}" for key in ("factor", "factor_low", "factor_high")]
+
+    (tenth, low, high), (whole, lowest, highest) = (
+        factor("trust_identification", epsilon) for epsilon in (0.1, 1.0)
+    )
+    says(f"in {tenth} (95 %: {low} to {high}) times the rounds without privacy at epsilon = 0.1")
+    says(f"and in {whole} ({lowest} to {highest}) times at 1")
+    known = [1.0 / np.tanh(epsilon / 2) ** 2 for epsilon in (0.1, 1.0)]
+    says(f"((e^epsilon + 1) / (e^epsilon - 1))^2 is {known[0]:.3g} and {known[1]:.3g}.")
+    (tenth, low, high), (whole, lowest, highest) = (factor("trust", each) for each in (0.1, 1.0))
+    says(
+        f"On five arms the regret is {tenth} ({low} to {high}) and {whole} ({lowest} to {highest}) "
+        "times as much."
+    )
+    ratios = [
+        one("trust", "trust_identification", learner="local, Laplace", epsilon=epsilon)["mean"]
+        / one("trust", "trust_identification", learner="local, randomized response",
+              epsilon=epsilon)["mean"]
+        for epsilon in (0.1, 1.0)
+    ]  # fmt: skip
+    says(
+        "Laplace noise on each loss takes {:.3g} times the rounds of randomized response at "
+        "epsilon = 0.1 and {:.3g} times at 1".format(*ratios)
+    )
+
+
+def test_from_which_epsilon_on_trust_costs_less_than_twice():
+    def onsets(game):
+        found = {
+            row["learner"]: row["crossing"] for row in table("trust", "trust_onset", game=game)
+        }
+        local = [
+            f"{found.pop(f'local, {name}'):.2f}" for name in ("randomized response", "Laplace")
+        ]
+        trusted = [f"{end:.2f}" for end in (min(found.values()), max(found.values()))]
+        return " to ".join(dict.fromkeys(trusted)), *local
+
+    trusted, response, laplace = onsets("arms")
+    says(
+        f"on five arms {trusted} where someone is trusted, {response} with randomized response and "
+        f"{laplace} with Laplace noise on each loss"
+    )
+    says("(200 trials) {}, {} and {}; ".format(*onsets("linear arms")))
+    says("for identification {}, {} and {}.".format(*onsets("three arms")))
+    assert {row["trials"] for row in read("trust", "trust_linear")} == {200.0}
+
+
+def test_contexts_and_points_in_every_model():
+    def last(learner, epsilon):
+        row = one("trust", "trust_slopes", learner=learner, epsilon=epsilon)
+        assert row["trials"] == 64.0
+        return f"{row['mean']:.0f} ± {row['standard_error']:.0f}"
+
+    names = ("joint, tree", "shuffle, batches", "local, each user")
+    tree, shuffled, local = (last(name, 10.0) for name in names)
+    says(
+        f"regret {tree} on a tree, {shuffled} in shuffled batches of T^(3/5) users, {local} with "
+        f"noise on each user's row, and {last(names[0], np.inf)} without privacy and batches."
+    )
+    slopes = [
+        "{slope:.3f} ({low:.3f} to {high:.3f})".format(
+            **one("trust", "trust_slopes", learner=name, epsilon=10.0)
+        )
+        for name in names
+    ]
+    says(f"regret grows as T to the {slopes[0]}, {slopes[1]} and {slopes[2]}")
+    central = one("trust", "trust_slopes", learner="central, tree of degree k", epsilon=1.0)
+    says("(factor {factor:.2f}, {factor_low:.2f} to {factor_high:.2f})".format(**central))
+    row = one("trust", "trust_slopes", learner="local, each message", epsilon=1.0)
+    says("{factor:.1f} ({factor_low:.1f} to {factor_high:.1f}) times as much.".format(**row))
+    says("The exponent is {slope:.3f} ({low:.3f} to {high:.3f}) there".format(**row))
