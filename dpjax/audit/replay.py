@@ -133,7 +133,8 @@ def replay(
         used = _used(spans, differs, lane_records)
         costs = _costs(step.names, records, twin_records, used)
         own = _row(found, -1)
-        same = _close(own[1], usual[1]), ~differs[-1]
+        # A policy's small entries may be what is left of large terms.
+        same = _close(own[1], usual[1], _largest), ~differs[-1]
         after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
         return (after, usual), (costs, same, drawn(step.names, both), bare(step.names, both))
 
@@ -323,17 +324,21 @@ def _differs(variants):
     return unequal.reshape(len(variants), -1).any(axis=1)
 
 
-def _close(tree, other):
-    """Whether two pytrees are equal, real numbers up to rounding."""
+def _close(tree, other, unit=lambda size: size):
+    """Whether two pytrees are equal, real numbers up to rounding in units of ``unit`` of them."""
     pairs = zip(_leaves(tree), _leaves(other), strict=True)
-    return jnp.all(jnp.array([jnp.all(_near(a, b)) for a, b in pairs]))
+    return jnp.all(jnp.array([jnp.all(_near(a, b, unit)) for a, b in pairs]))
 
 
-def _near(a, b):
+def _near(a, b, unit):
     if jnp.issubdtype(a.dtype, jnp.inexact):
-        rounding = UNITS * jnp.finfo(a.dtype).eps * jnp.maximum(jnp.abs(a), jnp.abs(b))
+        rounding = UNITS * jnp.finfo(a.dtype).eps * unit(jnp.maximum(jnp.abs(a), jnp.abs(b)))
         return (a == b) | (jnp.isnan(a) & jnp.isnan(b)) | (jnp.abs(a - b) <= rounding)
     return a == b
+
+
+def _largest(sizes):
+    return jnp.max(jnp.where(jnp.isfinite(sizes), sizes, 0.0), initial=0.0)
 
 
 def _leaves(tree):

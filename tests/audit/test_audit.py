@@ -263,6 +263,19 @@ def test_a_leak_beside_the_noise_shows_in_the_actions():
     assert not bool(audit.replay(learner_of(leaking), CHANGED, jr.key(0)).same_actions)
 
 
+@pytest.mark.parametrize(("leak", "passes"), [(0.0, True), (1e-8, True), (1e-4, False)])
+def test_the_last_bits_of_an_action_are_rounding(leak, passes):
+    """An entry of 0.01 beside one of 1 may be off by the last bits of 1, and by no more."""
+
+    def step(state, key, loss):
+        release = noise.laplace(key, loss, 1.0)
+        return state, jnp.stack([0.0 * release + 1.0, 0.01 + leak * loss])
+
+    start = jnp.float32(0.0), jnp.zeros(2, jnp.float32)
+    learner = learner_of(step)._replace(init=lambda key: start)
+    assert bool(audit.replay(learner, CHANGED, jr.key(0)).same_actions) == passes
+
+
 def test_noise_that_is_not_used_costs_nothing_and_all_uses_add_up():
     def masked(state, key, loss):
         release = noise.laplace(key, state + loss, 1.0)
