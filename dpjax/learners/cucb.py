@@ -42,7 +42,7 @@ def cucb(
     model: str = "central",
     exploration: Number = 3.0,
 ) -> Learner:
-    """CUCB with private means: combinatorial semi-bandits on k-sets, trees, paths and others.
+    """CUCB with private means: combinatorial semi-bandits on k-sets, trees and paths.
 
     An action is a vertex of the domain: a set of at most k of the d entries. Its loss is the sum of
     their losses, and the loss of each of them is seen. Let entry i have a private mean of O_i

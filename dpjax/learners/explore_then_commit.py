@@ -34,7 +34,7 @@ def explore_then_commit(
     rounds: Number | None = None,
     gap: Number | None = None,
 ) -> BatchLearner:
-    """Explore, then commit: m rounds of each arm, and the arm of the best noisy mean ever after.
+    """Explore, then commit: m rounds of each arm, then the arm of the best noisy mean.
 
     There are K + 1 batches. The first K explore the arms in a random order, and the sum of the
     losses of each is released with Laplace noise of scale 1 / epsilon. The last batch is all the

@@ -107,7 +107,7 @@ def scrible(
     sampling: str = "sphere",
     calibration: str = "derived",
 ) -> Learner:
-    """SCRiBLE on noisy losses: bandit linear optimization on ball, cube, simplex, polytope.
+    """SCRiBLE on noisy losses: bandit linear optimization on balls and polytopes.
 
     Let L~ be the estimate of the sum of the losses, zero at first, and R'' the Hessian of a barrier
     R. Each round computes
