@@ -200,7 +200,8 @@ def linear_elimination(
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
     epsilon = _check.epsilon(epsilon)
-    radius = radius or ("exact" if noise in LAPLACE else "joint")
+    if radius is None:
+        radius = "exact" if noise in LAPLACE else "joint"
     _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)
     law = sum_noise(noise, epsilon, delta)
     if radius != "joint" and noise not in LAPLACE:

@@ -133,7 +133,8 @@ def successive_elimination(
     """
     horizon, arms = check_arms(horizon, arms)
     law = sum_noise(noise, epsilon, delta)
-    radius = radius or ("printed" if noise == "laplace" else "chernoff")
+    if radius is None:
+        radius = "printed" if noise == "laplace" else "chernoff"
     _check.one_of("printed", "chernoff", radius=radius)
     if radius == "printed" and noise != "laplace":
         raise ValueError("radius: the paper prints one for Laplace noise alone")

@@ -88,7 +88,8 @@ def adap_tt(
     failure = check_failure(failure)
     law = sum_noise(noise, epsilon, delta)
     epsilon = _check.epsilon(epsilon)
-    rule = rule or ("hoeffding" if noise == "laplace" else "chernoff")
+    if rule is None:
+        rule = "hoeffding" if noise == "laplace" else "chernoff"
     _check.one_of("hoeffding", "chernoff", "printed", "released", rule=rule)
     if rule == "chernoff":
         stop = stopping_rules.chernoff(arms, law, failure, grid)

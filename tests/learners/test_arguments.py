@@ -15,7 +15,7 @@ OWN = {
     "adap_klucb": {"exploration": (0.0, -1.0, NAN)},
     "adap_tt": {
         "failure": (0.0, 1.0, -0.1, NAN),
-        "rule": ("transport", None),
+        "rule": ("transport", ""),
         "ratio": (1.0, 0.5, NAN),
     },
     "adap_ucb": {"exploration": (0.0, -1.0, NAN)},

@@ -205,7 +205,7 @@ def test_replays_know_the_batch():
 
 def test_a_jump_that_reads_data_is_caught():
     """With shifts a replay spends what is declared, but not where a kept arm jumps to P."""
-    learner = shrinking_dartboard(16, 3, epsilon=1.0, shifts=4)
+    learner = shrinking_dartboard(256, 3, epsilon=1.0, shifts=1)
     pairs = audits.pairs_for(learner, 8)
     assert audits.replays(learner, pairs).failed == ()
     original = learner.step
