@@ -103,7 +103,7 @@ def tracking(environment: Environment, shifts: int) -> Environment:
         losses = full(outcome.loss, arm)
         least = jnp.min(state.behind[:-1], axis=1, keepdims=True)
         moved = jnp.minimum(state.behind[1:], least)
-        behind = jnp.concatenate([state.behind[:1], moved]) + losses - at(losses, arm)
+        behind = jnp.concatenate([state.behind[:1], moved]) + (losses - at(losses, arm))[None]
         return TrackingState(inner, behind), outcome
 
     def regret(state, tally):
