@@ -211,6 +211,7 @@ def test_a_replaced_function_spends_what_is_declared(name):
         assert float(audit.spent(replayed, 0.0)) == pytest.approx(factor, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_whole_audit_of_a_learner_on_gradients():
     """Verdict on vectors that are clipped to G, an attack from the standard pairs, and mutants."""
     learner = follower(16, epsilon=1.0)
