@@ -29,9 +29,8 @@ class Anytime(NamedTuple):
     confidence: float  # of the bound at all times together
     refuted: bool  # whether the bound exceeds the epsilon that was declared
     runs: int  # how many runs of each sequence it took
-    counts: (
-        tuple  # pairs of runs with the event in (both, the first only, the second only, neither)
-    )
+    # Pairs of runs with the event in (both, the first only, the second only, neither).
+    counts: tuple
 
 
 def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndarray:

@@ -5,6 +5,7 @@ import numpy as np
 
 from dpjax import _check, privacy
 from dpjax.core import BatchLearner, Learner, Mechanism, Privacy
+from dpjax.privacy.accountants import accountant_of
 
 
 def user_level(
@@ -121,12 +122,12 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     """The declaration for users whose values are summed by a mechanism."""
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     declared = learner.privacy
-    name = f"{mechanism.noise.replace('_', ' ')} mechanism on "
-    if name not in declared.accountant.lower() or mechanism.horizon != learner.horizon:
+    own = accountant_of(mechanism)
+    if own != declared.accountant or mechanism.horizon != learner.horizon:
         raise ValueError(
-            f"mechanism must be the learner's: it has {mechanism.noise} noise over "
-            f"{mechanism.horizon} rounds, where the learner declares {declared.accountant!r} over "
-            f"{learner.horizon} rounds"
+            f"mechanism must be the learner's: it is private by {own!r} over {mechanism.horizon} "
+            f"rounds, where the learner declares {declared.accountant!r} over {learner.horizon} "
+            "rounds"
         )
     if mechanism.noise == "skellam":
         raise ValueError("mechanism must not have skellam noise, whose rho is not declared")

@@ -185,8 +185,15 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="^rounds_per_batch must be left out unless the learner"):
         user_level(lazy, rounds_per_user=2, rounds_per_batch=1)
     tree = mechanisms.tree(8)
-    with pytest.raises(ValueError, match="^mechanism must be the learner's: it has laplace noise"):
+    with pytest.raises(ValueError, match="^mechanism must be the learner's: it is private by"):
         user_level(lazy, rounds_per_user=2, mechanism=tree)
+    # Nothing is summed here before it is noised, so that a tree's columns say nothing of it.
+    for other in (
+        learners.dp_exp3_lap(8, 2, epsilon=1.0),
+        learners.dp_ucb_bound(8, 2, epsilon=1.0),
+    ):
+        with pytest.raises(ValueError, match="^mechanism must be the learner's"):
+            user_level(other, rounds_per_user=2, mechanism=tree)
     summed = learners.ftrl(8, domains.ball(2), epsilon=1.0)
     with pytest.raises(ValueError, match="over 16 rounds"):
         user_level(summed, rounds_per_user=2, mechanism=mechanisms.tree(16))

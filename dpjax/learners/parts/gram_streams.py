@@ -12,10 +12,11 @@ from jax import random as jr
 from dpjax import mechanisms, noise, privacy
 from dpjax.core import Array
 from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
-from dpjax.learners.parts.prefix_sums import accountant_of, build
+from dpjax.learners.parts.prefix_sums import build
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
 from dpjax.mechanisms import prefix
+from dpjax.privacy.accountants import accountant_of
 
 
 class NodesState(NamedTuple):

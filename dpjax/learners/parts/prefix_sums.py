@@ -17,6 +17,7 @@ from dpjax.domains import sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.clipping import clip_into, report_clipped
 from dpjax.mechanisms.prefix import INTEGER_LAWS, LAWS, by_l2
+from dpjax.privacy.accountants import accountant_of
 
 
 class PrefixSumsState(NamedTuple):
@@ -59,20 +60,6 @@ RELEASED = {
     "shuffle": "shuffled messages of all batches, actions 1..T",
     "distributed": "opened sums of all batches, actions 1..T",
 }
-
-
-def accountant_of(mechanism) -> str:
-    """The theorem by which the noise of a mechanism hides one value."""
-    name = f"{mechanism.noise.replace('_', ' ').capitalize()} mechanism"
-    name = name.replace(" laplace", " Laplace").replace(" gaussian", " Gaussian")
-    if mechanism.model == "local":
-        return f"{name} on each item"
-    if mechanism.model != "central":
-        idealised = "" if mechanism.noise in INTEGER_LAWS else ", which idealises integer noise"
-        return f"{name} on the sum of each batch{idealised}"
-    if mechanism.noise == "gaussian":
-        return f"one {name} on the encoded stream, exact"
-    return f"{name} on the encoded stream"
 
 
 def build(factory, horizon, noise) -> Mechanism:

@@ -1,0 +1,18 @@
+"""By which theorem a mechanism of prefix sums is private, in the words of declarations."""
+
+from dpjax.core import Mechanism
+
+
+def accountant_of(mechanism: Mechanism) -> str:
+    """The theorem by which the noise of a mechanism hides one value."""
+    name = f"{mechanism.noise.replace('_', ' ').capitalize()} mechanism"
+    name = name.replace(" laplace", " Laplace").replace(" gaussian", " Gaussian")
+    if mechanism.model == "local":
+        return f"{name} on each item"
+    if mechanism.model != "central":
+        continuous = mechanism.noise in ("laplace", "gaussian")
+        idealised = ", which idealises integer noise" if continuous else ""
+        return f"{name} on the sum of each batch{idealised}"
+    if mechanism.noise == "gaussian":
+        return f"one {name} on the encoded stream, exact"
+    return f"{name} on the encoded stream"
