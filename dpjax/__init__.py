@@ -32,6 +32,7 @@ from dpjax.engine.programs import clear_caches
 from dpjax.environments import loss_families
 from dpjax.learners.parts import prefix_sums
 from dpjax.maths import designs, divergences
+from dpjax.settings import keep_compiled
 from dpjax.simulate import simulate, simulate_batches, trajectory
 from dpjax.sweep import sweep
 
@@ -61,6 +62,7 @@ __all__ = [
     "environments",
     "every_round",
     "generators",
+    "keep_compiled",
     "learners",
     "loss_families",
     "mechanisms",

@@ -1,11 +1,15 @@
 """The settings of JAX under which the package computes, whatever the caller's settings are.
 
-The package changes no setting outside of its own calls.
+The package changes no setting outside of its own calls, but for :func:`keep_compiled`.
 """
 
 import contextlib
 import functools
+import hashlib
+import os
+import platform
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import jax
@@ -45,3 +49,34 @@ def of_program(partitionable, precision):
     """The settings under which a program was traced. Threads need them, since they inherit none."""
     with own(), jax.threefry_partitionable(partitionable), jax.default_matmul_precision(precision):
         yield
+
+
+def keep_compiled() -> None:
+    """Has JAX keep on disk what this process compiles, and read what earlier ones compiled.
+
+    Call it before anything is computed. The command line does. The folder is ``dpjax/compiled`` of
+    ``$XDG_CACHE_HOME``, or of ``~/.cache``. It may be deleted at any time. Numbers do not depend on
+    it. A ``JAX_COMPILATION_CACHE_DIR`` of the user's own is left as it is, and
+    ``JAX_ENABLE_COMPILATION_CACHE=false`` keeps nothing.
+    """
+    if jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "dpjax" / "compiled" / _processor()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # Without a place to write, everything is compiled anew.
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def _processor() -> str:
+    """A word for what this processor can execute, since machines may share a home folder."""
+    features = platform.processor()
+    try:
+        with open("/proc/cpuinfo") as lines:
+            features = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        pass
+    return hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:16]

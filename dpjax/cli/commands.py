@@ -19,10 +19,15 @@ from dpjax.cli.arguments import (
     results_folder,
 )
 from dpjax.papers.sweeps import kept_in, on_devices
+from dpjax.settings import keep_compiled
 
 
 def main(arguments=None) -> int:
     """Runs a command.
+
+    Args:
+      arguments: the words after ``dpjax``; None for those of this process, which then keeps what it
+        compiles for the next one (:func:`dpjax.keep_compiled`).
 
     Returns:
       The exit status. It is 0 where all went well. Otherwise a sentence on stderr says what is
@@ -35,6 +40,8 @@ def main(arguments=None) -> int:
             # A character that the encoding of the stream lacks is written as an escape.
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
+    if arguments is None:
+        keep_compiled()
     try:
         with _failed_figures() as failed:
             violation = options.command(options)
