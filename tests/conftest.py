@@ -4,6 +4,7 @@ import jax
 import pytest
 
 from dpjax import clear_caches, generators
+from tests import slow
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -11,6 +12,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 def pytest_addoption(parser):
     parser.addoption("--generator", help="of dpjax.generators, for keys of no impl: threefry13")
+    parser.addoption("--part", type=int, help=f"0 to {slow.PARTS - 1}: only this part of the tests")
 
 
 def pytest_configure(config):
@@ -18,6 +20,25 @@ def pytest_configure(config):
     if name := config.getoption("--generator"):
         usual, other = jax.random.key, getattr(generators, name)
         jax.random.key = lambda seed, *, impl=None: usual(seed, impl=impl or other)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Marks what slow.txt names, which has to exist; with --part keeps one part of the tests."""
+    lines, known = slow.listed(), set()
+    for item in items:
+        names = {item.nodeid, slow.function_of(item.nodeid)}
+        known |= names
+        if names & lines:
+            item.add_marker("slow")
+    files = {name.partition("::")[0] for name in known}
+    gone = [line for line in sorted(lines - known) if line.partition("::")[0] in files]
+    if gone and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"tests/slow.txt names {gone[0]}, which is no test")
+    part = config.getoption("--part")
+    if part is not None:
+        config.hook.pytest_deselected(items=[x for x in items if slow.part_of(x.nodeid) != part])
+        items[:] = [x for x in items if slow.part_of(x.nodeid) == part]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,7 +55,7 @@ def pytest_xdist_make_scheduler(config, log):
             file, _, test = nodeid.partition("::")
             if not file.endswith("test_conformance.py"):
                 return file
-            return test.rstrip("]").replace("-", "[").split("[")[-1]
+            return slow.learner_of(test)
 
     return ByFileOrLearner(config, log)
 
