@@ -66,3 +66,12 @@ def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
     (row,) = table.to_dict("records")
     assert row["all minus one"] > 3 * row["standard error"] > 0
     assert row["all"] - row["one"] == pytest.approx(row["all minus one"], abs=1e-2)
+
+
+def test_regret_stops_growing_at_the_knee(capsys):
+    """At a small size: all three selectors are printed, with the standard errors."""
+    module = example("knee_of_gaps")
+    module.main(horizons=(64, 256), gaps=(0.4, 0.8))
+    printed = capsys.readouterr().out
+    assert all(printed.count(selector) == 2 for selector in module.SELECTORS)
+    assert "standard errors" in printed

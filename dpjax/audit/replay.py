@@ -11,14 +11,8 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.rules import (
-    RULES,
-    draw,
-    integer_row,
-    record,
-    shared_integers,
-    shift_of_prefix,
-)
+from dpjax.audit.records import draw, record
+from dpjax.audit.rules import RULES, integer_row, shared_integers, shift_of_prefix
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.engine import interpret
