@@ -257,6 +257,19 @@ def least(key, value, scale):
 
 
 @jax.jit
+def exceeds(key, armed, threshold, value, scale):
+    """Whether ``value`` is above ``threshold``, both with Laplace noise of this scale, () bool.
+
+    The noise of the threshold is drawn from a key whose words are ``armed``, as ``jr.key_data`` has
+    them. They are kept from one comparison to the next. Once the answer is True they have to be
+    replaced by those of a fresh key.
+    """
+    own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
+    level = threshold + scale * as_laplace(random_words(own, ()))
+    return value + scale * as_laplace(random_words(key, ())) > level
+
+
+@jax.jit
 def coin(key, probability):
     """True with the given probability, () bool."""
     return jr.uniform(key) < probability
@@ -325,6 +338,7 @@ SITES = (
     "skellam",
     "choose",
     "least",
+    "exceeds",
     "coin",
     "laplace_prefix",
     "gaussian_prefix",

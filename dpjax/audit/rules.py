@@ -58,6 +58,10 @@ def _nodes(_, __, value, scale, nodes):
     return value, _scale_of(value, scale), (jnp.asarray(nodes, jnp.float32),)
 
 
+def _compared(_, armed, threshold, value, scale):
+    return value, jnp.asarray(scale, jnp.float32), (threshold, armed)
+
+
 def _draw(_, probabilities):
     return probabilities, jnp.float32(1.0), ()
 
@@ -94,6 +98,17 @@ def shift_of_prefix(record, twin):
     """By how many scales of a draw each entry of a value changes, with its sign, (size,)."""
     change = jnp.sign(record.value - twin.value) * _shift(record, twin)
     return change.reshape(-1) / record.law[0]
+
+
+def shift_of_comparison(record, twin):
+    """By how many scales the compared value is larger in the second run, ()."""
+    return jnp.sign(twin.value - record.value) * _shift(record, twin)
+
+
+def _counted_when_armed(record, twin) -> Cost:
+    """Nothing, since the comparisons of all rounds are charged together."""
+    del record, twin
+    return Cost(jnp.float32(0.0), jnp.float32(0.0), jnp.float32(0.0))
 
 
 def _laplace(record, twin) -> Cost:
@@ -303,5 +318,6 @@ RULES = {
     "skellam_prefix": Rule(1, 3, _nodes, _counted_vector, _far, PREFIXES),
     "choose": Rule(0, None, _draw, _choice, _next),
     "least": Rule(0, 2, _value, _least, _next),
+    "exceeds": Rule(0, 4, _compared, _counted_when_armed, _opposite),
     "coin": Rule(0, None, _draw, _toss, _opposite),
 }

@@ -61,6 +61,10 @@ OWN = {
         "batch": (0, -1, 2.5, 65),
         "shifts": (-1, NAN, INF),
     },
+    "sparse_vector_experts": {
+        "threshold": (0.0, -1.0, NAN, INF),
+        "draws": (0, -1, 2.5),
+    },
     "successive_elimination": {"failure": (0.0, 1.0, -0.1, NAN)},
     "thompson": {},
     "track_and_stop": {"failure": (0.0, 1.0, -0.1, NAN)},

@@ -236,36 +236,3 @@ def explore_then_commit(horizon, means, epsilon, rounds):
     left = horizon - len(np.asarray(means)) * rounds
     total = np.sum(gaps * (rounds[..., None] + np.maximum(left, 0.0)[..., None] * wrong), axis=-1)
     return np.where(left < 0.0, horizon * np.max(gaps, initial=0.0), total)
-
-
-def limited_updates_gaps(horizon, means, epsilon, *, selector="exponential"):
-    """At most 1 + sum_i Delta_i sum_j 2^(j+1) p_ij: i.i.d. losses, and batches that double.
-
-    Arm i is drawn after a batch of n = 2^j rounds with probability at most
-
-        p_ij = min(1, exp(-n Delta_i^2 / 8) + f(epsilon n Delta_i / 4)).
-
-    The first term says that its sum is not n Delta_i / 2 behind (Hoeffding), and the second that it
-    is drawn all the same. f(x) is e^-x for the exponential mechanism, e^-x / 2 for
-    permute-and-flip, and (2 + x) e^-x / 4 for Laplace noise. The sum over j converges, so the bound
-    does not grow with T. It is O(1 / Delta_i + 1 / epsilon) for each arm.
-
-    Args:
-      horizon: T.
-      means: mean losses (K,).
-      epsilon: privacy.
-      selector: as of ``learners.limited_updates``.
-    """
-    horizon, means, epsilon = float64(horizon, means, epsilon)
-    gaps = (means - means.min())[means > means.min()]
-    n = 2.0 ** np.arange(np.ceil(np.log2(horizon)))[:, None]
-    x = epsilon * n * gaps / 4.0
-    # Beyond 700 all of these are 0.
-    x = np.minimum(x, 700.0)
-    wrong = {
-        "exponential": np.exp(-x),
-        "permute_and_flip": np.exp(-x) / 2.0,
-        "laplace": (2.0 + x) * np.exp(-x) / 4.0,
-    }[selector]
-    drawn = np.minimum(np.exp(-n * gaps**2 / 8.0) + wrong, 1.0)
-    return np.minimum(1.0 + np.sum(2.0 * n * gaps * drawn), horizon * np.max(gaps, initial=0.0))
