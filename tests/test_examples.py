@@ -75,3 +75,13 @@ def test_regret_stops_growing_at_the_knee(capsys):
     printed = capsys.readouterr().out
     assert all(printed.count(selector) == 2 for selector in module.SELECTORS)
     assert "standard errors" in printed
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_lower_threshold_is_better_until_its_draws_run_out():
+    """At a small size: without losses of the best expert it wins, and with many it does not."""
+    module = example("near_realizable")
+    module.LEARNERS = {name: module.LEARNERS[name] for name in ("sparse vector", "lower")}
+    _, table = module.main(horizon=2048, trials=16, best=(0.0, 0.2), epsilons=(10,))
+    safe, low = (table.sel(learner=name).values.ravel() for name in ("sparse vector", "lower"))
+    assert low[0] < 0.5 * safe[0] and low[1] > 2 * safe[1]
