@@ -85,3 +85,13 @@ def test_a_lower_threshold_is_better_until_its_draws_run_out():
     _, table = module.main(horizon=2048, trials=16, best=(0.0, 0.2), epsilons=(10,))
     safe, low = (table.sel(learner=name).values.ravel() for name in ("sparse vector", "lower"))
     assert low[0] < 0.5 * safe[0] and low[1] > 2 * safe[1]
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_printed_experts_state_what_they_do_not_have(capsys):
+    """At a small size: one row for each calibration, and Hedge has a little more than it states."""
+    module = example("printed_experts")
+    module.FACTORIES = {"hedge": module.FACTORIES["hedge"]}
+    module.main(horizon=256, trials=4, epsilons=(1.0,))
+    derived, printed = capsys.readouterr().out.splitlines()[-2:]
+    assert "states nan, has 1," in derived and "states 1, has 1.02," in printed
