@@ -9,8 +9,6 @@ Releases are marked. The functions named in SITES appear by name in the jaxpr of
 where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline these functions.
 """
 
-import math
-
 import jax
 import jax.numpy as jnp
 from jax import random as jr
@@ -24,6 +22,7 @@ from dpjax.maths.laws import (
     log_gamma,
     normal,
     random_words,
+    running_sum,
 )
 
 
@@ -240,25 +239,34 @@ def choose(key, probabilities):
     probability is below 2^-23 is not drawn in proportion. An index of probability 0 is never drawn
     where the backend adds a running sum from left to right, as the CPU does.
     """
-    cumulative = _running_sum(probabilities)
+    cumulative = running_sum(probabilities)
     # The level is scaled by the computed total, so that the rounding of the sum favours no index.
     level = jr.uniform(key, dtype=cumulative.dtype) * cumulative[-1]
     return jnp.sum(level >= cumulative[:-1], dtype=jnp.int32)
 
 
-def _running_sum(x):
-    """x_1 + ... + x_i for all i, (n,). Where x_i is 0, the sum stays exactly what it was.
+@jax.jit
+def least(key, value, scale):
+    """The index of the smallest of ``value`` (n,) plus Laplace noise of this scale, () int32.
 
-    Compilers compute each of the sums from scratch. A long array is therefore cut into rows: sums
-    are first computed within each row, and then carried from row to row.
+    The noisy values themselves are not released. Among equals the index is drawn uniformly.
     """
-    if len(x) <= 8:
-        return jnp.cumsum(x)
-    width = math.isqrt(len(x) - 1) + 1
-    rows = jnp.pad(x, (0, -len(x) % width)).reshape(-1, width)
-    within = jnp.cumsum(rows, axis=1)
-    before = jnp.pad(jnp.cumsum(within[:-1, -1]), (1, 0))
-    return (before[:, None] + within).reshape(-1)[: len(x)]
+    draw = as_laplace(random_words(key, value.shape))
+    noisy = value + jnp.asarray(scale, jnp.float32) * draw
+    return jnp.argmin(jnp.where(noisy == jnp.min(noisy), draw, jnp.inf)).astype(jnp.int32)
+
+
+@jax.jit
+def exceeds(key, armed, threshold, value, scale):
+    """Whether ``value`` is above ``threshold``, both with Laplace noise of this scale, () bool.
+
+    The noise of the threshold is drawn from a key whose words are ``armed``, as ``jr.key_data`` has
+    them. They are kept from one comparison to the next. Once the answer is True they have to be
+    replaced by those of a fresh key.
+    """
+    own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
+    level = threshold + scale * as_laplace(random_words(own, ()))
+    return value + scale * as_laplace(random_words(key, ())) > level
 
 
 @jax.jit
@@ -329,6 +337,8 @@ SITES = (
     "discrete_gaussian",
     "skellam",
     "choose",
+    "least",
+    "exceeds",
     "coin",
     "laplace_prefix",
     "gaussian_prefix",

@@ -66,3 +66,32 @@ def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
     (row,) = table.to_dict("records")
     assert row["all minus one"] > 3 * row["standard error"] > 0
     assert row["all"] - row["one"] == pytest.approx(row["all minus one"], abs=1e-2)
+
+
+def test_regret_stops_growing_at_the_knee(capsys):
+    """At a small size: all three selectors are printed, with the standard errors."""
+    module = example("knee_of_gaps")
+    module.main(horizons=(64, 256), gaps=(0.4, 0.8))
+    printed = capsys.readouterr().out
+    assert all(printed.count(selector) == 2 for selector in module.SELECTORS)
+    assert "standard errors" in printed
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_lower_threshold_is_better_until_its_draws_run_out():
+    """At a small size: without losses of the best expert it wins, and with many it does not."""
+    module = example("near_realizable")
+    module.LEARNERS = {name: module.LEARNERS[name] for name in ("sparse vector", "lower")}
+    _, table = module.main(horizon=2048, trials=16, best=(0.0, 0.2), epsilons=(10,))
+    safe, low = (table.sel(learner=name).values.ravel() for name in ("sparse vector", "lower"))
+    assert low[0] < 0.5 * safe[0] and low[1] > 2 * safe[1]
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_printed_experts_state_what_they_do_not_have(capsys):
+    """At a small size: one row for each calibration, and Hedge has a little more than it states."""
+    module = example("printed_experts")
+    module.FACTORIES = {"hedge": module.FACTORIES["hedge"]}
+    module.main(horizon=256, trials=4, epsilons=(1.0,))
+    derived, printed = capsys.readouterr().out.splitlines()[-2:]
+    assert "states nan, has 1," in derived and "states 1, has 1.02," in printed

@@ -8,7 +8,8 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import noise, privacy
-from dpjax.audit.rules import RULES, integer_row, record
+from dpjax.audit.records import record
+from dpjax.audit.rules import RULES, integer_row
 from dpjax.audit.spending import integer_epsilon
 from dpjax.maths import exact_sums, integer_laws
 

@@ -8,7 +8,8 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import noise
-from dpjax.audit.rules import RULES, record
+from dpjax.audit.records import record
+from dpjax.audit.rules import RULES
 
 
 def responses(value, count, epsilon, trials=20_000, seed=0):

@@ -32,6 +32,8 @@ def drawn(names, records):
         rows.append(jnp.concatenate([key, jnp.broadcast_to(flags, key.shape)], axis=1))
         if name in RULES:
             same = (record.key[0] == record.key[1]).all(axis=1).any()
+            if name == "exceeds":
+                same |= (record.law[1][0] == record.law[1][1]).all()
             stale |= same & record.active.all()
     return jnp.concatenate(rows), stale
 

@@ -165,6 +165,10 @@ def _forgotten(name, inputs):
         return inputs[1] >= 0.5
     if name == "choose":
         return jnp.argmax(inputs[1]).astype(jnp.int32)
+    if name == "exceeds":
+        return inputs[3] > inputs[2]
+    if name == "least":
+        return jnp.argmin(inputs[1]).astype(jnp.int32)
     if name.endswith("_prefix"):
         return inputs[0]
     return jnp.asarray(inputs[1])

@@ -9,14 +9,15 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
+from dpjax.audit import comparisons, streams
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
+from dpjax.audit.records import draw, record
 from dpjax.audit.rules import (
     RULES,
-    draw,
     integer_row,
-    record,
     shared_integers,
+    shift_of_comparison,
     shift_of_prefix,
 )
 from dpjax.combinators import as_learner
@@ -59,6 +60,8 @@ def replay(
     - |x - x'|_1 / b for Laplace noise,
     - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise,
     - the largest log-ratio of an outcome's probabilities for a draw,
+    - for all comparisons with one noisy threshold together, a shift of both draws of noise
+      (:mod:`dpjax.audit.comparisons`),
     - for binomial, Skellam and discrete Gaussian noise, what the law says of a change by an integer
       (any other change is not hidden by integer noise), or by a vector of integers,
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
@@ -148,10 +151,17 @@ def replay(
     begin_rows, begin_stale = drawn(begin.names, first_records)
     rows = jnp.concatenate([begin_rows, rows.reshape(-1, 4)])
     stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
-    missed = _shared(costs.prefixes) if mechanism is None else _encoded(costs, mechanism)
+    armed = jnp.zeros(2)
+    for numbers, words in costs.compared:
+        *found, first = comparisons.costs(numbers, words)
+        armed += jnp.stack(found)
+        rows = jnp.concatenate([rows, comparisons.key_rows(words, first)])
+    missed = (
+        streams.shared(costs.prefixes) if mechanism is None else streams.encoded(costs, mechanism)
+    )
     return Replay(
-        pure=jnp.sum(costs.pure) + missed[2],
-        rho=jnp.sum(costs.rho) + missed[0],
+        pure=jnp.sum(costs.pure) + missed[2] + armed[0],
+        rho=jnp.sum(costs.rho) + missed[0] + armed[1],
         gaussian=jnp.sum(costs.gaussian) + missed[1],
         integer=shared_integers(costs.integer).reshape(-1, 4),
         touched=jnp.sum(costs.touched),
@@ -246,6 +256,7 @@ class _Costs(NamedTuple):
     same_keys: Array
     prefixes: Array  # (n, 3) rho, gaussian and pure of each release of prefix sums
     shifts: tuple  # of n arrays, by how many scales of a draw each of their values changes
+    compared: tuple = ()  # (numbers, key) of each comparison with a noisy threshold
 
 
 def _costs(names, records, twins, used) -> _Costs:
@@ -267,6 +278,12 @@ def _costs(names, records, twins, used) -> _Costs:
         if name.endswith("_prefix"):
             prefixes = jnp.stack([rho, gaussian, pure])[None]
             shifts = (jnp.where(counts, shift_of_prefix(own, twin), 0.0),)
+        reached = (rho > 0.0) | jnp.any(rows[:, 2] > 0.0)
+        compared: tuple = ()
+        if name == "exceeds":
+            units = shift_of_comparison(own, twin)
+            compared = (comparisons.row(own, units, counts),)
+            reached = units != 0.0
         # Where only one run takes a branch, the use of keys differs too.
         same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
         total = _Costs(
@@ -274,48 +291,14 @@ def _costs(names, records, twins, used) -> _Costs:
             total.rho + rho,
             total.gaussian + gaussian,
             jnp.concatenate([total.integer, rows]),
-            total.touched + (counts & ((rho > 0.0) | jnp.any(rows[:, 2] > 0.0))).astype(jnp.int32),
+            total.touched + (counts & reached).astype(jnp.int32),
             total.same_scales & (same_law | ~counts),
             total.same_keys & same_keys,
             jnp.concatenate([total.prefixes, prefixes]),
             total.shifts + shifts,
+            total.compared + compared,
         )
     return total
-
-
-def _shared(prefixes):
-    """What sums of rho, gaussian and pure (T - 1, n, 3) miss where values of one stream changed.
-
-    The norms of the changes add up. So rho goes by the square of their sum, and pure by the sum.
-    """
-    prefixes = prefixes.at[..., 2].set(0.0)
-    square_of_sum = jnp.square(jnp.sum(jnp.sqrt(prefixes), axis=0))
-    # Where one round changed, nothing is missing but for rounding. An infinite rho is complete.
-    several = (jnp.sum(prefixes > 0.0, axis=0) > 1) & jnp.isfinite(square_of_sum)
-    return jnp.sum(jnp.where(several, square_of_sum - jnp.sum(prefixes, axis=0), 0.0), axis=0)
-
-
-def _encoded(costs, mechanism):
-    """As :func:`_shared`, exactly, from the changes of all values and the mechanism's matrix C."""
-    _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
-    _, encoder = mechanism.matrices()
-    if len(costs.shifts) != 1 or len(costs.shifts[0]) != encoder.shape[1]:
-        raise ValueError(
-            "mechanism must be that of the learner's single stream of prefix sums, one value a "
-            f"round: {len(costs.shifts)} streams were seen, and its matrix is for "
-            f"{encoder.shape[1]} values"
-        )
-    moved = jnp.asarray(encoder, jnp.float32) @ costs.shifts[0]
-    # Where no noise hides a change, the product is infinite or NaN.
-    found = jnp.where(jnp.isnan(moved), jnp.inf, jnp.abs(moved))
-    counted = jnp.sum(costs.prefixes, axis=(0, 1))
-    rho, pure = 0.5 * jnp.sum(jnp.square(found)), jnp.sum(found)
-    if mechanism.noise.endswith("laplace"):
-        # The bound on each release is by its largest column. Pure privacy gives rho, too.
-        rho = 0.5 * jnp.square(pure)
-    exact = jnp.stack([rho, jnp.where(counted[1] > 0.0, rho, 0.0), pure])
-    exact = jnp.where(counted > 0.0, exact, 0.0)
-    return jnp.where(jnp.isfinite(counted), exact - counted, 0.0)
 
 
 def _differs(variants):

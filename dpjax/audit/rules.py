@@ -1,14 +1,10 @@
 """Says what each release of :mod:`dpjax.noise` costs, by one rule for each name."""
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jax import random as jr
 
-from dpjax.core import Array
+from dpjax.audit.records import Cost, Rule
 from dpjax.maths import exact_sums
 from dpjax.privacy import INTEGER_LAWS
 
@@ -19,54 +15,6 @@ VECTORS, PREFIXES = len(INTEGER_LAWS), len(INTEGER_LAWS) + 1
 # A difference of at most UNITS units in the last place counts as rounding where it costs at most
 # ROUNDING of epsilon.
 UNITS, ROUNDING = 4.0, 1e-5
-
-
-class Record(NamedTuple):
-    """One release of one run. What consumes a key and is no release has only its key here."""
-
-    active: Array  # () bool: whether the branch with the release was taken
-    key: Array  # the words of its key
-    value: Any  # what noise was added to; for a draw, the probabilities
-    scale: Any  # the scale of the noise over the mechanism's sensitivity; for a draw, 1
-    law: Any  # what else the law of the noise depends on
-    release: list  # the arrays that were released
-
-
-class Cost(NamedTuple):
-    pure: Array  # () epsilon, by basic composition
-    rho: Array  # () in zCDP
-    gaussian: Array  # () the part of rho that comes from Gaussian noise
-
-
-class Rule(NamedTuple):
-    """How a release is read and what it costs. Positions count the arguments of its site."""
-
-    key: int  # position of the key
-    scale: int | None  # position of the scale; None for a draw
-    read: Callable  # arguments -> (value, scale, law)
-    cost: Callable  # (record, twin) -> Cost
-    others: Callable  # record -> list of other releases to try in its place
-    integer: int | None = None  # for noise whose privacy the host knows, the place of its law:
-    # one of INTEGER_LAWS, VECTORS or PREFIXES
-
-
-def record(rule, inputs, release) -> Record:
-    """The record of a release, from the arguments of its site."""
-    value, scale, law = rule.read(*inputs)
-    return Record(
-        jnp.bool(True), key_data(inputs[rule.key]), value, jnp.asarray(scale), law, list(release)
-    )
-
-
-def draw(key) -> Record:
-    """The record of a site that consumes a key and is no release."""
-    return Record(jnp.bool(True), key_data(key), (), (), (), [])
-
-
-def key_data(key):
-    """The words of a key, or of several keys, (n, 2)."""
-    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    return (jr.key_data(key) if typed else key).reshape(-1, 2)
 
 
 # How releases are read -------------------------------------------------------------------------
@@ -110,6 +58,10 @@ def _nodes(_, __, value, scale, nodes):
     return value, _scale_of(value, scale), (jnp.asarray(nodes, jnp.float32),)
 
 
+def _compared(_, armed, threshold, value, scale):
+    return value, jnp.asarray(scale, jnp.float32), (threshold, armed)
+
+
 def _draw(_, probabilities):
     return probabilities, jnp.float32(1.0), ()
 
@@ -146,6 +98,17 @@ def shift_of_prefix(record, twin):
     """By how many scales of a draw each entry of a value changes, with its sign, (size,)."""
     change = jnp.sign(record.value - twin.value) * _shift(record, twin)
     return change.reshape(-1) / record.law[0]
+
+
+def shift_of_comparison(record, twin):
+    """By how many scales the compared value is larger in the second run, ()."""
+    return jnp.sign(twin.value - record.value) * _shift(record, twin)
+
+
+def _counted_when_armed(record, twin) -> Cost:
+    """Nothing, since the comparisons of all rounds are charged together."""
+    del record, twin
+    return Cost(jnp.float32(0.0), jnp.float32(0.0), jnp.float32(0.0))
 
 
 def _laplace(record, twin) -> Cost:
@@ -249,6 +212,17 @@ def _choice(record, twin) -> Cost:
     return _of_ratios(record.value / jnp.sum(record.value), twin.value / jnp.sum(twin.value))
 
 
+def _least(record, twin) -> Cost:
+    """Of the smallest of noisy values: the range of their changes over the scale.
+
+    A common shift of all values changes nothing. Given the noise of the others, an index is the
+    least where its own noise is below some level. That level moves by the range at most.
+    """
+    moved = jnp.sign(record.value - twin.value) * _shift(record, twin)
+    span = jnp.max(moved) - jnp.min(moved)
+    return _of_pure(jnp.where(jnp.isnan(span), jnp.inf, span))
+
+
 def _toss(record, twin) -> Cost:
     both = (jnp.clip(jnp.stack([p, 1.0 - p]), 0.0, 1.0) for p in (record.value, twin.value))
     return _of_ratios(*both)
@@ -343,5 +317,7 @@ RULES = {
     "discrete_gaussian_prefix": Rule(1, 3, _prefix, _discrete_gaussian, _far),
     "skellam_prefix": Rule(1, 3, _nodes, _counted_vector, _far, PREFIXES),
     "choose": Rule(0, None, _draw, _choice, _next),
+    "least": Rule(0, 2, _value, _least, _next),
+    "exceeds": Rule(0, 4, _compared, _counted_when_armed, _opposite),
     "coin": Rule(0, None, _draw, _toss, _opposite),
 }

@@ -29,8 +29,10 @@ HORIZON = 16
 HORIZONS = {"dp_ucb_int": 2048}
 # Learners that stop need a large failure to decide anything from losses within HORIZON rounds.
 OPTIONS = {name: {"failure": 0.9} for name in ("adap_tt", "ctb_tt", "dp_tt")}
+# By default no threshold is exceeded within HORIZON rounds.
+OPTIONS["sparse_vector_experts"] = {"threshold": 1.0}
 # Further arguments that a printed calibration requires.
-PRINTED = {"scrible": {"noise": "vector"}}
+PRINTED = {"limited_updates": {"selector": "laplace"}, "scrible": {"noise": "vector"}}
 PAIRS = 64
 RUNS = 2**17
 ARMS = 3

@@ -37,6 +37,7 @@ from dpjax.learners.projection_free import projection_free
 from dpjax.learners.scrible import scrible
 from dpjax.learners.sequential_halving import sequential_halving
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
+from dpjax.learners.sparse_vector_experts import sparse_vector_experts
 from dpjax.learners.successive_elimination import successive_elimination
 from dpjax.learners.thompson import thompson
 from dpjax.learners.top_two import adap_tt, dp_tt, ttucb
@@ -86,6 +87,7 @@ __all__ = [
     "scrible",
     "sequential_halving",
     "shrinking_dartboard",
+    "sparse_vector_experts",
     "successive_elimination",
     "thompson",
     "track_and_stop",

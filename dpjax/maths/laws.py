@@ -271,3 +271,18 @@ def _stirling(x):
     inverse = 1.0 / x
     square = inverse * inverse
     return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse
+
+
+def running_sum(x):
+    """x_1 + ... + x_i for all i, (n,). Where x_i is 0, the sum stays exactly what it was.
+
+    Compilers compute each of the sums from scratch. A long array is therefore cut into rows: sums
+    are first computed within each row, and then carried from row to row.
+    """
+    if len(x) <= 8:
+        return jnp.cumsum(x)
+    width = math.isqrt(len(x) - 1) + 1
+    rows = jnp.pad(x, (0, -len(x) % width)).reshape(-1, width)
+    inner = jnp.cumsum(rows, axis=1)
+    before = jnp.pad(jnp.cumsum(inner[:-1, -1]), (1, 0))
+    return (before[:, None] + inner).reshape(-1)[: len(x)]

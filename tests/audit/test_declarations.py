@@ -364,7 +364,8 @@ PRINTED = {
     ("scrible", "ball"): (2.0, False), ("scrible", "l1"): (2.0, False),
     ("exp2", "box"): (2.0, True), ("exp2", ""): (1.0, True), ("exp3", ""): (8.324, False),
     ("exp3_minibatch", ""): (0.0615, False), ("shrinking_dartboard", ""): (0.414, False),
-    ("linucb", ""): (0.0378, True),
+    ("linucb", ""): (0.0378, True), ("hedge", ""): (1.0105, True),
+    ("limited_updates", ""): (2.0, True),
     ("dp_ucb_int", ""): (16.4, True), ("dp_ucb", ""): (1 / 3, True),
 }  # fmt: skip
 QUICK = [("ftrl", "ball"), ("exp2", "box")]

@@ -10,11 +10,12 @@ from jax import lax
 from jax import random as jr
 from jax.extend.core import jaxpr_as_fun
 
-from dpjax import clear_caches, environments, learners, noise, simulate_batches, sweep
+from dpjax import clear_caches, environments, learners, simulate_batches, sweep
 from dpjax.engine import compile, one_kernel, walk
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.equal_values import once
 from dpjax.engine.scalarize import carried_numbers, main_loop, scalarized
+from dpjax.maths import laws
 from tests.engine.equation_by_equation import run
 from tests.engine.games import game_of, traced
 
@@ -127,7 +128,7 @@ def test_an_entry_of_zero_leaves_a_running_sum_as_it_was(count):
     x[rng.integers(0, count, 500), np.arange(500)] = 0.0
 
     def looped(x):
-        return lax.fori_loop(0, 2, lambda _, c: noise._running_sum(x) + 0.0 * c, x)
+        return lax.fori_loop(0, 2, lambda _, c: laws.running_sum(x) + 0.0 * c, x)
 
     program = jax.make_jaxpr(looped)(x[:, 0])
     found = scalarized(program, [True])

@@ -43,11 +43,15 @@ OWN = {
         "pulls": (-1, 0.5),
         "variance": (0.0, -1.0, NAN, INF),
     },
-    "hedge": {"delta": (0.0, 1.0, -1.0, NAN), "share": (-0.1, 0.6, NAN)},
+    "hedge": {
+        "delta": (0.0, 1.0, -1.0, NAN),
+        "share": (-0.1, 0.6, NAN),
+        "calibration": ("tight", None),
+    },
     "kl_ucb": {},
     "lazy_thompson": {"log_base": (1.0, 0.5, NAN)},
     "lazy_ucb": {"log_base": (1.0, 0.5, NAN)},
-    "limited_updates": {},
+    "limited_updates": {"selector": ("gumbel", None), "calibration": ("printed", "tight", None)},
     "lucb": {"failure": (0.0, 1.0, -0.1, NAN)},
     "sequential_halving": {},
     "shrinking_dartboard": {
@@ -56,6 +60,10 @@ OWN = {
         "calibration": ("tight", None),
         "batch": (0, -1, 2.5, 65),
         "shifts": (-1, NAN, INF),
+    },
+    "sparse_vector_experts": {
+        "threshold": (0.0, -1.0, NAN, INF),
+        "draws": (0, -1, 2.5),
     },
     "successive_elimination": {"failure": (0.0, 1.0, -0.1, NAN)},
     "thompson": {},

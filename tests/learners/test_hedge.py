@@ -321,3 +321,36 @@ def test_sharing_tracks_an_arm_that_shifts():
 def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(ValueError, match="share must be"):
         hedge(16, 3, epsilon=1.0, share=share)
+
+
+# Printed -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "above"), [(1.0, 0.018), (5.0, 0.08)])
+def test_the_printed_rate_has_a_little_more_than_it_states(epsilon, above):
+    """eta = 2 epsilon / sqrt(8 T ln(1/delta)), that much above the derived one at delta = 1e-6."""
+    horizon, delta = 2**16, 1e-6
+    printed = hedge(horizon, 3, epsilon=epsilon, delta=delta, rate=9.0, calibration="printed")
+    rate = 2 * epsilon / np.sqrt(8 * horizon * np.log(1 / delta))
+    assert rate_of(printed) == pytest.approx(rate, rel=1e-5)
+    declared = printed.privacy
+    assert float(declared.paper_epsilon) == pytest.approx(epsilon, rel=1e-5)
+    # By zCDP it has epsilon and the term that the paper leaves out, rho; two root terms are equal.
+    rho = (horizon - 1) * rate**2 / 2
+    exact = rho + 2 * np.sqrt(rho * np.log(1 / delta))
+    assert epsilon < float(declared.epsilon) == pytest.approx(exact, rel=1e-5)
+    derived = rate_of(hedge(horizon, 3, epsilon=epsilon, delta=delta, rate=9.0))
+    assert rate / derived - 1 == pytest.approx(above, rel=0.06)
+    # Half the noise is neither.
+    assert 2 * rate / derived - 1 > 1.0
+
+
+def test_the_printed_rate_without_privacy_is_that_of_hedge():
+    """And the rate that is best without privacy caps it, in what the paper states too."""
+    plain = hedge(64, 3, epsilon=np.inf)
+    for epsilon in (np.inf, 1e4):
+        printed = hedge(64, 3, epsilon=epsilon, calibration="printed")
+        assert float(printed.privacy.rho) == float(plain.privacy.rho)
+        assert np.isfinite(float(printed.privacy.paper_epsilon))
+    with pytest.raises(ValueError, match="share must be None"):
+        hedge(64, 3, epsilon=1.0, share=0.1, calibration="printed")

@@ -1,6 +1,7 @@
 """Limited updates: what a batch is drawn from, what that reveals exactly, and its regret."""
 
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,13 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, simulate_batches, sweep
+from dpjax import audit, environments, noise, simulate_batches, sweep
+from dpjax.analysis import bounds
+from dpjax.cli import audits
 from dpjax.feedback import clipped_full
-from dpjax.learners.limited_updates import limited_updates, probabilities
+from dpjax.learners.limited_updates import limited_updates
+from dpjax.learners.parts.selectors import exponential as probabilities
+from dpjax.learners.parts.selectors import permute_and_flip
 from dpjax.maths import exact_sums
 from tests.play import play_table
 
@@ -198,3 +203,137 @@ def test_play_by_batches_is_refused():
     environment = environments.bernoulli([0.2, 0.5], regret="pseudo")
     with pytest.raises(ValueError, match="bandit feedback"):
         simulate_batches(learner, environment, jr.key(0))
+
+
+# Other selectors -----------------------------------------------------------------------------
+
+
+def permutations_by_hand(total, epsilon):
+    """Permute-and-flip: over all orders, the first arm whose coin shows heads; in float64."""
+    q = np.exp(-epsilon / 2 * (np.asarray(total, np.float64) - np.min(total)))
+    p = np.zeros(len(q))
+    for order in itertools.permutations(range(len(q))):
+        left = 1.0
+        for arm in order:
+            p[arm] += left * q[arm]
+            left *= 1.0 - q[arm]
+    return p / math.factorial(len(q))
+
+
+@pytest.mark.parametrize("total", [[0.0, 0.0], [0.0, 1.5, 1.5], [3.0, 2.0, 9.0, 2.5, 2.0]])
+def test_permute_and_flip_equals_all_permutations(total):
+    """And the law of the noisy minimum with exponential noise, by 4e5 draws."""
+    sums = exact_sums.of(jnp.float32(total))
+    p = np.asarray(permute_and_flip(sums, jnp.float32(0.8)))
+    np.testing.assert_allclose(p, permutations_by_hand(total, 0.8), rtol=1e-5)
+    noisy = np.array(total) - np.random.default_rng(1).exponential(2 / 0.8, (400_000, len(total)))
+    found = np.bincount(noisy.argmin(1), minlength=len(total)) / 4e5
+    error = np.sqrt(p * (1 - p) / 4e5)
+    assert (np.abs(found - p) < 4.5 * error).all()
+    # Half the noise has another law, but where all sums are equal.
+    if np.ptp(total):
+        sharper = permutations_by_hand(total, 1.6)
+        assert (np.abs(found - sharper) > 10 * error).any()
+
+
+@pytest.mark.parametrize("arms", [50, 51, 1000])
+def test_permute_and_flip_of_many_arms(arms):
+    """Level arms are equally likely, as by exact integration; at epsilon = inf ties are, too."""
+    level = permute_and_flip(exact_sums.nothing((arms,)), jnp.float32(1.0))
+    np.testing.assert_allclose(level, 1 / arms, rtol=1e-5)
+    some = exact_sums.of(jnp.arange(arms, dtype=jnp.float32) // 2)
+    p = permute_and_flip(some, jnp.float32(jnp.inf))
+    np.testing.assert_array_equal(p, np.where(np.arange(arms) < 2, np.float32(0.5), 0.0))
+
+
+def largest_log_ratio(law, epsilon):
+    """Over sums of three arms and all replaced rounds with losses 0 and 1."""
+    steps = np.arange(0.0, 40 / epsilon, 2 / epsilon)
+    before = np.stack(np.meshgrid(steps, steps, [0.0]), -1).reshape(-1, 1, 3) + 10.0
+    moves = np.array(list(itertools.product([-1.0, 0.0, 1.0], repeat=3)))
+    sums = np.concatenate([before, before + moves], axis=1).astype(np.float32)
+    # Two steps above one another lie in the same table, since the first entry may move too.
+    p = jax.vmap(jax.vmap(lambda s: law(exact_sums.of(s), jnp.float32(epsilon))))(sums)
+    logs = np.log(np.asarray(p, np.float64))
+    return np.abs(logs[:, 1:] - logs[:, :1]).max()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_log_ratios_of_permute_and_flip(epsilon):
+    """At most epsilon, and nearly that somewhere; half the noise has more."""
+    found = largest_log_ratio(permute_and_flip, epsilon)
+    assert 0.8 * epsilon < found <= epsilon * (1 + 1e-4)
+    assert largest_log_ratio(lambda s, e: permute_and_flip(s, 2 * e), epsilon) > 1.5 * epsilon
+
+
+@pytest.mark.parametrize("selector", ["permute_and_flip", "laplace"])
+@pytest.mark.usefixtures("quick_compilation")
+def test_other_selectors_spend_no_more_than_they_declare(selector):
+    """By replay; and all mutants are caught."""
+    learner = audits.build("limited_updates", "", 16, 1.0, selector=selector)
+    assert float(learner.privacy.epsilon) == 1.0 and float(learner.privacy.rho) == 0.5
+    pairs = audits.pairs_for(learner, 32)
+    verdict = audits.replays(learner, pairs)
+    assert verdict.failed == () and verdict.spent.max() > 0.6
+    mistakes = audit.replayed_mutants(learner, pairs, jr.key(1))
+    assert len(mistakes) >= 3 and all(found.failed for found in mistakes.values())
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_the_printed_laplace_selector_spends_twice_what_the_paper_states():
+    """Two sums that move against each other; and exactly, by the law of two arms far apart."""
+    learner = audits.build(
+        "limited_updates", "", 16, 1.0, selector="laplace", calibration="printed"
+    )
+    declared = learner.privacy
+    assert (float(declared.epsilon), float(declared.paper_epsilon)) == (2.0, 1.0)
+    verdict = audits.replays(learner, audits.pairs_for(learner, 32))
+    assert verdict.failed == () and verdict.spent.max() == pytest.approx(2.0, rel=1e-5)
+
+    def behind(gap):
+        """P(Z - Z' > gap) for two Laplace variables of scale 1."""
+        return (2 + gap) * np.exp(-gap) / 4
+
+    exact = np.log(behind(40.0) / behind(42.0))
+    assert 1.9 < exact < 2.0
+
+
+def test_the_least_noisy_value_has_its_law():
+    """10^5 draws of two values against the formula; at scale 0 ties are drawn uniformly."""
+    keys = jr.split(jr.key(4), 100_000)
+    draw = jax.jit(jax.vmap(noise.least, (0, None, None)))
+    second = np.asarray(draw(keys, jnp.float32([0.0, 3.0]), jnp.float32(2.0))).mean()
+    x = 1.5
+    assert second == pytest.approx((2 + x) * np.exp(-x) / 4, abs=4 * 0.5 / 100_000**0.5)
+    ties = np.asarray(draw(keys, jnp.float32([1.0, 0.0, 0.0]), jnp.float32(0.0)))
+    assert (ties > 0).all() and abs(ties.mean() - 1.5) < 4 * 0.5 / 100_000**0.5
+
+
+@pytest.mark.parametrize("selector", ["exponential", "permute_and_flip", "laplace"])
+def test_regret_at_fixed_gaps_does_not_grow(selector):
+    """From T = 2^12 to 2^16 within 3 standard errors, and within a bound that stays too."""
+    means, trials = [0.3, 0.6, 0.6, 0.7], 300
+    found = []
+    for horizon in (2**12, 2**16):
+
+        def game(epsilon, horizon=horizon):
+            learner = limited_updates(horizon, 4, epsilon=epsilon, selector=selector)
+            return learner, environments.bernoulli(means, regret="pseudo")
+
+        result = sweep(game, np.array([0.3]), trials, jr.key(7), checkpoints=1, progress=False)
+        regret = result.regret[0, :, -1]
+        found.append((regret.mean(), regret.std() / trials**0.5))
+    (short, error), (long, other) = found
+    assert abs(long - short) < 3 * np.hypot(error, other)
+    bounded = [
+        bounds.limited_updates_gaps(T, means, 0.3, selector=selector) for T in (2**16, 2**40)
+    ]
+    assert long + 3 * other < bounded[0] == pytest.approx(bounded[1])
+    assert bounded[0] < bounds.limited_updates(2**16, 4, 0.3, selector=selector)
+
+
+def test_a_printed_calibration_is_that_of_laplace_noise_alone():
+    with pytest.raises(ValueError, match="calibration must be one of derived"):
+        limited_updates(16, 3, epsilon=1.0, calibration="printed")
+    with pytest.raises(ValueError, match="selector must be one of"):
+        limited_updates(16, 3, epsilon=1.0, selector="gumbel")

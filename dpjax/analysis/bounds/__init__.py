@@ -22,7 +22,6 @@ from dpjax.analysis.bounds.adversarial import (
     ftrl_printed,
     hedge,
     lazy_to_private,
-    limited_updates,
     scrible,
     scrible_polytope,
     shrinking_dartboard,
@@ -44,6 +43,11 @@ from dpjax.analysis.bounds.convex import (
     private_one_point,
     projection_free,
     projection_free_rate,
+)
+from dpjax.analysis.bounds.experts import (
+    limited_updates,
+    limited_updates_gaps,
+    sparse_vector_experts,
 )
 from dpjax.analysis.bounds.identification import (
     azize_2023_lower,
@@ -123,6 +127,7 @@ __all__ = [
     "lazy_to_private",
     "lazy_ucb",
     "limited_updates",
+    "limited_updates_gaps",
     "linear_elimination",
     "linear_elimination_printed",
     "linucb",
@@ -143,6 +148,7 @@ __all__ = [
     "shrinking_dartboard",
     "shrinking_dartboard_batched",
     "shrinking_dartboard_pure",
+    "sparse_vector_experts",
     "stopping_time_lower",
     "stopping_time_lower_local",
     "successive_elimination",

@@ -233,17 +233,6 @@ def shrinking_dartboard_pure(horizon, arms, epsilon):
     return np.where(np.isinf(epsilon), 2.0 * np.sqrt(horizon * np.log(arms)), private)
 
 
-def limited_updates(horizon, arms, epsilon):
-    """1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon: i.i.d. losses, pseudo-regret.
-
-    The constants are ours, for limited updates by the exponential mechanism (Asi et al. 2023,
-    Algorithm 2). 3.42 is sqrt(2) / (sqrt(2) - 1), rounded up.
-    """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
-    noise = 4.0 * np.log(arms) * np.log2(horizon) / epsilon
-    return 1.0 + 3.42 * np.sqrt(horizon * np.log(arms)) + noise
-
-
 def exp2(horizon, arms, epsilon):
     """sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, losses in [0, 1].
 

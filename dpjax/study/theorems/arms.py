@@ -158,6 +158,12 @@ THEOREMS: dict[str, Theorem] = {
         learners.limited_updates, "asi2023", "Asi et al. 2023, Algorithm 2, with our constants",
         ROOT, {"stochastic": partial(_bernoulli, 0.45)}, derived=bounds.limited_updates,
     ),
+    "sparse_vector_experts": _over_arms(
+        learners.sparse_vector_experts, "asi2023-realizable",
+        "in the style of Asi, Feldman, Koren & Talwar 2023, with our constants",
+        {"horizon": 0.0, "epsilon": -1.0}, {"realizable": partial(_bernoulli, 0.0)},
+        derived=bounds.sparse_vector_experts,
+    ),
     "ucb1": _instance(
         learners.ucb1, "auer2002", "Auer, Cesa-Bianchi & Fischer 2002, Theorem 1",
         printed=_plain(bounds.ucb1),

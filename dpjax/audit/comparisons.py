@@ -1,0 +1,73 @@
+"""What comparisons with noisy thresholds cost: charged once for each threshold that was armed."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from dpjax.core import Array
+
+
+def row(record, units, counts) -> tuple[Array, Array]:
+    """A comparison of one round: (units, whether it was exceeded, whether it counts), and its key.
+
+    Args:
+      record: of ``noise.exceeds`` in the first run.
+      units: by how many scales the value is larger in the second run, () float32.
+      counts: whether something depends on the answer.
+    """
+    exceeded = record.release[0] & counts
+    flags = jnp.stack([exceeded, counts]).astype(jnp.float32)
+    numbers = jnp.concatenate([jnp.where(counts, units, 0.0)[None], flags])
+    return numbers, record.law[1].reshape(2)
+
+
+def costs(rows, keys):
+    """(pure, rho, first): what the comparisons of one site cost in all rounds.
+
+    Let c_k be the change of the value of comparison k, in scales of the noise, among those of one
+    armed threshold. Whatever the first run answers, the second one answers likewise with the same
+    noise, shifted: that of the threshold by s, at least all c_k that were not exceeded, and that of
+    the last value by s - c_f where it was exceeded and s > c_f. The density of Laplace noise then
+    changes by a factor of at most exp(|s| + max(s - c_f, 0)). With m the largest c_k before, the
+    best s is m for m > 0. For m <= 0 the exponent can be made max(-c_f, 0). The cost is the largest
+    such exponent over all comparisons that could have been the last one, and both orders of runs.
+
+    Args:
+      rows: (T - 1, 3) as of :func:`row`.
+      keys: (T - 1, 2) uint32.
+
+    Returns:
+      pure and rho, () float32, and (T - 1,) whether a comparison is the first of its threshold.
+    """
+
+    def one(carry, inputs):
+        (largest, worst), (pure, rho), (last_key, ended) = carry
+        (units, exceeded, counts), key = inputs
+        counts = counts > 0.0
+        first = counts & (ended | jnp.any(key != last_key))
+        pure, rho = (jnp.where(first, total + more, total)
+                     for total, more in ((pure, worst), (rho, 0.5 * worst**2)))  # fmt: skip
+        largest, worst = jnp.where(first, -jnp.inf, largest), jnp.where(first, 0.0, worst)
+        change = jnp.stack([units, -units])
+        last = jnp.where(
+            largest > 0.0,
+            largest + jnp.maximum(largest - change, 0.0),
+            jnp.maximum(-change, 0.0),
+        )
+        after = jnp.maximum(largest, change)
+        here = jnp.max(jnp.maximum(last, jnp.maximum(after, 0.0)))
+        here = jnp.where(jnp.isnan(here), jnp.inf, here)
+        worst = jnp.where(counts, jnp.maximum(worst, here), worst)
+        largest = jnp.where(counts, after, largest)
+        known = jnp.where(counts, key, last_key), jnp.where(counts, exceeded > 0.0, ended)
+        return ((largest, worst), (pure, rho), known), first
+
+    zero = jnp.float32(0.0)
+    start = (jnp.full(2, -jnp.inf), zero), (zero, zero), (keys[0], jnp.bool(True))
+    ((_, worst), (pure, rho), _), first = lax.scan(one, start, (rows, keys))
+    return pure + worst, rho + 0.5 * worst**2, first
+
+
+def key_rows(keys, first):
+    """The keys of armed thresholds as rows of ``keys.drawn``, each used where it comes first."""
+    flags = jnp.stack([first, jnp.zeros_like(first)], axis=1).astype(jnp.uint32)
+    return jnp.concatenate([keys, flags], axis=1)

@@ -1,0 +1,48 @@
+"""The laws of private selections: which arm is taken to have the smallest sum of losses."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.maths import exact_sums
+
+
+def exponential(total, epsilon):
+    """softmax(-epsilon S / 2) of an ExactSum S (K,): the exponential mechanism.
+
+    At epsilon = inf it is uniform over the smallest entries of S.
+    """
+    weights = _weights(total, epsilon)
+    return weights / jnp.sum(weights)
+
+
+def permute_and_flip(total, epsilon):
+    """The law of argmin(S - E) of an ExactSum S (K,), E_i exponential of mean 2 / epsilon.
+
+    With q_i = exp(-epsilon (S_i - min S) / 2) it is
+
+        P_i = q_i times the integral over u in [0, 1] of prod_{j != i} (1 - u q_j).
+
+    For it draws a random order of the arms and takes the first arm i whose coin of bias q_i shows
+    heads (McKenna & Sheldon 2020). With u uniform as the place of arm i in the order, each other
+    arm comes before it and shows heads with probability u q_j. The integrand is a polynomial of
+    degree K - 1, which Gauss-Legendre quadrature with K / 2 nodes integrates exactly. Above K = 50
+    some 2 sqrt(K) nodes give all digits of a float32.
+    """
+    q = _weights(total, epsilon)
+    count = len(q)
+    nodes = min(math.ceil(count / 2), 16 + math.ceil(2.2 * math.sqrt(count)))
+    places, parts = np.polynomial.legendre.leggauss(nodes)
+    u = jnp.asarray(0.5 + 0.5 * places, jnp.float32)[:, None]
+    tails = 1.0 - u * q[None]  # (nodes, K)
+    every = jnp.asarray(0.5 * parts, jnp.float32) * jnp.exp(jnp.sum(jnp.log(tails), axis=1))
+    weights = q * jnp.sum(every[:, None] / tails, axis=0)
+    return weights / jnp.sum(weights)
+
+
+def _weights(total, epsilon):
+    """exp(-epsilon (S - min S) / 2)."""
+    excess = exact_sums.excess(total)
+    # The product would be 0 * inf = nan for the smallest entries.
+    return jnp.exp(jnp.where(excess > 0.0, -0.5 * epsilon * excess, 0.0))

@@ -1,0 +1,244 @@
+"""Sparse vector experts: the exact law of small games, what comparisons cost, and regret."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import environments, noise, sweep
+from dpjax.analysis import bounds
+from dpjax.audit import comparisons
+from dpjax.cli import audits
+from dpjax.learners import sparse_vector_experts
+from dpjax.learners.sparse_vector_experts import draw_budget, noise_width, split
+from tests.play import play_table
+
+GRID = np.linspace(-40.0, 40.0, 8001)
+DENSITY = np.exp(-np.abs(GRID)) / 2 * (GRID[1] - GRID[0])
+
+
+def tail(x):
+    """P(Lap(1) > x)."""
+    return np.where(x > 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
+
+
+def answers(values, level, scale, exceeded):
+    """The probability that of values (n,) none is above the noisy level, or just the last one."""
+    above = tail((level - np.asarray(values, float)[:, None]) / scale + GRID)
+    stay = 1.0 - above
+    if exceeded:
+        stay[-1] = above[-1]
+    return float((DENSITY * stay.prod(0)).sum())
+
+
+def law(losses, level, scale, gamma, budget):
+    """{((whether drawn anew, arm) of each round): probability} on losses (T - 1, K), in float64."""
+    losses = np.asarray(losses, float)
+    rounds, arms = losses.shape
+    choices = [(False, 0), *((True, arm) for arm in range(arms))]
+    found = {}
+    for first in range(arms):
+        for path in itertools.product(choices, repeat=rounds):
+            arm, start, left, p = first, 0, budget, 1.0 / arms
+            for t, (anew, other) in enumerate(path):
+                if not anew:
+                    continue
+                if left == 0:
+                    p = 0.0
+                    break
+                p *= answers(losses[start : t + 1, arm].cumsum(), level, scale, True)
+                weights = np.exp(-gamma * losses[: t + 1].sum(0))
+                p *= weights[other] / weights.sum()
+                arm, start, left = other, t + 1, left - 1
+            if p > 0.0 and left > 0 and start < rounds:
+                p *= answers(losses[start:, arm].cumsum(), level, scale, False)
+            found[(first, *path)] = p
+    return found
+
+
+def arms_of(path):
+    first, *rest = path
+    played = [first]
+    for anew, arm in rest:
+        played.append(arm if anew else played[-1])
+    return tuple(played)
+
+
+SMALL = {"level": 1.0, "budget": 2}
+
+
+def small_law(losses, epsilon, factor=1.0):
+    """Of a game of two arms with two draws; ``factor`` times the noise that epsilon asks for."""
+    first, gamma = split(epsilon, 2.0)
+    return law(losses, scale=factor / first, gamma=gamma / factor, **SMALL)
+
+
+def test_games_have_their_law():
+    """Arms of 4 rounds, 10^5 games, by all paths; half the noise has another law."""
+    losses, runs, epsilon = np.array([[1, 0], [0.5, 0.2], [1, 0], [0, 0]]), 100_000, 2.0
+    learner = sparse_vector_experts(4, 2, epsilon=epsilon, threshold=1.0, draws=2)
+    play = jax.jit(jax.vmap(lambda key: play_table(learner, losses, key).actions[:-1]))
+    played, count = np.unique(
+        np.asarray(play(jr.split(jr.key(0), runs))), axis=0, return_counts=True
+    )
+    seen = dict(zip(map(tuple, played.tolist()), count / runs, strict=True))
+
+    def off(factor):
+        expected: dict = {}
+        for path, p in small_law(losses[:-1], epsilon, factor).items():
+            arms = arms_of(path)
+            expected[arms] = expected.get(arms, 0.0) + p
+        assert sum(expected.values()) == pytest.approx(1.0, abs=1e-4)
+        errors = [abs(seen.get(a, 0) - p) / np.sqrt(p / runs) for a, p in expected.items() if p > 0]
+        return max(errors)
+
+    assert off(1.0) < 4.5
+    assert off(0.5) > 20
+
+
+def worst(epsilon, factor=1.0):
+    """The largest log-ratio of a path over all losses 0 and 1 of 3 rounds, two arms."""
+    rows = list(itertools.product([0.0, 1.0], repeat=2))
+    tables = list(itertools.product(rows, repeat=3))
+    logs = np.array(
+        [np.log(np.fromiter(small_law(t, epsilon, factor).values(), float) + 1e-300)
+         for t in tables]
+    ).reshape(4, 4, 4, -1)  # fmt: skip
+    return max((logs.max(axis) - logs.min(axis)).max() for axis in range(3))
+
+
+def test_log_ratios_of_all_small_games():
+    """Paths of 4 rounds, exactly: within epsilon, and half the noise is more."""
+    epsilon = 1.0
+    assert 0.6 * epsilon < worst(epsilon) <= epsilon * (1 + 1e-4)
+    assert worst(epsilon, 0.5) > 1.1 * epsilon
+
+
+def test_comparisons_cost_no_less_than_their_exact_law():
+    """Four values and any changes of them; in one case nearly all of the cost is reached."""
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for case in range(40):
+        values, change = rng.uniform(-2, 2, 4), rng.uniform(-1, 1, 4)
+        if case == 0:
+            values, change = np.full(4, 12.0), np.full(4, 0.5)
+        exact = 0.0
+        for n, exceeded in [(1, True), (2, True), (3, True), (4, True), (4, False)]:
+            ours, theirs = (answers(v[:n], 1.0, 1.0, exceeded) for v in (values, values + change))
+            exact = max(exact, abs(np.log(ours / theirs)))
+        rows = jnp.stack([jnp.float32(change), jnp.zeros(4), jnp.ones(4)], axis=1)
+        pure, rho, first = comparisons.costs(rows, jnp.zeros((4, 2), jnp.uint32))
+        assert exact <= float(pure) + 1e-3
+        assert float(rho) == pytest.approx(float(pure) ** 2 / 2)
+        np.testing.assert_array_equal(first, [True, False, False, False])
+        largest = max(largest, exact / float(pure))
+    assert largest > 0.999
+
+
+def charged(units, exceeded, keys):
+    rows = jnp.stack(
+        [jnp.float32(units), jnp.float32(exceeded), jnp.ones(len(units), jnp.float32)], axis=1
+    )
+    words = jnp.stack([jnp.uint32(keys), jnp.zeros(len(units), jnp.uint32)], axis=1)
+    pure, _, first = comparisons.costs(rows, words)
+    return float(pure), list(np.asarray(first))
+
+
+def test_each_armed_threshold_is_charged_once():
+    """One change from some round on costs 1, whatever its sign; changes of both signs cost 3."""
+    none = [False] * 4
+    assert charged([0, 1, 1, 1], none, [7] * 4) == (1.0, [True, False, False, False])
+    assert charged([0, -1, -1, -1], none, [7] * 4)[0] == 1.0
+    assert charged([1, -1, 1, -1], none, [7] * 4)[0] == 3.0
+    # A fresh threshold is charged by itself, and one that goes on after it fired is a first again.
+    fired = [False, True, False, False]
+    assert charged([0, 1, 1, 1], fired, [7, 7, 8, 8]) == (2.0, [True, False, True, False])
+    assert charged([0, 1, 0, 0], fired, [7] * 4) == (1.0, [True, False, True, False])
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_replay_finds_a_threshold_that_is_not_renewed_or_that_is_known():
+    """And a declaration of half the noise; the learner itself passes."""
+    learner = audits.build("sparse_vector_experts", "", 16, 1.0)
+    pairs = audits.pairs_for(learner, 8)
+    assert audits.replays(learner, pairs).failed == ()
+
+    def step(state, key, loss):
+        after, arm = learner.step(state, key, loss)
+        return after._replace(armed=state.armed), arm
+
+    assert "fresh_keys" in audits.replays(learner._replace(step=step), pairs).failed
+
+    def init(key):
+        state, arm = learner.init(key)
+        return state._replace(armed=jnp.zeros_like(state.armed)), arm
+
+    assert "fresh_keys" in audits.replays(learner._replace(init=init), pairs).failed
+    sharper = audits.build("sparse_vector_experts", "", 16, 2.0)._replace(privacy=learner.privacy)
+    assert "epsilon" in audits.replays(sharper, pairs).failed
+
+
+def test_a_comparison_has_its_law():
+    """P(1 + Z > 0.5 + B) with two Laplace draws of scale 2, by 10^5 draws; the threshold stays."""
+    keys = jr.split(jr.key(3), 100_000)
+    words = jax.vmap(jr.key_data)(jr.split(jr.key(4), 100_000))
+    half = jnp.float32(0.5)
+    ask = jax.jit(jax.vmap(lambda key, armed: noise.exceeds(key, armed, half, 2 * half, 4 * half)))
+    found = np.asarray(ask(keys, words)).mean()
+    assert found == pytest.approx(answers([1.0], 0.5, 2.0, True), abs=4 * 0.5 / 100_000**0.5)
+    one = np.asarray(ask(keys, jnp.broadcast_to(words[0], words.shape))).mean()
+    assert abs(one - found) > 0.02
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, np.inf])
+def test_regret_is_within_its_bound_where_one_expert_has_no_loss(epsilon):
+    """Experts that die one after the other; and it does not grow with T once they are dead."""
+    arms, trials = 8, 100
+    found = []
+    for horizon in (2048, 4096):
+        deaths = np.arange(1, arms)[::-1] * 100
+        losses = np.zeros((horizon, arms), np.float32)
+        losses[:, 1:] = np.arange(horizon)[:, None] >= deaths
+
+        def game(epsilon, losses=losses):
+            learner = sparse_vector_experts(len(losses), arms, epsilon=epsilon)
+            return learner, environments.table(losses)
+
+        result = sweep(game, np.array([epsilon]), trials, jr.key(5), checkpoints=1, progress=False)
+        regret = result.regret[0, :, -1]
+        found.append(regret.mean())
+        assert found[-1] <= bounds.sparse_vector_experts(horizon, arms, epsilon)
+    if epsilon > 1.0:
+        assert found[1] < 1.3 * found[0] + 5
+
+
+def test_the_budget_is_what_the_bound_needs():
+    """M fair coins show fewer heads with probability below 1 / T; the bound has the same M."""
+    from scipy import stats
+
+    for horizon, arms in [(2**10, 4), (2**14, 100), (2**20, 1000)]:
+        draws, heads = draw_budget(horizon, arms), np.log(arms) / np.log(1.6) + 1
+        assert stats.binom.cdf(np.ceil(heads) - 1, draws, 0.5) <= 1 / horizon
+        # Half as many are too few.
+        assert stats.binom.cdf(np.ceil(heads) - 1, draws // 2, 0.5) > 1 / horizon
+        interval = 2 * noise_width(horizon, 2.0) + 4 * draws * np.log(4) + 1
+        expected = min(2 * heads * interval + 2, horizon)
+        assert bounds.sparse_vector_experts(horizon, arms, 1.0) == pytest.approx(expected)
+
+
+def test_report_and_declaration():
+    """The budget's end is reported; epsilon in all, of which half is the comparisons'."""
+    learner = sparse_vector_experts(64, 3, epsilon=2.0, threshold=0.5, draws=3)
+    state = play_table(learner, np.ones((64, 3)), jr.key(0)).last
+    report = learner.report(state)
+    assert (int(report.redrawn), bool(report.spent)) == (3, True)
+    gamma = 2.0 / 12
+    assert float(learner.privacy.epsilon) == pytest.approx(2.0)
+    assert float(learner.privacy.rho) == pytest.approx(0.5 + 3 * gamma**2 / 2)
+    plain = sparse_vector_experts(64, 3, epsilon=np.inf)
+    assert np.isinf(plain.privacy.epsilon)
+    state = play_table(plain, np.eye(3)[[0] * 64], jr.key(1)).last
+    assert int(plain.report(state).redrawn) <= 1
