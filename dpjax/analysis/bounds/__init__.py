@@ -37,6 +37,7 @@ from dpjax.analysis.bounds.convex import (
     ftpl_rate,
     ftrl_gradients,
     one_point_gradient,
+    online_frank_wolfe,
     online_gradient,
     private_ftal,
     private_ftal_quadratic,
@@ -44,6 +45,7 @@ from dpjax.analysis.bounds.convex import (
     private_one_point,
     projection_free,
     projection_free_rate,
+    two_point_gradient,
 )
 from dpjax.analysis.bounds.identification import (
     azize_2023_lower,
@@ -62,6 +64,7 @@ from dpjax.analysis.bounds.linear import (
     linucb,
     linucb_planned,
 )
+from dpjax.analysis.bounds.matrices import ftpl_gram, ftpl_gram_perturbation, matrix_ftrl
 from dpjax.analysis.bounds.stochastic import (
     adac_ucb,
     adap_ucb,
@@ -109,6 +112,8 @@ __all__ = [
     "fixed_share",
     "flaxman_printed",
     "ftpl",
+    "ftpl_gram",
+    "ftpl_gram_perturbation",
     "ftpl_private",
     "ftpl_rate",
     "ftrl",
@@ -127,7 +132,9 @@ __all__ = [
     "linear_elimination_printed",
     "linucb",
     "linucb_planned",
+    "matrix_ftrl",
     "one_point_gradient",
+    "online_frank_wolfe",
     "online_gradient",
     "private_ftal",
     "private_ftal_quadratic",
@@ -149,5 +156,6 @@ __all__ = [
     "switching_cost_lower",
     "total_variation_time",
     "tsallis_inf",
+    "two_point_gradient",
     "ucb1",
 ]
