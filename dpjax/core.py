@@ -135,6 +135,7 @@ class Environment(NamedTuple):
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
     action_set: Any  # what may be played: Arms, Policies, or the Domain that regret compares with
+    # (a point (d,) of it, or points (m, d), of which the mean loss is suffered)
     horizon: int | None = None  # the number of its rounds; None where it never ends
     batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
     # of one round); total has an ExactSum over the rounds in place of each leaf of

@@ -33,6 +33,15 @@ def gradient(loss, point):
     return jax.grad(loss)(point) if callable(loss) else jnp.asarray(loss)
 
 
+def whole(loss, point):
+    """Full information about convex losses: the loss itself, to be evaluated at any point.
+
+    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
+    """
+    del point
+    return loss
+
+
 def bandit(loss, action):
     """Bandit feedback: of the (K,) losses only that of the played arm is seen, ()."""
     return loss(action) if callable(loss) else jnp.asarray(loss)[action]
@@ -44,6 +53,27 @@ def value(loss, action):
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
     """
     return loss(action) if callable(loss) else linear(loss, action)
+
+
+def values(loss, points):
+    """Value feedback at several points a round: the loss at each of the played points (m, d), (m,).
+
+    The environment counts the mean of these values as suffered.
+    """
+    return jax.vmap(lambda point: value(loss, point))(points)
+
+
+def mean_value(loss, action):
+    """What a round adds to the suffered loss, (): at a point (d,), or the mean over points (m, d).
+
+    Environments over points count by it.
+    """
+    return value(loss, action) if jnp.ndim(action) == 1 else jnp.mean(values(loss, action))
+
+
+def middle(action):
+    """The played point (d,), or the mean (d,) of several ones (m, d)."""
+    return action if jnp.ndim(action) == 1 else jnp.mean(action, axis=0)
 
 
 def linear(loss, point):

@@ -157,6 +157,7 @@ ENVIRONMENTS = {
     "memory": lambda domain: environments.memory(np.full(ARMS, 0.5), rounds=1),
     "oblivious": lambda domain: environments.oblivious(ARMS),
     "piecewise": lambda domain: environments.piecewise(np.full((2, ARMS), 0.5), np.array([4, 8])),
+    "spiked_covariance": lambda domain: environments.spiked_covariance(2),
     "switching_cost": lambda domain: environments.switching_cost(8, ARMS),
     "table": lambda domain: environments.table(np.zeros((8, ARMS))),
 }
@@ -180,7 +181,10 @@ def test_every_pair_plays_or_is_refused_in_one_sentence(name):
     kinds = set()
     for environment in (make_one(ARGUMENTS["domain"]) for make_one in ENVIRONMENTS.values()):
         kind = type(learner.action_set), type(environment.action_set)
-        if kind[0] is not kind[1] or (kind[0] is Arms and environment.action_set != Arms(ARMS)):
+        other = kind[0] is Arms and environment.action_set != Arms(ARMS)
+        # The points of one environment are matrices (2, 2), and those of the others are in R^3.
+        other |= getattr(environment.action_set, "dim", ARMS) != ARMS
+        if kind[0] is not kind[1] or other:
             with pytest.raises(ValueError, match="learner: plays .*; environment: has "):
                 simulate(learner, environment, jr.key(0))
             continue

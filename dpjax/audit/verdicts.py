@@ -19,7 +19,7 @@ from dpjax.audit.replay import replay
 from dpjax.audit.spending import CHECKS, spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies
 from dpjax.domains import Domain, box_losses
-from dpjax.feedback import gradient, value
+from dpjax.feedback import gradient, value, values, whole
 
 # A calibration that is exact in real numbers may be off by the rounding of float32.
 ROUNDING = 1e-4
@@ -56,7 +56,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
         key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
         changed=changed, spacing=declared.spacing,
     )  # fmt: skip
-    if learner.feedback in (value, gradient):
+    if learner.feedback in (value, values, gradient, whole):
         # The vectors of the set need not reach the declared range of values, nor the declared
         # length of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]

@@ -18,7 +18,13 @@ from dpjax.domains.base import (
 )
 from dpjax.domains.from_minimizer import from_minimizer
 from dpjax.domains.loss_sets import ball_losses, box_losses, clipped, l1_losses, sensitivity
-from dpjax.domains.matrices import nuclear_ball, spectrahedron
+from dpjax.domains.matrices import (
+    fantope,
+    gram_losses,
+    nuclear_ball,
+    spectrahedron,
+    von_neumann_entropy,
+)
 from dpjax.domains.matroids import capped_simplex, forests, partition_matroid, uniform_matroid
 from dpjax.domains.paths import paths
 from dpjax.domains.polytopes import polytope
@@ -49,9 +55,11 @@ __all__ = [
     "coverage",
     "cube",
     "directed_cut",
+    "fantope",
     "fitting",
     "forests",
     "from_minimizer",
+    "gram_losses",
     "k_sparse",
     "k_support",
     "l1_ball",
@@ -71,4 +79,5 @@ __all__ = [
     "squared_norm",
     "support_function",
     "uniform_matroid",
+    "von_neumann_entropy",
 ]

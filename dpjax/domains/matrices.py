@@ -5,39 +5,24 @@ import numpy as np
 from optax import projections
 
 from dpjax import _check
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import TOLERANCE, Domain, LossSet, Regularizer
 from dpjax.domains.from_minimizer import about_zero, from_minimizer
-from dpjax.domains.vectors import by_optax, check_radius, unit_vector
+from dpjax.domains.vectors import bisect, by_optax, check_radius, unit_vector
 
 
-def spectrahedron(size: int, trace: float = 1.0) -> Domain:
-    """Symmetric positive semidefinite matrices (n, n) of a given trace, as vectors (n^2,).
+def _symmetric(x, n):
+    """The symmetric part (n, n) of a vector of entries (n^2,)."""
+    matrix = x.reshape(n, n)
+    return (matrix + matrix.T) / 2
 
-    The linear minimizer computes a full eigendecomposition, so n should be small.
-    """
-    n, trace = _check.size(2, size=size), check_radius(trace)
 
-    def symmetric(x):
-        matrix = x.reshape(n, n)
-        return (matrix + matrix.T) / 2
+def _matrix(values, vectors):
+    """The symmetric matrix with these eigenvalues (n,) and eigenvectors (n, n), as (n^2,)."""
+    return ((vectors * values[None]) @ vectors.T).reshape(values.shape[0] ** 2)
 
-    def minimizer(g):
-        _, vectors = jnp.linalg.eigh(symmetric(g))
-        least = vectors[:, 0]
-        return (trace * least[:, None] * least[None]).reshape(n * n)
 
-    def contains(x, tolerance=TOLERANCE):
-        matrix = symmetric(x)
-        even = jnp.max(jnp.abs(x.reshape(n, n) - matrix)) <= tolerance
-        values = jnp.linalg.eigvalsh(matrix)
-        return even & (values[0] >= -tolerance) & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
-
-    def project(x):
-        """Projects the eigenvalues of the symmetric part on the simplex."""
-        values, vectors = jnp.linalg.eigh(symmetric(x))
-        values = by_optax(projections.projection_simplex, values, trace)
-        return ((vectors * values[None]) @ vectors.T).reshape(n * n)
-
+def _traceless(n) -> np.ndarray:
+    """An orthonormal basis of the symmetric matrices of trace 0, (n^2, n (n + 1) / 2 - 1)."""
     basis = []
     for i in range(n):
         for j in range(i):
@@ -47,6 +32,144 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
     for i in range(1, n):
         unit = np.diag(np.concatenate([np.ones(i), [-i], np.zeros(n - 1 - i)]))
         basis.append((unit / np.linalg.norm(unit)).ravel())
+    return np.array(basis).T
+
+
+def gram_losses(size: int) -> LossSet:
+    """The losses -M of online PCA, M (n, n) positive semidefinite of trace at most 1, as (n^2,).
+
+    The extreme ones are -v v' with |v| = 1, and 0. A point X, such as a projection on k directions,
+    loses -<X, v v'>, which is -|X v|^2 for a projection X. Two orthogonal vectors v and w are the
+    farthest apart, so replacement changes a loss by at most sqrt 2 in L2, and not by twice its
+    norm. The L1 norm is at most n, attained where all entries of v are equally large, and the L1
+    distance at most n sqrt 2, attained for n = 2 and n = 4.
+
+    Vectors are clipped to the nearest one of the set. This takes an eigendecomposition.
+    """
+    n = _check.size(2, size=size)
+
+    def clip(loss):
+        values, vectors = jnp.linalg.eigh(_symmetric(loss, n))
+        gains = jnp.maximum(-values, 0.0)
+        nearest = by_optax(projections.projection_simplex, -values, 1.0)
+        return _matrix(-jnp.where(jnp.sum(gains) > 1.0, nearest, gains), vectors)
+
+    def maximizer(g):
+        values, vectors = jnp.linalg.eigh(_symmetric(g, n))
+        least = vectors[:, 0]
+        size = jnp.where(values[0] < 0.0, 1.0, 0.0)
+        return -(size * least[:, None] * least[None]).reshape(n * n)
+
+    return LossSet(
+        dim=n * n,
+        clip=clip,
+        maximizer=maximizer,
+        centre=-np.eye(n).ravel() / (2 * n),
+        norms=(float(n), 1.0),
+        diameters=(n * 2**0.5, 2**0.5),
+        spread=(1 + 2**0.5) / 2,  # for v = (cos(pi / 8), -sin(pi / 8), 0, ..)
+        entry=(-1.0, 0.5),
+    )
+
+
+def von_neumann_entropy(size: int) -> Regularizer:
+    """tr X ln X on the spectrahedron of trace 1: follow the leader by matrix exponentials.
+
+    The argmin is exp(-rate S) / tr exp(-rate S), and D_R = ln n. For losses whose eigenvalues lie
+    in an interval of length w, S = w^2 / 8 by the inequality of Golden and Thompson. A matrix of
+    Frobenius norm G has w at most sqrt(2) G, so that S = G^2 / 4. Gram losses have w = 1, and the
+    rate for S = 1 / 8 is sqrt(8 ln n / T).
+
+    Reference: Tsuda, Ratsch & Warmuth 2005, "Matrix exponentiated gradient updates".
+    """
+    n = _check.size(2, size=size)
+
+    def argmin(s, rate=1.0):
+        values, vectors = jnp.linalg.eigh(_symmetric(rate * s, n))
+        weights = jnp.exp(values[0] - values)
+        return _matrix(weights / jnp.sum(weights), vectors)
+
+    return Regularizer(argmin, float(np.log(n)), lambda losses: losses.norms[1] ** 2 / 4)
+
+
+def fantope(size: int, rank: int) -> Domain:
+    """The hull of the projections on k directions of R^n: 0 <= X <= I, tr X = k, as vectors (n^2,).
+
+    It is the domain of online PCA with k components, and its own losses are
+    :func:`gram_losses`. For k = 1 it is the spectrahedron. The linear minimizer and the projection
+    compute a full eigendecomposition.
+
+    Args:
+      size: n, at least 2.
+      rank: k, from 1 to n - 1.
+
+    Reference: Warmuth & Kuzmin 2008, "Randomized online PCA algorithms with regret bounds that are
+    logarithmic in the dimension".
+    """
+    n, k = _check.size(2, size=size), _check.size(1, rank=rank)
+    if k >= n:
+        raise ValueError(f"rank must be below the size {n}, got {k}")
+
+    def minimizer(g):
+        _, vectors = jnp.linalg.eigh(_symmetric(g, n))
+        least = vectors[:, :k]
+        return (least @ least.T).reshape(n * n)
+
+    def contains(x, tolerance=TOLERANCE):
+        matrix = _symmetric(x, n)
+        even = jnp.max(jnp.abs(x.reshape(n, n) - matrix)) <= tolerance
+        values = jnp.linalg.eigvalsh(matrix)
+        inside = (values[0] >= -tolerance) & (values[-1] <= 1.0 + tolerance)
+        return even & inside & (jnp.abs(jnp.trace(matrix) - k) <= tolerance)
+
+    def project(x):
+        """Projects the eigenvalues of the symmetric part on the capped simplex."""
+        values, vectors = jnp.linalg.eigh(_symmetric(x, n))
+
+        def shifted(tau):
+            return jnp.clip(values - tau, 0.0, 1.0)
+
+        tau = bisect(lambda tau: jnp.sum(shifted(tau)) > k, values[0] - 1.0, values[-1])
+        return _matrix(shifted(tau), vectors)
+
+    return from_minimizer(
+        n * n,
+        minimizer,
+        centre=(k / n * np.eye(n)).ravel(),
+        radius=(k * (n - k) / n) ** 0.5,
+        diameter=(2 * min(k, n - k)) ** 0.5,
+        losses=gram_losses(n),
+        project=project,
+        contains=contains,
+        # At that distance an eigenvalue of a traceless direction can meet 0 or 1.
+        inradius=min(k, n - k) * (n * (n - 1)) ** -0.5,
+        tangent=_traceless(n),
+    )
+
+
+def spectrahedron(size: int, trace: float = 1.0) -> Domain:
+    """Symmetric positive semidefinite matrices (n, n) of a given trace, as vectors (n^2,).
+
+    The linear minimizer computes a full eigendecomposition, so n should be small.
+    """
+    n, trace = _check.size(2, size=size), check_radius(trace)
+
+    def minimizer(g):
+        _, vectors = jnp.linalg.eigh(_symmetric(g, n))
+        least = vectors[:, 0]
+        return (trace * least[:, None] * least[None]).reshape(n * n)
+
+    def contains(x, tolerance=TOLERANCE):
+        matrix = _symmetric(x, n)
+        even = jnp.max(jnp.abs(x.reshape(n, n) - matrix)) <= tolerance
+        values = jnp.linalg.eigvalsh(matrix)
+        return even & (values[0] >= -tolerance) & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
+
+    def project(x):
+        """Projects the eigenvalues of the symmetric part on the simplex."""
+        values, vectors = jnp.linalg.eigh(_symmetric(x, n))
+        return _matrix(by_optax(projections.projection_simplex, values, trace), vectors)
+
     return from_minimizer(
         n * n,
         minimizer,
@@ -57,7 +180,7 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
         contains=contains,
         # This is the distance to the nearest singular matrix of this trace.
         inradius=trace * (n * (n - 1)) ** -0.5,
-        tangent=np.array(basis).T,
+        tangent=_traceless(n),
     )
 
 

@@ -13,6 +13,7 @@ from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.memory import memory
 from dpjax.environments.oblivious import fully_oblivious, oblivious
 from dpjax.environments.piecewise import piecewise
+from dpjax.environments.spiked_covariance import spiked_covariance
 from dpjax.environments.switching_cost import switching_cost
 from dpjax.environments.table import table
 
@@ -30,6 +31,7 @@ __all__ = [
     "memory",
     "oblivious",
     "piecewise",
+    "spiked_covariance",
     "switching_cost",
     "table",
 ]

@@ -11,6 +11,7 @@ from dpjax import _check
 from dpjax.core import Array, Environment, Number, Outcome
 from dpjax.domains import Domain, check_domain
 from dpjax.environments.loss_families import Family, as_function, offline_optimum
+from dpjax.feedback import mean_value, middle
 from dpjax.maths import laws
 
 KINDS = ("iid", "drifting", "switching", "adaptive", "rows")
@@ -130,8 +131,8 @@ def convex_losses(
         rows = parameters if given else state.parameters
         loss = jax.tree_util.Partial(function, jax.tree.map(lambda leaf: leaf[row], rows))
         counts = () if kind == "rows" else (jnp.arange(count) == row).astype(jnp.float32)
-        new = ConvexLossesState(state.round + 1, row, action, state.parameters)
-        return new, Outcome(loss, ConvexTally(loss(action), counts))
+        new = ConvexLossesState(state.round + 1, row, middle(action), state.parameters)
+        return new, Outcome(loss, ConvexTally(mean_value(loss, action), counts))
 
     def regret(state, tally):
         weights = tally.counts

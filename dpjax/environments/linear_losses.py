@@ -10,6 +10,7 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.core import Array, Environment, Number, Outcome
 from dpjax.domains import Domain, LossSet, fitting, support_function
+from dpjax.feedback import mean_value, middle
 from dpjax.maths import laws
 
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
@@ -111,8 +112,8 @@ def linear_losses(
 
     def step(state, key, action):
         loss, directions = draw(state, key)
-        new = LinearLossesState(state.round + 1, directions, action)
-        return new, Outcome(loss, LinearTally(jnp.sum(loss * action), loss))
+        new = LinearLossesState(state.round + 1, directions, middle(action))
+        return new, Outcome(loss, LinearTally(mean_value(loss, action), loss))
 
     def regret(state, tally):
         del state

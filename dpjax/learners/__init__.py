@@ -29,6 +29,7 @@ from dpjax.learners.linear_elimination import linear_elimination
 from dpjax.learners.linucb import linucb
 from dpjax.learners.lucb import lucb
 from dpjax.learners.one_point_gradient import one_point_gradient
+from dpjax.learners.online_frank_wolfe import online_frank_wolfe
 from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
@@ -43,6 +44,7 @@ from dpjax.learners.thompson import thompson
 from dpjax.learners.top_two import adap_tt, dp_tt, ttucb
 from dpjax.learners.track_and_stop import track_and_stop
 from dpjax.learners.tsallis_inf import tsallis_inf
+from dpjax.learners.two_point_gradient import two_point_gradient
 from dpjax.learners.ucb import kl_ucb, ucb1
 
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "linucb",
     "lucb",
     "one_point_gradient",
+    "online_frank_wolfe",
     "online_gradient",
     "private_ftal",
     "private_giga",
@@ -93,5 +96,6 @@ __all__ = [
     "track_and_stop",
     "tsallis_inf",
     "ttucb",
+    "two_point_gradient",
     "ucb1",
 ]

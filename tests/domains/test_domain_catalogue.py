@@ -112,6 +112,20 @@ def spectral(size, trace):
     return vertices, least
 
 
+def projections(size, rank):
+    """Random projections on so many directions, and the least value in closed form."""
+    drawn = np.random.default_rng(10).normal(size=(400, size, rank))
+    frames = np.linalg.qr(drawn)[0]
+    vertices = (frames @ np.swapaxes(frames, -1, -2)).reshape(-1, size * size)
+
+    def least(g):
+        matrix = g.reshape(*g.shape[:-1], size, size)
+        values = np.linalg.eigvalsh((matrix + np.swapaxes(matrix, -1, -2)) / 2)
+        return values[..., :rank].sum(axis=-1)
+
+    return vertices, least
+
+
 def nuclear(p, q, radius):
     left, right = directions(p, 8), directions(q, 9)
     vertices = radius * (left[:, :, None] * right[:, None]).reshape(-1, p * q)
@@ -195,6 +209,7 @@ DOMAINS = {
         lambda g: -1.5 * np.sqrt(np.sort(g**2, axis=-1)[..., -2:].sum(axis=-1)),
     ),
     "spectrahedron": Known(domains.spectrahedron(3, 2.0), *spectral(3, 2.0)),
+    "fantope": Known(domains.fantope(3, 2), *projections(3, 2)),
     "nuclear ball": Known(domains.nuclear_ball(3, 2, 1.5), *nuclear(3, 2, 1.5)),
 }
 every_domain = pytest.mark.parametrize("name", DOMAINS)
@@ -262,7 +277,7 @@ def test_one_by_one_it_is_the_same(name):
     one = jax.jit(DOMAINS[name].domain.minimizer)
     for i in (0, 85, 121, 130, -1):
         alone = np.asarray(one(gradients(name)[i]))
-        if name in ("spectrahedron", "nuclear ball") and i not in (0, 85):
+        if name in ("spectrahedron", "fantope", "nuclear ball") and i not in (0, 85):
             continue  # of equal eigenvalues any eigenvector will do
         np.testing.assert_allclose(alone, minimizers(name)[i], atol=1e-5)
 
@@ -275,7 +290,7 @@ def test_it_is_the_gradient_of_the_support_function(name):
     step = 1e-4 * np.eye(domain.dim)
     slopes = (least(name, g + step) - least(name, g - step)) / 2e-4
     x = np.asarray(domain.minimizer(jnp.asarray(g, jnp.float32)))
-    if name == "spectrahedron":  # of which only the symmetric part of g is seen
+    if name in ("spectrahedron", "fantope"):  # of which only the symmetric part of g is seen
         x = (x + x.reshape(3, 3).T.ravel()) / 2
     np.testing.assert_allclose(x, slopes, atol=2e-3)
 

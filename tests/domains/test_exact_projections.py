@@ -18,7 +18,7 @@ APPROXIMATE |= {"polytope", "polytope in a plane"}
 EXACT = [name for name in DOMAINS if name not in APPROXIMATE]
 # Where the error of what is taken off shrinks with it.
 SHARP = [name for name in EXACT if not DOMAINS[name].domain.exact_projection.absolute]
-FOUND = {"l1.5 ball", "l3 ball", "k-support", "spectrahedron", "nuclear ball"}
+FOUND = {"l1.5 ball", "l3 ball", "k-support", "spectrahedron", "fantope", "nuclear ball"}
 every_exact = pytest.mark.parametrize("name", EXACT)
 
 

@@ -20,6 +20,7 @@ from jax import random as jr
 from dpjax import domains, environments, learners, simulate
 from dpjax.core import Policies
 from dpjax.domains import Domain
+from dpjax.feedback import mean_value
 from dpjax.maths.places import at
 
 FOLDER = Path(__file__).parent
@@ -91,11 +92,12 @@ def recorded(environment):
         if callable(action):
             features, loss = loss
             action = action(features)
-        points = action.ndim == 1
-        suffered = jnp.sum(loss * action) if points else at(loss, action)
+        points = action.ndim > 0
+        suffered = mean_value(loss, action) if points else at(loss, action)
         now = jnp.arange(HORIZON) == t
         losses = jnp.where(now, suffered, 0.0)
-        actions = jnp.where(now[:, None] if points else now, action[None] if points else action, 0)
+        here = jnp.expand_dims(now, range(1, 1 + action.ndim))
+        actions = jnp.where(here, action[None] if points else action, 0)
         return (inner, t + 1), outcome._replace(tally=(outcome.tally, actions, losses))
 
     def regret(state, tally):
@@ -136,7 +138,7 @@ def trajectories(name):
 
 def recorded_actions(name, actions):
     if takes_points(name):
-        return {"points": [[plain(entry) for entry in point] for point in actions]}
+        return {"points": [[plain(entry) for entry in np.ravel(point)] for point in actions]}
     return {"arms": np.asarray(actions).tolist()}
 
 

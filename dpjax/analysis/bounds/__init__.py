@@ -36,6 +36,7 @@ from dpjax.analysis.bounds.convex import (
     ftpl_rate,
     ftrl_gradients,
     one_point_gradient,
+    online_frank_wolfe,
     online_gradient,
     private_ftal,
     private_ftal_quadratic,
@@ -43,6 +44,7 @@ from dpjax.analysis.bounds.convex import (
     private_one_point,
     projection_free,
     projection_free_rate,
+    two_point_gradient,
 )
 from dpjax.analysis.bounds.experts import (
     limited_updates,
@@ -66,6 +68,7 @@ from dpjax.analysis.bounds.linear import (
     linucb,
     linucb_planned,
 )
+from dpjax.analysis.bounds.matrices import ftpl_gram, ftpl_gram_perturbation, matrix_ftrl
 from dpjax.analysis.bounds.stochastic import (
     adac_ucb,
     adap_ucb,
@@ -113,6 +116,8 @@ __all__ = [
     "fixed_share",
     "flaxman_printed",
     "ftpl",
+    "ftpl_gram",
+    "ftpl_gram_perturbation",
     "ftpl_private",
     "ftpl_rate",
     "ftrl",
@@ -132,7 +137,9 @@ __all__ = [
     "linear_elimination_printed",
     "linucb",
     "linucb_planned",
+    "matrix_ftrl",
     "one_point_gradient",
+    "online_frank_wolfe",
     "online_gradient",
     "private_ftal",
     "private_ftal_quadratic",
@@ -155,5 +162,6 @@ __all__ = [
     "switching_cost_lower",
     "total_variation_time",
     "tsallis_inf",
+    "two_point_gradient",
     "ucb1",
 ]

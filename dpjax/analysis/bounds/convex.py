@@ -162,6 +162,43 @@ def private_one_point(horizon, dim, epsilon):
     return one_point_gradient(horizon, dim) + horizon * moved
 
 
+def two_point_gradient(horizon, dim, epsilon):
+    """sqrt(T (S + 2 z)) + 3 zeta T with S = N^2 / max(N - 1, 1), Laplace noise on the tree.
+
+    The bound is ours, of :func:`dpjax.learners.two_point_gradient` with R = r = G = 1. z is the
+    root mean square length of a prefix's noise for a change by 2 N in L2, and zeta = 1 / T, at
+    least 1 / 2000 and at most 1 / 2.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    _, mean = tree_noise(horizon, dim, 2.0 * dim**1.5, epsilon)
+    square = dim**2 / np.maximum(dim - 1.0, 1.0)
+    zeta = np.minimum(1.0 / np.minimum(horizon, 2000.0), 0.5)
+    return np.sqrt(horizon * (square + 2.0 * mean)) + 3.0 * zeta * horizon
+
+
+def online_frank_wolfe(horizon, dim, epsilon, lipschitz=1.0, smoothness=0.0):
+    """Online Frank-Wolfe on the unit ball, i.i.d. losses, Laplace noise on the tree.
+
+    The bound is ours, on the sum of h_t = F(x_t) - min F for the mean loss F, in expectation:
+
+        D (G + z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T)
+
+    with D = 2, W = G + beta D, and z the largest root mean square length of a prefix's noise. The
+    sum of w_1 .. w_t less t grad F(x_t) is a martingale with steps of at most W in mean square, so
+    that d_t is off by W / sqrt(t) in mean, and its release by z / t more. A Frank-Wolfe step of
+    length 1 / (t + 1) then gives
+    (t + 1) h_(t+1) <= t h_t + D (W / sqrt(t) + z / t) + beta D^2 / (2 (t + 1)), and h_1 <= G D.
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    lipschitz, smoothness = float64(lipschitz, smoothness)
+    longest = lipschitz + 2.0 * smoothness
+    noise, _ = tree_noise(horizon, dim, 2.0 * longest * np.sqrt(dim), epsilon)
+    logs = np.log(horizon)
+    start = 2.0 * (lipschitz + noise) * (1.0 + logs)
+    steps = (2.0 * noise + 2.0 * smoothness) * (0.5 * logs**2 + logs)
+    return start + 8.0 * longest * np.sqrt(horizon) + steps
+
+
 def projection_free(horizon, dim, epsilon):
     """PRIVATEBANDIT with Laplace noise, calibrated to a single change, in m batches of b rounds.
 

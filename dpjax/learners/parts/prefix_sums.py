@@ -44,6 +44,11 @@ class Calibrated(NamedTuple):
     scale: Any  # () of each draw
     privacy: Privacy
 
+    @property
+    def variance(self):
+        """rounds -> variance of a coordinate's noise, over that of a draw."""
+        return self.mechanism.variance
+
 
 class Calibration(NamedTuple):
     """A scale, and what is declared of it."""
@@ -286,7 +291,8 @@ def sampled_rounds(horizon) -> np.ndarray:
 def noise_length(horizon, dim, sums, noise):
     """The root mean square length of the noise in the prefixes 0 .. T - 1, in R^d, ().
 
-    The mean is over :func:`sampled_rounds`. ``noise`` is the law of the draws of ``sums``.
+    The mean is over :func:`sampled_rounds`. ``noise`` is the law of the draws of ``sums``, which
+    are PrefixSums or Calibrated.
     """
     spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
     draws = dim * spread * (1 if by_l2(noise) else 2)

@@ -155,4 +155,9 @@ THEOREMS: dict[str, Theorem] = {
         "in the style of Smith & Thakurta 2013, with our constants",
         {"horizon": 0.75}, CONVEX, derived=bounds.private_one_point,
     ),
+    "two_point_gradient": _on_ball(
+        learners.two_point_gradient, "shamir2017",
+        "Agarwal et al. 2010 and Shamir 2017 with our constants and noise",
+        {"horizon": 0.5, "epsilon": -0.5}, CONVEX, derived=bounds.two_point_gradient,
+    ),
 }  # fmt: skip

@@ -1,0 +1,49 @@
+"""Online PCA: directions drawn from a covariance with a few heavy directions."""
+
+import jax.numpy as jnp
+
+from dpjax import _check
+from dpjax.core import Environment, Number, Outcome
+from dpjax.domains import fantope, support_function
+from dpjax.domains.vectors import unit_vector
+from dpjax.environments.linear_losses import LinearTally
+from dpjax.feedback import mean_value
+from dpjax.maths import laws
+
+
+def spiked_covariance(size: int, rank: int = 1, *, signal: Number = 1.0) -> Environment:
+    """Losses -<X, v_t v_t'>, where v_t leans to the first k axes of R^n.
+
+    v_t is the unit vector along a normal draw, whose variance is 1 + ``signal`` on the first k axes
+    and 1 on the others. The heavy directions may be axes, since neither the points nor Gaussian
+    noise know them.
+
+    Args:
+      size: n, at least 2.
+      rank: k, from 1 to n - 1, of the directions that are heavy, and of the projections played.
+      signal: at least 0; with 0 all directions are alike.
+
+    Returns:
+      An Environment whose actions are points (n^2,) of :func:`dpjax.domains.fantope`. Regret is
+      against the best projection on k directions, from the eigenvalues of the sum of all v_t v_t'.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name.
+
+    Reference: Johnstone 2001, "On the distribution of the largest eigenvalue in principal
+    components analysis"; Dwork, Talwar, Thakurta & Zhang 2014, "Analyze Gauss", for the game.
+    """
+    domain = fantope(size, rank)
+    _check.non_negative(signal=signal)
+    heavy = jnp.where(jnp.arange(size) < rank, jnp.sqrt(1.0 + jnp.float32(signal)), 1.0)
+
+    def step(state, key, action):
+        v = unit_vector(heavy * laws.normal(key, (size,)))
+        loss = -(v[:, None] * v[None]).reshape(size * size)
+        return state, Outcome(loss, LinearTally(mean_value(loss, action), loss))
+
+    def regret(state, tally):
+        del state
+        return tally.suffered + support_function(domain, -tally.loss)
+
+    return Environment(init=lambda key: (), step=step, regret=regret, action_set=domain)

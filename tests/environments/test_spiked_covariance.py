@@ -1,0 +1,194 @@
+"""Online PCA: gram losses and their sensitivities, the environment, and what follows a leader."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, domains, environments, learners, mechanisms, sweep
+from dpjax.analysis import bounds
+from tests.play import play_actions, play_table
+
+SIZE, RANK, HORIZON = 4, 2, 64
+GRAM, FANTOPE = domains.gram_losses(SIZE), domains.fantope(SIZE, RANK)
+
+
+def outer(v):
+    return np.einsum("ti,tj->tij", v, v).reshape(len(v), -1)
+
+
+def unit(rng, count, size=SIZE):
+    v = rng.normal(size=(count, size))
+    return v / np.linalg.norm(v, axis=1, keepdims=True)
+
+
+def test_sensitivities_of_gram_losses():
+    """sqrt 2 of two orthogonal directions, not 2; n of all entries alike; n sqrt 2 in L1."""
+    rng = np.random.default_rng(0)
+    difference = outer(unit(rng, 20_000)) - outer(unit(rng, 20_000))
+    l1, l2 = np.abs(difference).sum(axis=1).max(), np.linalg.norm(difference, axis=1).max()
+    assert 0.95 * GRAM.diameters[0] < l1 <= GRAM.diameters[0]
+    assert 0.999 * GRAM.diameters[1] < l2 <= GRAM.diameters[1] == pytest.approx(2**0.5)
+    alike = np.full((1, SIZE), 0.5)
+    assert np.abs(outer(alike)[0]).sum() == pytest.approx(GRAM.norms[0])
+    v = unit(rng, 20_000, 2)
+    entries = -outer(v)
+    assert np.ptp(entries, axis=1).max() == pytest.approx(GRAM.spread, rel=1e-4)
+    assert entries.min() >= GRAM.entry[0] and entries.max() <= GRAM.entry[1]
+
+
+def test_gram_losses_are_clipped_to_the_nearest():
+    """Eigenvalues by quadratic programming in NumPy; members stay; the maximizer is the largest."""
+    rng = np.random.default_rng(1)
+    given = rng.normal(size=(50, SIZE, SIZE)).astype(np.float32)
+    nearest = np.asarray(jax.vmap(GRAM.clip)(given.reshape(50, -1))).reshape(50, SIZE, SIZE)
+    values = np.linalg.eigvalsh(nearest)
+    assert values.max() < 1e-5 and values.sum(axis=1).min() > -1 - 1e-5
+    symmetric = (given + np.swapaxes(given, 1, 2)) / 2
+    # The nearest point has the least product with what was taken off (a variational inequality).
+    members = -outer(unit(rng, 500)).reshape(-1, SIZE, SIZE)
+    off = symmetric - nearest
+    product = np.einsum("aij,bij->ab", off, members) - np.sum(off * nearest, axis=(1, 2))[:, None]
+    assert product.max() < 1e-4
+    np.testing.assert_allclose(jax.vmap(GRAM.clip)(members.reshape(500, -1)),
+                               members.reshape(500, -1), atol=1e-5)  # fmt: skip
+    most = np.asarray(jax.vmap(GRAM.maximizer)(given.reshape(50, -1)))
+    assert (
+        np.sum(most * given.reshape(50, -1), axis=1)
+        >= (given.reshape(50, -1) @ members.reshape(500, -1).T).max(axis=1) - 1e-5
+    ).all()
+    np.testing.assert_array_equal(GRAM.maximizer(jnp.eye(SIZE).ravel()), 0.0)
+
+
+def test_the_law_of_the_directions_and_the_regret():
+    """Variances by the signal, regret by eigenvalues in NumPy; without a signal all are alike."""
+    environment = environments.spiked_covariance(SIZE, RANK, signal=8.0)
+    actions = jnp.tile(FANTOPE.centre.astype(np.float32)[None], (2000, 1))
+    outcome, _, regret = play_actions(environment, actions, jr.key(0))
+    total = -np.asarray(outcome.loss, np.float64).sum(axis=0).reshape(SIZE, SIZE)
+    best = np.linalg.eigvalsh(total)[-RANK:].sum()
+    suffered = float(np.sum(outcome.tally.suffered))
+    assert suffered == pytest.approx(-2000 * RANK / SIZE, rel=1e-4)
+    assert float(regret[-1]) == pytest.approx(suffered + best, rel=1e-3)
+    heavy = np.diag(total) / 2000
+    assert heavy.sum() == pytest.approx(1.0, rel=1e-4)
+    assert (heavy[:RANK] > 0.3).all() and (heavy[RANK:] < 0.15).all()
+    with pytest.raises(ValueError, match="rank must be below the size"):
+        environments.spiked_covariance(2, 2)
+    with pytest.raises(ValueError, match="signal must be"):
+        environments.spiked_covariance(2, signal=-1.0)
+
+
+def leader(horizon, epsilon, **changes):
+    changes = {"mechanism": mechanisms.stationary, **changes}
+    needed = float(bounds.ftpl_gram_perturbation(horizon, SIZE, RANK))
+    return learners.ftpl(
+        horizon, FANTOPE, epsilon=epsilon, delta=1e-5, perturbation=needed, **changes
+    )
+
+
+# The learners that serve PCA as they are.
+SERVE = {
+    "ftpl": leader,
+    "ftrl": lambda horizon, epsilon, **changes: learners.ftrl(
+        horizon, FANTOPE, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
+    ),
+    "private_ftal": lambda horizon, epsilon, **changes: learners.private_ftal(
+        horizon, FANTOPE, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ftrl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ftpl", "private_ftal"))],
+)
+def test_a_replaced_direction_spends_what_is_declared(name):
+    """Replay of v v' against w w', orthogonal; the sensitivity 1, of a loss of 0, fails."""
+    rows = jnp.asarray(-outer(np.tile(np.eye(SIZE)[:1], (8, 1))), jnp.float32)
+    other = rows.at[0].set(jnp.asarray(-outer(np.eye(SIZE)[1:2])[0], jnp.float32))
+    pair = audit.Pair(rows, other)
+    tree = {} if name != "ftpl" else {"mechanism": mechanisms.tree}
+    for diameters, caught in ((GRAM.diameters, False), ((GRAM.norms[0], 1.0), True)):
+        learner = SERVE[name](8, 1.0, losses=GRAM._replace(diameters=diameters), **tree)
+        spent = float(audit.spent(audit.replay(learner, pair, jr.key(0)), 1e-5))
+        assert (spent > 1.3) if caught else spent == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_every_mutant_of_the_noise_is_caught():
+    learner = SERVE["ftrl"](16, 1.0)
+    made = audit.pairs_for(learner, 16, jr.key(0))
+    found = audit.verdict(learner, made, jr.key(1))
+    assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=2e-2)
+    caught = audit.replayed_mutants(learner, made, jr.key(1))
+    assert len(caught) >= 4 and all(verdict.failed for verdict in caught.values())
+
+
+def final(make, epsilon, horizon=256, trials=64, size=SIZE, rank=RANK):
+    def game(epsilon):
+        return make(horizon, epsilon), environments.spiked_covariance(size, rank, signal=0.5)
+
+    swept = sweep(game, np.array([epsilon], np.float32), trials, jr.key(2), checkpoints=1,
+                  progress=False)  # fmt: skip
+    assert (np.asarray(swept.report.clipped) == 0).all()
+    return swept.regret[0, :, 0]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_the_leader_keeps_its_bound(epsilon):
+    """2 k sigma sqrt(n) + T / (4 sqrt(pi) sigma); the bound without privacy fails at epsilon 1."""
+    regret = final(leader, epsilon)
+    upper, lower = (regret.mean() + sign * 4 * stats.sem(regret) for sign in (1, -1))
+    noise = 0.0
+    if np.isfinite(epsilon):
+        from dp_accounting import get_sigma_gaussian
+
+        built = mechanisms.stationary(256)
+        draw = get_sigma_gaussian(epsilon, 1e-5) * built.sensitivity[1] * GRAM.diameters[1]
+        noise = draw * built.variance(np.arange(1))[0] ** 0.5
+    bound = float(bounds.ftpl_gram(256, SIZE, RANK, noise))
+    assert lower > 0.0 and upper < bound
+    plain = float(bounds.ftpl_gram(256, SIZE, RANK))
+    assert plain == pytest.approx(1.062 * (RANK * 256) ** 0.5 * SIZE**0.25, rel=1e-3)
+    assert noise == 0.0 or bound > 2 * plain
+
+
+def test_the_matrix_exponential_is_ftrl():
+    """exp(-eta L) / tr by SciPy; sqrt(T ln(n) / 2) holds, and a tenth of the regret does not."""
+    from scipy.linalg import expm
+
+    spectrahedron = domains.fantope(SIZE, 1)
+    entropy = domains.von_neumann_entropy(SIZE)
+    rate = float(np.sqrt(8 * np.log(SIZE) / HORIZON))
+    make = partial(learners.ftrl, regularizer=entropy, rate=rate)
+    rows = -outer(unit(np.random.default_rng(3), HORIZON)).astype(np.float32)
+    game = play_table(make(HORIZON, spectrahedron, epsilon=np.inf), jnp.asarray(rows), jr.key(0))
+    total = rows[:-1].sum(axis=0, dtype=np.float64).reshape(SIZE, SIZE)
+    expected = expm(-rate * total)
+    np.testing.assert_allclose(
+        game.actions[HORIZON - 1].reshape(SIZE, SIZE), expected / np.trace(expected), atol=1e-4
+    )
+
+    def learner(horizon, epsilon):
+        return make(horizon, spectrahedron, epsilon=epsilon)
+
+    regret = final(learner, np.inf, HORIZON, rank=1)
+    assert 0 < regret.mean() + 4 * stats.sem(regret) < float(bounds.matrix_ftrl(HORIZON, SIZE))
+
+
+def test_the_second_derivative_of_the_leader_is_below_its_bound():
+    """E[<X, M> <N, M>] / (2 sigma^2) <= 1 / (2 sqrt(pi) sigma), of 2^15 draws; a quarter fails."""
+    sigma = 1.0
+    drawn = np.random.default_rng(4).normal(size=(2**15, SIZE, SIZE))
+    noise = sigma * (drawn + np.swapaxes(drawn, 1, 2)) / 2**0.5
+    largest = np.linalg.eigh(noise)[1][..., -1:]
+    each = (largest[:, 0, 0] ** 2) * noise[:, 0, 0] / (2 * sigma**2)
+    found, error = each.mean(), stats.sem(each)
+    bound = 1 / (2 * np.sqrt(np.pi) * sigma)
+    assert 0.25 * bound < found - 4 * error and found + 4 * error < bound
+    assert np.linalg.eigvalsh(noise)[:, -1].mean() < 2 * sigma * SIZE**0.5
