@@ -9,9 +9,11 @@ import jax
 import numpy as np
 
 from dpjax import settings
-from dpjax.engine import devices, programs
+from dpjax.engine import devices, programs, walk
 from dpjax.engine.blocks import Block, empty, halved, put, threads
 from dpjax.engine.compile import platform_of
+
+_BY_LIBRARY = {"eig", "eigh", "schur", "svd"}
 
 
 def compute(plan, blocks):
@@ -23,7 +25,7 @@ def compute(plan, blocks):
     if not blocks:
         return
     mesh = devices.local(plan.mesh)
-    workers = threads(mesh)
+    workers = 1 if _takes_turns(plan.traced.program) else threads(mesh)
     whole = plan.block[0], max(len(block.seeds) for block in blocks)
     size = _fitting(plan, whole, mesh, platform_of(mesh).memory(mesh, workers))
     lock = Lock()
@@ -57,6 +59,14 @@ def compute(plan, blocks):
     with closing(devices.completed(compute_group, groups, workers)) as computed:
         for group in computed:
             yield from group
+
+
+def _takes_turns(program) -> bool:
+    """Whether a program decomposes matrices by a library, for which XLA wants its threads.
+
+    Two of them at a time wait for each other for ever, as measured with jaxlib 0.10.2 on two cores.
+    """
+    return any(eqn.primitive.name in _BY_LIBRARY for eqn in walk.equations(program.jaxpr))
 
 
 def _fitting(plan, size, mesh, limit) -> tuple[int, int]:

@@ -1,5 +1,7 @@
 """Online PCA: gram losses and their sensitivities, the environment, and what follows a leader."""
 
+import subprocess
+import sys
 from functools import partial
 
 import jax
@@ -11,6 +13,8 @@ from scipy import stats
 
 from dpjax import audit, domains, environments, learners, mechanisms, sweep
 from dpjax.analysis import bounds
+from dpjax.engine import compute
+from tests import ROOT
 from tests.play import play_actions, play_table
 
 SIZE, RANK, HORIZON = 4, 2, 64
@@ -192,3 +196,31 @@ def test_the_second_derivative_of_the_leader_is_below_its_bound():
     bound = 1 / (2 * np.sqrt(np.pi) * sigma)
     assert 0.25 * bound < found - 4 * error and found + 4 * error < bound
     assert np.linalg.eigvalsh(noise)[:, -1].mean() < 2 * sigma * SIZE**0.5
+
+
+def test_programs_that_decompose_matrices_are_played_one_at_a_time():
+    """Two of them at once wait for each other within XLA, on its own threads."""
+
+    def takes_turns(domain):
+        program = jax.make_jaxpr(lambda x: domain.project(x))(jnp.zeros(domain.dim))
+        return compute._takes_turns(program)
+
+    assert takes_turns(domains.fantope(3, 1)) and takes_turns(domains.nuclear_ball(2, 3))
+    assert not takes_turns(domains.simplex(3)) and not takes_turns(domains.ball(3))
+
+
+@pytest.mark.slow
+def test_a_sweep_over_matrices_of_16_by_16_ends():
+    """It did not in four of five runs of two threads."""
+    code = (
+        "import numpy as np, jax\n"
+        "from dpjax import domains, environments, learners, sweep\n"
+        "entropy = domains.von_neumann_entropy(16)\n"
+        "def game(epsilon):\n"
+        "    learner = learners.ftrl(256, domains.fantope(16, 1), epsilon=epsilon, delta=1e-6,\n"
+        "                            noise='gaussian', regularizer=entropy)\n"
+        "    return learner, environments.spiked_covariance(16)\n"
+        "sweep(game, np.array([1.0, np.inf]), 24, jax.random.key(0), progress=False)\n"
+    )
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=True)
