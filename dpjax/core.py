@@ -27,6 +27,16 @@ Number = float | np.floating | jax.Array
 Numbers = Any
 
 
+class Sums(NamedTuple):
+    """The noisy sums that a learner releases, where it is private by their noise alone."""
+
+    noise: str  # its law, as of a Mechanism
+    over: str = "prefixes"  # of one value a round, by a mechanism; or "batches", each summed once
+    model: str = "central"  # of the mechanism
+    horizon: int | None = None  # of the mechanism
+    sensitivity: tuple[float, float] | None = None  # L1 and L2, of the mechanism
+
+
 class Privacy(NamedTuple):
     """What a calibration declares. It is a declaration and not a proof; audits and tables read it.
 
@@ -49,7 +59,9 @@ class Privacy(NamedTuple):
     model: str = "central"
     released: str = "actions 1..T"  # what the declaration covers
     calibration: str = "derived"  # or "printed", as in the paper
-    accountant: str = "none"  # the theorem by which epsilon follows
+    accountant: str = "none"  # the theorem by which epsilon follows, in words for people
+    sums: Sums | None = None  # what is released of losses, as far as one can count by it what
+    # several rounds spend; None where that is not known
     paper_epsilon: Any = float("nan")  # () what the paper states for a printed calibration; nan
     # for a derived one
     rounds_per_user: int = 1  # k, the largest number of rounds of one user, where these change

@@ -23,6 +23,12 @@ def takes(name, parameter) -> bool:
     return parameter in inspect.signature(getattr(learners, name)).parameters
 
 
+def requires(name, parameter) -> bool:
+    """Whether the factory of a learner has to be given a parameter of this name."""
+    found = inspect.signature(getattr(learners, name)).parameters.get(parameter)
+    return found is not None and found.default is found.empty
+
+
 def arguments(factory: Callable, sizes: dict, **options) -> dict:
     """What a factory is given beside the horizon, by name.
 

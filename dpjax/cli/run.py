@@ -46,13 +46,14 @@ def play(
     """Plays a learner on a (T, K) table of losses, at several privacy levels.
 
     A learner of points plays on the simplex, and an arm is drawn from each of its points. A learner
-    of vectors plays the unit vectors. A learner that requires a delta is given T^-2.
+    of vectors plays the unit vectors. A learner that requires a delta is given T^-2, and one that
+    requires rho, and so takes no epsilon, epsilon^2 / 2; the table has the epsilon of both.
 
     Args:
       losses: (T, K) losses in [0, 1].
       learner: name of a factory in ``dpjax.learners``.
       epsilons: privacy levels, each greater than 0, where inf means no privacy. By default they are
-        0.1, 1, 10 and inf for a learner that takes epsilon.
+        0.1, 1, 10 and inf for a learner that takes epsilon or rho.
       seeds: the number of seeds.
       horizon: how many rounds are played; by default all T.
       seed: the seed of the PRNG key.
@@ -67,9 +68,9 @@ def play(
         refuses or does not take, or a horizon longer than the table.
     """
     factories.check_name(learner)
-    takes_epsilon = factories.takes(learner, "epsilon")
+    takes_epsilon = factories.takes(learner, "epsilon") or factories.requires(learner, "rho")
     if not takes_epsilon and epsilons is not None:
-        raise ValueError(f"epsilon: the learner {learner} takes none")
+        raise ValueError(f"epsilon: the learner {learner} takes none; leave it out")
     if epsilons is None:
         epsilons = EPSILONS if takes_epsilon else (np.inf,)
     for epsilon in epsilons:

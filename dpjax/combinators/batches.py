@@ -43,7 +43,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
                 f"in {horizon} rounds, but it has {learner.horizon}"
             )
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
-    declared = learner.privacy
+    declared = learner.privacy._replace(sums=None)  # They are of means of batches now.
     if declared.spacing is not None:
         raise ValueError(
             "learner must not declare users whose rounds are a fixed distance apart, since batches "

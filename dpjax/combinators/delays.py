@@ -82,6 +82,6 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
         init=init,
         step=step,
         horizon=horizon,
-        privacy=declared._replace(accountant=accountant),
+        privacy=declared._replace(accountant=accountant, sums=None),
         report=lambda state: jax.vmap(learner.report)(state.copies),
     )

@@ -27,7 +27,7 @@ def _largest(numbers):
 def _of_any_epoch(declared) -> Privacy:
     """The declaration for a change of any round, from what each epoch declares for its rounds."""
     first = declared[0]
-    if first.unit == "user" and " columns" in first.accountant:
+    if first.unit == "user" and first.sums is not None and first.sums.over == "prefixes":
         raise ValueError(
             "make must not declare users by the columns of a mechanism, since a user's rounds may "
             "be the first ones of several epochs"
@@ -47,6 +47,7 @@ def _of_any_epoch(declared) -> Privacy:
         # The range that no epoch clips.
         loss_range=(_largest(lows), -_largest([-high for high in highs])),
         accountant="; ".join(dict.fromkeys(epoch.accountant for epoch in declared)),
+        sums=None,  # A user's rounds may be in several epochs.
         paper_epsilon=_largest([epoch.paper_epsilon for epoch in declared]),
     )
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from dpjax import _check, privacy
 from dpjax.core import BatchLearner, Learner, Mechanism, Privacy
-from dpjax.privacy.accountants import accountant_of
+from dpjax.privacy.accountants import sums_of
 
 
 def user_level(
@@ -96,16 +96,14 @@ def _of_group(declared, rounds) -> Privacy:
         delta=delta,
         rho=rounds**2 * declared.rho,
         accountant=f"{declared.accountant}; group privacy of {rounds} rounds",
+        sums=None,
     )
 
 
 def _capped(learner, rounds, most) -> Privacy:
     """The declaration for users with at most ``most`` of their rounds in one batch."""
     declared = learner.privacy
-    once = declared.accountant in (
-        "parallel composition of Gaussian mechanisms",
-        "parallel composition of discrete Gaussian mechanisms",
-    )
+    once = declared.sums is not None and declared.sums.over == "batches"
     if not isinstance(learner, BatchLearner) or not once:
         raise ValueError(
             "rounds_per_batch must be left out unless the learner releases the sum of each batch "
@@ -122,12 +120,11 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     """The declaration for users whose values are summed by a mechanism."""
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     declared = learner.privacy
-    own = accountant_of(mechanism)
-    if own != declared.accountant or mechanism.horizon != learner.horizon:
+    own = sums_of(mechanism)
+    if own != declared.sums or mechanism.horizon != learner.horizon:
         raise ValueError(
-            f"mechanism must be the learner's: it is private by {own!r} over {mechanism.horizon} "
-            f"rounds, where the learner declares {declared.accountant!r} over {learner.horizon} "
-            "rounds"
+            f"mechanism must be the learner's: it sums {_in_words(own)}, where the learner of "
+            f"{learner.horizon} rounds declares {_in_words(declared.sums)}"
         )
     if mechanism.noise == "skellam":
         raise ValueError("mechanism must not have skellam noise, whose rho is not declared")
@@ -143,13 +140,24 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     )
 
 
+def _in_words(sums) -> str:
+    if sums is None:
+        return "no sums"
+    if sums.over == "batches":
+        return f"each batch once with {sums.noise} noise"
+    l1, l2 = sums.sensitivity
+    return (
+        f"{sums.horizon} values with {sums.noise} noise in the {sums.model} model at sensitivities "
+        f"of {l1:g} and {l2:g}"
+    )
+
+
 def _with_rho(declared, factor, of) -> Privacy:
     """The declaration with ``factor`` times its rho, and the epsilon of that at the same delta."""
     rho = factor * declared.rho
-    exact = "discrete" not in declared.accountant.lower()
     epsilon = (
         privacy.gaussian_epsilon(privacy.zcdp_mu(rho), declared.delta)
-        if exact
+        if declared.sums.noise == "gaussian"
         else privacy.zcdp_epsilon(rho, declared.delta)
     )
     return declared._replace(epsilon=epsilon, rho=rho, accountant=f"{declared.accountant}; {of}")

@@ -1,6 +1,12 @@
 """By which theorem a mechanism of prefix sums is private, in the words of declarations."""
 
-from dpjax.core import Mechanism
+from dpjax.core import Mechanism, Sums
+
+
+def sums_of(mechanism: Mechanism) -> Sums:
+    """What a declaration says of sums by a mechanism."""
+    l1, l2 = mechanism.sensitivity
+    return Sums(mechanism.noise, "prefixes", mechanism.model, mechanism.horizon, (l1, l2))
 
 
 def accountant_of(mechanism: Mechanism) -> str:

@@ -13,10 +13,11 @@ from jax import random as jr
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.combinators import doubling, minibatch, user_level
-from dpjax.core import Batch, BatchLearner, Privacy
+from dpjax.combinators import doubling, interleave, minibatch, user_level
+from dpjax.core import Batch, BatchLearner, Privacy, Sums
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
+from dpjax.privacy.accountants import sums_of
 
 quickly = pytest.mark.usefixtures("quick_compilation")
 K, TAU, HORIZON = 3, 4, 13
@@ -111,10 +112,9 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
     mechanism = mechanisms.tree(horizon, noise=law)
     scale = 4.0 * mechanism.sensitivity[index]
     mu = mechanism.sensitivity[index] / scale
-    one = Privacy(epsilon=mu, accountant="Laplace mechanism on the encoded stream")
+    one = Privacy(epsilon=mu, sums=sums_of(mechanism))
     if law == "gaussian":
-        one = Privacy(epsilon=privacy.gaussian_epsilon(mu, 1e-4), delta=1e-4, rho=0.5 * mu**2,
-                      accountant="one Gaussian mechanism on the encoded stream, exact")  # fmt: skip
+        one = one._replace(epsilon=privacy.gaussian_epsilon(mu, 1e-4), delta=1e-4, rho=0.5 * mu**2)
     plain = audit.releases(mechanism, (), scale=scale, privacy=one)
     learner = user_level(plain, rounds_per_user=k, mechanism=mechanism)
     grouped = user_level(plain, rounds_per_user=k)
@@ -153,7 +153,7 @@ def test_a_cap_on_the_rounds_in_a_batch_is_what_a_user_spends():
     """Rounds in TAU = 4 rounds a batch: k = 5 of which at most 2 share one, 2^2 + 2^2 + 1."""
     rho, k, most = 0.5 / 25.0, 5, 2
     one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
-                  accountant="parallel composition of Gaussian mechanisms")  # fmt: skip
+                  sums=Sums("gaussian", "batches"))  # fmt: skip
     plain = noisy_sums(gaussian, one)
     learner = user_level(plain, rounds_per_user=k, rounds_per_batch=most)
     assert float(learner.privacy.rho) == pytest.approx(9 * rho)
@@ -185,7 +185,7 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="^rounds_per_batch must be left out unless the learner"):
         user_level(lazy, rounds_per_user=2, rounds_per_batch=1)
     tree = mechanisms.tree(8)
-    with pytest.raises(ValueError, match="^mechanism must be the learner's: it is private by"):
+    with pytest.raises(ValueError, match="^mechanism must be the learner's: it sums 8 values"):
         user_level(lazy, rounds_per_user=2, mechanism=tree)
     # Nothing is summed here before it is noised, so that a tree's columns say nothing of it.
     for other in (
@@ -195,8 +195,26 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match="^mechanism must be the learner's"):
             user_level(other, rounds_per_user=2, mechanism=tree)
     summed = learners.ftrl(8, domains.ball(2), epsilon=1.0)
-    with pytest.raises(ValueError, match="over 16 rounds"):
-        user_level(summed, rounds_per_user=2, mechanism=mechanisms.tree(16))
+    others = {
+        "it sums 16 values": mechanisms.tree(16),
+        "it sums 8 values with gaussian noise": mechanisms.tree(8, noise="gaussian"),
+        "in the local model": mechanisms.per_item(8),
+        "at sensitivities of": mechanisms.kary(8),
+    }
+    for said, other in others.items():
+        with pytest.raises(ValueError, match=f"^mechanism must be the learner's: .*{said}"):
+            user_level(summed, rounds_per_user=2, mechanism=other)
+    # A round of these is not one value of the mechanism, though its horizon is that of the game.
+    for made in (
+        doubling(lambda horizon: learners.ftrl(horizon, domains.ball(2), epsilon=1.0), 8, first=4),
+        interleave(lambda horizon: learners.ftrl(horizon, domains.ball(2), epsilon=1.0), 8, 1),
+        minibatch(learners.ftrl(4, domains.ball(2), epsilon=1.0), 8, 2),
+        user_level(summed, rounds_per_user=2)._replace(
+            privacy=user_level(summed, rounds_per_user=2).privacy._replace(unit="round")
+        ),
+    ):
+        with pytest.raises(ValueError, match="declares no sums"):
+            user_level(made, rounds_per_user=2, mechanism=tree)
     with pytest.raises(ValueError, match="^spacing must be left out"):
         user_level(summed, rounds_per_user=2, spacing=2)
     apart = user_level(summed, rounds_per_user=2, mechanism=tree, spacing=4).privacy

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpjax
+from dpjax import factories, learners, privacy
 from dpjax.analysis import plot
 from dpjax.analysis.output import output_folder
 from dpjax.cli import run
@@ -203,6 +204,28 @@ def test_learners_of_points_with_value_feedback_see_the_loss_of_the_drawn_arm(le
     given = {} if learner == "one_point_gradient" else {"epsilons": (np.inf,)}
     played = run.play(table, learner, seeds=8, progress=False, **given)
     assert played.regret[..., -1].mean() < 0.8 * 6554
+
+
+def test_a_learner_that_takes_rho_is_played_at_every_epsilon():
+    """It is given epsilon^2 / 2, of which it declares the epsilon at T^-2."""
+    played = run.play(np.full((16, 2), 0.5), "adac_ucb", epsilons=(1.0, np.inf), seeds=2,
+                      progress=False)  # fmt: skip
+    one, none = played.privacy
+    assert (float(one.rho), float(none.rho)) == (0.5, np.inf)
+    exact = privacy.gaussian_epsilon(1.0, 16.0**-2)
+    assert float(one.epsilon) == pytest.approx(float(exact), rel=1e-5) and one.epsilon > 1.5
+    assert run.table(played)[0]["epsilon"] == float(one.epsilon)
+
+
+def test_every_learner_without_epsilon_says_that_it_is_to_be_left_out():
+    without = [
+        name for name in learners.__all__
+        if not (factories.takes(name, "epsilon") or factories.requires(name, "rho"))
+    ]  # fmt: skip
+    assert {"exp3", "dp_ts_ucb", "ucb1"} <= {*without} and "adac_ucb" not in without
+    for name in without:
+        with pytest.raises(ValueError, match=f"^epsilon: the learner {name} takes none; leave it"):
+            run.play(np.full((4, 2), 0.5), name, epsilons=(1.0,), progress=False)
 
 
 def test_play_refuses_what_the_learner_does_not_take():

@@ -43,8 +43,8 @@ def halved(horizon, noise, **options):
 
 def test_these_learners_take_a_mechanism():
     assert TAKE == [
-        "ftpl", "ftrl", "linucb", "online_gradient", "private_ftal", "private_one_point",
-        "projection_free",
+        "ftpl", "ftrl", "linucb", "online_frank_wolfe", "online_gradient", "private_ftal",
+        "private_one_point", "projection_free", "two_point_gradient",
     ]  # fmt: skip
 
 

@@ -156,6 +156,7 @@ def symmetric(
     declared = _declared(
         bounds, delta, calibration, stream.asked, stream.model,
         epsilon=stream.epsilon, rho=stream.rho, unit="round", accountant=stream.accountant,
+        sums=stream.sums,
     )  # fmt: skip
     return _of_gaussian(horizon, stream, regularizer_of, declared)
 
@@ -195,6 +196,7 @@ def losses_only(
     declared = _declared(
         bounds, delta, "derived", stream.asked,
         epsilon=stream.epsilon, rho=stream.rho, unit="entry", accountant=stream.accountant,
+        sums=stream.sums,
     )  # fmt: skip
     return _of_gaussian(horizon, stream, regularizer_of, declared)
 

@@ -10,13 +10,13 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import mechanisms, noise, privacy
-from dpjax.core import Array
+from dpjax.core import Array, Sums
 from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
 from dpjax.learners.parts.prefix_sums import build
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
 from dpjax.mechanisms import prefix
-from dpjax.privacy.accountants import accountant_of
+from dpjax.privacy.accountants import accountant_of, sums_of
 
 
 class NodesState(NamedTuple):
@@ -104,6 +104,7 @@ class Gaussian(NamedTuple):
     rho: Any
     model: str  # of the mechanism
     accountant: str
+    sums: Sums
 
 
 def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gaussian:
@@ -135,8 +136,9 @@ def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gau
 
     rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
     return Gaussian(
-        init, step, deviation, growing, epsilon, epsilon, rho, built.model, accountant_of(built)
-    )
+        init, step, deviation, growing, epsilon, epsilon, rho, built.model, accountant_of(built),
+        sums_of(built),
+    )  # fmt: skip
 
 
 def _on_one_stream(stream, weights, scale, sensitivity):
@@ -185,7 +187,7 @@ def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> G
     like = mechanisms.tree(horizon, noise="gaussian")
     return Gaussian(
         init, step, scale * np.sqrt(levels), None, epsilon, found, 0.5 * mu * mu,
-        like.model, accountant_of(like),
+        like.model, accountant_of(like), sums_of(like),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from dpjax.domains import sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.clipping import clip_into, report_clipped
 from dpjax.mechanisms.prefix import INTEGER_LAWS, LAWS, by_l2
-from dpjax.privacy.accountants import accountant_of
+from dpjax.privacy.accountants import accountant_of, sums_of
 
 
 class PrefixSumsState(NamedTuple):
@@ -203,6 +203,7 @@ def calibrate(
         released=RELEASED[built.model],
         calibration="derived" if printed_scale is None else "printed",
         accountant=accountant_of(built),
+        sums=sums_of(built),
         paper_epsilon=float("nan") if printed_scale is None else epsilon,
     )
     stream = built.stream(shape, scale=jnp.asarray(found.scale, jnp.float32))

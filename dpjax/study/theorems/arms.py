@@ -104,6 +104,14 @@ def _switching(horizon, arms, epsilon):
     return bounds.exp3_minibatch(horizon, arms, _switching_tau(float(horizon), arms), 1.0)
 
 
+def _in_batches(horizon, arms, epsilon):
+    """The smaller one of the bounds for batches, which last 2 / epsilon rounds, and without any."""
+    single = bounds.shrinking_dartboard_pure(horizon, arms, epsilon)
+    if epsilon > 2.0:
+        return single
+    return np.minimum(single, bounds.shrinking_dartboard_batched(horizon, arms, epsilon))
+
+
 def _exploring(horizon, means, epsilon):
     """The bound at the rounds that the learner has by default."""
     rounds = float(derived_rounds(int(horizon), len(means), float(epsilon)))
@@ -153,6 +161,11 @@ THEOREMS: dict[str, Theorem] = {
         learners.shrinking_dartboard, "asi2023",
         "Asi et al. 2023, Theorem 2, at a rate that epsilon allows", PRIVATE_ROOT,
         derived=bounds.shrinking_dartboard_pure,
+    ),
+    "shrinking_dartboard-batched": _over_arms(
+        partial(learners.shrinking_dartboard, batch=None), "asi2023",
+        "Asi et al. 2023, Theorem 5, for pure epsilon at the best batch, with our constants",
+        {"horizon": 0.5, "epsilon": -0.5}, derived=_in_batches,
     ),
     "limited_updates": _over_arms(
         learners.limited_updates, "asi2023", "Asi et al. 2023, Algorithm 2, with our constants",

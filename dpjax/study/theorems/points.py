@@ -12,6 +12,8 @@ from dpjax.study.theorems.statement import Theorem
 
 DIM = 5
 ROOT, PRIVATE_ROOT = {"horizon": 0.5}, {"horizon": 0.5, "epsilon": -1.0}
+# x >= 0 with entries that sum to at most 1; its own losses have length at most 1.
+CORNER = domains.polytope(np.vstack([-np.eye(DIM), np.ones(DIM)]), np.eye(DIM + 1)[DIM])
 
 
 def _linear(kind, domain):
@@ -117,6 +119,11 @@ def _on_every_domain() -> dict[str, Theorem]:
             "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
             derived=bounds.scrible,
         )  # fmt: skip
+    found["scrible-polytope"] = _on_ball(
+        learners.scrible, "agarwal2017-bandits",
+        "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
+        derived=partial(bounds.scrible_polytope, rows=DIM + 1, bound=1.0),
+    )._replace(sizes={"domain": CORNER})  # fmt: skip
     return found
 
 
