@@ -30,6 +30,8 @@ WITHOUT: dict[str, str] = {
     "kl_ucb": "the theorem of Garivier & Cappe 2011 for the constant 0 in use is asymptotic",
     "lazy_thompson": "of the bound of Hu & Hegde 2022 we know the order only",
     "lucb": _STOPS,
+    "robust_elimination": "its bound is above what any play loses at the horizons in use; see "
+    "bounds.robust_elimination",
     "sequential_halving": "its theorem bounds the probability of a wrong arm, and not regret",
     "thompson": "the theorem of Kaufmann et al. 2012 is asymptotic",
     "track_and_stop": _STOPS,
