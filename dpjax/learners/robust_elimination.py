@@ -1,7 +1,6 @@
 """Robust elimination: DP-SE for losses with heavy tails, which are clipped per epoch."""
 
 import jax.numpy as jnp
-import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators.batches import every_round
@@ -10,63 +9,8 @@ from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.maths import exact_sums
+from dpjax.maths.clipped_means import LARGEST, epoch_plan
 from dpjax.maths.clipping import within
-
-# No level of clipping is larger than this.
-LARGEST = 2.0**30
-# Where between its two limits the share of the bias in the radius is tried.
-_PARTS = np.square(np.arange(1, 33) / 32.0).astype(np.float32)
-
-
-def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
-    """B and R: how to clip losses so that the private mean of fewest rounds has a given radius.
-
-    Let E|X|^p <= u and v = p - 1. The mean of R losses clipped to [-B, B] is off by at most
-
-        v^v / (1 + v)^(1 + v) u B^-v + sqrt(2 u B^(1 - v) x / R) + 2 B x / (3 R) + 2 B x / (R eps),
-
-    but for probability 3 e^-x: the bias, Bernstein's bound and the tail of Laplace noise of scale
-    2 B / eps on the sum. In the local model, where each loss has such noise, the last term is
-    (2 B / eps) (2 sqrt(x / R) + x / R), but for probability 4 e^-x.
-
-    Args:
-      radius: () above 0.
-      exponent: x, ().
-      moment: u, ().
-      order: p, () in (1, 2].
-      epsilon: ().
-      model: "central" or "local".
-
-    Returns:
-      B and R, not rounded up, () float32. R is least over a grid of B, and inf where it is too
-      large.
-    """
-    power = jnp.asarray(order, jnp.float32) - 1.0
-    bias = jnp.exp(power * jnp.log(power) - (1.0 + power) * jnp.log1p(power))
-    # The best share is (1-v)/(1+v) where the variance decides, and 1/(1+v) where the noise does.
-    share = (1.0 - power + power * _PARTS) / (1.0 + power)
-    level = jnp.minimum(jnp.exp(jnp.log(bias * moment / (radius * share)) / power), LARGEST)
-    left = radius - bias * moment * level**-power
-    root = jnp.sqrt(2.0 * moment * level ** (1.0 - power) * exponent)
-    linear = 2.0 * level * exponent / 3.0
-    scale = 2.0 * level / epsilon
-    linear = linear + scale * exponent
-    if model == "local":
-        root = root + 2.0 * scale * jnp.sqrt(exponent)
-    # The root of root / sqrt(R) + linear / R = left.
-    rounds = jnp.square((root + jnp.sqrt(root * root + 4.0 * linear * left)) / (2.0 * left))
-    rounds = jnp.where(left > 0.0, rounds, jnp.inf)
-    best = jnp.argmin(rounds)
-    return level[best], rounds[best]
-
-
-def epoch_plan(epoch, active, failure, largest_gap, moment, order, epsilon, model):
-    """B_e, R_e and the radius largest_gap 2^-e / 4 of epoch e = 1, 2, ..., for |S| active arms."""
-    squared = jnp.square(jnp.asarray(epoch, jnp.float32))
-    exponent = jnp.log(8.0 * jnp.asarray(active, jnp.float32) * squared / failure)
-    radius = 0.25 * largest_gap * jnp.exp2(-jnp.asarray(epoch, jnp.float32))
-    level, rounds = clipped_mean(radius, exponent, moment, order, epsilon, model)
-    return level, rounds, radius
 
 
 def robust_elimination(
@@ -85,8 +29,8 @@ def robust_elimination(
     Epoch e aims at the gap Delta_e = largest_gap 2^-e. Each active arm plays R_e rounds. Losses
     are clipped to [-B_e, B_e], and arms leave whose noisy mean exceeds the smallest one by more
     than Delta_e / 2. B_e and R_e follow from the moment alone, and from no loss: with R_e rounds a
-    mean is off by at most Delta_e / 4, and no other B needs fewer (:func:`clipped_mean`). All else
-    is as in :func:`successive_elimination`.
+    mean is off by at most Delta_e / 4, and no other B needs fewer
+    (:func:`dpjax.maths.clipped_means.clipped_mean`). All else is as in :func:`successive_elimination`.
 
     Args:
       horizon: T, rounds.
@@ -116,7 +60,7 @@ def robust_elimination(
     horizon, arms = check_arms(horizon, arms)
     _check.positive(moment=moment, largest_gap=largest_gap)
     _check.between(1.0, 2.0, order=order)
-    _check.inside(1.0, np.inf, order=order)
+    _check.inside(1.0, jnp.inf, order=order)
     _check.one_of("central", "local", model=model)
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     epsilon = _check.epsilon(epsilon)

@@ -11,7 +11,7 @@ from dpjax import audit, environments, simulate, sweep
 from dpjax.analysis import bounds
 from dpjax.environments.heavy_tailed import largest_moment
 from dpjax.learners import robust_elimination
-from dpjax.learners.robust_elimination import clipped_mean
+from dpjax.maths.clipped_means import clipped_mean
 
 
 def by_hand(level, rounds, exponent, moment, order, epsilon, model):

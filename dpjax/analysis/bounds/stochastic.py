@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from dpjax.analysis.bounds.host import float64
-from dpjax.learners.robust_elimination import epoch_plan
+from dpjax.maths.clipped_means import epoch_plan
 
 
 def _gaps(means):
