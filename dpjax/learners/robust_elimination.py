@@ -30,7 +30,8 @@ def robust_elimination(
     are clipped to [-B_e, B_e], and arms leave whose noisy mean exceeds the smallest one by more
     than Delta_e / 2. B_e and R_e follow from the moment alone, and from no loss: with R_e rounds a
     mean is off by at most Delta_e / 4, and no other B needs fewer
-    (:func:`dpjax.maths.clipped_means.clipped_mean`). All else is as in :func:`successive_elimination`.
+    (:func:`dpjax.maths.clipped_means.clipped_mean`). All else is as in
+    :func:`successive_elimination`.
 
     Args:
       horizon: T, rounds.

@@ -35,8 +35,7 @@ EXAMPLES = {
     "fully_oblivious": {"": lambda: environments.fully_oblivious(ARMS)},
     "gaussian": {"pseudo": lambda: environments.gaussian(MEANS, deviation=0.5)},
     "heavy_tailed": {
-        "pareto": lambda: environments.heavy_tailed(MEANS, tail=1.6),
-        "student": lambda: environments.heavy_tailed(MEANS, family="student", tail=2.5),
+        "pseudo": lambda: environments.heavy_tailed(MEANS, tail=1.6),
     },
     "memory": {
         "m=0": lambda: environments.memory(MEANS, rounds=0),
