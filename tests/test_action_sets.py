@@ -156,6 +156,7 @@ ENVIRONMENTS = {
     "linear_losses": lambda domain: environments.linear_losses(domain, "iid"),
     "memory": lambda domain: environments.memory(np.full(ARMS, 0.5), rounds=1),
     "oblivious": lambda domain: environments.oblivious(ARMS),
+    "heavy_tailed": lambda domain: environments.heavy_tailed(np.full(ARMS, 0.5)),
     "piecewise": lambda domain: environments.piecewise(np.full((2, ARMS), 0.5), np.array([4, 8])),
     "spiked_covariance": lambda domain: environments.spiked_covariance(2),
     "switching_cost": lambda domain: environments.switching_cost(8, ARMS),

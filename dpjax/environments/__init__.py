@@ -9,6 +9,7 @@ from dpjax.environments.contextual import contextual_table, fixed_actions, gap_a
 from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
 from dpjax.environments.gaussian import gaussian
+from dpjax.environments.heavy_tailed import heavy_tailed
 from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.memory import memory
 from dpjax.environments.oblivious import fully_oblivious, oblivious
@@ -27,6 +28,7 @@ __all__ = [
     "fully_oblivious",
     "gap_arms",
     "gaussian",
+    "heavy_tailed",
     "linear_losses",
     "memory",
     "oblivious",

@@ -35,6 +35,7 @@ from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
 from dpjax.learners.private_one_point import private_one_point
 from dpjax.learners.projection_free import projection_free
+from dpjax.learners.robust_elimination import robust_elimination
 from dpjax.learners.scrible import scrible
 from dpjax.learners.sequential_halving import sequential_halving
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
@@ -87,6 +88,7 @@ __all__ = [
     "private_giga",
     "private_one_point",
     "projection_free",
+    "robust_elimination",
     "scrible",
     "sequential_halving",
     "shrinking_dartboard",

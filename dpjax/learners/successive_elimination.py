@@ -1,42 +1,13 @@
 """DP-SE: successive elimination in epochs, each of which uses fresh losses."""
 
-from typing import NamedTuple
-
-import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.core import Array, Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import (
-    batch_bandit_learner,
-    check_arms,
-    check_exploration,
-    times,
-)
+from dpjax.core import BatchLearner, Number
+from dpjax.learners.parts.arm_sums import check_arms, check_exploration, times
+from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
-from dpjax.maths.laws import smallest
-
-
-class SuccessiveEliminationState(NamedTuple):
-    epoch: Array  # () int32, e
-    active: Array  # (K,) bool, S
-    waiting: Array  # (K,) bool, arms that have yet to play in this epoch, after the one in play
-    means: Array  # (K,) float32, noisy mean losses, each of its arm's latest batch; inf before
-    arm: Array  # () int32, the arm in play
-    length: Array  # () int32, rounds of each arm in this epoch
-    extra: Array  # () int32, how many arms play one round more
-    cut: Array  # () bool, whether the horizon cuts this epoch short
-    left: Array  # () int32, rounds from the start of this epoch to the horizon
-    stopping_time: Array  # () int32, rounds until one arm was left; the horizon before
-
-
-class SuccessiveEliminationReport(NamedTuple):
-    epochs: Array  # () int32, epochs that were completed
-    active: Array  # () int32, arms that are left
-    stopped: Array  # () bool, whether one arm is left
-    stopping_time: Array  # () int32, rounds until one arm was left; the horizon where more are
-    recommendation: Array  # () int32, the arm that is left, or that has the smallest mean so far
 
 
 def epoch_length(epoch, active, epsilon, failure, exploration=None):
@@ -155,72 +126,9 @@ def successive_elimination(
         rounds = jnp.maximum(law.least_rounds(quarter, exponent), 1.0)
         return rounds, law.radius(jnp.ceil(rounds), exponent)
 
-    def begin(key, epoch, active, means, left, stopping_time):
-        """Begins an epoch with ``left`` rounds to go, and returns its first batch."""
-        count = jnp.sum(active, dtype=jnp.int32)
-        fair = left // count
-        # R_e is a float32, since it may exceed every int32.
-        wanted = jnp.ceil(epoch_plan(epoch, count)[0])
-        cut = (count == 1) | (wanted > fair.astype(jnp.float32))
-        length = jnp.where(cut, fair, jnp.minimum(wanted, horizon).astype(jnp.int32))
-        extra = jnp.where(cut, left - count * fair, 0)
-        # The epoch of one arm may end at the horizon, where another one begins.
-        stopping_time = jnp.minimum(stopping_time, jnp.where(count == 1, horizon - left, horizon))
-        state = SuccessiveEliminationState(
-            epoch=epoch,
-            active=active,
-            waiting=active,
-            means=means,
-            arm=jnp.zeros((), jnp.int32),
-            length=length,
-            extra=extra,
-            cut=cut,
-            left=left,
-            stopping_time=stopping_time,
-        )
-        return next_arm(key, state)
+    def mean_of(key, epoch, active, total, rounds):
+        del epoch, active
+        return exact_sums.mean(law.release(key, total, rounds), rounds)
 
-    def next_arm(key, state):
-        arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
-        state = state._replace(arm=arm, waiting=state.waiting.at[arm].set(False))
-        return state, Batch(arm, jnp.maximum(rounds(state), 1))
-
-    def rounds(state):
-        place = jnp.sum(state.active & ~state.waiting, dtype=jnp.int32)  # 1 for the first arm
-        return state.length + (place <= state.extra).astype(jnp.int32)
-
-    def init(key):
-        none, every, end = jnp.full(arms, jnp.inf), jnp.ones(arms, bool), jnp.int32(horizon)
-        return begin(key, jnp.int32(1), every, none, end, end)
-
-    def step(state, key, total):
-        noise_key, order_key = jax.random.split(key)
-        played = jnp.maximum(rounds(state), 1)
-        mean = exact_sums.mean(law.release(noise_key, total, played), played)
-        means = state.means.at[state.arm].set(mean)
-
-        count = jnp.sum(state.active, dtype=jnp.int32)
-        best = jnp.min(jnp.where(state.active, means, jnp.inf))
-        threshold = 2.0 * epoch_plan(state.epoch, count)[1]
-        keep = state.active & (state.cut | (means - best <= threshold))
-        epoch = state.epoch + (~state.cut).astype(jnp.int32)
-        spent = count * state.length + state.extra
-        left = state.left - spent
-        following = begin(order_key, epoch, keep, means, left, state.stopping_time)
-        same = next_arm(order_key, state._replace(means=means))
-        more = jnp.any(state.waiting)
-        return jax.tree.map(lambda a, b: jnp.where(more, a, b), same, following)
-
-    def report(state):
-        active = jnp.sum(state.active, dtype=jnp.int32)
-        best = jnp.argmin(jnp.where(state.active, state.means, jnp.inf)).astype(jnp.int32)
-        return SuccessiveEliminationReport(
-            epochs=state.epoch - 1,
-            active=active,
-            stopped=active == 1,
-            stopping_time=state.stopping_time,
-            recommendation=best,
-        )
-
-    learner = batch_bandit_learner(horizon, arms, init, step, law.privacy, report)
+    learner = elimination_learner(horizon, arms, epoch_plan, mean_of, law.privacy)
     return learner._replace(feedback=law.feedback)

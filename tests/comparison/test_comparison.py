@@ -23,6 +23,7 @@ FIELDS = {
         "dp_ucb_int", "exp2", "exp3", "exp3_minibatch",
         "explore_then_commit", "gaussian_thompson", "kl_ucb",
         "lazy_thompson", "lazy_ucb", "linear_elimination", "lucb",
+        "robust_elimination",
         "sequential_halving", "successive_elimination", "thompson", "track_and_stop",
         "tsallis_inf", "ttucb", "ucb1",
     },

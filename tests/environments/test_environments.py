@@ -34,6 +34,9 @@ EXAMPLES = {
     "deterministic": {"": lambda: environments.deterministic(ARMS)},
     "fully_oblivious": {"": lambda: environments.fully_oblivious(ARMS)},
     "gaussian": {"pseudo": lambda: environments.gaussian(MEANS, deviation=0.5)},
+    "heavy_tailed": {
+        "pseudo": lambda: environments.heavy_tailed(MEANS, tail=1.6),
+    },
     "memory": {
         "m=0": lambda: environments.memory(MEANS, rounds=0),
         "m=2": lambda: environments.memory(MEANS, rounds=2),
@@ -52,7 +55,7 @@ EXAMPLES = {
 ADAPTIVE = {("memory", "m=2"), ("switching_cost", "multiscale"), ("switching_cost", "gaussian")}
 
 # Of which the losses have no bounds: learners meet them clipped.
-UNBOUNDED = {"gaussian"}
+UNBOUNDED = {"gaussian", "heavy_tailed"}
 
 CASES = [(name, example) for name in EXAMPLES for example in EXAMPLES[name]]
 every_environment = pytest.mark.parametrize(("name", "example"), CASES)

@@ -25,6 +25,7 @@ from tests.learners.given_noise import (
 )
 
 MODULE = importlib.import_module("dpjax.learners.successive_elimination")
+ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
 # Mean losses of the instance C2 of Sajed & Sheffet.
 C2 = np.array([0.25, 0.375, 0.5, 0.625, 0.75])
 EPSILONS = np.array([500.0, 1.0, 0.25, 0.1], np.float32)
@@ -223,7 +224,7 @@ def test_the_best_arm_stays_and_the_others_are_pulled_no_more_than_the_bound(sma
 @pytest.fixture
 def in_order(monkeypatch):
     """The arms of an epoch play by their numbers, not at random."""
-    monkeypatch.setattr(MODULE, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
+    monkeypatch.setattr(ELIMINATION, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
 
 
 def reference(losses, draws, epsilon, failure):

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from dpjax.analysis.bounds.host import float64
+from dpjax.maths.clipped_means import epoch_plan
 
 
 def _gaps(means):
@@ -152,6 +153,42 @@ def successive_elimination(horizon, means, epsilon, failure=None):
             sampling = 32.0 * np.log(8.0 * inverse) / size**2
             privacy = 8.0 * np.log(4.0 * inverse) / (epsilon * size)
             pulls = pulls + np.ceil(np.maximum(sampling, privacy) + 1.0)
+        total = total + gap * np.minimum(pulls, horizon)
+    return total
+
+
+def robust_elimination(
+    horizon,
+    means,
+    epsilon,
+    *,
+    moment=1.0,
+    order=2.0,
+    largest_gap=1.0,
+    model="central",
+    failure=None,
+):
+    """sum Delta_a min(T, sum_{e <= ceil(log2(largest_gap / Delta_a))} ceil(R_e))
+    + beta T largest_gap.
+
+    R_e is the length of epoch e of :func:`dpjax.learners.robust_elimination` with all K arms
+    active, and the arguments are that learner's. With probability 1 - beta no arm is pulled more
+    often (ours). ``failure`` is beta, by default 1 / T.
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = _gaps(means)
+    arms = len(np.asarray(means))
+    beta = np.asarray(1.0 / horizon if failure is None else failure, np.float64)
+    total = beta * horizon * largest_gap
+    for gap in gaps:
+        pulls = np.zeros(horizon.shape)
+        for epoch in range(1, max(int(np.ceil(np.log2(largest_gap / gap))), 1) + 1):
+            length = np.vectorize(
+                lambda b, e, epoch=epoch: epoch_plan(
+                    epoch, arms, b, largest_gap, moment, order, e, model
+                )[1]
+            )
+            pulls = pulls + np.ceil(length(beta, epsilon))
         total = total + gap * np.minimum(pulls, horizon)
     return total
 

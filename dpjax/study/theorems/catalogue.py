@@ -31,6 +31,8 @@ WITHOUT: dict[str, str] = {
     "lazy_thompson": "of the bound of Hu & Hegde 2022 we know the order only",
     "lucb": _STOPS,
     "online_frank_wolfe": "its bound is on pseudo-regret; see bounds.online_frank_wolfe",
+    "robust_elimination": "its bound is above what any play loses at the horizons in use; see "
+    "bounds.robust_elimination",
     "sequential_halving": "its theorem bounds the probability of a wrong arm, and not regret",
     "thompson": "the theorem of Kaufmann et al. 2012 is asymptotic",
     "track_and_stop": _STOPS,

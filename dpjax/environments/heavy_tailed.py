@@ -1,0 +1,95 @@
+"""Stochastic environments: independent losses with heavy tails."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+from scipy import stats
+
+from dpjax import _check
+from dpjax.core import Arms, Environment, Number, Numbers, Outcome
+from dpjax.environments.arms import as_means
+from dpjax.maths.laws import as_laplace, random_words
+
+
+def heavy_tailed(
+    means: Numbers, *, family: str = "pareto", tail: Number = 1.6, spread: Numbers = 1.0
+) -> Environment:
+    """I.i.d. losses, loss of arm i = means[i] + spread[i] X with E X = 0, arms independent.
+
+    Moments of X of an order below the tail index a are finite, all others are not. For "pareto" X
+    is Y - a / (a - 1) with P(Y > y) = y^-a for y >= 1, so that large losses are positive. For
+    "student" X has Student's law with a degrees of freedom. A draw uses 31 bits, so that no Y
+    exceeds 2^(32 / a).
+
+    No range holds these losses. Learners that need one meet them clipped
+    (:func:`dpjax.combinators.rescale_losses`); :func:`dpjax.learners.robust_elimination` needs a
+    moment only (:func:`largest_moment`). Regret is pseudo-regret: it sums the gaps of ``means``.
+    Realised regret would be that of a few outliers.
+
+    Args:
+      means: (K,) mean losses, finite, K at least 2; may be traced.
+      family: "pareto" or "student".
+      tail: a, above 1; may be traced.
+      spread: () or (K,), at least 0; may be traced.
+
+    Returns:
+      An Environment. It cannot be played by batches, since a sum of clipped losses has no simple
+      law.
+
+    Reference: for Student's law, Bailey, "Polar generation of random variates with the
+    t-distribution", 1994.
+    """
+    means = as_means(means, -1e30, 1e30)
+    _check.one_of("pareto", "student", family=family)
+    _check.inside(1.0, jnp.inf, tail=tail)
+    width = jnp.broadcast_to(jnp.asarray(spread, jnp.float32), means.shape)
+    _check.entries(0.0, 1e30, spread=width)
+    index = jnp.asarray(tail, jnp.float32)
+
+    def centred(key):
+        size_key, angle_key = jr.split(key)
+        size = _exponential(size_key, means.shape) / index  # ln Y
+        if family == "pareto":
+            return jnp.expm1(size) - 1.0 / (index - 1.0)
+        angle = 2.0 * np.float32(np.pi) * jr.uniform(angle_key, means.shape)
+        return jnp.sqrt(index * jnp.expm1(2.0 * size)) * jnp.cos(angle)
+
+    def step(state, key, arm):
+        loss = means + width * centred(key)
+        return state, Outcome(loss, means[arm] - jnp.min(means))
+
+    return Environment(
+        init=lambda key: (),
+        step=step,
+        regret=lambda state, tally: tally,
+        action_set=Arms(means.shape[0]),
+    )
+
+
+def largest_moment(means, order, *, family="pareto", tail=1.6, spread=1.0) -> float:
+    """The largest E|loss|^order of the arms of :func:`heavy_tailed`, by quadrature.
+
+    Args:
+      means: (K,), numbers.
+      order: p, positive and below the tail index.
+      family, tail, spread: as there, numbers.
+    """
+    _check.one_of("pareto", "student", family=family)
+    _check.inside(1.0, np.inf, tail=tail)
+    _check.inside(0.0, float(tail), order=order)
+    law = stats.t(tail) if family == "student" else stats.pareto(tail, loc=-tail / (tail - 1.0))
+    # Substituting u = s^k or 1 - s^k leaves an integrand without a pole at either end.
+    power = int(np.ceil(2.0 / (1.0 - order / tail)))
+    nodes, weights = np.polynomial.legendre.leggauss(500)
+    nodes, weights = 0.5 * (nodes + 1.0), 0.5 * weights
+    half, slope = 0.5 * nodes**power, 0.5 * power * nodes ** (power - 1)
+    half = np.maximum(half, 1e-300)
+    draws = np.stack([law.ppf(half), law.isf(half)])
+    means, spread = (np.asarray(x, float)[..., None, None] for x in (means, spread))
+    values = np.abs(means + spread * draws) ** order
+    return float(np.max(np.sum(weights * slope * values, axis=(1, 2))))
+
+
+def _exponential(key, shape):
+    """Exponential draws of 31 bits, of size at most 22.2. They are sizes of Laplace draws."""
+    return jnp.abs(as_laplace(random_words(key, shape)))

@@ -1,0 +1,60 @@
+"""Private means of losses with heavy tails: where to clip, and how many losses it takes."""
+
+import jax.numpy as jnp
+import numpy as np
+
+# No level of clipping is larger than this.
+LARGEST = 2.0**30
+# Where between its two limits the share of the bias in the radius is tried.
+_PARTS = np.square(np.arange(1, 33) / 32.0).astype(np.float32)
+
+
+def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
+    """B and R: how to clip losses so that the private mean of fewest rounds has a given radius.
+
+    Let E|X|^p <= u and v = p - 1. The mean of R losses clipped to [-B, B] is off by at most
+
+        v^v / (1 + v)^(1 + v) u B^-v + sqrt(2 u B^(1 - v) x / R) + 2 B x / (3 R) + 2 B x / (R eps),
+
+    but for probability 3 e^-x: the bias, Bernstein's bound and the tail of Laplace noise of scale
+    2 B / eps on the sum. In the local model, where each loss has such noise, the last term is
+    (2 B / eps) (2 sqrt(x / R) + x / R), but for probability 4 e^-x.
+
+    Args:
+      radius: () above 0.
+      exponent: x, ().
+      moment: u, ().
+      order: p, () in (1, 2].
+      epsilon: ().
+      model: "central" or "local".
+
+    Returns:
+      B and R, not rounded up, () float32. R is least over a grid of B, and inf where it is too
+      large.
+    """
+    power = jnp.asarray(order, jnp.float32) - 1.0
+    bias = jnp.exp(power * jnp.log(power) - (1.0 + power) * jnp.log1p(power))
+    # The best share is (1-v)/(1+v) where the variance decides, and 1/(1+v) where the noise does.
+    share = (1.0 - power + power * _PARTS) / (1.0 + power)
+    level = jnp.minimum(jnp.exp(jnp.log(bias * moment / (radius * share)) / power), LARGEST)
+    left = radius - bias * moment * level**-power
+    root = jnp.sqrt(2.0 * moment * level ** (1.0 - power) * exponent)
+    linear = 2.0 * level * exponent / 3.0
+    scale = 2.0 * level / epsilon
+    linear = linear + scale * exponent
+    if model == "local":
+        root = root + 2.0 * scale * jnp.sqrt(exponent)
+    # The root of root / sqrt(R) + linear / R = left.
+    rounds = jnp.square((root + jnp.sqrt(root * root + 4.0 * linear * left)) / (2.0 * left))
+    rounds = jnp.where(left > 0.0, rounds, jnp.inf)
+    best = jnp.argmin(rounds)
+    return level[best], rounds[best]
+
+
+def epoch_plan(epoch, active, failure, largest_gap, moment, order, epsilon, model):
+    """B_e, R_e and the radius largest_gap 2^-e / 4 of epoch e = 1, 2, ..., for |S| active arms."""
+    squared = jnp.square(jnp.asarray(epoch, jnp.float32))
+    exponent = jnp.log(8.0 * jnp.asarray(active, jnp.float32) * squared / failure)
+    radius = 0.25 * largest_gap * jnp.exp2(-jnp.asarray(epoch, jnp.float32))
+    level, rounds = clipped_mean(radius, exponent, moment, order, epsilon, model)
+    return level, rounds, radius

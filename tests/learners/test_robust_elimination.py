@@ -1,0 +1,132 @@
+"""Robust elimination: its radius against the exact bias, coverage, sensitivity, and heavy tails."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, environments, simulate, sweep
+from dpjax.analysis import bounds
+from dpjax.environments.heavy_tailed import largest_moment
+from dpjax.learners import robust_elimination
+from dpjax.maths.clipped_means import clipped_mean
+
+
+def by_hand(level, rounds, exponent, moment, order, epsilon, model):
+    """The radius of the docstring in float64."""
+    v = order - 1.0
+    bias = v**v / (1 + v) ** (1 + v) * moment * level**-v
+    sampling = np.sqrt(2 * moment * level ** (1 - v) * exponent / rounds)
+    sampling += 2 * level * exponent / (3 * rounds)
+    share = exponent / rounds
+    tail = 2 * np.sqrt(share) + share if model == "local" else share
+    return bias + sampling + 2 * level / epsilon * tail
+
+
+@pytest.mark.parametrize("model", ["central", "local"])
+@pytest.mark.parametrize("order", [1.3, 1.7, 2.0])
+def test_the_rounds_give_the_radius_and_no_level_needs_fewer(order, model):
+    """At R the radius is met to rounding; over a fine grid of levels R is least to 2 percent."""
+    for epsilon in (0.1, 1.0, np.inf):
+        at = (0.2, 9.0, 1.5, order, epsilon, model)
+        level, rounds = (float(x) for x in clipped_mean(*at))
+        assert by_hand(level, rounds, *at[1:]) == pytest.approx(0.2, rel=1e-4)
+        grid = level * np.geomspace(1e-3, 1e3, 4001)
+        assert by_hand(grid, 0.98 * rounds, *at[1:]).min() > 0.2
+        assert by_hand(level, 0.9 * rounds, *at[1:]) > 0.2 * 1.001
+
+
+@pytest.mark.parametrize("order", [1.2, 1.5, 2.0])
+def test_the_bias_of_clipping_is_attained(order):
+    """A loss x with probability u / x^p is off by v^v / (1+v)^(1+v) u / B^v at the worst x."""
+    v, level = order - 1.0, 3.0
+    x = np.linspace(level, 60 * level, 10**6)
+    constant = v**v / (1 + v) ** (1 + v)
+    assert np.max((x - level) / x**order) == pytest.approx(constant * level**-v, rel=1e-4)
+
+
+@pytest.mark.parametrize(("tail", "order"), [(2.1, 1.9), (3.0, 2.0)])
+def test_coverage(tail, order):
+    """Of 400 private means at most 3 are off. With a thirtieth of the rounds more than 12 are."""
+    moment = largest_moment([0.5, 0.5], order, tail=tail)
+    level, rounds = clipped_mean(0.5, np.log(60.0), moment, order, 1.0)
+    rng, count = np.random.default_rng(0), int(np.ceil(float(rounds)))
+
+    def errors(count):
+        draws = rng.pareto(tail, (400, count)) + 1.0 - tail / (tail - 1.0) + 0.5
+        clipped = np.clip(draws, -float(level), float(level)).mean(axis=1)
+        return np.abs(clipped + rng.laplace(0.0, 2.0 * float(level) / count, 400) - 0.5)
+
+    assert (errors(count) > 0.5).sum() <= 3
+    assert (errors(count // 30) > 0.5).sum() > 12
+
+
+def test_moments():
+    """Against closed forms."""
+    found = largest_moment([0.5, 0.0], 2.0, tail=2.1)
+    assert found == pytest.approx(0.25 + 2.1 / (1.1**2 * 0.1), rel=1e-6)
+    assert largest_moment([0.0, 0.0], 2.0, family="student", tail=3.0) == pytest.approx(3.0)
+    with pytest.raises(ValueError, match="order"):
+        largest_moment([0.0, 0.0], 2.0, tail=2.0)
+
+
+@pytest.mark.parametrize("family", ["pareto", "student"])
+def test_the_law_of_losses(family):
+    """Kolmogorov-Smirnov against SciPy; a tail index of 1.9 in place of 1.6 fails."""
+    nature = environments.heavy_tailed([0.0, 2.0], family=family, tail=1.6, spread=[1.0, 0.5])
+    keys = jr.split(jr.key(1), 40000)
+    loss = jax.vmap(lambda key: nature.step((), key, jnp.int32(0))[1].loss)(keys)
+    draws = np.concatenate([loss[:, 0], (loss[:, 1] - 2.0) / 0.5]).astype(float)
+
+    def law(a):
+        return stats.t(a) if family == "student" else stats.pareto(a, loc=-1.6 / 0.6)
+
+    assert stats.kstest(draws, law(1.6).cdf).pvalue > 1e-3
+    assert stats.kstest(draws, law(1.9).cdf).pvalue < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "model"),
+    [(1.0, "central"), (2.0, "central"), pytest.param(1.0, "local", marks=pytest.mark.slow)],
+)
+def test_replay(epsilon, model):
+    """A replaced loss spends epsilon where it moves from -B to B. At epsilon = 2, which is the
+    mutant with half the noise of epsilon = 1, it spends 2."""
+    learner = robust_elimination(4, 2, epsilon=epsilon, model=model)
+    pairs = audit.pairs_for(learner, 4, jr.key(0))
+    assert float(audit.verdict(learner, pairs, jr.key(1)).spent.max()) == pytest.approx(epsilon)
+
+
+def test_regret_against_heavy_tails_is_below_the_bound():
+    """Where DP-SE on clipped losses would prefer the arm with rare large losses."""
+    means, tail, order, horizon = [0.0, 1.0], 3.0, 2.0, 4000
+    moment = largest_moment(means, order, tail=tail)
+    given = {"moment": moment, "order": order, "failure": 0.05}
+
+    def game(epsilon):
+        learner = robust_elimination(horizon, 2, epsilon=epsilon, largest_gap=2.0, **given)
+        return learner, environments.heavy_tailed(means, tail=tail)
+
+    regret = sweep(game, np.float32([3.0, np.inf]), 40, jr.key(2), progress=False).regret[..., -1]
+    bound = bounds.robust_elimination(horizon, [0.0, 1.0], [3.0, np.inf], largest_gap=2.0, **given)
+    assert (regret.mean(axis=1) < bound).all()
+    assert (bound < 0.6 * horizon).all()
+    assert (regret.mean(axis=1) > 0.2 * bound).all()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("order", 1.0), ("order", 2.5), ("moment", 0.0), ("largest_gap", -1.0), ("failure", 1.0),
+     ("model", "joint"), ("epsilon", 0.0)],
+)  # fmt: skip
+def test_arguments(argument, value):
+    with pytest.raises(ValueError, match=argument):
+        robust_elimination(10, 2, **{"epsilon": 1.0, argument: value})
+
+
+def test_horizon_one():
+    learner = robust_elimination(1, 2, epsilon=1.0)
+    result = simulate(learner, environments.heavy_tailed([0.0, 1.0]), jr.key(0))
+    assert result.regret.shape == (1,)
