@@ -18,7 +18,8 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
-MODULE = re.compile(r"^::: (dpjax[\w.]*)$", flags=re.MULTILINE)
+NAME = re.compile(r"(?<!\[)`(\w+)`")
+MODULE = re.compile(r"^::: (dpjax[\w.]*)$(?!\n    options)", flags=re.MULTILINE)
 
 
 @functools.cache
@@ -92,14 +93,31 @@ def on_page_markdown(markdown, page, **_):
         path = os.path.relpath(place(found[match[1]]), posixpath.dirname(uri) or ".")
         return f"]({path}{match[2] or ''})"
 
+    if uri in ("learners.md", "guides/mechanisms.md"):
+        names = {
+            name: f"dpjax.{package}.{name}"
+            for package in ("learners", "environments", "mechanisms")
+            for name in exported(f"dpjax.{package}")
+        }
+        markdown = NAME.sub(
+            lambda match: f"[{match[0]}][{names[match[1]]}]" if match[1] in names else match[0],
+            markdown,
+        )
     return MODULE.sub(members, LINK.sub(link, markdown))
+
+
+def on_page_content(html, **_):
+    """A figure leads to itself, since it is drawn wider than a page."""
+    return re.sub(r'(<img [^>]*?src="([^"]+)"[^>]*>)', r'<a href="\2">\1</a>', html)
 
 
 def members(match):
     """The lines of a package in place of its name."""
     names = exported(match[1])
     if names is None:
-        return match[0]
+        module = (ROOT / f"{match[1].replace('.', '/')}.py").is_file()
+        hidden = "{show_root_heading: false, show_root_toc_entry: false}"
+        return f"{match[0]}\n    options: {hidden}" if module else match[0]
     hidden = "{members: false, show_root_heading: false, show_root_toc_entry: false}"
     lines = [f"::: {match[1]}\n    options: {hidden}"]
     for name, path in names.items():
@@ -116,6 +134,7 @@ def unpacked(path):
 
 
 ROLE = re.compile(r":(?:func|class|mod|meth|data|attr):`~?([\w.]+)`")
+MARKUP = re.compile(r"<|\*(?= )|(?<=\b[A-Z])\*|(?<!\w)_|_(?!\w)")
 SECTION = re.compile(r"^(Privacy|Regret|Reference|References): (?=\S)", flags=re.MULTILINE)
 
 
@@ -132,30 +151,48 @@ def meant(name, obj):
         return public().get(near, ends[0] if len(ends) == 1 else name)
 
 
+def plain(paragraph):
+    """A paragraph of a docstring, in which nothing is a tag or emphasis; code stays as it is."""
+    if re.match(r"\n*    ", paragraph):
+        return paragraph
+    parts = re.split(r"(``.*?``|`.*?`)", paragraph, flags=re.DOTALL)
+    parts[::2] = [MARKUP.sub(lambda match: f"&#{ord(match[0])};", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def fields(named_tuple):
+    """The section of a class about its fields, from the comments beside them."""
+    lines = named_tuple.lines_collection[named_tuple.filepath]
+    section, above = "\n\nAttributes:", named_tuple.lineno
+    for field in named_tuple.attributes.values():
+        first, last = field.lineno - 1, field.endlineno
+        words = lines[last - 1].partition("  # ")[2].removeprefix("type: ignore[assignment] # ")
+        # Comments behind a field may go on below it. Those above one begin with a capital.
+        before = [line.strip()[2:] for line in lines[above:first] if line.strip().startswith("# ")]
+        while words and last < len(lines) and lines[last].strip().startswith("# "):
+            if lines[last].strip()[2].isupper():
+                break
+            words += " " + lines[last].strip()[2:]
+            last += 1
+        starts = [i for i, line in enumerate(before) if line[0].isupper()]
+        words = words or " ".join(before[starts[0] :] if starts else [])
+        section, above = f"{section}\n  {field.name}: {words}", field.endlineno
+    return section
+
+
 class Docstrings(griffe.Extension):
     """Has docstrings say in Markdown what they say in roles and comments."""
 
     def on_object(self, *, obj, **_):
         if obj.docstring is None:
             return
+        if obj.is_class and "NamedTuple" in map(str, obj.bases):
+            obj.docstring.value += fields(obj)
 
         def link(match):
             path = meant(match[1], obj)
             return f'<autoref identifier="{path}" optional><code>{match[1]}</code></autoref>'
 
-        obj.docstring.value = SECTION.sub(r"**\1.** ", ROLE.sub(link, obj.docstring.value))
-
-    def on_attribute_instance(self, *, attr, **_):
-        """A comment behind a field, and the lines of comment that go on with it."""
-        if attr.docstring or not attr.parent or not attr.parent.is_class or not attr.lineno:
-            return
-        lines = attr.lines_collection[attr.filepath]
-        words = lines[attr.endlineno - 1].partition("  # ")[2].strip()
-        for line in lines[attr.endlineno :]:
-            more = line.strip().removeprefix("# ")
-            if not words or not line.strip().startswith("# ") or more[0].isupper():
-                break
-            words += " " + more
-        words = words.partition("type: ignore[assignment] # ")[2] or words
-        if words:
-            attr.docstring = griffe.Docstring(words, parent=attr)
+        text = re.sub(r"::$", ":", obj.docstring.value, flags=re.MULTILINE)
+        text = "\n\n".join(map(plain, text.split("\n\n")))
+        obj.docstring.value = SECTION.sub(r"**\1.** ", ROLE.sub(link, text))
