@@ -35,7 +35,7 @@ def exported(package):
                 paths[alias.asname or alias.name] = f"{node.module}.{alias.name}"
         elif isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
             names = ast.literal_eval(node.value)
-    return {name: paths[name] for name in sorted(names, key=str.lower)}
+    return {name: paths.get(name, f"{package}.{name}") for name in sorted(names, key=str.lower)}
 
 
 @functools.cache
@@ -113,13 +113,13 @@ def on_page_content(html, **_):
 
 def members(match):
     """The lines of a package in place of its name."""
-    names = exported(match[1])
+    names, anchor = exported(match[1]), f"[](){{#{match[1]}}}"
     if names is None:
         module = (ROOT / f"{match[1].replace('.', '/')}.py").is_file()
         hidden = "{show_root_heading: false, show_root_toc_entry: false}"
-        return f"{match[0]}\n    options: {hidden}" if module else match[0]
+        return f"{anchor}\n\n{match[0]}\n    options: {hidden}" if module else match[0]
     hidden = "{members: false, show_root_heading: false, show_root_toc_entry: false}"
-    lines = [f"::: {match[1]}\n    options: {hidden}"]
+    lines = [anchor, f"::: {match[1]}\n    options: {hidden}"]
     for name, path in names.items():
         if not (name.isupper() and unpacked(path)):
             lines += [f"[](){{#{match[1]}.{name}}}", f"::: {path}"]
@@ -143,7 +143,8 @@ def meant(name, obj):
     if name in public():
         return public()[name]
     try:
-        return obj.resolve(name)
+        found = obj.resolve(name)
+        return public().get(found, found)
     except griffe.NameResolutionError:
         package = obj.module.package if obj.module.is_init_module else obj.module.parent
         near = f"{package.path if package else ''}.{name}"
