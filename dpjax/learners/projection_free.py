@@ -162,7 +162,7 @@ def projection_free(
 
     Raises:
       ValueError, TypeError: bad arguments, by name. A smoothing beyond what the theory covers is
-      played, with a warning that says which statement no longer holds.
+        played, with a warning that says which statement no longer holds.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. With W the width of the range:

@@ -337,7 +337,7 @@ def example(name):
 
 
 def test_two_slurm_tasks_fill_one_store_and_a_later_run_finds_it_complete(tmp_path):
-    """examples/pod.py as the README's recipe starts it, with the variables that SLURM sets."""
+    """examples/pod.py as docs/guides/clusters.md starts it, with the variables that SLURM sets."""
     path = tmp_path / "pod.zarr"
     slurm = {
         "SLURM_JOB_ID": "7",

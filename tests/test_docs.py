@@ -1,0 +1,134 @@
+"""The pages of docs: their programs run, their links lead somewhere, and the site is built."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+
+from dpjax import environments, learners, mechanisms
+from tests import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *DOCS.rglob("*.md")])
+
+
+def programs(path):
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def studied(names):
+    assert names["data"].final_regret.shape == (2, 2, 4, 2, 200)
+
+
+def identified(names):
+    found = names["found"].squeeze("environment")
+    assert (found["error_low"] < 0.01).all() and (found["stopped"] == 1.0).all()
+    assert (found["time"].diff("epsilon") < 0).all()  # more privacy, more rounds
+
+
+def swept(names):
+    assert names["result"].regret.shape == (3, 1000, 100)
+    assert (np.diff(names["result"].regret[:, :, -1].mean(axis=1)) < 0).all()  # more privacy
+
+
+def summed(names):
+    result = names["private_result"]
+    assert result.regret.shape == (3, 200, 100)
+    assert (np.diff(result.regret[:, :, -1].mean(axis=1)) < 0).all()
+
+
+def stored(names):
+    assert names["data"].regret.shape == (3, 400, 100) and names["data"].done.values.all()
+    np.testing.assert_array_equal(names["kept"].regret, names["data"].regret)
+
+
+# What each program leaves behind; of the others it is enough that they run.
+LEAVES = {
+    "guides/identification.md": identified, "guides/mechanisms.md": summed,
+    "guides/stores.md": stored, "guides/studies.md": studied, "guides/sweeps.md": swept,
+}  # fmt: skip
+WITH_PROGRAMS = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if programs(page)]
+
+
+@pytest.mark.parametrize("name", sorted(WITH_PROGRAMS))
+def test_the_programs_of_a_page_run(name, tmp_path, monkeypatch):
+    matplotlib.use("agg")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for program in programs(DOCS / name):
+        exec(program, names)
+    LEAVES.get(name, lambda names: None)(names)
+
+
+def test_every_guide_with_a_program_says_what_it_leaves():
+    assert set(LEAVES) == {name for name in WITH_PROGRAMS if name.startswith("guides/")}
+
+
+def test_the_errors_of_the_mechanisms_are_theirs():
+    """The table of mechanisms, to its printed digits, from the factorizations."""
+    row = r"^\| `(\w+)(?:\((\w+)=([\w*]+)\))?`.* \| ([\d.]+) \| ([\d.]+) \|$"
+    rows = re.findall(row, (DOCS / "guides/mechanisms.md").read_text(), flags=re.MULTILINE)
+    assert {name for name, *_ in rows} == set(mechanisms.__all__) - {"exact"}
+    for name, argument, given, *printed in rows:
+        arguments = {argument: eval(given)} if argument else {}
+        for noise, error in zip(("laplace", "gaussian"), printed, strict=True):
+            mechanism = getattr(mechanisms, name)(1024, noise=noise, **arguments)
+            draw = 2.0 if noise == "laplace" else 1.0
+            sensitivity = mechanism.sensitivity[noise == "gaussian"]
+            exact = sensitivity * np.sqrt(draw * mechanism.variance()[1:].mean())
+            assert f"{exact:.3g}" == f"{float(error):.3g}", (name, noise)
+
+
+def test_every_learner_mechanism_and_environment_is_named():
+    named = (DOCS / "learners.md").read_text() + (DOCS / "guides/mechanisms.md").read_text()
+    for name in [*learners.__all__, *mechanisms.__all__, *environments.__all__]:
+        assert f"`{name}`" in named, name
+
+
+def text_of(path):
+    """A page without its blocks of code, and without code in its lines."""
+    text = re.sub(r"^( *)```.*?^\1```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "`code`", text)
+
+
+def anchors(path):
+    """The anchors of the headings of a page, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    heads = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.is_file(), f"{link}: no such file"
+        assert not anchor or anchor in anchors(target), f"{link}: no such heading"
+
+
+def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
+    for folder in [path for path in (DOCS / "papers").iterdir() if path.is_dir()]:
+        page = (folder / "index.md").read_text()
+        for file in folder.iterdir():
+            assert file.name == "index.md" or f"]({file.name})" in page, file
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_warnings(tmp_path):
+    """With the extra ``docs``, which the extra ``test`` does not install."""
+    for module in ("mkdocs", "material", "mkdocstrings"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip("the site needs: pip install -e '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    learner = (tmp_path / "reference" / "learners" / "index.html").read_text()
+    assert all(f'id="dpjax.learners.{name}"' in learner for name in learners.__all__)
+    assert ":func:<code>" not in learner  # roles are links
