@@ -15,9 +15,12 @@ import xml.etree.ElementTree as tree
 from collections import defaultdict
 from zlib import crc32
 
+import pytest
+
 from tests import ROOT
 
 PARTS = 8
+GONE = pytest.StashKey[list[str]]()  # the lines of slow.txt that name no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
 
 

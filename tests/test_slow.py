@@ -21,6 +21,11 @@ def test_functions_are_named_whole_where_all_their_tests_are_slow():
     assert slow.named(SECONDS, 0.2)[1] == "tests/a.py::test_one"
 
 
+def test_the_list_names_tests(pytestconfig):
+    """Of the files that were collected with this one."""
+    assert not pytestconfig.stash[slow.GONE]
+
+
 def test_seconds_are_read_from_a_report(tmp_path):
     report = tmp_path / "times.xml"
     report.write_text(
