@@ -35,7 +35,15 @@ from dpjax.audit.mechanisms import (
     sensitivity,
 )
 from dpjax.audit.mutants import mutants
-from dpjax.audit.one_run import OneRun, one_run, one_run_epsilon, one_run_p_value, one_run_scores
+from dpjax.audit.one_run import (
+    OneRun,
+    one_run,
+    one_run_epsilon,
+    one_run_mu,
+    one_run_p_value,
+    one_run_refutes,
+    one_run_scores,
+)
 from dpjax.audit.pairs import Pair, pairs
 from dpjax.audit.replay import Replay, replay
 from dpjax.audit.spending import CHECKS, explain, spent
@@ -75,7 +83,9 @@ __all__ = [
     "mutants",
     "one_run",
     "one_run_epsilon",
+    "one_run_mu",
     "one_run_p_value",
+    "one_run_refutes",
     "one_run_scores",
     "pairs",
     "pairs_for",

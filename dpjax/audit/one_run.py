@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax import random as jr
-from scipy import stats
+from scipy import special, stats
 
 from dpjax import _check
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
@@ -20,7 +20,7 @@ from dpjax.settings import in_float32
 
 
 class OneRun(NamedTuple):
-    """What one run tells about epsilon."""
+    """What one run tells about epsilon and mu."""
 
     epsilon: float  # the lower bound at ``delta``; 0 where nothing was found
     delta: float
@@ -28,6 +28,7 @@ class OneRun(NamedTuple):
     audited: int  # m, rounds whose losses a coin chose
     guesses: int  # r, coins that were guessed
     correct: int  # c, guesses that were right
+    mu: float  # the lower bound for a claim of Gaussian differential privacy, at this confidence
 
 
 def one_run_p_value(
@@ -65,16 +66,70 @@ def one_run_epsilon(
       delta: in [0, 1).
       confidence: in (0, 1).
     """
+    _check_counts(correct, guesses, audited)
+    return _largest(
+        lambda epsilon: (
+            one_run_p_value(correct, guesses, audited, epsilon, delta) <= 1.0 - confidence
+        ),
+        50.0,
+    )
+
+
+def one_run_refutes(
+    correct: int, guesses: int, audited: int, mu: float, level: float = 0.05
+) -> bool:
+    """Whether so many right guesses have at most this probability under mu-GDP.
+
+    Say that c of r guesses or more are right with probability a, the level. Of m coins let R be the
+    expected share that is guessed right while at least i guesses are right, and W that which is
+    guessed wrong. At i = c they are at least a c / m and a (r - c) / m. A wrong guess among i - 1
+    right ones is a right guess whose coin has changed. So a step down to i = c - 1, ..., 0 has
+
+        W' = max(W, Phi(Phi^-1(R) - mu)),   R' = R + i / (r - i) (W' - W),
+
+    and in the end R + W must not exceed r / m, the share of coins that are guessed.
+
+    Mahloujifar, Melis & Chaudhuri, "Auditing f-differential privacy in one run", 2024, as
+    reconstructed.
+    """
+    right, wrong = level * correct / audited, level * (guesses - correct) / audited
+    for i in range(correct - 1, -1, -1):
+        least = max(wrong, special.ndtr(special.ndtri(right) - mu))
+        right = min(1.0, right + i / (guesses - i) * (least - wrong))
+        wrong = least
+    return bool(right + wrong > guesses / audited)
+
+
+def one_run_mu(correct: int, guesses: int, audited: int, *, confidence: float = 0.95) -> float:
+    """The largest mu of Gaussian differential privacy that so many right guesses refute, or 0.
+
+    The number of guesses and the rule of guessing have to be fixed before the run. The bound is
+    tightest where few coins are guessed: from 1024 messages with Gaussian noise for mu = 2, those
+    256 of which one is surest nearly always refute mu = 1, and all 1024 of them never do.
+
+    Args:
+      correct, guesses, audited, confidence: as of :func:`one_run_epsilon`.
+    """
+    _check_counts(correct, guesses, audited)
+    return _largest(
+        lambda mu: one_run_refutes(correct, guesses, audited, mu, 1.0 - confidence), 20.0
+    )
+
+
+def _check_counts(correct, guesses, audited) -> None:
     if not 0 <= correct <= guesses <= audited:
         raise ValueError(
             f"correct must be at most guesses, and these at most audited, got {correct}, "
             f"{guesses} and {audited}"
         )
-    low, high = 0.0, 50.0
+
+
+def _largest(refuted, most) -> float:
+    """The largest number up to ``most`` that is refuted, as all below it are; 0 where none is."""
+    low, high = 0.0, most
     for _ in range(50):
         middle = (low + high) / 2.0
-        refuted = one_run_p_value(correct, guesses, audited, middle, delta) <= 1.0 - confidence
-        low, high = (middle, high) if refuted else (low, middle)
+        low, high = (middle, high) if refuted(middle) else (low, middle)
     return low if low > 1e-9 else 0.0
 
 
@@ -178,7 +233,7 @@ def one_run(
     delta: float = 0.0,
     confidence: float = 0.95,
 ) -> OneRun:
-    """A lower bound on the epsilon of a local learner from one run of any length.
+    """Lower bounds on the epsilon and the mu of a local learner from one run of any length.
 
     A coin chooses the losses of each round from the two sequences. An observer of all messages then
     guesses the coins of the rounds of which they are surest. Where each round has a message of its
@@ -193,13 +248,14 @@ def one_run(
       key: PRNG key.
       guesses: r, how many coins are guessed; by default half of the rounds that differ.
       delta: the delta at which epsilon is bounded.
-      confidence: of the bound.
+      confidence: of each of the two bounds.
 
     Raises:
       ValueError: the learner is not local, its messages have another noise, the sequences do not
         fit it, or a number is out of range.
 
-    Reference: Steinke, Nasr & Jagielski, "Privacy auditing with one (1) training run", 2023.
+    Reference: Steinke, Nasr & Jagielski, "Privacy auditing with one (1) training run", 2023;
+    Mahloujifar, Melis & Chaudhuri, "Auditing f-differential privacy in one run", 2024, for mu.
     """
     _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
@@ -227,4 +283,5 @@ def one_run(
     scores, coins = jax.device_get(jax.jit(lambda key: one_run_scores(learner, pair, key))(key))
     correct = guessed(scores[places], coins[places], guesses)
     found = one_run_epsilon(correct, guesses, audited, delta=delta, confidence=confidence)
-    return OneRun(found, delta, confidence, audited, guesses, correct)
+    mu = one_run_mu(correct, guesses, audited, confidence=confidence)
+    return OneRun(found, delta, confidence, audited, guesses, correct, mu)

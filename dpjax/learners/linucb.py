@@ -141,9 +141,7 @@ def linucb(
     Algorithm 1; Abbasi-Yadkori, Pal & Szepesvari 2011 (OFUL); Zheng, Cai, Huang, Li & Wang 2020 for
     the local model; Chowdhury & Zhou 2022 for the shuffle model. Their noise is not ours.
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
-    if dim > _WIDEST:
-        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
+    horizon, dim = _checked_sizes(horizon, dim)
     epsilon = _check.epsilon(epsilon)
     _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected)
     _check_ridge(ridge, floor)
@@ -217,6 +215,13 @@ def _noise_of(
         horizon, dim, bounds, calibration=calibration, mechanism=mechanism, shifted=shifted,
         norm_bound=norm_bound, **given,
     )  # fmt: skip
+
+
+def _checked_sizes(horizon, dim) -> tuple[int, int]:
+    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
+    if dim > _WIDEST:
+        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
+    return horizon, dim
 
 
 def _check_ridge(ridge, floor):

@@ -24,7 +24,6 @@ EXPONENTS = np.geomspace(1.0, 200.0, 49)
 
 # e^-epsilon is 0 in float32 from here on, and larger products would only magnify rounding errors.
 _INFINITE = 100.0
-_LARGEST_COUNT = 2**31 - 1
 # Losses in [0, 1] have at most this variance, and a moment-generating function to match.
 _VARIANCE = 0.25
 
@@ -248,60 +247,6 @@ def transport_threshold_kept(exponent, draws):
     intercepts, slopes = (jnp.asarray(lines, jnp.float32) for lines in threshold_lines())
     threshold = intercepts[row, place] + slopes[row, place] * exponent
     return jnp.where(draws <= MOST_DRAWS, threshold, jnp.inf)
-
-
-def phase_exponent(failure, arms, phase_n, phase_m):
-    """ln((K - 1) / failure) + ln(j (j + 1)) + ln(j' (j' + 1)) for the phases j, j' = 1, 2, ...
-
-    Tests with these exponents err with probability at most ``failure`` in all, whatever rule
-    chooses the arms. Proof, ours: the k-th release of an arm is one fixed random variable, so a
-    union over the K - 1 wrong arms and all pairs of phases covers every test, and
-    sum_j 1 / (j (j + 1)) = 1. Phases are counted from the first that may be tested
-    (:func:`first_phase`), which has j = 1.
-    """
-    failure, phase_n, phase_m = _numbers(failure, phase_n, phase_m)
-    j, k = jnp.maximum(phase_n, 1.0), jnp.maximum(phase_m, 1.0)
-    pairs = jnp.log(j) + jnp.log(j + 1.0) + jnp.log(k) + jnp.log(k + 1.0)
-    return jnp.log((arms - 1.0) / failure) + pairs
-
-
-@functools.lru_cache
-def phase_samples(ratio=2.0, forget=True):
-    """The losses behind the releases of phases 1, 2, ..., as float64, while pulls are below 2^31.
-
-    An arm's pulls N grow to N + ceil((ratio - 1) N), from 1. With ``forget`` a release covers its
-    own phase only: 1, 1, 2, 4, ... losses at ratio 2. Else it covers all pulls: 1, 2, 4, 8, ...
-    """
-    if not ratio > 1.0:
-        raise ValueError(f"ratio must be above 1, got {ratio}")
-    pulls = [1]
-    while pulls[-1] <= _LARGEST_COUNT:
-        pulls.append(pulls[-1] + math.ceil((ratio - 1.0) * pulls[-1]))
-    grid = np.array(pulls[:-1], np.float64)
-    return np.diff(grid, prepend=0.0) if forget else grid
-
-
-def first_phase(failure, arms, epsilon, ratio=2.0, forget=True):
-    """The first phase k0 = 1, 2, ... of at least ln((K - 1) / failure) / epsilon losses, () int32.
-
-    No test of an earlier phase can pass with means in [0, 1]. The exponent is at least
-    x0 = ln((K - 1) / failure). The transport cost is at most epsilon min(n, m), and its threshold
-    is at least the exponent. The Hoeffding radius is above exponent / (epsilon min(n, m)). So
-    min(n, m) < x0 / epsilon makes the cost too small and the radius larger than 1. Phases that are
-    never tested need no share of ``failure``.
-
-    ``ratio`` and ``forget`` are plain values, as for :func:`phase_samples`. ``failure`` and
-    ``epsilon`` may be traced; at epsilon = inf k0 is 1. Where no phase is long enough, k0 is one
-    more than the number of phases.
-    """
-    failure, epsilon = jnp.asarray(failure, jnp.float32), jnp.asarray(epsilon, jnp.float32)
-    return first_phase_of(jnp.log((arms - 1.0) / failure) / epsilon, ratio, forget)
-
-
-def first_phase_of(losses, ratio=2.0, forget=True):
-    """The first phase of at least so many losses, () int32; one more than all where none is."""
-    grid = jnp.asarray(phase_samples(ratio, forget), jnp.float32)
-    return 1 + jnp.sum(grid < losses, dtype=jnp.int32)
 
 
 def optimal_weights(means, epsilon):

@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, learners, mechanisms
+from dpjax import audit, domains, learners, mechanisms, privacy
 from dpjax.audit.one_run import guessed
 from dpjax.combinators import randomized_response
 from tests.play import idle
@@ -46,6 +46,58 @@ def test_the_bound_is_where_the_p_value_crosses():
     assert audit.one_run_epsilon(100, 200, 300) == 0.0
     with pytest.raises(ValueError, match="correct must be at most guesses"):
         audit.one_run_epsilon(10, 9, 20)
+
+
+def exact_tail(correct, rounds, mu):
+    """P of so many right guesses of all coins, one Gaussian message each: achieved by mu-GDP."""
+    return stats.binom.sf(correct - 1, rounds, stats.norm.cdf(mu / 2))
+
+
+def test_one_guess_refutes_mu_where_no_test_is_so_good():
+    """Of one coin it is at most Phi(mu / 2) likely to be right, and that is tight."""
+    for mu in (0.0, 0.5, 2.0):
+        best = stats.norm.cdf(mu / 2)
+        assert audit.one_run_refutes(1, 1, 1, mu, best + 1e-6)
+        assert not audit.one_run_refutes(1, 1, 1, mu, best - 1e-6)
+    assert audit.one_run_mu(1, 1, 1, confidence=0.2) == pytest.approx(2 * stats.norm.ppf(0.8))
+
+
+def test_no_count_that_mu_gdp_has_is_refuted():
+    """At its own probability, with Gaussian messages; at mu / 2 some counts would be."""
+    refuted = {False: 0, True: 0}
+    for mu in (0.3, 1.0, 2.0):
+        for rounds in (1, 2, 5, 12):
+            for correct in range(1, rounds + 1):
+                level = exact_tail(correct, rounds, mu) * (1 - 1e-9)
+                for half in refuted:
+                    claim = mu / 2 if half else mu
+                    refuted[half] += audit.one_run_refutes(correct, rounds, rounds, claim, level)
+    assert refuted[False] == 0 and refuted[True] >= 10
+
+
+def gaussian_counts(mu, audited, guesses, games):
+    """Right guesses of the surest coins, one message N(+-mu / 2, 1) for each coin: (games,)."""
+    rng = np.random.default_rng(0)
+    coins = rng.integers(0, 2, (games, audited)) == 1
+    messages = np.where(coins, mu / 2, -mu / 2) + rng.normal(size=coins.shape)
+    surest = np.argsort(-np.abs(messages), axis=1)[:, :guesses]
+    return np.take_along_axis((messages > 0) == coins, surest, 1).sum(1)
+
+
+@pytest.mark.parametrize(("mu", "audited", "guesses"), [(0.5, 1024, 256), (1.0, 1024, 256)])
+def test_the_true_mu_is_seldom_refuted_and_half_the_noise_is(mu, audited, guesses):
+    """2000 games of each, in which the surest quarter of the coins is guessed."""
+    true, halved = (gaussian_counts(each, audited, guesses, 2000) for each in (mu, 2 * mu))
+    refutes = np.array([
+        audit.one_run_refutes(correct, guesses, audited, mu) for correct in range(guesses + 1)
+    ])  # fmt: skip
+    assert (np.diff(refutes.astype(int)) >= 0).all()
+    assert refutes[true].mean() <= 0.05 and refutes[halved].mean() > 0.9
+    typical = int(np.median(true))
+    assert 0.5 * mu < audit.one_run_mu(typical, guesses, audited) < mu
+    # Where all coins are guessed the bound is far looser.
+    every = gaussian_counts(2 * mu, audited, audited, 50).max()
+    assert not audit.one_run_refutes(int(every), audited, audited, mu)
 
 
 @cache
@@ -112,6 +164,8 @@ def test_coins_and_gaussian_messages(name):
     found = audit.one_run(learner, pair, jr.key(0), delta=delta)
     declared = float(learner.privacy.epsilon)
     assert 0.2 * declared < found.epsilon <= declared
+    if name == "gaussian":
+        assert 0.3 < found.mu * float(privacy.gaussian_inverse_mu(declared, delta)) <= 1.0
 
 
 def test_only_rounds_that_differ_are_audited():

@@ -204,6 +204,9 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     for said, other in others.items():
         with pytest.raises(ValueError, match=f"^mechanism must be the learner's: .*{said}"):
             user_level(summed, rounds_per_user=2, mechanism=other)
+    batches = learners.projection_free(8, domains.ball(2), epsilon=1.0)
+    with pytest.raises(ValueError, match="the learner of 8 rounds declares [1-7] values"):
+        user_level(batches, rounds_per_user=2, mechanism=tree)
     # A round of these is not one value of the mechanism, though its horizon is that of the game.
     for made in (
         doubling(lambda horizon: learners.ftrl(horizon, domains.ball(2), epsilon=1.0), 8, first=4),

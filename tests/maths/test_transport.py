@@ -9,7 +9,7 @@ from scipy import optimize
 from scipy.special import gammaincc, xlog1py
 
 from dpjax.analysis import bounds
-from dpjax.maths import transport
+from dpjax.maths import sampling_phases, transport
 from dpjax.maths.divergences import d_epsilon
 
 transport_cost = jax.jit(transport.transport_cost)
@@ -281,12 +281,12 @@ def test_phase_exponent():
     """The tests' probabilities add up to failure, over all pairs of phases and wrong arms."""
     failure, arms = 0.05, 4
     phases = jnp.arange(1.0, 2001.0)
-    exponents = transport.phase_exponent(failure, arms, phases[:, None], phases)
+    exponents = sampling_phases.phase_exponent(failure, arms, phases[:, None], phases)
     total = (arms - 1) * np.exp(-np.asarray(exponents, np.float64)).sum()
     assert total == pytest.approx(failure * (1 - 1 / 2001) ** 2, rel=1e-5)
-    first = float(transport.phase_exponent(failure, arms, 1, 1))
+    first = float(sampling_phases.phase_exponent(failure, arms, 1, 1))
     assert first == pytest.approx(np.log(3 / 0.05) + 2 * np.log(2), rel=1e-6)
-    integers = transport.phase_exponent(failure, arms, jnp.int32(2), jnp.int32(3))
+    integers = sampling_phases.phase_exponent(failure, arms, jnp.int32(2), jnp.int32(3))
     assert float(integers) == pytest.approx(np.log(3 / 0.05) + np.log(6 * 12), rel=1e-6)
 
 
@@ -297,25 +297,25 @@ def test_first_phase():
     for epsilon in np.float32([1e-3, 0.02, 0.5, 3, 6, 100]):
         steps = max(np.ceil(np.log2(needed / epsilon)), 0)
         formula = 1 + (needed > epsilon) + steps
-        assert int(transport.first_phase(failure, arms, epsilon)) == formula
-    assert transport.phase_samples()[:6].tolist() == [1, 1, 2, 4, 8, 16]
-    assert transport.phase_samples(2.0, False)[:5].tolist() == [1, 2, 4, 8, 16]
-    assert transport.phase_samples(1.5, False)[:7].tolist() == [1, 2, 3, 5, 8, 12, 18]
-    assert transport.phase_samples(1.5)[:7].tolist() == [1, 1, 1, 2, 3, 4, 6]
+        assert int(sampling_phases.first_phase(failure, arms, epsilon)) == formula
+    assert sampling_phases.phase_samples()[:6].tolist() == [1, 1, 2, 4, 8, 16]
+    assert sampling_phases.phase_samples(2.0, False)[:5].tolist() == [1, 2, 4, 8, 16]
+    assert sampling_phases.phase_samples(1.5, False)[:7].tolist() == [1, 2, 3, 5, 8, 12, 18]
+    assert sampling_phases.phase_samples(1.5)[:7].tolist() == [1, 1, 1, 2, 3, 4, 6]
     for arguments in ((2.0, True), (2.0, False), (1.5, False), (1.1, True)):
-        grid = transport.phase_samples(*arguments)
-        assert int(transport.first_phase(failure, arms, np.inf, *arguments)) == 1
-        assert int(transport.first_phase(failure, arms, 1e-9, *arguments)) == len(grid) + 1
+        grid = sampling_phases.phase_samples(*arguments)
+        assert int(sampling_phases.first_phase(failure, arms, np.inf, *arguments)) == 1
+        assert int(sampling_phases.first_phase(failure, arms, 1e-9, *arguments)) == len(grid) + 1
         for epsilon in (1e-3, 0.03, 1.0):
-            k0 = int(transport.first_phase(failure, arms, epsilon, *arguments))
+            k0 = int(sampling_phases.first_phase(failure, arms, epsilon, *arguments))
             assert (grid[: k0 - 1] * epsilon < needed).all() and grid[k0 - 1] * epsilon >= needed
             if k0 > 1:  # The clearest test of the phase before fails.
-                exponent, n = transport.phase_exponent(failure, arms, 1, 1), grid[k0 - 2]
+                exponent, n = sampling_phases.phase_exponent(failure, arms, 1, 1), grid[k0 - 2]
                 assert hoeffding_radius(n, 1e9, 1, 1, exponent, epsilon) > 1
                 cost = transport_cost(0.0, 1.0, n, 1e9, epsilon)
                 assert cost < transport_threshold_plain(exponent)
     with pytest.raises(ValueError, match="ratio must be above 1"):
-        transport.phase_samples(1.0)
+        sampling_phases.phase_samples(1.0)
 
 
 def test_optimal_weights():
@@ -341,8 +341,8 @@ def test_inside_jit_vmap_and_scan():
     means, counts = jnp.float32([0.2, 0.4, 0.45]), jnp.float32([100, 200, 50])
 
     def test(epsilon):
-        k0 = transport.first_phase(0.05, 3, epsilon)
-        x = transport.phase_exponent(0.05, 3, k0 + jnp.arange(3), k0)
+        k0 = sampling_phases.first_phase(0.05, 3, epsilon)
+        x = sampling_phases.phase_exponent(0.05, 3, k0 + jnp.arange(3), k0)
         noisy, plain = transport_threshold(x), transport_threshold_plain(x)
         threshold = jnp.where(epsilon == jnp.inf, plain, noisy)
         kept = transport_threshold_kept(x, jnp.arange(3))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpjax import privacy
-from dpjax.papers import trust
+from dpjax.papers import trust, trust_games
 from tests.papers.small import keep_only, read_rows
 
 
@@ -53,7 +53,9 @@ def test_every_law_is_of_its_model():
     """And a study plays them on one game, at one epsilon and delta."""
     study = trust.arms_study(10_000, 8)
     assert [program.learner for program in study.programs] == list(trust.LAWS)
-    for name, make in trust.in_every_model(trust.linear_elimination, radius="joint").items():
+    for name, make in trust_games.in_every_model(
+        trust_games.linear_elimination, radius="joint"
+    ).items():
         declared = make(10_000, epsilon=0.5).privacy
         assert declared.model == name.split(",")[0]
         assert declared.delta in (0.0, trust.DELTA)

@@ -16,7 +16,7 @@ from dpjax.learners.parts.identification import (
     laplace_bounds,
     optimistic_arm,
 )
-from dpjax.maths import transport
+from dpjax.maths import sampling_phases, transport
 from dpjax.maths.clipping import within
 
 
@@ -25,7 +25,7 @@ def hoeffding(arms, epsilon, failure, grid) -> StoppingRule:
 
     See :func:`dpjax.maths.transport.hoeffding_radius`. The means are those of losses in [0, 1].
     """
-    least = transport.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
+    least = sampling_phases.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
 
     def passes(phases, best):
         pair = _pairs(arms, failure, grid, least, phases, best)
@@ -39,7 +39,7 @@ def chernoff(arms, law, failure, grid) -> StoppingRule:
 
     Before the first phase in which the radius of one mean is at most 1 the rule is not asked.
     """
-    least = transport.first_phase_of(
+    least = sampling_phases.first_phase_of(
         law.least_rounds(1.0, jnp.log((arms - 1.0) / failure)), grid.ratio, grid.forget
     )
 
@@ -126,7 +126,7 @@ def _plain(exponent):
 
 
 def _costly(arms, epsilon, failure, grid, threshold) -> StoppingRule:
-    least = transport.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
+    least = sampling_phases.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
 
     def passes(phases, best):
         n, m, *draws, exponent = _pairs(arms, failure, grid, least, phases, best)
@@ -142,7 +142,7 @@ def _pairs(arms, failure, grid, least, phases, best):
     samples = jnp.maximum(phases.samples, 1).astype(jnp.float32)
     draws = jnp.ones_like(phases.complete) if grid.forget else jnp.maximum(phases.complete, 1)
     place = jnp.maximum(phases.complete - least + 1, 1)
-    exponent = transport.phase_exponent(failure, arms, place[best], place)
+    exponent = sampling_phases.phase_exponent(failure, arms, place[best], place)
     return samples[best], samples, draws[best], draws, exponent
 
 

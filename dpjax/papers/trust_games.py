@@ -1,0 +1,121 @@
+"""The games of the trust study: who plays what, with which noise, for how long."""
+
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import domains, environments, learners, mechanisms
+from dpjax.analysis import bounds
+from dpjax.learners.parts.sum_noise import WITH_DELTA
+from dpjax.papers.hanna2022_games import on_sphere
+from dpjax.study import Study
+
+FEW = 64  # trials of the games that are played round by round
+FEWER = 5  # of so many trials one is played over linear arms, where a phase takes longer to judge
+DELTA = 1e-6
+SEED = 2026
+EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf)
+
+LAWS = {
+    "central, Laplace": "laplace",
+    "central, Gaussian": "gaussian",
+    "distributed, discrete Laplace": "discrete_laplace",
+    "distributed, Skellam": "skellam",
+    "shuffle, binomial": "binomial",
+    "local, randomized response": "randomized_response",
+    "local, Laplace": "local_laplace",
+}
+MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)  # the second instance of Sajed & Sheffet 2019
+THREE, FAILURE = (0.3, 0.5, 0.7), 0.01
+VECTORS = on_sphere(20, 5, 1)
+DIM = 5
+# Epsilon of the games that are played round by round, and the parts of the horizon that they last.
+CONTEXTS, POINTS, PARTS = 10.0, 1.0, (1 / 640, 1 / 160, 1 / 40)
+# Gaps of the contexts, and weights of the direction that the losses of the ball have in common.
+GAPS = (0.025, 0.05, 0.1, 0.2, 0.4)
+BIASES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+def delta_of(law) -> float | None:
+    """The delta that noise of this law declares."""
+    return DELTA if law in WITH_DELTA else None
+
+
+def in_every_model(factory, **options) -> dict:
+    """A factory of a learner over batches, with each law of noise."""
+    return {name: partial(factory, noise=law, delta=delta_of(law), **options)
+            for name, law in LAWS.items()}  # fmt: skip
+
+
+def linear_elimination(horizon, *, epsilon, **options):
+    """Linear elimination of the 20 vectors."""
+    return learners.linear_elimination(horizon, VECTORS.actions, epsilon=epsilon, **options)
+
+
+def arms_study(horizon, trials) -> Study:
+    """Successive elimination, whose regret is the number of rounds until one arm is left."""
+    makers = in_every_model(learners.successive_elimination, radius="chernoff")
+    game = {"arms": lambda: environments.bernoulli(MEANS, regret="pseudo")}
+    grid = {"horizon": horizon, "arms": len(MEANS), "epsilon": list(EPSILONS)}
+    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+
+
+def linear_study(horizon, trials) -> Study:
+    """Linear elimination, as Hanna et al. 2022 play it in three models."""
+    makers = in_every_model(linear_elimination, radius="joint")
+    means = VECTORS.means(0.8)
+    game = {"linear arms": lambda: environments.bernoulli(means, regret="pseudo")}
+    grid = {"horizon": horizon, "epsilon": list(EPSILONS)}
+    return Study(makers, game, grid, max(8, trials // FEWER), SEED, checkpoints=1)
+
+
+def identification_study(horizon, trials) -> Study:
+    """AdaP-TT with a rule of stopping for each law."""
+    makers = in_every_model(learners.adap_tt, rule="chernoff", failure=FAILURE)
+    game = {"three arms": lambda: environments.bernoulli(THREE, regret="pseudo")}
+    grid = {"horizon": horizon, "arms": len(THREE), "epsilon": list(EPSILONS)}
+    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+
+
+def contexts_study(horizon, trials) -> Study:
+    """LinUCB on a tree, on fixed batches of T^(3/5) users, and on each user alone."""
+
+    def learner(mechanism, horizon, epsilon):
+        return learners.linucb(horizon, DIM, epsilon=epsilon, delta=DELTA, mechanism=mechanism)
+
+    def shuffled(horizon, epsilon):
+        batch = max(1, round(horizon**0.6))
+        return learner(partial(mechanisms.per_item, batch=batch), horizon, epsilon)
+
+    makers = {"joint, tree": partial(learner, mechanisms.tree), "shuffle, batches": shuffled,
+              "local, each user": partial(learner, mechanisms.per_item)}  # fmt: skip
+    games = {f"gap {gap}": partial(environments.gap_arms, DIM, gap=gap) for gap in GAPS}
+    grid = {"horizon": lengths(horizon), "epsilon": [CONTEXTS, np.inf]}
+    return Study(makers, games, grid, min(trials, FEW), SEED, checkpoints=1)
+
+
+def points_study(horizon, trials) -> Study:
+    """FTRL on the unit ball, on a tree and on each message by itself, at the rate of its bound."""
+    ball = domains.ball(DIM)
+
+    def central(horizon, epsilon):
+        return learners.ftrl(horizon, ball, epsilon=epsilon, mechanism=mechanisms.kary)
+
+    def local(horizon, epsilon):
+        rates = [float(bounds.ftrl_local_rate(horizon, DIM, each, domain="ball"))
+                 for each in (POINTS, np.inf)]  # fmt: skip
+        return learners.ftrl(
+            horizon, ball, epsilon=epsilon, mechanism=mechanisms.per_item,
+            rate=jnp.where(jnp.isinf(epsilon), rates[1], rates[0]),
+        )  # fmt: skip
+
+    game = {"points": partial(environments.linear_losses, ball, "iid")}
+    grid = {"horizon": lengths(horizon), "epsilon": [POINTS, np.inf], "bias": list(BIASES)}
+    makers = {"central, tree of degree k": central, "local, each message": local}
+    return Study(makers, game, grid, min(trials, FEW), SEED, checkpoints=1)
+
+
+def lengths(horizon) -> list[int]:
+    """Horizons of the games that are played round by round."""
+    return [round(part * horizon) for part in PARTS]
