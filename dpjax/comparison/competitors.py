@@ -64,6 +64,8 @@ def feedback_of(learner) -> str:
         return "semi-bandit feedback"
     size = actions.count if isinstance(actions, Arms) else actions.dim
     _, action = jax.eval_shape(learner.init, jr.key(0))
+    if isinstance(actions, Domain) and action.ndim == 2:
+        return f"values of the losses at {len(action)} points"
     seen = jax.eval_shape(learner.feedback, jnp.zeros(size), action)
     whole = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(seen)) >= size
     if whole:

@@ -27,9 +27,12 @@ FIELDS = {
         "sequential_halving", "successive_elimination", "thompson", "track_and_stop",
         "tsallis_inf", "ttucb", "ucb1",
     },
-    "hedge": {"hedge", "limited_updates", "shrinking_dartboard"},
-    "ftrl": {"ftpl", "ftrl", "online_gradient", "private_ftal", "private_giga"},
+    "hedge": {"hedge", "limited_updates", "shrinking_dartboard", "sparse_vector_experts"},
+    "ftrl": {
+        "ftpl", "ftrl", "online_frank_wolfe", "online_gradient", "private_ftal", "private_giga",
+    },
     "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
+    "two_point_gradient": {"two_point_gradient"},
     "linucb": {"adac_oful", "linucb"},
     "cucb": {"cucb"},
 }  # fmt: skip
