@@ -39,7 +39,9 @@ FIELDS = {
 
 
 # Those that refuse the domain of the others: it is no set of vertices, or has no barrier.
-LEFT_OUT = {"ftrl": {"cucb"}, "scrible": {"cucb"}, "cucb": {"scrible"}}
+LEFT_OUT = {
+    "ftrl": {"cucb"}, "scrible": {"cucb"}, "two_point_gradient": {"cucb"}, "cucb": {"scrible"},
+}  # fmt: skip
 
 
 def built(name):
