@@ -6,7 +6,7 @@ import numpy as np
 # No level of clipping is larger than this.
 LARGEST = 2.0**30
 # Where between its two limits the share of the bias in the radius is tried.
-_PARTS = np.square(np.arange(1, 33) / 32.0).astype(np.float32)
+_PARTS = np.square(np.arange(1, 17) / 16.0).astype(np.float32)
 
 
 def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
