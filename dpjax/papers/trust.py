@@ -13,27 +13,9 @@ import xarray
 
 from dpjax.analysis.output import format_table
 from dpjax.learners.parts.sum_noise import sum_noise
+from dpjax.papers import trust_games as games
 from dpjax.papers._shared import Report, check_size, columns, publish, rows
 from dpjax.papers.sweeps import play
-from dpjax.papers.trust_games import (
-    BIASES,
-    CONTEXTS,
-    DELTA,
-    EPSILONS,
-    FAILURE,
-    GAPS,
-    LAWS,
-    MEANS,
-    POINTS,
-    SEED,
-    THREE,
-    arms_study,
-    contexts_study,
-    delta_of,
-    identification_study,
-    linear_study,
-    points_study,
-)
 from dpjax.study import inference
 
 HORIZON, QUICK_HORIZON = 10**7, 10**5
@@ -107,10 +89,10 @@ def slope_rows(studies) -> list[dict]:
 def prediction_rows() -> list[dict]:
     """Rounds until a mean is known to 0.05 but for probability e^-20, for each law."""
     made = []
-    for epsilon in EPSILONS:
+    for epsilon in games.EPSILONS:
         row = {"epsilon": epsilon}
-        for name, law in LAWS.items():
-            noise = sum_noise(law, epsilon, delta_of(law))
+        for name, law in games.LAWS.items():
+            noise = sum_noise(law, epsilon, games.delta_of(law))
             row[name] = float(np.ceil(noise.least_rounds(PRECISION, EXPONENT)))
         made.append(row)
     return made
@@ -148,11 +130,11 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
     check_size(horizon, trials, 10_000)
 
     def experiment():
-        arms = play(arms_study(horizon, trials), progress)
-        linear = play(linear_study(horizon, trials), progress)
-        stopped = play(identification_study(10 * horizon, trials), progress)
-        contexts = at_worst(play(contexts_study(horizon, trials), progress), "environment")
-        points = at_worst(play(points_study(horizon, trials), progress), "bias")
+        arms = play(games.arms_study(horizon, trials), progress)
+        linear = play(games.linear_study(horizon, trials), progress)
+        stopped = play(games.identification_study(10 * horizon, trials), progress)
+        contexts = at_worst(play(games.contexts_study(horizon, trials), progress), "environment")
+        points = at_worst(play(games.points_study(horizon, trials), progress), "bias")
         time = "report_stopping_time"
         tables = {
             "": cost_rows(arms, "final_regret"),
@@ -183,11 +165,11 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
         return Report(
             tables=tables,
             figures=figures,
-            parameters={"delta": DELTA, "epsilons": EPSILONS, "laws": LAWS, "means": MEANS,
-                        "three": THREE, "failure": FAILURE, "contexts_epsilon": CONTEXTS,
-                        "points_epsilon": POINTS, "gaps": GAPS, "biases": BIASES,
+            parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.LAWS, "means": games.MEANS,
+                        "three": games.THREE, "failure": games.FAILURE, "contexts_epsilon": games.CONTEXTS,
+                        "points_epsilon": games.POINTS, "gaps": games.GAPS, "biases": games.BIASES,
                         "precision": PRECISION, "exponent": EXPONENT},
             text="\n\n".join(map(format_table, tables.values())),
         )  # fmt: skip
 
-    return publish(out, "trust", experiment, horizon=horizon, trials=trials, seed=SEED)
+    return publish(out, "trust", experiment, horizon=horizon, trials=trials, seed=games.SEED)

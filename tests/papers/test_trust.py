@@ -23,8 +23,8 @@ def test_predictions_by_hand():
         return np.min(((20.0 + cumulant(tilts)) / gained)[gained > 0.0])
 
     for epsilon in (0.1, 1.0, 3.0):
-        scale = float(privacy.gaussian_scale(1.0, epsilon, trust.DELTA))
-        coins = privacy.binomial_coins(epsilon, trust.DELTA)
+        scale = float(privacy.gaussian_scale(1.0, epsilon, trust_games.DELTA))
+        coins = privacy.binomial_coins(epsilon, trust_games.DELTA)
         stretch = 1.0 / np.tanh(0.5 * epsilon)
         found = rows[epsilon]
         assert_near(found["central, Gaussian"], least(lambda u, s=scale: 0.5 * (u * s) ** 2))
@@ -51,22 +51,22 @@ def test_predictions_by_hand():
 
 def test_every_law_is_of_its_model():
     """And a study plays them on one game, at one epsilon and delta."""
-    study = trust.arms_study(10_000, 8)
-    assert [program.learner for program in study.programs] == list(trust.LAWS)
+    study = trust_games.arms_study(10_000, 8)
+    assert [program.learner for program in study.programs] == list(trust_games.LAWS)
     for name, make in trust_games.in_every_model(
         trust_games.linear_elimination, radius="joint"
     ).items():
         declared = make(10_000, epsilon=0.5).privacy
         assert declared.model == name.split(",")[0]
-        assert declared.delta in (0.0, trust.DELTA)
+        assert declared.delta in (0.0, trust_games.DELTA)
 
 
 @pytest.mark.slow
 def test_a_small_run(tmp_path, monkeypatch):
     """All tables and figures; without privacy all models have one mean."""
-    keep_only(monkeypatch, trust, LAWS=("central, Laplace", "local, randomized response"))
-    monkeypatch.setattr(trust, "EPSILONS", (1.0, np.inf))
-    monkeypatch.setattr(trust, "PARTS", (1 / 640, 1 / 160))
+    keep_only(monkeypatch, trust_games, LAWS=("central, Laplace", "local, randomized response"))
+    monkeypatch.setattr(trust_games, "EPSILONS", (1.0, np.inf))
+    monkeypatch.setattr(trust_games, "PARTS", (1 / 640, 1 / 160))
     printed = trust.reproduce(tmp_path / "out", horizon=100_000, trials=20, progress=False)
     assert "local, randomized response" in printed
     for ending in ("", "_linear", "_identification", "_onset", "_slopes", "_predictions"):
