@@ -165,9 +165,10 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
         return Report(
             tables=tables,
             figures=figures,
-            parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.LAWS, "means": games.MEANS,
-                        "three": games.THREE, "failure": games.FAILURE, "contexts_epsilon": games.CONTEXTS,
-                        "points_epsilon": games.POINTS, "gaps": games.GAPS, "biases": games.BIASES,
+            parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.LAWS,
+                        "means": games.MEANS, "three": games.THREE, "failure": games.FAILURE,
+                        "contexts_epsilon": games.CONTEXTS, "points_epsilon": games.POINTS,
+                        "gaps": games.GAPS, "biases": games.BIASES,
                         "precision": PRECISION, "exponent": EXPONENT},
             text="\n\n".join(map(format_table, tables.values())),
         )  # fmt: skip

@@ -76,5 +76,5 @@ def test_a_small_run(tmp_path, monkeypatch):
     rows = read_rows(tmp_path / "out" / "trust.csv")
     plain = [float(row["mean"]) for row in rows if row["epsilon"] == "inf"]
     assert plain[0] == pytest.approx(plain[1], rel=1e-6)
-    costs = {row["learner"]: float(row["factor"]) for row in rows if row["epsilon"] == "1.0"}
+    costs = {row["learner"]: float(row["factor"]) for row in rows if float(row["epsilon"]) == 1.0}
     assert costs["local, randomized response"] > costs["central, Laplace"]
