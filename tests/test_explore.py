@@ -16,6 +16,7 @@ import dpjax
 from dpjax import environments, learners
 from dpjax.analysis.output import write_csv, write_json
 from dpjax.cli import main
+from dpjax.explore.found import Cell, least, of_cells
 from tests import ROOT
 
 pytest.importorskip("plotly")
@@ -131,6 +132,28 @@ def test_a_store_is_on_the_page_with_its_numbers(tmp_path):
     assert last == final.mean(axis=1).tolist()
     assert "A store keeps no declarations of privacy" in text
     assert numbers(found["frontier-0"][0]["y"])[0] in final[0, 3:].mean(keepdims=True)
+
+
+def test_trials_that_were_not_played_are_said_and_left_out():
+    regret = np.array([[1.0, 2.0], [3.0, 4.0], [np.nan, np.nan]], np.float32)
+    labels = {"learner": "mine", "epsilon": 1.0, "panel": ""}
+    rounds = np.array([1, 2])
+    played = Cell(labels, {}, rounds, regret)
+    found = of_cells("page", [played, Cell(labels, {}, rounds, regret * np.nan)], {}, [])
+    assert found.notes == [f"{n} of 3 trials of mine, 1.0 were not played." for n in (1, 3)]
+    assert found.means["mean"].tolist() == [3.0] and found.means["trials"].tolist() == [2]
+    with pytest.raises(ValueError, match="page: no trial has been played yet"):
+        of_cells("page", [Cell(labels, {}, rounds, regret * np.nan)], {}, [])
+
+
+def test_the_least_epsilon_is_that_of_a_crossing():
+    """Regret 8, 4, 2 at epsilon 1, 2, 4 and 2 without privacy, against a baseline of 4."""
+    rows = [{"learner": "mine", "epsilon": e, "panel": "", "mean": m}
+            for e, m in ((1.0, 8.0), (2.0, 4.0), (4.0, 2.0), (np.inf, 2.0))]  # fmt: skip
+    rows.append({"learner": "free", "epsilon": np.nan, "panel": "", "mean": 4.0})
+    found = least(pandas.DataFrame(rows)).set_index("baseline")["least"]
+    assert found["2 times itself at ε = ∞"] == found["free"] == pytest.approx(2.0)
+    assert found["1.1 times itself at ε = ∞"] == pytest.approx(2.0 ** (1.0 + 0.9))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Figures of a page, by plotly. Only this module imports it."""
+"""Figures of a page, by plotly. Only this module imports it.
+
+They are drawn as SVG, since browsers allow a page few figures by WebGL.
+"""
 
 from itertools import cycle
 
@@ -29,7 +32,8 @@ def over_epsilon(rows, value, learners):
     """Means with intervals against epsilon, a colour for each learner."""
     figure = express.line(
         _barred(rows), x="epsilon", y="mean", color="learner", markers=True, error_y="up",
-        error_y_minus="down", hover_data=_hover(rows), **_shared(rows, value, learners),
+        error_y_minus="down", hover_data=_hover(rows), render_mode="svg",
+        **_shared(rows, value, learners),
     )  # fmt: skip
     return _framed(figure, rows["mean"])
 
@@ -44,7 +48,7 @@ def curves(rows, value, learners):
         style = {"color": "epsilon"}
     figure = express.line(
         _shown(rows.sort_values("round", kind="stable")), x="round", y="mean",
-        hover_data=_hover(rows), **style, **_shared(rows, value, learners),
+        hover_data=_hover(rows), render_mode="svg", **style, **_shared(rows, value, learners),
     )  # fmt: skip
     return _framed(figure)
 
@@ -76,7 +80,7 @@ def frontier(rows, value, learners):
     """The least mean at each epsilon, in the colour of the learner that has it."""
     figure = express.scatter(
         _barred(rows), x="epsilon", y="mean", color="chosen", error_y="up", error_y_minus="down",
-        hover_data=_hover(rows), **_shared(rows, value, learners),
+        hover_data=_hover(rows), render_mode="svg", **_shared(rows, value, learners),
     )  # fmt: skip
     figure.update_traces(marker_size=9)
     return _framed(figure, rows["mean"])

@@ -86,7 +86,7 @@ def of_cells(title, cells, parameters, notes) -> Found:
 
 def _frontier(cells) -> pandas.DataFrame | None:
     """The frontier as a study computes it, in each panel; None for less than four trials."""
-    rows = []
+    rows: list[dict] = []
     for panel in dict.fromkeys(cell.labels["panel"] for cell in cells):
         own = [cell for cell in cells if cell.labels["panel"] == panel]
         trials = min(len(cell.regret) for cell in own)
