@@ -10,7 +10,7 @@ from plotly import colors, express, graph_objects, offline
 
 from dpjax.explore.found import epsilon_text
 
-_HEIGHT = 460
+_HEIGHT, _ENTRY = 460, 10  # of a figure, and of each entry of a long legend
 _FEW, _MANY = colors.qualitative.Plotly, colors.qualitative.Dark24
 
 
@@ -23,7 +23,7 @@ def html(figure, name) -> str:
     """A figure as an element of a page."""
     return figure.to_html(
         full_html=False, include_plotlyjs=False, default_width="100%",
-        default_height=f"{_HEIGHT}px", div_id=name,
+        default_height=f"{figure.layout.height}px", div_id=name,
         config={"responsive": True, "displaylogo": False, "plotlyServerURL": ""},
     )  # fmt: skip
 
@@ -50,6 +50,8 @@ def curves(rows, value, learners):
         _shown(rows.sort_values("round", kind="stable")), x="round", y="mean",
         hover_data=_hover(rows), render_mode="svg", **style, **_shared(rows, value, learners),
     )  # fmt: skip
+    if rows["round"].median() < rows["round"].max() / 4:  # Rounds that are evenly spaced stay so.
+        figure.update_xaxes(type="log")
     return _framed(figure)
 
 
@@ -119,8 +121,9 @@ def _framed(figure, values=None):
 
     ``values`` are those of a figure over epsilon. Its axis is logarithmic where they differ much.
     """
+    height = _HEIGHT + _ENTRY * max(0, len(figure.data) - 12)
     figure.update_layout(
-        template="plotly_white", height=_HEIGHT, margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        template="plotly_white", height=height, margin={"l": 10, "r": 10, "t": 30, "b": 10},
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
     )  # fmt: skip
     if values is not None:
