@@ -70,8 +70,9 @@ def test_a_published_table_is_on_the_page_with_its_numbers(tmp_path):
     text, rows = explored(tmp_path, SAJED), pandas.read_csv(SAJED)
     found = figures(text)
     assert rows["mean"].notna().all()
-    for i, (instance, own) in enumerate(rows.groupby("instance", sort=False)):
-        assert f"instance = {instance}" in text
+    settings = rows.groupby(["instance", "horizon"], sort=False)
+    for i, ((instance, horizon), own) in enumerate(settings):
+        assert f"<h3>instance = {instance}, horizon = {horizon}</h3>" in text
         shown = points(found[f"epsilon-{i}"])
         assert len(shown) == len(own)
         for row in own.itertuples():

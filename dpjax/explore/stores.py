@@ -35,6 +35,7 @@ def read_store(url) -> Found:
         "it for what is declared."
     ]
     parameters: dict[str, dict] = {}
+    horizons: set[int] = set()
     for folder in sorted(outer):
         place = f"{str(url).rstrip('/')}/{folder}".rstrip("/")
         told = layout.read(files.read(f"{folder}{layout.ROOT}"), place).attributes
@@ -43,6 +44,7 @@ def read_store(url) -> Found:
         parameters[folder.rstrip("/") or str(url)] = {
             key: told[key] for key in ("learner", "horizon", "play", "key", "dpjax", "jax")
         }
+        horizons.add(told["horizon"])
         points = {key: np.asarray(v) for key, v in json.loads(told["points"]).items()}
         stopped = getattr(result.report, "stopped", None)
         if stopped is not None:
@@ -56,6 +58,10 @@ def read_store(url) -> Found:
             panel = ", ".join(filter(None, [name, *rest]))
             labels = {"learner": told["learner"], "epsilon": epsilon, "panel": panel}
             cells.append(Cell(labels, {}, result.rounds, np.asarray(result.regret[i])))
+    if len(horizons) > 1:  # Regrets at different horizons are not compared.
+        for cell in cells:
+            ends = cell.labels["panel"], f"horizon = {cell.rounds[-1]}"
+            cell.labels["panel"] = ", ".join(filter(None, ends))
     return of_cells(str(url), cells, parameters, notes)
 
 

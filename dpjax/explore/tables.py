@@ -41,6 +41,11 @@ def read_csv(path) -> Found:
         curves = means
         last = means.groupby(["panel", "learner", "epsilon"], sort=False, dropna=False)["round"]
         means = means[means["round"] == last.transform("max")].reset_index(drop=True)
+        if means["round"].nunique() > 1:  # Those of games of different length are not compared.
+            ends = "round = " + means["round"].astype(str)
+            means["panel"] = [
+                ", ".join(filter(None, pair)) for pair in zip(means["panel"], ends, strict=True)
+            ]
     laws = None
     if set(_QUANTILES) <= {*means}:
         laws = means.dropna(subset=_QUANTILES)
@@ -169,7 +174,10 @@ def _panels(table, keys, used) -> tuple:
     again = repeated(names)
     # A declaration names a setting only where nothing else does.
     declared = [name for name in names if name in _DECLARED]
-    for name in declared + [name for name in names[::-1] if name not in declared]:
+    # Regrets at different horizons are never of one setting.
+    several = [n for n in names if n == "horizon" and table[n].nunique() > 1]
+    others = [name for name in names[::-1] if name not in (*declared, *several)]
+    for name in declared + others:
         rest = [other for other in names if other != name]
         if repeated(rest).equals(again):
             names = rest
