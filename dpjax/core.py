@@ -255,11 +255,11 @@ def coordinate_name(name, arrays) -> str:
     return f"point_{name}" if name in _AXES or name in arrays else name
 
 
-def optional(module):
-    """Imports a module that only ``dpjax[store]`` installs."""
+def optional(module, extra="store"):
+    """Imports a module that only an extra of dpjax installs, such as ``dpjax[store]``."""
     try:
         return importlib.import_module(module)
     except ImportError:
         raise ImportError(
-            f"{module} is not installed; pip install 'dpjax[store]' installs it"
+            f"{module} is not installed; pip install 'dpjax[{extra}]' installs it"
         ) from None

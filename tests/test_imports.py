@@ -34,14 +34,15 @@ ALLOWED = {
     "simulate": {"_check", "action_sets", "combinators", "core", "settings"},
     "factories": {"_check", "core", "learners"},
     "store": {"core", "__version__"},
-    "study": ALL - {"audit", "cli", "papers"},
+    "study": ALL - {"audit", "cli", "explore", "papers"},
     "sweep": {"_check", "core", "engine", "settings", "simulate", "store"},
     "audit": COMMON | {"combinators", "domains", "engine", "feedback", "settings"},
     "analysis": {"maths", "store", "__version__"},
-    "comparison": ALL - {"cli", "papers"} | {"__version__"},
-    "papers": ALL - {"cli", "engine", "audit"},
+    "comparison": ALL - {"cli", "explore", "papers"} | {"__version__"},
+    "explore": {"analysis", "store", "study"},
+    "papers": ALL - {"cli", "engine", "audit", "explore"},
     "cli": ALL | {"__version__"},
-    "__init__": ALL - {"cli", "papers"},
+    "__init__": ALL - {"cli", "explore", "papers"},
     "__main__": {"cli"},
 }
 FILES = sorted(ROOT.rglob("*.py"))
@@ -86,9 +87,10 @@ def test_imports_within_the_package(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_plot_imports_matplotlib(path):
+def test_only_figures_import_their_libraries(path):
     _, outside = imports(path)
     assert "matplotlib" not in outside or path.stem == "plot"
+    assert "plotly" not in outside or path.relative_to(ROOT).as_posix() == "explore/figures.py"
 
 
 def test_a_learner_imports_another_only_where_the_paper_combines_them():
@@ -122,7 +124,7 @@ def test_the_package_sets_no_jax_configuration():
 
 def test_importing_the_package_loads_no_tables_or_figures():
     """pandas and xarray take longer to load than the package itself, and most runs need neither."""
-    slow = {"matplotlib", "pandas", "xarray"}
+    slow = {"matplotlib", "pandas", "plotly", "xarray"}
     program = f"import sys, dpjax; print({slow} & {{*sys.modules}})"
     command = [sys.executable, "-c", program]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -3,13 +3,14 @@
 import argparse
 import inspect
 import io
+import os
 import sys
 import warnings
 from contextlib import contextmanager
 
 from dpjax import __version__, environments, learners, mechanisms, papers
 from dpjax.analysis.output import FigureWarning, shown
-from dpjax.cli import audits, compare, config, run, theorem, trial
+from dpjax.cli import audits, compare, config, explore, run, theorem, trial
 from dpjax.cli.arguments import (
     Parser,
     add_output,
@@ -109,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_theorem(commands)
     _add_compare(commands)
     _add_trial(commands)
+    _add_explore(commands)
 
     audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
     audit.set_defaults(command=_audit)
@@ -224,6 +226,19 @@ def _add_trial(commands) -> None:
     add_output(command, "results/trial")
 
 
+def _add_explore(commands) -> None:
+    command = commands.add_parser(
+        "explore", help="an interactive page of results, readable offline"
+    )
+    command.set_defaults(command=_explore)
+    command.add_argument(
+        "path", metavar="STORE|CSV",
+        help="a store (a folder or URL), or a table of dpjax run, of a study or of reproduce",
+    )  # fmt: skip
+    command.add_argument("--out", metavar="FILE", help="default: next to the input, as .html")
+    command.add_argument("--overwrite", action="store_true", help="replace FILE")
+
+
 def _first_line(thing) -> str:
     return (inspect.getdoc(thing) or "").partition("\n")[0]
 
@@ -305,6 +320,16 @@ def _trial(options) -> None:
         horizon=options.horizon, trials=options.trials,
     ))  # fmt: skip
     _written_to(out)
+
+
+def _explore(options) -> None:
+    out = explore.default_out(options.path) if options.out is None else options.out
+    if not out or os.path.isdir(out):
+        raise ValueError(f"out: must name a file, got {out!r}")
+    if os.path.exists(out) and not options.overwrite:
+        raise ValueError(f"out: {out} exists; say --overwrite to replace it, or name another file")
+    explore.run(options.path, out)
+    print(f"Written to {shown(out)}.")
 
 
 def _compare(options) -> str:

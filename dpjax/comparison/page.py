@@ -7,27 +7,9 @@ from html import escape
 
 import numpy as np
 
+from dpjax.analysis.html import document, paragraph, word_table
 from dpjax.analysis.output import FigureWarning, versions, write_csv, write_json
 from dpjax.comparison import plot, tables
-
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto;
-       max-width: 56rem; padding: 1rem; }
-h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin-top: 2.2rem; }
-figure { margin: 1rem 0; } img { width: 100%; height: auto; }
-figcaption, .small { font-size: .85rem; color: #555; }
-.verdict { border-left: 4px solid #0072B2; padding: .2rem .8rem; background: #eef5fa; }
-.violation { border-left: 4px solid #b00020; padding: .2rem .8rem; background: #fdecee; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right;
-         white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
-         background: #fff; }
-tr.mine td { background: #fbe9df; font-weight: 600; }
-td.text { text-align: left; white-space: normal; min-width: 16rem; }
-"""
 
 
 def write(found, folder, *, title=None, parameters=None) -> None:
@@ -60,33 +42,26 @@ def html(found, title) -> str:
     names = list(found.words)
     body = [
         f"<h1>{escape(title)}</h1>",
-        _paragraph(
+        paragraph(
             "dpjax simulates idealised mechanisms with a reproducible generator. Privacy is what "
             "each learner declares; the audit below speaks of the pairs that were run, and of no "
             "others."
         ),
         "<h2>In short</h2>",
-        *[_paragraph(found.verdicts[name], "verdict") for name in names],
-        _paragraph(found.verdicts["audit"], "violation" if found.flagged else "verdict"),
+        *[paragraph(found.verdicts[name], "verdict") for name in names],
+        paragraph(found.verdicts["audit"], "violation" if found.flagged else "verdict"),
         *[part for name in names for part in _environment(found, name)],
         *_audit(found),
         "<h2>What was compared</h2>",
-        *[_paragraph(note) for note in found.notes],
-        *([_paragraph(found.bounds["all"])] if found.bounds["all"] else []),
-        _paragraph(
+        *[paragraph(note) for note in found.notes],
+        *([paragraph(found.bounds["all"])] if found.bounds["all"] else []),
+        paragraph(
             f"Trials: {found.data.sizes['trial']}; horizon T = {int(found.data['horizon'])}. "
             f"Made by dpjax {versions()['dpjax']} with jax {versions()['jax']}. The numbers of "
             "this page stand in the CSV files beside it.", "small",
         ),
     ]  # fmt: skip
-    return "\n".join(
-        [
-            "<!DOCTYPE html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>", f"<style>{_STYLE}</style>", "</head>", "<body>",
-            *body, "</body>", "</html>", "",
-        ]
-    )  # fmt: skip
+    return document(title, body)
 
 
 def _environment(found, name) -> list[str]:
@@ -106,7 +81,7 @@ def _environment(found, name) -> list[str]:
                        found.level, rivals)  # fmt: skip
     return [
         f"<h2>{escape(name)}</h2>",
-        _paragraph(f"{found.words[name][0].upper()}{found.words[name][1:]}."),
+        paragraph(f"{found.words[name][0].upper()}{found.words[name][1:]}."),
         _figure(
             drawn,
             "Mean regret at T, with 95 % bands that hold for all learners at once at each epsilon. "
@@ -118,13 +93,13 @@ def _environment(found, name) -> list[str]:
             f"{_number(found.level)}: the competitors nearest to it and the best one, with 95 % "
             f"bands that hold over all rounds at once for each. {trials} trials, T = {horizon}.",
         ),
-        _paragraph(
+        paragraph(
             "Mean regret at T ± its standard error, with the learners that take no ε in a "
             "column of their own:",
             "small",
         ),
         _regret_table(found, table),
-        _paragraph(found.bounds[name], "small"),
+        paragraph(found.bounds[name], "small"),
     ]
 
 
@@ -153,7 +128,7 @@ def _regret_table(found, table) -> str:
     for name, bounds in lines.items():
         line = [f"{name} (lower bound)", "", *[bounds.get(e, "") for e in columns]]
         rows.extend([(line, False)] if bounds else [])
-    return _table(["learner", "model", *shown], rows)
+    return word_table(["learner", "model", *shown], rows)
 
 
 def _audit(found) -> list[str]:
@@ -178,9 +153,9 @@ def _audit(found) -> list[str]:
     ]  # fmt: skip
     parts = [
         f"<h2>Audit of {escape(found.name)}</h2>",
-        _paragraph(found.verdicts["audit"], "violation" if found.flagged else "verdict"),
-        _table(header, rows, text=True),
-        _paragraph(
+        paragraph(found.verdicts["audit"], "violation" if found.flagged else "verdict"),
+        word_table(header, rows, text=True),
+        paragraph(
             "A replay runs two neighbouring sequences with the same keys and adds up what the "
             "difference costs, at the declared delta. The attack is a lower bound with confidence "
             "95 %. Neither shows that there is no violation elsewhere.", "small",
@@ -194,11 +169,11 @@ def _audit(found) -> list[str]:
         ]  # fmt: skip
         parts += [
             "<h3>Mutants</h3>",
-            _paragraph(
+            paragraph(
                 "Copies of the learner with one mistake each. One that is caught shows that the "
                 "replay would have seen this mistake."
             ),
-            _table(["mistake", "replay spent", "replay", "checks that failed"], mutants),
+            word_table(["mistake", "replay spent", "replay", "checks that failed"], mutants),
         ]
     return parts
 
@@ -212,32 +187,13 @@ def _image(alternative, draw, *arguments) -> str:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         sentence = f"the figure {alternative!r} could not be drawn ({reason})"
         warnings.warn(f"{sentence}; its numbers are in the tables", FigureWarning, stacklevel=2)
-        return _paragraph(f"{sentence[0].upper()}{sentence[1:]}.")
+        return paragraph(f"{sentence[0].upper()}{sentence[1:]}.")
     data = base64.b64encode(file.getvalue()).decode("ascii")
     return f'<img alt="{escape(alternative)}" src="data:image/png;base64,{data}">'
 
 
 def _figure(image, caption) -> str:
     return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _paragraph(text, kind="") -> str:
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
-
-
-def _table(header, rows, text=False) -> str:
-    """A table of words; ``rows`` are pairs of cells and whether the row is the user's learner.
-
-    ``text`` says whether the last column holds sentences.
-    """
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    lines = []
-    for cells, mine in rows:
-        kinds = [""] * (len(cells) - 1) + [' class="text"' if text else ""]
-        inner = "".join(f"<td{k}>{escape(c)}</td>" for k, c in zip(kinds, cells, strict=True))
-        lines.append(f'<tr class="mine">{inner}</tr>' if mine else f"<tr>{inner}</tr>")
-    return (f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{''.join(lines)}</tbody></table></div>")  # fmt: skip
 
 
 def _number(value) -> str:

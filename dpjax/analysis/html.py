@@ -1,0 +1,61 @@
+"""Pages of results: the frame, the paragraphs and the tables of one HTML file without others."""
+
+from html import escape
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto;
+       max-width: 56rem; padding: 1rem; }
+h1 { font-size: 1.6rem; line-height: 1.2; overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin-top: 2.2rem; }
+figure { margin: 1rem 0; } img { width: 100%; height: auto; }
+figcaption, .small { font-size: .85rem; color: #555; }
+.verdict { border-left: 4px solid #0072B2; padding: .2rem .8rem; background: #eef5fa; }
+.violation { border-left: 4px solid #b00020; padding: .2rem .8rem; background: #fdecee; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right;
+         white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
+         background: #fff; }
+tr.mine td { background: #fbe9df; font-weight: 600; }
+td.text { text-align: left; white-space: normal; min-width: 16rem; }
+"""
+
+
+def document(title, body, head=()) -> str:
+    """A page as text.
+
+    Args:
+      title: of the page.
+      body: its parts, as HTML.
+      head: further elements of its head, as HTML.
+    """
+    return "\n".join(
+        [
+            "<!DOCTYPE html>", '<html lang="en">', "<head>", '<meta charset="utf-8">', *head,
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>", f"<style>{_STYLE}</style>", "</head>", "<body>",
+            *body, "</body>", "</html>", "",
+        ]
+    )  # fmt: skip
+
+
+def paragraph(text, kind="") -> str:
+    """A paragraph of a text; ``kind`` is a class of the style, such as "small"."""
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def word_table(header, rows, text=False) -> str:
+    """A table of words; ``rows`` are pairs of cells and whether the row is the user's learner.
+
+    ``text`` says whether the last column holds sentences.
+    """
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    lines = []
+    for cells, mine in rows:
+        kinds = [""] * (len(cells) - 1) + [' class="text"' if text else ""]
+        inner = "".join(f"<td{k}>{escape(c)}</td>" for k, c in zip(kinds, cells, strict=True))
+        lines.append(f'<tr class="mine">{inner}</tr>' if mine else f"<tr>{inner}</tr>")
+    return (f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(lines)}</tbody></table></div>")  # fmt: skip

@@ -1,0 +1,29 @@
+"""One interactive page of what a store or a table holds."""
+
+from pathlib import Path
+
+from dpjax.analysis.output import output_folder
+from dpjax.core import optional
+
+
+def run(path, out) -> None:
+    """Writes the page of a store or of a table of results into the file ``out``.
+
+    Raises:
+      ImportError: plotly is not installed.
+      ValueError, OSError: as of :func:`dpjax.explore.page.read`, or ``out`` cannot be written.
+    """
+    optional("plotly", "explore")
+    from dpjax.explore import page  # not above: other commands should not wait for plotly
+
+    text = page.html(page.read(path))
+    with output_folder(Path(out).parent) as folder:
+        (folder / Path(out).name).write_text(text, encoding="utf-8")
+
+
+def default_out(path) -> str:
+    """The page's place next to the input; in the working folder for a store behind a URL."""
+    name = str(path).rstrip("/")
+    if "://" in name:
+        name = name.rpartition("/")[2]
+    return f"{name.removesuffix('.csv')}.html"
