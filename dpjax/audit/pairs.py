@@ -136,9 +136,10 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
       rounds_per_user: in how many rounds its sequences may differ.
 
     Raises:
-      ValueError: the sequences differ in shape or dtype, are not finite, or differ in no round or
-        in more than ``rounds_per_user``.
+      ValueError, TypeError: the sequences differ in shape or dtype, are not finite, or differ in
+        no round or in more than ``rounds_per_user``; or ``pair`` is no Pair.
     """
+    _check.built(Pair, "one that audit.pairs makes", pair=pair)
     sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
     shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
     if shapes[0] != shapes[1] or not shapes[0] or not all(shape for shape, _ in shapes[0]):

@@ -48,6 +48,7 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
     Joulani, Gyorgy & Szepesvari, "Online learning under delayed feedback", 2013.
     """
     horizon, delay = _check.size(1, horizon=horizon), _check.size(0, delay=delay)
+    _check.function("a function of a horizon that returns a learner", make=make)
     count = delay + 1
     length = -(-horizon // count)
     learner = as_learner(make(length))

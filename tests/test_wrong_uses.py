@@ -1,0 +1,75 @@
+"""What a wrong use prints: one sentence that names the argument, the file or the row.
+
+The uses and their sentences stand in ``tests/data/wrong_uses.txt``. Those of the command line are
+called in a folder with the tables of losses below.
+"""
+
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+import dpjax
+from dpjax import audit, environments, learners
+from dpjax.cli import main
+from tests import ROOT
+
+DATA = ROOT / "tests" / "data"
+TABLES = {
+    "words.csv": "a,b\n0.1,0.2\n0.3,x\n",
+    "range.csv": "a,b\n0.1,0.2\n0.3,1.5\n",
+    "ragged.csv": "a,b\n0.1,0.2\n0.3\n",
+    "empty.csv": "",
+    "words.txt": "x",
+}
+
+
+def uses():
+    """(code, sentence) of each entry."""
+    lines = (DATA / "wrong_uses.txt").read_text().splitlines()
+    lines = [line for line in lines if line and not line.startswith("#")]
+    return list(zip(lines[::2], [line.strip() for line in lines[1::2]], strict=True))
+
+
+def pair(epsilon):
+    """A game."""
+    return learners.dp_exp3_lap(10, 2, epsilon=epsilon), environments.bernoulli([0.3, 0.5])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With the tables, and one that is right."""
+    folder = tmp_path_factory.mktemp("losses")
+    for name, text in TABLES.items():
+        (folder / name).write_text(text)
+    shutil.copy(DATA / "diagnoses.csv", folder)
+    return folder
+
+
+def printed(code, capsys):
+    """What the use says: the text of the error, or what the command line complains of."""
+    names = {**vars(dpjax), "Study": dpjax.Study, "audit": audit, "main": main}
+    try:
+        status = eval(code, {**names, "jax": jax, "np": np, "pair": pair})
+    except SystemExit as exit_:
+        status = exit_.code
+    except (ValueError, TypeError) as error:
+        return str(error)
+    assert status == 2, f"it was accepted, and returned {status!r}"
+    return capsys.readouterr().err.strip()
+
+
+@pytest.mark.parametrize(("code", "sentence"), uses(), ids=[code for code, _ in uses()])
+def test_a_wrong_use_says_what_is_wrong(code, sentence, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    said = printed(code, capsys)
+    if sentence.endswith("..."):
+        said = said[: len(sentence) - 3] + "..."
+    assert said == sentence
+    assert sorted(folder.iterdir()) == before, "something was written"
+
+
+def test_there_are_at_least_eighty():
+    assert len(uses()) >= 80
