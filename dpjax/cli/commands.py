@@ -3,7 +3,6 @@
 import argparse
 import inspect
 import io
-import os
 import sys
 import warnings
 from contextlib import contextmanager
@@ -323,12 +322,7 @@ def _trial(options) -> None:
 
 
 def _explore(options) -> None:
-    out = explore.default_out(options.path) if options.out is None else options.out
-    if not out or os.path.isdir(out):
-        raise ValueError(f"out: must name a file, got {out!r}")
-    if os.path.exists(out) and not options.overwrite:
-        raise ValueError(f"out: {out} exists; say --overwrite to replace it, or name another file")
-    explore.run(options.path, out)
+    out = explore.run(options.path, options.out, overwrite=options.overwrite)
     print(f"Written to {shown(out)}.")
 
 

@@ -6,19 +6,26 @@ from dpjax.analysis.output import output_folder
 from dpjax.core import optional
 
 
-def run(path, out) -> None:
-    """Writes the page of a store or of a table of results into the file ``out``.
+def run(path, out=None, *, overwrite=False) -> str:
+    """Writes the page of a store or of a table of results into the file ``out``, and returns it.
 
     Raises:
       ImportError: plotly is not installed.
-      ValueError, OSError: as of :func:`dpjax.explore.page.read`, or ``out`` cannot be written.
+      ValueError, OSError: as of :func:`dpjax.explore.page.read`, or ``out`` cannot be written, or
+        exists where it is not to be overwritten.
     """
+    out = default_out(path) if out is None else out
+    if not out or Path(out).is_dir():
+        raise ValueError(f"out: must name a file, got {out!r}")
+    if Path(out).exists() and not overwrite:
+        raise ValueError(f"out: {out} exists; say --overwrite to replace it, or name another file")
     optional("plotly", "explore")
     from dpjax.explore import page  # not above: other commands should not wait for plotly
 
     text = page.html(page.read(path))
     with output_folder(Path(out).parent) as folder:
         (folder / Path(out).name).write_text(text, encoding="utf-8")
+    return out
 
 
 def default_out(path) -> str:

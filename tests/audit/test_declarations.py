@@ -99,7 +99,9 @@ def test_long_vectors_end_in_the_l1_ball(dim):
 
 
 # What releases something: the interval of DP-UCB-Int is then one round, and a phase has an end.
-EPSILON, LONGER = {"dp_ucb_int": 100.0}, {"linear_elimination": 16}
+EPSILON, LONGER = {"dp_ucb_int": 100.0}, {
+    "cucb": 16, "limited_updates": 16, "linear_elimination": 16,
+}  # fmt: skip
 DECLARED = [
     name
     for name in learners.__all__

@@ -238,9 +238,11 @@ def check_game(learner, environment, points):
     inner = batch_last(cell, (True, False))
     found = compiled(batch_last(inner, (False, True)), points, seeds)
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
-        # Equal bits but for sums of products, which compilers may contract: in SCRiBLE.
+        # Equal bits but for sums of products, which compilers may contract: in SCRiBLE. The low
+        # word of a compensated sum is what rounding left of numbers about 1. So it differs by as
+        # much as these.
         a, b = data(a), data(b)
-        largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
+        largest = float(np.max(np.abs(a), initial=0.1, where=np.isfinite(a)))
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6 * largest)
 
 
