@@ -10,23 +10,36 @@ from scipy import special
 
 def exp3(horizon, mixing, means, trials, seed):
     """The pseudo-regret of EXP3 against Bernoulli losses."""
+    return _exp3(horizon, mixing, means, trials, seed, drawn=False)
+
+
+def exp3_drawn(horizon, mixing, means, trials, seed):
+    """Its regret against the arm that was best on the losses drawn."""
+    return _exp3(horizon, mixing, means, trials, seed, drawn=True)
+
+
+def _exp3(horizon, mixing, means, trials, seed, drawn):
     generator = np.random.default_rng(seed)
     means = np.asarray(means, np.float32)
     arms, every = len(means), np.arange(trials)
     exponents = np.zeros((arms, trials), np.float32)
-    regret = np.zeros(trials, np.float32)
+    regret = np.zeros((arms, trials) if drawn else trials, np.float32)
     for _ in range(horizon):
         p = np.exp(exponents)
         p *= (1.0 - mixing) / p.sum(axis=0)
         p += mixing / arms
-        levels = generator.random((2, trials), np.float32)
+        levels = generator.random((1 + arms if drawn else 2, trials), np.float32)
         arm = (levels[0] >= p.cumsum(axis=0)[:-1]).sum(axis=0)
-        mean = means[arm]
-        gain = levels[1] >= mean
+        if drawn:
+            losses = levels[1:] < means[:, None]
+            gain = ~losses[arm, every]
+            regret += 1.0 * losses[arm, every] - losses
+        else:
+            gain = levels[1] >= means[arm]
+            regret += means[arm] - means.min()
         exponents[arm, every] += mixing / arms * gain / p[arm, every]
         exponents -= exponents.max(axis=0)
-        regret += mean - means.min()
-    return regret
+    return regret.max(axis=0) if drawn else regret
 
 
 class Tree:

@@ -4,7 +4,7 @@
 
    Choices: xoshiro128+ (Blackman and Vigna), a stream a lane, 23 bits a uniform number; polynomials
    for log and exp, within 2e-7 and 1e-6; of EXP3 the weights themselves, rescaled every 64 rounds, so one exp
-   of one number a round; the loss of the arm in play alone is drawn. */
+   of one number a round. `exp3` draws the loss of the arm in play alone, `exp3_drawn` of all arms. */
 
 #include <math.h>
 #include <stdint.h>
@@ -100,18 +100,20 @@ static inline Real laplace(Stream *s) {
 #define ARMS 4
 #define BESIDE 4
 
-/* EXP3 against Bernoulli losses; value: pseudo-regret. */
-void exp3(int horizon, int trials, float mixing, const float *means, uint64_t seed, double *value) {
+/* EXP3 against Bernoulli losses. Where all losses are drawn, a sum for each arm is kept. */
+static inline __attribute__((always_inline)) void play_exp3(const int drawn, int horizon, int trials,
+                                                            float mixing, const float *means,
+                                                            uint64_t seed, double *value) {
   float best = means[0];
   for (int k = 1; k < ARMS; k++) best = fminf(best, means[k]);
   const float floor = mixing / ARMS;
   for (int done = 0; done < trials; done += LANES * BESIDE) {
     Stream s[BESIDE];
-    Real w[BESIDE][ARMS], regret[BESIDE];
+    Real w[BESIDE][ARMS], regret[BESIDE], against[BESIDE][ARMS];
     for (int g = 0; g < BESIDE; g++) {
       s[g] = stream(&seed);
       regret[g] = (Real){0};
-      for (int k = 0; k < ARMS; k++) w[g][k] = regret[g] + 1.0f;
+      for (int k = 0; k < ARMS; k++) w[g][k] = regret[g] + 1.0f, against[g][k] = regret[g];
     }
     for (int t = 0; t < horizon; t++) {
       for (int g = 0; g < BESIDE; g++) {
@@ -127,13 +129,24 @@ void exp3(int horizon, int trials, float mixing, const float *means, uint64_t se
         const Real mean = pick(below0, zero + means[0],
                                pick(below1, zero + means[1],
                                     pick(below2, zero + means[2], zero + means[3])));
-        const Int gain = uniform(&s[g]) >= mean;
+        Int gain;
+        if (drawn) {
+          Real loss[ARMS];
+          for (int k = 0; k < ARMS; k++)
+            loss[k] = pick(uniform(&s[g]) < zero + means[k], zero + 1.0f, zero);
+          const Real own =
+              pick(below0, loss[0], pick(below1, loss[1], pick(below2, loss[2], loss[3])));
+          for (int k = 0; k < ARMS; k++) against[g][k] += own - loss[k];
+          gain = own == zero;
+        } else {
+          gain = uniform(&s[g]) >= mean;
+        }
         const Real factor = exp_of((Real)(gain & (Int)(floor / p)));
         v[0] *= pick(below0, factor, zero + 1.0f);
         v[1] *= pick(~below0 & below1, factor, zero + 1.0f);
         v[2] *= pick(~below1 & below2, factor, zero + 1.0f);
         v[3] *= pick(below2, zero + 1.0f, factor);
-        regret[g] += mean - best;
+        if (!drawn) regret[g] += mean - best;
       }
       /* A factor is at most e, and e^64 is far from overflow. */
       if (t % 64 == 63)
@@ -143,8 +156,24 @@ void exp3(int horizon, int trials, float mixing, const float *means, uint64_t se
         }
     }
     for (int g = 0; g < BESIDE; g++)
-      for (int i = 0; i < LANES; i++) value[done + g * LANES + i] = regret[g][i];
+      for (int i = 0; i < LANES; i++) {
+        float worst = regret[g][i];
+        for (int k = 0; drawn && k < ARMS; k++)
+          worst = k ? fmaxf(worst, against[g][k][i]) : against[g][k][i];
+        value[done + g * LANES + i] = worst;
+      }
   }
+}
+
+/* value: pseudo-regret. */
+void exp3(int horizon, int trials, float mixing, const float *means, uint64_t seed, double *value) {
+  play_exp3(0, horizon, trials, mixing, means, seed, value);
+}
+
+/* value: regret against the arm that was best on the losses drawn. */
+void exp3_drawn(int horizon, int trials, float mixing, const float *means, uint64_t seed,
+                double *value) {
+  play_exp3(1, horizon, trials, mixing, means, seed, value);
 }
 
 #define DIM 10

@@ -60,12 +60,12 @@ def in_lanes(name, trials, *arguments):
     ]  # fmt: skip
 
 
-def w1(horizon, trials):
+def w1(horizon, trials, name="exp3"):
     """EXP3 with its default mixing."""
     mixing, means = float(default_mixing(horizon, 4)), np.float32(workloads.W1_MEANS)
     return [
-        *python_pair("exp3", trials, horizon, mixing, means),
-        *in_lanes("exp3", 8 * trials, horizon, mixing, means),
+        *python_pair(name, trials, horizon, mixing, means),
+        *in_lanes(name, 8 * trials, horizon, mixing, means),
     ]
 
 
@@ -263,6 +263,7 @@ def audit_in_numpy(runs, seed):
 
 REFERENCES = {
     "W1": w1,
+    "W1-drawn": lambda horizon, trials: w1(horizon, trials, "exp3_drawn"),
     "W1-8": points_of_w1,
     "W2-rounds": w2_rounds,
     "W2-batches": w2_batches,
@@ -291,7 +292,7 @@ def implementations(name, horizon, trials):
     if name in IN_C:
         return [ours, stochastic_in_c(name, horizon, trials)]
     lighter = partial(workloads.play, name, horizon, trials, generator=generators.threefry13)
-    if name in ("W1", "W1-8", "W4", "W5-given"):
+    if name in ("W1", "W1-drawn", "W1-8", "W4", "W5-given"):
         return [
             ours,
             Implementation("dpjax, threefry13", cells, lighter),

@@ -87,12 +87,15 @@ def expert_losses(horizon):
     return (np.random.default_rng(0).uniform(size=(horizon, EXPERTS)) < 0.5).astype(np.float32)
 
 
-def _exp3(horizon):
-    def game(point):
-        del point
-        return learners.exp3(horizon, 4), environments.bernoulli(W1_MEANS, regret="pseudo")
+def _exp3(regret):
+    def of_horizon(horizon):
+        def game(point):
+            del point
+            return learners.exp3(horizon, 4), environments.bernoulli(W1_MEANS, regret=regret)
 
-    return game
+        return game
+
+    return of_horizon
 
 
 def _exp3_mixings(horizon):
@@ -207,7 +210,10 @@ def audited(runs, seed):
 MIXINGS = 2.0 ** np.arange(-5.0, -1.0, 0.5)
 
 WORKLOADS = {
-    "W1": Workload("W1 EXP3, K = 4", 2**14, 2**14, 1024, _exp3),
+    "W1": Workload("W1 EXP3, K = 4", 2**14, 2**14, 1024, _exp3("pseudo")),
+    "W1-drawn": Workload(
+        "W1, all losses drawn", 2**14, 2**12, 1024, _exp3("realised")
+    ),
     "W1-8": Workload("W1, 8 points", 2**14, 2**12, 256, _exp3_mixings, MIXINGS),
     "W2-rounds": Workload(
         "W2 DP-SE, K = 5, round by round", 10**5, 10**4, 1024, _arms("successive_elimination")
