@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 from scipy import stats
 
-from dpjax.explore.found import Found, epsilon_text, least
+from dpjax.explore.found import Found, epsilon_text, least, value_text
 from dpjax.explore.stores import read_study
 
 # Who plays, what was asked for, and what is measured, by the names that the tables have for them.
@@ -182,7 +182,7 @@ def _panels(table, keys, used) -> tuple:
         if repeated(rest).equals(again):
             names = rest
     texts = [
-        ", ".join(f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}"
+        ", ".join(f"{n} = {value_text(v)}"
                   for n, v in zip(names, row, strict=True) if not pandas.isna(v))
         for row in table[names].itertuples(index=False)
     ]  # fmt: skip
