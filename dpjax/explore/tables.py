@@ -181,6 +181,8 @@ def _panels(table, keys, used) -> tuple:
         rest = [other for other in names if other != name]
         if repeated(rest).equals(again):
             names = rest
+    if not names:  # of a table without columns some versions of pandas give no rows
+        return pandas.Series("", table.index, dtype=object), again
     texts = [
         ", ".join(f"{n} = {value_text(v)}"
                   for n, v in zip(names, row, strict=True) if not pandas.isna(v))
