@@ -4,15 +4,17 @@ import importlib.util
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
 
+import dpjax
 from dpjax import environments, learners, mechanisms
 from tests import ROOT
 
-DOCS = ROOT / "docs"
+DOCS, PACKAGE = ROOT / "docs", Path(dpjax.__file__).parent
 PAGES = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *DOCS.rglob("*.md")])
 
 
@@ -109,6 +111,8 @@ def test_links_lead_somewhere(page):
             continue
         file, _, anchor = link.partition("#")
         target = (page.parent / file).resolve() if file else page
+        if target.is_relative_to(ROOT / "dpjax"):  # which may be installed elsewhere
+            target = PACKAGE / target.relative_to(ROOT / "dpjax")
         assert target.is_file(), f"{link}: no such file"
         assert not anchor or anchor in anchors(target), f"{link}: no such heading"
 
