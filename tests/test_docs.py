@@ -4,15 +4,17 @@ import importlib.util
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
 
+import dpjax
 from dpjax import environments, learners, mechanisms
 from tests import ROOT
 
-DOCS = ROOT / "docs"
+DOCS, PACKAGE = ROOT / "docs", Path(dpjax.__file__).parent
 PAGES = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *DOCS.rglob("*.md")])
 
 
@@ -109,6 +111,8 @@ def test_links_lead_somewhere(page):
             continue
         file, _, anchor = link.partition("#")
         target = (page.parent / file).resolve() if file else page
+        if target.is_relative_to(ROOT / "dpjax"):  # which may be installed elsewhere
+            target = PACKAGE / target.relative_to(ROOT / "dpjax")
         assert target.is_file(), f"{link}: no such file"
         assert not anchor or anchor in anchors(target), f"{link}: no such heading"
 
@@ -118,6 +122,54 @@ def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
         page = (folder / "index.md").read_text()
         for file in folder.iterdir():
             assert file.name == "index.md" or f"]({file.name})" in page, file
+
+
+COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
+# Pages whose tables hold no measured number: names, notation, declarations, links.
+NOT_MEASURED = {"docs/concepts.md", "docs/index.md", "docs/learners.md", "docs/papers/index.md",
+                "docs/reference/index.md"}  # fmt: skip
+
+
+def page_tables():
+    spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_figure_has_its_command_beneath_it():
+    for page in PAGES:
+        lines = page.read_text().split("\n")
+        for i, line in enumerate(lines):
+            beneath = "\n".join(lines[i + 1 : i + 5]).partition("![")[0]
+            assert not line.startswith("![") or COMMAND.search(beneath), (page, line)
+
+
+def test_every_measured_table_has_its_command_and_can_be_had_as_csv():
+    tables = page_tables().tables
+    for page in PAGES:
+        name, text = page.relative_to(ROOT).as_posix(), page.read_text()
+        if name in NOT_MEASURED or not tables(text):
+            continue
+        assert ".csv)" in text or f"`python docs/tables.py {name}`" in text, name
+        for section in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
+            assert not tables(section) or COMMAND.search(section), section[:80]
+
+
+def test_tables_of_a_page_as_csv(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A *page*: one\n\n```\n| no | table |\n|---|---|\n```\n| a | L\\* |\n|:--|--:|\n"
+        "| `x \\| y` | 1, 2 |\n|  | [two](far.md) |\n\ntext\n\n| b |\n|---|\n| 3 |\n"
+    )
+    page_tables().main([str(page), "--out", str(tmp_path)])
+    names = ["a-page-one.csv", "a-page-one-2.csv"]
+    assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in names]
+    first, second = ((tmp_path / name).read_text() for name in names)
+    assert first == 'a,L*\nx | y,"1, 2"\n,two\n' and second == "b\n3\n"
+    for page in PAGES:
+        for name, (head, *rows) in page_tables().tables(page.read_text()).items():
+            assert rows and {len(row) for row in rows} == {len(head)}, (page, name)
 
 
 @pytest.mark.slow

@@ -6,17 +6,24 @@ import re
 import shutil
 import subprocess
 import sys
+from html import unescape
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
 
 import dpjax
-from dpjax import environments, learners
+from dpjax import Learner, Privacy, Study, environments, learners
+from dpjax.action_sets import Arms
 from dpjax.analysis.output import write_csv, write_json
 from dpjax.cli import main
-from dpjax.explore.found import Cell, least, of_cells
+from dpjax.explore import choice
+from dpjax.explore.found import Cell, least, of_cells, value_text
+from dpjax.explore.stores import read_store, read_study
+from dpjax.feedback import bandit
 from tests import ROOT
 
 pytest.importorskip("plotly")
@@ -135,6 +142,77 @@ def test_a_store_is_on_the_page_with_its_numbers(tmp_path):
     assert numbers(found["frontier-0"][0]["y"])[0] in final[0, 3:].mean(keepdims=True)
 
 
+class Stopped(NamedTuple):
+    stopped: jax.Array
+
+
+def stopping(losses):
+    """A learner of one arm that stops once it has suffered more losses than these."""
+    return Learner(
+        lambda key: (jnp.float32(0.0), jnp.int32(0)),
+        lambda state, key, loss: (state + loss, jnp.int32(0)),
+        bandit, Arms(2), 16, Privacy(), lambda state: Stopped(jnp.float32(state > losses)),
+    )  # fmt: skip
+
+
+def test_trials_that_did_not_stop_are_said_of_a_study_and_of_its_stores(tmp_path):
+    """A learner that takes no epsilon counts once, however many levels there are."""
+    makers = {"mine": lambda epsilon: stopping(epsilon), "fixed": lambda: stopping(8.0)}
+    losses = {"bits": lambda: environments.bernoulli([0.5, 0.5])}
+    study = Study(makers, losses, {"epsilon": [7.0, 9.0]}, trials=8, checkpoints=1)
+    data = study.run(store=tmp_path / "stores", progress=False)
+    data.to_netcdf(tmp_path / "study.nc")
+    late = data["report_stopped"].squeeze("environment") == 0.0
+    mine, fixed = int(late.sel(learner="mine").sum()), int(late.sel(learner="fixed")[0].sum())
+    assert 0 < mine < 16 and 0 < fixed < 8
+    said = [f"{n} trials of {name} did not stop and are censored at the horizon."
+            for name, n in (("mine", mine), ("fixed", fixed))]  # fmt: skip
+    assert read_study(tmp_path / "study.nc").notes == said
+    assert set(said) < set(read_store(tmp_path / "stores").notes)
+
+
+def test_a_study_whose_trials_all_stopped_says_nothing_of_it(tmp_path):
+    study = Study(lambda: stopping(-1.0), lambda: environments.bernoulli([0.5, 0.5]), trials=2)
+    study.run(progress=False).to_netcdf(tmp_path / "study.nc")
+    assert read_study(tmp_path / "study.nc").notes == []
+
+
+def many(tmp_path):
+    """A table of 14 settings, of which the last has most rows, and a word with HTML in it."""
+    settings = [("a <b>", arms) for arms in range(2, 10)] + [("c", arms) for arms in range(8, 14)]
+    rows = [
+        {"learner": learner, "instance": instance, "arms": arms, "epsilon": epsilon,
+         "regret": arms + min(epsilon, 9.0)}
+        for learner in ("one", "two") for instance, arms in settings for epsilon in (1.0, 2.0)
+    ]  # fmt: skip
+    rows += [rows[-1] | {"epsilon": epsilon} for epsilon in (0.5, np.inf)]
+    write_csv(tmp_path / "table.csv", rows)
+    return tmp_path / "table.csv"
+
+
+def test_of_many_settings_the_page_shows_the_one_that_is_chosen(tmp_path):
+    text = explored(tmp_path, many(tmp_path))
+    assert "The input has 14 settings. The boxes choose" in text
+    (told,) = re.findall(r'id="settings">(.*?)</script>', text)
+    told = json.loads(told)
+    assert len(told["settings"]) == 14 and told["first"] == {"instance": "c", "arms": "13"}
+    assert {"instance": "a <b>", "arms": "2"} in told["settings"]
+    assert "<b>" not in text.partition("</script>")[2]
+    assert re.findall('<select name="(.*?)">', text) == ["instance", "arms"]
+    assert len(figures(text)) == text.count("<figure>") == 2 * 14
+    # A least epsilon has a baseline to compare with in the last setting alone.
+    assert text.count("<template ") == 2 * 14 + 1
+    assert "<template" not in explored(tmp_path / "few", table(tmp_path))
+
+
+def test_settings_are_read_from_the_texts_of_panels():
+    panel = "runs/x, means = (0.5, 0.2), horizon = 1000000, gap = 0.1"
+    values = {"store": "runs/x", "means": "(0.5, 0.2)", "horizon": "1000000", "gap": "0.1"}
+    assert choice.setting(panel) == values and choice.setting("") == {}
+    numbers = 10**6, np.int32(10**6), np.float32(0.1), 0.1
+    assert [*map(value_text, numbers)] == ["1000000", "1000000", "0.1", "0.1"]
+
+
 def test_trials_that_were_not_played_are_said_and_left_out():
     regret = np.array([[1.0, 2.0], [3.0, 4.0], [np.nan, np.nan]], np.float32)
     labels = {"learner": "mine", "epsilon": 1.0, "panel": ""}
@@ -218,22 +296,57 @@ setTimeout(() => {
 </script>"""
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
-@pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_draws_the_page_and_a_click_on_a_legend_hides_a_curve(tmp_path, width):
-    text = explored(tmp_path, table(tmp_path)).replace("<style>", f"{_WATCH}<style>", 1)
+# A choice of a value that the chosen setting cannot have with its others: these are mended.
+_CHOOSE = """<script>
+setTimeout(() => {
+  const shown = () => [...document.querySelectorAll(".plotly-graph-div")].filter(
+    each => each.querySelector(".main-svg")).map(each => each.id);
+  const box = name => document.querySelector(`select[name=${name}]`);
+  const before = shown();
+  box("arms").value = "3";
+  box("arms").dispatchEvent(new Event("change"));
+  setTimeout(() => {
+    const told = {failures, before, after: shown(), instance: box("instance").value,
+      heads: [...document.querySelectorAll(".shown h3")].map(each => each.textContent)};
+    document.body.innerHTML = "<pre></pre>";
+    document.querySelector("pre").textContent = JSON.stringify(told);
+  }, 2000);
+}, 3000);
+</script>"""
+
+
+def watched(tmp_path, path, script, width=1280):
+    """What a script says of the page of a table in a browser."""
+    text = explored(tmp_path, path).replace("<style>", f"{_WATCH}<style>", 1)
     page = tmp_path / "watched.html"
     head, end = text.rsplit("</body>", 1)
-    page.write_text(f"{head}{_CLICK}</body>{end}", encoding="utf-8")
+    page.write_text(f"{head}{script}</body>{end}", encoding="utf-8")
     command = [
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=20000", "--dump-dom",
         page.as_uri(),
     ]  # fmt: skip
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = json.loads(re.search(r"<pre>(\{.*?\})</pre>", shown)[1])
+    return json.loads(unescape(re.search(r"<pre>(\{.*?\})</pre>", shown)[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_draws_the_page_and_a_click_on_a_legend_hides_a_curve(tmp_path, width):
+    found = watched(tmp_path, table(tmp_path), _CLICK, width)
     assert found["failures"] == []
     assert found["panels"] == ["epsilon-0", "frontier-0"]
     assert (found["before"], found["after"]) == (2, 1)
     assert found["wide"] <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
+def test_a_browser_shows_the_setting_that_is_chosen(tmp_path):
+    found = watched(tmp_path, many(tmp_path), _CHOOSE)
+    assert found["failures"] == []
+    assert found["before"] == ["epsilon-13", "frontier-13"]
+    assert found["after"] == ["epsilon-1", "frontier-1"]
+    assert found["instance"] == "a <b>"
+    assert found["heads"] == 2 * ["instance = a <b>, arms = 3"]

@@ -56,7 +56,8 @@ def fit(sample, law):
     found = np.append(found[often], found[rare].sum())
     expected = np.append(expected[often], expected[rare].sum())
     used = expected > 0.5
-    return stats.chisquare(found[used], expected[used], sum_check=False).pvalue
+    found, expected = found[used], expected[used]
+    return stats.chi2.sf(((found - expected) ** 2 / expected).sum(), max(len(found) - 1, 1))
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -1,8 +1,9 @@
-"""The source distribution holds all that the tests read."""
+"""The source distribution holds all that the tests read, and the wheel all of the package."""
 
 import os
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ def files(folder):
     }
 
 
-def test_the_source_distribution_holds_what_tests_read(tmp_path):
+@pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere")
+def test_the_distributions_hold_what_tests_read_and_the_package(tmp_path):
     pytest.importorskip("setuptools", minversion="77")
     from setuptools import build_meta
 
@@ -32,13 +34,21 @@ def test_the_source_distribution_holds_what_tests_read(tmp_path):
     for path in ROOT.iterdir():
         if path.is_file():
             shutil.copy(path, copy)
-    os.chdir(copy)
     try:
+        os.chdir(copy)
         name = build_meta.build_sdist(str(tmp_path))
+        with tarfile.open(tmp_path / name) as archive:
+            archive.extractall(tmp_path / "unpacked", filter="data")
+        (unpacked,) = (tmp_path / "unpacked").iterdir()
+        os.chdir(unpacked)
+        held = files(unpacked)
+        wheel = build_meta.build_wheel(str(tmp_path))
     finally:
         os.chdir(before)
-    with tarfile.open(tmp_path / name) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
-    (unpacked,) = (tmp_path / "unpacked").iterdir()
-    assert files(unpacked) == files(ROOT)
+    assert held == files(ROOT)
     assert {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"} <= {*os.listdir(unpacked)}
+    with zipfile.ZipFile(tmp_path / wheel) as archive:
+        installed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    package = {name for name in held if name.startswith("dpjax" + os.sep)}
+    assert installed == {Path(name).as_posix() for name in package}
+    assert "dpjax/py.typed" in installed

@@ -107,7 +107,7 @@ ELEMENTWISE = [
 _SAME_AXES = [
     "argmax", "argmin", "concatenate", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum",
     "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
-    "reduce_xor", "rev", "sort", "split", "squeeze", "stack",
+    "reduce_xor", "rev", "sort", "split", "squeeze", "stack", "unstack",
 ]  # fmt: skip
 # Each is (equation, operands, batch) -> arrays that have the batch as their last axis.
 RULES = {

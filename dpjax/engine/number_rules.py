@@ -91,6 +91,11 @@ def _split(eqn, operands) -> list:
     return list(np.split(apart(operands[0]), ends, eqn.params["axis"]))
 
 
+def _unstack(eqn, operands) -> list:
+    rows = np.moveaxis(apart(operands[0]), eqn.params["axis"], 0)
+    return [rows[i, ...] for i in range(len(rows))]  # arrays, those without axes too
+
+
 def _iota(eqn, operands) -> list:
     if operands:
         raise NoRule("iota of a traced shape")
@@ -244,4 +249,5 @@ RULES = {
     "stack": lambda eqn, operands: [np.stack([apart(x) for x in operands], eqn.params["axis"])],
     "tile": _moved(lambda params, x: np.tile(x, params["reps"])),
     "transpose": _moved(lambda params, x: x.transpose(params["permutation"])),
+    "unstack": _unstack,
 }

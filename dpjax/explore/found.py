@@ -47,6 +47,13 @@ def epsilon_text(epsilon) -> str:
     return "∞" if np.isinf(epsilon) else f"{epsilon:.4g}"
 
 
+def value_text(value) -> str:
+    """The value of a parameter, the same for a number of a table, of a store and of a study."""
+    if np.ndim(value) == 0 and np.asarray(value).dtype.kind == "f":
+        return f"{value:.6g}"
+    return str(value)
+
+
 def of_cells(title, cells, parameters, notes) -> Found:
     """What the trials of some cells say."""
     means, curves, laws, notes = [], [], [], list(notes)

@@ -8,11 +8,12 @@ import numpy as np
 
 from dpjax.analysis.html import document, paragraph, word_table
 from dpjax.analysis.output import versions
-from dpjax.explore import figures
+from dpjax.explore import choice, figures
 from dpjax.explore.found import epsilon_text
 from dpjax.explore.stores import read_store
 from dpjax.explore.tables import read_csv
 
+_TOGETHER = 12  # Of more panels a page shows one, which the reader chooses.
 # The page may load nothing, from nowhere.
 _ALONE = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
@@ -49,6 +50,9 @@ def html(found) -> str:
          "The least mean at each level of declared ε, over all learners that declare at most it. "
          + _chosen(found)),
     ]  # fmt: skip
+    tables = [found.means, found.curves, found.laws, found.frontier]
+    panels = list(dict.fromkeys(p for t in tables if t is not None for p in t["panel"]))
+    many = len(panels) > _TOGETHER
     body = [
         f"<h1>{escape(found.title)}</h1>",
         paragraph(
@@ -57,25 +61,32 @@ def html(found) -> str:
         ),
         *[paragraph(note, "verdict") for note in found.notes],
     ]
+    if many:
+        first = found.means.groupby("panel", sort=False).size().idxmax()  # which has most to show
+        body += [paragraph(f"The input has {len(panels)} settings. The boxes choose the one that "
+                           "all figures show."), choice.boxes(panels, first)]  # fmt: skip
     for title, name, rows, draw, options, words in sections:
-        body += [f"<h2>{escape(title)}</h2>", *_section(name, rows, draw, options, words)]
-    body += [*_least(found.least), *_declared(found.means), "<h2>Parameters</h2>"]
+        body += [f"<h2>{escape(title)}</h2>", *_section(name, rows, draw, options, words, many)]
+    body += [*_least(found.least, many), *_declared(found.means), "<h2>Parameters</h2>"]
     told = json.dumps(found.parameters, indent=2, ensure_ascii=False)
     body.append(f'<pre class="wide">{escape(told)}</pre>' if found.parameters
                 else paragraph("There is no parameters.json beside the table."))  # fmt: skip
     made = versions()
     body.append(paragraph(f"Made by dpjax {made['dpjax']}.", "small"))
+    if many:
+        body.append(choice.script())
     return document(f"{found.title}: dpjax explore", body, [_ALONE, figures.script()])
 
 
-def _section(name, rows, draw, options, words) -> list[str]:
-    """A figure for each panel, and a sentence where there is nothing to draw."""
+def _section(name, rows, draw, options, words, many) -> list[str]:
+    """A figure for each panel, hidden if they are many; a sentence if there is nothing to draw."""
     if rows is None or rows.empty:
         return [paragraph("The input holds no numbers for this figure.")]
     parts = [paragraph(words, "small")]
     for i, (panel, own) in enumerate(rows.groupby("panel", sort=False)):
-        parts += [f"<h3>{escape(panel)}</h3>"] if panel else []
-        parts.append(f"<figure>{figures.html(draw(own, **options), f'{name}-{i}')}</figure>")
+        head = f"<h3>{escape(panel)}</h3>" if panel else ""
+        figure = f"<figure>{figures.html(draw(own, **options), f'{name}-{i}')}</figure>"
+        parts.append(choice.hidden(panel, head + figure) if many else head + figure)
     return parts
 
 
@@ -85,21 +96,26 @@ def _chosen(found) -> str:
     return "Chosen and reported on the same trials, so it is somewhat too small."
 
 
-def _least(table) -> list[str]:
-    """The least epsilon at which a learner is as good as a baseline."""
+def _least(table, many) -> list[str]:
+    """The least epsilon at which a learner is as good as a baseline; by panels if they are many."""
     if table.empty:
         return []
-    panels = ["panel"] if table["panel"].any() else []
+    panels = ["panel"] if table["panel"].any() and not many else []
     names = ["learner", *panels, "baseline"]
-    rows = [
-        ([*(row[name] for name in names), _least_text(row["least"])], False)
-        for row in table.to_dict("records")
-    ]
+
+    def shown(rows):
+        cells = [[*(row[name] for name in names), _least_text(row["least"])]
+                 for row in rows.to_dict("records")]  # fmt: skip
+        return word_table([*names, "least ε"], [(row, False) for row in cells])
+
+    parts = [shown(table)]
+    if many:
+        parts = [choice.hidden(p, shown(own)) for p, own in table.groupby("panel", sort=False)]
     return [
         "<h3>Least ε at which a learner is as good as a baseline</h3>",
         paragraph("From this ε on the mean is at most that of the baseline. Between two ε that "
                   "were played it is interpolated in the logarithm.", "small"),
-        word_table([*names, "least ε"], rows),
+        *parts,
     ]  # fmt: skip
 
 

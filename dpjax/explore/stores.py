@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from dpjax import store
-from dpjax.explore.found import Cell, Found, of_cells
+from dpjax.explore.found import Cell, Found, of_cells, value_text
 from dpjax.store import layout
 from dpjax.store.objects import Files
 
@@ -54,7 +54,7 @@ def read_store(url) -> Found:
             values = {key: v[i] for key, v in points.items()}
             epsilon = float(values.pop("epsilon", np.nan))
             # A sweep of one point has a parameter without a meaning.
-            rest = [f"{k} = {_text(v)}" for k, v in values.items() if len(points[k]) > 1]
+            rest = [f"{k} = {value_text(v)}" for k, v in values.items() if len(points[k]) > 1]
             panel = ", ".join(filter(None, [name, *rest]))
             labels = {"learner": told["learner"], "epsilon": epsilon, "panel": panel}
             cells.append(Cell(labels, {}, result.rounds, np.asarray(result.regret[i])))
@@ -74,19 +74,10 @@ def read_study(path) -> Found:
 
 def cells_of(data):
     """The cells of a study's data. A learner that takes no epsilon has one."""
-    axes = [name for name in data["regret"].dims if name not in ("trial", "round")]
-    shape = [data.sizes[name] for name in axes]
-    for index in np.ndindex(*shape):
-        here = data.isel(dict(zip(axes, index, strict=True)))
-        labels = {name: here[name].item() for name in axes}
-        pair = {name: labels[name] for name in ("learner", "environment") if name in labels}
-        ignored = [name for name in axes if f"takes_{name}" in data
-                   and not data[f"takes_{name}"].sel(pair).all()]  # fmt: skip
-        if any(index[axes.index(name)] > 0 for name in ignored):
-            continue
+    for labels, here, ignored in _each(data):
         learner, epsilon = labels.pop("learner"), labels.pop("epsilon", np.nan)
         epsilon = np.nan if "epsilon" in ignored else float(epsilon)
-        panel = ", ".join(f"{k} = {_text(v)}" for k, v in labels.items()
+        panel = ", ".join(f"{k} = {value_text(v)}" for k, v in labels.items()
                           if data.sizes[k] > 1 and k not in ignored)  # fmt: skip
         declared = {name: here[f"privacy_{name}"].item() for name in ("epsilon", "delta", "model")}
         regret = here["regret"].transpose("trial", "round").values.copy()
@@ -95,13 +86,29 @@ def cells_of(data):
                    data["round"].values, regret)  # fmt: skip
 
 
+def _each(data):
+    """(labels, data, axes that have no meaning there) of each cell that was played."""
+    axes = [name for name in data["regret"].dims if name not in ("trial", "round")]
+    shape = [data.sizes[name] for name in axes]
+    for index in np.ndindex(*shape):
+        here = data.isel(dict(zip(axes, index, strict=True)))
+        labels = {name: here[name].item() for name in axes}
+        pair = {name: labels[name] for name in ("learner", "environment") if name in labels}
+        ignored = [name for name in axes if f"takes_{name}" in data
+                   and not data[f"takes_{name}"].sel(pair).all()]  # fmt: skip
+        if not any(index[axes.index(name)] > 0 for name in ignored):
+            yield labels, here, ignored
+
+
 def _stopped(data) -> list[str]:
     """What is said of trials that did not stop."""
     if "report_stopped" not in data:
         return []
-    found = data["report_stopped"]
-    return [sentence for name in data["learner"].values
-            for sentence in _censored(name, (found.sel(learner=name) == 0.0).values)]  # fmt: skip
+    found: dict[str, list] = {}
+    for labels, here, _ in _each(data):
+        found.setdefault(labels["learner"], []).append(here["report_stopped"].values == 0.0)
+    return [sentence for name, censored in found.items()
+            for sentence in _censored(name, np.array(censored))]  # fmt: skip
 
 
 def _censored(learner, censored) -> list[str]:
@@ -118,11 +125,3 @@ def _panel(folder, learner) -> str:
     word = re.sub(r"[^\w.]+", "-", learner)
     last = last.removeprefix(word).lstrip("-")
     return "/".join(filter(None, [*outer, last]))
-
-
-def _text(value) -> str:
-    return (
-        f"{value:.6g}"
-        if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
-        else str(value)
-    )

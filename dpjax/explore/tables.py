@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 from scipy import stats
 
-from dpjax.explore.found import Found, epsilon_text, least
+from dpjax.explore.found import Found, epsilon_text, least, value_text
 from dpjax.explore.stores import read_study
 
 # Who plays, what was asked for, and what is measured, by the names that the tables have for them.
@@ -181,8 +181,10 @@ def _panels(table, keys, used) -> tuple:
         rest = [other for other in names if other != name]
         if repeated(rest).equals(again):
             names = rest
+    if not names:  # of a table without columns some versions of pandas give no rows
+        return pandas.Series("", table.index, dtype=object), again
     texts = [
-        ", ".join(f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}"
+        ", ".join(f"{n} = {value_text(v)}"
                   for n, v in zip(names, row, strict=True) if not pandas.isna(v))
         for row in table[names].itertuples(index=False)
     ]  # fmt: skip

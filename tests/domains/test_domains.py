@@ -580,12 +580,13 @@ def test_compiled_and_batched_values_equal_plain_ones(name):
         ]
 
     rows = jnp.array([[0.3, -2.0, 0.4], [0.0, 0.0, 0.0]])
+    atol = 1e-5 if name == "own" else 2e-6  # its projections round in each of 20 steps
     batched, single = jax.jit(jax.vmap(every))(rows), jax.jit(every)
     for i, row in enumerate(rows):
         for together, plain, compiled in zip(batched, every(row), single(row), strict=True):
             assert together.dtype == plain.dtype == compiled.dtype == jnp.float32
-            np.testing.assert_allclose(together[i], plain, atol=2e-6)
-            np.testing.assert_allclose(compiled, plain, atol=2e-6)
+            np.testing.assert_allclose(together[i], plain, atol=atol)
+            np.testing.assert_allclose(compiled, plain, atol=atol)
 
 
 # --- arguments ---

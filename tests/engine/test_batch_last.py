@@ -68,6 +68,7 @@ from tests.engine.beside_vmap import (
         ),
         lambda m, v, i: (jnp.float32(1.0), jnp.arange(3), jax.nn.relu(v), jax.nn.softplus(v)),
         lambda m, v, i: jnp.split(m, 2),
+        lambda m, v, i: (jnp.unstack(m, axis=1)[0], [*m][1]),
     ],
 )
 def test_operations(function):

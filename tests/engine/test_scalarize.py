@@ -82,6 +82,7 @@ def test_rounds_have_no_arrays():
             jr.bits(jr.split(jr.key(2), 3)[1]),
         ),
         lambda x, i: (jnp.where(i > 1, x, 0.0), jnp.all(x > 0.0), jnp.max(x), jnp.prod(x, 0)),
+        lambda x, i: (jnp.unstack(x, axis=1)[0], [*x][1]),
     ],
 )
 def test_operations(function):
