@@ -33,7 +33,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
 
     Examples:
       >>> batches = combinators.minibatch(learners.exp3(100, 4), 1000, tau=10)
-      >>> state, batch = batches.init(jax.random.key(0))
+      >>> state, batch = jax.jit(batches.init)(jax.random.key(0))
       >>> int(batch.rounds), batches.horizon
       (10, 1000)
     """

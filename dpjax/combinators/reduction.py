@@ -23,9 +23,9 @@ class LaplaceFeedbackReport(NamedTuple):
 
     Examples:
       >>> learner = learners.dp_exp3_lap(1000, 2, epsilon=1.0)
-      >>> state, arm = learner.init(jax.random.key(0))
-      >>> int(learner.report(state).rejected), int(learner.report(state).clipped)  # at first
-      (0, 0)
+      >>> state, arm = jax.eval_shape(learner.init, jax.random.key(0))
+      >>> jax.eval_shape(learner.report, state)._fields
+      ('rejected', 'clipped', 'base')
     """
 
     rejected: Array  # () int32, rounds whose noisy loss fell outside the accepted interval

@@ -73,7 +73,8 @@ def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
 
     Examples:
       >>> ball = domains.lp_ball(2, 1.5)
-      >>> [round(x, 3) for x in ball.minimizer(jnp.array([-1.0, -1.0])).tolist()]  # 2^(-2 / 3)
+      >>> best = jax.jit(ball.minimizer)(jnp.array([-1.0, -1.0]))
+      >>> [round(x, 3) for x in best.tolist()]  # 2^(-2 / 3)
       [0.63, 0.63]
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
@@ -105,7 +106,8 @@ def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
     """Convex hull of the vectors in [-radius, radius]^d with at most k entries that are not 0.
 
     Examples:
-      >>> print(domains.k_sparse(3, 2).minimizer(jnp.array([-3.0, -1.0, -2.0])))
+      >>> ball = domains.k_sparse(3, 2)
+      >>> print(jax.jit(ball.minimizer)(jnp.array([-3.0, -1.0, -2.0])))
       [1. 0. 1.]
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
@@ -135,8 +137,9 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
     It is the ball of the k-support norm (Argyriou, Foygel & Srebro 2012).
 
     Examples:
-      >>> ball, direction = domains.k_support(3, 2), jnp.array([3.0, 1.0, 4.0])
-      >>> round(float(domains.support_function(ball, direction)), 3)  # the length of (3, 4)
+      >>> ball = domains.k_support(3, 2)
+      >>> largest = jax.jit(lambda direction: domains.support_function(ball, direction))
+      >>> round(float(largest(jnp.array([3.0, 1.0, 4.0]))), 3)  # the length of (3, 4)
       5.0
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)

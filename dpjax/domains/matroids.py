@@ -27,7 +27,7 @@ def capped_simplex(dim: int, k: int) -> Domain:
 
     Examples:
       >>> pairs = domains.capped_simplex(4, 2)
-      >>> print(pairs.minimizer(jnp.array([3.0, 1.0, 2.0, 4.0])), pairs.centre)
+      >>> print(jax.jit(pairs.minimizer)(jnp.array([3.0, 1.0, 2.0, 4.0])), pairs.centre)
       [0. 1. 1. 0.] [0.5 0.5 0.5 0.5]
     """
     return uniform_matroid(dim, k, bases=True)
@@ -62,7 +62,7 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
 
     Examples:
       >>> domain = domains.partition_matroid([0, 0, 1, 1], [1, 2])
-      >>> print(domain.minimizer(jnp.array([-2.0, -1.0, 4.0, -3.0])))
+      >>> print(jax.jit(domain.minimizer)(jnp.array([-2.0, -1.0, 4.0, -3.0])))
       [1. 0. 0. 1.]
     """
     blocks, capacities, sizes = _checked_blocks(blocks, capacities)

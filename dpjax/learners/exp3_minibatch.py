@@ -94,7 +94,7 @@ def exp3_minibatch(
 
     Examples:
       >>> learner = learners.exp3_minibatch(10**6, 4, epsilon=1.0, delta=1e-6)
-      >>> state, batch = learner.init(jax.random.key(0))
+      >>> state, batch = jax.jit(learner.init)(jax.random.key(0))
       >>> int(batch.rounds), round(float(learner.privacy.epsilon), 3)  # tau, and what it has
       (193, 0.998)
     """
