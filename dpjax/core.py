@@ -44,6 +44,13 @@ class Privacy(NamedTuple):
     one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` follows from the
     noise that is added, even where the paper that prints the scale of that noise states another
     epsilon. ``Privacy()`` declares nothing.
+
+    Examples:
+      >>> declared = learners.lazy_ucb(1000, 4, epsilon=1.0).privacy
+      >>> declared.epsilon, declared.unit, declared.neighbours, declared.model
+      (1.0, 'round', 'replace', 'central')
+      >>> dpjax.Privacy().epsilon
+      inf
     """
 
     epsilon: Any = float("inf")  # () inf where nothing is declared
@@ -76,19 +83,41 @@ def empty_report(state) -> tuple:
 
 
 class Arms(NamedTuple):
-    """The action set of a bandit: an action is an index, 0 .. count - 1, () int32."""
+    """The action set of a bandit: an action is an index, 0 .. count - 1, () int32.
+
+    Examples:
+      >>> learners.exp3(1000, 4).action_set
+      Arms(count=4)
+    """
 
     count: int  # type: ignore[assignment] # K; tuples have a method of that name
 
 
 class Policies(NamedTuple):
-    """The action set of a contextual bandit: an action maps features (K, d) to an arm, () int32."""
+    """The action set of a contextual bandit: an action maps features (K, d) to an arm, () int32.
+
+    Examples:
+      >>> environments.fixed_actions(np.eye(3), np.zeros(3)).action_set
+      Policies(dim=3)
+    """
 
     dim: int  # d
 
 
 class Learner(NamedTuple):
-    """Turns what it saw of past rounds into actions."""
+    """Turns what it saw of past rounds into actions.
+
+    Examples:
+      >>> arm = jnp.zeros((), jnp.int32)
+      >>> stays = dpjax.Learner(
+      ...     init=lambda key: ((), arm), step=lambda state, key, loss: ((), arm),
+      ...     feedback=feedback.bandit, action_set=dpjax.core.Arms(2), horizon=3,
+      ...     privacy=dpjax.Privacy(),
+      ... )
+      >>> table = environments.table([[1.0, 0.5], [1.0, 0.5], [1.0, 0.5]])
+      >>> print(dpjax.simulate(stays, table, jax.random.key(0)).regret)
+      [0.5 1.  1.5]
+    """
 
     init: Callable  # key -> (state, action of round 1)
     step: Callable  # (state, key, loss of round t) -> (state, action of round t + 1)
@@ -115,6 +144,12 @@ class BatchLearner(NamedTuple):
     the horizon cuts short is played, but the learner never sees its sum. The sum of a batch is
     exact for losses in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the
     noise of :func:`dpjax.noise.laplace_total` hides one loss among 10^9 as well as one among ten.
+
+    Examples:
+      >>> learner = learners.explore_then_commit(1000, 4, epsilon=1.0, rounds=50)
+      >>> state, batch = learner.init(jax.random.key(0))
+      >>> int(batch.rounds), learner.horizon
+      (50, 1000)
     """
 
     init: Callable  # key -> (state, Batch)
@@ -129,7 +164,13 @@ class BatchLearner(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one round can reveal, and what it adds to the tally."""
+    """What one round can reveal, and what it adds to the tally.
+
+    Examples:
+      >>> outcome = dpjax.Outcome(loss=jnp.array([0.25, 1.0]), tally=jnp.array([0.75, 0.0]))
+      >>> float(feedback.bandit(outcome.loss, 1))  # what a bandit sees of it
+      1.0
+    """
 
     loss: Any  # everything the round could reveal, as a function of the action; for arms the (K,)
     # losses, or a callable pytree whose vector() returns them
@@ -141,6 +182,12 @@ class Environment(NamedTuple):
 
     ``Outcome.loss`` may depend on past actions, but never on the current one: it is the function
     that is applied to the current action. ``regret`` is called at checkpoints only.
+
+    Examples:
+      >>> environment = environments.table([[0.5, 0.25], [1.0, 0.0]])
+      >>> state, outcome = environment.step(environment.init(None), None, 0)
+      >>> float(environment.regret(state, outcome.tally))  # of one round of arm 0
+      0.25
     """
 
     init: Callable  # key -> state
@@ -155,7 +202,17 @@ class Environment(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """The noisy prefix sums of a mechanism, for values of one shape and noise of one scale."""
+    """The noisy prefix sums of a mechanism, for values of one shape and noise of one scale.
+
+    Examples:
+      >>> stream = mechanisms.exact(4).stream((), scale=0.0)
+      >>> state, release = stream.init(jax.random.key(0))
+      >>> for value in (0.5, 0.25):
+      ...     state, release = stream.step(state, jax.random.key(1), jnp.float32(value))
+      ...     print(float(release))
+      0.5
+      0.75
+    """
 
     init: Callable  # key -> (state, release of the empty prefix)
     step: Callable  # (state, key, value) -> (state, release of x_1 + ... + x_t)
@@ -168,6 +225,11 @@ class Mechanism(NamedTuple):
     The release is B (C x + z) for a factorization B C of the matrix of prefix sums and independent
     noise z. The fields are what one needs to know to choose the scale of z. ``stream`` then takes
     that scale and returns the transducer. A mechanism knows no epsilon.
+
+    Examples:
+      >>> mechanism = mechanisms.tree(4)
+      >>> mechanism.sensitivity[0], mechanism.variance().tolist()
+      (2.0, [0.0, 1.0, 1.0, 2.0])
     """
 
     horizon: int  # of the learner that it serves
@@ -182,7 +244,13 @@ class Mechanism(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A trajectory. After a sweep all fields but ``rounds`` have leading axes (points, seeds)."""
+    """A trajectory. After a sweep all fields but ``rounds`` have leading axes (points, seeds).
+
+    Examples:
+      >>> result = dpjax.Result(np.array([1, 10]), np.array([0.5, 2.25]), tally=3.0, report=())
+      >>> result.regret[-1].item()  # after round 10
+      2.25
+    """
 
     rounds: Any  # (n,) int32, the rounds at which regret was recorded
     regret: Any  # (n,) float32
@@ -200,6 +268,11 @@ class Result(NamedTuple):
         Returns:
           A Dataset of regret, tally and report. The fields of tally and report are called
           ``tally_<field>`` and ``report_<field>``.
+
+        Examples:
+          >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
+          >>> dict(result.to_xarray().sizes)
+          {'point': 3, 'seed': 5, 'round': 2}
         """
         import xarray  # not above: `import dpjax` should not wait for it
 
@@ -221,13 +294,23 @@ class Result(NamedTuple):
         return xarray.Dataset(arrays, coordinates)
 
     def to_netcdf(self, path, points=None, learner=None) -> None:
-        """Writes :meth:`to_xarray` as a NetCDF file."""
+        """Writes :meth:`to_xarray` as a NetCDF file.
+
+        Examples:
+          >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
+          >>> result.to_netcdf("result.nc", points=np.array([0.1, 1.0, 10.0]))
+        """
         self.to_xarray(points, learner).to_netcdf(path)
 
     def to_dataframe(self, points=None, learner=None):
         """A long ``pandas.DataFrame`` of regret: columns point, seed, round and regret.
 
         Points that are numbers get a column each, as does ``learner``.
+
+        Examples:
+          >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
+          >>> len(result.to_dataframe(learner="exp3"))  # 3 points, 5 seeds, 2 rounds
+          30
         """
         return self.to_xarray(points, learner)["regret"].to_dataframe().reset_index()
 

@@ -27,6 +27,11 @@ def threefry2x32(first, second, high, low, rounds):
 
     All are arrays of uint32 that broadcast. The rounds are unrolled, so that compilers fuse them
     with the code that uses the words.
+
+    Examples:
+      >>> words = np.zeros((4, 1), np.uint32)  # the key and the counter
+      >>> [hex(x.item()) for x in generators.threefry2x32(*words, rounds=20)]
+      ['0x6b200159', '0x99ba4efe']
     """
     schedule = (first, second, first ^ second ^ np.uint32(0x1BD11BDA))
     x, y = high + first, low + second
@@ -43,7 +48,13 @@ def threefry2x32(first, second, high, low, rounds):
 
 
 def implementation(rounds, name, tag):
-    """JAX's generator with this number of rounds, to pass to ``jax.random.key`` as ``impl``."""
+    """JAX's generator with this number of rounds, to pass to ``jax.random.key`` as ``impl``.
+
+    Examples:
+      >>> keys = jax.random.key(0), jax.random.key(0, impl=generators.threefry13)
+      >>> [generators.rounds_of(x.dtype) for x in keys]
+      [20, 13]
+    """
 
     def blocks(key, shape):
         """The blocks 0, 1, ... of a key, as two arrays of this shape."""
@@ -83,12 +94,26 @@ threefry13 = implementation(13, "threefry2x32_13", "fry13")
 
 
 def is_of_the_key_alone(dtype) -> bool:
-    """Whether draws from keys of this dtype depend on the key alone, and not on the batch size."""
+    """Whether draws from keys of this dtype depend on the key alone, and not on the batch size.
+
+    Examples:
+      >>> generators.is_of_the_key_alone(jax.random.key(0).dtype)
+      True
+      >>> generators.is_of_the_key_alone(jax.random.key(0, impl="rbg").dtype)
+      False
+    """
     return str(dtype) in _NAMES
 
 
 def rounds_of(dtype) -> int | None:
-    """How many threefry rounds keys of this dtype have; None for any other generator."""
+    """How many threefry rounds keys of this dtype have; None for any other generator.
+
+    Examples:
+      >>> generators.rounds_of(jax.random.key(0).dtype)
+      20
+      >>> generators.rounds_of(jax.random.key(0, impl=generators.threefry13).dtype)
+      13
+    """
     if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return None
     if str(dtype) == "key<fry13>":
@@ -98,5 +123,11 @@ def rounds_of(dtype) -> int | None:
 
 
 def wrap(words, rounds):
-    """Turns an array of words (..., 2) into threefry keys with this number of rounds."""
+    """Turns an array of words (..., 2) into threefry keys with this number of rounds.
+
+    Examples:
+      >>> key = generators.wrap(jnp.zeros(2, jnp.uint32), 13)
+      >>> generators.rounds_of(key.dtype)
+      13
+    """
     return jr.wrap_key_data(words, impl="threefry2x32" if rounds == 20 else threefry13)

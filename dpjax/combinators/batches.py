@@ -30,6 +30,12 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.
+
+    Examples:
+      >>> batches = combinators.minibatch(learners.exp3(100, 4), 1000, tau=10)
+      >>> state, batch = jax.jit(batches.init)(jax.random.key(0))
+      >>> int(batch.rounds), batches.horizon
+      (10, 1000)
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
@@ -73,6 +79,8 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
 
 
 class EveryRoundState(NamedTuple):
+    """The state of :func:`dpjax.every_round`."""
+
     learner: Any  # the batch learner's state
     batch: Batch  # in play
     played: Array  # () int32, rounds of it that were played
@@ -85,6 +93,13 @@ def every_round(batch_learner: BatchLearner) -> Learner:
     The batch learner steps with the key of the round in which its batch ends. A round costs no more
     than a counter and a sum. But under vmap, where batches differ in length, the batch step itself
     is computed in every round, so it has to be cheap.
+
+    Examples:
+      >>> batches = learners.sequential_halving(1000, 4, epsilon=1.0)
+      >>> state, batch = batches.init(jax.random.key(0))
+      >>> state, arm = dpjax.every_round(batches).init(jax.random.key(0))
+      >>> int(batch.rounds), int(arm) == int(batch.action)  # the arm of so many rounds
+      (125, True)
     """
 
     def begin(state, batch):
@@ -117,5 +132,13 @@ def every_round(batch_learner: BatchLearner) -> Learner:
 
 
 def as_learner(learner: Learner | BatchLearner) -> Learner:
-    """A Learner as it is, or a BatchLearner played round by round."""
+    """A Learner as it is, or a BatchLearner played round by round.
+
+    Examples:
+      >>> made = learners.exp3(1000, 4), learners.sequential_halving(1000, 4, epsilon=1.0)
+      >>> [type(x).__name__ for x in made]
+      ['Learner', 'BatchLearner']
+      >>> [type(combinators.as_learner(x)).__name__ for x in made]
+      ['Learner', 'Learner']
+    """
     return every_round(learner) if isinstance(learner, BatchLearner) else learner

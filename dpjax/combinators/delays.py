@@ -12,6 +12,15 @@ from dpjax.core import Array, Learner
 
 
 class InterleaveState(NamedTuple):
+    """The state of :func:`interleave`.
+
+    Examples:
+      >>> learner = combinators.interleave(lambda horizon: learners.exp3(horizon, 2), 100, delay=3)
+      >>> state, arm = jax.eval_shape(learner.init, jax.random.key(0))
+      >>> state.actions.shape  # one of each copy
+      (4,)
+    """
+
     round: Array  # () int32, rounds played
     copies: Any  # the states of all copies, with a leading axis (d + 1,)
     actions: Any  # the next action of each, with a leading axis (d + 1,)
@@ -46,6 +55,12 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
 
     Reference: Weinberger & Ordentlich, "On delayed prediction of individual sequences", 2002;
     Joulani, Gyorgy & Szepesvari, "Online learning under delayed feedback", 2013.
+
+    Examples:
+      >>> learner = combinators.interleave(lambda horizon: learners.exp3(horizon, 2), 100, delay=3)
+      >>> made = learner, learners.exp3(25, 2)  # as each of four copies
+      >>> [round(float(x.privacy.epsilon), 1) for x in made]
+      [11.8, 11.8]
     """
     horizon, delay = _check.size(1, horizon=horizon), _check.size(0, delay=delay)
     _check.function("a function of a horizon that returns a learner", make=make)

@@ -13,7 +13,13 @@ from dpjax.maths.places import at
 
 
 def arms_as_points(environment: Environment, arms: int) -> Environment:
-    """An environment over points of the simplex that arms play. Arm i is the i-th unit vector."""
+    """An environment over points of the simplex that arms play. Arm i is the i-th unit vector.
+
+    Examples:
+      >>> points = environments.linear_losses(domains.simplex(2), "iid")
+      >>> points.action_set.dim, combinators.arms_as_points(points, 2).action_set
+      (2, Arms(count=2))
+    """
     arms = _check.arms(arms)
     if not fits(domains.simplex(arms), environment.action_set):
         raise ValueError(f"environment must have a domain that holds the simplex of {arms} arms")
@@ -25,11 +31,22 @@ def arms_as_points(environment: Environment, arms: int) -> Environment:
 
 
 class SwitchesState(NamedTuple):
+    """The state of :func:`count_switches`."""
+
     environment: Any
     previous: Array  # () int32, the arm of the last round, -1 before the first
 
 
 class SwitchesTally(NamedTuple):
+    """What a round adds to the tally of :func:`count_switches`.
+
+    Examples:
+      >>> environment = combinators.count_switches(environments.table([[0.5, 0.0]] * 2))
+      >>> state, outcome = environment.step(environment.init(None), None, jnp.int32(1))
+      >>> print(outcome.tally.tally, outcome.tally.switches)
+      [-0.5  0. ] 0.0
+    """
+
     tally: Any  # that of the environment
     switches: Array  # () float32, 1 where the arm differs from that of the round before
 
@@ -38,6 +55,16 @@ def count_switches(environment: Environment) -> Environment:
     """The same environment over arms, whose tally also counts how often the arm changed.
 
     ``Result.tally.switches`` is the number of switches. The game itself is the same, draw for draw.
+
+    Examples:
+      >>> environment = combinators.count_switches(environments.table([[0.5, 0.0]] * 3))
+      >>> state = environment.init(None)
+      >>> for arm in (1, 1, 0):
+      ...     state, outcome = environment.step(state, None, jnp.int32(arm))
+      ...     print(float(outcome.tally.switches))
+      0.0
+      0.0
+      1.0
     """
 
     def init(key):
@@ -56,6 +83,16 @@ def count_switches(environment: Environment) -> Environment:
 
 
 class TrackingState(NamedTuple):
+    """The state of :func:`tracking`.
+
+    Examples:
+      >>> environment = combinators.tracking(environments.table([[1.0, 0.0], [0.0, 1.0]]), shifts=1)
+      >>> state, outcome = environment.step(environment.init(None), None, 0)
+      >>> print(state.behind)  # of arms 0 and 1, with no shift and with at most one
+      [[ 0. -1.]
+       [ 0. -1.]]
+    """
+
     environment: Any
     # (S + 1, K): least loss of a sequence of arms with at most j shifts that ends in arm i, minus
     # what the learner suffered
@@ -89,6 +126,14 @@ def tracking(environment: Environment, shifts: int) -> Environment:
       An Environment with the tally of the given one. The game is the same, draw for draw.
 
     Reference: Herbster & Warmuth, "Tracking the best expert", 1998, for this regret.
+
+    Examples:
+      >>> environment = combinators.tracking(environments.table([[1.0, 0.0], [0.0, 1.0]]), shifts=1)
+      >>> state = environment.init(None)
+      >>> for _ in range(2):
+      ...     state, outcome = environment.step(state, None, 0)
+      >>> float(environment.regret(state, outcome.tally))  # arm 1, then arm 0, would lose nothing
+      1.0
     """
     shifts = _check.size(0, shifts=shifts)
     if not isinstance(environment.action_set, Arms):
@@ -114,6 +159,15 @@ def tracking(environment: Environment, shifts: int) -> Environment:
 
 
 class PlaysTally(NamedTuple):
+    """What a round adds to the tally of :func:`count_plays`.
+
+    Examples:
+      >>> environment = combinators.count_plays(environments.table([[0.5, 0.0], [1.0, 0.0]]))
+      >>> state, outcome = environment.step(environment.init(None), None, 1)
+      >>> print(outcome.tally.tally, outcome.tally.plays)
+      [-0.5  0. ] [0. 1.]
+    """
+
     tally: Any  # that of the environment
     plays: Array  # (K,) float32, 1 at the arm that was played
 
@@ -122,6 +176,12 @@ def count_plays(environment: Environment) -> Environment:
     """The same environment over arms, whose tally also counts the rounds that each arm was played.
 
     ``Result.tally.plays`` has these counts, (K,). The game itself is the same, draw for draw.
+
+    Examples:
+      >>> environment = combinators.count_plays(environments.table([[0.5, 0.0], [1.0, 0.0]]))
+      >>> state, outcome = environment.step(environment.init(None), None, 1)
+      >>> print(outcome.tally.plays)
+      [0. 1.]
     """
     actions = environment.action_set
     if not isinstance(actions, Arms):

@@ -12,6 +12,15 @@ from dpjax.core import Array, Learner, Privacy
 
 
 class DoublingState(NamedTuple):
+    """The state of :func:`doubling`.
+
+    Examples:
+      >>> learner = combinators.doubling(lambda horizon: learners.exp3(horizon, 2), 100, first=40)
+      >>> state, arm = jax.eval_shape(learner.init, jax.random.key(0))
+      >>> len(state.learners)  # epochs of 40 and 80 rounds
+      2
+    """
+
     round: Array  # () int32, rounds played
     learners: tuple  # the state of each epoch's learner
     first_actions: tuple  # of each
@@ -80,6 +89,12 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
 
     Reference: Auer, Cesa-Bianchi, Freund & Schapire 1995; Ene, Nguyen & Vladu 2021, who pay a
     factor O(log T) in privacy.
+
+    Examples:
+      >>> learner = combinators.doubling(lambda horizon: learners.exp3(horizon, 2), 100, first=40)
+      >>> made = learner, learners.exp3(80, 2)  # as the longest epoch
+      >>> [round(float(x.privacy.epsilon), 1) for x in made]
+      [28.5, 28.5]
     """
     horizon, first = _check.size(1, horizon=horizon), _check.size(1, first=first)
     lengths = [first]

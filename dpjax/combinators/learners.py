@@ -29,6 +29,11 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
     Raises:
       ValueError: the range is empty or not finite, the learner's own is not [0, 1], or its
         neighbours have losses of 0, which are no longer 0 once they are rescaled.
+
+    Examples:
+      >>> learner = combinators.rescale_losses(learners.lazy_ucb(1000, 2, epsilon=1.0), -3.0, 1.0)
+      >>> learner.privacy.loss_range, float(learner.feedback(jnp.array([-2.0, 9.0]), 0))
+      ((-3.0, 1.0), 0.25)
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
@@ -77,6 +82,14 @@ def on_gradients(learner: Learner) -> Learner:
 
     Raises:
       ValueError: the learner plays no points, or does not have full information.
+
+    Examples:
+      >>> ball = domains.ball(2)
+      >>> learner = combinators.on_gradients(learners.ftrl(1000, ball, epsilon=1.0))
+      >>> family = loss_families.quadratic(ball)
+      >>> loss = jax.tree_util.Partial(family.function, jnp.array([1.0, 0.0]))
+      >>> print(learner.feedback(loss, jnp.array([0.25, 0.5])))
+      [-0.75  0.5 ]
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
@@ -100,6 +113,11 @@ def sample_arms(learner: Learner) -> Learner:
 
     Raises:
       ValueError: the learner plays no points of a simplex.
+
+    Examples:
+      >>> points = learners.ftrl(1000, domains.simplex(4), epsilon=1.0)
+      >>> combinators.sample_arms(points).action_set, points.action_set.dim
+      (Arms(count=4), 4)
     """
     points = learner.action_set
     if (

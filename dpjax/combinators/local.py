@@ -14,16 +14,22 @@ from dpjax.maths.exact_sums import ExactSum
 
 
 class RandomizedResponseState(NamedTuple):
+    """The state of :func:`randomized_response` round by round."""
+
     base: Any  # the base learner's state
     clipped: Array  # () int32
 
 
 class RandomizedResponseReport(NamedTuple):
+    """The report of :func:`randomized_response` round by round."""
+
     clipped: Array  # () int32, losses that were outside [0, 1] and were clipped before the draw
     base: Any  # the base learner's report
 
 
 class RandomizedSumsState(NamedTuple):
+    """The state of :func:`randomized_response` by batches."""
+
     base: Any  # the base learner's state
     rounds: Array  # () int32, of the batch in play
 
@@ -67,6 +73,11 @@ def randomized_response(
 
     Reference: Warner 1965; Ren, Zhou, Liu & Shroff, "Multi-armed bandits with local differential
     privacy", 2020, whose convert-to-Bernoulli mechanism this is (as recalled).
+
+    Examples:
+      >>> learner = combinators.randomized_response(learners.kl_ucb(1000, 4), epsilon=1.0)
+      >>> learner.privacy.model, learner.privacy.epsilon, learner.privacy.released
+      ('local', 1.0, 'randomized losses 1..T')
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
@@ -112,6 +123,12 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
     in the local model it hardly helps to see all losses.
 
     Reference: our derivation; the bit is that of Warner 1965.
+
+    Examples:
+      >>> base = learners.hedge(1000, 4, epsilon=float("inf"))._replace(privacy=dpjax.Privacy())
+      >>> learner = combinators.randomized_coordinate(base, epsilon=1.0)
+      >>> learner.privacy.model, learner.privacy.released
+      ('local', 'randomized losses 1..T')
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")

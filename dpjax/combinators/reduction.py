@@ -11,12 +11,23 @@ from dpjax.maths.clipping import clip_loss, within
 
 
 class LaplaceFeedbackState(NamedTuple):
+    """The state of :func:`laplace_feedback`."""
+
     base: Any  # the base learner's state
     rejected: Array  # () int32
     clipped: Array  # () int32
 
 
 class LaplaceFeedbackReport(NamedTuple):
+    """The report of :func:`laplace_feedback`.
+
+    Examples:
+      >>> learner = learners.dp_exp3_lap(1000, 2, epsilon=1.0)
+      >>> state, arm = jax.eval_shape(learner.init, jax.random.key(0))
+      >>> jax.eval_shape(learner.report, state)._fields
+      ('rejected', 'clipped', 'base')
+    """
+
     rejected: Array  # () int32, rounds whose noisy loss fell outside the accepted interval
     clipped: Array  # () int32, losses that were outside [0, 1] and were clipped before noise
     base: Any  # the base learner's report
@@ -50,6 +61,12 @@ def laplace_feedback(
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, section on noise.
+
+    Examples:
+      >>> base = learners.exp3(1000, 4)
+      >>> learner = combinators.laplace_feedback(base, epsilon=1.0, threshold=5.0, null_loss=1.0)
+      >>> learner.privacy.model, learner.privacy.epsilon, round(float(base.privacy.epsilon))
+      ('local', 1.0, 208)
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
@@ -86,12 +103,16 @@ def laplace_feedback(
 
 
 class PrivateReductionState(NamedTuple):
+    """The state of :func:`private_reduction`."""
+
     base: Any  # the base learner's state
     point: Any  # (d,) the point in play where the noise depends on it, else ()
     clipped: Array  # () int32
 
 
 class PrivateReductionReport(NamedTuple):
+    """The report of :func:`private_reduction`."""
+
     clipped: Array  # () int32, losses that were out of range and were clipped before noise
     base: Any  # the base learner's report
 
@@ -144,6 +165,12 @@ def private_reduction(
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithm 4, Lemmas 4.2 and 4.3.
+
+    Examples:
+      >>> base, words = learners.tsallis_inf(1000, 4), ("derived", "printed")
+      >>> made = [combinators.private_reduction(base, epsilon=1.0, calibration=x) for x in words]
+      >>> [float(x.privacy.epsilon) for x in made]  # for losses in [-1, 1]
+      [1.0, 2.0]
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")

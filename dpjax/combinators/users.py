@@ -54,6 +54,14 @@ def user_level(
     ``mechanism`` epsilon and the root of rho are multiplied by the mechanism's L1 and L2
     sensitivity to k values, :func:`dpjax.privacy.user_sensitivity`, over that to one value. Delta
     stays as it is in both cases, and epsilon follows from rho. Our derivation.
+
+    Examples:
+      >>> learner = learners.adac_ucb(1000, 4, rho=0.01, delta=1e-6)
+      >>> users = combinators.user_level(learner, rounds_per_user=4, rounds_per_batch=1)
+      >>> round(float(learner.privacy.epsilon), 2), round(float(users.privacy.epsilon), 2)
+      (0.58, 1.21)
+      >>> users.privacy.unit, round(float(users.privacy.rho), 3)  # 4 rho, not 16 rho
+      ('user', 0.04)
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")

@@ -15,7 +15,13 @@ from dpjax.domains.vectors import bisect, by_optax, check_radius, unit_vector
 
 
 def box(low: Numbers, high: Numbers) -> Domain:
-    """The points between low (d,) and high (d,), entry by entry."""
+    """The points between low (d,) and high (d,), entry by entry.
+
+    Examples:
+      >>> box = domains.box([0.0, -1.0], [1.0, 2.0])
+      >>> print(box.centre, box.minimizer(jnp.array([1.0, -1.0])))
+      [0.5 0.5] [0. 2.]
+    """
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     if low.ndim != 1 or low.shape != high.shape or not len(low):
         raise ValueError(
@@ -38,7 +44,13 @@ def box(low: Numbers, high: Numbers) -> Domain:
 
 
 def l1_ball(dim: int, radius: float = 1.0) -> Domain:
-    """Points whose absolute values sum to at most ``radius``."""
+    """Points whose absolute values sum to at most ``radius``.
+
+    Examples:
+      >>> ball = domains.l1_ball(3)
+      >>> print(ball.minimizer(jnp.array([1.0, -3.0, 2.0])), ball.losses.entry)
+      [0. 1. 0.] (-1.0, 1.0)
+    """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
 
     def minimizer(g):
@@ -57,7 +69,14 @@ def l1_ball(dim: int, radius: float = 1.0) -> Domain:
 
 
 def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
-    """Points of norm (sum_i |x_i|^p)^(1/p) at most ``radius``, for 1 < p < inf."""
+    """Points of norm (sum_i |x_i|^p)^(1/p) at most ``radius``, for 1 < p < inf.
+
+    Examples:
+      >>> ball = domains.lp_ball(2, 1.5)
+      >>> best = jax.jit(ball.minimizer)(jnp.array([-1.0, -1.0]))
+      >>> [round(x, 3) for x in best.tolist()]  # 2^(-2 / 3)
+      [0.63, 0.63]
+    """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     _check.inside(1.0, np.inf, p=p)
     p = float(p)
@@ -84,7 +103,13 @@ def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
 
 
 def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
-    """Convex hull of the vectors in [-radius, radius]^d with at most k entries that are not 0."""
+    """Convex hull of the vectors in [-radius, radius]^d with at most k entries that are not 0.
+
+    Examples:
+      >>> ball = domains.k_sparse(3, 2)
+      >>> print(jax.jit(ball.minimizer)(jnp.array([-3.0, -1.0, -2.0])))
+      [1. 0. 1.]
+    """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)
 
@@ -110,6 +135,12 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
     """Convex hull of the vectors of norm at most ``radius`` with at most k entries that are not 0.
 
     It is the ball of the k-support norm (Argyriou, Foygel & Srebro 2012).
+
+    Examples:
+      >>> ball = domains.k_support(3, 2)
+      >>> largest = jax.jit(lambda direction: domains.support_function(ball, direction))
+      >>> round(float(largest(jnp.array([3.0, 1.0, 4.0]))), 3)  # the length of (3, 4)
+      5.0
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     k = _at_most(dim, k)

@@ -17,7 +17,13 @@ TOLERANCE = 1e-5
 
 
 class LossSet(NamedTuple):
-    """A set of loss vectors that a round may bring. Calibrations read its sizes."""
+    """A set of loss vectors that a round may bring. Calibrations read its sizes.
+
+    Examples:
+      >>> losses = domains.l1_losses(3)
+      >>> losses.norms, losses.diameters, losses.entry
+      ((1.0, 1.0), (2.0, 2.0), (-1.0, 1.0))
+    """
 
     dim: int  # d
     clip: Callable  # (d,) -> the nearest vector of the set
@@ -30,7 +36,15 @@ class LossSet(NamedTuple):
 
 
 class Regularizer(NamedTuple):
-    """A strongly convex function R on a domain, as follow the regularized leader uses it."""
+    """A strongly convex function R on a domain, as follow the regularized leader uses it.
+
+    Examples:
+      >>> norm = domains.ball(2).regularizer  # the squared norm
+      >>> print(norm.argmin(jnp.array([-1.0, 0.0])), norm.argmin(jnp.array([-1.0, 0.0]), rate=0.5))
+      [0.5 0. ] [0.25 0.  ]
+      >>> norm.range, norm.stability(domains.ball_losses(2))
+      (1.0, 0.25)
+    """
 
     argmin: Callable  # (s (d,), rate=1) -> argmin over the domain of rate <s, x> + R(x)
     range: float  # D_R, the largest minus the least value of R on the domain
@@ -38,7 +52,15 @@ class Regularizer(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """A compact convex set of decisions in R^d."""
+    """A compact convex set of decisions in R^d.
+
+    Examples:
+      >>> box = domains.box([0.0, -1.0], [1.0, 2.0])
+      >>> print(box.minimizer(jnp.array([1.0, -1.0])), box.project(jnp.array([0.5, 7.0])))
+      [0. 2.] [0.5 2. ]
+      >>> box.dim, box.inradius, round(box.diameter, 3)
+      (2, 0.5, 3.162)
+    """
 
     dim: int  # d
     minimizer: Callable  # g (d,) -> a point of the set with the least <g, x>; ties: lowest index
@@ -58,7 +80,15 @@ class Domain(NamedTuple):
 
 
 def support_function(domain: Domain, direction: Array) -> Array:
-    """The largest <g, x> over the domain, for g (d,). The least is minus the largest <-g, x>."""
+    """The largest <g, x> over the domain, for g (d,). The least is minus the largest <-g, x>.
+
+    Examples:
+      >>> direction = jnp.array([3.0, 4.0])
+      >>> float(domains.support_function(domains.cube(2), direction))
+      7.0
+      >>> round(float(domains.support_function(domains.ball(2), direction)), 3)
+      5.0
+    """
     return jnp.vdot(direction, domain.minimizer(-direction))
 
 
@@ -74,6 +104,12 @@ def conditional_gradient_step(domain: Domain, point: Array, gradient: Array) -> 
       The next point, and the gap <gradient, x - v> at x for the linear minimizer v. The value at x
       exceeds the minimum by at most the gap, and x is at most sqrt(2 gap) away from the minimizer
       (Jaggi 2013).
+
+    Examples:
+      >>> simplex, point = domains.simplex(2), jnp.array([1.0, 0.0])
+      >>> point, gap = domains.conditional_gradient_step(simplex, point, point)  # on |x|^2 / 2
+      >>> print(point, gap)
+      [0.5 0.5] 1.0
     """
     toward = domain.minimizer(gradient) - point
     gap = -barriers.add_up(gradient * toward)
@@ -88,6 +124,11 @@ def shrunk(domain: Domain, factor: Number) -> Domain:
     Only the minimizer and the projection are those of the shrunk set, and its projection does not
     count as exact. The other fields stay those of the domain, so radius, diameter and inradius are
     too large for the shrunk set.
+
+    Examples:
+      >>> small = domains.shrunk(domains.cube(2), 0.5)
+      >>> print(small.project(jnp.array([3.0, 0.0])), small.inradius)  # the cube's inradius
+      [0.5 0. ] 1.0
     """
     centre = jnp.asarray(domain.centre, jnp.float32)
 
@@ -103,13 +144,30 @@ def shrunk(domain: Domain, factor: Number) -> Domain:
 
 
 def check_domain(domain: Domain) -> None:
-    """Refuses anything that is not a Domain."""
+    """Refuses anything that is not a Domain.
+
+    Examples:
+      >>> domains.check_domain([0.0, 1.0])
+      Traceback (most recent call last):
+          ...
+      TypeError: domain must be a Domain, as domains.simplex makes, got [0.0, 1.0]
+    """
     if not isinstance(domain, Domain):
         raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
 
 
 def fitting(domain: Domain, losses: LossSet | None) -> LossSet:
-    """The given losses, or the domain's own if there are none. Refuses losses that do not fit."""
+    """The given losses, or the domain's own if there are none. Refuses losses that do not fit.
+
+    Examples:
+      >>> simplex = domains.simplex(3)
+      >>> domains.fitting(simplex, None) is simplex.losses
+      True
+      >>> domains.fitting(simplex, domains.box_losses(2))
+      Traceback (most recent call last):
+          ...
+      ValueError: losses must have the dimension of the domain, 3, got 2
+    """
     check_domain(domain)
     if losses is None:
         return domain.losses

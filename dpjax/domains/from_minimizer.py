@@ -61,6 +61,14 @@ def from_minimizer(
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
+
+    Examples:
+      >>> ends = jnp.array([[0.0, 0.0], [1.0, 2.0]])
+      >>> segment = domains.from_minimizer(
+      ...     2, lambda g: ends[jnp.argmin(ends @ g)], centre=[0.5, 1.0], diameter=5.0**0.5
+      ... )
+      >>> print(segment.minimizer(jnp.array([1.0, -1.0])), segment.exact_projection)
+      [1. 2.] None
     """
     dim, steps = _check.size(1, dim=dim), _check.size(1, steps=steps)
     _check.positive(diameter=diameter, **_check.given(radius=radius, inradius=inradius))

@@ -13,7 +13,13 @@ from dpjax.maths.clipping import within
 
 
 def box_losses(dim: int, low: Numbers = -1.0, high: Numbers = 1.0) -> LossSet:
-    """Losses with each entry in [low, high]."""
+    """Losses with each entry in [low, high].
+
+    Examples:
+      >>> losses = domains.box_losses(4, 0.0, 1.0)
+      >>> losses.norms, losses.diameters, losses.spread
+      ((4.0, 2.0), (4.0, 2.0), 1.0)
+    """
     dim = _check.size(1, dim=dim)
     low, high = check_interval(low, high)
     largest, width = max(abs(low), abs(high)), high - low
@@ -30,7 +36,15 @@ def box_losses(dim: int, low: Numbers = -1.0, high: Numbers = 1.0) -> LossSet:
 
 
 def ball_losses(dim: int, radius: float = 1.0) -> LossSet:
-    """Losses of Euclidean norm at most ``radius``."""
+    """Losses of Euclidean norm at most ``radius``.
+
+    Examples:
+      >>> losses = domains.ball_losses(2)
+      >>> losses.norms[1], losses.diameters[1]  # in L2
+      (1.0, 2.0)
+      >>> [round(x, 3) for x in losses.clip(jnp.array([3.0, 4.0])).tolist()]
+      [0.6, 0.8]
+    """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     return LossSet(
         dim=dim,
@@ -45,7 +59,13 @@ def ball_losses(dim: int, radius: float = 1.0) -> LossSet:
 
 
 def l1_losses(dim: int, radius: float = 1.0) -> LossSet:
-    """Losses whose absolute values sum to at most ``radius``."""
+    """Losses whose absolute values sum to at most ``radius``.
+
+    Examples:
+      >>> losses = domains.l1_losses(3)
+      >>> losses.norms, losses.diameters
+      ((1.0, 1.0), (2.0, 2.0))
+    """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
 
     def maximizer(g):
@@ -74,6 +94,15 @@ def sensitivity(losses: LossSet, neighbours: str, unit: str) -> tuple[float, flo
         does.
       unit: "round" where the whole vector changes, "entry" where one of its entries does (Dwork,
         Naor, Pitassi & Rothblum 2010).
+
+    Examples:
+      >>> losses = domains.box_losses(3, -1.0, 1.0)
+      >>> domains.sensitivity(losses, "replace", "round")[0]
+      6.0
+      >>> domains.sensitivity(losses, "zero_out", "round")[0]
+      3.0
+      >>> domains.sensitivity(losses, "replace", "entry")[0]
+      2.0
     """
     _check.one_of("replace", "zero_out", neighbours=neighbours)
     _check.one_of("round", "entry", unit=unit)
@@ -100,6 +129,13 @@ def clipped(losses: LossSet, unit: str) -> Callable:
       A function (d,) -> (d,). Before it looks for the nearest vector, it clips entries to 1000
       times their range, since beyond that the nearest vector in float32 may lie outside the set. A
       NaN is clipped to the low end.
+
+    Examples:
+      >>> losses, loss = domains.ball_losses(2), jnp.array([3.0, 4.0])
+      >>> [round(x, 3) for x in domains.clipped(losses, "round")(loss).tolist()]
+      [0.6, 0.8]
+      >>> domains.clipped(losses, "entry")(loss).tolist()
+      [1.0, 1.0]
     """
     _check.one_of("round", "entry", unit=unit)
     low, high = losses.entry

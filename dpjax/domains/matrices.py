@@ -45,6 +45,11 @@ def gram_losses(size: int) -> LossSet:
     distance at most n sqrt 2, attained for n = 2 and n = 4.
 
     Vectors are clipped to the nearest one of the set. This takes an eigendecomposition.
+
+    Examples:
+      >>> losses = domains.gram_losses(2)
+      >>> losses.dim, round(losses.norms[1], 3), round(losses.diameters[1], 3)  # L2
+      (4, 1.0, 1.414)
     """
     n = _check.size(2, size=size)
 
@@ -81,6 +86,11 @@ def von_neumann_entropy(size: int) -> Regularizer:
     rate for S = 1 / 8 is sqrt(8 ln n / T).
 
     Reference: Tsuda, Ratsch & Warmuth 2005, "Matrix exponentiated gradient updates".
+
+    Examples:
+      >>> entropy = domains.von_neumann_entropy(2)
+      >>> round(entropy.range, 3), entropy.stability(domains.gram_losses(2))
+      (0.693, 0.25)
     """
     n = _check.size(2, size=size)
 
@@ -105,6 +115,11 @@ def fantope(size: int, rank: int) -> Domain:
 
     Reference: Warmuth & Kuzmin 2008, "Randomized online PCA algorithms with regret bounds that are
     logarithmic in the dimension".
+
+    Examples:
+      >>> fantope = domains.fantope(3, 2)
+      >>> fantope.dim, fantope.losses.dim, np.trace(fantope.centre.reshape(3, 3)).round(3).item()
+      (9, 9, 2.0)
     """
     n, k = _check.size(2, size=size), _check.size(1, rank=rank)
     if k >= n:
@@ -151,6 +166,12 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
     """Symmetric positive semidefinite matrices (n, n) of a given trace, as vectors (n^2,).
 
     The linear minimizer computes a full eigendecomposition, so n should be small.
+
+    Examples:
+      >>> domain = domains.spectrahedron(2)
+      >>> print(domain.centre.reshape(2, 2))
+      [[0.5 0. ]
+       [0.  0.5]]
     """
     n, trace = _check.size(2, size=size), check_radius(trace)
 
@@ -189,6 +210,11 @@ def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
 
     The linear minimizer computes an eigendecomposition of the smaller Gram matrix, so the smaller
     of p and q should be small.
+
+    Examples:
+      >>> ball = domains.nuclear_ball(2, 3)
+      >>> ball.dim, ball.diameter, ball.losses.norms[1]
+      (6, 2.0, 1.0)
     """
     p, q = _check.size(1, rows=rows), _check.size(1, columns=columns)
     radius = check_radius(radius)

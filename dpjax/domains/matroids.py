@@ -24,12 +24,25 @@ def capped_simplex(dim: int, k: int) -> Domain:
     """Points of [0, 1]^d that sum to k < d: the convex hull of the choices of k out of d.
 
     These choices are the bases of the uniform matroid. k = 1 gives the simplex.
+
+    Examples:
+      >>> pairs = domains.capped_simplex(4, 2)
+      >>> print(jax.jit(pairs.minimizer)(jnp.array([3.0, 1.0, 2.0, 4.0])), pairs.centre)
+      [0. 1. 1. 0.] [0.5 0.5 0.5 0.5]
     """
     return uniform_matroid(dim, k, bases=True)
 
 
 def uniform_matroid(dim: int, k: int, *, bases: bool = False) -> Domain:
-    """Points of [0, 1]^d that sum to at most k, or to exactly k with ``bases``."""
+    """Points of [0, 1]^d that sum to at most k, or to exactly k with ``bases``.
+
+    Examples:
+      >>> loss = jnp.array([-2.0, 1.0, 3.0])
+      >>> print(domains.uniform_matroid(3, 2).minimizer(loss))
+      [1. 0. 0.]
+      >>> print(domains.uniform_matroid(3, 2, bases=True).minimizer(loss))
+      [1. 1. 0.]
+    """
     dim, k = _check.size(2, dim=dim), _check.size(1, k=k)
     if k >= dim + (not bases):
         raise ValueError(f"k must be {'below' if bases else 'at most'} dim, {dim}, got {k}")
@@ -46,6 +59,11 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
+
+    Examples:
+      >>> domain = domains.partition_matroid([0, 0, 1, 1], [1, 2])
+      >>> print(jax.jit(domain.minimizer)(jnp.array([-2.0, -1.0, 4.0, -3.0])))
+      [1. 0. 0. 1.]
     """
     blocks, capacities, sizes = _checked_blocks(blocks, capacities)
     if bases and (capacities == sizes).all():
@@ -156,6 +174,11 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
 
     Raises:
       ValueError, TypeError: bad arguments, by name; the graph is not connected, or is a tree.
+
+    Examples:
+      >>> triangle = domains.forests([(0, 1), (1, 2), (0, 2)], nodes=3)
+      >>> print(jax.jit(triangle.minimizer)(jnp.array([3.0, 1.0, 2.0])), triangle.centre)
+      [0. 1. 1.] [0.66666667 0.66666667 0.66666667]
     """
     nodes = _check.size(2, nodes=nodes)
     edges = np.asarray(edges)

@@ -23,6 +23,11 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
     Raises:
       ValueError, TypeError: bad arguments, by name; there is a cycle, an edge that lies on no path,
         or only a single path.
+
+    Examples:
+      >>> graph = domains.paths([(0, 1), (1, 2), (0, 2)], source=0, target=2)
+      >>> print(graph.minimizer(jnp.array([1.0, 1.0, 3.0])), graph.centre)
+      [1. 1. 0.] [0.5 0.5 0.5]
     """
     edges = np.asarray(edges)
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu" or not len(edges):

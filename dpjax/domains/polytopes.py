@@ -53,6 +53,11 @@ def polytope(
       ValueError: bad arguments, by name; A x <= b is empty, has no inner points (within the
         equalities) or is unbounded; it has more than 4096 vertices. They are enumerated, so this is
         for small d.
+
+    Examples:
+      >>> triangle = domains.polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])
+      >>> print(triangle.minimizer(jnp.array([1.0, -1.0])), np.round(triangle.centre, 3))
+      [0. 1.] [0.333 0.333]
     """
     rows, bounds = _checked(A, b, "A", "b")
     dim = rows.shape[1]

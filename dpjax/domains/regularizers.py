@@ -17,6 +17,11 @@ def negative_entropy(dim: int) -> Regularizer:
 
     D_R = ln d. If losses have spread w in a round, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi &
     Lugosi 2006, Theorem 2.2). The analysis by local norms has 4 times that for losses in [-1, 1].
+
+    Examples:
+      >>> entropy = domains.negative_entropy(3)
+      >>> round(entropy.range, 3), entropy.stability(domains.box_losses(3, 0.0, 1.0))
+      (1.099, 0.125)
     """
 
     def argmin(s, rate=1.0):
@@ -38,6 +43,12 @@ def squared_norm(project: Callable, centre: Numbers, radius: float) -> Regulariz
 
     The argmin is the projection of centre - rate s / 2. D_R is at most radius^2. R is 2-strongly
     convex, so S = |l|^2 / 4 for the longest loss l.
+
+    Examples:
+      >>> ball = domains.ball(2)
+      >>> norm = domains.squared_norm(ball.project, ball.centre, ball.radius)
+      >>> norm.range, norm.stability(ball.losses), norm.stability(domains.ball_losses(2, 2.0))
+      (1.0, 0.25, 1.0)
     """
     # The centre is a NumPy array, since sets are made before devices are chosen.
     centre = np.asarray(centre, np.float32)
@@ -72,6 +83,14 @@ def numerical_regularizer(
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
+
+    Examples:
+      >>> quartic = domains.numerical_regularizer(
+      ...     domains.cube(2), lambda x: jnp.sum(x**2 + x**4), range=4.0, strong_convexity=2.0,
+      ...     smoothness=14.0,
+      ... )
+      >>> quartic.range, quartic.stability(domains.ball_losses(2))
+      (4.0, 0.25)
     """
     _check.positive(range=range, strong_convexity=strong_convexity)
     _check.between(strong_convexity, np.inf, smoothness=smoothness)

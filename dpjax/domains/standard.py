@@ -15,7 +15,13 @@ from dpjax.maths import barriers
 
 
 def simplex(dim: int) -> Domain:
-    """The probability vectors. By default losses lie in [0, 1], and R is the negative entropy."""
+    """The probability vectors. By default losses lie in [0, 1], and R is the negative entropy.
+
+    Examples:
+      >>> simplex = domains.simplex(3)
+      >>> print(simplex.minimizer(jnp.array([0.5, 0.0, 1.0])), simplex.losses.entry)
+      [0. 1. 0.] (0.0, 1.0)
+    """
     dim = _check.size(2, dim=dim)
 
     def minimizer(g):
@@ -46,6 +52,13 @@ def ball(dim: int, radius: float = 1.0) -> Domain:
     """Points of Euclidean norm at most ``radius``.
 
     By default losses have norm at most 1, and R is the squared norm.
+
+    Examples:
+      >>> ball = domains.ball(2, radius=2.0)
+      >>> [round(x, 3) for x in ball.minimizer(jnp.array([3.0, 4.0])).tolist()]
+      [-1.2, -1.6]
+      >>> ball.losses.norms[1]  # the longest loss, whatever the radius
+      1.0
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)
@@ -73,6 +86,11 @@ def cube(dim: int, radius: float = 1.0) -> Domain:
     """The points of [-radius, radius]^d.
 
     By default the absolute values of a loss sum to at most 1, and R is the squared norm.
+
+    Examples:
+      >>> cube = domains.cube(2)
+      >>> print(cube.project(jnp.array([3.0, 0.5])), cube.losses.norms)
+      [1.  0.5] (1.0, 1.0)
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
     centre = np.zeros(dim)

@@ -21,7 +21,13 @@ from dpjax.domains.ranks import ranks
 
 
 def permutahedron(weights: Numbers) -> Domain:
-    """Convex hull of all orders of the numbers ``weights`` (d,), which must not all be equal."""
+    """Convex hull of all orders of the numbers ``weights`` (d,), which must not all be equal.
+
+    Examples:
+      >>> domain = domains.permutahedron([1.0, 2.0, 3.0])
+      >>> print(domain.minimizer(jnp.array([10.0, 30.0, 20.0])), domain.centre)
+      [3. 1. 2.] [2. 2. 2.]
+    """
     weights = np.sort(np.asarray(weights, np.float64))[::-1]
     if weights.ndim != 1 or not np.isfinite(weights).all() or len(weights) < 2:
         raise ValueError("weights must be at least 2 finite numbers, (d,)")
@@ -71,6 +77,12 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
+
+    Examples:
+      >>> chain = domains.coverage([[1, 1, 0, 1], [0, 1, 1, 0], [0, 0, 1, 1]])
+      >>> domain = domains.base_polytope(3, chain)
+      >>> print(jax.jit(domain.minimizer)(jnp.array([1.0, 3.0, 2.0])))  # greedy: 0 first, then 2
+      [3. 0. 1.]
     """
     dim = _check.size(2, dim=dim)
     order = jax.ShapeDtypeStruct((dim,), jnp.int32)
@@ -130,6 +142,11 @@ def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Calla
     """The chain of F(S) = function(sum of the weights of S), for a concave function, 0 at 0.
 
     The weights (d,) are at least 0. Equal weights give a permutahedron.
+
+    Examples:
+      >>> chain = domains.concave_of_weights([1.0, 3.0, 5.0], lambda x: jnp.minimum(x, 6.0))
+      >>> print(chain(jnp.array([1, 0, 2])))  # F of {1}, of {1, 0}, and of all
+      [3. 4. 6.]
     """
     _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
@@ -137,13 +154,25 @@ def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Calla
 
 
 def coverage(incidence: Numbers) -> Callable:
-    """The chain of F(S) = the number of items that S covers, by incidence (d, items), 0 or 1."""
+    """The chain of F(S) = the number of items that S covers, by incidence (d, items), 0 or 1.
+
+    Examples:
+      >>> chain = domains.coverage([[1, 1, 0], [0, 1, 1], [0, 0, 1]])
+      >>> print(chain(jnp.array([0, 1, 2])))  # the third covers nothing new
+      [2. 3. 3.]
+    """
     incidence = jnp.asarray(incidence, jnp.float32)
     return lambda order: jnp.sum(jax.lax.cummax(incidence[order], axis=0), axis=1)
 
 
 def directed_cut(weights: Numbers) -> Callable:
-    """The chain of F(S) = the weight of the arcs that leave S, by weights (d, d) of at least 0."""
+    """The chain of F(S) = the weight of the arcs that leave S, by weights (d, d) of at least 0.
+
+    Examples:
+      >>> chain = domains.directed_cut([[0, 2, 1], [0, 0, 3], [0, 0, 0]])
+      >>> print(chain(jnp.array([0, 1, 2])))  # nothing leaves all of them
+      [3. 4. 0.]
+    """
     _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
     weights = jnp.asarray(weights, jnp.float32)
 

@@ -22,6 +22,13 @@ def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
 
     Reference: the stochastic adversary of Tossou & Dimitrakakis 2017 has mean losses
     (0.45, 0.5, ..., 0.5), as reconstructed.
+
+    Examples:
+      >>> environment = environments.bernoulli([0.25, 0.75], regret="pseudo")
+      >>> key = jax.random.key(0)
+      >>> state, outcome = environment.step(environment.init(key), key, 1)
+      >>> float(outcome.tally)  # the gap of arm 1, whatever its loss was
+      0.5
     """
     means = as_means(means)
     arms = Arms(means.shape[0])

@@ -45,6 +45,14 @@ def consensus(horizon: int, pairs: int | None = None, *, flip: Number = 0.0) -> 
     and faster rates", 2023. With ``flip`` 0 it is the game of Theorem 10: against it, pure
     epsilon-DP with epsilon <= 1/10 and 2p >= 2T has regret of order T. Theorem 9, for given delta,
     draws the rows from a fingerprinting code. ``flip`` above 0 stands in for that and is ours.
+
+    Examples:
+      >>> environment, key = environments.consensus(8, pairs=1), jax.random.key(0)
+      >>> step = jax.jit(environment.step)
+      >>> state, first = step(environment.init(key), key, 0)
+      >>> state, second = step(state, key, 0)
+      >>> float(first.loss.sum()), float(second.loss.sum())  # of both experts of the pair
+      (1.0, 2.0)
     """
     horizon = _check.size(1, horizon=horizon)
     pairs = default_pairs(horizon) if pairs is None else _check.size(1, pairs=pairs)

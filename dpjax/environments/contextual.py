@@ -56,6 +56,13 @@ def gap_arms(
 
     Reference: the experiments of Shariff & Sheffet 2018, as their program has them. Its rewards are
     losses with the sign changed.
+
+    Examples:
+      >>> environment, key = environments.gap_arms(3), jax.random.key(0)
+      >>> state = jax.eval_shape(environment.init, key)
+      >>> new, outcome = jax.eval_shape(lambda x: environment.step(x, key, lambda _: 0), state)
+      >>> [x.shape for x in outcome.loss]  # features and losses of d^2 arms
+      [(9, 3), (9,)]
     """
     dim = _check.size(2, dim=dim)
     arms = dim * dim if arms is None else _check.arms(arms)
@@ -167,6 +174,12 @@ def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
 
     Raises:
       ValueError: bad arguments, by name.
+
+    Examples:
+      >>> environment = environments.fixed_actions(np.eye(2), [-0.5, 0.25])
+      >>> state, outcome = environment.step((), jax.random.key(0), lambda features: 1)
+      >>> float(outcome.tally)  # the gap of arm 1
+      0.75
     """
     actions = np.asarray(actions, np.float64)
     if actions.ndim != 2 or len(actions) < 2 or not np.isfinite(actions).all():
@@ -216,6 +229,13 @@ def contextual_table(features: Numbers, losses: Numbers) -> Environment:
     Raises:
       ValueError: shapes that do not match, or an entry that is missing or infinite; the message
         names its row, counted from 1.
+
+    Examples:
+      >>> features, losses = np.array([[[0.0], [1.0]]] * 2), np.array([[0.25, 0.5]] * 2)
+      >>> environment = environments.contextual_table(features, losses)
+      >>> state, outcome = environment.step(0, None, lambda x: jnp.argmax(x[:, 0]))
+      >>> float(outcome.tally.suffered), float(outcome.tally.compared)
+      (0.5, 0.25)
     """
     features, losses = _numbers(features=features), _numbers(losses=losses)
     if features.ndim != 3 or features.shape[1] < 2 or 0 in features.shape:

@@ -73,6 +73,14 @@ def convex_losses(
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
+
+    Examples:
+      >>> segment, rows, key = domains.cube(1), jnp.array([[0.5], [-0.5]]), jax.random.key(0)
+      >>> distance = loss_families.distance(segment)
+      >>> environment = environments.convex_losses(segment, distance, "rows", parameters=rows)
+      >>> state, outcome = environment.step(environment.init(key), key, jnp.array([0.0]))
+      >>> float(outcome.loss(jnp.array([1.0])))  # |1 - 0.5|, as the loss can be asked anywhere
+      0.5
     """
     check_domain(domain)
     function = as_function(family)

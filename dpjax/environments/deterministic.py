@@ -22,6 +22,16 @@ def deterministic(arms: int = 4) -> Environment:
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, deterministic adversary.
+
+    Examples:
+      >>> environment = environments.deterministic(3)
+      >>> state = environment.init(None)
+      >>> for _ in range(3):
+      ...     state, outcome = environment.step(state, None, 0)
+      ...     print(outcome.loss)
+      [0.62 1.   1.  ]
+      [0.62 0.   1.  ]
+      [0.62 1.   0.  ]
     """
     arms = _check.arms(arms, 3)
 

@@ -23,6 +23,12 @@ def gaussian(means: Numbers, *, deviation: Number) -> Environment:
     Returns:
       An Environment. It cannot be played by batches, since a sum of clipped Gaussian losses has no
       simple law.
+
+    Examples:
+      >>> environment = environments.gaussian([0.0, 3.0], deviation=1.0)
+      >>> state, outcome = environment.step((), jax.random.key(0), 1)
+      >>> float(outcome.tally)  # a gap, of the means before clipping
+      3.0
     """
     means = as_means(means, -1e30, 1e30)
     _check.non_negative(deviation=deviation)

@@ -38,6 +38,11 @@ def heavy_tailed(
 
     Reference: for Student's law, Bailey, "Polar generation of random variates with the
     t-distribution", 1994.
+
+    Examples:
+      >>> environment = environments.heavy_tailed([0.0, 3.0], tail=1.5)
+      >>> environment.batch is None, float(environment.regret((), 3.0))  # the sum of the gaps
+      (True, 3.0)
     """
     means = as_means(means, -1e30, 1e30)
     _check.one_of("pareto", "student", family=family)

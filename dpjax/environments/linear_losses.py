@@ -63,6 +63,14 @@ def linear_losses(
 
     Raises:
       ValueError, TypeError: bad arguments, by name. For an array it names row and column, from 1.
+
+    Examples:
+      >>> environment = environments.linear_losses(domains.cube(2), "alternating")
+      >>> key, action = jax.random.key(0), jnp.zeros(2)
+      >>> state, first = environment.step(environment.init(key), key, action)
+      >>> state, second = environment.step(state, key, action)
+      >>> print(first.loss, second.loss)
+      [0.5 0. ] [-1.  0.]
     """
     loss_set = fitting(domain, loss_set)
     _check.non_negative(bias=bias)

@@ -20,7 +20,13 @@ from dpjax.maths import laws
 
 
 class Family(NamedTuple):
-    """Convex functions of x in a convex set, each with its parameters."""
+    """Convex functions of x in a convex set, each with its parameters.
+
+    Examples:
+      >>> family = loss_families.quadratic(domains.ball(2))
+      >>> family.lipschitz(0.0), family.lipschitz(0.5)  # on the ball, and up to 0.5 outside
+      (2.0, 2.5)
+    """
 
     function: Callable  # (parameters, x (d,)) -> ()
     draw: Callable  # (key, z (d,)) -> parameters of a loss that is small at the point z
@@ -29,7 +35,13 @@ class Family(NamedTuple):
 
 
 class Optimum(NamedTuple):
-    """An approximate minimizer over a domain, and what certifies it."""
+    """An approximate minimizer over a domain, and what certifies it.
+
+    Examples:
+      >>> best = loss_families.Optimum(point=jnp.zeros(2), value=1.5, lower=1.25)
+      >>> best.value - best.lower  # by how much regret may be overstated
+      0.25
+    """
 
     point: Array  # (d,)
     value: Array  # () at the point
@@ -49,7 +61,14 @@ def _direction(key, domain, z):
 
 
 def linear(domain: Domain, lipschitz: float = 1.0) -> Family:
-    """<l, x> + b with |l| = L, and b such that the least value on the domain is 0."""
+    """<l, x> + b with |l| = L, and b such that the least value on the domain is 0.
+
+    Examples:
+      >>> family = loss_families.linear(domains.ball(2))
+      >>> parameters = (jnp.array([0.0, 1.0]), 1.0)
+      >>> float(family.function(parameters, jnp.array([0.0, -1.0]))), family.range(0.5)
+      (0.0, (-0.5, 2.5))
+    """
     check_domain(domain)
     _check.positive(lipschitz=lipschitz)
 
@@ -66,7 +85,13 @@ def linear(domain: Domain, lipschitz: float = 1.0) -> Family:
 
 
 def distance(domain: Domain) -> Family:
-    """|x - z| for a point z of the domain; L = 1."""
+    """|x - z| for a point z of the domain; L = 1.
+
+    Examples:
+      >>> family = loss_families.distance(domains.ball(2))
+      >>> float(family.function(jnp.array([0.0, 1.0]), jnp.zeros(2))), family.range(0.5)
+      (1.0, (0.0, 2.5))
+    """
     check_domain(domain)
     return Family(
         function=lambda z, x: _length(x - z),
@@ -77,7 +102,14 @@ def distance(domain: Domain) -> Family:
 
 
 def absolute(domain: Domain, lipschitz: float = 1.0) -> Family:
-    """|<a, x - z>| with |a| = L: the error of a measurement, such as an entry of a matrix."""
+    """|<a, x - z>| with |a| = L: the error of a measurement, such as an entry of a matrix.
+
+    Examples:
+      >>> family = loss_families.absolute(domains.ball(2), lipschitz=2.0)
+      >>> direction, z = jnp.array([0.0, 2.0]), jnp.array([0.5, 0.25])
+      >>> float(family.function((direction, z), jnp.zeros(2)))
+      0.5
+    """
     check_domain(domain)
     _check.positive(lipschitz=lipschitz)
     return Family(
@@ -89,7 +121,13 @@ def absolute(domain: Domain, lipschitz: float = 1.0) -> Family:
 
 
 def quadratic(domain: Domain) -> Family:
-    """|x - z|^2 / 2 for a point z of the domain; L = D + reach."""
+    """|x - z|^2 / 2 for a point z of the domain; L = D + reach.
+
+    Examples:
+      >>> family = loss_families.quadratic(domains.ball(2))
+      >>> float(family.function(jnp.array([0.0, 1.0]), jnp.zeros(2))), family.range(0.0)
+      (0.5, (0.0, 2.0))
+    """
     check_domain(domain)
     return Family(
         function=lambda z, x: 0.5 * jnp.sum((x - z) * (x - z)),
@@ -100,7 +138,14 @@ def quadratic(domain: Domain) -> Family:
 
 
 def largest(domain: Domain, pieces=3, lipschitz: float = 1.0) -> Family:
-    """The largest of <a_i, x - z> with |a_i| = L. It is 0 at z and takes both signs."""
+    """The largest of <a_i, x - z> with |a_i| = L. It is 0 at z and takes both signs.
+
+    Examples:
+      >>> family = loss_families.largest(domains.ball(2), pieces=2)
+      >>> slopes, z = jnp.eye(2), jnp.zeros(2)
+      >>> float(family.function((slopes, z), jnp.array([-0.5, -0.25]))), family.range(0.0)
+      (-0.25, (-2.0, 2.0))
+    """
     check_domain(domain)
     pieces = _check.size(1, pieces=pieces)
     _check.positive(lipschitz=lipschitz)
@@ -138,6 +183,13 @@ def offline_optimum(
       parameters: pytree with a leading axis (n,).
       weights: (n,), at least 0.
       steps: number of steps of the subgradient method.
+
+    Examples:
+      >>> domain, ends = domains.cube(1), jnp.array([[-1.0], [1.0]])
+      >>> distance = loss_families.distance(domain).function
+      >>> best = loss_families.offline_optimum(domain, distance, ends, jnp.ones(2))
+      >>> round(float(best.value), 3), round(float(best.lower), 3)
+      (2.0, 2.0)
     """
     _check.size(2, steps=steps)
     scale = jnp.maximum(jnp.sum(weights), 1e-30)
@@ -187,7 +239,13 @@ def offline_optimum(
 
 
 def as_function(family) -> Any:
-    """The function of a Family, or the user's own function itself."""
+    """The function of a Family, or the user's own function itself.
+
+    Examples:
+      >>> family = loss_families.distance(domains.ball(2))
+      >>> loss_families.as_function(family) is family.function
+      True
+    """
     function = family.function if isinstance(family, Family) else family
     if not callable(function):
         raise TypeError(f"family must be a Family or a function (parameters, x), got {family!r}")

@@ -32,6 +32,16 @@ def memory(means: Numbers, *, rounds: int) -> Environment:
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary: from
     regret to policy regret", 2012. It is an instance of the m-memory bounded adaptive adversary of
     Tossou & Dimitrakakis 2017.
+
+    Examples:
+      >>> environment, key = environments.memory([0.0, 0.0], rounds=1), jax.random.key(0)
+      >>> state, step = environment.init(key), jax.jit(environment.step)
+      >>> for arm in (0, 1, 1):
+      ...     state, outcome = step(state, key, arm)
+      ...     print(float(outcome.loss[arm]))
+      0.0
+      1.0
+      0.0
     """
     means = as_means(means)
     _check.between(0.0, 2.0**30, rounds=rounds)

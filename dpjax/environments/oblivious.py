@@ -35,6 +35,12 @@ def fully_oblivious(arms: int, *, half_width: Number = 0.05) -> Environment:
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, fully oblivious adversary (its intervals are reconstructed).
+
+    Examples:
+      >>> environment = environments.fully_oblivious(3)
+      >>> tally = jnp.array([2.0, -1.0, 0.0])  # the suffered losses minus those of each arm
+      >>> float(environment.regret((), tally))
+      2.0
     """
     arms = _check.arms(arms)
     _check.between(0.0, 0.25, half_width=half_width)
@@ -69,6 +75,13 @@ def oblivious(arms: int, period: int = 200, *, half_width: Number = 0.05) -> Env
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, oblivious adversary.
+
+    Examples:
+      >>> environment, key = environments.oblivious(3, period=100), jax.random.key(0)
+      >>> first = jax.jit(environment.init)(key)
+      >>> second, outcome = jax.jit(environment.step)(first, key, 0)
+      >>> bool((outcome.loss == first.loss).all())  # drawn before round 1
+      True
     """
     arms = _check.arms(arms)
     period = _check.size(1, period=period)

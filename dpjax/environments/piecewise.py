@@ -26,6 +26,13 @@ def piecewise(means: Numbers, ends: Numbers) -> Environment:
 
     Reference: Garivier & Moulines, "On upper-confidence bound policies for switching bandit
     problems", 2011.
+
+    Examples:
+      >>> environment = environments.piecewise([[0.25, 0.75], [0.75, 0.25]], ends=[1, 2])
+      >>> state, first = environment.step(environment.init(None), jax.random.key(0), 0)
+      >>> state, second = environment.step(state, jax.random.key(1), 0)
+      >>> environment.horizon, float(first.tally), float(second.tally)  # the best arm, then a gap
+      (2, 0.0, 0.5)
     """
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 2 or means.shape[0] < 1 or means.shape[1] < 2:

@@ -32,6 +32,11 @@ def spiked_covariance(size: int, rank: int = 1, *, signal: Number = 1.0) -> Envi
 
     Reference: Johnstone 2001, "On the distribution of the largest eigenvalue in principal
     components analysis"; Dwork, Talwar, Thakurta & Zhang 2014, "Analyze Gauss", for the game.
+
+    Examples:
+      >>> environment = environments.spiked_covariance(4, rank=2)
+      >>> print(environment.action_set.centre.reshape(4, 4)[0])  # of the matrices of trace 2
+      [0.5 0.  0.  0. ]
     """
     domain = fantope(size, rank)
     _check.non_negative(signal=signal)

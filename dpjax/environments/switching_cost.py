@@ -42,6 +42,14 @@ def switching_cost(horizon: int, arms: int, *, walk: str = "multiscale") -> Envi
 
     Reference: Dekel, Ding, Koren & Peres, "Bandits with switching costs: T^(2/3) regret", 2014,
     Figure 1; the switching costs adversary of Tossou & Dimitrakakis 2017.
+
+    Examples:
+      >>> environment, key = environments.switching_cost(8, 2), jax.random.key(0)
+      >>> step = jax.jit(environment.step)
+      >>> state, outcome = step(environment.init(key), key, 0)
+      >>> state, outcome = step(state, key, 0)
+      >>> float(outcome.loss[1])  # a switch to arm 1 costs the most
+      1.0
     """
     horizon = _check.size(1, horizon=horizon)
     arms = _check.arms(arms)

@@ -20,6 +20,15 @@ def table(losses: Numbers) -> Environment:
     Raises:
       ValueError: the shape is not (T, K), or an entry is missing, infinite or out of range; the
         message names row and column, counted from 1.
+
+    Examples:
+      >>> environment = environments.table([[0.5, 0.25], [1.0, 0.0]])
+      >>> environment.horizon, environment.action_set
+      (2, Arms(count=2))
+      >>> environments.table([[0.5, 1.5]])
+      Traceback (most recent call last):
+          ...
+      ValueError: losses: row 1, column 2 is 1.5; losses must lie in [0, 1]
     """
     losses = jnp.asarray(check_losses(losses), jnp.float32)
 

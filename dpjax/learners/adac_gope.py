@@ -57,6 +57,13 @@ def adac_gope(
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023, of which the
     noise is as recalled, and the phases are those of Hanna et al. 2022.
+
+    Examples:
+      >>> learner = learners.adac_gope(1000, np.eye(3), rho=0.5)
+      >>> float(learner.privacy.rho), round(float(learner.privacy.epsilon), 2)  # at delta = T^-2
+      (0.5, 4.89)
+      >>> learner.privacy.sums.noise, learner.privacy.sums.over
+      ('gaussian', 'batches')
     """
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)

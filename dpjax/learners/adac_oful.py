@@ -98,6 +98,11 @@ def adac_oful(
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023, as recalled;
     Abbasi-Yadkori, Pal & Szepesvari 2011, 5.1 (OFUL that switches rarely). The noise, its width and
     the constants are our own derivation.
+
+    Examples:
+      >>> declared = learners.adac_oful(1000, 3, rho=0.5).privacy
+      >>> declared.unit, declared.released  # features are public
+      ('entry', 'policies 1..T')
     """
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     failure = 1.0 / max(horizon, 2) if failure is None else failure

@@ -54,6 +54,12 @@ def adap_ucb(
     Reference: Azize & Basu, "When privacy meets partial information: a refined analysis of
     differentially private bandits", 2022. The submission has ln(2t) under the square root, which we
     read as ln t.
+
+    Examples:
+      >>> learner = learners.adap_ucb(1000, 4, epsilon=0.5)
+      >>> state, batch = learner.init(jax.random.key(0))
+      >>> int(batch.rounds), learner.privacy.epsilon  # each arm plays once at first
+      (1, 0.5)
     """
     epsilon = _check.epsilon(epsilon)
     check_exploration(exploration)
@@ -89,6 +95,11 @@ def adap_klucb(
     constants.
 
     Reference: Azize & Basu 2022.
+
+    Examples:
+      >>> declared = learners.adap_klucb(1000, 4, epsilon=0.5).privacy
+      >>> declared.epsilon, declared.delta, declared.accountant
+      (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
     epsilon = _check.epsilon(epsilon)
     check_exploration(exploration)
@@ -134,6 +145,11 @@ def adac_ucb(
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023. The constants
     of the bound are our own derivation.
+
+    Examples:
+      >>> made = [learners.adac_ucb(1000, 4, rho=0.5, delta=x) for x in (1e-3, 1e-6)]
+      >>> [round(float(x.privacy.epsilon), 2) for x in made]  # the same noise
+      [3.14, 4.89]
     """
     check_exploration(exploration)
     law = zcdp_noise(_check.size(1, horizon=horizon), rho, delta)

@@ -124,6 +124,12 @@ def batched_bandit(
     ours.
 
     Reference: Asi, Raman & Talwar, "Faster rates for private adversarial bandits", 2025.
+
+    Examples:
+      >>> learner = learners.batched_bandit(1000, 4, epsilon=0.05)
+      >>> state, batch = jax.jit(learner.init)(jax.random.key(0))
+      >>> int(batch.rounds), learner.privacy.accountant
+      (20, 'Laplace mechanism on the sum of each batch')
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)

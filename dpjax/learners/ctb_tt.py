@@ -44,6 +44,13 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "Differentially private best-arm identification",
     2024, from its abstract. The phases and the threshold are ours.
+
+    Examples:
+      >>> learner = learners.ctb_tt(1000, 2, epsilon=1.0)
+      >>> learner.privacy.model, learner.privacy.released
+      ('local', 'randomized losses 1..T')
+      >>> float(learner.feedback(jnp.array([0.2, 0.7]), 1))  # the bit that is flipped
+      1.0
     """
     horizon, arms = check_arms(horizon, arms)
     grid = check_grid(1.1, forget=False)

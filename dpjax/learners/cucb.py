@@ -86,6 +86,12 @@ def cucb(
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a vertex has an entry that is not 0 or 1.
+
+    Examples:
+      >>> pairs = domains.capped_simplex(4, 2)  # all choices of 2 out of 4
+      >>> learner = learners.cucb(1000, pairs, epsilon=1.0, model="local")
+      >>> learner.privacy.released, learner.feedback.__name__
+      ('randomized losses 1..T', 'semi_bandit')
     """
     horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
     ones, dim = most_ones(domain), domain.dim

@@ -42,6 +42,11 @@ def dp_exp3_lap(
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, Algorithm 1.
+
+    Examples:
+      >>> declared = learners.dp_exp3_lap(1000, 4, epsilon=1.0).privacy
+      >>> declared.model, declared.accountant
+      ('local', 'Laplace mechanism on each observed loss')
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)

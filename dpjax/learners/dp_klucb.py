@@ -70,6 +70,13 @@ def dp_klucb(
     Reference: Azize, Wu, Honda, Orabona, Ito & Basu, "Optimal regret of Bernoulli bandits under
     global differential privacy", 2025, as a secondary text presents it. The length of its batches
     is our choice.
+
+    Examples:
+      >>> learner = learners.dp_klucb(10**6, 2, epsilon=0.25)
+      >>> float(learner.privacy.epsilon), learner.privacy.delta
+      (0.25, 0.0)
+      >>> round(float(bounds.d_epsilon(10**6, [0.4, 0.5], 0.25)))  # regret, asymptotically
+      79
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     check_exploration(exploration)
@@ -113,6 +120,11 @@ def dp_imed(
 
     Reference: Azize et al. 2025, as a secondary text presents it; Honda & Takemura 2015 without
     privacy.
+
+    Examples:
+      >>> learner = learners.dp_imed(1000, 4, epsilon=0.5)
+      >>> float(learner.privacy.epsilon), learner.privacy.delta, learner.privacy.accountant
+      (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     check_exploration(exploration)

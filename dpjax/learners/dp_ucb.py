@@ -61,6 +61,11 @@ def dp_ucb(
 
     Reference: Mishra & Thakurta, "(Nearly) optimal differentially private stochastic multi-arm
     bandits", 2015, by way of public implementations.
+
+    Examples:
+      >>> made = [learners.dp_ucb(1000, 4, epsilon=1.0, split=x) for x in ("parallel", "paper")]
+      >>> [float(x.privacy.epsilon) for x in made]
+      [1.0, 0.25]
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)

@@ -54,6 +54,11 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
 
     Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
     2016, by way of two public implementations; Chan, Shi & Song 2011 for the counter.
+
+    Examples:
+      >>> declared = learners.dp_ucb_bound(1000, 4, epsilon=1.0).privacy
+      >>> declared.epsilon, declared.accountant
+      (1.0, 'Laplace mechanism on the encoded stream of each arm')
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)

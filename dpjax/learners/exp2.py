@@ -239,6 +239,13 @@ def exp2(
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithms 4 and 5, Theorem 4.1; Bubeck, Cesa-Bianchi & Kakade 2012 for sets of vectors.
+
+    Examples:
+      >>> printed = learners.exp2(
+      ...     1000, 4, epsilon=1.0, loss_range=(-1.0, 1.0), calibration="printed"
+      ... )
+      >>> float(printed.privacy.epsilon), printed.privacy.model
+      (2.0, 'local')
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)

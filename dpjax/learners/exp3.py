@@ -118,6 +118,11 @@ def exp3(
     Reference: Auer, Cesa-Bianchi, Freund & Schapire, "The nonstochastic multiarmed bandit
     problem", 2002, Corollary 3.2; privacy: Tossou & Dimitrakakis, "Achieving privacy in the
     adversarial multi-armed bandit", 2017.
+
+    Examples:
+      >>> declared = [learners.exp3(T, 4, calibration="printed").privacy for T in (10, 1000)]
+      >>> [(round(float(x.epsilon)), round(float(x.paper_epsilon))) for x in declared]
+      [(6, 14), (208, 2000)]
     """
     horizon, arms = check_arms(horizon, arms)
     check_mixing(mixing)

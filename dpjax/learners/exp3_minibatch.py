@@ -91,6 +91,12 @@ def exp3_minibatch(
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017; Arora, Dekel & Tewari 2012 for the batches.
+
+    Examples:
+      >>> learner = learners.exp3_minibatch(10**6, 4, epsilon=1.0, delta=1e-6)
+      >>> state, batch = jax.jit(learner.init)(jax.random.key(0))
+      >>> int(batch.rounds), round(float(learner.privacy.epsilon), 3)  # tau, and what it has
+      (193, 0.998)
     """
     horizon, arms = check_arms(horizon, arms)
     _check.one_of("derived", "printed", calibration=calibration)

@@ -62,6 +62,12 @@ def explore_then_commit(
 
     Reference: Lattimore & Szepesvari, "Bandit algorithms", 2020, chapter 6. The noise, m and the
     bounds are our own derivation.
+
+    Examples:
+      >>> learner = learners.explore_then_commit(10**6, 4, epsilon=1.0)
+      >>> state, batch = jax.jit(learner.init)(jax.random.key(0))
+      >>> int(batch.rounds)  # m, of each arm
+      9523
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)

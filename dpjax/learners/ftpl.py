@@ -98,6 +98,12 @@ def ftpl(
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithm 3, Theorem 3.5; Abernethy, Lee, Sinha & Tewari 2014.
+
+    Examples:
+      >>> ball = domains.ball(3)
+      >>> printed = learners.ftpl(1000, ball, epsilon=1.0, delta=1e-6, calibration="printed")
+      >>> float(printed.privacy.paper_epsilon), round(float(printed.privacy.epsilon), 3)
+      (1.0, 0.081)
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)

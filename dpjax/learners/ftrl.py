@@ -118,6 +118,12 @@ def ftrl(
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithms 1 and 2, Theorem 3.1; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu, "Practical and
     private (deep) learning without sampling or shuffling", 2021, for convex losses.
+
+    Examples:
+      >>> laws = (mechanisms.tree, mechanisms.per_item)
+      >>> made = [learners.ftrl(1000, domains.simplex(3), epsilon=1.0, mechanism=x) for x in laws]
+      >>> [(x.privacy.model, x.privacy.sums.sensitivity[0]) for x in made]
+      [('central', 10.0), ('local', 1.0)]
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)

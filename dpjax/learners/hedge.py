@@ -138,6 +138,11 @@ def hedge(
     privacy", 2007, accounted by Cesar & Rogers 2021; with sharing: Herbster & Warmuth, "Tracking
     the best expert", 1998; printed: Jain & Thakurta, "(Near) dimension independent risk bounds for
     differentially private learning", 2014, section 5.2 and Theorem 3.
+
+    Examples:
+      >>> made = [learners.hedge(1000, 4, epsilon=x, delta=1e-6) for x in (1.0, float("inf"))]
+      >>> [round(float(x.privacy.epsilon), 1) for x in made]  # plain Hedge has an epsilon, too
+      [1.0, 23.0]
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)

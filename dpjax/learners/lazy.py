@@ -67,6 +67,12 @@ def lazy_ucb(
 
     Reference: Hu, Huang & Mehta, "Near-optimal algorithms for private online learning in a
     stochastic environment", 2021, as recalled.
+
+    Examples:
+      >>> learner = learners.lazy_ucb(1000, 4, epsilon=0.25)
+      >>> users = combinators.user_level(learner, rounds_per_user=4)
+      >>> learner.privacy.epsilon, float(users.privacy.epsilon)
+      (0.25, 1.0)
     """
     check_exploration(exploration)
 
@@ -110,6 +116,11 @@ def lazy_thompson(
 
     Reference: Hu & Hegde, "Near-optimal Thompson sampling-based algorithms for differentially
     private stochastic bandits", 2022.
+
+    Examples:
+      >>> made = [learners.lazy_thompson(1000, 4, epsilon=x) for x in (0.5, float("inf"))]
+      >>> [x.privacy.epsilon for x in made]  # nothing is declared of its own draws
+      [0.5, inf]
     """
     check_exploration(exploration)
 

@@ -74,6 +74,12 @@ def limited_updates(
     With Laplace noise: Hu, Huang, Mehta & Hegde, "Near-optimal algorithms for private online
     learning in a stochastic environment", 2021, RNM-FTNL, as reconstructed; McKenna & Sheldon,
     "Permute-and-flip: a new mechanism for differentially private selection", 2020.
+
+    Examples:
+      >>> laws = ("exponential", "permute_and_flip")
+      >>> made = [learners.limited_updates(1000, 4, epsilon=1.0, selector=x) for x in laws]
+      >>> [float(x.privacy.rho) for x in made]
+      [0.125, 0.5]
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)

@@ -196,6 +196,12 @@ def linear_elimination(
     (almost) for free", 2022, as in Chari's survey, whose gamma divides the statistical term by
     epsilon, too; we read it as :func:`printed_radius`. A zeta-net is
     :func:`dpjax.maths.designs.circle_net`.
+
+    Examples:
+      >>> laws = ("laplace", "discrete_laplace", "local_laplace")
+      >>> made = [learners.linear_elimination(1000, np.eye(3), epsilon=1.0, noise=x) for x in laws]
+      >>> [x.privacy.model for x in made]
+      ['central', 'distributed', 'local']
     """
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)

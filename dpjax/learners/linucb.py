@@ -140,6 +140,11 @@ def linucb(
     Reference: Shariff & Sheffet, "Differentially private contextual linear bandits", 2018,
     Algorithm 1; Abbasi-Yadkori, Pal & Szepesvari 2011 (OFUL); Zheng, Cai, Huang, Li & Wang 2020 for
     the local model; Chowdhury & Zhou 2022 for the shuffle model. Their noise is not ours.
+
+    Examples:
+      >>> learner = learners.linucb(1000, 3, epsilon=1.0, delta=1e-6)
+      >>> learner.privacy.model, learner.privacy.released, learner.action_set
+      ('joint', 'policies 1..T', Policies(dim=3))
     """
     horizon, dim = _checked_sizes(horizon, dim)
     epsilon = _check.epsilon(epsilon)

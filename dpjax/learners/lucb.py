@@ -50,6 +50,12 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
     Reference: Kalyanakrishnan, Tewari, Auer & Stone, "PAC subset selection in stochastic
     multi-armed bandits", 2012. Their bounds hold for all rounds at once. Ours hold at the ends of
     phases, where a smaller radius suffices.
+
+    Examples:
+      >>> learner = learners.lucb(1000, 4, failure=0.05)
+      >>> local = combinators.randomized_response(learner, epsilon=1.0)
+      >>> learner.privacy.epsilon, local.privacy.epsilon, local.privacy.model
+      (inf, 1.0, 'local')
     """
     horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)

@@ -59,6 +59,11 @@ def one_point_gradient(
 
     Reference: Flaxman, Kalai & McMahan, "Online convex optimization in the bandit setting: gradient
     descent without a gradient", 2005, Theorem 2, as recalled.
+
+    Examples:
+      >>> learner = learners.one_point_gradient(1000, domains.ball(2))
+      >>> float(learner.feedback(jnp.array([0.5, 0.25]), jnp.array([1.0, 0.0])))  # all that it sees
+      0.5
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)

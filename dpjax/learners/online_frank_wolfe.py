@@ -72,6 +72,14 @@ def online_frank_wolfe(
 
     Reference: Han, Liang, Liang, Wang, Yao & Zhang, "On private online convex optimization: optimal
     algorithms in lp-geometry and high dimensional contextual bandits", 2022, as reconstructed.
+
+    Examples:
+      >>> made = [
+      ...     learners.online_frank_wolfe(1000, domains.ball(2), epsilon=1.0, smoothness=x)
+      ...     for x in (0.0, 1.0)
+      ... ]
+      >>> [x.privacy.loss_range for x in made]
+      [(-1.0, 1.0), (-3.0, 3.0)]
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)

@@ -80,6 +80,13 @@ def online_gradient(
     Reference: Zinkevich, "Online convex programming and generalized infinitesimal gradient
     ascent", 2003; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 for prefix sums under
     gradient steps.
+
+    Examples:
+      >>> learner = learners.online_gradient(
+      ...     1000, domains.ball(2), epsilon=1.0, delta=1e-6, noise="gaussian"
+      ... )
+      >>> round(float(learner.privacy.rho), 3), learner.init(jax.random.key(0))[1].tolist()
+      (0.028, [0.0, 0.0])
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)

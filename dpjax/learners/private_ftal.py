@@ -86,6 +86,12 @@ def private_ftal(
 
     Reference: Smith & Thakurta, "(Nearly) optimal algorithms for private online learning in
     full-information and bandit settings", 2013, as recalled.
+
+    Examples:
+      >>> learner = learners.private_ftal(1000, domains.simplex(2), epsilon=1.0)
+      >>> state, action = learner.init(jax.random.key(0))
+      >>> action.tolist(), learner.privacy.delta
+      ([0.5, 0.5], 0.0)
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)

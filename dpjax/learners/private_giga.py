@@ -83,6 +83,11 @@ def private_giga(
 
     Reference: Jain, Kothari & Thakurta, "Differentially private online learning", 2012, PGIGA, here
     with steps 1 / (alpha t).
+
+    Examples:
+      >>> learner = learners.private_giga(1000, domains.ball(2), epsilon=1.0, delta=1e-6)
+      >>> learner.privacy.accountant
+      'exact composition of T - 1 Gaussian mechanisms'
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)

@@ -81,6 +81,11 @@ def private_one_point(
 
     Reference: the idea is that of Smith & Thakurta, "(Nearly) optimal algorithms for private online
     learning in full-information and bandit settings", 2013, simplified and as recalled.
+
+    Examples:
+      >>> learner = learners.private_one_point(1000, domains.ball(2), epsilon=1.0)
+      >>> learner.feedback.__name__, learner.privacy.sums.horizon  # a release in each round
+      ('value', 1000)
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)

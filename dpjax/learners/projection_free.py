@@ -193,6 +193,10 @@ def projection_free(
 
     Reference: Ene, Nguyen & Vladu, "Projection-free bandit optimization with privacy guarantees",
     2021, Algorithm 1, in the AAAI text, whose zeta we reconstruct; Garber & Kretzu 2020.
+
+    Examples:
+      >>> learners.projection_free(1000, domains.ball(2), epsilon=1.0).privacy.sums.horizon
+      32
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)

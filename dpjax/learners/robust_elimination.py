@@ -57,6 +57,11 @@ def robust_elimination(
     Reference: in the style of Tao, Wu, Zhao & Wang, "Optimal rates of (locally) differentially
     private heavy-tailed multi-armed bandits", 2022. They set losses beyond B to 0; clipping has
     less bias. The constants and the local model are ours.
+
+    Examples:
+      >>> learner = learners.robust_elimination(1000, 4, epsilon=1.0, moment=2.0, order=1.5)
+      >>> float(learner.feedback(jnp.array([-7.5, 2.0]), 0)), learner.privacy.epsilon
+      (-7.5, 1.0)
     """
     horizon, arms = check_arms(horizon, arms)
     _check.positive(moment=moment, largest_gap=largest_gap)

@@ -158,6 +158,13 @@ def scrible(
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithm 4, Theorem 4.5; Abernethy, Hazan & Rakhlin, "Competing in the dark", 2008 (axes), and
     "Interior-point methods for full-information and bandit online learning", 2012.
+
+    Examples:
+      >>> learner = learners.scrible(
+      ...     1000, domains.ball(3), epsilon=1.0, noise="vector", calibration="printed"
+      ... )
+      >>> learner.privacy.model, float(learner.privacy.epsilon)
+      ('local', 2.0)
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)

@@ -60,6 +60,12 @@ def sequential_halving(
 
     Reference: Karnin, Koren & Somekh, "Almost optimal exploration in multi-armed bandits", 2013.
     The noise and the bound are ours.
+
+    Examples:
+      >>> learner = learners.sequential_halving(1000, 4, epsilon=1.0)
+      >>> state, batch = learner.init(jax.random.key(0))
+      >>> int(batch.rounds)  # in the first of two stages
+      125
     """
     horizon, arms = check_arms(horizon, arms)
     law = sum_noise(noise, epsilon, delta)

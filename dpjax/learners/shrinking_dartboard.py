@@ -124,6 +124,11 @@ def shrinking_dartboard(
     and faster rates", 2023, Algorithm 1, Theorems 2 and 5; Geulen, Voecking & Winkler, "Regret
     minimization for online buffering problems using the weighted majority algorithm", 2010, for
     the dartboard; Herbster & Warmuth, "Tracking the best expert", 1998, for fixed share.
+
+    Examples:
+      >>> learner = learners.shrinking_dartboard(1000, 4, epsilon=1.0)
+      >>> learner.privacy.delta, learner.privacy.accountant
+      (0.0, 'one coin and M - 1 draws: the sum of their log-ratios')
     """
     horizon, arms = check_arms(horizon, arms)
     setting, size, declared = _calibrated(

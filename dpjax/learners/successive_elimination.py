@@ -101,6 +101,12 @@ def successive_elimination(
 
     Reference: Sajed & Sheffet, "An optimal private stochastic-MAB algorithm based on an optimal
     private stopping rule", 2019, in the form of Chari's survey and of two public implementations.
+
+    Examples:
+      >>> laws = ("laplace", "discrete_laplace", "randomized_response")
+      >>> made = [learners.successive_elimination(1000, 4, epsilon=1.0, noise=x) for x in laws]
+      >>> [x.privacy.model for x in made]
+      ['central', 'distributed', 'local']
     """
     horizon, arms = check_arms(horizon, arms)
     law = sum_noise(noise, epsilon, delta)

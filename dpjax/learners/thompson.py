@@ -40,6 +40,11 @@ def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
 
     Reference: Thompson 1933; Agrawal & Goyal, "Analysis of Thompson sampling for the multi-armed
     bandit problem", 2012, Algorithm 2 for losses in [0, 1].
+
+    Examples:
+      >>> learner = learners.thompson(1000, 4)
+      >>> learner.privacy.epsilon, learner.feedback.__name__  # nothing is declared
+      (inf, 'bandit')
     """
     horizon, arms = check_arms(horizon, arms)
     _check.inside(0.0, jnp.inf, prior=prior)

@@ -82,6 +82,12 @@ def adap_tt(
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "On the complexity of differentially private
     best-arm identification with fixed confidence", 2023, after the authors' public code.
+
+    Examples:
+      >>> learner = learners.adap_tt(1000, 4, epsilon=1.0)
+      >>> state, batch = jax.eval_shape(learner.init, jax.random.key(0))
+      >>> jax.eval_shape(learner.report, state)._fields
+      ('stopped', 'stopping_time', 'recommendation')
     """
     horizon, arms = check_arms(horizon, arms)
     grid = check_grid(ratio, forget)
@@ -146,6 +152,11 @@ def dp_tt(
     Reference: Jourdan & Azize, "Optimal best arm identification under differential privacy", 2025,
     from its abstract. The thresholds and the phases are ours. AdaP-TT* of Azize et al. 2024 has
     costs that agree with these up to constants.
+
+    Examples:
+      >>> declared = learners.dp_tt(1000, 4, epsilon=1.0).privacy
+      >>> declared.model, float(declared.epsilon), declared.accountant
+      ('central', 1.0, 'parallel composition of Laplace mechanisms')
     """
     horizon, arms = check_arms(horizon, arms)
     grid = check_grid(ratio, forget)
@@ -178,6 +189,11 @@ def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
 
     Reference: Jourdan & Degenne, "Non-asymptotic analysis of a UCB-based top two algorithm", 2023,
     played by batches; the stopping rule is ours.
+
+    Examples:
+      >>> learner = learners.ttucb(1000, 4, failure=0.05)
+      >>> learner.privacy.accountant, learner.horizon  # which is the largest stopping time
+      ('none', 1000)
     """
     horizon, arms = check_arms(horizon, arms)
     grid = check_grid(1.1, forget=False)

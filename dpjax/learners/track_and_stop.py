@@ -46,6 +46,11 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
 
     Reference: Garivier & Kaufmann, "Optimal best arm identification with fixed confidence", 2016,
     played by batches; the threshold is ours.
+
+    Examples:
+      >>> learner = learners.track_and_stop(10**5, 2, failure=0.05)
+      >>> round(bounds.stopping_time_lower([0.4, 0.6], float("inf"), 0.05))  # rounds
+      132
     """
     horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)

@@ -66,6 +66,13 @@ def tsallis_inf(horizon: int, arms: int, *, rate: Number = 2.0) -> Learner:
 
     Reference: Zimmert & Seldin, "Tsallis-INF: an optimal algorithm for stochastic and adversarial
     bandits", 2021, Theorem 1.
+
+    Examples:
+      >>> learner = learners.tsallis_inf(1000, 4)
+      >>> learner.privacy.epsilon, round(float(bounds.tsallis_inf(1000, 4)))  # its regret
+      (inf, 254)
+      >>> combinators.randomized_response(learner, epsilon=1.0).privacy.model
+      'local'
     """
     horizon, arms = check_arms(horizon, arms)
     _check.inside(0.0, jnp.inf, rate=rate)

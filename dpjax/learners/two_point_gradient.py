@@ -83,6 +83,12 @@ def two_point_gradient(
 
     Reference: Agarwal, Dekel & Xiao, "Optimal algorithms for online convex optimization with
     multi-point bandit feedback", 2010; Shamir 2017; both as recalled. The noise is ours.
+
+    Examples:
+      >>> learner = learners.two_point_gradient(1000, domains.ball(3), epsilon=1.0)
+      >>> state, points = jax.eval_shape(learner.init, jax.random.key(0))
+      >>> points.shape, learner.feedback.__name__
+      ((2, 3), 'values')
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)

@@ -32,6 +32,11 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
 
     Reference: Auer, Cesa-Bianchi & Fischer, "Finite-time analysis of the multiarmed bandit
     problem", 2002, Theorem 1, whose t counts the rounds that were played.
+
+    Examples:
+      >>> learner = learners.ucb1(1000, 2)
+      >>> learner.privacy.epsilon, round(float(bounds.ucb1(1000, [0.4, 0.6])))  # its regret
+      (inf, 277)
     """
     check_exploration(exploration)
 
@@ -60,6 +65,13 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Lea
 
     Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
     2011, with the constant c = 0 that they recommend in practice.
+
+    Examples:
+      >>> learner = learners.kl_ucb(1000, 2)
+      >>> learner.privacy.accountant
+      'none'
+      >>> [round(float(x(1000, [0.1, 0.3]))) for x in (bounds.lai_robbins, bounds.ucb1)]  # regret
+      [9, 277]
     """
     check_exploration(exploration)
 

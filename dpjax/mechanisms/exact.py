@@ -21,6 +21,11 @@ def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
+
+    Examples:
+      >>> mechanism = mechanisms.exact(4)
+      >>> mechanism.sensitivity, mechanism.variance().tolist()
+      ((inf, inf), [0.0, 0.0, 0.0, 0.0])
     """
     horizon = check(horizon, noise)
 

@@ -56,6 +56,12 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
 
     Reference: Chan, Shi & Song 2011, "Private and continual release of statistics". Their hybrid
     mechanism has separate totals.
+
+    Examples:
+      >>> print(mechanisms.hybrid(8).variance())
+      [ 0.  1.  5.  5. 14. 14. 23. 14.]
+      >>> print(mechanisms.hybrid(16).variance()[:8])  # the horizon does not matter
+      [ 0.  1.  5.  5. 14. 14. 23. 14.]
     """
     horizon = check(horizon, noise)
     count = horizon - 1

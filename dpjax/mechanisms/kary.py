@@ -58,6 +58,14 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
 
     Reference: Andersson, Pagh, Steiner & Torkamani 2025, "Count on your elders: Laplace vs
     Gaussian noise" (FORC).
+
+    Examples:
+      >>> made = mechanisms.tree(1024), mechanisms.kary(1024)
+      >>> [x.sensitivity[0] for x in made]  # levels
+      [10.0, 3.0]
+      >>> errors = [x.sensitivity[0] * x.variance().mean() ** 0.5 for x in made]
+      >>> [round(float(error), 1) for error in errors]
+      [22.4, 9.2]
     """
     horizon = check(horizon, noise, *INTEGER_LAWS)
     count = horizon - 1

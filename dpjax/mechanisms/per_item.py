@@ -70,6 +70,13 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
 
     Reference: Kasiviswanathan, Lee, Nissim, Raskhodnikova & Smith 2011 for the local model;
     Chowdhury & Zhou 2022 for batches.
+
+    Examples:
+      >>> local, batched = mechanisms.per_item(8), mechanisms.per_item(8, noise="gaussian", batch=4)
+      >>> print(local.model, local.variance())
+      local [0. 1. 2. 3. 4. 5. 6. 7.]
+      >>> print(batched.model, batched.variance())
+      shuffle [0. 0. 0. 0. 1. 1. 1. 1.]
     """
     horizon, batch = check(horizon, noise, *INTEGER_LAWS), _check.size(1, batch=batch)
     count = (horizon - 1) // batch  # messages

@@ -55,6 +55,11 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     Reference: Andersson & Pagh 2023, "A smooth binary mechanism for efficient private continual
     observation".
+
+    Examples:
+      >>> made = mechanisms.tree(1024, identical_law=True), mechanisms.smooth(1024)
+      >>> [x.variance()[:3].tolist() for x in made]
+      [[10.0, 10.0, 10.0], [7.0, 7.0, 7.0]]
     """
     horizon = check(horizon, noise)
     if horizon > _LONGEST:

@@ -38,6 +38,13 @@ def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
 
     Reference: Henzinger & Upadhyay 2024, "Improved differentially private continual observation
     using group algebra"; Mathias 1993.
+
+    Examples:
+      >>> mechanism = mechanisms.stationary(1024)
+      >>> print(np.round(mechanism.variance()[:3], 3))
+      [3.188 3.188 3.188]
+      >>> round(float(mechanism.sensitivity[1] ** 2), 3)
+      3.188
     """
     horizon = check(horizon, noise)
     if horizon > _LONGEST:

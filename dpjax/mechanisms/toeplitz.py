@@ -59,6 +59,17 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
     Reference: Fichtenberger, Henzinger & Upadhyay 2023, "Constant matters"; Henzinger, Upadhyay &
     Upadhyay 2023. normalized: Henzinger, Kalinin & Upadhyay 2026, "Normalized square root: sharper
     matrix factorization bounds for differentially private continual counting" (FORC).
+
+    Examples:
+      >>> mechanism = mechanisms.square_root(4)
+      >>> B, C = mechanism.matrices()
+      >>> print(B)
+      [[0.    0.    0.   ]
+       [1.    0.    0.   ]
+       [0.5   1.    0.   ]
+       [0.375 0.5   1.   ]]
+      >>> round(float(mechanism.sensitivity[1]), 3)
+      1.179
     """
     horizon = check(horizon, noise)
     if horizon > _LONGEST:
@@ -135,6 +146,12 @@ def buffered(
 
     Reference: Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024, "Efficient and near-optimal
     noise generation for streaming differential privacy"; McMahan, Xu & Zhang 2024.
+
+    Examples:
+      >>> made = mechanisms.square_root(1024), mechanisms.buffered(1024)
+      >>> largest = [x.sensitivity[1] * x.variance().max() ** 0.5 for x in made]
+      >>> [round(float(error), 2) for error in largest]
+      [3.27, 3.27]
     """
     horizon = check(horizon, noise)
     count = horizon - 1

@@ -90,7 +90,13 @@ def laplace_calibration(change, epsilon, printed_scale=None) -> Calibration:
 
 
 def gaussian_calibration(change, epsilon, delta, printed_scale=None) -> Calibration:
-    """Of Gaussian noise for a change of at most ``change`` in L2 norm after encoding."""
+    """Of Gaussian noise for a change of at most ``change`` in L2 norm after encoding.
+
+    Examples:
+      >>> found = prefix_sums.gaussian_calibration(1.0, 1.0, 1e-6)
+      >>> round(float(found.scale), 2), round(float(found.rho), 3)
+      (4.22, 0.028)
+    """
     if printed_scale is None:
         scale = privacy.gaussian_scale(change, epsilon, delta)
         rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
@@ -120,6 +126,10 @@ def of_rounded(change, shape, loss_range, unit) -> tuple[float, float]:
     """The (L1, L2) change of a value whose entries are rounded at random to integers.
 
     An entry that changes by c moves by at most c + 1, and within the integers around its range.
+
+    Examples:
+      >>> prefix_sums.of_rounded((1.0, 1.0), (3,), (0.0, 1.0), "round")
+      (3, 1.7320508075688772)
     """
     count = 1 if unit == "entry" else math.prod(shape)
     low, high = loss_range
@@ -172,6 +182,14 @@ def calibrate(
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
+
+    Examples:
+      >>> made = prefix_sums.calibrate(
+      ...     1000, (3,), (2.0, 1.0), epsilon=1.0, delta=None, mechanism=mechanisms.tree,
+      ...     noise="laplace", loss_range=(0.0, 1.0),
+      ... )
+      >>> float(made.scale), made.privacy.model
+      (20.0, 'central')
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
@@ -257,6 +275,14 @@ def prefix_sums(
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
+
+    Examples:
+      >>> made = prefix_sums.prefix_sums(
+      ...     1000, domains.box_losses(3, 0.0, 1.0), epsilon=1.0, delta=None,
+      ...     mechanism=mechanisms.tree, noise="laplace",
+      ... )
+      >>> float(made.scale)  # 10 levels, and 3 entries that move by 1
+      30.0
     """
     built, stream, scale, declared = calibrate(
         horizon, (losses.dim,), sensitivity(losses, neighbours, unit), epsilon=epsilon,
@@ -282,6 +308,10 @@ def sampled_rounds(horizon) -> np.ndarray:
 
     They are spread by multiples of the golden ratio, since equal steps would meet the same bits of
     t again and again.
+
+    Examples:
+      >>> prefix_sums.sampled_rounds(4), len(prefix_sums.sampled_rounds(10**9))
+      (array([0, 1, 2, 3]), 1048576)
     """
     if horizon <= 2**20:
         return np.arange(horizon)
