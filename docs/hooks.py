@@ -123,6 +123,8 @@ def members(match):
     for name, path in names.items():
         if not (name.isupper() and unpacked(path)):
             lines += [f"[](){{#{match[1]}.{name}}}", f"::: {path}"]
+            if match[1] == "dpjax.papers":  # of which other functions are parts
+                lines[-1] += "\n    options: {members: [reproduce]}"
     return "\n\n".join(lines)
 
 
@@ -154,7 +156,7 @@ def meant(name, obj):
 
 def plain(paragraph):
     """A paragraph of a docstring, in which nothing is a tag or emphasis; code stays as it is."""
-    if re.match(r"\n*    ", paragraph):
+    if re.match(r"\n*    |Examples:|  >>>", paragraph):
         return paragraph
     parts = re.split(r"(``.*?``|`.*?`)", paragraph, flags=re.DOTALL)
     parts[::2] = [MARKUP.sub(lambda match: f"&#{ord(match[0])};", part) for part in parts[::2]]
