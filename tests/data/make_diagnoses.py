@@ -1,4 +1,6 @@
-"""Makes diagnoses.csv, the real loss table of the tests. Needs scikit-learn, which tests do not.
+"""Makes diagnoses.csv, the real loss table of the tests, and patients.csv, of the notebooks.
+
+Needs scikit-learn, which tests and notebooks do not.
 
 Data: "Breast Cancer Wisconsin (Diagnostic)", W. Wolberg, O. Mangasarian, N. Street and W. Street,
 UCI Machine Learning Repository, 1995, licence CC BY 4.0, as scikit-learn ships it
@@ -7,6 +9,8 @@ UCI Machine Learning Repository, 1995, licence CC BY 4.0, as scikit-learn ships 
 A round is a patient, an arm a rule of one measurement: "malignant if it exceeds the median over
 all patients". The loss is 1 where the rule is wrong about the patient, else 0. One patient's
 diagnosis decides the losses of exactly one round.
+
+patients.csv has three measurements of each patient, and 1 where the diagnosis is malignant, else 0.
 """
 
 import csv
@@ -15,24 +19,33 @@ from pathlib import Path
 import numpy as np
 
 RULES = ["worst area", "mean concavity", "mean texture", "mean smoothness", "mean symmetry"]
+MEASUREMENTS = ["worst area", "mean texture", "worst smoothness"]
 
 
 def main():
-    """Writes the table beside this file."""
+    """Writes the tables beside this file."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
-    columns = [list(data.feature_names).index(name) for name in RULES]
-    measured = data.data[:, columns]
-    says_malignant = measured > np.median(measured, axis=0)
+
+    def measured(names):
+        return data.data[:, [list(data.feature_names).index(name) for name in names]]
+
+    rules = measured(RULES)
     malignant = data.target == list(data.target_names).index("malignant")
-    losses = (says_malignant != malignant[:, None]).astype(int)
-    path = Path(__file__).with_name("diagnoses.csv")
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    losses = (rules > np.median(rules, axis=0)) != malignant[:, None]
+    write("diagnoses.csv", RULES, losses.astype(int).tolist())
+    patients = zip(measured(MEASUREMENTS).tolist(), malignant.astype(int).tolist(), strict=True)
+    write("patients.csv", [*MEASUREMENTS, "malignant"], [[*row, label] for row, label in patients])
+
+
+def write(name, header, rows):
+    """A table beside this file."""
+    with open(Path(__file__).with_name(name), "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(RULES)
-        writer.writerows(losses.tolist())
-    print(f"{path}: {losses.shape}, mean losses {losses.mean(axis=0).round(3)}")
+        writer.writerow(header)
+        writer.writerows(rows)
+    print(f"{name}: {len(rows)} rows, means {np.mean(rows, axis=0).round(3)}")
 
 
 if __name__ == "__main__":

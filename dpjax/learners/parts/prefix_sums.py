@@ -49,6 +49,14 @@ class Calibrated(NamedTuple):
         """rounds -> variance of a coordinate's noise, over that of a draw."""
         return self.mechanism.variance
 
+    def deviation(self, rounds=None) -> Array:
+        """The standard deviation of a coordinate's noise in these prefixes (n,), or in all (T,).
+
+        Noise of integers counts as the continuous law of its scale.
+        """
+        spread = jnp.asarray(self.variance(rounds), jnp.float32)
+        return self.scale * jnp.sqrt(draw_variance(self.mechanism.noise) * spread)
+
 
 class Calibration(NamedTuple):
     """A scale, and what is declared of it."""
@@ -319,6 +327,11 @@ def sampled_rounds(horizon) -> np.ndarray:
     return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
 
 
+def draw_variance(noise) -> float:
+    """The variance of a draw of scale 1: 2 for Laplace noise, else 1."""
+    return 1.0 if by_l2(noise) else 2.0
+
+
 def noise_length(horizon, dim, sums, noise):
     """The root mean square length of the noise in the prefixes 0 .. T - 1, in R^d, ().
 
@@ -326,7 +339,7 @@ def noise_length(horizon, dim, sums, noise):
     are PrefixSums or Calibrated.
     """
     spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
-    draws = dim * spread * (1 if by_l2(noise) else 2)
+    draws = dim * spread * draw_variance(noise)
     return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
 
 

@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import domains, mechanisms, privacy
 from dpjax.learners.ftrl import printed_scale
-from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.prefix_sums import calibrate, prefix_sums
 
 SETS = {
     "experts in [-1, 1]": lambda d: domains.box_losses(d),
@@ -244,3 +244,22 @@ def test_a_partial_of_the_tree_is_the_tree():
     tree = partial(mechanisms.tree, identical_law=True)
     sums = build(8, domains.box_losses(2), mechanism=tree, printed_scale=2.5)
     assert sums.scale == 2.5 and sums.privacy.calibration == "printed"
+
+
+@pytest.mark.parametrize("noise, size, draw", [("laplace", 0, 2.0), ("gaussian", 1, 1.0)])
+def test_deviations_are_the_rows_of_the_decoder_times_a_draw(noise, size, draw):
+    """By the mechanism's matrices, and at epsilon = 1 for a change of 1 in the mechanism's norm."""
+    delta = 1e-6 if size else None
+    found = calibrate(
+        12, (), (1.0, 1.0), epsilon=1.0, delta=delta, mechanism=mechanisms.kary, noise=noise,
+        loss_range=(0.0, 1.0),
+    )  # fmt: skip
+    decoder, encoder = found.mechanism.matrices()
+    if size:
+        scale = privacy.gaussian_scale(np.linalg.norm(encoder, axis=0).max(), 1.0, delta)
+    else:
+        scale = np.abs(encoder).sum(axis=0).max()
+    exact = float(scale) * np.sqrt(draw) * np.linalg.norm(decoder, axis=1)
+    np.testing.assert_allclose(found.deviation(), exact, rtol=1e-5)
+    np.testing.assert_allclose(found.deviation(np.arange(3, 9)), exact[3:9], rtol=1e-5)
+    assert not np.allclose(0.5 * found.deviation(), exact, rtol=0.1)
