@@ -11,6 +11,7 @@ import pytest
 from tests import ROOT
 
 HELD = ("dpjax", "tests", "examples", "notebooks", "docs", "benchmarks")
+CHECKED = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from Python 3.11.4 on
 
 
 def files(folder):
@@ -38,7 +39,7 @@ def test_the_distributions_hold_what_tests_read_and_the_package(tmp_path):
         os.chdir(copy)
         name = build_meta.build_sdist(str(tmp_path))
         with tarfile.open(tmp_path / name) as archive:
-            archive.extractall(tmp_path / "unpacked", filter="data")
+            archive.extractall(tmp_path / "unpacked", **CHECKED)
         (unpacked,) = (tmp_path / "unpacked").iterdir()
         os.chdir(unpacked)
         held = files(unpacked)
