@@ -1,6 +1,10 @@
-"""What the tests of several papers share: reading tables, and leaving learners out of a run."""
+"""What the tests of papers share: reading tables, leaving learners out, counting programs."""
 
 import csv
+
+import pytest
+
+from dpjax.engine import programs
 
 
 def read_rows(path):
@@ -14,3 +18,29 @@ def keep_only(patch, paper, **names):
     for table, kept in names.items():
         everything = getattr(paper, table)
         patch.setattr(paper, table, {name: everything[name] for name in kept})
+
+
+PROGRAMS: dict[str, int] = {}  # of each paper, in the small run of its tests
+
+
+def counted(reproduce):
+    """``reproduce``, which notes how many programs of the engine it needs.
+
+    What other tests left compiled counts too, so that the number is that of a fresh process. A game
+    that is compiled for each of its epsilons counts as many times.
+    """
+
+    def run(*arguments, **options):
+        needed, compiled = set(), programs.compiled
+        with pytest.MonkeyPatch.context() as patch:
+
+            def note(traced, size, mesh):
+                needed.add(traced)
+                return compiled(traced, size, mesh)
+
+            patch.setattr(programs, "compiled", note)
+            returned = reproduce(*arguments, **options)
+        PROGRAMS[reproduce.__module__.rpartition(".")[2]] = len(needed)
+        return returned
+
+    return run

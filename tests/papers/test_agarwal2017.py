@@ -9,7 +9,7 @@ from dpjax import mechanisms
 from dpjax.analysis import bounds, statistics
 from dpjax.papers import agarwal2017, agarwal2017_costs
 from dpjax.papers._shared import exponent
-from tests.papers.small import keep_only, read_rows
+from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,13 @@ def reproduced(tmp_path_factory):
         patch.setattr(agarwal2017, "horizons", lambda horizon: [horizon // 4])
         patch.setattr(agarwal2017, "QUICK_DIMS", (4,))
         patch.setattr(mechanisms, "__all__", ["buffered", "exact", "tree"])
-        printed = agarwal2017.reproduce(out, horizon=2**9, trials=16, progress=False)
+        printed = counted(agarwal2017.reproduce)(out, horizon=2**9, trials=16, progress=False)
     return out, printed
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["agarwal2017"] == 20
 
 
 @pytest.mark.slow

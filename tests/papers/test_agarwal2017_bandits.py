@@ -5,7 +5,7 @@ import pytest
 
 from dpjax.papers import agarwal2017_bandits as paper
 from dpjax.papers import agarwal2017_bandits_rates as rates
-from tests.papers.small import read_rows
+from tests.papers.small import PROGRAMS, counted, read_rows
 
 EPSILONS = (1.0, 1000.0, np.inf)
 
@@ -26,8 +26,13 @@ def reproduced(tmp_path_factory):
         patch.setattr(paper, "SIZES", (4, paper.SIZE))
         patch.setattr(paper, "KINDS", ("adaptive",))
         patch.setattr(rates, "crossing_table", lambda whole: [{"epsilon": 1.0}])
-        printed = paper.reproduce(out, horizon=512, trials=8, progress=False)
+        printed = counted(paper.reproduce)(out, horizon=512, trials=8, progress=False)
     return out, printed
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["agarwal2017_bandits"] == 10
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 
 from dpjax.analysis import bounds
 from dpjax.papers import azize2023
-from tests.papers.small import keep_only, read_rows
+from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,12 @@ def reproduced(tmp_path_factory):
         keep_only(patch, azize2023, GAINS=("mu4",), LEARNERS=("DP-TT", "DP-SE"),
                   PLAIN=("TTUCB",), RULES=("AdaP-TT, released",))  # fmt: skip
         patch.setattr(azize2023, "EPSILONS", (0.1, 1.0, np.inf))
-        return out, azize2023.reproduce(out, horizon=10**6, trials=40, progress=False)
+        return out, counted(azize2023.reproduce)(out, horizon=10**6, trials=40, progress=False)
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["azize2023"] == 13
 
 
 def test_times_stand_beside_the_lower_bound(reproduced):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpjax.papers import ene2021, ene2021_figures, ene2021_learners, ene2021_routes
-from tests.papers.small import keep_only, read_rows
+from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,13 @@ def reproduced(tmp_path_factory):
         patch.setattr(ene2021_routes, "SIDE", 3)
         # A program for each: one of them shows that they are run.
         keep_only(patch, ene2021, INSTANCES=("ball",), BASELINES=("PRIVATEBANDIT",))
-        printed = ene2021.reproduce(out, horizon=2**8, trials=16, progress=False)
+        printed = counted(ene2021.reproduce)(out, horizon=2**8, trials=16, progress=False)
     return out, printed
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["ene2021"] == 5
 
 
 @pytest.mark.slow

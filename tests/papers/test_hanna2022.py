@@ -7,7 +7,7 @@ import pytest
 
 from dpjax.analysis import bounds
 from dpjax.papers import hanna2022, hanna2022_games, hanna2022_horizons
-from tests.papers.small import keep_only, read_rows
+from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,13 @@ def reproduced(tmp_path_factory):
         patch.setattr(hanna2022, "ZETAS", (1.0,))
         patch.setattr(hanna2022_horizons, "LENGTHS", (1.0, 0.1))
         patch.setattr(hanna2022, "round_horizon", lambda horizon: 2000)
-        printed = hanna2022.reproduce(out, horizon=10**5, trials=32, progress=False)
+        printed = counted(hanna2022.reproduce)(out, horizon=10**5, trials=32, progress=False)
     return out, printed
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["hanna2022"] == 11
 
 
 @pytest.mark.slow

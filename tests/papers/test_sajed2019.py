@@ -8,7 +8,7 @@ import xarray
 
 from dpjax.analysis import bounds
 from dpjax.papers import sajed2019, sajed2019_games, sajed2019_stopping
-from tests.papers.small import keep_only, read_rows
+from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,13 @@ def reproduced(tmp_path_factory):
         patch.setattr(sajed2019_games, "HORIZONS", (10**4, 10**5))
         patch.setattr(sajed2019_stopping, "ARM_COUNTS", (2, 5))
         patch.setattr(sajed2019_stopping, "play_stopping", lambda limit, trials: STOPPING)
-        printed = sajed2019.reproduce(out, horizon=10**5, trials=128, progress=False)
+        printed = counted(sajed2019.reproduce)(out, horizon=10**5, trials=128, progress=False)
     return out, printed
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["sajed2019"] == 14
 
 
 ROUNDS = xarray.DataArray(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpjax.papers import shariff2018, shariff2018_learners
-from tests.papers.small import read_rows
+from tests.papers.small import PROGRAMS, counted, read_rows
 
 
 def test_floors_are_those_of_the_authors():
@@ -28,8 +28,13 @@ def reproduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shariff2018, "DIMS", (4, 5))
         patch.setattr(shariff2018, "PUBLISHED_SCALING", {"bernoulli": (2.437, 1.988)})
-        printed = shariff2018.reproduce(out, horizon=2000, trials=4, progress=False)
+        printed = counted(shariff2018.reproduce)(out, horizon=2000, trials=4, progress=False)
     return out, printed
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["shariff2018"] == 6
 
 
 @pytest.mark.slow

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from dpjax.papers import tossou2017
-from tests.papers.small import read_rows
+from tests.papers.small import PROGRAMS, counted, read_rows
 
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
     """A small run of everything: (folder, what was printed)."""
     out = tmp_path_factory.mktemp("results") / "tossou2017"
-    return out, tossou2017.reproduce(out, horizon=2**12, trials=48, progress=False)
+    return out, counted(tossou2017.reproduce)(out, horizon=2**12, trials=48, progress=False)
+
+
+@pytest.mark.slow
+def test_how_many_programs_it_compiles(reproduced):
+    assert PROGRAMS["tossou2017"] == 11
 
 
 def find(rows, adversary, learner, level):
