@@ -193,8 +193,7 @@ def many(tmp_path):
 def test_of_many_settings_the_page_shows_the_one_that_is_chosen(tmp_path):
     text = explored(tmp_path, many(tmp_path))
     assert "The input has 14 settings. The boxes choose" in text
-    (told,) = re.findall(r'id="settings">(.*?)</script>', text)
-    told = json.loads(told)
+    told = json.loads(re.search(r'id="settings">(.*?)</script>', text)[1])
     assert len(told["settings"]) == 14 and told["first"] == {"instance": "c", "arms": "13"}
     assert {"instance": "a <b>", "arms": "2"} in told["settings"]
     assert "<b>" not in text.partition("</script>")[2]
@@ -209,8 +208,7 @@ def test_settings_are_read_from_the_texts_of_panels():
     panel = "runs/x, means = (0.5, 0.2), horizon = 1000000, gap = 0.1"
     values = {"store": "runs/x", "means": "(0.5, 0.2)", "horizon": "1000000", "gap": "0.1"}
     assert choice.setting(panel) == values and choice.setting("") == {}
-    numbers = 10**6, np.int32(10**6), np.float32(0.1), 0.1
-    assert [*map(value_text, numbers)] == ["1000000", "1000000", "0.1", "0.1"]
+    assert [*map(value_text, (10**6, np.float32(0.1)))] == ["1000000", "0.1"]
 
 
 def test_trials_that_were_not_played_are_said_and_left_out():
