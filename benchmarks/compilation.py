@@ -17,7 +17,7 @@ import time
 import jax
 import numpy as np
 
-from dpjax import factories, learners, sweep
+from dpjax import domains, factories, learners, sweep
 from dpjax.comparison import competitors, standard
 from dpjax.engine import walk
 from dpjax.simulate import simulate
@@ -25,10 +25,23 @@ from dpjax.simulate import simulate
 HORIZON, SEEDS = 64, 8
 
 
+def entrant_of(name):
+    """A learner of standard sizes, on the first of two domains that it takes, and its actions."""
+    reasons = []
+    for domain in (domains.ball(standard.DIM), domains.capped_simplex(standard.DIM, 2)):
+        given = standard.sizes(HORIZON) | {"domain": domain}
+        entrant = competitors.entrant(getattr(learners, name), HORIZON, given)
+        try:
+            return entrant, entrant.build(HORIZON).action_set
+        except ValueError as reason:
+            reasons.append(reason)
+    raise reasons[-1]
+
+
 def measure(name) -> str:
     """A row of the table: the learner, its equations and CPU seconds."""
-    entrant = competitors.entrant(getattr(learners, name), HORIZON)
-    (first, *_) = standard.standard(entrant.build(HORIZON).action_set, by_batches=False)
+    entrant, actions = entrant_of(name)
+    (first, *_) = standard.standard(actions, by_batches=False)
 
     def game(epsilon):
         return entrant.build(HORIZON, epsilon), first.environment
