@@ -7,7 +7,7 @@ the probability with which a learner may stop and be wrong. ``epsilon`` may be i
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64
-from dpjax.analysis.bounds.stochastic import kl
+from dpjax.analysis.bounds.stochastic_lower import kl
 
 # Below this epsilon the characteristic time is in proportion to 1 / epsilon, up to a factor of
 # 1 + epsilon / min Delta, and float64 has too few digits for the small differences.
