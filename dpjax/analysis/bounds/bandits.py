@@ -6,7 +6,12 @@ from dpjax.analysis.bounds.host import float64
 
 
 def exp3(horizon, arms):
-    """2 sqrt(e - 1) sqrt(T K ln K): Auer et al. 2002, Corollary 3.2."""
+    """2 sqrt(e - 1) sqrt(T K ln K): Auer et al. 2002, Corollary 3.2.
+
+    Examples:
+      >>> bounds.exp3([10_000, 40_000], 4).round(1).tolist()  # four times the rounds
+      [617.4, 1234.7]
+    """
     horizon, arms = float64(horizon, arms)
     return 2.0 * np.sqrt((np.e - 1.0) * horizon * arms * np.log(arms))
 
@@ -16,6 +21,12 @@ def dp_exp3_lap(horizon, arms, epsilon):
 
     b = ln T / epsilon, so the middle term is 2K. The theorem of Tossou & Dimitrakakis 2017 with
     the full length 2b + 1 of the interval that is scaled to [0, 1].
+
+    Examples:
+      >>> bounds.dp_exp3_lap(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
+      [120003.2, 12563.1, 625.4]
+      >>> round(float(bounds.exp3(10_000, 4)), 1)
+      617.4
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     width = 2.0 * np.log(horizon) / epsilon + 1.0
@@ -27,6 +38,12 @@ def dp_exp3_lap_printed(horizon, arms, epsilon):
 
     The corollary of Tossou & Dimitrakakis 2017, as reconstructed: 2b stands for 2b + 1, which
     understates the regret where epsilon is large.
+
+    Examples:
+      >>> epsilon = np.array([0.1, 1.0, 10.0])
+      >>> printed = bounds.dp_exp3_lap_printed(10_000, 4, epsilon)
+      >>> (printed / bounds.dp_exp3_lap(10_000, 4, epsilon)).round(2).tolist()
+      [0.99, 0.95, 0.66]
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     width = 2.0 * np.log(horizon) / epsilon
@@ -38,6 +55,10 @@ def exp3_minibatch(horizon, arms, tau, memory):
 
     It bounds policy regret: Arora, Dekel & Tewari 2012 for EXP3, and the theorem of Tossou &
     Dimitrakakis 2017, as reconstructed.
+
+    Examples:
+      >>> bounds.exp3_minibatch(10**6, 4, tau=[1, 20, 400], memory=1).round(1).tolist()
+      [nan, 77882.6, 127505.4]
     """
     horizon, arms, tau, memory = float64(horizon, arms, tau, memory)
     value = np.sqrt(7.0 * horizon * tau * arms * np.log(arms)) + horizon * memory / tau + tau
@@ -45,7 +66,12 @@ def exp3_minibatch(horizon, arms, tau, memory):
 
 
 def switching_cost_lower(horizon, arms):
-    """K^(1/3) T^(2/3) / (50 log2 T): lower bound for any learner, Dekel et al. 2014."""
+    """K^(1/3) T^(2/3) / (50 log2 T): lower bound for any learner, Dekel et al. 2014.
+
+    Examples:
+      >>> bounds.switching_cost_lower([10**6, 8 * 10**6], 4).round(2).tolist()  # 8 times the rounds
+      [15.93, 55.38]
+    """
     horizon, arms = float64(horizon, arms)
     return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * np.log2(horizon))
 
@@ -55,6 +81,10 @@ def exp2(horizon, arms, epsilon):
 
     Agarwal & Singh 2017, Theorem 4.1, with corrected parameters, our constants and noise of scale
     1 / epsilon. For losses in [-1, 1] and noise of scale 2 / epsilon it is twice that.
+
+    Examples:
+      >>> bounds.exp2(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
+      [9241.5, 2168.0, 408.9]
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     noise = 8.0 / epsilon**2 + 8.0 * np.log(horizon) / epsilon
@@ -65,6 +95,10 @@ def exp2_rate(horizon, arms, epsilon):
     """sqrt(N T ln T ln N) / epsilon: Agarwal & Singh 2017, Theorem 4.1, with constant 1.
 
     It is printed up to constants, for epsilon <= 1. Table 2 leaves out the logarithm of T.
+
+    Examples:
+      >>> bounds.exp2_rate(10_000, 4, [0.1, 1.0]).round(1).tolist()
+      [7146.5, 714.7]
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     return np.sqrt(arms * horizon * np.log(horizon) * np.log(arms)) / epsilon
@@ -78,6 +112,12 @@ def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
     variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
     ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof. It holds for
     rates with eta n |f| <= 1/4, which is the case from T of some hundreds on.
+
+    Examples:
+      >>> bounds.scrible(10**6, 4, [1.0, np.inf], domain="ball").round(1).tolist()
+      [126158.5, 42054.2]
+      >>> bounds.scrible(10**6, 4, [1.0, np.inf], domain="ball", noise="vector").round(1).tolist()
+      [241573.3, 42054.2]
     """
     horizon, dim, epsilon = float64(horizon, dim, epsilon)
     if domain not in ("simplex", "ball", "cube"):
@@ -106,6 +146,12 @@ def scrible_polytope(horizon, dim, epsilon, *, rows, bound):
       epsilon: privacy.
       rows: m.
       bound: M, half the width of the range of <l, x>.
+
+    Examples:
+      >>> round(float(bounds.scrible_polytope(10_000, 3, 1.0, rows=4, bound=0.5)), 1)
+      7726.5
+      >>> round(float(bounds.scrible(10_000, 4, 1.0, domain="simplex")), 1)  # a simplex of 4 facets
+      7726.5
     """
     horizon, dim, epsilon, rows, bound = float64(horizon, dim, epsilon, rows, bound)
     return _with_barrier(horizon, dim, rows, bound, 8.0 * bound**2 / epsilon**2)
@@ -120,6 +166,12 @@ def before_bandits(horizon, epsilon, *, arms=None):
     """N T^(2/3) / epsilon over arms, T^(2/3) / epsilon over convex sets, with constant 1.
 
     Table 2 of Agarwal & Singh 2017 has it as the best regret known before (Smith & Thakurta 2013).
+
+    Examples:
+      >>> horizon = 10.0 ** np.array([4, 6, 8])
+      >>> before = bounds.before_bandits(horizon, 0.1, arms=4)
+      >>> (bounds.exp2_rate(horizon, 4, 0.1) / before).round(2).tolist()
+      [0.38, 0.22, 0.12]
     """
     horizon, epsilon = float64(horizon, epsilon)
     dim = 1.0 if arms is None else np.asarray(arms, np.float64)
@@ -127,7 +179,14 @@ def before_bandits(horizon, epsilon, *, arms=None):
 
 
 def tsallis_inf(horizon, arms):
-    """4 sqrt(K T) + 1: Zimmert & Seldin 2021, Theorem 1; losses in [0, 1]."""
+    """4 sqrt(K T) + 1: Zimmert & Seldin 2021, Theorem 1; losses in [0, 1].
+
+    Examples:
+      >>> bounds.tsallis_inf(10_000, [4, 64]).round(1).tolist()
+      [801.0, 3201.0]
+      >>> bounds.exp3(10_000, [4, 64]).round(1).tolist()
+      [617.4, 4277.2]
+    """
     horizon, arms = float64(horizon, arms)
     return 4.0 * np.sqrt(arms * horizon) + 1.0
 
@@ -138,6 +197,12 @@ def batched_bandit(horizon, arms, epsilon, *, base="htinf"):
     R bounds the regret of the base on losses with noise of scale lambda = 1 / (epsilon tau). For
     HTINF it is 30 sigma sqrt(K (T / tau + 1)) with sigma^2 = 1 + 2 lambda^2 (Huang, Dai & Huang
     2022, constant as recalled), and for EXP2 it is :func:`exp2` at 1 / lambda.
+
+    Examples:
+      >>> bounds.batched_bandit(10**6, 4, [0.1, 1.0, np.inf]).round(1).tolist()
+      [328645.2, 103924.1, 60001.0]
+      >>> bounds.batched_bandit(10**6, 4, [0.1, 1.0, np.inf], base="exp2").round(1).tolist()
+      [75632.6, 25961.1, 4080.7]
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     if base not in ("htinf", "exp2"):

@@ -16,6 +16,11 @@ def successive_elimination(horizon, means, epsilon, failure=None):
     (:func:`dpjax.learners.successive_elimination`). With probability 1 - beta no arm is pulled
     more often (Sajed & Sheffet 2019 with our constants). Otherwise regret is at most T. ``failure``
     is beta, by default 1 / T.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.successive_elimination(10**6, means, [0.01, 0.1, np.inf]).round(1).tolist()
+      [122575.0, 31265.8, 31000.0]
     """
     horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
     _, gaps, _ = suboptimal(means)
@@ -51,6 +56,11 @@ def robust_elimination(
     R_e is the length of epoch e of :func:`dpjax.learners.robust_elimination` with all K arms
     active, and the arguments are that learner's. With probability 1 - beta no arm is pulled more
     often (ours). ``failure`` is beta, by default 1 / T.
+
+    Examples:
+      >>> means = [0.3, 0.8, 0.8, 0.8]
+      >>> bounds.robust_elimination(10**6, means, [0.01, 1.0]).round(-2).tolist()
+      [403100.0, 15400.0]
     """
     horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
     _, gaps, _ = suboptimal(means)
@@ -74,6 +84,11 @@ def adap_ucb(horizon, means, epsilon, exploration=3.1):
     """sum (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)), alpha > 3: AdaP-UCB.
 
     Azize & Basu 2022.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.adap_ucb(10_000, means, [0.01, 0.1, np.inf]).round(1).tolist()
+      [137142.9, 13798.0, 6945.5]
     """
     horizon, epsilon = float64(horizon, epsilon)
     _, gaps, _ = suboptimal(means)
@@ -91,6 +106,11 @@ def adac_ucb(horizon, means, rho, exploration=3.1):
     Delta_a), and the arm has at most 4 n pulls after the episode. At round t a mean is off with
     probability at most t^-beta for each n = 1, 2, 4, ..., and a wrong episode then has at most t
     rounds. All of them together cost at most beta / (beta - 3).
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.adac_ucb(10_000, means, rho=[1e-4, 0.01, np.inf]).round(1).tolist()
+      [18229.1, 6945.5, 6945.5]
     """
     horizon, rho = float64(horizon, rho)
     _, gaps, _ = suboptimal(means)
@@ -100,7 +120,13 @@ def adac_ucb(horizon, means, rho, exploration=3.1):
 
 
 def ucb1(horizon, means):
-    """8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a: Auer et al. 2002, Theorem 1."""
+    """8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a: Auer et al. 2002, Theorem 1.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> [round(float(bounds.ucb1(T, means)), 1) for T in (10**4, 10**8)]
+      [1107.8, 2213.1]
+    """
     (horizon,) = float64(horizon)
     _, gaps, _ = suboptimal(means)
     return 8.0 * np.log(horizon) * np.sum(1.0 / gaps) + (1.0 + np.pi**2 / 3.0) * np.sum(gaps)
@@ -113,6 +139,11 @@ def lazy_ucb(horizon, means, epsilon, exploration=3.0):
     of O losses. The constants are ours, for alpha = 3. An arm with such a mean is played no more
     unless a radius fails. Until then it has at most 4 O_a pulls, since O doubles. All failures of
     radii together are expected to cost less than one pull of each arm.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.lazy_ucb(10_000, means, [0.1, 1.0, np.inf]).round(1).tolist()
+      [25049.4, 11403.0, 9569.4]
     """
     horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
     _, gaps, _ = suboptimal(means)
@@ -132,6 +163,12 @@ def explore_then_commit_error(gap, rounds, epsilon):
     It is for m rounds of each arm and Laplace noise of scale 1 / epsilon on their sums. If the
     worse arm wins, either the losses favour it by m gap / 2 (Hoeffding), or the difference of the
     two draws does, whose tail is exact. It is our own derivation.
+
+    Examples:
+      >>> bounds.explore_then_commit_error(0.2, [100, 400], 1.0).round(4).tolist()
+      [0.368, 0.0183]
+      >>> bounds.explore_then_commit_error(0.2, 400, [0.1, np.inf]).round(4).tolist()
+      [0.0458, 0.0183]
     """
     gap, rounds, epsilon = float64(gap, rounds, epsilon)
     y = np.minimum(0.5 * epsilon * rounds * gap, 1e3)
@@ -143,6 +180,11 @@ def explore_then_commit(horizon, means, epsilon, rounds):
 
     P_a is :func:`explore_then_commit_error` at the gap of arm a. Where T < K m, regret is at most
     T times the largest gap.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.explore_then_commit(10_000, means, 1.0, rounds=[100, 400, 1600]).round(1).tolist()
+      [2179.8, 332.3, 960.0]
     """
     horizon, epsilon, rounds = float64(horizon, epsilon, rounds)
     _, gaps, _ = suboptimal(means)
