@@ -5,15 +5,7 @@ Regret is in units of one round's loss.
 """
 
 from dpjax.analysis.bounds.adversarial import (
-    batched_bandit,
-    before_bandits,
     before_ftrl,
-    dp_exp3_lap,
-    dp_exp3_lap_printed,
-    exp2,
-    exp2_rate,
-    exp3,
-    exp3_minibatch,
     fixed_share,
     ftpl,
     ftrl,
@@ -22,11 +14,21 @@ from dpjax.analysis.bounds.adversarial import (
     ftrl_printed,
     hedge,
     lazy_to_private,
-    scrible,
-    scrible_polytope,
     shrinking_dartboard,
     shrinking_dartboard_batched,
     shrinking_dartboard_pure,
+)
+from dpjax.analysis.bounds.bandits import (
+    batched_bandit,
+    before_bandits,
+    dp_exp3_lap,
+    dp_exp3_lap_printed,
+    exp2,
+    exp2_rate,
+    exp3,
+    exp3_minibatch,
+    scrible,
+    scrible_polytope,
     switching_cost_lower,
     tsallis_inf,
 )
@@ -72,22 +74,24 @@ from dpjax.analysis.bounds.matrices import ftpl_gram, ftpl_gram_perturbation, ma
 from dpjax.analysis.bounds.stochastic import (
     adac_ucb,
     adap_ucb,
+    explore_then_commit,
+    explore_then_commit_error,
+    lazy_ucb,
+    robust_elimination,
+    successive_elimination,
+    ucb1,
+)
+from dpjax.analysis.bounds.stochastic_lower import (
     azize_basu,
     azize_basu_minimax,
     d_epsilon,
     d_epsilon_divergence,
     d_epsilon_pulls,
-    explore_then_commit,
-    explore_then_commit_error,
     kl,
     lai_robbins,
     lai_robbins_local,
-    lazy_ucb,
-    robust_elimination,
     shariff_sheffet,
     shariff_sheffet_pulls,
-    successive_elimination,
-    ucb1,
 )
 
 __all__ = [

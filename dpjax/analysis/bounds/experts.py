@@ -10,6 +10,12 @@ def limited_updates(horizon, arms, epsilon, *, selector="exponential"):
 
     The constants are ours, for limited updates of Asi et al. 2023, Algorithm 2. 3.42 is
     sqrt(2) / (sqrt(2) - 1), rounded up. c is 1 - ln 2 for Laplace noise, and 0 otherwise.
+
+    Examples:
+      >>> bounds.limited_updates(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
+      [1140.5, 477.4, 403.7]
+      >>> round(float(bounds.limited_updates(10_000, 4, 0.1, selector="laplace")), 1)
+      1303.6
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     log_arms = np.log(arms) + (1.0 - np.log(2.0) if selector == "laplace" else 0.0)
@@ -34,6 +40,13 @@ def limited_updates_gaps(horizon, means, epsilon, *, selector="exponential"):
       means: mean losses (K,).
       epsilon: privacy.
       selector: as of ``learners.limited_updates``.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> [round(float(bounds.limited_updates_gaps(T, means, 1.0)), 1) for T in (10**4, 10**8)]
+      [357.1, 357.1]
+      >>> [round(float(bounds.limited_updates(T, 4, 1.0)), 1) for T in (10**4, 10**8)]
+      [477.4, 40415.8]
     """
     horizon, means, epsilon = float64(horizon, means, epsilon)
     gaps = (means - means.min())[means > means.min()]
@@ -56,6 +69,12 @@ def sparse_vector_experts(horizon, arms, epsilon):
     N = ln K / ln(8/5), alpha = (4 / epsilon) ln(2 T^2), and M draws are those of the learner. So it
     is O(ln K (ln K + ln T) / epsilon). It adds what the noise misses, and draws that run out, to
     the proof of the learner's docstring: each has probability 1 / T.
+
+    Examples:
+      >>> bounds.sparse_vector_experts([10**6, 10**8], 4, 1.0).round(1).tolist()
+      [3639.5, 4659.5]
+      >>> bounds.sparse_vector_experts(10**6, 4, [0.1, 10.0]).round(1).tolist()
+      [36305.4, 372.9]
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     good = np.log(arms) / np.log(1.6)

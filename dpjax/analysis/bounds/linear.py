@@ -13,6 +13,12 @@ def linear_elimination(horizon, arms, dim, epsilon, *, model="central"):
     fits for each round after it. Here gamma is the radius "chernoff" of
     :func:`dpjax.learners.linear_elimination` with all arms active, and
     B d = min(K, d + core_set_steps(d)). Hanna et al. 2022, with our constants.
+
+    Examples:
+      >>> bounds.linear_elimination(10**8, 20, 5, [0.1, 1.0, np.inf]).round().tolist()
+      [4261253.0, 3747241.0, 3684015.0]
+      >>> bounds.linear_elimination(10**8, 20, 5, [1.0, np.inf], model="local").round().tolist()
+      [8774172.0, 3684015.0]
     """
     horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
     if model not in ("central", "local"):
@@ -40,6 +46,10 @@ def linear_elimination_printed(horizon, epsilon):
     """sqrt(T ln T) + ln^2 T / epsilon: Hanna et al. 2022 in Chari's survey, with constant 1.
 
     It is printed up to constants, among them powers of the dimension.
+
+    Examples:
+      >>> bounds.linear_elimination_printed(10_000, [0.1, 1.0, np.inf]).round(1).tolist()
+      [1151.8, 388.3, 303.5]
     """
     horizon, epsilon = float64(horizon, epsilon)
     return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
@@ -55,6 +65,12 @@ def cucb(horizon, dim, ones, epsilon, *, read="one", model="central"):
     constants are ours. A suboptimal vertex of gap Delta is played only where one of its entries has
     a radius of at least Delta / (2 k). The entry that is read then has fewer than
     c max(96 b k^2 ln T / Delta^2, 12 h k ln T / Delta) losses.
+
+    Examples:
+      >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf]).round().tolist()
+      [17557333.0, 10601977.0, 9829160.0]
+      >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf], model="local").round().tolist()
+      [114266062.0, 12154447.0, 4045831.0]
     """
     if read not in ("one", "all"):
         raise ValueError(f"read must be one or all, got {read!r}")
@@ -77,6 +93,10 @@ def azize_basu_linear(horizon, dim, epsilon):
 
     Azize & Basu 2022, Theorem 4, in units of rewards with Gaussian noise of variance 1. Privacy
     adds at most a factor e^2, and none from epsilon = 1 / (3 sqrt(T)) on.
+
+    Examples:
+      >>> bounds.azize_basu_linear(10_000, 5, [0.0, 0.001, 1.0]).round(2).tolist()
+      [62.5, 34.3, 8.46]
     """
     horizon, dim, epsilon = float64(horizon, dim, epsilon)
     factor = np.maximum(np.exp(-2.0), np.exp(-6.0 * epsilon * np.sqrt(horizon)))
@@ -102,6 +122,12 @@ def linucb(
     rho = ``smallest``, rho_max = ``largest`` and gamma = ``tilt`` of a regularizer
     (:class:`dpjax.learners.parts.gram_calibration.Regularizer`), B = ``mean_bound``. With
     probability 1 - alpha, by default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
+
+    Examples:
+      >>> bounds.linucb(10**6, 5, 1.0, 1.0, tilt=[0.0, 10.0]).round().tolist()  # any gaps
+      [276790.0, 497752.0]
+      >>> bounds.linucb(10**6, 5, 1.0, 1.0, tilt=[0.0, 10.0], gap=0.5).round().tolist()
+      [153225.0, 495514.0]
     """
     horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
     alpha = 1.0 / horizon if failure is None else failure
@@ -122,6 +148,12 @@ def linucb_planned(
     It minimizes this over the floor of the regularizer.
 
     beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
+
+    Examples:
+      >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))
+      231775
+      >>> round(float(bounds.linucb(10**6, 5, 1.0, 1.0, tilt=0.0)))
+      276790
     """
     horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
     alpha = 1.0 / horizon if failure is None else failure
@@ -148,6 +180,12 @@ def adac_oful(
     with s the scale of the noise and L <= T the largest number of batches. Losses' own noise has
     half of the failure where there is noise for privacy. It is our own derivation, for mean losses
     of at most 1 whose beta is at least 1.
+
+    Examples:
+      >>> bounds.adac_oful(10**6, 5, rho=[0.1, 1.0, np.inf]).round().tolist()
+      [11348626.0, 3814432.0, 327779.0]
+      >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))  # V always renewed
+      231775
     """
     horizon, dim, rho = float64(horizon, dim, rho)
     alpha = 1.0 / horizon if failure is None else failure

@@ -14,6 +14,10 @@ def ftpl_gram_perturbation(horizon, size, rank):
     It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The minimizer sees
     its symmetric part, which is off the diagonal by sigma = this / sqrt 2, the sigma that minimizes
     :func:`ftpl_gram`.
+
+    Examples:
+      >>> bounds.ftpl_gram_perturbation([10_000, 40_000], 16, 1).round(2).tolist()
+      [18.78, 37.56]
     """
     horizon, size, rank = float64(horizon, size, rank)
     return np.sqrt(horizon / (4.0 * np.sqrt(np.pi) * rank * np.sqrt(size)))
@@ -37,6 +41,11 @@ def ftpl_gram(horizon, size, rank, noise=0.0):
       rank: k.
       noise: the standard deviation of an entry of a prefix's privacy noise, the same for all
         prefixes. Where it is larger than what a leader needs, it takes its place.
+
+    Examples:
+      >>> enough = bounds.ftpl_gram_perturbation(10_000, 16, 1)
+      >>> bounds.ftpl_gram(10_000, 16, 1, noise=[0.0, enough, 4 * enough]).round(1).tolist()
+      [212.5, 212.5, 451.5]
     """
     horizon, size, rank, noise = float64(horizon, size, rank, noise)
     entry = np.maximum(ftpl_gram_perturbation(horizon, size, rank), noise)
@@ -51,6 +60,12 @@ def matrix_ftrl(horizon, size, noise=0.0):
     The rate is sqrt(8 ln(n) / T), and s is the standard deviation of an entry of a prefix's
     Gaussian noise of one law, ``noise``. The noise enters once, by the spread of the eigenvalues of
     its symmetric part, which is at most 4 sqrt(n) s / sqrt(2) in mean.
+
+    Examples:
+      >>> bounds.matrix_ftrl(10_000, 16, noise=[0.0, 10.0]).round(1).tolist()
+      [117.7, 230.9]
+      >>> round(float(bounds.ftpl_gram(10_000, 16, 1, noise=10.0)), 1)
+      212.5
     """
     horizon, size, noise = float64(horizon, size, noise)
     return np.sqrt(0.5 * horizon * np.log(size)) + 2.0 * noise * np.sqrt(2.0 * size)

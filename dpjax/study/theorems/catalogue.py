@@ -47,7 +47,15 @@ PAPERS_WITHOUT: dict[str, str] = {
 
 
 def find(name) -> Theorem:
-    """The theorem of that name; ValueError where there is none."""
+    """The theorem of that name; ValueError where there is none.
+
+    Examples:
+      >>> theorem = theorems.find("hedge")
+      >>> theorem.paper, list(theorem.environments), theorem.sizes
+      ('cesa-bianchi2006', ['deterministic', 'stochastic', 'oblivious'], {'arms': 4})
+      >>> round(float(theorem.bounds["printed"](10_000, np.inf)), 1)
+      83.3
+    """
     if name not in THEOREMS:
         meant, known = _check.nearest(str(name), THEOREMS), ", ".join(THEOREMS)
         raise ValueError(f"theorem: there is no {name!r}{meant}; known are {known}")
@@ -63,6 +71,10 @@ def named(words) -> list[str]:
     Raises:
       ValueError: a word means no theorem. Where it is a learner or a paper without one,
         the message says why.
+
+    Examples:
+      >>> theorems.named(["exp3-minibatch", "auer2002"])
+      ['exp3_minibatch', 'exp3_minibatch-memory', 'exp3', 'ucb1']
     """
     found: dict[str, None] = {}
     for word in words:

@@ -22,6 +22,14 @@ def verdict(low, high, bound, largest, reading="derived") -> str:
     "vacuous" where no play exceeds the bound, "violated" where the whole interval lies above it,
     "held" where the whole interval lies below it, and "open" elsewhere. A rate that is printed up
     to constants cannot be violated, and is "exceeded".
+
+    Examples:
+      >>> theorems.verdict(80.0, 90.0, bound=100.0, largest=1000.0)
+      'held'
+      >>> theorems.verdict(80.0, 120.0, bound=100.0, largest=1000.0)
+      'open'
+      >>> theorems.verdict(110.0, 120.0, bound=100.0, largest=1000.0)
+      'violated'
     """
     if bound >= largest:
         return "vacuous"
@@ -31,7 +39,14 @@ def verdict(low, high, bound, largest, reading="derived") -> str:
 
 
 def first_horizon(theorem, bound, epsilon) -> float:
-    """The smallest horizon from which on a bound is below the largest regret; inf beyond 2^40."""
+    """The smallest horizon from which on a bound is below the largest regret; inf beyond 2^40.
+
+    Examples:
+      >>> theorem = theorems.find("hedge")
+      >>> bound = theorem.bounds["printed"]
+      >>> [theorems.first_horizon(theorem, bound, epsilon) for epsilon in (0.01, 0.1, np.inf)]
+      [1067226.0, 6803.0, 2.0]
+    """
     powers = 2.0 ** np.arange(1, 41)
 
     def says_something(horizon):
@@ -78,6 +93,18 @@ def measure(
 
     Raises:
       ValueError: there is no such theorem, or a size is too small.
+
+    Examples:
+      >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
+      >>> measured = theorems.measure("limited_updates", **sizes)
+      >>> print(measured.verdicts[["epsilon", "horizon", "verdict", "from_horizon"]])
+         epsilon  horizon  verdict  from_horizon
+      0      0.1       64  vacuous         615.0
+      1      0.1      256  vacuous         615.0
+      2      0.1     1024     held         615.0
+      3      inf       64     held          19.0
+      4      inf      256     held          19.0
+      5      inf     1024     held          19.0
     """
     theorem = find(name)
     regret = play(
@@ -91,6 +118,13 @@ def play(name, theorem, *, epsilons, horizon, trials, key=0, progress=True) -> x
     """Final regret of the learner of a theorem, by epsilon, horizon, environment and trial.
 
     The arguments are those of :func:`measure`.
+
+    Examples:
+      >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
+      >>> theorem = theorems.find("limited_updates")
+      >>> regret = theorems.play("limited_updates", theorem, **sizes)
+      >>> dict(regret.sizes)
+      {'environment': 1, 'horizon': 3, 'epsilon': 2, 'trial': 10}
     """
     _check.size(64, horizon=horizon)
     _check.size(2, trials=trials)
@@ -106,7 +140,16 @@ def play(name, theorem, *, epsilons, horizon, trials, key=0, progress=True) -> x
 
 
 def judge(name, theorem, regret) -> Measured:
-    """What the final regret that was played says of a theorem, which is shown by that name."""
+    """What the final regret that was played says of a theorem, which is shown by that name.
+
+    Examples:
+      >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
+      >>> theorem = theorems.find("limited_updates")
+      >>> regret = theorems.play("limited_updates", theorem, **sizes)
+      >>> wrong = theorem._replace(bounds={"derived": lambda horizon, epsilon: 5.0})
+      >>> theorems.judge("wrong", wrong, regret).verdicts["verdict"].tolist()
+      ['held', 'violated', 'violated', 'held', 'violated', 'violated']
+    """
     return Measured(_verdicts(name, theorem, regret), _exponents(name, theorem, regret))
 
 
