@@ -92,6 +92,7 @@ def failures(test):
     return "".join(report)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("path", REFERENCE)
 def test_examples_print_what_they_say(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
