@@ -128,7 +128,8 @@ def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
     rows = read_rows(reproduced[0] / "sajed2019_pairwise.csv")
     ratio = {(int(row["arms"]), float(row["epsilon"])): float(row["ratio"]) for row in rows}
     assert ratio[2, 0.1] > 2.0
-    assert ratio[5, 0.1] > 1.5 * ratio[2, 0.1]
+    # At epsilon = 0.1 five arms would take longer than the horizon of the small run.
+    assert ratio[5, 0.25] > 1.5 * ratio[2, 0.25]
 
 
 def test_the_rule_on_pairs_reads_powers_of_two(monkeypatch):
