@@ -15,15 +15,14 @@ import numpy as np
 
 from dpjax import _check
 from dpjax.core import Array, Number
-from dpjax.privacy.continuous import gaussian_scale
-from dpjax.privacy.integer import (
-    binomial_coins,
-    binomial_epsilon,
+from dpjax.privacy.discrete import (
     discrete_gaussian_epsilon,
     discrete_gaussian_scale,
     skellam_epsilon,
     skellam_variance,
 )
+from dpjax.privacy.gaussian import gaussian_scale
+from dpjax.privacy.integer import binomial_coins, binomial_epsilon
 
 _STEP = 1.02  # of an amount that grows as the variance
 _EXACT = {
