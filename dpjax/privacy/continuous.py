@@ -19,7 +19,12 @@ def _real(value):
 
 
 def default_delta(horizon):
-    """T^-2, the delta of learners and studies to which none is given; 1/4 where T = 1."""
+    """T^-2, the delta of learners and studies to which none is given; 1/4 where T = 1.
+
+    Examples:
+      >>> privacy.default_delta(1000)
+      1e-06
+    """
     return 1.0 / max(horizon, 2) ** 2
 
 
@@ -28,6 +33,10 @@ def laplace_scale(sensitivity, epsilon):
 
     Dwork, McSherry, Nissim & Smith 2006, Proposition 1: scale = sensitivity / epsilon, with
     the L1 sensitivity. 0 at epsilon = inf.
+
+    Examples:
+      >>> [float(privacy.laplace_scale(1.0, epsilon)) for epsilon in (0.5, 1.0, np.inf)]
+      [2.0, 1.0, 0.0]
     """
     return _real(sensitivity) / _real(epsilon)
 
@@ -36,6 +45,10 @@ def noise_ratio(sensitivity, scale):
     """Sensitivity over scale: the epsilon of Laplace noise, or the mu of Gaussian noise.
 
     It is inf at scale 0, and 0 where the sensitivity is 0, since nothing is released then.
+
+    Examples:
+      >>> [float(privacy.noise_ratio(1.0, scale)) for scale in (0.0, 1.0, 2.0)]
+      [inf, 1.0, 0.5]
     """
     sensitivity, scale = _real(sensitivity), _real(scale)
     return jnp.where(sensitivity > 0.0, sensitivity / jnp.where(sensitivity > 0.0, scale, 1.0), 0.0)
@@ -45,6 +58,10 @@ def zcdp_epsilon(rho, delta):
     """The epsilon at delta of a rho-zCDP release: rho + 2 sqrt(rho ln(1/delta)).
 
     Bun & Steinke 2016, Proposition 1.3.
+
+    Examples:
+      >>> [round(float(privacy.zcdp_epsilon(rho, 1e-6)), 2) for rho in (0.01, 0.04)]
+      [0.75, 1.53]
     """
     rho = _real(rho)
     return rho + 2.0 * jnp.sqrt(rho * jnp.log(1.0 / delta))
@@ -56,6 +73,10 @@ def zcdp_inverse_root(epsilon, delta):
     With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L), which cancels to 0 in float32
     where epsilon is small. So the reciprocal is computed from the rationalized difference,
     (sqrt(L + epsilon) + sqrt(L)) / epsilon. It is 0 at epsilon = inf.
+
+    Examples:
+      >>> [round(float(privacy.zcdp_inverse_root(epsilon, 1e-6)), 2) for epsilon in (1.0, np.inf)]
+      [7.57, 0.0]
     """
     inverse = 1.0 / _real(epsilon)
     log_term = jnp.log(1.0 / _real(delta))
@@ -67,6 +88,11 @@ def zcdp_rho(epsilon, delta):
     """The largest rho whose :func:`zcdp_epsilon` at delta is at most epsilon; inf at epsilon = inf.
 
     (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2, from Bun & Steinke 2016, Proposition 1.3.
+
+    Examples:
+      >>> rho = privacy.zcdp_rho(1.0, 1e-6)
+      >>> print(f"{rho:.3g} has epsilon {privacy.zcdp_epsilon(rho, 1e-6):.3g}")
+      0.0175 has epsilon 1
     """
     return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
 
@@ -75,6 +101,10 @@ def zcdp_delta(rho, epsilon):
     """A delta at epsilon of a rho-zCDP release: e^(-(epsilon - rho)^2 / (4 rho)), 1 up to rho.
 
     Bun & Steinke 2016, Proposition 1.3, solved for delta. 0 at rho = 0 and at epsilon = inf.
+
+    Examples:
+      >>> [f"{privacy.zcdp_delta(rho, 1.0):.2g}" for rho in (0.01, 0.1)]
+      ['2.3e-11', '0.13']
     """
     rho, epsilon = jnp.broadcast_arrays(_real(rho), _real(epsilon))
     excess = jnp.maximum(epsilon - rho, 0.0)
@@ -87,6 +117,10 @@ def gaussian_rho(mu):
     """The rho of one Gaussian mechanism with the given mu, and of each mu-GDP release: mu^2 / 2.
 
     Bun & Steinke 2016, Proposition 1.6; Dong, Roth & Su 2022, Corollary B.6 (as recalled).
+
+    Examples:
+      >>> float(privacy.gaussian_rho(2.0))
+      2.0
     """
     return 0.5 * jnp.square(_real(mu))
 
@@ -95,12 +129,21 @@ def zcdp_mu(rho):
     """The mu of the Gaussian mechanism that is rho-zCDP: sqrt(2 rho).
 
     It holds for Gaussian noise only. Another release that is rho-zCDP need not be mu-GDP.
+
+    Examples:
+      >>> float(privacy.zcdp_mu(0.5))
+      1.0
     """
     return jnp.sqrt(2.0 * _real(rho))
 
 
 def pure_rho(epsilon):
-    """The rho of each epsilon-DP release: epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4)."""
+    """The rho of each epsilon-DP release: epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4).
+
+    Examples:
+      >>> float(privacy.pure_rho(2.0))
+      2.0
+    """
     return 0.5 * jnp.square(_real(epsilon))
 
 
@@ -111,6 +154,11 @@ def pure_mu(epsilon):
     errors are 1 / (1 + e^epsilon). The curve of mu-GDP through this point is convex, so it lies
     below them. No smaller mu will do. Our derivation. It is sqrt(pi / 2) epsilon for small epsilon,
     and inf at epsilon = inf. The converse fails: mu-GDP implies no pure epsilon.
+
+    Examples:
+      >>> mu_of = jax.jit(privacy.pure_mu)
+      >>> [round(float(mu_of(epsilon)), 3) for epsilon in (0.1, 1.0, 10.0)]
+      [0.125, 1.232, 7.828]
     """
     epsilon = _real(epsilon)
     near = 2.0**1.5 * erfinv(jnp.tanh(0.5 * jnp.minimum(epsilon, 1.0)))
@@ -123,6 +171,11 @@ def advanced_composition(count, epsilon, delta):
     count epsilon^2 + epsilon sqrt(2 count ln(1/delta)). Dwork, Rothblum & Vadhan 2010,
     Theorem III.3 prints count epsilon (e^epsilon - 1) for the first term; count epsilon^2 is
     its small-epsilon form, and the one that fits the corollary of Tossou & Dimitrakakis 2017.
+
+    Examples:
+      >>> epsilon = privacy.advanced_composition(100, 0.01, 1e-6)
+      >>> print(f"{epsilon:.3g}, and 1 as the sum of the epsilons")
+      0.536, and 1 as the sum of the epsilons
     """
     count = _real(count)
     return count * epsilon**2 + epsilon * jnp.sqrt(2.0 * count * jnp.log(1.0 / delta))
@@ -134,5 +187,9 @@ def bounded_range_rho(width, count=1.0):
     Each draw has width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2), and zCDP
     adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). An exponential mechanism whose
     exponents change by u has width max(u) - min(u).
+
+    Examples:
+      >>> float(privacy.bounded_range_rho(1.0)), float(privacy.bounded_range_rho(1.0, count=8))
+      (0.125, 1.0)
     """
     return _real(count) * jnp.square(_real(width)) / 8.0

@@ -31,6 +31,10 @@ def discrete_laplace_delta(scale: float, epsilon: float, sensitivity: int = 1) -
       scale: greater than 0.
       epsilon: at least 0 and finite.
       sensitivity: largest change of the value, an integer from 1 to 10 000.
+
+    Examples:
+      >>> [round(privacy.discrete_laplace_delta(2.0, epsilon), 3) for epsilon in (0.0, 0.25, 0.5)]
+      [0.245, 0.138, 0.0]
     """
     shift = _sensitivity(sensitivity)
     _check.positive(scale=scale)
@@ -49,6 +53,10 @@ def discrete_laplace_scale(epsilon: float, delta: float = 0.0, sensitivity: int 
 
     It is sensitivity / epsilon at delta = 0, and 0 at epsilon = inf. A larger scale is
     post-processing, so delta falls in the scale.
+
+    Examples:
+      >>> [privacy.discrete_laplace_scale(epsilon) for epsilon in (0.5, 1.0, np.inf)]
+      [2.0, 1.0, 0.0]
     """
     epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
     if not (isinstance(delta, int | float) and delta == 0):
@@ -67,6 +75,12 @@ def discrete_laplace_variance(scale: float) -> float:
     """Variance of noise with P(k) proportional to e^(-|k| / scale): 1 / (2 sinh(1 / (2 scale))^2).
 
     It is below the 2 scale^2 of continuous Laplace noise, and 0 at scale 0.
+
+    Examples:
+      >>> [round(privacy.discrete_laplace_variance(scale), 3) for scale in (0.5, 1.0, 10.0)]
+      [0.362, 1.841, 199.833]
+      >>> [2 * scale**2 for scale in (0.5, 1.0, 10.0)]  # of continuous noise
+      [0.5, 2.0, 200.0]
     """
     _check.non_negative(scale=scale)
     decay = math.exp(-1.0 / scale) if scale > 0.0 else 0.0
@@ -91,13 +105,22 @@ def discrete_gaussian_delta(scale: float, epsilon: float, sensitivity: int = 1) 
       scale: greater than 0 and at most 10 000. The variance is at most scale^2.
       epsilon: at least 0 and finite.
       sensitivity: largest change of the value, an integer from 1 to 10 000.
+
+    Examples:
+      >>> [f"{privacy.discrete_gaussian_delta(scale, 1.0):.2g}" for scale in (2.0, 4.0)]
+      ['0.0072', '3.1e-06']
     """
     shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
     return integer_delta(_discrete_gaussian(scale, shift), shift, epsilon)
 
 
 def discrete_gaussian_epsilon(scale: float, delta: float, sensitivity: int = 1) -> float:
-    """The least epsilon whose :func:`discrete_gaussian_delta` is at most delta."""
+    """The least epsilon whose :func:`discrete_gaussian_delta` is at most delta.
+
+    Examples:
+      >>> [round(privacy.discrete_gaussian_epsilon(scale, 1e-6), 2) for scale in (2.0, 4.0, 8.0)]
+      [2.28, 1.06, 0.5]
+    """
     shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
     return integer_epsilon(_discrete_gaussian(scale, shift), shift, delta)
 
@@ -109,6 +132,11 @@ def discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: int = 1) 
     from epsilon = 1 on, delta does not always fall in the scale: at sensitivity 1 and epsilon 5 it
     is 0.007 at scale 0.32 and 0.07 at 0.48. So the result need not be the least scale there, and
     delta at a larger scale can be too large.
+
+    Examples:
+      >>> scale = privacy.discrete_gaussian_scale(1.0, 1e-6)
+      >>> print(f"{scale:.3g}")
+      4.23
     """
     epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
     _check.delta(delta)
@@ -142,13 +170,22 @@ def skellam_delta(variance: float, epsilon: float, sensitivity: int = 1) -> floa
       variance: greater than 0 and at most 10^8.
       epsilon: at least 0 and finite.
       sensitivity: largest change of the value, an integer from 1 to 10 000.
+
+    Examples:
+      >>> [f"{privacy.skellam_delta(variance, 1.0):.2g}" for variance in (4.0, 16.0)]
+      ['0.0035', '2.7e-07']
     """
     shift, variance = _sensitivity(sensitivity), _deviation("variance", variance, 2)
     return integer_delta(_skellam(variance, shift), shift, epsilon)
 
 
 def skellam_epsilon(variance: float, delta: float, sensitivity: int = 1) -> float:
-    """The least epsilon whose :func:`skellam_delta` is at most delta."""
+    """The least epsilon whose :func:`skellam_delta` is at most delta.
+
+    Examples:
+      >>> [round(privacy.skellam_epsilon(variance, 1e-6), 2) for variance in (16.0, 64.0)]
+      [0.95, 0.49]
+    """
     shift, variance = _sensitivity(sensitivity), _deviation("variance", variance, 2)
     return integer_epsilon(_skellam(variance, shift), shift, delta)
 
@@ -157,6 +194,10 @@ def skellam_variance(epsilon: float, delta: float, sensitivity: int = 1) -> floa
     """The least variance whose :func:`skellam_delta` at epsilon is at most delta.
 
     It is 0 at epsilon = inf.
+
+    Examples:
+      >>> [round(privacy.skellam_variance(epsilon, 1e-6), 1) for epsilon in (0.5, 1.0)]
+      [61.2, 14.2]
     """
     epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
     _check.delta(delta)

@@ -80,6 +80,11 @@ def gaussian_delta(mu, epsilon):
 
     Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
     Theorem 8, for epsilon >= 0. It is 0 at mu = 0 and at epsilon = inf, else 1 at mu = inf.
+
+    Examples:
+      >>> delta_of = jax.jit(privacy.gaussian_delta)
+      >>> [f"{delta_of(mu, 1.0):.2g}" for mu in (0.25, 0.5, 1.0)]
+      ['2.9e-06', '0.0068', '0.13']
     """
     mu, epsilon = jnp.broadcast_arrays(_real(mu), _real(epsilon))
     delta = jnp.exp(jnp.minimum(_log_delta(mu, epsilon)[0], 0.0))
@@ -92,6 +97,10 @@ def gaussian_epsilon(mu, delta):
     It is 0 where :func:`gaussian_delta` is at most delta at epsilon = 0 already, and inf at
     mu = inf. It is found by Newton's method on ln delta, which is concave in epsilon. The method
     starts on the right, at the epsilon of zCDP, which is too large.
+
+    Examples:
+      >>> [round(float(privacy.gaussian_epsilon(mu, 1e-5)), 2) for mu in (0.5, 1.0, 2.0)]
+      [1.99, 4.38, 10.0]
     """
     return _solve_epsilon(*jnp.broadcast_arrays(_real(mu), _real(delta)))
 
@@ -102,6 +111,10 @@ def gaussian_inverse_mu(epsilon, delta):
     It is 0 at epsilon = inf, else inf at delta = 0, which no Gaussian noise reaches. It is found by
     Newton's method in ln mu on ln delta, which is concave. The method starts on the left, at the
     larger of mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta, which are both too small.
+
+    Examples:
+      >>> [round(float(privacy.gaussian_inverse_mu(e, 1e-5)), 2) for e in (1.0, np.inf)]
+      [3.73, 0.0]
     """
     return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
 
@@ -110,6 +123,11 @@ def gaussian_mu(epsilon, delta):
     """The largest mu whose :func:`gaussian_delta` at epsilon is at most delta.
 
     The reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
+
+    Examples:
+      >>> mu = privacy.gaussian_mu(1.0, 1e-5)
+      >>> print(f"{mu:.3g} has epsilon {privacy.gaussian_epsilon(mu, 1e-5):.3g}")
+      0.268 has epsilon 1
     """
     return 1.0 / gaussian_inverse_mu(epsilon, delta)
 
@@ -156,5 +174,9 @@ def gaussian_scale(sensitivity, epsilon, delta):
     """Standard deviation of the Gaussian noise that makes a release (epsilon, delta)-DP, exactly.
 
     No smaller one does (Balle & Wang 2018). The sensitivity is L2. It is 0 at epsilon = inf.
+
+    Examples:
+      >>> [round(float(privacy.gaussian_scale(1.0, epsilon, 1e-5)), 2) for epsilon in (1.0, 2.0)]
+      [3.73, 1.99]
     """
     return _real(sensitivity) * gaussian_inverse_mu(epsilon, delta)

@@ -54,6 +54,11 @@ def integer_delta(log_pmf: ArrayLike, shift: int, epsilon: float) -> float:
         the ``shift`` integers at an end of the array.
       shift: by how much the value changes, an integer of at least 1.
       epsilon: at least 0 and finite.
+
+    Examples:
+      >>> fair = np.log([0.25, 0.5, 0.25])  # two coins
+      >>> [round(privacy.integer_delta(fair, 1, epsilon), 3) for epsilon in (0.0, np.log(2.0))]
+      [0.5, 0.25]
     """
     shift = _check.size(1, shift=shift)
     _check.non_negative(epsilon=epsilon)
@@ -81,6 +86,11 @@ def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:
       log_pmf: as of :func:`integer_delta`, of a log-concave law.
       shift: by how much the value changes, an integer of at least 1.
       delta: in [0, 1).
+
+    Examples:
+      >>> fair = np.log([0.25, 0.5, 0.25])  # two coins
+      >>> [round(privacy.integer_epsilon(fair, 1, delta), 3) for delta in (0.1, 0.25)]
+      [inf, 0.693]
     """
     shift = _check.size(1, shift=shift)
     law = np.exp(np.asarray(log_pmf, np.float64))
@@ -150,13 +160,22 @@ def binomial_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:
       coins: number of fair coins in the sum, at least 0.
       epsilon: at least 0 and finite.
       sensitivity: largest change of the sum, an integer from 1 to 10 000.
+
+    Examples:
+      >>> [f"{privacy.binomial_delta(coins, 1.0):.2g}" for coins in (50, 100, 200)]
+      ['5.2e-05', '8e-08', '4.3e-13']
     """
     coins, shift = _check.size(0, coins=coins), _sensitivity(sensitivity)
     return integer_delta(binomial_log_pmf(coins, 0.0)[1], shift, epsilon)
 
 
 def binomial_epsilon(coins: int, delta: float, sensitivity: int = 1) -> float:
-    """The least epsilon whose :func:`binomial_delta` is at most delta; inf where none is."""
+    """The least epsilon whose :func:`binomial_delta` is at most delta; inf where none is.
+
+    Examples:
+      >>> [round(privacy.binomial_epsilon(coins, 1e-6), 2) for coins in (100, 400, 1600)]
+      [0.87, 0.4, 0.19]
+    """
     coins, shift = _check.size(0, coins=coins), _sensitivity(sensitivity)
     return integer_epsilon(binomial_log_pmf(coins, 0.0)[1], shift, delta)
 
@@ -166,6 +185,10 @@ def binomial_coins(epsilon: float, delta: float, sensitivity: int = 1) -> int:
 
     The noise has variance coins / 4, and is sub-Gaussian with it. 0 at epsilon = inf. A number of
     coins above 2^31 - 1 is refused.
+
+    Examples:
+      >>> [privacy.binomial_coins(epsilon, 1e-6) for epsilon in (0.5, 1.0, 2.0)]
+      [268, 80, 31]
     """
     epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
     _check.delta(delta)

@@ -68,6 +68,10 @@ def integer_noise(law: str, epsilon: Number, delta: float) -> Array:
 
     Raises:
       ValueError: a plain epsilon asks for more than 2^31 - 1 coins.
+
+    Examples:
+      >>> [int(privacy.integer_noise("binomial", e, 1e-6)) for e in (0.5, 1.0, np.inf)]
+      [272, 80, 0]
     """
     _check.one_of(*INTEGER_LAWS, law=law)
     if isinstance(delta, jax.core.Tracer):
