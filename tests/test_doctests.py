@@ -17,6 +17,11 @@ from tests import ROOT
 DONE = [
     "dpjax.privacy",
     "dpjax.noise",
+    "dpjax.feedback",
+    "dpjax.analysis.statistics",
+    "dpjax.maths.designs",
+    "dpjax.maths.divergences",
+    "dpjax.stopping",
 ]
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 LINE = re.compile(r"^::: (dpjax[\w.]*)$(?:\n    options:\n      members: \[(.*)\])?", re.MULTILINE)
