@@ -22,6 +22,10 @@ DONE = [
     "dpjax.maths.designs",
     "dpjax.maths.divergences",
     "dpjax.stopping",
+    "dpjax.study",
+    "dpjax.study.inference",
+    "dpjax.study.trends",
+    "dpjax.study.choice",
 ]
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 LINE = re.compile(r"^::: (dpjax[\w.]*)$(?:\n    options:\n      members: \[(.*)\])?", re.MULTILINE)
