@@ -22,6 +22,7 @@ DONE = [
     "dpjax.maths.designs",
     "dpjax.maths.divergences",
     "dpjax.stopping",
+    "dpjax.store",
     "dpjax.study",
     "dpjax.study.inference",
     "dpjax.study.trends",
