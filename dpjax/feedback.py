@@ -14,6 +14,11 @@ def full(loss, action):
 
     Raises:
       TypeError: the loss is a function, of which only values can be seen.
+
+    Examples:
+      >>> loss = jnp.array([0.25, 0.5, 1.0])
+      >>> feedback.full(loss, 2).tolist()
+      [0.25, 0.5, 1.0]
     """
     del action
     if callable(loss) and not hasattr(loss, "vector"):
@@ -29,6 +34,10 @@ def gradient(loss, point):
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>. Where a loss has
     no gradient, JAX gives one of its subgradients if it is a maximum or an absolute value.
+
+    Examples:
+      >>> feedback.gradient(lambda x: jnp.sum(x**2), jnp.array([1.0, -2.0])).tolist()
+      [2.0, -4.0]
     """
     return jax.grad(loss)(point) if callable(loss) else jnp.asarray(loss)
 
@@ -37,13 +46,24 @@ def whole(loss, point):
     """Full information about convex losses: the loss itself, to be evaluated at any point.
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
+
+    Examples:
+      >>> loss = jnp.array([0.25, 0.5, 1.0])
+      >>> feedback.whole(loss, jnp.ones(3)) is loss
+      True
     """
     del point
     return loss
 
 
 def bandit(loss, action):
-    """Bandit feedback: of the (K,) losses only that of the played arm is seen, ()."""
+    """Bandit feedback: of the (K,) losses only that of the played arm is seen, ().
+
+    Examples:
+      >>> loss = jnp.array([0.25, 0.5, 1.0])
+      >>> float(feedback.bandit(loss, 2))
+      1.0
+    """
     return loss(action) if callable(loss) else jnp.asarray(loss)[action]
 
 
@@ -51,6 +71,10 @@ def value(loss, action):
     """Value feedback: what the loss function gives at the played point, ().
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
+
+    Examples:
+      >>> float(feedback.value(lambda x: jnp.sum(x**2), jnp.array([1.0, -2.0])))
+      5.0
     """
     return loss(action) if callable(loss) else linear(loss, action)
 
@@ -59,6 +83,11 @@ def values(loss, points):
     """Value feedback at several points a round: the loss at each of the played points (m, d), (m,).
 
     The environment counts the mean of these values as suffered.
+
+    Examples:
+      >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
+      >>> feedback.values(lambda x: jnp.sum(x**2), points).tolist()
+      [1.0, 5.0]
     """
     return jax.vmap(lambda point: value(loss, point))(points)
 
@@ -67,12 +96,22 @@ def mean_value(loss, action):
     """What a round adds to the suffered loss, (): at a point (d,), or the mean over points (m, d).
 
     Environments over points count by it.
+
+    Examples:
+      >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
+      >>> float(feedback.mean_value(lambda x: jnp.sum(x**2), points))
+      3.0
     """
     return value(loss, action) if jnp.ndim(action) == 1 else jnp.mean(values(loss, action))
 
 
 def middle(action):
-    """The played point (d,), or the mean (d,) of several ones (m, d)."""
+    """The played point (d,), or the mean (d,) of several ones (m, d).
+
+    Examples:
+      >>> feedback.middle(jnp.array([[1.0, 0.0], [1.0, 2.0]])).tolist()
+      [1.0, 1.0]
+    """
     return action if jnp.ndim(action) == 1 else jnp.mean(action, axis=0)
 
 
@@ -81,6 +120,11 @@ def linear(loss, point):
 
     Raises:
       TypeError: the loss is a function that is not linear.
+
+    Examples:
+      >>> loss = jnp.array([0.25, 0.5, 1.0])
+      >>> float(feedback.linear(loss, jnp.array([1.0, 0.0, 0.5])))
+      0.75
     """
     if callable(loss):
         raise TypeError("learner: needs linear losses, but this environment's losses are functions")
@@ -94,6 +138,11 @@ def semi_bandit(loss, action):
 
     Raises:
       TypeError: the loss is a function that is not linear.
+
+    Examples:
+      >>> loss = jnp.array([0.25, 0.5, 1.0])
+      >>> feedback.semi_bandit(loss, jnp.array([1.0, 0.0, 1.0])).tolist()
+      [0.25, 0.0, 1.0]
     """
     if callable(loss):
         raise TypeError("learner: needs linear losses, but this environment's losses are functions")
@@ -105,6 +154,12 @@ def contextual(loss, policy):
 
     ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable
     pytree, maps features to an arm.
+
+    Examples:
+      >>> loss = jnp.eye(3), jnp.array([0.25, 0.5, 1.0])
+      >>> features, seen = feedback.contextual(loss, lambda features: 1)
+      >>> features.tolist(), float(seen)
+      ([0.0, 1.0, 0.0], 0.5)
     """
     features, losses = loss
     arm = policy(features)
@@ -115,10 +170,19 @@ def clipped_bandit(loss, action):
     """Bandit feedback clipped to [0, 1], (), for learners that see only sums over rounds.
 
     Such a learner cannot clip the terms of a sum, nor count those that were out of range.
+
+    Examples:
+      >>> float(feedback.clipped_bandit(jnp.array([0.25, 1.5]), 1))
+      1.0
     """
     return within(bandit(loss, action), 0.0, 1.0)
 
 
 def clipped_full(loss, action):
-    """Full information clipped to [0, 1], (K,), for learners that see only sums over rounds."""
+    """Full information clipped to [0, 1], (K,), for learners that see only sums over rounds.
+
+    Examples:
+      >>> feedback.clipped_full(jnp.array([0.25, 1.5, -1.0]), 1).tolist()
+      [0.25, 1.0, 0.0]
+    """
     return within(full(loss, action), 0.0, 1.0)

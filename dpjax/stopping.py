@@ -34,7 +34,14 @@ class _State(NamedTuple):
 
 
 def recorded(values, bound=1.0):
-    """The stream of given values (T,), clipped to [-bound, bound]."""
+    """The stream of given values (T,), clipped to [-bound, bound].
+
+    Examples:
+      >>> from dpjax.maths import exact_sums
+      >>> stream = stopping.recorded([0.5, -1.0, 3.0, 0.25])  # 3 is clipped
+      >>> float(exact_sums.to_float(stream(jax.random.key(0), 1, 3)))
+      0.25
+    """
     values = within(jnp.asarray(values, jnp.float32) / bound, -1.0, 1.0)
     if values.ndim != 1:
         raise ValueError(f"values must have shape (T,), got {values.shape}")
@@ -54,6 +61,12 @@ def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
     """The stream of independent values that are ``high`` with this probability, and else ``low``.
 
     The sum of any number of values is one draw. Both values must lie in [-bound, bound].
+
+    Examples:
+      >>> from dpjax.maths import exact_sums
+      >>> stream = stopping.two_valued(1.0, high=0.5)  # always 0.5
+      >>> float(exact_sums.to_float(stream(jax.random.key(0), 0, 100)))
+      50.0
     """
     _check.between(0.0, 1.0, probability=probability)
     _check.positive(bound=bound)
@@ -113,6 +126,14 @@ def private_mean(
     Reference: Sajed & Sheffet 2019, in the form of Chari's survey, whose Algorithm 2 lacks the /t
     of the returned mean. We count the failure as beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4) for h_t,
     B, A_t and L.
+
+    Examples:
+      >>> stream = stopping.two_valued(1.0, high=0.5)
+      >>> rule = jax.jit(lambda epsilon: stopping.private_mean(
+      ...     jax.random.key(0), stream, 10**6, epsilon=epsilon,
+      ...     accuracy=1.0, failure=0.05, queries="powers_of_two"))
+      >>> [int(rule(epsilon).rounds) for epsilon in (0.01, 1.0, np.inf)]
+      [65536, 1024, 512]
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)

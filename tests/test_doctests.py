@@ -14,7 +14,29 @@ import pytest
 from tests import ROOT
 
 # Lines of the reference of which all functions, and classes with functions, have examples.
-DONE = ["dpjax.analysis.bounds", "dpjax.study.theorems"]
+DONE = [
+    "dpjax.analysis.bounds",
+    "dpjax.study.theorems",
+    "dpjax.privacy",
+    "dpjax.noise",
+    "dpjax.feedback",
+    "dpjax.analysis.statistics",
+    "dpjax.maths.designs",
+    "dpjax.maths.divergences",
+    "dpjax.stopping",
+    "dpjax.store",
+    "dpjax.study",
+    "dpjax.study.inference",
+    "dpjax.study.trends",
+    "dpjax.study.choice",
+    "dpjax.learners",
+    "dpjax.environments",
+    "dpjax.environments.loss_families",
+    "dpjax.domains",
+    "dpjax.combinators",
+    "dpjax.mechanisms",
+    "dpjax.generators",
+]
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 LINE = re.compile(r"^::: (dpjax[\w.]*)$(?:\n    options:\n      members: \[(.*)\])?", re.MULTILINE)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

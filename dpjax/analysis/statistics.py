@@ -64,6 +64,11 @@ def median_of_means(trials, groups, *, axis=None) -> np.ndarray:
 
     Raises:
       ValueError: the number of trials is not a multiple of groups, or bad axes.
+
+    Examples:
+      >>> trials = np.array([1.0, 2.0, 3.0, 4.0, 90.0, 98.0])
+      >>> [float(statistics.median_of_means(trials, groups)) for groups in (1, 3)]
+      [33.0, 3.5]
     """
     trials = _first(axis, trials=trials)
     if groups < 1 or len(trials) % groups:
@@ -77,6 +82,10 @@ def gini_mean_difference(trials, *, axis=None) -> np.ndarray:
 
     It is 2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) for the order statistics x_(1) <= ... <= x_(n).
     ``axis`` is that of the trials; it must be given where there are several.
+
+    Examples:
+      >>> float(statistics.gini_mean_difference([1.0, 2.0, 4.0]))  # the mean of 1, 2 and 3
+      2.0
     """
     return _gini(_first(axis, trials=trials))
 
@@ -100,6 +109,11 @@ def gini_spread(trials, centre, *, axis=None) -> Spread:
       trials: (n,), or an array with an axis of n trials.
       centre: of the shape of one trial, as median_of_means returns it.
       axis: the axis of the trials; it must be given where there are several.
+
+    Examples:
+      >>> below, above = statistics.gini_spread([1.0, 2.0, 4.0, 9.0], 3.0)
+      >>> float(below), float(above)
+      (1.0, 5.0)
     """
     trials = _first(axis, trials=trials)
     flat = trials.reshape(len(trials), -1)
@@ -123,6 +137,11 @@ def mean_band(trials, confidence=0.95, *, axis=None) -> Band:
 
     Raises:
       ValueError: there are no trials, or ``axis`` is not given where it must be.
+
+    Examples:
+      >>> trials = np.array([1.0, 2.0, 6.0])
+      >>> [round(float(x), 2) for x in statistics.mean_band(trials)]
+      [3.0, 0.01, 5.99]
     """
     trials = _first(axis, trials=trials)
     mean, error = trials.mean(axis=0), standard_error(trials, axis=0)
@@ -134,6 +153,11 @@ def standard_error(trials, *, axis=None) -> np.ndarray:
     """Standard error of the mean over trials, of the shape of one; nan for a single trial.
 
     ``axis`` is that of the trials; it must be given where there are several.
+
+    Examples:
+      >>> trials = np.array([1.0, 2.0, 6.0])
+      >>> round(float(statistics.standard_error(trials)), 2)
+      1.53
     """
     trials = _first(axis, trials=trials)
     if len(trials) < 2:
@@ -145,6 +169,11 @@ def paired_difference(trials, others, confidence=0.95, *, axis=None) -> Band:
     """Mean and band of the differences trials - others, where trials of a pair share their nature.
 
     Both have the same shape. ``axis`` is as in :func:`mean_band`.
+
+    Examples:
+      >>> trials, others = np.array([11.0, 52.0, 96.0]), np.array([10.0, 50.0, 93.0])
+      >>> [round(float(x), 2) for x in statistics.paired_difference(trials, others)]
+      [2.0, 0.87, 3.13]
     """
     if np.shape(trials) != np.shape(others):
         raise ValueError(
@@ -165,6 +194,11 @@ def resampled(trials, statistic, *, draws=400, seed=2017):
 
     Returns:
       (value, low, high), floats. They are infinite where the statistic is.
+
+    Examples:
+      >>> trials = np.array([1.0, 2.0, 6.0])
+      >>> statistics.resampled(3, lambda index: float(trials[index].mean()))
+      (3.0, 1.0, 6.0)
     """
     generator = np.random.default_rng(seed)
     values = [statistic(generator.integers(trials, size=trials)) for _ in range(draws)]
@@ -185,6 +219,11 @@ def free_epsilon(epsilons, regret) -> float:
 
     Raises:
       ValueError: regret has another shape.
+
+    Examples:
+      >>> regret = np.array([[40.0, 44.0], [24.0, 24.0], [21.0, 21.0], [20.0, 20.0]])
+      >>> round(statistics.free_epsilon(np.array([0.1, 1.0, 10.0, np.inf]), regret), 2)
+      4.64
     """
     if np.ndim(regret) != 2 or len(regret) != len(epsilons):
         raise ValueError(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 
 from dpjax.comparison.lower_bounds import NONE, lower_bounds
-from dpjax.study import inference
+from dpjax.study import arrays, inference
 
 MORE, LESS, SAME = "more regret", "less regret", "not told apart"
 
@@ -73,7 +73,7 @@ def difference_rows(data, name) -> pandas.DataFrame:
 
 def differences(array, name, over):
     """The band of the paired differences to a learner, simultaneous along the axis ``over``."""
-    base = inference.place(array, {"learner": name})
+    base = arrays.place(array, {"learner": name})
     return inference.band(array - base, over)
 
 

@@ -34,6 +34,10 @@ def circle_net(zeta) -> np.ndarray:
 
     Args:
       zeta: in (0, 2), a Python float.
+
+    Examples:
+      >>> [len(designs.circle_net(zeta)) for zeta in (1.0, 0.1, 0.01)]
+      [3, 32, 315]
     """
     _check.inside(0.0, 2.0, zeta=zeta)
     count = max(2, math.ceil(math.pi / (2.0 * math.asin(zeta / 2.0)) * (1.0 - 1e-12)))
@@ -49,6 +53,10 @@ def span_coordinates(actions) -> np.ndarray:
 
     Raises:
       ValueError, TypeError: ``actions`` are not at least 2 finite vectors, or all of them are 0.
+
+    Examples:
+      >>> designs.span_coordinates([[1.0, 0.0, 1.0], [2.0, 0.0, 2.0], [0.0, 1.0, 0.0]]).shape
+      (3, 2)
     """
     requirement = "actions must be at least 2 finite vectors, (K, d), not all 0"
     try:
@@ -82,6 +90,11 @@ def coordinates(actions, active=None):
       (coordinates, basis). The coordinates are (K, d). Where r < d the last d - r of them are 0.
       Actions that are not active have coordinates 0. ``basis`` (K,) bool says which r actions form
       the basis.
+
+    Examples:
+      >>> points, basis = designs.coordinates(jnp.array([[2.0, 0.0], [0.0, 2.0], [1.0, -1.0]]))
+      >>> points.tolist(), basis.tolist()
+      ([[1.0, 0.0], [0.0, 1.0], [0.5, -0.5]], [True, True, False])
     """
     count, dim = actions.shape
     active = jnp.ones(count, bool) if active is None else active
@@ -112,6 +125,10 @@ def inverse(matrix):
     """The inverse of a small positive definite matrix (d, d), by Gauss-Jordan elimination.
 
     It computes elementwise. jnp.linalg would go through the trials one by one.
+
+    Examples:
+      >>> designs.inverse(jnp.array([[2.0, 1.0], [1.0, 1.0]])).tolist()
+      [[1.0, -1.0], [-1.0, 2.0]]
     """
     dim = matrix.shape[0]
 
@@ -131,6 +148,10 @@ def inverse_information(points, weights):
     """V^-1 (d, d) for V = sum_a w_a a a', with actions in :func:`coordinates`.
 
     Where a coordinate is 0 for all actions, V gets a 1 on its diagonal. No leverage depends on it.
+
+    Examples:
+      >>> designs.inverse_information(jnp.eye(2), jnp.array([0.5, 0.25])).diagonal().tolist()
+      [2.0, 4.0]
     """
     information = jnp.sum(weights[:, None, None] * points[:, :, None] * points[:, None, :], axis=0)
     empty = jnp.all(points == 0.0, axis=0)
@@ -141,6 +162,10 @@ def leverages(actions, weights, active=None):
     """The leverages a' V^-1 a (K,) for V = sum_a w_a a a'; 0 for actions that are not active.
 
     The weights must span what the active actions span.
+
+    Examples:
+      >>> designs.leverages(jnp.eye(2), jnp.array([0.5, 0.5])).tolist()  # the dimension, the least
+      [2.0, 2.0]
     """
     points, _ = coordinates(actions, active)
     spread = inverse_information(points, weights)
@@ -156,6 +181,10 @@ def core_set_steps(dim, ratio=2.0) -> int:
     directions of the basis no action has a larger coordinate than the basis does, so no r actions
     span more than r^(r/2) times its volume (Hadamard). And the weights of these squared volumes in
     det V sum to at most 1 / r!.
+
+    Examples:
+      >>> [designs.core_set_steps(dim) for dim in (2, 4, 8)]
+      [8, 35, 108]
     """
     steps = 0
     for r in range(2, dim + 1):
@@ -182,6 +211,12 @@ def g_optimal(actions, active=None, *, ratio=2.0):
       (K,) float32, which sum to 1. If all actions are 0, one of them has all the weight.
 
     Reference: Kiefer & Wolfowitz 1960; Khachiyan 1996; Kumar & Yildirim 2005 for the start.
+
+    Examples:
+      >>> actions = jnp.array(designs.circle_net(0.1), jnp.float32)
+      >>> weights = designs.g_optimal(actions)
+      >>> int((weights > 0.0).sum()), float(designs.leverages(actions, weights).max()) < 4.0
+      (2, True)
     """
     points, basis = coordinates(actions, active)
     rank = jnp.sum(basis, dtype=jnp.int32).astype(points.dtype)

@@ -13,13 +13,23 @@ _INFINITE = 1e6
 
 
 def kl(x, y):
-    """kl(x, y) = x ln(x / y) + (1 - x) ln((1 - x) / (1 - y)) of Bernoulli laws; it can be inf."""
+    """kl(x, y) = x ln(x / y) + (1 - x) ln((1 - x) / (1 - y)) of Bernoulli laws; it can be inf.
+
+    Examples:
+      >>> [f"{divergences.kl(0.5, y):.3g}" for y in (0.5, 0.25, 0.0)]
+      ['0', '0.144', 'inf']
+    """
     entropy = xlogy(x, x) + xlog1py(1.0 - x, -x)
     return jnp.maximum(entropy - xlogy(x, y) - xlog1py(1.0 - x, -y), 0.0)
 
 
 def log_gap(ratio, quotient):
-    """r - ln(q) >= 0 for q = 1 + r > 0, to full relative accuracy for small r and small q too."""
+    """r - ln(q) >= 0 for q = 1 + r > 0, to full relative accuracy for small r and small q too.
+
+    Examples:
+      >>> [f"{divergences.log_gap(r, 1.0 + r):.3g}" for r in (0.0, 0.01, 1.0)]
+      ['0', '4.97e-05', '0.307']
+    """
     # From |r| = 0.1 on the difference keeps five digits. Below, a series stands in for it.
     series = 0.0
     for n in range(9, 1, -1):
@@ -36,6 +46,11 @@ def kl_lower(x, radius):
     the root: Pinsker's x - sqrt(radius / 2), and exp(-(radius + h) / x) with the entropy h of x,
     which solves what is left of the equation as y goes to 0. (Garivier & Cappe 2011 use the mirror
     image, an upper bound of gains. Near 0 float32 has more digits than near 1.)
+
+    Examples:
+      >>> low = divergences.kl_lower(0.5, 0.1)
+      >>> print(f"{low:.3g} has divergence {divergences.kl(0.5, low):.3g}")
+      0.287 has divergence 0.1
     """
     x, radius = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(radius, jnp.float32))
     inside = (x > 0.0) & (radius > 0.0)
@@ -64,6 +79,10 @@ def d_epsilon(x, y, epsilon):
     is kl(x, y) where z0 >= x, else epsilon x - ln(1 - y + y e^epsilon). It is at most kl and at
     most epsilon (x - y). Azize et al. 2025, from a secondary text; the closed form is ours. x and y
     may be losses or gains: for y > x pass 1 - x and 1 - y.
+
+    Examples:
+      >>> [f"{divergences.d_epsilon(0.5, 0.25, epsilon):.3g}" for epsilon in (0.1, 1.0, np.inf)]
+      ['0.024', '0.143', '0.144']
     """
     x, y = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
     epsilon = jnp.minimum(epsilon, _INFINITE)
@@ -88,6 +107,10 @@ def d_epsilon_lower(x, radius, epsilon):
 
     It solves epsilon x - ln(1 - y + y e^epsilon) = radius where the slope of kl at the solution is
     above epsilon. Elsewhere, and for epsilon = inf, it is :func:`kl_lower`.
+
+    Examples:
+      >>> [f"{divergences.d_epsilon_lower(0.5, 0.1, e):.2g}" for e in (0.1, 1.0, np.inf)]
+      ['0', '0.29', '0.29']
     """
     x, radius = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(radius, jnp.float32))
     epsilon = jnp.minimum(epsilon, _INFINITE)

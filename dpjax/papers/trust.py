@@ -16,7 +16,7 @@ from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.papers import trust_games as games
 from dpjax.papers._shared import Report, check_size, columns, publish, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import inference
+from dpjax.study import arrays, inference
 
 HORIZON, QUICK_HORIZON = 10**7, 10**5
 TRIALS, QUICK_TRIALS = 1000, 40
@@ -36,8 +36,8 @@ def factors(array) -> xarray.Dataset:
     def ratio(means):
         return means / means.sel(epsilon=np.inf)
 
-    centre = ratio(inference.bare(array).mean("trial", skipna=False))
-    low, high = inference.interval(ratio(inference.resampled_means(array)), 0.95)
+    centre = ratio(arrays.bare(array).mean("trial", skipna=False))
+    low, high = arrays.interval(ratio(arrays.resampled_means(array)), 0.95)
     return xarray.Dataset({"factor": centre, "factor_low": low, "factor_high": high})
 
 

@@ -9,12 +9,7 @@ from dpjax.privacy.continuous import (
     advanced_composition,
     bounded_range_rho,
     default_delta,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_inverse_mu,
-    gaussian_mu,
     gaussian_rho,
-    gaussian_scale,
     laplace_scale,
     noise_ratio,
     pure_mu,
@@ -25,22 +20,31 @@ from dpjax.privacy.continuous import (
     zcdp_mu,
     zcdp_rho,
 )
-from dpjax.privacy.group import group_privacy, individual_privacy
-from dpjax.privacy.integer import (
-    binomial_coins,
-    binomial_delta,
-    binomial_epsilon,
+from dpjax.privacy.discrete import (
     discrete_gaussian_delta,
     discrete_gaussian_epsilon,
     discrete_gaussian_scale,
     discrete_laplace_delta,
     discrete_laplace_scale,
     discrete_laplace_variance,
-    integer_delta,
-    integer_epsilon,
     skellam_delta,
     skellam_epsilon,
     skellam_variance,
+)
+from dpjax.privacy.gaussian import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_inverse_mu,
+    gaussian_mu,
+    gaussian_scale,
+)
+from dpjax.privacy.group import group_privacy, individual_privacy
+from dpjax.privacy.integer import (
+    binomial_coins,
+    binomial_delta,
+    binomial_epsilon,
+    integer_delta,
+    integer_epsilon,
 )
 from dpjax.privacy.integer_tables import INTEGER_LAWS, integer_noise
 from dpjax.privacy.shuffle import shuffle_delta, shuffle_epsilon, shuffle_local_epsilon

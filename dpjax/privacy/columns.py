@@ -9,7 +9,12 @@ from dpjax.core import Mechanism
 
 
 class UserSensitivity(NamedTuple):
-    """The largest (L1, L2) norm of C times a change of k values, each by at most 1."""
+    """The largest (L1, L2) norm of C times a change of k values, each by at most 1.
+
+    Examples:
+      >>> privacy.user_sensitivity(mechanisms.tree(8), 1).exact
+      True
+    """
 
     l1: float
     l2: float
@@ -44,6 +49,11 @@ def user_sensitivity(
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
+
+    Examples:
+      >>> tree = mechanisms.tree(8)
+      >>> [round(privacy.user_sensitivity(tree, k).l2, 2) for k in (1, 2, 4)]
+      [1.73, 3.0, 4.69]
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     rounds = _check.size(1, rounds=rounds)

@@ -12,6 +12,11 @@ def group_privacy(epsilon, delta, size):
     Dwork & Roth 2014, Theorem 2.2 (for delta = 0), and by k steps from one neighbour to the next.
     The trade-off function of (epsilon, delta)-DP allows no less. rho-zCDP becomes k^2 rho, and
     mu-GDP becomes k mu. An infinite epsilon leaves delta as it is.
+
+    Examples:
+      >>> epsilon, delta = privacy.group_privacy(0.5, 1e-6, 4)
+      >>> print(f"{epsilon:.3g}, {delta:.3g}")
+      2, 9.85e-06
     """
     epsilon, delta = _real(epsilon), _real(delta)
     most = jnp.exp((size - 1) * epsilon) * _share(epsilon, size)
@@ -24,6 +29,11 @@ def individual_privacy(epsilon, delta, size):
 
     The inverse of :func:`group_privacy`: (epsilon / k, delta (e^(epsilon / k) - 1) /
     (e^epsilon - 1)). Noise calibrated to it hides all of a user's k rounds.
+
+    Examples:
+      >>> epsilon, delta = privacy.individual_privacy(2.0, 1e-5, 4)
+      >>> print(f"{epsilon:.3g}, {delta:.3g}")
+      0.5, 1.02e-06
     """
     one, delta = _real(epsilon) / size, _real(delta)
     least = jnp.exp(-(size - 1) * one) / _share(one, size)

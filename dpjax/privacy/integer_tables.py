@@ -15,15 +15,14 @@ import numpy as np
 
 from dpjax import _check
 from dpjax.core import Array, Number
-from dpjax.privacy.continuous import gaussian_scale
-from dpjax.privacy.integer import (
-    binomial_coins,
-    binomial_epsilon,
+from dpjax.privacy.discrete import (
     discrete_gaussian_epsilon,
     discrete_gaussian_scale,
     skellam_epsilon,
     skellam_variance,
 )
+from dpjax.privacy.gaussian import gaussian_scale
+from dpjax.privacy.integer import binomial_coins, binomial_epsilon
 
 _STEP = 1.02  # of an amount that grows as the variance
 _EXACT = {
@@ -69,6 +68,10 @@ def integer_noise(law: str, epsilon: Number, delta: float) -> Array:
 
     Raises:
       ValueError: a plain epsilon asks for more than 2^31 - 1 coins.
+
+    Examples:
+      >>> [int(privacy.integer_noise("binomial", e, 1e-6)) for e in (0.5, 1.0, np.inf)]
+      [272, 80, 0]
     """
     _check.one_of(*INTEGER_LAWS, law=law)
     if isinstance(delta, jax.core.Tracer):

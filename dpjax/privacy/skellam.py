@@ -31,6 +31,10 @@ def skellam_renyi(order, change, scale):
       order: a, integers of at least 2.
       change: (L1, L2) norms of the change, two numbers.
       scale: standard deviation of the noise in each entry.
+
+    Examples:
+      >>> [round(float(privacy.skellam_renyi(2, (1.0, 1.0), scale)), 4) for scale in (1.0, 10.0)]
+      [2.5, 0.0102]
     """
     order, (l1, l2), inverse = _real(order), map(_real, change), 1.0 / jnp.square(_real(scale))
     squared = jnp.square(l2)
@@ -50,6 +54,11 @@ def skellam_vector_epsilon(change, scale, delta):
         two arrays (n,).
       scale: standard deviation of the noise in each entry, () or (n,).
       delta: in (0, 1).
+
+    Examples:
+      >>> epsilon_of = jax.jit(privacy.skellam_vector_epsilon)
+      >>> [round(float(epsilon_of((2.0, 1.4), scale, 1e-6)), 2) for scale in (5.0, 10.0)]
+      [1.32, 0.62]
     """
     arrays = (jnp.atleast_1d(_real(number)) for number in (*change, scale))
     l1, l2, scale = jnp.broadcast_arrays(*arrays)
@@ -67,6 +76,11 @@ def skellam_vector_scale(change, epsilon, delta):
       change: (L1, L2) norms of the change, two numbers.
       epsilon: may be traced.
       delta: in (0, 1); may be traced.
+
+    Examples:
+      >>> scale = privacy.skellam_vector_scale((2.0, 1.4), 1.0, 1e-6)
+      >>> print(f"{scale:.3g}")
+      6.43
     """
     return _solve_scale(*jnp.broadcast_arrays(*map(_real, (*change, epsilon, delta))))
 

@@ -28,13 +28,38 @@ class Store(NamedTuple):
 
     @property
     def block(self) -> tuple[int, int]:
-        """Points and seeds of a block."""
+        """Points and seeds of a block.
+
+        Examples:
+          >>> from dpjax.engine import programs
+          >>> def game(rate):
+          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
+          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
+          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
+          >>> opened = store.open_store(
+          ...     "of_blocks", game, rates, 4, key,
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          >>> opened.block
+          (2, 2)
+        """
         return self.layout.block
 
     def missing(self) -> list[tuple[int, int]]:
         """First point and first seed of each block that is not done or is damaged.
 
         It reads every finished block, and warns of each that is damaged.
+
+        Examples:
+          >>> from dpjax.engine import programs
+          >>> def game(rate):
+          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
+          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
+          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
+          >>> opened = store.open_store(
+          ...     "not_played", game, rates, 4, key,
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          >>> opened.missing()
+          [(0, 0), (0, 2)]
         """
         keys = set(self.files.keys())
         corners = self._corners()
@@ -60,6 +85,21 @@ class Store(NamedTuple):
 
         Raises:
           OSError: an object cannot be written; the message names it.
+
+        Examples:
+          >>> from dpjax.engine import programs
+          >>> def game(rate):
+          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
+          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
+          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
+          >>> opened = store.open_store(
+          ...     "half_played", game, rates, 4, key,
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          >>> cells = jax.tree.map(
+          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
+          >>> opened.write(0, 0, cells)  # the first two seeds
+          >>> opened.missing()
+          [(0, 2)]
         """
         rows = min(self.block[0], self.points - point)
         leaves = [np.asarray(leaf)[:rows] for leaf in jax.tree.leaves(cells)]
@@ -80,6 +120,22 @@ class Store(NamedTuple):
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
+
+        Examples:
+          >>> from dpjax.engine import programs
+          >>> def game(rate):
+          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
+          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
+          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
+          >>> opened = store.open_store(
+          ...     "all_played", game, rates, 4, key,
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          >>> cells = jax.tree.map(
+          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
+          >>> opened.write(0, 0, cells), opened.write(0, 2, cells)
+          (None, None)
+          >>> opened.result().regret.shape  # points, seeds, checkpoints
+          (2, 4, 1)
         """
         shape = (self.points, self.seeds)
         try:
@@ -180,7 +236,23 @@ class Store(NamedTuple):
         return bool(done[: self.points - point, : self.seeds - seed].all())
 
     def evidence(self, corners) -> tuple[int, str | None]:
-        """(how many cells prove to be of this sweep, the first block that proves not to be)."""
+        """(how many cells prove to be of this sweep, the first block that proves not to be).
+
+        Examples:
+          >>> from dpjax.engine import programs
+          >>> def game(rate):
+          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
+          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
+          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
+          >>> opened = store.open_store(
+          ...     "its_own", game, rates, 4, key,
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          >>> cells = jax.tree.map(
+          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
+          >>> opened.write(0, 0, cells)
+          >>> opened.evidence([(0, 0)])  # four cells, and none of another sweep
+          (4, None)
+        """
         proven = 0
         for point, seed in corners:
             try:

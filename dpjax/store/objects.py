@@ -21,7 +21,12 @@ _PARTIAL = ".partial"
 
 
 class Damaged(ValueError):
-    """An object does not hold what was written; the message names it."""
+    """An object does not hold what was written; the message names it.
+
+    Examples:
+      >>> issubclass(store.Damaged, ValueError)
+      True
+    """
 
 
 class Files:

@@ -29,6 +29,18 @@ def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) ->
       ValueError: the store is of another sweep (the message names the field and both values); it is
         damaged beyond what this sweep can prove to be its own; or the folder holds something else.
       OSError: the store cannot be read or written.
+
+    Examples:
+      >>> from dpjax.engine import programs
+      >>> def game(rate):
+      ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
+      >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
+      >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
+      >>> opened = store.open_store(
+      ...     "just_opened", game, rates, 4, key,
+      ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+      >>> opened.points, opened.seeds, store.is_empty("just_opened")
+      (2, 4, False)
     """
     files = Files(url)
     files.sweep_up()
@@ -63,6 +75,14 @@ def read(url) -> Result:
       ValueError: there is no store of a sweep, or one of its objects is damaged; the message
         names it.
       OSError: an object cannot be read; the message names it.
+
+    Examples:
+      >>> def game(rate):
+      ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
+      >>> played = dpjax.sweep(
+      ...     game, [0.1, 0.5], 3, jax.random.key(0), store="swept", progress=False)
+      >>> bool((store.read("swept").regret == played.regret).all())
+      True
     """
     files = Files(url)
     text = files.read(ROOT)
@@ -76,7 +96,12 @@ def read(url) -> Result:
 
 
 def is_empty(url) -> bool:
-    """Whether a folder or URL holds nothing."""
+    """Whether a folder or URL holds nothing.
+
+    Examples:
+      >>> store.is_empty("a_folder_that_is_not_there")
+      True
+    """
     return not Files(url).keys()
 
 

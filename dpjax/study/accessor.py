@@ -13,59 +13,168 @@ class Accessor:
 
     Methods take ``of``, the name of a variable with the dimension trial; by default the regret at
     the horizon. What they return is an ``xarray.Dataset`` unless its name says otherwise.
+
+    Examples:
+      >>> import xarray
+      >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
+      >>> float(data.dpjax.mean()["mean"])
+      3.0
     """
 
     def __init__(self, data: xarray.Dataset):
         self._data = data
 
     def mean(self, of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.mean`."""
+        """See :func:`dpjax.study.inference.mean`.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
+          >>> found = data.dpjax.mean(confidence=0.9)
+          >>> {name: round(float(value), 2) for name, value in found.items()}
+          {'mean': 3.0, 'standard_error': 1.53, 'low': -1.46, 'high': 7.46}
+        """
         return inference.mean(self._array(of), confidence)
 
     def quantile(self, q=0.5, of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.quantile`."""
+        """See :func:`dpjax.study.inference.quantile`.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset({"final_regret": ("trial", np.arange(100.0))})
+          >>> found = data.dpjax.quantile(0.9)
+          >>> {name: round(float(value), 2) for name, value in found.items()}
+          {'quantile': 89.1, 'low': 83.0, 'high': 95.0}
+        """
         return inference.quantile(self._array(of), q, confidence)
 
     def median_of_means(self, groups, of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """The median of the means of equal groups of trials, with bootstrap percentiles."""
+        """The median of the means of equal groups of trials, with bootstrap percentiles.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
+          >>> found = data.dpjax.median_of_means(3)
+          >>> {name: round(float(value), 2) for name, value in found.items()}
+          {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
+        """
         return inference.median_of_means(self._array(of), groups, confidence)
 
     def gini(self, of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """Gini's mean difference between two trials, with bootstrap percentiles."""
+        """Gini's mean difference between two trials, with bootstrap percentiles.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
+          >>> found = data.dpjax.gini()
+          >>> {name: round(float(value), 2) for name, value in found.items()}
+          {'gini': 3.33, 'low': 0.0, 'high': 3.33}
+        """
         return inference.gini(self._array(of), confidence)
 
     def proportion(self, of, confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.proportion`."""
+        """See :func:`dpjax.study.inference.proportion`.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset({"correct": ("trial", [True] * 9 + [False])})
+          >>> found = data.dpjax.proportion("correct")
+          >>> {name: round(float(value), 2) for name, value in found.items()}
+          {'proportion': 0.9, 'low': 0.55, 'high': 1.0}
+        """
         return inference.proportion(self._array(of), confidence)
 
     def identification(self, confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.identification.identification`."""
+        """See :func:`dpjax.study.identification.identification`.
+
+        Examples:
+          >>> import xarray
+          >>> found = {"report_recommendation": [0, 0, 1], "correct": [1.0, 1.0, 0.0]}
+          >>> found |= {"report_stopped": [1.0] * 3, "report_stopping_time": [10.0, 20.0, 60.0]}
+          >>> data = xarray.Dataset({name: ("trial", each) for name, each in found.items()})
+          >>> rates = data.assign(best_arms=1).dpjax.identification()
+          >>> [round(float(rates[name]), 2) for name in ("error", "stopped", "time")]
+          [0.33, 1.0, 30.0]
+        """
         return identification.identification(self._data, confidence)
 
     def difference(self, of="final_regret", confidence=0.95, **to) -> xarray.Dataset:
-        """Paired differences to one place, as in ``data.dpjax.difference(learner="EXP3")``."""
+        """Paired differences to one place, as in ``data.dpjax.difference(learner="EXP3")``.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
+          ...     {"learner": ["A", "B"]})
+          >>> data.dpjax.difference(learner="A")["mean"].values.tolist()
+          [0.0, 3.0]
+        """
         return inference.difference(self._array(of), to, confidence)
 
     def band(self, over="round", of="regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.inference.band`."""
+        """See :func:`dpjax.study.inference.band`.
+
+        Examples:
+          >>> import xarray
+          >>> values = [[1.0, 2.0, 3.0], [2.0, 5.0, 8.0]]
+          >>> data = xarray.Dataset({"regret": (("round", "trial"), values)}, {"round": [10, 20]})
+          >>> data.dpjax.band()["mean"].values.tolist()
+          [2.0, 5.0]
+        """
         return inference.band(self._array(of), over, confidence)
 
     def slope(self, over="horizon", of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.trends.slope`."""
+        """See :func:`dpjax.study.trends.slope`.
+
+        Examples:
+          >>> import xarray
+          >>> values = [[1.0, 2.0], [2.0, 4.0]]
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("horizon", "trial"), values)}, {"horizon": [100, 400]})
+          >>> round(float(data.dpjax.slope()["slope"]), 2)
+          0.5
+        """
         return trends.slope(self._array(of), over, confidence)
 
     def crossing(
         self, level, of=np.inf, over="epsilon", value="final_regret", confidence=0.95
     ) -> xarray.Dataset:
-        """See :func:`dpjax.study.trends.crossing`; ``value`` names the variable here."""
+        """See :func:`dpjax.study.trends.crossing`; ``value`` names the variable here.
+
+        Examples:
+          >>> import xarray
+          >>> values = [[40.0, 42.0], [22.0, 24.0], [20.0, 20.0]]
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("epsilon", "trial"), values)}, {"epsilon": [0.1, 1.0, np.inf]})
+          >>> float(data.dpjax.crossing(1.5)["crossing"].round(2))
+          0.41
+        """
         return trends.crossing(self._array(value), level, of, over, confidence)
 
     def worst(self, over="environment", of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.choice.worst`."""
+        """See :func:`dpjax.study.choice.worst`.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
+          ...     {"learner": ["A", "B"]})
+          >>> data.dpjax.worst("learner")["learner"].item()
+          'B'
+        """
         return choice.worst(self._array(of), over, confidence)
 
     def tune(self, *over, of="final_regret", confidence=0.95) -> xarray.Dataset:
-        """See :func:`dpjax.study.choice.tune`; ``over`` are the axes of the settings."""
+        """See :func:`dpjax.study.choice.tune`; ``over`` are the axes of the settings.
+
+        Examples:
+          >>> import xarray
+          >>> values = [[1.0, 2.0, 1.0, 3.0], [9.0, 7.0, 8.0, 9.0]]
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("rate", "trial"), values)}, {"rate": [0.1, 0.2]})
+          >>> float(data.dpjax.tune("rate")["chosen_rate"])
+          0.1
+        """
         return choice.tune(self._array(of), list(over), confidence)
 
     def frontier(
@@ -83,6 +192,18 @@ class Accessor:
             axis of the grid that holds numbers with a fraction.
           of: the variable.
           confidence: of each interval.
+
+        Examples:
+          >>> import xarray
+          >>> axes, cells = ("learner", "epsilon"), np.array([[8.0, 6.0], [9.0, 3.0]])
+          >>> declared = [[0.1, 1.0], [0.1, 1.0]]
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": ((*axes, "trial"), cells[..., None] + [0.0, 0.1, 0.2, 0.3])},
+          ...     {"learner": ["A", "B"], "epsilon": [0.1, 1.0],
+          ...      "privacy_epsilon": (axes, declared),
+          ...      "privacy_model": (axes, [["central"] * 2] * 2)})
+          >>> data.dpjax.frontier(settings=axes)["chosen_learner"].values.tolist()
+          ['A', 'B']
         """
         array = self._array(of)
         if settings is None:
@@ -106,6 +227,14 @@ class Accessor:
         """Means with their standard errors, one row a cell, beside what the cell declares.
 
         A learner that does not take an axis has one row, with an empty entry for the axis.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
+          ...     {"learner": ["A", "B"]})
+          >>> data.dpjax.table()[["learner", "mean", "trials"]].values.tolist()
+          [['A', 3.0, 3], ['B', 6.0, 3]]
         """
         array = self._array(of)
         found = inference.mean(array, confidence).reset_coords(drop=True)
@@ -124,7 +253,16 @@ class Accessor:
         return frame.drop_duplicates(subset=keys).assign(trials=array.sizes["trial"])
 
     def figure(self, x, **options):
-        """See :func:`dpjax.study.plot.figure`."""
+        """See :func:`dpjax.study.plot.figure`.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("epsilon", "trial"), [[40.0, 42.0], [22.0, 24.0]])},
+          ...     {"epsilon": [0.1, 1.0]})
+          >>> data.dpjax.figure("epsilon").axes[0].get_xlabel()
+          'epsilon that the learner was given'
+        """
         return plot.figure(self._data, x, **options)
 
     def _array(self, name):

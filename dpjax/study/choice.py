@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from dpjax.study import inference
+from dpjax.study import arrays, inference
 
 
 def worst(array, over="environment", confidence=0.95) -> xarray.Dataset:
@@ -19,6 +19,14 @@ def worst(array, over="environment", confidence=0.95) -> xarray.Dataset:
 
     Returns:
       A Dataset of worst, low, high and, by the name of the axis, where the largest mean is.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray(
+      ...     [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]], {"learner": ["A", "B"]}, ["learner", "trial"])
+      >>> found = choice.worst(regret, over="learner")
+      >>> float(found["worst"]), str(found["learner"].item())
+      (6.0, 'B')
     """
     found = inference.band(array, over, confidence)
     centre = found["mean"]
@@ -30,7 +38,7 @@ def worst(array, over="environment", confidence=0.95) -> xarray.Dataset:
             "high": found["high"].max(over),
             over: at.copy(data=array[over].values[at.values]),
         },
-        attrs=inference.attributes(array, f"largest mean over {over}, simultaneous intervals"),
+        attrs=arrays.attributes(array, f"largest mean over {over}, simultaneous intervals"),
     )
 
 
@@ -51,15 +59,23 @@ def tune(array, over, confidence=0.95) -> xarray.Dataset:
     Returns:
       A Dataset of mean, standard_error, low and high, each of the chosen setting on the second
       half; ``chosen_<axis>`` for each axis of the settings; and ``candidate``, along these axes.
+
+    Examples:
+      >>> import xarray
+      >>> losses = [[1.0, 2.0, 1.0, 3.0], [9.0, 7.0, 8.0, 9.0]]
+      >>> regret = xarray.DataArray(losses, {"rate": [0.1, 0.2]}, ["rate", "trial"])
+      >>> found = choice.tune(regret, "rate")
+      >>> float(found["chosen_rate"]), float(found["mean"])
+      (0.1, 2.0)
     """
-    trials = inference.check(array, confidence=confidence)
+    trials = arrays.check(array, confidence=confidence)
     if trials < 4:
         raise ValueError(f"tuning needs at least four trials, two in each half; there are {trials}")
     axes = [over] if isinstance(over, str) else list(over)
     for name in axes:
         if name not in array.dims or name == "trial":
             raise ValueError(f"over: {name} is no axis of settings: {', '.join(array.dims)}")
-    flat = inference.bare(array).stack(setting=axes)
+    flat = arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(trials // 2)), flat.isel(trial=slice(trials // 2, None))
     means = halves[0].mean("trial", skipna=False)
     at = means.fillna(np.inf).argmin("setting")
@@ -76,7 +92,7 @@ def tune(array, over, confidence=0.95) -> xarray.Dataset:
     what = (
         f"least mean over {', '.join(axes)}, chosen on {trials // 2} trials, reported on the rest"
     )
-    attributes = inference.attributes(array, what) | {
+    attributes = arrays.attributes(array, what) | {
         "note": "The privacy cost of tuning on data is not in epsilon."
     }
     return found.assign_attrs(attributes)

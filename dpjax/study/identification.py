@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import xarray
 
-from dpjax.study import inference
+from dpjax.study import arrays, inference
 
 
 def identification(data, confidence=0.95) -> xarray.Dataset:
@@ -52,7 +52,7 @@ def identification(data, confidence=0.95) -> xarray.Dataset:
     found |= {"time": mean["mean"], "time_low": mean["low"], "time_high": mean["high"],
               "median": mean["mean"].copy(data=median)}  # fmt: skip
     what = f"errors and stopping times with {100 * confidence:g} % intervals"
-    return xarray.Dataset(found, attrs=inference.attributes(time, what))
+    return xarray.Dataset(found, attrs=arrays.attributes(time, what))
 
 
 def _warn_of_censored(data, played) -> None:

@@ -13,28 +13,17 @@ from scipy import stats
 
 from dpjax.analysis import statistics
 from dpjax.maths.intervals import clopper_pearson
-
-_DRAWS, _SEED = 1000, 2017  # of resampling
-
-
-def check(array, fewest=2, **levels) -> int:
-    """The number of trials.
-
-    Raises:
-      TypeError, ValueError: not an array of at least so many trials, or a level outside of (0, 1).
-    """
-    if not isinstance(array, xarray.DataArray):
-        raise TypeError(f"array must be an xarray.DataArray, got {type(array).__name__}")
-    if "trial" not in array.dims:
-        raise ValueError(
-            f"array must have the dimension trial, got {', '.join(map(str, array.dims))}"
-        )
-    if array.sizes["trial"] < fewest:
-        raise ValueError("an interval needs at least two trials; the array has one")
-    for name, level in levels.items():
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"{name} must be in (0, 1), got {level}")
-    return array.sizes["trial"]
+from dpjax.study.arrays import (
+    DRAWS,
+    SEED,
+    attributes,
+    axis_values,
+    bare,
+    check,
+    percentiles,
+    place,
+    resampled_means,
+)
 
 
 def mean(array, confidence=0.95) -> xarray.Dataset:
@@ -43,6 +32,13 @@ def mean(array, confidence=0.95) -> xarray.Dataset:
     Returns:
       A Dataset of mean, standard_error, low and high; all but the mean are NaN for a single trial.
       The interval is one cell's, and not simultaneous: see :func:`band`.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
+      >>> found = inference.mean(regret)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'mean': 3.0, 'standard_error': 1.53, 'low': -3.57, 'high': 9.57}
     """
     trials = check(array, fewest=1, confidence=confidence)
     array = array.astype(np.float64)
@@ -67,6 +63,13 @@ def quantile(array, q=0.5, confidence=0.95) -> xarray.Dataset:
       array: with the dimension trial.
       q: which quantile, in (0, 1); 0.5 is the median.
       confidence: of each cell's interval.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray(np.arange(100.0), dims="trial")
+      >>> found = inference.quantile(regret)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'quantile': 49.5, 'low': 39.0, 'high': 60.0}
     """
     trials = check(array, confidence=confidence, q=q)
     array = bare(array)
@@ -100,6 +103,13 @@ def proportion(array, confidence=0.95) -> xarray.Dataset:
 
     Returns:
       A Dataset of proportion, low and high.
+
+    Examples:
+      >>> import xarray
+      >>> correct = xarray.DataArray([True] * 9 + [False], dims="trial")
+      >>> found = inference.proportion(correct)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'proportion': 0.9, 'low': 0.55, 'high': 1.0}
     """
     trials = check(array, fewest=1, confidence=confidence)
     array = array.astype(np.float64)
@@ -124,13 +134,20 @@ def statistic(array, function, confidence=0.95, name="statistic") -> xarray.Data
       function: of an array (trials, ...) that returns (...), such as a median of means.
       confidence: of each cell's interval.
       name: of the statistic in the Dataset.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
+      >>> found = inference.statistic(regret, lambda trials: trials.max(axis=0), name="largest")
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'largest': 6.0, 'low': 1.0, 'high': 6.0}
     """
     trials = check(array, confidence=confidence)
     array = bare(array)
     first = np.moveaxis(array.values, array.get_axis_num("trial"), 0)
-    generator = np.random.default_rng(_SEED)
-    drawn = [function(first[generator.integers(trials, size=trials)]) for _ in range(_DRAWS)]
-    low, high = _percentiles(np.array(drawn), confidence)
+    generator = np.random.default_rng(SEED)
+    drawn = [function(first[generator.integers(trials, size=trials)]) for _ in range(DRAWS)]
+    low, high = percentiles(np.array(drawn), confidence)
     like = array.isel(trial=0, drop=True)
     found = {name: like.copy(data=function(first)), "low": like.copy(data=low),
              "high": like.copy(data=high)}  # fmt: skip
@@ -139,7 +156,15 @@ def statistic(array, function, confidence=0.95, name="statistic") -> xarray.Data
 
 
 def median_of_means(array, groups, confidence=0.95) -> xarray.Dataset:
-    """The median of the means of ``groups`` equal groups of trials, with bootstrap percentiles."""
+    """The median of the means of ``groups`` equal groups of trials, with bootstrap percentiles.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
+      >>> found = inference.median_of_means(regret, groups=3)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
+    """
     trials = check(array, confidence=confidence)
     if groups < 1 or trials % groups:
         raise ValueError(f"groups: {trials} trials do not divide into {groups} equal groups")
@@ -148,7 +173,15 @@ def median_of_means(array, groups, confidence=0.95) -> xarray.Dataset:
 
 
 def gini(array, confidence=0.95) -> xarray.Dataset:
-    """Gini's mean difference between two trials, with bootstrap percentiles."""
+    """Gini's mean difference between two trials, with bootstrap percentiles.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
+      >>> found = inference.gini(regret)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'gini': 3.33, 'low': 0.0, 'high': 3.33}
+    """
     compute = partial(statistics.gini_mean_difference, axis=0)
     return statistic(array, compute, confidence, "gini")
 
@@ -165,6 +198,13 @@ def gini_spread(array, groups) -> xarray.Dataset:
 
     Returns:
       A Dataset of centre, gini_below, gini_above, and the ends low and high of the bars.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
+      >>> found = inference.gini_spread(regret, groups=3)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'centre': 2.0, 'gini_below': 1.0, 'gini_above': 4.0, 'low': 1.0, 'high': 6.0}
     """
     check(array, fewest=1)
     axis = array.get_axis_num("trial")
@@ -188,27 +228,18 @@ def difference(array, to: dict, confidence=0.95) -> xarray.Dataset:
 
     Returns:
       As :func:`mean`, of ``array - array.sel(to)``.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray(
+      ...     [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]], {"learner": ["A", "B"]}, ["learner", "trial"])
+      >>> found = inference.difference(regret, {"learner": "A"})
+      >>> found["mean"].values.tolist()
+      [0.0, 3.0]
     """
     check(array, confidence=confidence)
     base = place(array, to)
     return mean(array - base, confidence)
-
-
-def place(array, to: dict):
-    """The part of an array at a place, without the coordinates along the axes that it leaves out.
-
-    Raises:
-      ValueError: the array lacks an axis, or the axis a value; the message names both.
-    """
-    for name, value in to.items():
-        if name not in array.dims:
-            raise ValueError(
-                f"{name} is no dimension of the data: {', '.join(map(str, array.dims))}"
-            )
-        if value not in array[name].values:
-            raise ValueError(f"{name} has no value {value}: {array[name].values.tolist()}")
-    chosen = array.sel(to)
-    return chosen.reset_coords(drop=True)
 
 
 def band(array, over="round", confidence=0.95) -> xarray.Dataset:
@@ -221,6 +252,14 @@ def band(array, over="round", confidence=0.95) -> xarray.Dataset:
       array: with the dimension trial.
       over: the axis, or a list of axes, along which the band holds simultaneously.
       confidence: of the band as a whole, for each place along the other axes.
+
+    Examples:
+      >>> import xarray
+      >>> values = np.sin(np.arange(100.0) ** 2).reshape(5, 20)
+      >>> regret = xarray.DataArray(values, {"round": range(1, 6)}, ["round", "trial"])
+      >>> single, both = inference.mean(regret), inference.band(regret)
+      >>> bool((both["low"] < single["low"]).all())  # a band is wider
+      True
     """
     check(array, confidence=confidence)
     axes = [over] if isinstance(over, str) else list(over)
@@ -239,47 +278,3 @@ def band(array, over="round", confidence=0.95) -> xarray.Dataset:
     found["low"], found["high"] = found["mean"] - width, found["mean"] + width
     what = f"mean with {100 * confidence:g} % bands, simultaneous over {', '.join(axes)}"
     return found.assign_attrs(attributes(array, what))
-
-
-def bare(array):
-    """The array in float64, with the coordinates of its dimensions and no others."""
-    return array.reset_coords(drop=True).astype(np.float64)
-
-
-def axis_values(array, name) -> np.ndarray:
-    """The numbers along an axis."""
-    if name not in array.dims or name == "trial":
-        raise ValueError(f"over: {name} is no axis of the data: {', '.join(map(str, array.dims))}")
-    return array[name].values
-
-
-def resampled_means(array, draws=_DRAWS) -> xarray.DataArray:
-    """Means over resampled trials, with the dimension ``draw`` in place of ``trial``.
-
-    The same trials are drawn for all cells, which keeps them paired.
-    """
-    trials = array.sizes["trial"]
-    counts = np.random.default_rng(_SEED).multinomial(trials, np.full(trials, 1 / trials), draws)
-    weights = xarray.DataArray(counts / trials, dims=["draw", "trial"])
-    return xarray.dot(weights, bare(array), dim="trial")
-
-
-def interval(drawn, confidence) -> tuple:
-    low, high = _percentiles(np.moveaxis(drawn.values, drawn.get_axis_num("draw"), 0), confidence)
-    like = drawn.isel(draw=0, drop=True)
-    return like.copy(data=low), like.copy(data=high)
-
-
-def _percentiles(drawn, confidence) -> tuple:
-    """The percentiles of draws (B, ...). They are draws themselves, which may be infinite."""
-    edges = [(1.0 - confidence) / 2, (1.0 + confidence) / 2]
-    low, high = np.quantile(drawn, edges, axis=0, method="nearest")
-    return low, high
-
-
-def shown(array) -> str:
-    return str(array.name or "the mean").replace("_", " ")
-
-
-def attributes(array, estimate) -> dict:
-    return {"estimate": estimate, "trials": int(array.sizes["trial"])}

@@ -73,6 +73,13 @@ class Study:
     Raises:
       ValueError, TypeError: an axis is taken by no factory, a factory needs an argument that the
         grid does not have, a learner does not fit an environment, or a value is of a wrong type.
+
+    Examples:
+      >>> made = dpjax.Study(
+      ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+      ...     {"horizon": [8, 16], "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+      >>> [program.size for program in made.programs]  # a program for each horizon
+      [2, 2]
     """
 
     learners: Any
@@ -138,14 +145,30 @@ class Study:
 
     @property
     def prng_key(self):
-        """The key of all sweeps."""
+        """The key of all sweeps.
+
+        Examples:
+          >>> made = dpjax.Study(
+          ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+          ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+          >>> bool(made.prng_key == jax.random.key(0))
+          True
+        """
         if isinstance(self.key, int | np.integer) and not isinstance(self.key, bool):
             return jr.key(int(self.key))
         return self.key
 
     @property
     def programs(self) -> list[Program]:
-        """What is compiled: one program for each pair, at each value of its static axes."""
+        """What is compiled: one program for each pair, at each value of its static axes.
+
+        Examples:
+          >>> made = dpjax.Study(
+          ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+          ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+          >>> [(str(program), program.size) for program in made.programs]
+          [('exp3, coins, horizon = 8, arms = 2', 2)]
+        """
         return [program for part in self.parts for program in programs_of(part)]
 
     def run(self, store=None, *, mesh=None, chunk=None, progress=True) -> xarray.Dataset | None:
@@ -166,6 +189,14 @@ class Study:
 
         Raises:
           ValueError, OSError: as of :func:`dpjax.sweep`.
+
+        Examples:
+          >>> made = dpjax.Study(
+          ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+          ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+          >>> data = made.run(progress=False)
+          >>> {name: data.sizes[name] for name in ("mixing", "trial", "round")}
+          {'mixing': 2, 'trial': 4, 'round': 8}
         """
         found, programs = [], self.programs
         watched = progress and jax.process_index() == 0 and len(programs) > 1
@@ -185,6 +216,13 @@ class Study:
         """The best setting by successive halving, for grids too large to play with all trials.
 
         See :func:`dpjax.study.halving.tune`; ``over`` are the axes of the settings.
+
+        Examples:
+          >>> made = dpjax.Study(
+          ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+          ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+          >>> sorted(made.tune("mixing", progress=False).data_vars)
+          ['candidate', 'chosen_mixing', 'high', 'low', 'mean', 'standard_error']
         """
         return halving.tune(self, list(over), confidence, progress)
 
@@ -196,6 +234,15 @@ class Study:
           some: (P,) whether a point is played. All numbers of the others are NaN.
           trials: how many, from the first.
           checkpoints, progress: as of :func:`dpjax.sweep`.
+
+        Examples:
+          >>> made = dpjax.Study(
+          ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+          ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+          >>> some = np.array([False, True])
+          >>> result = made.play_some(made.programs[0], some, 2, [4, 8], progress=False)
+          >>> result.regret.shape, np.isnan(result.regret).all(axis=(1, 2)).tolist()
+          ((2, 2, 2), [True, False])
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
         result: Any = sweep(
@@ -216,6 +263,14 @@ class Study:
 
         A game that is played round by round, and whose horizon is an axis of the grid, is measured
         over 256 rounds. Others are measured to the end, with few trials.
+
+        Examples:
+          >>> made = dpjax.Study(
+          ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+          ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+          >>> cost = made.cost()
+          >>> cost.programs, cost.rounds  # 2 settings, 4 trials, 8 rounds
+          (1, 64.0)
         """
         rounds, seconds, known = 0.0, 0.0, {}
         for program in self.programs:

@@ -6,7 +6,7 @@ Arrays are as in :mod:`dpjax.study.inference`, and so are intervals.
 import numpy as np
 import xarray
 
-from dpjax.study import inference
+from dpjax.study import arrays
 
 
 def slope(array, over="horizon", confidence=0.95) -> xarray.Dataset:
@@ -22,9 +22,19 @@ def slope(array, over="horizon", confidence=0.95) -> xarray.Dataset:
 
     Raises:
       ValueError: the axis has fewer than two finite positive values.
+
+    Examples:
+      >>> import xarray
+      >>> horizons = np.array([100.0, 400.0, 1600.0])
+      >>> regret = xarray.DataArray(
+      ...     np.sqrt(horizons) * np.array([[1.0], [2.0], [3.0]]),
+      ...     {"horizon": horizons}, ["trial", "horizon"])
+      >>> found = trends.slope(regret)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'slope': 0.5, 'low': 0.5, 'high': 0.5}
     """
-    inference.check(array, confidence=confidence)
-    values = inference.axis_values(array, over)
+    arrays.check(array, confidence=confidence)
+    values = arrays.axis_values(array, over)
     array = array.isel({over: np.flatnonzero(np.isfinite(values) & (values > 0))})
     values = array[over].values.astype(np.float64)
     if len(values) < 2:
@@ -35,10 +45,10 @@ def slope(array, over="horizon", confidence=0.95) -> xarray.Dataset:
     def of_means(means):
         return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
 
-    centre = of_means(inference.bare(array).mean("trial", skipna=False))
-    low, high = inference.interval(of_means(inference.resampled_means(array)), confidence)
-    what = f"exponent of {inference.shown(array)} in {over}, {values[0]:g} to {values[-1]:g}"
-    attributes = inference.attributes(array, what) | {"first": values[0], "last": values[-1]}
+    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
+    low, high = arrays.interval(of_means(arrays.resampled_means(array)), confidence)
+    what = f"exponent of {arrays.shown(array)} in {over}, {values[0]:g} to {values[-1]:g}"
+    attributes = arrays.attributes(array, what) | {"first": values[0], "last": values[-1]}
     return xarray.Dataset({"slope": centre, "low": low, "high": high}, attrs=attributes)
 
 
@@ -59,28 +69,37 @@ def crossing(array, level, of, over="epsilon", confidence=0.95) -> xarray.Datase
     Returns:
       A Dataset of crossing, low and high: 0 where the mean is within the factor at every value, inf
       where it is so at none but ``of``.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray(
+      ...     [[40.0, 24.0, 20.0, 20.0], [42.0, 23.0, 22.0, 20.0]],
+      ...     {"epsilon": [0.1, 1.0, 10.0, np.inf]}, ["trial", "epsilon"])
+      >>> found = trends.crossing(regret, 1.1, of=np.inf)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'crossing': 3.98, 'low': 3.16, 'high': 10.0}
     """
-    inference.check(array, confidence=confidence)
-    values = inference.axis_values(array, over)
+    arrays.check(array, confidence=confidence)
+    values = arrays.axis_values(array, over)
     if (np.diff(values) <= 0).any():
         raise ValueError(f"over: the values of {over} must increase, got {values.tolist()}")
-    inference.place(array, {over: of})
+    arrays.place(array, {over: of})
     others = np.flatnonzero(values != of)
     logs = np.log(values[others])
 
     def of_means(means):
-        ratio = means.isel({over: others}) / inference.place(means, {over: of})
+        ratio = means.isel({over: others}) / arrays.place(means, {over: of})
         return xarray.apply_ufunc(
             lambda ratios: first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
         )
 
-    centre = of_means(inference.bare(array).mean("trial", skipna=False))
-    drawn = of_means(inference.resampled_means(array))
+    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
+    drawn = of_means(arrays.resampled_means(array))
     # Between a number and infinity there is nothing to interpolate.
-    low, high = inference.interval(drawn, confidence)
-    what = f"{over} from which on {inference.shown(array)} is within {level:g} of that at {of:g}"
+    low, high = arrays.interval(drawn, confidence)
+    what = f"{over} from which on {arrays.shown(array)} is within {level:g} of that at {of:g}"
     found = {"crossing": centre, "low": low, "high": high}
-    return xarray.Dataset(found, attrs=inference.attributes(array, what))
+    return xarray.Dataset(found, attrs=arrays.attributes(array, what))
 
 
 def first_within(logs, ratios, level):
@@ -94,6 +113,11 @@ def first_within(logs, ratios, level):
     Returns:
       (...) values of the axis, interpolated in their logarithm: 0 where ratios are never above the
       level, inf where the last one is, and nan where one is nan.
+
+    Examples:
+      >>> ratios = np.array([2.0, 1.2, 1.0])
+      >>> float(trends.first_within(np.log([0.1, 1.0, 10.0]), ratios, 1.1).round(2))
+      3.16
     """
     above = ratios > level
     last = ratios.shape[-1] - 1 - np.argmax(above[..., ::-1], axis=-1)

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from dpjax import noise, privacy
-from dpjax.privacy.integer import _skellam
+from dpjax.privacy.discrete import _skellam
 
 ORDERS = (2, 3, 4, 8, 32, 128)
 

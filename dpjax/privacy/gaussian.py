@@ -1,0 +1,182 @@
+"""The exact curve of Gaussian noise, from mu to epsilon and delta and back, traceable by JAX.
+
+``mu`` is the ratio of sensitivity to standard deviation. The functions compute in JAX's default
+float, as those of :mod:`dpjax.privacy.continuous`, and accept the same infinities.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import log_ndtr, ndtr
+
+from dpjax.privacy.continuous import _real, zcdp_epsilon, zcdp_inverse_root
+
+_ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
+_LOG_ROOT_2_PI = float(np.log(2.0 * np.pi) / 2.0)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+
+
+def _log_mills(x):
+    """ln R(x) for the Mills ratio R(x) = Phi(-x) / phi(x) of the standard normal law.
+
+    The sum rounds to multiples of x^2 2^-24 in float32. So from x = 200 on R(x) is taken as a
+    convergent of its continued fraction, (x^2 + 2) / (x^3 + 3 x), which is within 6 / x^6.
+    """
+    near, far = jnp.minimum(x, 200.0), jnp.maximum(x, 200.0)
+    sum_ = log_ndtr(-near) + 0.5 * near * near + _LOG_ROOT_2_PI
+    return jnp.where(x < 200.0, sum_, jnp.log1p(-1.0 / (far * far + 3.0)) - jnp.log(far))
+
+
+def _log_mills_decrease(x, length):
+    """ln(R(x) - R(x + length)), to full relative accuracy for short lengths too.
+
+    Since R' = x R - 1, the difference is the integral of 1 - x R(x), which is positive. The result
+    is used for x > -1 only, where R does not overflow.
+    """
+    short, start = jnp.minimum(length, 1.0), jnp.maximum(x, -1.0)
+
+    def slope(point):
+        # Far out 1 - x R(x) cancels, and its lower bound 1 / (x^2 + 3) is what remains of it.
+        return jnp.maximum(1.0 - point * jnp.exp(_log_mills(point)), 1.0 / (point * point + 3.0))
+
+    # The order of the terms is fixed here. The order within jnp.sum depends on how many values are
+    # computed side by side.
+    integral = 0.0
+    for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
+        integral = integral + 0.5 * weight * short * slope(start + short * (0.5 + 0.5 * node))
+    larger, smaller = _log_mills(x), _log_mills(x + jnp.maximum(length, 1.0))
+    difference = larger + jnp.log1p(-jnp.exp(smaller - larger))
+    return jnp.where(length < 1.0, jnp.log(integral), difference)
+
+
+def _log_delta(mu, epsilon):
+    """ln delta of a mu-GDP release at epsilon, and its derivative by ln mu.
+
+    With a = epsilon / mu - mu / 2 and b = a + mu, e^epsilon phi(b) = phi(a), hence
+    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)); its derivative by mu is phi(a), and
+    by epsilon -phi(a) R(b).
+    """
+    # Beyond 1000 standard deviations delta is 0 or 1. The square of 1000 still fits into float32.
+    a = jnp.clip(jnp.where(epsilon == 0.0, 0.0, epsilon / mu) - 0.5 * mu, -1e3, 1e3)
+    log_density = -0.5 * a * a - _LOG_ROOT_2_PI
+    right = log_density + _log_mills_decrease(a, mu)
+    # Left of 0 R(a) is huge, but Phi(-a) does not cancel there (b > -a > 1).
+    left = jnp.log(ndtr(-a) - jnp.exp(log_density + _log_mills(a + mu)))
+    value = jnp.where(a < -1.0, left, right)
+    return value, mu * jnp.exp(log_density - value)
+
+
+def _largest(value):
+    """The epsilon up to which epsilon / mu - mu / 2 keeps digits. Beyond it zCDP is as exact.
+
+    At this epsilon both terms are sqrt(epsilon / 2), about a tenth of 1 over the rounding unit.
+    """
+    return 0.01 / jnp.finfo(value.dtype).eps ** 2
+
+
+def gaussian_delta(mu, epsilon):
+    """The delta at epsilon of a mu-GDP release, such as one Gaussian mechanism.
+
+    Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
+    Theorem 8, for epsilon >= 0. It is 0 at mu = 0 and at epsilon = inf, else 1 at mu = inf.
+
+    Examples:
+      >>> delta_of = jax.jit(privacy.gaussian_delta)
+      >>> [f"{delta_of(mu, 1.0):.2g}" for mu in (0.25, 0.5, 1.0)]
+      ['2.9e-06', '0.0068', '0.13']
+    """
+    mu, epsilon = jnp.broadcast_arrays(_real(mu), _real(epsilon))
+    delta = jnp.exp(jnp.minimum(_log_delta(mu, epsilon)[0], 0.0))
+    return jnp.where(jnp.isinf(epsilon), 0.0, delta)
+
+
+def gaussian_epsilon(mu, delta):
+    """The epsilon at which :func:`gaussian_delta` of a mu-GDP release is delta, in (0, 1).
+
+    It is 0 where :func:`gaussian_delta` is at most delta at epsilon = 0 already, and inf at
+    mu = inf. It is found by Newton's method on ln delta, which is concave in epsilon. The method
+    starts on the right, at the epsilon of zCDP, which is too large.
+
+    Examples:
+      >>> [round(float(privacy.gaussian_epsilon(mu, 1e-5)), 2) for mu in (0.5, 1.0, 2.0)]
+      [1.99, 4.38, 10.0]
+    """
+    return _solve_epsilon(*jnp.broadcast_arrays(_real(mu), _real(delta)))
+
+
+def gaussian_inverse_mu(epsilon, delta):
+    """1 / mu for the largest mu whose :func:`gaussian_delta` at epsilon is delta in (0, 1).
+
+    It is 0 at epsilon = inf, else inf at delta = 0, which no Gaussian noise reaches. It is found by
+    Newton's method in ln mu on ln delta, which is concave. The method starts on the left, at the
+    larger of mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta, which are both too small.
+
+    Examples:
+      >>> [round(float(privacy.gaussian_inverse_mu(e, 1e-5)), 2) for e in (1.0, np.inf)]
+      [3.73, 0.0]
+    """
+    return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
+
+
+def gaussian_mu(epsilon, delta):
+    """The largest mu whose :func:`gaussian_delta` at epsilon is at most delta.
+
+    The reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
+
+    Examples:
+      >>> mu = privacy.gaussian_mu(1.0, 1e-5)
+      >>> print(f"{mu:.3g} has epsilon {privacy.gaussian_epsilon(mu, 1e-5):.3g}")
+      0.268 has epsilon 1
+    """
+    return 1.0 / gaussian_inverse_mu(epsilon, delta)
+
+
+# Both solvers are jitted, since factories are also called eagerly, where a bare loop would be
+# compiled at every call. Under vmap they run one by one, so that the last bit does not depend on
+# what is solved beside it.
+@jax.jit
+@jax.custom_batching.sequential_vmap
+def _solve_inverse_mu(epsilon, delta):
+    by_zcdp = zcdp_inverse_root(epsilon, delta) * 2.0**-0.5
+    solvable = (epsilon < _largest(epsilon)) & (delta > 0.0)
+    epsilon_, delta_ = jnp.where(solvable, epsilon, 1.0), jnp.where(solvable, delta, 0.5)
+    start = jnp.maximum(2.0**0.5 / zcdp_inverse_root(epsilon_, delta_), _ROOT_2_PI * delta_)
+
+    def newton(_, log_mu):
+        value, slope = _log_delta(jnp.exp(log_mu), epsilon_)
+        return log_mu + (jnp.log(delta_) - value) / slope
+
+    log_mu = lax.fori_loop(0, 14, newton, jnp.log(start))
+    return jnp.where(jnp.isinf(epsilon), 0.0, jnp.where(solvable, jnp.exp(-log_mu), by_zcdp))
+
+
+@jax.jit
+@jax.custom_batching.sequential_vmap
+def _solve_epsilon(mu, delta):
+    by_zcdp = zcdp_epsilon(0.5 * mu * mu, delta)
+    # gaussian_delta is at most mu / sqrt(2 pi).
+    positive = mu > _ROOT_2_PI * delta
+    solvable = positive & (by_zcdp < _largest(mu)) & (delta > 0.0)
+    mu_, delta_ = jnp.where(solvable, mu, 1.0), jnp.where(solvable, delta, 0.5)
+
+    def newton(_, epsilon):
+        value, slope = _log_delta(mu_, epsilon)
+        # phi(a) R(b) / delta; the slope is mu phi(a) / delta.
+        fall = slope / mu_ * jnp.exp(_log_mills(epsilon / mu_ + 0.5 * mu_))
+        return jnp.maximum(epsilon + (value - jnp.log(delta_)) / fall, 0.0)
+
+    epsilon = lax.fori_loop(0, 14, newton, zcdp_epsilon(0.5 * mu_ * mu_, delta_))
+    return jnp.where(positive, jnp.where(solvable, epsilon, by_zcdp), 0.0)
+
+
+def gaussian_scale(sensitivity, epsilon, delta):
+    """Standard deviation of the Gaussian noise that makes a release (epsilon, delta)-DP, exactly.
+
+    No smaller one does (Balle & Wang 2018). The sensitivity is L2. It is 0 at epsilon = inf.
+
+    Examples:
+      >>> [round(float(privacy.gaussian_scale(1.0, epsilon, 1e-5)), 2) for epsilon in (1.0, 2.0)]
+      [3.73, 1.99]
+    """
+    return _real(sensitivity) * gaussian_inverse_mu(epsilon, delta)
