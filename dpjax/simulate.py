@@ -124,6 +124,12 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
       ValueError: the learner and the environment do not fit each other, or the environment has
         fewer rounds than the learner plays.
       TypeError: the learner, the environment or the key is something else.
+
+    Examples:
+      >>> easy = environments.table(np.tile([0.0, 1.0], (64, 1)))  # the first arm loses nothing
+      >>> result = dpjax.simulate(learners.ucb1(64, 2), easy, jax.random.key(0), checkpoints=4)
+      >>> result.rounds.tolist(), bool((jnp.diff(result.regret) >= 0.0).all())
+      ([16, 32, 48, 64], True)
     """
     _check.players(learner, environment)
     _check.key(key=key)
@@ -187,6 +193,15 @@ def trajectory(learner, environment: Environment, key: Array, *, record):
 
     Raises:
       ValueError, TypeError: as ``simulate`` raises them; or ``record`` is not a function.
+
+    Examples:
+      >>> easy = environments.table(np.tile([0.0, 1.0], (64, 1)))
+      >>> arms, seen = dpjax.trajectory(
+      ...     learners.ucb1(64, 2), easy, jax.random.key(0),
+      ...     record=lambda played: (played.action, played.loss),
+      ... )
+      >>> arms.shape, bool((arms.astype(jnp.float32) == seen).all())
+      ((64,), True)
     """
     _check.players(learner, environment)
     _check.key(key=key)
@@ -243,6 +258,13 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
       TypeError, ValueError: the learner does not play in batches or has more than bandit feedback;
         or the environment does not fit it, is shorter than its horizon, or has rounds that are not
         i.i.d.
+
+    Examples:
+      >>> learner = learners.successive_elimination(10**6, 2, epsilon=1.0)
+      >>> losses = environments.bernoulli([0.2, 0.8], regret="pseudo")
+      >>> result = dpjax.simulate_batches(learner, losses, jax.random.key(0))  # a few dozen steps
+      >>> result.regret.shape, bool(result.regret[-1] < 0.01 * 10**6)
+      ((100,), True)
     """
     if not isinstance(learner, BatchLearner):
         raise TypeError(

@@ -89,6 +89,15 @@ def sweep(
         ``int``; ``mesh`` is not a mesh; several processes have no store; or the store is of another
         sweep, in which case the message names what differs, and both values.
       OSError: the store cannot be read or written. What it holds is kept.
+
+    Examples:
+      >>> def game(epsilon):
+      ...     learner = learners.dp_exp3_lap(64, 2, epsilon=epsilon)
+      ...     return learner, environments.bernoulli([0.2, 0.8])
+      >>> epsilons = np.array([1.0, 10.0, np.inf])
+      >>> result = dpjax.sweep(game, epsilons, 50, jax.random.key(0), checkpoints=2, progress=False)
+      >>> result.regret.shape  # points, seeds, checkpoints
+      (3, 50, 2)
     """
     with settings.own():
         plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)

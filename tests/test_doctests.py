@@ -36,6 +36,13 @@ DONE = [
     "dpjax.combinators",
     "dpjax.mechanisms",
     "dpjax.generators",
+    "dpjax.core",
+    "dpjax.simulate.simulate",
+    "dpjax.simulate.simulate_batches",
+    "dpjax.simulate.trajectory",
+    "dpjax.sweep.sweep",
+    "dpjax.combinators.batches.every_round",
+    "dpjax.engine.programs.clear_caches",
 ]
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 LINE = re.compile(r"^::: (dpjax[\w.]*)$(?:\n    options:\n      members: \[(.*)\])?", re.MULTILINE)

@@ -146,6 +146,9 @@ def clear_caches() -> None:
 
     Programs are compiled again when they are needed, and no number changes. ``jax.clear_caches()``
     is called too, because dpjax remembers what functions read when JAX traced them.
+
+    Examples:
+      >>> dpjax.clear_caches()
     """
     with _lock:
         _kept.clear()
