@@ -23,6 +23,7 @@ DONE = [
     "dpjax.maths.divergences",
     "dpjax.stopping",
     "dpjax.store",
+    "dpjax.audit",
     "dpjax.study",
     "dpjax.study.inference",
     "dpjax.study.trends",

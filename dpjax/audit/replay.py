@@ -96,6 +96,13 @@ def replay(
     Raises:
       ValueError: the sequences differ in shape, in no round, or in more than the learner's
         ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(4), (), scale=2.0)
+      >>> pair = audit.Pair(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.zeros(4))
+      >>> replayed = audit.replay(learner, pair, jax.random.key(0))
+      >>> float(replayed.pure)  # two nodes hold the value that changes
+      1.0
     """
     _check.key(key=key)
     learner = as_learner(learner)
