@@ -33,9 +33,9 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T.
 
     Examples:
-      >>> actions = audit.play(learners.exp3(8, 2), jnp.zeros((8, 2)), jax.random.key(0))
-      >>> actions.shape
-      (8,)
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=0.0)
+      >>> audit.play(learner, jnp.array([0.75, 0.25]), jax.random.key(0)).tolist()
+      [0.0, 0.75]
     """
     learner = as_learner(learner)
 
@@ -72,9 +72,9 @@ def most_visible(
       runs: how many runs of each sequence.
 
     Examples:
-      >>> learner = audit.releases(mechanisms.tree(4), (), scale=2.0)
-      >>> losses = jnp.array([[0.1, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0]])
-      >>> pairs = audit.Pair(losses, jnp.zeros((2, 4)))
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> losses = jnp.array([[0.1, 0.0], [9.0, 0.0]])
+      >>> pairs = audit.Pair(losses, jnp.zeros((2, 2)))
       >>> audit.most_visible(learner, pairs, jax.random.key(0), runs=64)
       1
     """
@@ -189,11 +189,11 @@ def epsilon(
         privacy.
 
     Examples:
-      >>> learner = audit.releases(mechanisms.tree(4), (), scale=2.0)
-      >>> pair = audit.Pair(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.zeros(4))
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pair = audit.Pair(jnp.array([1.0, 0.0]), jnp.zeros(2))
       >>> found = audit.epsilon(
       ...     learner, pair, jax.random.key(0), runs=10_000, progress=False,
-      ...     statistic=audit.prefix_statistic(mechanisms.tree(4), 2.0, 1.0))
+      ...     statistic=lambda actions: actions[1])
       >>> 0.5 < found.epsilon < 1.0  # it spends 1
       True
     """

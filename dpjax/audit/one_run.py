@@ -193,8 +193,8 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
 
     Examples:
       >>> learner = combinators.randomized_response(
-      ...     learners.exp3(64, 2)._replace(privacy=dpjax.Privacy()), epsilon=5.0)
-      >>> pair = audit.Pair(jnp.ones((64, 2)), jnp.zeros((64, 2)))
+      ...     learners.exp3(32, 2)._replace(privacy=dpjax.Privacy()), epsilon=5.0)
+      >>> pair = audit.Pair(jnp.ones((32, 2)), jnp.zeros((32, 2)))
       >>> run = jax.jit(lambda key: audit.one_run_scores(learner, pair, key))
       >>> scores, coins = run(jax.random.key(0))
       >>> bool(((scores > 0.0) == coins).mean() > 0.7)
@@ -284,11 +284,11 @@ def one_run(
 
     Examples:
       >>> learner = combinators.randomized_response(
-      ...     learners.exp3(64, 2)._replace(privacy=dpjax.Privacy()), epsilon=5.0)
-      >>> pair = audit.Pair(jnp.ones((64, 2)), jnp.zeros((64, 2)))
+      ...     learners.exp3(32, 2)._replace(privacy=dpjax.Privacy()), epsilon=5.0)
+      >>> pair = audit.Pair(jnp.ones((32, 2)), jnp.zeros((32, 2)))
       >>> found = audit.one_run(learner, pair, jax.random.key(0))
       >>> found.guesses, 1.0 < found.epsilon < 5.0
-      (31, True)
+      (15, True)
     """
     _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)

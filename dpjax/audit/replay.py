@@ -98,10 +98,10 @@ def replay(
         ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
 
     Examples:
-      >>> learner = audit.releases(mechanisms.tree(4), (), scale=2.0)
-      >>> pair = audit.Pair(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.zeros(4))
-      >>> replayed = audit.replay(learner, pair, jax.random.key(0))
-      >>> float(replayed.pure)  # two nodes hold the value that changes
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pair = audit.Pair(jnp.array([1.0, 0.0]), jnp.zeros(2))
+      >>> replayed = jax.jit(lambda key: audit.replay(learner, pair, key))(jax.random.key(0))
+      >>> float(replayed.pure)  # a change by 1 over the scale
       1.0
     """
     _check.key(key=key)

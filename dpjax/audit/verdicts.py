@@ -148,8 +148,8 @@ def verdict(
       mechanism: as for :func:`replay`.
 
     Examples:
-      >>> learner = audit.releases(mechanisms.tree(4), (), scale=2.0)
-      >>> pairs = audit.Pair(jnp.array([[1.0, 0.0, 0.0, 0.0]]), jnp.zeros((1, 4)))
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pairs = audit.Pair(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
       >>> found = audit.verdict(learner, pairs, jax.random.key(0))
       >>> found.spent.tolist(), found.failed
       ([1.0], ())
@@ -187,8 +187,8 @@ def attack(
       runs: how many runs of each sequence are counted.
 
     Examples:
-      >>> learner = audit.releases(mechanisms.tree(4), (), scale=2.0)
-      >>> pairs = audit.Pair(jnp.array([[1.0, 0.0, 0.0, 0.0]]), jnp.zeros((1, 4)))
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pairs = audit.Pair(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
       >>> keys = jax.random.split(jax.random.key(0))
       >>> audit.attack(learner, pairs, *keys, runs=10_000).epsilon < 1.0  # it spends 1
       True
