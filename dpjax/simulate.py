@@ -124,6 +124,13 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
       ValueError: the learner and the environment do not fit each other, or the environment has
         fewer rounds than the learner plays.
       TypeError: the learner, the environment or the key is something else.
+
+    Examples:
+      >>> learner, arms = learners.exp3(8, 2), environments.bernoulli([0.1, 0.9])
+      >>> play = jax.jit(lambda key: dpjax.simulate(learner, arms, key, checkpoints=2))
+      >>> result = play(jax.random.key(0))
+      >>> result.rounds.tolist(), result.regret.shape
+      ([4, 8], (2,))
     """
     _check.players(learner, environment)
     _check.key(key=key)
@@ -187,6 +194,13 @@ def trajectory(learner, environment: Environment, key: Array, *, record):
 
     Raises:
       ValueError, TypeError: as ``simulate`` raises them; or ``record`` is not a function.
+
+    Examples:
+      >>> learner, arms = learners.exp3(8, 2), environments.bernoulli([0.1, 0.9])
+      >>> actions = jax.jit(lambda key: dpjax.trajectory(
+      ...     learner, arms, key, record=lambda played: played.action))(jax.random.key(0))
+      >>> actions.shape  # an arm for each of 8 rounds
+      (8,)
     """
     _check.players(learner, environment)
     _check.key(key=key)
@@ -243,6 +257,13 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
       TypeError, ValueError: the learner does not play in batches or has more than bandit feedback;
         or the environment does not fit it, is shorter than its horizon, or has rounds that are not
         i.i.d.
+
+    Examples:
+      >>> learner = learners.sequential_halving(10**6, 4, epsilon=1.0)
+      >>> arms = environments.bernoulli([0.1, 0.5, 0.5, 0.9], regret="pseudo")
+      >>> play = jax.jit(lambda key: dpjax.simulate_batches(learner, arms, key, checkpoints=1))
+      >>> int(play(jax.random.key(0)).report.recommendation)  # the best of a million rounds
+      0
     """
     if not isinstance(learner, BatchLearner):
         raise TypeError(

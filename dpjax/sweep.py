@@ -89,6 +89,14 @@ def sweep(
         ``int``; ``mesh`` is not a mesh; several processes have no store; or the store is of another
         sweep, in which case the message names what differs, and both values.
       OSError: the store cannot be read or written. What it holds is kept.
+
+    Examples:
+      >>> def game(mixing):
+      ...     return learners.exp3(8, 2, mixing=mixing), environments.bernoulli([0.1, 0.9])
+      >>> result = dpjax.sweep(
+      ...     game, [0.1, 0.5], 3, jax.random.key(0), checkpoints=4, progress=False)
+      >>> result.regret.shape  # points, seeds, checkpoints
+      (2, 3, 4)
     """
     with settings.own():
         plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)

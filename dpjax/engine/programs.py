@@ -146,6 +146,11 @@ def clear_caches() -> None:
 
     Programs are compiled again when they are needed, and no number changes. ``jax.clear_caches()``
     is called too, because dpjax remembers what functions read when JAX traced them.
+
+    Examples:
+      >>> double = jax.jit(lambda x: 2.0 * x)
+      >>> float(double(1.0)), dpjax.clear_caches(), float(double(1.0))  # compiled twice
+      (2.0, None, 2.0)
     """
     with _lock:
         _kept.clear()
