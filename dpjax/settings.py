@@ -58,6 +58,14 @@ def keep_compiled() -> None:
     ``$XDG_CACHE_HOME``, or of ``~/.cache``. It may be deleted at any time. Numbers do not depend on
     it. A ``JAX_COMPILATION_CACHE_DIR`` of the user's own is left as it is, and
     ``JAX_ENABLE_COMPILATION_CACHE=false`` keeps nothing.
+
+    Examples:
+      >>> folder = jax.config.jax_compilation_cache_dir
+      >>> jax.config.update("jax_compilation_cache_dir", "mine")
+      >>> dpjax.keep_compiled()  # a folder of one's own stays
+      >>> jax.config.jax_compilation_cache_dir
+      'mine'
+      >>> jax.config.update("jax_compilation_cache_dir", folder)
     """
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return

@@ -49,6 +49,11 @@ def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndar
       counts: (..., 4) pairs with (X, Y) = (1, 1), (1, 0), (0, 1) and (0, 0).
       epsilon: at least 0; broadcasts with the leading axes of ``counts``.
       delta: in [0, 1).
+
+    Examples:
+      >>> counts = [10, 60, 10, 20]  # the event in both, the first, the second, neither
+      >>> [round(float(audit.log_wealth(counts, epsilon)), 1) for epsilon in (0.0, 1.0, 2.0)]
+      [17.8, 0.0, -1.5]
     """
     counts, epsilon = np.asarray(counts, np.float64), np.asarray(epsilon, np.float64)
     odds = np.exp(epsilon)[..., None]
@@ -70,6 +75,10 @@ def bound_from_pairs(counts: Numbers, *, delta: float = 0.0, confidence: float =
       counts: (4,), as for :func:`log_wealth`.
       delta: in [0, 1).
       confidence: in (0, 1).
+
+    Examples:
+      >>> [round(audit.bound_from_pairs([n, 6 * n, n, 2 * n]), 2) for n in (1, 10, 100)]
+      [0.0, 0.64, 1.04]
     """
     enough = -np.log1p(-confidence)
 
@@ -127,6 +136,13 @@ def anytime(
     Reference: Ville, "Etude critique de la notion de collectif", 1939; Waudby-Smith & Ramdas,
     "Estimating means of bounded random variables by betting", 2024, for bets that are averaged. Its
     use for differential privacy is ours.
+
+    Examples:
+      >>> def scores(side, keys):
+      ...     return jax.vmap(lambda key: noise.laplace(key, 1.0 * (1 - side), 0.25))(keys)
+      >>> found = audit.anytime(scores, jax.random.key(0), epsilon=1.0)  # in truth 4
+      >>> found.refuted
+      True
     """
     _check.key(key=key)
     _check.function("a function of a side and of keys", scores=scores)

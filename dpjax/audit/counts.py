@@ -37,6 +37,10 @@ def bound_from_counts(
       runs: runs of each sequence.
       delta: in [0, 1).
       confidence: in (0, 1), for an event that was chosen beforehand.
+
+    Examples:
+      >>> [round(float(audit.bound_from_counts(hits, 100, 1000)), 2) for hits in (110, 300, 900)]
+      [0.0, 0.81, 1.99]
     """
     error = (1.0 - confidence) / 2.0
     low, _ = clopper_pearson(hits, runs, error)
@@ -53,6 +57,10 @@ def gaussian_from_counts(
 
     Under mu-GDP the probabilities p and p' of an event have Phi^-1(p) - Phi^-1(p') <= mu (Dong,
     Roth & Su 2022). The arguments are those of :func:`bound_from_counts`.
+
+    Examples:
+      >>> round(float(audit.gaussian_from_counts(700, 300, 1000)), 2)
+      0.88
     """
     error = (1.0 - confidence) / 2.0
     low, _ = clopper_pearson(hits, runs, error)

@@ -30,7 +30,13 @@ STOPPED_CHUNK = 256
 
 @in_float32
 def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
-    """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T."""
+    """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=0.0)
+      >>> audit.play(learner, jnp.array([0.75, 0.25]), jax.random.key(0)).tolist()
+      [0.0, 0.75]
+    """
     learner = as_learner(learner)
 
     def one_round(carry, inputs):
@@ -64,6 +70,13 @@ def most_visible(
       pairs: a :class:`dpjax.audit.Pair` with leading axes (count, T).
       key: PRNG key.
       runs: how many runs of each sequence.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> losses = jnp.array([[0.1, 0.0], [9.0, 0.0]])
+      >>> pairs = audit.Pair(losses, jnp.zeros((2, 2)))
+      >>> audit.most_visible(learner, pairs, jax.random.key(0), runs=64)
+      1
     """
     _check.key(key=key)
     learner = as_learner(learner)
@@ -174,6 +187,15 @@ def epsilon(
       ValueError: the sequences are not neighbours, are not finite or do not fit the learner; a
         number is out of range; or delta is not 0 although the learner declares pure differential
         privacy.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pair = audit.Pair(jnp.array([1.0, 0.0]), jnp.zeros(2))
+      >>> found = audit.epsilon(
+      ...     learner, pair, jax.random.key(0), runs=10_000, progress=False,
+      ...     statistic=lambda actions: actions[1])
+      >>> 0.5 < found.epsilon < 1.0  # it spends 1
+      True
     """
     _check.key(key=key)
     learner = as_learner(learner)

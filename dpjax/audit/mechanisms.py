@@ -30,6 +30,10 @@ def sensitivity(mechanism: Mechanism) -> Sensitivity:
 
     Args:
       mechanism: a Mechanism. Its horizon is a few thousand at most, since the matrices are dense.
+
+    Examples:
+      >>> [round(x, 2) for x in audit.sensitivity(mechanisms.tree(8))]
+      [3.0, 1.73, 0.0]
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     decoder, encoder = mechanism.matrices()
@@ -49,6 +53,11 @@ def group_sensitivity(mechanism: Mechanism, changes: Any) -> tuple[float, float]
     Args:
       mechanism: a Mechanism; its horizon at most a few thousand.
       changes: x, (T - 1,), 0 where a value does not change.
+
+    Examples:
+      >>> tree = mechanisms.tree(8)
+      >>> [round(x, 2) for x in audit.group_sensitivity(tree, [1, -1, 0, 0, 0, 0, 0])]
+      [1.0, 1.0]
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     _, encoder = mechanism.matrices()
@@ -71,6 +80,11 @@ def releases(
       shape: the shape of a value.
       scale: the scale of each draw.
       privacy: the declaration that it is to be audited against. By default it declares nothing.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(8), (2,), scale=1.0)
+      >>> learner.horizon, learner.privacy.epsilon
+      (8, inf)
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     stream = mechanism.stream(shape, scale=scale)
@@ -104,6 +118,11 @@ def prefix_statistic(
 
     Returns:
       A function of the releases, (T, *shape) -> ().
+
+    Examples:
+      >>> ratio = audit.prefix_statistic(mechanisms.tree(8), 1.0, 1.0)
+      >>> float(ratio(jnp.zeros(8)))
+      -3.0
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     change = np.asarray(change, np.float64)

@@ -47,6 +47,11 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
 
     Raises:
       ValueError: no release is seen in the learner's steps, or the losses do not fit it.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(4), (), scale=2.0)
+      >>> sorted(audit.mutants(learner, jnp.zeros(4)))
+      ['level missing', 'natural logarithm', 'noise halved', 'noise reused', 'scale from data']
     """
     learner = as_learner(learner)
     check_fits(learner, losses)

@@ -42,6 +42,10 @@ def one_run_p_value(
         b + 2 m delta max over 1 <= i <= c of (P[Bin(r, q) >= c - i] - b) / i.
 
     Steinke, Nasr & Jagielski 2023, Theorem 5.2, as their program computes it.
+
+    Examples:
+      >>> [f"{audit.one_run_p_value(right, 100, 100, 1.0):.2g}" for right in (73, 90)]
+      ['0.56', '2.7e-05']
     """
     q = 1.0 / (1.0 + np.exp(-epsilon))
     tail = stats.binom.sf(correct - 1, guesses, q)
@@ -65,6 +69,10 @@ def one_run_epsilon(
       audited: m, coins.
       delta: in [0, 1).
       confidence: in (0, 1).
+
+    Examples:
+      >>> [round(audit.one_run_epsilon(right, 100, 100), 2) for right in (50, 75, 100)]
+      [0.0, 0.7, 3.49]
     """
     _check_counts(correct, guesses, audited)
     return _largest(
@@ -91,6 +99,10 @@ def one_run_refutes(
 
     Mahloujifar, Melis & Chaudhuri, "Auditing f-differential privacy in one run", 2024, as
     reconstructed.
+
+    Examples:
+      >>> [audit.one_run_refutes(90, 100, 1000, mu) for mu in (0.5, 2.0)]
+      [True, False]
     """
     right, wrong = level * correct / audited, level * (guesses - correct) / audited
     for i in range(correct - 1, -1, -1):
@@ -109,6 +121,10 @@ def one_run_mu(correct: int, guesses: int, audited: int, *, confidence: float = 
 
     Args:
       correct, guesses, audited, confidence: as of :func:`one_run_epsilon`.
+
+    Examples:
+      >>> [round(audit.one_run_mu(right, 100, 1000), 2) for right in (50, 75, 100)]
+      [0.0, 0.27, 1.23]
     """
     _check_counts(correct, guesses, audited)
     return _largest(
@@ -174,6 +190,15 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
       (scores, coins), both (T - 1,). A score is the log-likelihood ratio of the messages of a
       round, given all before them, and is positive where they speak for ``pair.losses``. A coin is
       true where the round had these losses. No action follows the last round.
+
+    Examples:
+      >>> learner = combinators.randomized_response(
+      ...     learners.exp3(32, 2)._replace(privacy=dpjax.Privacy()), epsilon=5.0)
+      >>> pair = audit.Pair(jnp.ones((32, 2)), jnp.zeros((32, 2)))
+      >>> run = jax.jit(lambda key: audit.one_run_scores(learner, pair, key))
+      >>> scores, coins = run(jax.random.key(0))
+      >>> bool(((scores > 0.0) == coins).mean() > 0.7)
+      True
     """
     learner = as_learner(learner)
     run_key, coin_key = jr.split(key)
@@ -256,6 +281,14 @@ def one_run(
 
     Reference: Steinke, Nasr & Jagielski, "Privacy auditing with one (1) training run", 2023;
     Mahloujifar, Melis & Chaudhuri, "Auditing f-differential privacy in one run", 2024, for mu.
+
+    Examples:
+      >>> learner = combinators.randomized_response(
+      ...     learners.exp3(32, 2)._replace(privacy=dpjax.Privacy()), epsilon=5.0)
+      >>> pair = audit.Pair(jnp.ones((32, 2)), jnp.zeros((32, 2)))
+      >>> found = audit.one_run(learner, pair, jax.random.key(0))
+      >>> found.guesses, 1.0 < found.epsilon < 5.0
+      (15, True)
     """
     _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)

@@ -63,6 +63,12 @@ def pairs(
 
     Returns:
       A Pair with leading axes (count, T).
+
+    Examples:
+      >>> key, losses = jax.random.key(0), domains.box_losses(2)
+      >>> shapes = jax.eval_shape(lambda key: audit.pairs(key, 5, losses, count=3), key)
+      >>> shapes.losses.shape  # pairs, rounds, arms
+      (3, 5, 2)
     """
     _check.key(key=key)
     horizon, count = _check.size(2, horizon=horizon), _check.size(1, count=count)

@@ -96,6 +96,13 @@ def replay(
     Raises:
       ValueError: the sequences differ in shape, in no round, or in more than the learner's
         ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pair = audit.Pair(jnp.array([1.0, 0.0]), jnp.zeros(2))
+      >>> replayed = jax.jit(lambda key: audit.replay(learner, pair, key))(jax.random.key(0))
+      >>> float(replayed.pure)  # a change by 1 over the scale
+      1.0
     """
     _check.key(key=key)
     learner = as_learner(learner)

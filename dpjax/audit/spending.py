@@ -40,6 +40,13 @@ def spent(replayed: Replay, delta: float) -> Array:
       replayed: a Replay, traced or NumPy, of any shape. It must not be traced where its releases
         are accounted for on the host.
       delta: the delta that the learner declares, in [0, 1); 0 for pure differential privacy.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=2.0)
+      >>> pair = audit.Pair(jnp.array([1.0, 0.0]), jnp.zeros(2))
+      >>> replayed = jax.jit(lambda key: audit.replay(learner, pair, key))(jax.random.key(0))
+      >>> float(audit.spent(replayed, 0.0))  # a change by 1 over the scale
+      0.5
     """
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
@@ -60,6 +67,15 @@ def explain(replayed: Replay) -> list[str]:
 
     Args:
       replayed: a Replay of any shape, not traced.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pair = audit.Pair(jnp.array([1.0, 0.0]), jnp.zeros(2))
+      >>> replayed = jax.jit(lambda key: audit.replay(learner, pair, key))(jax.random.key(0))
+      >>> audit.explain(replayed)  # every check passes
+      []
+      >>> audit.explain(replayed._replace(same_keys=np.False_))
+      ['a key, or whether it is used, depends on the losses']
     """
     found = []
     for check, sentence in CHECKS.items():

@@ -38,6 +38,12 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
 
     Returns:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
+
+    Examples:
+      >>> key, learner = jax.random.key(0), learners.exp3(8, 2)
+      >>> shapes = jax.eval_shape(lambda key: audit.pairs_for(learner, 3, key), key)
+      >>> shapes.losses.shape  # pairs, rounds, arms
+      (3, 8, 2)
     """
     declared, actions = learner.privacy, learner.action_set
     # Which rounds make a batch is not known in advance, but those of one batch may be neighbours.
@@ -90,6 +96,12 @@ def contextual_pairs(
 
     Returns:
       A Pair with leading axes (count, T).
+
+    Examples:
+      >>> key = jax.random.key(0)
+      >>> shapes = jax.eval_shape(lambda key: audit.contextual_pairs(key, 5, 2, count=3), key)
+      >>> [leaf.shape for leaf in shapes.losses]  # features, losses
+      [(3, 5, 3, 2), (3, 5, 3)]
     """
     keys = jr.split(key, 4)
 
@@ -134,6 +146,13 @@ def verdict(
       pairs: a Pair with leading axes (count, T), as :func:`pairs_for` makes it.
       key: PRNG key of the runs.
       mechanism: as for :func:`replay`.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pairs = audit.Pair(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
+      >>> found = audit.verdict(learner, pairs, jax.random.key(0))
+      >>> found.spent.tolist(), found.failed
+      ([1.0], ())
     """
     keys = jr.split(key, len(jax.tree.leaves(pairs.losses)[0]))
     run = jax.jit(jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)))
@@ -166,6 +185,13 @@ def attack(
       key: PRNG key of :func:`epsilon`.
       choice: another PRNG key, by which :func:`most_visible` chooses the pair.
       runs: how many runs of each sequence are counted.
+
+    Examples:
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> pairs = audit.Pair(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
+      >>> keys = jax.random.split(jax.random.key(0))
+      >>> audit.attack(learner, pairs, *keys, runs=10_000).epsilon < 1.0  # it spends 1
+      True
     """
     most = most_visible(learner, pairs, choice)
     pair = jax.tree.map(lambda leaf: leaf[most], pairs)
@@ -179,6 +205,14 @@ def replayed_mutants(
     """The :func:`verdict` of each of a learner's :func:`mutants`, by the name of the mistake.
 
     A mutant whose verdict names nothing that failed was not caught.
+
+    Examples:
+      >>> declared = dpjax.Privacy(epsilon=1.0)
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0, privacy=declared)
+      >>> pairs = audit.Pair(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
+      >>> found = audit.replayed_mutants(learner, pairs, jax.random.key(0))
+      >>> sorted(found), found["noise halved"].failed
+      (['noise halved', 'noise reused', 'scale from data'], ('epsilon',))
     """
     losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
     made = mutants(learner, losses)

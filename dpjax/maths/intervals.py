@@ -10,6 +10,10 @@ def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
     """Lower and upper bound on a probability, each missed with probability at most ``error``.
 
     Clopper & Pearson 1934. The arguments are NumPy arrays that broadcast.
+
+    Examples:
+      >>> [round(float(end), 3) for end in audit.clopper_pearson(5, 100, 0.025)]
+      [0.016, 0.113]
     """
     hits = np.asarray(hits, np.float64)
     low = np.where(hits > 0, stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
