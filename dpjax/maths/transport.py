@@ -9,6 +9,7 @@ arguments broadcast.
 import functools
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -273,34 +274,34 @@ def optimal_weights(means, epsilon):
         slopes = _slope(rest, u, distance, epsilon), _slope(u, rest, remaining, epsilon)
         return f, g, f + g * slopes[0] / slopes[1]
 
-    def bisect(condition, low, high, steps):
+    def bisect(look, low, high, start, steps):
+        """What is found at the root: look(middle) is (whether the root is above, what is found)."""
+
         def halve(_, bracket):
-            low, high = bracket
+            low, high, _ = bracket
             middle = 0.5 * (low + high)
-            holds = condition(middle)
-            return jnp.where(holds, middle, low), jnp.where(holds, high, middle)
+            above, found = look(middle)
+            return jnp.where(above, middle, low), jnp.where(above, high, middle), found
 
-        low, high = lax.fori_loop(0, steps, halve, (low, high))
-        return 0.5 * (low + high)
+        # The last look is at the root itself.
+        return lax.fori_loop(0, steps + 1, halve, (low, high, start))[2]
 
-    zero, one = jnp.zeros(arms), jnp.ones(arms)
+    def costs_where(condition):
+        def look(part):
+            found = costs(part)
+            return condition(*found), found
+
+        return bisect(look, jnp.zeros(arms), jnp.ones(arms), (jnp.zeros(arms),) * 3, 14)
 
     def level_where_ratio_is(ratio):
-        def condition(part):
-            f, g, _ = costs(part)
-            return f < ratio * g
+        level = costs_where(lambda f, g, level: f < ratio * g)[2]
+        return jnp.min(jnp.where(others, level, jnp.inf))
 
-        return jnp.min(jnp.where(others, costs(bisect(condition, zero, one, 14))[2], jnp.inf))
+    def samples_at(v):
+        f, g, _ = costs_where(lambda f, g, level: level < v)
+        samples = jnp.where(others, jnp.maximum(v - f, 0.0) / g, 1.0)
+        return jnp.sum(jnp.where(others, f / g, 0.0)) < 1.0, samples
 
-    def at(v):
-        return costs(bisect(lambda part: costs(part)[2] < v, zero, one, 14))
-
-    def increases(v):
-        f, g, _ = at(v)
-        return jnp.sum(jnp.where(others, f / g, 0.0)) < 1.0
-
-    bracket = level_where_ratio_is(1.0 / (arms - 1.0)), level_where_ratio_is(1.0)
-    v = bisect(increases, *bracket, 12)
-    f, g, _ = at(v)
-    samples = jnp.where(others, jnp.maximum(v - f, 0.0) / g, 1.0)
+    low, high = jax.vmap(level_where_ratio_is)(jnp.float32([1.0 / (arms - 1.0), 1.0]))
+    samples = bisect(samples_at, low, high, jnp.zeros(arms), 12)
     return samples / jnp.sum(samples)
