@@ -45,7 +45,8 @@ def pairs(
     - The round that differs: in every second pair it is round 1, on which most releases can depend.
       In the others it is drawn from the rounds 1 .. T - 1, since no action follows round T.
       Where several rounds differ, they follow that round, or in every second pair are drawn from
-      1 .. T - 1. In half of these pairs the two vectors change places from one round to the next.
+      1 .. T - 1. In the second half of every 32 pairs the two vectors change places from one round
+      to the next, so that every direction comes with and without that.
     - The two vectors of that round: they are farthest apart in some direction. The direction is all
       ones, one entry, one entry against another (on the simplex a common shift is invisible), or
       random.
@@ -107,7 +108,7 @@ def pairs(
         user_key = jr.fold_in(round_key, 1)
         here = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
         # From one of these rounds to the next the two vectors change places.
-        turned = (index // 4 % 2 == 1) & (changed > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
+        turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
         ours = jnp.where(turned, other[None], first[None])
         theirs = jnp.where(turned, first[None], other[None])
         return Pair(jnp.where(here, ours, base), jnp.where(here, theirs, base))
