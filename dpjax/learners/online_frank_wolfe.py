@@ -12,10 +12,12 @@ from dpjax.feedback import gradient, whole
 from dpjax.learners.parts.one_point import as_floats
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.barriers import rounded_product
+from dpjax.maths.two_words import add_compensated
 
 
 class OnlineFrankWolfeState(NamedTuple):
     point: Array  # (d,) x_t
+    error: Array  # (d,) what rounding has added to it, since late steps are below its last digit
     previous: Array  # (d,) x_(t-1)
     round: Array  # () int32, t
     sums: Any  # of the private prefix sums
@@ -93,7 +95,9 @@ def online_frank_wolfe(
 
     def init(key):
         state, _ = sums.init(key)
-        return OnlineFrankWolfeState(centre, centre, jnp.ones((), jnp.int32), state), centre
+        return OnlineFrankWolfeState(
+            centre, jnp.zeros_like(centre), centre, jnp.ones((), jnp.int32), state
+        ), centre
 
     def step(state, key, loss):
         x, t = state.point, state.round.astype(jnp.float32)
@@ -102,8 +106,9 @@ def online_frank_wolfe(
         increment = now + rounded_product(t - 1.0, now - before)
         inner, release = sums.step(state.sums, key, increment)
         toward = domain.minimizer(release / t)
-        point = x + rounded_product(1.0 / (t + 1.0), toward - x)
-        return OnlineFrankWolfeState(point, x, state.round + 1, inner), point
+        change = rounded_product(1.0 / (t + 1.0), toward - x)
+        point, error = add_compensated(x, state.error, change)
+        return OnlineFrankWolfeState(point, error, x, state.round + 1, inner), point
 
     return Learner(
         init=init,

@@ -44,6 +44,20 @@ def test_the_recursion_of_the_paper():
     assert jax.vmap(BALL.contains)(game.actions).all()
 
 
+def test_late_steps_are_not_lost_to_rounding():
+    """From round 2^22 on the step to the best corner is below the last digit of what is near 1."""
+    learner = learners.online_frank_wolfe(2**23, domains.simplex(2), epsilon=np.inf)
+    environment = environments.linear_losses(domains.simplex(2), jnp.array([[0.0, 1.0]]))
+    start = jnp.array([0.9, 0.1])
+    state = learner.init(jr.key(0))[0]._replace(point=start, previous=start, round=2**22)
+    loss = environment.step(environment.init(jr.key(0)), jr.key(0), start)[1].loss
+    step = jax.jit(lambda _, state: learner.step(state, jr.key(0), loss)[0])
+    point = jax.lax.fori_loop(0, 2**12, step, state).point
+    # All that is missing to the corner shrinks by 2^22 / (2^22 + 2^12).
+    expected = 1.0 - 0.1 * 2**22 / (2**22 + 2**12)
+    assert float(point[0]) - 0.9 == pytest.approx(expected - 0.9, rel=1e-2)
+
+
 def test_the_whole_loss_is_seen():
     loss = functions(jnp.zeros(DIM))
     assert feedback.whole(loss, jnp.ones(DIM)) is loss
