@@ -100,8 +100,10 @@ def test_long_vectors_end_in_the_l1_ball(dim):
 
 
 # What releases something: the interval of DP-UCB-Int is then one round, and a phase has an end.
+# Round 4 is in the first of the four batches of 16 rounds, and on that batch later ones depend.
 EPSILON, LONGER = {"dp_ucb_int": 100.0}, {
-    "cucb": 16, "limited_updates": 16, "linear_elimination": 16,
+    "cucb": 16, "exp3_minibatch": 16, "limited_updates": 16, "linear_elimination": 16,
+    "projection_free": 16,
 }  # fmt: skip
 DECLARED = [
     name
