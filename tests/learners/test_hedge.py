@@ -289,9 +289,12 @@ def test_sharing_nothing_is_hedge_draw_for_draw():
 
 def test_sharing_declares_what_hedge_declares_and_spends_no_more():
     """The rates are the same where epsilon sets them; half of the declaration is too little."""
+    plain = hedge(16, 3, epsilon=0.5).privacy
     for share in (0.0, 0.02, 0.3):
-        learner = hedge(16, 3, epsilon=0.5, share=share)
-        assert learner.privacy == hedge(16, 3, epsilon=0.5).privacy
+        declared = hedge(16, 3, epsilon=0.5, share=share).privacy
+        # No paper is stated, which is a NaN that equals no other.
+        assert np.isnan(declared.paper_epsilon) and np.isnan(plain.paper_epsilon)
+        assert declared._replace(paper_epsilon=0.0) == plain._replace(paper_epsilon=0.0)
     learner = hedge(16, 3, epsilon=0.5, rate=1.0, share=0.02)
     pairs = audits.pairs_for(learner, 8)
     assert audits.replays(learner, pairs).failed == ()
