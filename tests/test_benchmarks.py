@@ -60,7 +60,7 @@ def test_speed_prints_a_row_for_each_implementation(tmp_path):
 @needs_gcc
 def test_every_workload_agrees_with_its_references(tmp_path):
     rows = check_speed(tmp_path)
-    assert len({row["workload"] for row in rows}) == 14
+    assert len({row["workload"] for row in rows}) == 15
 
 
 @pytest.mark.slow
