@@ -120,6 +120,21 @@ def test_one_domain_within_another():
     assert jax.jit(lambda x: jnp.where(fits(domains.ball(3), domains.cube(3)), x, 0))(1)
 
 
+def test_vectors_that_a_traced_game_is_given_are_compared_with_its_domain():
+    """The corners of a square lie in it, and not in the ball."""
+    corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
+
+    def game(domain):
+        return lambda epsilon: (
+            learners.exp2(4, corners, epsilon=epsilon), environments.linear_losses(domain, "iid")
+        )  # fmt: skip
+
+    found = sweep(game(domains.cube(2)), np.ones(1), 2, jr.key(0), progress=False)
+    assert np.isfinite(found.regret).all()
+    with pytest.raises(ValueError, match="its domain reaches beyond the environment's domain"):
+        sweep(game(domains.ball(2)), np.ones(1), 2, jr.key(0), progress=False)
+
+
 def test_combinators_between_arms_and_points():
     simplex = domains.simplex(3)
     sampled = combinators.sample_arms(learners.ftrl(8, simplex, epsilon=1.0))

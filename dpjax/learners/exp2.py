@@ -74,11 +74,12 @@ def vectors_as_actions(vectors) -> Actions:
 
 def hull(vectors) -> Domain:
     """The convex hull of vectors (K, d)."""
-    centre, points = np.mean(vectors, axis=0), jnp.asarray(vectors, jnp.float32)
+    # NumPy arrays are no part of a trace, so that a traced game can be checked against its domain.
+    centre, points = np.mean(vectors, axis=0), np.asarray(vectors, np.float32)
     radius = float(np.max(np.linalg.norm(vectors - centre, axis=1)))
     return from_minimizer(
         vectors.shape[1],
-        lambda g: points[jnp.argmin(points @ g)],
+        lambda g: jnp.asarray(points)[jnp.argmin(jnp.asarray(points) @ g)],
         centre=centre,
         radius=max(radius, 1e-30),
         diameter=max(2.0 * radius, 1e-30),
