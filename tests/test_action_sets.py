@@ -135,6 +135,32 @@ def test_vectors_that_a_traced_game_is_given_are_compared_with_its_domain():
         sweep(game(domains.ball(2)), np.ones(1), 2, jr.key(0), progress=False)
 
 
+TRIANGLE = [(0, 1), (1, 2), (0, 2)]
+MADE = {
+    "box": lambda: domains.box(np.zeros(3), np.ones(3)),
+    "capped simplex": lambda: domains.capped_simplex(3, 2),
+    "coverage": lambda: domains.base_polytope(3, domains.coverage([[1, 1], [1, 0], [0, 1]])),
+    "forests": lambda: domains.forests(TRIANGLE, 3),
+    "paths": lambda: domains.paths(TRIANGLE, 0, 2),
+    "permutahedron": lambda: domains.permutahedron([0.0, 0.5, 1.0]),
+    "shrunk": lambda: domains.shrunk(domains.cube(3), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_sets_that_a_traced_game_makes_are_compared(name):
+    """Within a large ball, and not within a small one."""
+    large, small = domains.ball(3, 9.0), domains.ball(3, 0.1)
+    found = []
+
+    def game(x):
+        found.extend(fits(MADE[name](), other) for other in (large, small))
+        return x
+
+    jax.eval_shape(game, 1.0)
+    assert found == [True, False]
+
+
 def test_combinators_between_arms_and_points():
     simplex = domains.simplex(3)
     sampled = combinators.sample_arms(learners.ftrl(8, simplex, epsilon=1.0))

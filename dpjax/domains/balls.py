@@ -8,7 +8,7 @@ from optax import projections
 from dpjax import _check
 from dpjax.core import Numbers
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import TOLERANCE, Domain, constant
 from dpjax.domains.from_minimizer import about_zero, from_minimizer
 from dpjax.domains.ranks import ranks
 from dpjax.domains.vectors import bisect, by_optax, check_radius, unit_vector
@@ -29,7 +29,7 @@ def box(low: Numbers, high: Numbers) -> Domain:
         )
     if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
         raise ValueError("low must be below high, entry by entry, both finite")
-    a, b = jnp.asarray(low, jnp.float32), jnp.asarray(high, jnp.float32)
+    a, b = constant(low), constant(high)
     return from_minimizer(
         len(low),
         lambda g: jnp.where(g > 0, a, b),

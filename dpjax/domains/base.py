@@ -6,6 +6,7 @@ Whoever adds a set fills in these fields, and whoever writes a learner on sets r
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from dpjax.core import Array, Number
@@ -14,6 +15,15 @@ from dpjax.maths import barriers
 
 # How far a float32 point may lie outside a constraint and still count as contained.
 TOLERANCE = 1e-5
+
+
+def constant(values, dtype=jnp.float32) -> Array:
+    """Numbers that a set is made of, as an array.
+
+    It has its numbers within a trace too, so that a traced game can compare the sets it makes.
+    """
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(values, dtype)
 
 
 class LossSet(NamedTuple):
@@ -130,7 +140,7 @@ def shrunk(domain: Domain, factor: Number) -> Domain:
       >>> print(small.project(jnp.array([3.0, 0.0])), small.inradius)  # the cube's inradius
       [0.5 0. ] 1.0
     """
-    centre = jnp.asarray(domain.centre, jnp.float32)
+    centre = constant(domain.centre)
 
     def scaled(point):
         return centre + barriers.rounded(factor * (point - centre))

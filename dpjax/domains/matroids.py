@@ -8,7 +8,7 @@ from jax import lax
 from dpjax import _check
 from dpjax.core import Numbers
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import TOLERANCE, Domain, constant
 from dpjax.domains.from_minimizer import (
     FEW,
     all_subsets,
@@ -69,7 +69,7 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
     if bases and (capacities == sizes).all():
         raise ValueError("capacities: with all blocks full there is one point only")
     members = (blocks == np.arange(len(capacities))[:, None]).astype(np.float64)  # (blocks, d)
-    limits = jnp.asarray(capacities[blocks], jnp.int32)
+    limits = constant(capacities[blocks], jnp.int32)
 
     def minimizer(g):
         chosen = ranks(g, blocks) < limits
@@ -77,7 +77,7 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
             chosen = chosen & (g < 0)
         return chosen.astype(jnp.float32)
 
-    rows, caps = jnp.asarray(members, jnp.float32), jnp.asarray(capacities, jnp.float32)
+    rows, caps = constant(members), constant(capacities)
 
     def sums(x):
         return jnp.sum(rows * x[None], axis=1)
@@ -192,7 +192,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         raise ValueError("edges: the graph is not connected")
     if spanning and dim == nodes - 1:
         raise ValueError("edges: the graph is a tree, its one spanning tree")
-    pairs = jnp.asarray(edges, jnp.int32)
+    pairs = constant(edges, jnp.int32)
 
     def minimizer(g):
         def consider(labels, edge):
@@ -210,7 +210,8 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
         ends = np.eye(nodes)[edges[:, 0]] - np.eye(nodes)[edges[:, 1]]
         centre = np.einsum("ei,ij,ej->e", ends, np.linalg.pinv(laplacian), ends)
-        tangent = _directions(minimizer, centre)
+        with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
+            tangent = _directions(minimizer, centre)
         longest = 2 * min(nodes - 1, dim - nodes + 1)
     else:
         # The centre is the midpoint between the empty set and the mean of the single edges.
@@ -223,7 +224,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         rows = np.concatenate([within[1:] * 1.0, -np.eye(dim)])
         bounds = np.concatenate([groups[1:].sum(axis=1) - 1.0, np.zeros(dim)])
         inradius = distance_to_facets(rows, bounds, centre, tangent)
-        normals, limits = jnp.asarray(rows, jnp.float32), jnp.asarray(bounds, jnp.float32)
+        normals, limits = constant(rows), constant(bounds)
 
         def contains(x, tolerance=TOLERANCE):
             inside = jnp.max(normals @ x - limits) <= tolerance

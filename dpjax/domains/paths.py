@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Numbers
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import TOLERANCE, Domain, constant
 from dpjax.domains.from_minimizer import from_minimizer, null_space
 
 
@@ -52,8 +52,8 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
     steps = [v for v in order if v != source]
     # Row v: what flows into node v less what flows out, 0 for inner nodes and 1 for the target.
     conserve = np.array([(edges[:, 1] == v) * 1.0 - (edges[:, 0] == v) for v in [*inner, target]])
-    wanted = jnp.asarray(np.arange(len(conserve)) == len(inner), jnp.float32)
-    rows = jnp.asarray(conserve, jnp.float32)
+    wanted = constant(np.arange(len(conserve)) == len(inner))
+    rows = constant(conserve)
 
     def contains(x, tolerance=TOLERANCE):
         off = jnp.abs(jnp.sum(rows * x[None], axis=1) - wanted)

@@ -9,7 +9,7 @@ from jax import lax
 
 from dpjax import _check
 from dpjax.core import Numbers
-from dpjax.domains.base import Domain, Regularizer
+from dpjax.domains.base import Domain, Regularizer, constant
 
 
 def negative_entropy(dim: int) -> Regularizer:
@@ -97,7 +97,7 @@ def numerical_regularizer(
     steps = _check.size(1, steps=steps)
     ratio = (strong_convexity / smoothness) ** 0.5
     momentum = (1 - ratio) / (1 + ratio)
-    centre = jnp.asarray(domain.centre, jnp.float32)
+    centre = constant(domain.centre)
 
     def argmin(s, rate=1.0):
         def one_step(_, points):

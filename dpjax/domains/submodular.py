@@ -9,7 +9,7 @@ import numpy as np
 from dpjax import _check
 from dpjax.core import Numbers
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import TOLERANCE, Domain, constant
 from dpjax.domains.from_minimizer import (
     FEW,
     all_subsets,
@@ -34,9 +34,9 @@ def permutahedron(weights: Numbers) -> Domain:
     dim = len(weights)
     if weights[0] == weights[-1]:
         raise ValueError("weights must not all be equal: that is a single point")
-    table = jnp.asarray(weights, jnp.float32)
+    table = constant(weights)
     tops = np.cumsum(weights)
-    sums = jnp.asarray(tops, jnp.float32)
+    sums = constant(tops)
 
     def minimizer(g):
         place = ranks(g)
@@ -121,7 +121,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
         tight = np.abs(bounds[:-1] + bounds[-2::-1] - bounds[-1]) < 1e-4 * diameter
         tangent = null_space(np.concatenate([np.ones((1, dim)), sets[:-1][tight]]))
         inradius = distance_to_facets(sets * 1.0, bounds, centre, tangent)
-        normals, limits = jnp.asarray(sets, jnp.float32), jnp.asarray(bounds, jnp.float32)
+        normals, limits = constant(sets), constant(bounds)
 
         def contains(x, tolerance=TOLERANCE):
             over = jnp.sum(normals * x[None], axis=1) - limits
@@ -149,7 +149,7 @@ def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Calla
       [3. 4. 6.]
     """
     _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
-    weights = jnp.asarray(weights, jnp.float32)
+    weights = constant(weights)
     return lambda order: function(jnp.cumsum(weights[order]))
 
 
@@ -161,7 +161,7 @@ def coverage(incidence: Numbers) -> Callable:
       >>> print(chain(jnp.array([0, 1, 2])))  # the third covers nothing new
       [2. 3. 3.]
     """
-    incidence = jnp.asarray(incidence, jnp.float32)
+    incidence = constant(incidence)
     return lambda order: jnp.sum(jax.lax.cummax(incidence[order], axis=0), axis=1)
 
 
@@ -174,7 +174,7 @@ def directed_cut(weights: Numbers) -> Callable:
       [3. 4. 0.]
     """
     _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
-    weights = jnp.asarray(weights, jnp.float32)
+    weights = constant(weights)
 
     def chain(order):
         arcs = weights[order][:, order]
