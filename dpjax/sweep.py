@@ -99,17 +99,27 @@ def sweep(
       >>> result.regret.shape  # points, seeds, checkpoints
       (3, 50, 2)
     """
+    plan = planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
+    return played(plan, store, progress)
+
+
+def planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
+    """Checks the arguments of a sweep, traces the game and chooses the size of blocks."""
     with settings.own():
-        plan = _plan(game, points, seeds, key, play, checkpoints, chunk, mesh)
+        return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
+
+
+def played(plan, store, progress) -> Result | None:
+    """What :func:`sweep` returns, of a plan."""
+    with settings.own():
         if store is not None:
             return _into_store(plan, store, progress)
-        if devices.processes(mesh) > 1:
+        if devices.processes(plan.mesh) > 1:
             raise ValueError("store: several processes need one, since none holds all results")
         return _into_memory(plan, progress)
 
 
-def _plan(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
-    """Checks the arguments of a sweep, traces the game and chooses the size of blocks."""
+def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     _check.function("a function of a point that returns (learner, environment)", game=game)
     _check.function("a function, simulate or simulate_batches of dpjax", play=play)
     seeds = _check.size(1, seeds=seeds)

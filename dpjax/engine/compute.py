@@ -1,6 +1,8 @@
 """Computes blocks, several at the same time, and in pieces where a whole block does not fit."""
 
 import warnings
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import product
 from threading import Lock
@@ -16,6 +18,39 @@ from dpjax.engine.compile import platform_of
 _BY_LIBRARY = {"eig", "eigh", "schur", "svd"}
 
 
+def compiled_ahead(plans):
+    """Yields plans in their order, while threads compile what the next ones need.
+
+    There is a thread for each core. What cannot be compiled fails where its plan is played.
+
+    Args:
+      plans: an iterator of (Plan, whether it has blocks to compute).
+    """
+    workers, waiting = devices.cores(), deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for plan, needed in plans:
+                waiting.append((plan, pool.submit(_compile, plan) if needed else None))
+                if len(waiting) > workers:
+                    yield _awaited(*waiting.popleft())
+            while waiting:
+                yield _awaited(*waiting.popleft())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compile(plan) -> None:
+    """Compiles what computes a block of a plan."""
+    programs.compiled(plan.traced, plan.block, devices.local(plan.mesh))
+
+
+def _awaited(plan, compiling):
+    """The plan, once its program is compiled, or has failed to be."""
+    if compiling:
+        compiling.exception()
+    return plan
+
+
 def compute(plan, blocks):
     """Yields (block, (regret, tally, report)) of these blocks, in the order in which they finish.
 
@@ -27,6 +62,7 @@ def compute(plan, blocks):
     mesh = devices.local(plan.mesh)
     workers = 1 if _takes_turns(plan.traced.program) else threads(mesh)
     whole = plan.block[0], max(len(block.seeds) for block in blocks)
+    programs.count(plan.traced, whole, mesh)
     size = _fitting(plan, whole, mesh, platform_of(mesh).memory(mesh, workers))
     lock = Lock()
 

@@ -129,7 +129,6 @@ def compiled(traced, size, mesh) -> Program:
     with _lock:
         program = _kept.pop(place, None)
     if program is None:
-        _count(traced, size, mesh)
         with settings.of_program(*traced.numeric):
             run = compile_block(traced, size, mesh)
             program = Program(run, devices.bytes_needed(run), _bytes_held(run, traced))
@@ -172,8 +171,8 @@ def _words(array):
     return jr.key_data(array) if is_key else array
 
 
-def _count(traced, size, mesh) -> None:
-    """Warns once when several programs were compiled that differ in nothing but numbers."""
+def count(traced, size, mesh) -> None:
+    """Warns once when several programs are compiled that differ in nothing but numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     if traced.digest not in alike and len(alike) < _ALIKE:
         alike.add(traced.digest)
@@ -182,7 +181,7 @@ def _count(traced, size, mesh) -> None:
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
                 "shapes; put what changes into points, which compiles once for all of them",
                 RuntimeWarning,
-                stacklevel=8,  # the line that called sweep
+                stacklevel=7,  # the line that called sweep, or ran a study
             )
 
 

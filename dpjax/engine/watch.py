@@ -52,7 +52,7 @@ def _warn(plan, bad, clipped) -> None:
             f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
             + ("; ..." if len(bad) > 3 else ""),
             RuntimeWarning,
-            stacklevel=5,  # The line that called sweep.
+            stacklevel=6,  # The line that called sweep, or ran a study.
         )
     horizon = int(plan.rounds[-1])
     found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
@@ -62,7 +62,7 @@ def _warn(plan, bad, clipped) -> None:
             f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; say what range "
             "they are in, over arms by combinators.rescale_losses(learner, low, high)",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

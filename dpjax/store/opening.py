@@ -54,7 +54,7 @@ def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) ->
         if found is None:
             _create(files, new)
         elif wrong:
-            _warn_of(files, wrong, "written again", stacklevel=5)
+            _warn_of(files, wrong, "written again", stacklevel=6)
             _mend(files, found, wrong)
         else:
             layouts.compare(found, new, files.url)

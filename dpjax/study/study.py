@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,17 +15,19 @@ from tqdm.auto import tqdm
 from dpjax import _check
 from dpjax.core import BatchLearner, Environment, Learner, Result
 from dpjax.engine import devices
+from dpjax.engine.compute import compiled_ahead
 from dpjax.simulate import (
     checkpoint_rounds,
     has_bandit_feedback,
     simulate,
     simulate_batches,
 )
+from dpjax.store import is_empty
 from dpjax.study import grid as grids
 from dpjax.study import halving
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
-from dpjax.sweep import sweep
+from dpjax.sweep import planned, played, sweep
 
 # An estimate plays games of at most this many rounds, with so many trials on each core.
 _ROUNDS, _TRIALS = 256, 128
@@ -199,16 +202,25 @@ class Study:
           {'mixing': 2, 'trial': 4, 'round': 8}
         """
         found, programs = [], self.programs
+
+        def stored(program):
+            return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
+
+        def plan(program):
+            made = planned(
+                program.game(), program.points(), self.trials, self.prng_key,
+                self._play(*program.first()), self.checkpoints, chunk, mesh,
+            )  # fmt: skip
+            return made, store is None or is_empty(stored(program))
+
         watched = progress and jax.process_index() == 0 and len(programs) > 1
-        with tqdm(programs, unit="program", disable=None if watched else True) as bar:
+        with (
+            tqdm(programs, unit="program", disable=None if watched else True) as bar,
+            closing(compiled_ahead(map(plan, programs))) as plans,
+        ):
             for program in bar:
                 bar.set_postfix_str(str(program), refresh=False)
-                kept = None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
-                result = sweep(
-                    program.game(), program.points(), self.trials, self.prng_key,
-                    play=self._play(*program.first()), checkpoints=self.checkpoints, chunk=chunk,
-                    mesh=mesh, progress=progress, store=kept,
-                )  # fmt: skip
+                result = played(next(plans), stored(program), progress)
                 found.append(None if result is None else Played(program, result))
         return None if devices.processes(mesh) > 1 else labelled(self, found)
 

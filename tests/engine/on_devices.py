@@ -54,13 +54,13 @@ def write_blocks(name, mesh, out) -> None:
 def plan_of(name, mesh=None):
     """The sweep over all of conformance's epsilons of one learner, on a table of losses."""
     from dpjax import simulate
-    from dpjax.sweep import _plan
+    from dpjax.sweep import planned
     from tests.test_conformance import EPSILONS, make, on_table, table
 
     def game(epsilon):
         return make(name, HORIZON, epsilon=epsilon), on_table(name, table(HORIZON))
 
-    return _plan(game, EPSILONS, SEEDS, jr.key(1), simulate, 4, None, mesh)
+    return planned(game, EPSILONS, SEEDS, jr.key(1), simulate, 4, None, mesh)
 
 
 if __name__ == "__main__":

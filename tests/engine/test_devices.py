@@ -258,7 +258,7 @@ def test_the_chunk_fits_into_memory(monkeypatch):
     """Of its own accord, with no notice: as large as the compiled program says that it may be."""
     game = one_arm_spoiled(0)
     whole = sweep(game, POINTS, 128, jr.key(0), chunk=96)
-    plan = module._plan(game, POINTS, 128, jr.key(0), module.simulate, 100, 96, None)
+    plan = module.planned(game, POINTS, 128, jr.key(0), module.simulate, 100, 96, None)
     needed, more = (
         programs.compiled(plan.traced, (3, seeds), None).bytes_needed for seeds in (16, 32)
     )

@@ -1,0 +1,88 @@
+"""While a program of a study is played, the next ones are compiled."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from dpjax import clear_caches, environments, learners
+from dpjax.engine import compute, programs
+from dpjax.study import Study
+
+COINS = {"coins": environments.bernoulli([0.2, 0.8])}
+
+
+def study_of(*horizons, learner=learners.exp3):
+    return Study(learner, COINS, {"horizon": list(horizons), "arms": 2}, trials=3, checkpoints=2)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The thread of each compilation, after the caches are empty."""
+    kept, threads = programs.compile_block, []
+
+    def note(*arguments):
+        threads.append(threading.current_thread())
+        return kept(*arguments)
+
+    clear_caches()
+    monkeypatch.setattr(programs, "compile_block", note)
+    return threads
+
+
+def test_other_threads_compile_each_program_once(compiled):
+    data = study_of(7, 8, 9, 10, 11).run(progress=False)
+    assert len(compiled) == 5
+    assert threading.main_thread() not in compiled
+    assert np.isfinite(data["final_regret"]).all()
+
+
+def test_what_a_store_holds_is_not_compiled(compiled, tmp_path):
+    first = study_of(7, 8).run(tmp_path / "kept", progress=False)
+    clear_caches()
+    compiled.clear()
+    again = study_of(7, 8).run(tmp_path / "kept", progress=False)
+    assert first.identical(again)
+    assert compiled == []
+
+
+def test_what_cannot_be_compiled_fails_in_its_turn(compiled, monkeypatch):
+    def fails(traced, size, mesh):
+        raise RuntimeError("no code for this one")
+
+    data = study_of(7).run(progress=False)
+    monkeypatch.setattr(programs, "compile_block", fails)
+    assert study_of(7).run(progress=False).identical(data)  # It was kept.
+    with pytest.raises(RuntimeError, match="no code for this one"):
+        study_of(8, 9).run(progress=False)
+
+
+def test_plans_keep_their_order_and_none_is_made_without_need(monkeypatch):
+    made, asked = [], []
+
+    def plans():
+        for i in range(9):
+            made.append(i)
+            yield i, i != 3
+
+    monkeypatch.setattr(compute, "_compile", asked.append)
+    monkeypatch.setattr(compute.devices, "cores", lambda: 2)
+    ahead = compute.compiled_ahead(plans())
+    assert next(ahead) == 0
+    assert made == [0, 1, 2]
+    assert list(ahead) == list(range(1, 9))
+    assert sorted(asked) == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+def test_a_warning_names_the_line_that_runs_the_study():
+    """Not a line of dpjax, and the line that plays, not the one that compiles."""
+
+    def broken(horizon, arms):
+        learner = learners.exp3(horizon, arms)
+        return learner._replace(report=lambda state: {"nan": state.probability * np.nan})
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        study_of(7, learner=broken).run(progress=False)
+    assert [each.filename for each in told if "NaN" in str(each.message)] == [__file__]
