@@ -34,14 +34,19 @@ def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Datase
     sizes = tuple(map(len, axes.values()))
     read, wrong = np.zeros((*sizes, trials)), np.zeros((*sizes, trials), bool)
     keys = jr.split(jr.key(SEED), trials)
-    for i, j, k in np.ndindex(sizes):
-        rule = partial(
-            stopping.private_mean, stream=stopping.two_valued((1.0 + MEANS[i]) / 2.0),
-            horizon=limit, epsilon=epsilons[j], accuracy=0.5, failure=0.05, queries=QUERIES[k],
+
+    def rule(key, probability, epsilon, queries):
+        return stopping.private_mean(
+            key, stopping.two_valued(probability), limit,
+            epsilon=epsilon, accuracy=0.5, failure=0.05, queries=queries,
         )  # fmt: skip
-        stopped = jax.jit(jax.vmap(rule))(keys)
-        read[i, j, k] = stopped.rounds
-        wrong[i, j, k] = np.abs(np.asarray(stopped.mean) - MEANS[i]) > 0.5 * MEANS[i]
+
+    for k, queries in enumerate(QUERIES):
+        each = jax.jit(jax.vmap(partial(rule, queries=queries), (0, None, None)))
+        for i, j in np.ndindex(sizes[:2]):
+            stopped = each(keys, np.float32((1.0 + MEANS[i]) / 2.0), np.float32(epsilons[j]))
+            read[i, j, k] = stopped.rounds
+            wrong[i, j, k] = np.abs(np.asarray(stopped.mean) - MEANS[i]) > 0.5 * MEANS[i]
     dims = [*axes, "trial"]
     return xarray.Dataset({"rounds": (dims, read), "wrong": (dims, wrong)}, axes)
 

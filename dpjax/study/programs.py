@@ -105,7 +105,8 @@ class Program(NamedTuple):
 
             return jax.vmap(gap)(every)
 
-        return np.asarray(jax.vmap(gaps)(self.points())) <= 0.0
+        # Compiled as a whole, it draws no losses, because gaps depend on none.
+        return np.asarray(jax.jit(jax.vmap(gaps))(self.points())) <= 0.0
 
     def __str__(self):
         labels = {name: self.part.axes[name].labels[i] for name, i in self.fixed.items()}
