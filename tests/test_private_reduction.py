@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpjax import domains, environments, every_round, learners, noise, simulate
 from dpjax.combinators import minibatch, private_reduction
-from dpjax.core import Learner, Privacy
+from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit, linear
 
 POINT = (0.6, -0.3, 0.1)
@@ -23,7 +23,8 @@ def keeping(point=None, feedback=linear):
         del state, key
         return loss, action
 
-    return Learner(lambda key: (jnp.zeros(()), action), step, feedback, None, 8, Privacy())
+    actions = Arms(1) if point is None else None
+    return Learner(lambda key: (jnp.zeros(()), action), step, feedback, actions, 8, Privacy())
 
 
 def fed(learner, losses, seed=0):

@@ -100,7 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.set_defaults(command=_reproduce)
     known = [name.replace("_", "-") for name in papers.__all__]
     reproduce.add_argument("paper", choices=known)
-    reproduce.add_argument("--quick", action="store_true", help="shorter, with fewer trials")
+    reproduce.add_argument(
+        "--quick", action="store_true", help="shorter, with fewer trials and settings"
+    )
     add_output(reproduce, "results/PAPER")
     add_scale(
         reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.maths.clipping import clip_loss, within
 
 
@@ -183,7 +183,7 @@ def private_reduction(
         if norm is None:
             raise ValueError("norm: vector noise needs the largest L1 norm of a loss vector")
         _check.positive(norm=norm)
-        if len(jax.eval_shape(learner.init, jax.random.key(0))[1].shape) != 1:
+        if isinstance(learner.action_set, Arms):
             raise ValueError("noise: over arms vector noise is the scalar one; use that")
         # Where values have one sign, they change by at most |Y|_1 |x|_inf.
         signs = jnp.where((low < 0.0) & (high > 0.0), 2.0, 1.0)

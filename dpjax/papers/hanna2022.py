@@ -35,7 +35,6 @@ TRIALS, QUICK_TRIALS = 400, 32
 EPSILONS = (0.1, 0.25, 1.0, 10.0, np.inf)
 # Stronger privacy, which the figure against epsilon shows too.
 MORE_EPSILONS = (0.003, 0.01, 0.03)
-ZETAS = (0.3, 0.1, 0.03, 0.01)
 ZETA_EPSILON = 1.0
 BESIDE = ("exact", "local, exact", "DP-SE")  # by batches, beside what plays round by round
 
@@ -51,9 +50,9 @@ def round_trials(trials) -> int:
 
 
 def play_batches(horizon, trials, *, progress=True) -> xarray.Dataset:
-    """Plays all learners of batches on all instances, at all epsilons."""
+    """Plays all learners of batches on their instances, at all epsilons."""
     epsilons = sorted({*MORE_EPSILONS, *EPSILONS})
-    grid = {"horizon": horizon, "instance": games.INSTANCES, "epsilon": epsilons}
+    grid = {"horizon": horizon, "instance": games.instances(horizon < HORIZON), "epsilon": epsilons}
     shown = log_checkpoints(horizon, 60)
     study = Study(games.BY_BATCHES, {"vectors": games.as_arms}, grid, trials, games.SEED, shown)
     return play(study, progress).squeeze("environment")
@@ -76,12 +75,12 @@ def play_rounds(horizon, trials, *, progress=True) -> xarray.Dataset:
 
 def play_nets(horizon, trials, *, progress=True) -> xarray.Dataset:
     """Plays elimination with exact radii on nets of the circle, from coarse to fine."""
-    nets = {f"{zeta}": games.on_net(zeta) for zeta in ZETAS}
+    nets = {f"{zeta}": games.on_net(zeta) for zeta in games.zetas(horizon < HORIZON)}
     grid = {"horizon": horizon, "instance": nets, "epsilon": ZETA_EPSILON}
     exact = {"exact": games.BY_BATCHES["exact"]}
     study = Study(exact, {"vectors": games.as_arms}, grid, trials, games.SEED, checkpoints=1)
     data = play(study, progress, chunk=64).squeeze(["learner", "environment"])
-    return data.assign_coords(instance=list(ZETAS)).rename(instance="zeta")
+    return data.assign_coords(instance=list(games.zetas(horizon < HORIZON))).rename(instance="zeta")
 
 
 def table(data) -> list[dict]:
@@ -194,10 +193,10 @@ def _parameters(horizon, trials) -> dict:
         "horizons": horizons.up_to(horizon), "horizon_trials": horizons.few(trials),
         "round_horizon": round_horizon(horizon), "round_trials": round_trials(trials),
         "epsilons": EPSILONS, "more_epsilons": MORE_EPSILONS, "lengths": horizons.LENGTHS,
-        "zetas": ZETAS,
+        "zetas": games.zetas(horizon < HORIZON),
         "instances": {
             name: {"actions": each.actions.tolist(), "theta": each.theta.tolist()}
-            for name, each in games.INSTANCES.items()
+            for name, each in games.instances(horizon < HORIZON).items()
         },
     }  # fmt: skip
 

@@ -49,7 +49,18 @@ INSTANCES = {
     "net, zeta = 0.05": on_net(0.05),
 }
 MAIN = "K = 20, d = 5"  # the instance of the experiments that have only one
+ZETAS, QUICK_ZETAS = (0.3, 0.1, 0.03, 0.01), (0.3, 0.1)  # how fine the nets are
 SEED = 2022
+
+
+def instances(short) -> dict:
+    """The instances of the games by batches. A short run has one, since each compiles anew."""
+    return {MAIN: INSTANCES[MAIN]} if short else INSTANCES
+
+
+def zetas(short) -> tuple:
+    """How fine the nets are, of which a short run has few."""
+    return QUICK_ZETAS if short else ZETAS
 
 
 def elimination(horizon, instance, epsilon, **options):
