@@ -89,5 +89,7 @@ def save(figure, folder, name) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{name}.png", dpi=150)
+    # The second file has the layout of the first. To find one takes half of the time.
+    figure.set_layout_engine("none")
     # Without a date the same figure is the same file.
     figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})

@@ -6,7 +6,7 @@ baselines and later learners.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
@@ -30,7 +30,7 @@ from dpjax.study import Study, inference
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
 DIM = 10
-DIMS, QUICK_DIMS = (4, 8, 16, 32, 64), (4, 16)
+DIMS, QUICK_DIMS = (4, 8, 16, 32, 64), (4, DIM)
 # In float32, as they are played.
 EPSILONS = (*(10.0 ** np.arange(-1.0, 3.01, 0.25)).astype(np.float32).tolist(), np.inf)
 BIAS = 0.2
@@ -41,13 +41,13 @@ class Instance(NamedTuple):
     """A decision set and its losses, as the paper pairs them."""
 
     domain: str  # name in dpjax.analysis.bounds
-    make: Callable  # dim -> (Domain, LossSet)
+    make: Callable  # dim -> (Domain, LossSet), the same objects for learners and environments
 
 
 INSTANCES = {
-    "experts": Instance("simplex", lambda d: (domains.simplex(d), domains.box_losses(d))),
-    "sphere": Instance("ball", lambda d: (domains.ball(d), domains.ball_losses(d))),
-    "cube": Instance("cube", lambda d: (domains.cube(d), domains.l1_losses(d))),
+    "experts": Instance("simplex", cache(lambda d: (domains.simplex(d), domains.box_losses(d)))),
+    "sphere": Instance("ball", cache(lambda d: (domains.ball(d), domains.ball_losses(d)))),
+    "cube": Instance("cube", cache(lambda d: (domains.cube(d), domains.l1_losses(d)))),
 }
 
 
@@ -114,8 +114,9 @@ def losses(instance, dim):
 
 
 def horizons(horizon) -> list[int]:
-    """The horizons at which regret is followed: 2^8, 2^10, ... up to 4 T."""
-    return [2**i for i in range(8, 31, 2) if 2**i <= 4 * horizon]
+    """The horizons at which regret is followed: 2^8, 2^10, ... up to 4 T, in short runs to T."""
+    longest = 4 * horizon if horizon >= HORIZON else horizon
+    return [2**i for i in range(8, 31, 2) if 2**i <= longest]
 
 
 def study(names, horizons, dims, trials) -> Study:
@@ -187,7 +188,8 @@ def reproduce(out="results/agarwal2017", *, horizon=HORIZON, trials=TRIALS, prog
     """
     if trials < 4:
         raise ValueError(f"trials must be at least 4, got {trials}")
-    fewer, dims = max(4, trials // 2), DIMS if horizon >= HORIZON else QUICK_DIMS
+    # A short run has as many trials everywhere, so that some programs serve twice.
+    fewer, dims = (max(4, trials // 2), DIMS) if horizon >= HORIZON else (trials, QUICK_DIMS)
 
     def experiment():
         everyone = study(LEARNERS, [horizon], [DIM], trials) + arm_study(horizon, trials)

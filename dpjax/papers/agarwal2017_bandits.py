@@ -24,12 +24,13 @@ EPSILONS = (*(10.0 ** np.arange(-3.0, 2.01, 0.5)), np.inf)
 # The epsilons of the curves against T and N.
 FEW_EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SIZE = 8  # K arms, or N dimensions
-SIZES = (4, 8, 16)
+SIZES, QUICK_SIZES = (4, 8, 16), (4, 8)
 # How far the best arm (gap) or direction (bias) stands out. The theorems bound the worst case, and
 # which one that is depends on T, N and epsilon: the worst of these is shown.
 GAPS = (0.02, 0.05, 0.1, 0.2, 0.4)
 BIASES = (0.1, 0.3, 1.0, 3.0)
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
+QUICK_KINDS = ("iid", "adaptive")
 SEED = 2017
 
 
@@ -80,8 +81,15 @@ def contest(epsilons, horizons, sizes, trials) -> Study:
 
 
 def horizons(horizon) -> list[int]:
-    """T / 16, T / 4, T and 4T."""
-    return [max(horizon // 16, 16), max(horizon // 4, 32), horizon, 4 * horizon]
+    """T / 16, T / 4, T and 4T; in a short run T / 4 and T, since each compiles anew."""
+    if horizon < HORIZON:
+        return [max(horizon // 4, 16), horizon]
+    return [horizon // 16, horizon // 4, horizon, 4 * horizon]
+
+
+def sizes_of(horizon) -> tuple[int, ...]:
+    """The sizes at which regret is followed, of which a short run has fewer."""
+    return SIZES if horizon >= HORIZON else QUICK_SIZES
 
 
 def play_contest(horizon=HORIZON, trials=TRIALS, *, progress=True) -> tuple:
@@ -93,7 +101,7 @@ def play_contest(horizon=HORIZON, trials=TRIALS, *, progress=True) -> tuple:
       centre of the ball.
     """
     fewer = max(4, trials // 2)
-    others = [size for size in SIZES if size != SIZE]
+    others = [size for size in sizes_of(horizon) if size != SIZE]
     few = contest(FEW_EPSILONS, horizons(horizon), [SIZE], fewer)
     few += contest(FEW_EPSILONS, [horizon], others, fewer)
     whole = play(contest(EPSILONS, [horizon], [SIZE], trials), progress)
@@ -124,7 +132,7 @@ def play_adversaries(horizon=HORIZON, trials=TRIALS // 2, *, progress=True) -> x
             domains.ball(size), kind, bias=1.0, period=max(horizon // 8, 1)
         )
 
-    kinds = {kind: against(kind) for kind in KINDS}
+    kinds = {kind: against(kind) for kind in (KINDS if horizon >= HORIZON else QUICK_KINDS)}
     grid = {"horizon": horizon, "size": SIZE, "epsilon": (1.0, 10.0, np.inf)}
     return play(Study(CONTENDERS["ball"], kinds, grid, trials, SEED, checkpoints=1), progress)
 
@@ -182,7 +190,7 @@ def figure(data, x, note=""):
         axes.set_yscale("log")
         if x == "size":
             axes.set_xscale("log")
-            plot.ticks_at(axes.xaxis, SIZES)
+            plot.ticks_at(axes.xaxis, data["size"].values.tolist())
             continue
         if x == "epsilon":
             ceiling = data.nothing.sel(environment=name).max()
@@ -232,7 +240,7 @@ def reproduce(
                 "_horizon": partial(figure, lengths.sel(lines), "horizon"),
                 "_size": partial(figure, sizes.sel(lines), "size"),
             },
-            parameters={"horizons": horizons(horizon), "size": SIZE, "sizes": SIZES,
+            parameters={"horizons": horizons(horizon), "size": SIZE, "sizes": sizes_of(horizon),
                         "epsilons": EPSILONS, "gaps": GAPS, "biases": BIASES, "resamples": 400},
             text="\n\n".join(format_table(found) for name, found in tables.items() if name),
         )  # fmt: skip

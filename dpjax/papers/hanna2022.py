@@ -36,7 +36,6 @@ EPSILONS = (0.1, 0.25, 1.0, 10.0, np.inf)
 # Stronger privacy, which the figure against epsilon shows too.
 MORE_EPSILONS = (0.003, 0.01, 0.03)
 ZETA_EPSILON = 1.0
-BESIDE = ("exact", "local, exact", "DP-SE")  # by batches, beside what plays round by round
 
 
 def round_horizon(horizon) -> int:
@@ -54,7 +53,8 @@ def play_batches(horizon, trials, *, progress=True) -> xarray.Dataset:
     epsilons = sorted({*MORE_EPSILONS, *EPSILONS})
     grid = {"horizon": horizon, "instance": games.instances(horizon < HORIZON), "epsilon": epsilons}
     shown = log_checkpoints(horizon, 60)
-    study = Study(games.BY_BATCHES, {"vectors": games.as_arms}, grid, trials, games.SEED, shown)
+    by_batches = games.by_batches(horizon < HORIZON)
+    study = Study(by_batches, {"vectors": games.as_arms}, grid, trials, games.SEED, shown)
     return play(study, progress).squeeze("environment")
 
 
@@ -62,7 +62,7 @@ def play_rounds(horizon, trials, *, progress=True) -> xarray.Dataset:
     """Plays games round by round, and elimination and DP-SE beside them at the same horizon."""
     instance = {games.MAIN: games.INSTANCES[games.MAIN]}
     grid = {"horizon": horizon, "instance": instance, "epsilon": list(EPSILONS)}
-    beside = {n: games.BY_BATCHES[n] for n in BESIDE if n in games.BY_BATCHES}
+    beside = {n: games.BY_BATCHES[n] for n in games.BESIDE if n in games.BY_BATCHES}
     shown = log_checkpoints(horizon, 60)
 
     def study(learners, environment):
@@ -215,7 +215,7 @@ def reproduce(out="results/hanna2022", *, horizon=HORIZON, trials=TRIALS, progre
 
     def experiment():
         batches = play_batches(horizon, trials, progress=progress)
-        longer = horizons.play_horizons(horizon, trials, progress=progress)
+        longer = horizons.play_horizons(horizon, trials, horizon < HORIZON, progress=progress)
         nets = play_nets(horizon, trials, progress=progress)
         by_rounds = play_rounds(round_horizon(horizon), round_trials(trials), progress=progress)
         found = table(batches) + table(by_rounds)

@@ -58,6 +58,11 @@ def instances(short) -> dict:
     return {MAIN: INSTANCES[MAIN]} if short else INSTANCES
 
 
+def by_batches(short) -> dict:
+    """The learners that play by batches, of which a short run has three."""
+    return {name: BY_BATCHES[name] for name in BY_BATCHES if name in BESIDE or not short}
+
+
 def zetas(short) -> tuple:
     """How fine the nets are, of which a short run has few."""
     return QUICK_ZETAS if short else ZETAS
@@ -78,6 +83,8 @@ BY_BATCHES = {
         horizon, len(instance.actions), epsilon=epsilon
     ),
 }
+# These play beside what chooses anew each round.
+BESIDE = ("exact", "local, exact", "DP-SE")
 # Learners that choose anew each round. LinUCB takes the actions as features; its model is joint.
 ON_FEATURES = {
     "LinUCB": lambda horizon, instance, epsilon: learners.linucb(

@@ -28,7 +28,7 @@ def few(trials) -> int:
     return max(trials // 4, 8)
 
 
-def play_horizons(horizon, trials, *, progress=True) -> xarray.Dataset:
+def play_horizons(horizon, trials, short=False, *, progress=True) -> xarray.Dataset:
     """Plays each horizon as a game of its own, for all of these learners know their horizon."""
     instance = games.INSTANCES[games.MAIN]
     environment = {"vectors": lambda means: environments.bernoulli(means, regret="pseudo")}
@@ -37,7 +37,8 @@ def play_horizons(horizon, trials, *, progress=True) -> xarray.Dataset:
         "means": {f"{length}": instance.means(length) for length in LENGTHS},
         "epsilon": EPSILONS,
     }  # fmt: skip
-    study = Study(games.BY_BATCHES, environment, grid, few(trials), games.SEED, checkpoints=1)
+    learners = games.by_batches(short)
+    study = Study(learners, environment, grid, few(trials), games.SEED, checkpoints=1)
     data = play(study, progress).squeeze(["environment", "instance"])
     return data.assign_coords(means=list(LENGTHS)).rename(means="length")
 

@@ -120,10 +120,13 @@ def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progre
 
     def experiment():
         few, shorter = games.round_trials(trials), games.round_horizon(horizon)
+        short = horizon < HORIZON
+        lengths = games.horizons(horizon if short else 20 * horizon)
         batches = games.play_batches(horizon, trials, progress=progress)
-        longer = games.play_horizons(games.horizons(horizon), trials, progress=progress)
-        pairs = stopping.play_pairs(horizon, trials, progress=progress)
-        by_rounds = games.play_rounds(shorter, few, progress=progress)
+        longer = games.play_horizons(lengths, trials, progress=progress)
+        counts = stopping.QUICK_ARM_COUNTS if short else stopping.ARM_COUNTS
+        pairs = stopping.play_pairs(horizon, trials, counts, progress=progress)
+        by_rounds = games.play_rounds(shorter, few, short, progress=progress)
         rules = stopping.play_stopping(min(horizon, 2**18), few)
         found, free = table(batches) + papers_first(table(by_rounds)), knees(batches)
         of_rules, of_pairs = stopping.stopping_table(rules), stopping.pairs_table(pairs)

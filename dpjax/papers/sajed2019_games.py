@@ -70,9 +70,9 @@ def round_trials(trials) -> int:
     return max(trials // 32, 8)
 
 
-def horizons(horizon) -> tuple[int, ...]:
-    """Powers of ten up to twenty times ``horizon``, for the figure against the horizon."""
-    return tuple(h for h in HORIZONS if h <= 20 * horizon)
+def horizons(longest) -> tuple[int, ...]:
+    """Powers of ten up to the longest one, for the figure against the horizon."""
+    return tuple(h for h in HORIZONS if h <= longest)
 
 
 def study(learners, horizon, trials, checkpoints, instances=tuple(REWARDS), **axes) -> Study:
@@ -94,12 +94,24 @@ def play_batches(horizon, trials, *, progress=True) -> xarray.Dataset:
     return _play(study(BY_BATCHES, horizon, trials, shown, epsilon=epsilons), progress)
 
 
-def play_rounds(horizon, trials, *, progress=True) -> xarray.Dataset:
-    """Plays all others round by round at the paper's epsilons, and on instance C2 at a few more."""
+def rounds_study(horizon, trials, short=False) -> Study:
+    """All others round by round, at the paper's epsilons, and on instance C2 at a few more.
+
+    A short run plays all instances at the few more, which compiles once for each learner.
+    """
     here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80))
     more, where = [*MORE_ROUND_EPSILONS, np.inf], [HORIZON_INSTANCE]
-    private = here(BY_ROUNDS, epsilon=EPSILONS) + here(BY_ROUNDS, instances=where, epsilon=more)
-    return _play(private + here(NOT_PRIVATE), progress)
+    if short:
+        private = here(BY_ROUNDS, epsilon=[*EPSILONS, *more])
+    else:
+        private = here(BY_ROUNDS, epsilon=EPSILONS)
+        private += here(BY_ROUNDS, instances=where, epsilon=more)
+    return private + here(NOT_PRIVATE)
+
+
+def play_rounds(horizon, trials, short=False, *, progress=True) -> xarray.Dataset:
+    """Plays the :func:`rounds_study`."""
+    return _play(rounds_study(horizon, trials, short), progress)
 
 
 def play_horizons(horizons, trials, *, progress=True) -> xarray.Dataset:

@@ -19,7 +19,7 @@ QUERIES = ("every_round", "powers_of_two")
 MEANS = (0.5, 0.2, 0.1)
 STOPPING_EPSILONS = (0.1, 1.0, np.inf)
 PAIR_EPSILONS = (0.1, 0.25, 0.5, 1.0)
-ARM_COUNTS = (2, 5, 10)
+ARM_COUNTS, QUICK_ARM_COUNTS = (2, 5, 10), (2, 5)
 
 
 def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Dataset:
@@ -51,7 +51,7 @@ def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Datase
     return xarray.Dataset({"rounds": (dims, read), "wrong": (dims, wrong)}, axes)
 
 
-def rule_on_pairs(horizon, trials, *, gap=0.25) -> xarray.DataArray:
+def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.DataArray:
     """Rounds (arms, epsilon, trial) until the rule knows which of two arms is better.
 
     One arm has mean loss 0.25, the other has ``gap`` more. With K arms there are K (K - 1) / 2
@@ -71,17 +71,17 @@ def rule_on_pairs(horizon, trials, *, gap=0.25) -> xarray.DataArray:
             epsilon=epsilon, accuracy=1.0, failure=failure, queries="powers_of_two",
         ).rounds  # fmt: skip
 
-    cases = [(arms, epsilon) for arms in ARM_COUNTS for epsilon in PAIR_EPSILONS]
+    cases = [(arms, epsilon) for arms in counts for epsilon in PAIR_EPSILONS]
     epsilons = np.array([epsilon / arms for arms, epsilon in cases], np.float32)
     failures = np.array([2.0 / (horizon * k * (k - 1)) for k, _ in cases], np.float32)
     each = jax.jit(jax.vmap(jax.vmap(pair, (0, None, None)), (None, 0, 0)))
     rounds = np.asarray(each(jr.split(jr.key(SEED), trials), epsilons, failures))
-    axes = {"arms": list(ARM_COUNTS), "epsilon": list(PAIR_EPSILONS), "trial": np.arange(trials)}
-    shape = len(ARM_COUNTS), len(PAIR_EPSILONS), trials
+    axes = {"arms": list(counts), "epsilon": list(PAIR_EPSILONS), "trial": np.arange(trials)}
+    shape = len(counts), len(PAIR_EPSILONS), trials
     return xarray.DataArray(rounds.reshape(shape), axes)
 
 
-def play_pairs(horizon, trials, *, gap=0.25, progress=True) -> xarray.Dataset:
+def play_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25, progress=True) -> xarray.Dataset:
     """How often a suboptimal arm is pulled until it is given up: by the rule on pairs, by DP-SE.
 
     DP-SE's pulls are its regret over the sum of the gaps. It too fails with probability at most
@@ -93,12 +93,12 @@ def play_pairs(horizon, trials, *, gap=0.25, progress=True) -> xarray.Dataset:
         means[0] = 0.25
         return environments.bernoulli(means, regret="pseudo")
 
-    grid = {"horizon": horizon, "arms": list(ARM_COUNTS), "epsilon": list(PAIR_EPSILONS)}
+    grid = {"horizon": horizon, "arms": list(counts), "epsilon": list(PAIR_EPSILONS)}
     study = Study(learners.successive_elimination, one_better, grid, trials, SEED, checkpoints=1)
     final = play(study, progress).final_regret.squeeze(["learner", "environment"], drop=True)
-    sums = xarray.DataArray(np.float32(gap * (np.array(ARM_COUNTS) - 1)), dims="arms")
+    sums = xarray.DataArray(np.float32(gap * (np.array(counts) - 1)), dims="arms")
     kinds = xarray.Variable("kind", ["pairwise", "epochs"])
-    pulls = [rule_on_pairs(horizon, trials, gap=gap), final.reset_coords(drop=True) / sums]
+    pulls = [rule_on_pairs(horizon, trials, counts, gap=gap), final.reset_coords(drop=True) / sums]
     return xarray.concat(pulls, kinds).assign_coords(kind=kinds).to_dataset(name="pulls")
 
 

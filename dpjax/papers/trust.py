@@ -128,13 +128,15 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
     FTRL last up to a fortieth of it, in at most 64 trials. Linear arms have a fifth of the trials.
     """
     check_size(horizon, trials, 10_000)
+    short = horizon < HORIZON
 
     def experiment():
-        arms = play(games.arms_study(horizon, trials), progress)
-        linear = play(games.linear_study(horizon, trials), progress)
-        stopped = play(games.identification_study(10 * horizon, trials), progress)
-        contexts = at_worst(play(games.contexts_study(horizon, trials), progress), "environment")
-        points = at_worst(play(games.points_study(horizon, trials), progress), "bias")
+        arms = play(games.arms_study(horizon, trials, short), progress)
+        linear = play(games.linear_study(horizon, trials, short), progress)
+        stopped = play(games.identification_study(10 * horizon, trials, short), progress)
+        contexts = play(games.contexts_study(horizon, trials, short), progress)
+        points = play(games.points_study(horizon, trials, short), progress)
+        contexts, points = at_worst(contexts, "environment"), at_worst(points, "bias")
         time = "report_stopping_time"
         tables = {
             "": cost_rows(arms, "final_regret"),
@@ -156,7 +158,7 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
                                        bits + "AdaP-TT on three arms, failure 0.01; trials are "
                                        "censored at the horizon."),
             "_contexts": partial(horizon_figure, contexts, "LinUCB, delta = 1e-6, 25 arms in five "
-                                 "dimensions, at the worst of five gaps. Noise of a shuffled "
+                                 "dimensions, at the worst of the gaps. Noise of a shuffled "
                                  "batch is the Gaussian limit of binomial noise."),
             "_points": partial(horizon_figure, points, "FTRL on the unit ball in five dimensions, "
                                "against the worst of six drifts of the losses. Local: at the rate "
@@ -165,10 +167,10 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
         return Report(
             tables=tables,
             figures=figures,
-            parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.LAWS,
+            parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.laws(short),
                         "means": games.MEANS, "three": games.THREE, "failure": games.FAILURE,
                         "contexts_epsilon": games.CONTEXTS, "points_epsilon": games.POINTS,
-                        "gaps": games.GAPS, "biases": games.BIASES,
+                        "gaps": games.gaps(short), "biases": games.BIASES,
                         "precision": PRECISION, "exponent": EXPONENT},
             text="\n\n".join(map(format_table, tables.values())),
         )  # fmt: skip

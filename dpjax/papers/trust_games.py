@@ -26,6 +26,9 @@ LAWS = {
     "local, randomized response": "randomized_response",
     "local, Laplace": "local_laplace",
 }
+# A short run plays three laws, one gap, and two lengths of the games by rounds, since
+# each of them compiles anew.
+QUICK_LAWS = ("central, Laplace", "shuffle, binomial", "local, randomized response")
 MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)  # the second instance of Sajed & Sheffet 2019
 THREE, FAILURE = (0.3, 0.5, 0.7), 0.01
 VECTORS = on_sphere(20, 5, 1)
@@ -33,7 +36,7 @@ DIM = 5
 # Epsilon of the games that are played round by round, and the parts of the horizon that they last.
 CONTEXTS, POINTS, PARTS = 10.0, 1.0, (1 / 640, 1 / 160, 1 / 40)
 # Gaps of the contexts, and weights of the direction that the losses of the ball have in common.
-GAPS = (0.025, 0.05, 0.1, 0.2, 0.4)
+GAPS, QUICK_GAPS = (0.025, 0.05, 0.1, 0.2, 0.4), (0.1,)
 BIASES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
@@ -42,10 +45,20 @@ def delta_of(law) -> float | None:
     return DELTA if law in WITH_DELTA else None
 
 
-def in_every_model(factory, **options) -> dict:
+def laws(short) -> dict:
+    """The laws of noise that a run plays."""
+    return {name: law for name, law in LAWS.items() if name in QUICK_LAWS or not short}
+
+
+def gaps(short) -> tuple[float, ...]:
+    """The gaps of the contexts that a run plays."""
+    return QUICK_GAPS if short else GAPS
+
+
+def in_every_model(factory, short=False, **options) -> dict:
     """A factory of a learner over batches, with each law of noise."""
     return {name: partial(factory, noise=law, delta=delta_of(law), **options)
-            for name, law in LAWS.items()}  # fmt: skip
+            for name, law in laws(short).items()}  # fmt: skip
 
 
 def linear_elimination(horizon, *, epsilon, **options):
@@ -53,32 +66,32 @@ def linear_elimination(horizon, *, epsilon, **options):
     return learners.linear_elimination(horizon, VECTORS.actions, epsilon=epsilon, **options)
 
 
-def arms_study(horizon, trials) -> Study:
+def arms_study(horizon, trials, short=False) -> Study:
     """Successive elimination, whose regret is the number of rounds until one arm is left."""
-    makers = in_every_model(learners.successive_elimination, radius="chernoff")
+    makers = in_every_model(learners.successive_elimination, short, radius="chernoff")
     game = {"arms": lambda: environments.bernoulli(MEANS, regret="pseudo")}
     grid = {"horizon": horizon, "arms": len(MEANS), "epsilon": list(EPSILONS)}
     return Study(makers, game, grid, trials, SEED, checkpoints=1)
 
 
-def linear_study(horizon, trials) -> Study:
+def linear_study(horizon, trials, short=False) -> Study:
     """Linear elimination, as Hanna et al. 2022 play it in three models."""
-    makers = in_every_model(linear_elimination, radius="joint")
+    makers = in_every_model(linear_elimination, short, radius="joint")
     means = VECTORS.means(0.8)
     game = {"linear arms": lambda: environments.bernoulli(means, regret="pseudo")}
     grid = {"horizon": horizon, "epsilon": list(EPSILONS)}
     return Study(makers, game, grid, max(8, trials // FEWER), SEED, checkpoints=1)
 
 
-def identification_study(horizon, trials) -> Study:
+def identification_study(horizon, trials, short=False) -> Study:
     """AdaP-TT with a rule of stopping for each law."""
-    makers = in_every_model(learners.adap_tt, rule="chernoff", failure=FAILURE)
+    makers = in_every_model(learners.adap_tt, short, rule="chernoff", failure=FAILURE)
     game = {"three arms": lambda: environments.bernoulli(THREE, regret="pseudo")}
     grid = {"horizon": horizon, "arms": len(THREE), "epsilon": list(EPSILONS)}
     return Study(makers, game, grid, trials, SEED, checkpoints=1)
 
 
-def contexts_study(horizon, trials) -> Study:
+def contexts_study(horizon, trials, short=False) -> Study:
     """LinUCB on a tree, on fixed batches of T^(3/5) users, and on each user alone."""
 
     def learner(mechanism, horizon, epsilon):
@@ -90,12 +103,12 @@ def contexts_study(horizon, trials) -> Study:
 
     makers = {"joint, tree": partial(learner, mechanisms.tree), "shuffle, batches": shuffled,
               "local, each user": partial(learner, mechanisms.per_item)}  # fmt: skip
-    games = {f"gap {gap}": partial(environments.gap_arms, DIM, gap=gap) for gap in GAPS}
-    grid = {"horizon": lengths(horizon), "epsilon": [CONTEXTS, np.inf]}
+    games = {f"gap {gap}": partial(environments.gap_arms, DIM, gap=gap) for gap in gaps(short)}
+    grid = {"horizon": lengths(horizon, short), "epsilon": [CONTEXTS, np.inf]}
     return Study(makers, games, grid, min(trials, FEW), SEED, checkpoints=1)
 
 
-def points_study(horizon, trials) -> Study:
+def points_study(horizon, trials, short=False) -> Study:
     """FTRL on the unit ball, on a tree and on each message by itself, at the rate of its bound."""
     ball = domains.ball(DIM)
 
@@ -111,11 +124,11 @@ def points_study(horizon, trials) -> Study:
         )  # fmt: skip
 
     game = {"points": partial(environments.linear_losses, ball, "iid")}
-    grid = {"horizon": lengths(horizon), "epsilon": [POINTS, np.inf], "bias": list(BIASES)}
+    grid = {"horizon": lengths(horizon, short), "epsilon": [POINTS, np.inf], "bias": list(BIASES)}
     makers = {"central, tree of degree k": central, "local, each message": local}
     return Study(makers, game, grid, min(trials, FEW), SEED, checkpoints=1)
 
 
-def lengths(horizon) -> list[int]:
+def lengths(horizon, short=False) -> list[int]:
     """Horizons of the games that are played round by round."""
-    return [round(part * horizon) for part in PARTS]
+    return [round(part * horizon) for part in (PARTS[::2] if short else PARTS)]

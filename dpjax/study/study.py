@@ -175,7 +175,7 @@ class Study:
         return [program for part in self.parts for program in programs_of(part)]
 
     def run(self, store=None, *, mesh=None, chunk=None, progress=True) -> xarray.Dataset | None:
-        """Plays the study.
+        """Plays the study. While one program is played, threads compile the next ones.
 
         Args:
           store: a folder or an fsspec URL, in which each program has a store of its own. A run

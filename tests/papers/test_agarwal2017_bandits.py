@@ -23,8 +23,7 @@ def reproduced(tmp_path_factory):
         patch.setattr(paper, "EPSILONS", EPSILONS)
         patch.setattr(paper, "FEW_EPSILONS", EPSILONS)
         patch.setattr(paper, "horizons", lambda horizon: [horizon])
-        patch.setattr(paper, "SIZES", (4, paper.SIZE))
-        patch.setattr(paper, "KINDS", ("adaptive",))
+        patch.setattr(paper, "QUICK_KINDS", ("adaptive",))
         patch.setattr(rates, "crossing_table", lambda whole: [{"epsilon": 1.0}])
         printed = counted(paper.reproduce)(out, horizon=512, trials=8, progress=False)
     return out, printed

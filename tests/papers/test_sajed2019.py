@@ -24,7 +24,6 @@ def reproduced(tmp_path_factory):
         )  # fmt: skip
         patch.setattr(sajed2019_games, "MORE_EPSILONS", (0.1, 1.0, 10.0))
         patch.setattr(sajed2019_games, "HORIZONS", (10**4, 10**5))
-        patch.setattr(sajed2019_stopping, "ARM_COUNTS", (2, 5))
         patch.setattr(sajed2019_stopping, "play_stopping", lambda limit, trials: STOPPING)
         printed = counted(sajed2019.reproduce)(out, horizon=10**5, trials=128, progress=False)
     return out, printed
@@ -61,9 +60,9 @@ def test_files_and_their_rows(reproduced):
     expected += [f"{name}.csv" for name in tables] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)
     rows = read_rows(out / "sajed2019.csv")
-    # Four instances at {0.1, 0.25, 0.5, 1, 10, inf} by batches; by rounds at four epsilons and, on
-    # one instance, five more; UCB1 on four instances.
-    assert len(rows) == 2 * 4 * 6 + 3 * (4 * 4 + 5) + 4
+    # Four instances at {0.1, 0.25, 0.5, 1, 10, inf} by batches, by rounds at nine epsilons; UCB1 on
+    # four instances.
+    assert len(rows) == 2 * 4 * 6 + 3 * 4 * 9 + 4
     parameters = json.loads((out / "parameters.json").read_text())
     assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 250
     assert "DP-SE" in printed and "pairwise" in printed
@@ -132,11 +131,18 @@ def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
     assert ratio[5, 0.25] > 1.5 * ratio[2, 0.25]
 
 
+@pytest.mark.parametrize("short, points", [(False, 4 * 4 + 5), (True, 4 * 9)])
+def test_a_full_run_by_rounds_has_few_more_epsilons_on_one_instance_only(short, points):
+    programs = sajed2019_games.rounds_study(1000, 8, short).programs
+    names = [program.learner for program in programs]
+    assert names.count("DP-UCB") == (1 if short else 2) and names.count("UCB1") == 1
+    assert sum(each.size for each in programs if each.learner == "DP-UCB") == points
+
+
 def test_the_rule_on_pairs_reads_powers_of_two(monkeypatch):
     """This is no slow test, so that each run of the suite plays the rule; DP-SE is left out."""
-    monkeypatch.setattr(sajed2019_stopping, "ARM_COUNTS", (2,))
     monkeypatch.setattr(sajed2019_stopping, "PAIR_EPSILONS", (1.0, 10.0))
-    strong, weak = sajed2019_stopping.rule_on_pairs(2**14, 8).sel(arms=2).values
+    strong, weak = sajed2019_stopping.rule_on_pairs(2**14, 8, (2,)).sel(arms=2).values
     assert set(weak.tolist()) <= {2**k for k in range(14)}
     # The rule stops before the horizon, later with more noise.
     assert weak.max() < strong.min() <= 2**14

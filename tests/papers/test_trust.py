@@ -66,7 +66,6 @@ def test_a_small_run(tmp_path, monkeypatch):
     """All tables and figures; without privacy all models have one mean."""
     keep_only(monkeypatch, trust_games, LAWS=("central, Laplace", "local, randomized response"))
     monkeypatch.setattr(trust_games, "EPSILONS", (1.0, np.inf))
-    monkeypatch.setattr(trust_games, "PARTS", (1 / 640, 1 / 160))
     printed = trust.reproduce(tmp_path / "out", horizon=100_000, trials=20, progress=False)
     assert "local, randomized response" in printed
     for ending in ("", "_linear", "_identification", "_onset", "_slopes", "_predictions"):
