@@ -1,5 +1,11 @@
 """Strict JAX for every test: implicit rank and dtype promotion raise. Who runs what in parallel."""
 
+import ctypes
+import gc
+import resource
+from contextlib import suppress
+from pathlib import Path
+
 import jax
 import pytest
 
@@ -8,6 +14,10 @@ from tests import slow
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+# To look for garbage among all that JAX keeps takes a second or more.
+gc.set_threshold(50_000, 20, 1000)
+# What a worker may hold, in bytes, before it drops what it has compiled.
+MOST_HELD = 1.2e9
 
 
 def pytest_addoption(parser):
@@ -61,10 +71,23 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nothing_kept():
-    """What one file compiled, no other needs: kept, it would be some gigabytes in the end."""
+def little_kept():
+    """After a file, drops what was compiled where a worker holds much: it would be gigabytes."""
     yield
-    clear_caches()
+    if held() > MOST_HELD:
+        clear_caches()
+        gc.collect()
+        with suppress(OSError, AttributeError):  # glibc keeps what is freed until it is told.
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def held() -> float:
+    """The bytes of memory that this process holds; inf where nobody knows."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return float("inf")
+    return pages * resource.getpagesize()
 
 
 @pytest.fixture
