@@ -31,7 +31,8 @@ class Sums(NamedTuple):
     """The noisy sums that a learner releases, where it is private by their noise alone."""
 
     noise: str  # its law, as of a Mechanism
-    over: str = "prefixes"  # of one value a round, by a mechanism; or "batches", each summed once
+    over: str = "prefixes"  # of one value a round, by a mechanism; or "releases", where each loss
+    # is in one released sum
     model: str = "central"  # of the mechanism
     horizon: int | None = None  # of the mechanism
     sensitivity: tuple[float, float] | None = None  # L1 and L2, of the mechanism
@@ -65,6 +66,7 @@ class Privacy(NamedTuple):
     # secure sum; "local": nobody, since each message is randomized by itself.
     model: str = "central"
     released: str = "actions 1..T"  # what the declaration covers
+    reported: tuple[str, ...] = ()  # fields of the report that it covers beside ``released``
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem by which epsilon follows, in words for people
     sums: Sums | None = None  # what is released of losses, as far as one can count by it what
@@ -72,7 +74,7 @@ class Privacy(NamedTuple):
     paper_epsilon: Any = float("nan")  # () what the paper states for a printed calibration; nan
     # for a derived one
     rounds_per_user: int = 1  # k, the largest number of rounds of one user, where these change
-    rounds_per_batch: int | None = None  # how many of them are in one batch at most; None for any
+    rounds_per_release: int | None = None  # how many of them are in one released sum at most
     spacing: int | None = None  # how far apart they are, where that is fixed
 
 

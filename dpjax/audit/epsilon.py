@@ -15,6 +15,7 @@ from dpjax import _check
 from dpjax.audit.anytime import anytime
 from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
+from dpjax.audit.reports import reported
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
 from dpjax.engine.compile import compile_trials
@@ -32,6 +33,9 @@ STOPPED_CHUNK = 256
 def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T.
 
+    If the learner releases fields of its report (``Privacy.reported``), it is the pair of the
+    actions and the list of these fields.
+
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=0.0)
       >>> audit.play(learner, jnp.array([0.75, 0.25]), jax.random.key(0)).tolist()
@@ -46,6 +50,11 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
         return learner.step(state, jr.fold_in(key, t), seen), action
 
     rounds = jax.tree.leaves(losses)[0].shape[0]
+    if learner.privacy.reported:
+        (end, _), actions = lax.scan(
+            one_round, learner.init(jr.fold_in(key, 0)), (jnp.arange(1, rounds + 1), losses)
+        )
+        return actions, reported(learner, end)
     # No action follows the last loss.
     inputs = jax.tree.map(lambda leaf: leaf[:-1], losses)
     (_, last), actions = lax.scan(
@@ -113,12 +122,14 @@ def _seen(actions) -> list:
     return [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
 
 
-def _vector(actions, arms):
-    """A run's actions as one vector, with arms as one-hot vectors and real numbers as they are."""
+def _vector(actions, sizes):
+    """A run's actions as one vector, with integers as one-hot vectors and real numbers as they are.
+
+    ``sizes`` has the number of integers of each array, and 0 for real numbers.
+    """
     columns = []
-    for leaf in _seen(actions):
-        whole = jnp.issubdtype(leaf.dtype, jnp.integer)
-        values = jax.nn.one_hot(leaf, arms) if whole else leaf.astype(jnp.float32)
+    for leaf, size in zip(_seen(actions), sizes, strict=True):
+        values = jax.nn.one_hot(leaf, size) if size else leaf.astype(jnp.float32)
         columns.append(values.reshape(-1))
     return jnp.concatenate(columns)
 
@@ -175,7 +186,7 @@ def epsilon(
         refuted, or at 2^20 runs (:func:`dpjax.audit.anytime`).
       delta: the delta at which epsilon is bounded.
       confidence: the confidence of the bound.
-      statistic: actions of a run -> (), large where the run looks like one on ``pair.losses``; None
+      statistic: what :func:`play` returns -> (), large where the run looks like one on ``pair.losses``; None
         to train one.
       chunk: how many runs are computed side by side.
       progress: whether to show a bar over chunks.
@@ -303,16 +314,21 @@ def _trained(learner, pair, key, chunk):
     sides = [
         _collect(run, side, jr.fold_in(key, i), TRAINING, chunk) for i, side in enumerate(pair)
     ]
-    indices = [leaf for leaf in _seen(sides) if jnp.issubdtype(leaf.dtype, jnp.integer)]
-    arms = 1 + max((int(leaf.max()) for leaf in indices), default=0)
-    x = np.concatenate([jax.vmap(lambda run: _vector(run, arms))(side) for side in sides])
+    both = zip(*map(_seen, sides), strict=True)
+    sizes = [
+        1 + max(int(leaf.max()) for leaf in leaves)
+        if jnp.issubdtype(leaves[0].dtype, jnp.integer)
+        else 0
+        for leaves in both
+    ]
+    x = np.concatenate([jax.vmap(lambda run: _vector(run, sizes))(side) for side in sides])
     mean, spread = x.mean(axis=0), x.std(axis=0)
     # A constant column tells nothing, and gets weight 0.
     spread = np.where(spread > 1e-6 * (1.0 + np.abs(mean)), spread, np.inf).astype(np.float32)
 
     def inputs(actions):
-        units = (_vector(actions, arms) - mean) / spread
-        return jnp.append(units if indices else _hinges(units), 1.0)
+        units = (_vector(actions, sizes) - mean) / spread
+        return jnp.append(units if any(sizes) else _hinges(units), 1.0)
 
     rows = jnp.concatenate([jax.vmap(inputs)(side) for side in sides])
     weights = _logistic(rows, jnp.repeat(jnp.array([1.0, 0.0], jnp.float32), TRAINING))

@@ -13,6 +13,7 @@ from dpjax.audit import comparisons, streams
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.records import draw, record
+from dpjax.audit.reports import reported
 from dpjax.audit.rules import (
     RULES,
     integer_row,
@@ -39,12 +40,17 @@ class Replay(NamedTuple):
     # (n, 4) releases whose noise the host accounts for, which pure and rho leave out: the place of
     # the law, the amount of noise, and the L1 and L2 norms of the change that it hides.
     integer: Array
-    touched: Array  # () int32, how many releases the change of the losses reached
+    reached: Array  # (rounds, n) bool, the releases that the change of the losses reaches
     noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
     same_actions: Array  # () bool: actions depend on the losses through releases alone
     same_scales: Array  # () bool: scales of noise depend on the losses through releases alone
     same_keys: Array  # () bool: keys depend on the losses through releases alone
     fresh_keys: Array  # () bool: a release's key draws nothing else, and differs in another run
+
+    @property
+    def touched(self):
+        """How many releases the change of the losses reaches, () int."""
+        return self.reached.sum((-2, -1))
 
 
 @in_float32
@@ -69,10 +75,13 @@ def replay(
 
     A release costs nothing if the learner makes nothing of it, that is, if no other release in its
     place (far below, far above, or the value without noise) changes the state, the action, or what
-    goes into another release that is not free.
+    goes into another release that is not free. A value of a mechanism is in all later prefix sums.
+    It costs nothing only if the learner makes nothing of any of them.
 
-    With these releases the actions of all rounds have to be the same in both runs. The hidden state
-    may differ, and so may the report, which is not released.
+    With these releases the actions of all rounds have to be the same in both runs, and so do the
+    fields of the report that the learner declares as released (``Privacy.reported``). The hidden
+    state and the rest of the report may differ. A learner that releases a part of its report is
+    also given the losses of the last round, since the report depends on them.
 
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
     about pairs that were not run. A difference within four units in the last place of a float32
@@ -148,12 +157,16 @@ def replay(
         after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
         return (after, usual), (costs, same, drawn(step.names, both), bare(step.names, both))
 
-    # No action follows the last losses.
-    inputs = jax.tree.map(lambda leaf: leaf[:-1], (pair.losses, pair.others))
-    times = jnp.arange(1, rounds)
-    _, (costs, (same, idle), (rows, stale), unhidden) = lax.scan(
-        one_round, (starts, (state, action)), (times, *inputs)
+    # No action follows the last losses. The report does.
+    last = rounds if learner.privacy.reported else rounds - 1
+    inputs = jax.tree.map(lambda leaf: leaf[:last], (pair.losses, pair.others))
+    (ends, (twin_end, _)), (costs, (same, idle), (rows, stale), unhidden) = lax.scan(
+        one_round, (starts, (state, action)), (jnp.arange(1, last + 1), *inputs)
     )
+    same_report = _close(*(reported(learner, end) for end in (_row(ends[0], 0), twin_end)))
+    names = [name for name in step.names if name in RULES]
+    prefix = np.array([_is_prefix(name) for name in names], bool)
+    costs = _of_used(names, prefix, costs)
     seen = any(name in RULES for name in (*begin.names, *step.names))
     begin_rows, begin_stale = drawn(begin.names, first_records)
     rows = jnp.concatenate([begin_rows, rows.reshape(-1, 4)])
@@ -164,16 +177,19 @@ def replay(
         armed += jnp.stack(found)
         rows = jnp.concatenate([rows, comparisons.key_rows(words, first)])
     missed = (
-        streams.shared(costs.prefixes) if mechanism is None else streams.encoded(costs, mechanism)
+        streams.shared(costs.costs[:, prefix])
+        if mechanism is None
+        else streams.encoded(costs.costs[:, prefix], costs.shifts, mechanism)
     )
+    rho, gaussian, pure = jnp.sum(costs.costs, axis=(0, 1)) + missed
     return Replay(
-        pure=jnp.sum(costs.pure) + missed[2] + armed[0],
-        rho=jnp.sum(costs.rho) + missed[0] + armed[1],
-        gaussian=jnp.sum(costs.gaussian) + missed[1],
+        pure=pure + armed[0],
+        rho=rho + armed[1],
+        gaussian=gaussian,
         integer=shared_integers(costs.integer).reshape(-1, 4),
-        touched=jnp.sum(costs.touched),
+        reached=costs.reached,
         noise_seen=jnp.bool(seen) | jnp.all(idle),
-        same_actions=jnp.all(same),
+        same_actions=jnp.all(same) & same_report,
         same_scales=jnp.all(costs.same_scales),
         same_keys=jnp.all(costs.same_keys),
         fresh_keys=distinct(rows) & ~stale,
@@ -254,58 +270,84 @@ def _used(spans, differs, records) -> list:
 
 
 class _Costs(NamedTuple):
-    pure: Array
-    rho: Array
-    gaussian: Array
-    integer: Array
-    touched: Array
+    """The costs of the n releases of one round, in full, and which of them are used."""
+
+    costs: Array  # (n, 3) rho, gaussian and pure
+    reached: Array  # (n,) bool, whether the values differ
+    used: Array  # (n,) bool
+    integer: Array  # (m, 4) rows of the releases whose noise the host accounts for
     same_scales: Array
     same_keys: Array
-    prefixes: Array  # (n, 3) rho, gaussian and pure of each release of prefix sums
-    shifts: tuple  # of n arrays, by how many scales of a draw each of their values changes
-    compared: tuple = ()  # (numbers, key) of each comparison with a noisy threshold
+    shifts: tuple  # of an array for each release of prefix sums: the change of each of its values,
+    # in scales of a draw
+    compared: tuple  # (numbers, key) of each comparison with a noisy threshold
 
 
 def _costs(names, records, twins, used) -> _Costs:
-    """The costs of one round, summed over the releases that are used."""
-    nothing, same = jnp.float32(0), jnp.bool(True)
-    rows, prefixes = jnp.zeros((0, 4)), jnp.zeros((0, 3))
-    total = _Costs(nothing, nothing, nothing, rows, jnp.int32(0), same, same, prefixes, ())
-    for name, own, twin, matters in zip(names, records, twins, used, strict=True):
+    """The costs of one round."""
+    costs, reached, matters, rows = [], [], [], []
+    same_scales = same_keys = jnp.bool(True)
+    shifts, compared = [], []
+    for name, own, twin, needed in zip(names, records, twins, used, strict=True):
         if name not in RULES:
             continue
-        counts = matters & own.active & twin.active
-        rule = RULES[name]
-        pure, rho, gaussian = (jnp.where(counts, part, 0.0) for part in rule.cost(own, twin))
-        rows = integer_row(rule, own, twin)[None] if rule.integer is not None else total.integer[:0]
-        rows = jnp.where(counts, rows, 0.0)
-        same_law = _close((own.scale, own.law), (twin.scale, twin.law))
-        prefixes = jnp.zeros((0, 3))
-        shifts: tuple = ()
-        if name.endswith("_prefix"):
-            prefixes = jnp.stack([rho, gaussian, pure])[None]
-            shifts = (jnp.where(counts, shift_of_prefix(own, twin), 0.0),)
-        reached = (rho > 0.0) | jnp.any(rows[:, 2] > 0.0)
-        compared: tuple = ()
+        rule, both = RULES[name], own.active & twin.active
+        counts = needed & both
+        pure, rho, gaussian = (jnp.where(both, part, 0.0) for part in rule.cost(own, twin))
+        costs.append(jnp.stack([rho, gaussian, pure]))
+        here = rho > 0.0
+        if rule.integer is not None:
+            rows.append(jnp.where(both, integer_row(rule, own, twin), 0.0))
+            here |= rows[-1][2] > 0.0
+        if _is_prefix(name):
+            shifts.append(jnp.where(both, shift_of_prefix(own, twin), 0.0))
         if name == "exceeds":
             units = shift_of_comparison(own, twin)
-            compared = (comparisons.row(own, units, counts),)
-            reached = units != 0.0
+            compared.append(comparisons.row(own, units, counts))
+            here = units != 0.0
+        reached.append(here & both)
+        matters.append(needed & (own.active | twin.active))
+        same_scales &= _close((own.scale, own.law), (twin.scale, twin.law)) | ~counts
         # Where only one run takes a branch, the use of keys differs too.
-        same_keys = jnp.all(own.key == twin.key) & (own.active == twin.active)
-        total = _Costs(
-            total.pure + pure,
-            total.rho + rho,
-            total.gaussian + gaussian,
-            jnp.concatenate([total.integer, rows]),
-            total.touched + (counts & reached).astype(jnp.int32),
-            total.same_scales & (same_law | ~counts),
-            total.same_keys & same_keys,
-            jnp.concatenate([total.prefixes, prefixes]),
-            total.shifts + shifts,
-            total.compared + compared,
-        )
-    return total
+        same_keys &= jnp.all(own.key == twin.key) & (own.active == twin.active)
+    return _Costs(
+        jnp.stack(costs) if costs else jnp.zeros((0, 3)),
+        jnp.stack(reached) if costs else jnp.zeros(0, bool),
+        jnp.stack(matters) if costs else jnp.zeros(0, bool),
+        jnp.stack(rows) if rows else jnp.zeros((0, 4)),
+        same_scales,
+        same_keys,
+        tuple(shifts),
+        tuple(compared),
+    )
+
+
+def _of_used(names, prefix, costs) -> _Costs:
+    """The costs of all rounds (rounds, n, ...), with 0 in place of those of unused releases.
+
+    A value of a mechanism is in the releases of all later rounds. Its cost stays if any of them is
+    used.
+
+    Args:
+      names: of the n releases of a round.
+      prefix: (n,) bool, which of them are prefix sums.
+      costs: _Costs with a leading axis of rounds.
+    """
+    integer = np.array([RULES[name].integer is not None for name in names], bool)
+    later = lax.cummax(costs.used.astype(jnp.int32), reverse=True) > 0
+    used = jnp.where(prefix[None], later, costs.used)
+    shifts = zip(costs.shifts, used.T[prefix], strict=True)
+    return costs._replace(
+        costs=jnp.where(used[..., None], costs.costs, 0.0),
+        reached=costs.reached & used,
+        used=used,
+        integer=jnp.where(used[:, integer, None], costs.integer, 0.0),
+        shifts=tuple(jnp.where(each[:, None], shift, 0.0) for shift, each in shifts),
+    )
+
+
+def _is_prefix(name) -> bool:
+    return name.endswith("_prefix")
 
 
 def _differs(variants):

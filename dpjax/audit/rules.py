@@ -285,6 +285,13 @@ def _next(record):
     return [[release + 1], [jnp.where(release == 0, release + 1, release - 1)]]
 
 
+def _other_outcomes(record):
+    """Up to seven other outcomes of a draw of an index, which are all of them for eight."""
+    (release,) = record.release
+    count = record.value.shape[-1]
+    return [[(release + step) % count] for step in range(1, min(count, 8))]
+
+
 def _opposite(record):
     return [[~record.release[0]]]
 
@@ -316,8 +323,8 @@ RULES = {
     "discrete_laplace_prefix": Rule(1, 3, _prefix, _discrete_laplace, _far),
     "discrete_gaussian_prefix": Rule(1, 3, _prefix, _discrete_gaussian, _far),
     "skellam_prefix": Rule(1, 3, _nodes, _counted_vector, _far, PREFIXES),
-    "choose": Rule(0, None, _draw, _choice, _next),
-    "least": Rule(0, 2, _value, _least, _next),
+    "choose": Rule(0, None, _draw, _choice, _other_outcomes),
+    "least": Rule(0, 2, _value, _least, _other_outcomes),
     "exceeds": Rule(0, 4, _compared, _counted_when_armed, _opposite),
     "coin": Rule(0, None, _draw, _toss, _opposite),
 }

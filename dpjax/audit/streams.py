@@ -7,7 +7,7 @@ from dpjax.core import Mechanism
 
 
 def shared(prefixes):
-    """What sums of rho, gaussian and pure (T - 1, n, 3) miss where values of one stream changed.
+    """What sums of rho, gaussian and pure (rounds, n, 3) miss where values of one stream changed.
 
     The norms of the changes add up. So rho goes by the square of their sum, and pure by the sum.
     """
@@ -18,20 +18,20 @@ def shared(prefixes):
     return jnp.sum(jnp.where(several, square_of_sum - jnp.sum(prefixes, axis=0), 0.0), axis=0)
 
 
-def encoded(costs, mechanism):
+def encoded(prefixes, shifts, mechanism):
     """As :func:`shared`, exactly, from the changes of all values and the mechanism's matrix C."""
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     _, encoder = mechanism.matrices()
-    if len(costs.shifts) != 1 or len(costs.shifts[0]) != encoder.shape[1]:
+    if len(shifts) != 1 or len(shifts[0]) != encoder.shape[1]:
         raise ValueError(
             "mechanism must be that of the learner's single stream of prefix sums, one value a "
-            f"round: {len(costs.shifts)} streams were seen, and its matrix is for "
+            f"round: {len(shifts)} streams were seen, and its matrix is for "
             f"{encoder.shape[1]} values"
         )
-    moved = jnp.asarray(encoder, jnp.float32) @ costs.shifts[0]
+    moved = jnp.asarray(encoder, jnp.float32) @ shifts[0]
     # Where no noise hides a change, the product is infinite or NaN.
     found = jnp.where(jnp.isnan(moved), jnp.inf, jnp.abs(moved))
-    counted = jnp.sum(costs.prefixes, axis=(0, 1))
+    counted = jnp.sum(prefixes, axis=(0, 1))
     rho, pure = 0.5 * jnp.sum(jnp.square(found)), jnp.sum(found)
     if mechanism.noise.endswith("laplace"):
         # The bound on each release is by its largest column. Pure privacy gives rho, too.

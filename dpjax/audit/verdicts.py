@@ -25,16 +25,23 @@ from dpjax.feedback import gradient, value, values, whole
 ROUNDING = 1e-4
 # Contextual pairs have so many arms in each round.
 ARMS = 3
+# Every WILDth pair lies out of range, FAR times as far from the centre. Pairs repeat their cases
+# with periods that are powers of 2, so that each case comes in range and out of it.
+WILD, FAR = 5, 100.0
 
 
 def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, changed: int = 1) -> Pair:
-    """Pairs of neighbouring losses for what a learner plays, in the range that it declares.
+    """Pairs of neighbouring losses for what a learner plays, extreme in the range that it declares.
+
+    In every fifth pair all losses are a hundred times as far from the centre of their range, so
+    that a learner that does not clip them spends a hundred times as much.
 
     Args:
       learner: a Learner or BatchLearner that plays arms, points or policies.
       count: number of pairs.
       key: PRNG key.
-      changed: how many rounds differ, at least as many as a user has.
+      changed: how many rounds differ; all rounds of a user if that is more. Of these pairs
+        :func:`verdict` leaves out those with more rounds in one release than the learner declares.
 
     Returns:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
@@ -46,28 +53,48 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
       (3, 8, 2)
     """
     declared, actions = learner.privacy, learner.action_set
-    # Which rounds make a batch is not known in advance, but those of one batch may be neighbours.
-    of_user = min(declared.rounds_per_user, declared.rounds_per_batch or declared.rounds_per_user)
-    changed = max(of_user, changed)
+    changed = max(declared.rounds_per_user, changed)
     if isinstance(actions, Policies):
-        return contextual_pairs(
+        made = contextual_pairs(
             key, learner.horizon, actions.dim, count, unit=declared.unit,
             changed=changed, spacing=declared.spacing,
         )  # fmt: skip
+        (features, losses), (others, other_losses) = made
+        losses, other_losses = _wild(losses), _wild(other_losses)
+        if declared.unit != "entry":  # else features are public
+            features, others = _wild(features), _wild(others)
+        return Pair((features, losses), (others, other_losses))
     if isinstance(actions, Domain):
         losses = actions.losses
     else:
         losses = box_losses(actions.count, *declared.loss_range)
+    # The last round differs only if it can be seen, which is in the report.
+    seen = learner.horizon + bool(declared.reported)
     made = pairs(
-        key, learner.horizon, losses, count, neighbours=declared.neighbours, unit=declared.unit,
+        key, seen, losses, count, neighbours=declared.neighbours, unit=declared.unit,
         changed=changed, spacing=declared.spacing,
     )  # fmt: skip
+    made = jax.tree.map(lambda leaf: leaf[:, : learner.horizon], made)
     if learner.feedback in (value, values, gradient, whole):
         # The vectors of the set need not reach the declared range of values, nor the declared
         # length of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
-        made = jax.tree.map(lambda leaf: 100.0 * (leaf - middle), made)
-    return made
+        return jax.tree.map(lambda leaf: FAR * (leaf - middle), made)
+    ours, theirs = (_wild(side, losses.centre) for side in made)
+    if declared.neighbours == "zero_out":
+        # A vector or an entry that became 0 stays 0.
+        differs = made.losses != made.others
+        if declared.unit != "entry":
+            differs = jnp.any(differs, axis=-1, keepdims=True)
+        theirs = jnp.where(differs, made.others, theirs)
+    return Pair(ours, theirs)
+
+
+def _wild(leaf, centre=0.0):
+    """The leaf (count, T, ...), with every WILDth row FAR times as far from the centre (...)."""
+    centre = jnp.broadcast_to(jnp.asarray(centre, jnp.float32), leaf.shape)
+    here = jnp.arange(len(leaf)).reshape(-1, *[1] * (leaf.ndim - 1)) % WILD == WILD - 1
+    return jnp.where(here, centre + FAR * (leaf - centre), leaf)
 
 
 def contextual_pairs(
@@ -130,7 +157,8 @@ def contextual_pairs(
 class Verdict(NamedTuple):
     """What replays of a learner on all pairs show."""
 
-    spent: np.ndarray  # (pairs,) epsilon at the declared delta
+    spent: np.ndarray  # (pairs,) epsilon at the declared delta; 0 if the declaration does not
+    # cover the pair, since more rounds of a user are in one release than it says
     touched: int  # the largest number of releases that the change of a pair reached
     failed: tuple[str, ...]  # what failed on some pair: a name of CHECKS, or "epsilon" or "rho"
     # where more was spent than is declared, or "no release" where no pair reached a release
@@ -158,20 +186,52 @@ def verdict(
     run = jax.jit(jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)))
     result = jax.tree.map(np.asarray, run(pairs, keys))
     declared = learner.privacy
+    covered = np.ones(len(keys), bool)
+    if declared.rounds_per_release is not None:
+        covered = _rounds_in_a_release(learner, pairs, keys) <= declared.rounds_per_release
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The verdict names the checks that failed.
         found = np.asarray(spent(result, float(declared.delta)), np.float64)
+    found = np.where(covered, found, 0.0)
     failed = [check for check in CHECKS if not getattr(result, check).all()]
     if np.isfinite(float(declared.epsilon)):
         # NaN fails this comparison.
         if not found.max() <= float(declared.epsilon) * (1.0 + ROUNDING):
             failed.append("epsilon")
         rho = float(declared.rho)
-        if not (np.isnan(rho) or result.rho.max() <= rho * (1.0 + ROUNDING)):
+        if not (np.isnan(rho) or result.rho[covered].max(initial=0.0) <= rho * (1.0 + ROUNDING)):
             failed.append("rho")
-        if not result.touched.any():
+        if not result.touched[covered].any():
             failed.append("no release")
     return Verdict(found, int(result.touched.max()), tuple(failed))
+
+
+def _rounds_in_a_release(learner, pairs, keys):
+    """The largest number of a pair's differing rounds that one release depends on, (pairs,).
+
+    A release depends on a round if a pair that differs in this round alone reaches it.
+    """
+
+    def one(pair, key):
+        differs = jnp.stack([
+            (ours != theirs).reshape(len(ours), -1).any(axis=1)
+            for ours, theirs in zip(*map(jax.tree.leaves, pair), strict=True)
+        ]).any(axis=0)  # fmt: skip
+
+        def alone(index):
+            here = differs & (jnp.cumsum(differs) == index)
+            others = jax.tree.map(
+                lambda ours, theirs: jnp.where(
+                    here.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours
+                ),
+                *pair,
+            )
+            return replay(learner, Pair(pair.losses, others), key).reached
+
+        reached = jax.vmap(alone)(1 + jnp.arange(learner.privacy.rounds_per_user))
+        return jnp.max(jnp.sum(reached, axis=0))
+
+    return np.asarray(jax.jit(jax.vmap(one))(pairs, keys))
 
 
 def attack(

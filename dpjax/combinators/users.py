@@ -12,7 +12,7 @@ def user_level(
     learner: Learner | BatchLearner,
     *,
     rounds_per_user: int,
-    rounds_per_batch: int | None = None,
+    rounds_per_release: int | None = None,
     mechanism: Mechanism | None = None,
     spacing: int | None = None,
 ) -> Learner | BatchLearner:
@@ -24,14 +24,15 @@ def user_level(
         user_level(lazy_ucb(horizon, arms, epsilon=epsilon / k), rounds_per_user=k)
 
     With a delta, :func:`dpjax.privacy.individual_privacy` computes what to ask it for. Less is lost
-    where more is known of a user's rounds: how many of them are in one batch, or by which mechanism
-    they are summed. The declaration then holds for users of whom that is true.
+    if more is known about a user's rounds: how many of them are in one released sum, or which
+    mechanism sums them. The declaration then covers only users for whom that is true.
 
     Args:
       learner: a Learner or BatchLearner that declares its privacy for one round.
       rounds_per_user: k, the largest number of rounds of one user; which ones does not matter.
-      rounds_per_batch: c, the largest number of them in one batch, as whoever collects a batch can
-        see to. For BatchLearners with Gaussian noise that release the sum of each batch once.
+      rounds_per_release: c, the largest number of them in one released sum. A release can span
+        several batches, such as all batches of one phase. For BatchLearners with Gaussian noise
+        whose losses are each in one released sum.
       mechanism: the Mechanism by which the learner reads losses, each round's as one value. For
         Laplace, Gaussian, discrete Laplace and discrete Gaussian noise.
       spacing: distance between the rounds of a user, where it is fixed; with ``mechanism`` only.
@@ -49,15 +50,15 @@ def user_level(
     noise where all k losses are in one noisy sum; in k sums they spend k rho. To give a user one
     message, the average of their k losses, changes nothing: the noise in the mean is the same.
 
-    With ``rounds_per_batch`` a user spends (c_1^2 + c_2^2 + ...) rho for c_i rounds in batch i. Its
-    largest value is (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With
-    ``mechanism`` epsilon and the root of rho are multiplied by the mechanism's L1 and L2
+    With ``rounds_per_release`` a user spends at most (c_1^2 + c_2^2 + ...) rho for c_i rounds in
+    release i, since c_i rounds move a released sum by at most c_i. The largest value is
+    (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With ``mechanism`` epsilon and the root of rho are multiplied by the mechanism's L1 and L2
     sensitivity to k values, :func:`dpjax.privacy.user_sensitivity`, over that to one value. Delta
     stays as it is in both cases, and epsilon follows from rho. Our derivation.
 
     Examples:
       >>> learner = learners.adac_ucb(1000, 4, rho=0.01, delta=1e-6)
-      >>> users = combinators.user_level(learner, rounds_per_user=4, rounds_per_batch=1)
+      >>> users = combinators.user_level(learner, rounds_per_user=4, rounds_per_release=1)
       >>> round(float(learner.privacy.epsilon), 2), round(float(users.privacy.epsilon), 2)
       (0.58, 1.21)
       >>> users.privacy.unit, round(float(users.privacy.rho), 3)  # 4 rho, not 16 rho
@@ -74,12 +75,12 @@ def user_level(
         raise ValueError("learner declares no privacy, so there is none for a user")
     if mechanism is None and spacing is not None:
         raise ValueError("spacing must be left out where no mechanism is given")
-    if mechanism is not None and rounds_per_batch is not None:
-        raise ValueError("rounds_per_batch must be left out where a mechanism is given")
+    if mechanism is not None and rounds_per_release is not None:
+        raise ValueError("rounds_per_release must be left out if a mechanism is given")
     if mechanism is not None:
         found = _summed(learner, rounds, mechanism, spacing)
-    elif rounds_per_batch is not None:
-        found = _capped(learner, rounds, _check.size(1, rounds_per_batch=rounds_per_batch))
+    elif rounds_per_release is not None:
+        found = _capped(learner, rounds, _check.size(1, rounds_per_release=rounds_per_release))
     else:
         found = _of_group(declared, rounds)
     return learner._replace(
@@ -109,18 +110,18 @@ def _of_group(declared, rounds) -> Privacy:
 
 
 def _capped(learner, rounds, most) -> Privacy:
-    """The declaration for users with at most ``most`` of their rounds in one batch."""
+    """The declaration for users with at most ``most`` of their rounds in one released sum."""
     declared = learner.privacy
-    once = declared.sums is not None and declared.sums.over == "batches"
+    once = declared.sums is not None and declared.sums.over == "releases"
     if not isinstance(learner, BatchLearner) or not once:
         raise ValueError(
-            "rounds_per_batch must be left out unless the learner releases the sum of each batch "
-            f"once with Gaussian noise; it declares {declared.accountant!r}"
+            "rounds_per_release must be left out unless each loss is in one released sum with "
+            f"Gaussian noise; the learner declares {declared.accountant!r}"
         )
     most = min(most, rounds)
     squares = rounds // most * most**2 + (rounds % most) ** 2
-    return _with_rho(declared, squares, f"at most {most} of {rounds} rounds in a batch")._replace(
-        rounds_per_batch=most
+    return _with_rho(declared, squares, f"at most {most} of {rounds} rounds in a release")._replace(
+        rounds_per_release=most
     )
 
 
@@ -151,8 +152,8 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
 def _in_words(sums) -> str:
     if sums is None:
         return "no sums"
-    if sums.over == "batches":
-        return f"each batch once with {sums.noise} noise"
+    if sums.over == "releases":
+        return f"each loss once with {sums.noise} noise"
     l1, l2 = sums.sensitivity
     return (
         f"{sums.horizon} values with {sums.noise} noise in the {sums.model} model at sensitivities "

@@ -63,7 +63,7 @@ def adac_gope(
       >>> float(learner.privacy.rho), round(float(learner.privacy.epsilon), 2)  # at delta = T^-2
       (0.5, 4.89)
       >>> learner.privacy.sums.noise, learner.privacy.sums.over
-      ('gaussian', 'batches')
+      ('gaussian', 'releases')
     """
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)

@@ -111,7 +111,8 @@ def sequential_halving(
         over = jnp.sum(state.active, dtype=jnp.int32) == 1
         return IdentificationReport(over, jnp.where(over, decided, horizon), best)
 
-    learner = batch_bandit_learner(horizon, arms, init, step, law.privacy, report)
+    declared = law.privacy._replace(reported=IdentificationReport._fields)
+    learner = batch_bandit_learner(horizon, arms, init, step, declared, report)
     return learner._replace(feedback=law.feedback)
 
 

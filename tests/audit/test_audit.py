@@ -13,7 +13,7 @@ from scipy import stats
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Batch, BatchLearner, Learner, Policies, Privacy, empty_report
+from dpjax.core import Arms, Batch, BatchLearner, Learner, Policies, Privacy, empty_report
 from dpjax.feedback import bandit, contextual, full
 from dpjax.maths import exact_sums
 
@@ -291,6 +291,87 @@ def test_noise_that_is_not_used_costs_nothing_and_all_uses_add_up():
     replayed = audit.replay(learner_of(every_round), CHANGED, jr.key(0))
     assert float(replayed.pure) == 2.0 and int(replayed.touched) == 2
     assert float(replayed.rho) == 1.0
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_value_whose_own_prefix_is_unused_costs_where_a_later_one_is_used(exact):
+    """DP-UCB plays each arm once whatever it reads: the loss of round 1 shows in later sums."""
+    learner = learners.dp_ucb(8, 2, epsilon=1.0)
+    losses = jnp.full((8, 2), 0.5)
+    pair = Pair(*(losses.at[0].set(jnp.array(first)) for first in ([1.0, 0.0], [0.0, 1.0])))
+    mechanism = mechanisms.tree(8) if exact else None
+    found = audit.replay(learner, pair, jr.key(0), mechanism=mechanism)
+    assert float(found.pure) == pytest.approx(1.0) and int(found.touched) == 1
+    # The last release that a game of 8 rounds looks at is the one after round 7.
+    late = Pair(losses, losses.at[6].set(jnp.array([1.0, 0.0])))
+    assert float(audit.replay(learner, late, jr.key(0), mechanism=mechanism).pure) > 0.0
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("used", "cost"), [((0, 0, 0), 0.0), ((0, 0, 1), 1.0), ((1, 0, 0), 0.0)])
+def test_a_prefix_costs_from_the_first_round_that_uses_it(used, cost):
+    """The value of round 2 is in the sums of rounds 2 and 3."""
+    stream = mechanisms.tree(4).stream((), scale=2.0)
+    start, first = jax.eval_shape(stream.init, jr.key(0))
+
+    def init(key):
+        state, release = stream.init(key)
+        return (state, jnp.int32(0)), release * 0.0
+
+    def step(state, key, loss):
+        inner, t = state
+        inner, release = stream.step(inner, key, loss)
+        return (inner, t + 1), jnp.where(jnp.array(used)[t] > 0, release, 0.0)
+
+    learner = learner_of(step)._replace(init=init)
+    found = audit.replay(learner, CHANGED, jr.key(0))
+    assert float(found.pure) == pytest.approx(cost) and bool(found.same_actions)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_an_index_is_exchanged_for_every_other_one():
+    """Only the index 4 is looked at, which is no neighbour of the index that was drawn."""
+
+    def step(state, key, loss):
+        rates = jnp.full(8, 1.0).at[4].set(1.0 + loss).at[1].set(1e9)
+        index = noise.choose(key, rates / jnp.sum(rates))
+        return state, (index == 4).astype(jnp.float32)
+
+    found = audit.replay(learner_of(step), CHANGED, jr.key(0))
+    assert float(found.pure) == pytest.approx(np.log(2.0), rel=1e-4)
+
+
+# Losses out of range ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("clips", [True, False])
+def test_a_learner_that_never_clips_fails(clips):
+    """Within the range of losses both declare what they spend."""
+
+    def step(state, key, loss):
+        loss = jnp.clip(loss, 0.0, 1.0) if clips else loss
+        return state, (noise.laplace(key, loss, 1.0) > 0.5).astype(jnp.int32)
+
+    start = jnp.float32(0.0), jnp.int32(0)
+    learner = learner_of(step)._replace(init=lambda key: start, action_set=Arms(2))
+    verdict = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(0)), jr.key(1))
+    assert verdict.failed == (() if clips else ("epsilon",))
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("unit", ["round", "entry"])
+def test_a_vector_that_becomes_zero_stays_zero_out_of_range(unit):
+    declared = Privacy(epsilon=1.0, neighbours="zero_out", unit=unit)
+    learner = learner_of(lambda state, key, loss: (state, noise.laplace(key, loss, 1.0)))
+    learner = learner._replace(privacy=declared, action_set=Arms(2))
+    ours, theirs = audit.pairs_for(learner, 40, jr.key(0))
+    rows = np.asarray((ours != theirs).any(axis=-1))
+    assert (rows.sum(axis=1) <= 1).all() and rows.any(axis=1).mean() > 0.8
+    changed = np.asarray(theirs)[rows] if unit == "round" else np.asarray(theirs)[ours != theirs]
+    np.testing.assert_array_equal(changed, 0.0)
+    assert np.abs(ours).max() > 40.0
 
 
 @pytest.mark.usefixtures("quick_compilation")

@@ -79,8 +79,7 @@ def test_a_loss_of_a_complete_phase_costs_epsilon_and_any_other_nothing(name):
     # The stop is known in the state before a round is played.
     stopped = np.asarray(jax.vmap(as_learner(learner).report)(game.states).stopped)[:HORIZON]
     arms = np.asarray(game.actions)[:HORIZON]
-    # No action follows the last loss, so that a phase that it completes is not looked at.
-    used = ~stopped & (complete_at(np.where(stopped, -1, arms), RATIOS[name]) < HORIZON - 1)
+    used = ~stopped & (complete_at(np.where(stopped, -1, arms), RATIOS[name]) < HORIZON)
     np.testing.assert_allclose(found.pure, np.where(used, EPSILON, 0.0), rtol=1e-5)
     assert 0 < used.sum() < HORIZON
     assert stopped.any() and (arms[stopped] == arms[-1]).all()
@@ -136,6 +135,64 @@ def stopping_by_exact_means(learner):
         return (inner, batch, sums, counts, stopped), batch
 
     return learner._replace(init=init, step=step, report=lambda state: ())
+
+
+def recommending_by_exact_means(learner):
+    """Private means choose the arms, and the exact sum of the first arm's losses the report."""
+
+    def init(key):
+        state, batch = learner.init(key)
+        return (state, batch.action, jnp.float32(0.0)), batch
+
+    def step(state, key, total):
+        inner, arm, exact = state
+        exact += jnp.where(arm == 0, exact_sums.to_float(total), 0.0)
+        inner, batch = learner.step(inner, key, total)
+        return (inner, batch.action, exact), batch
+
+    def report(state):
+        inner, _, exact = state
+        return learner.report(inner)._replace(recommendation=(exact > 0.5).astype(jnp.int32))
+
+    return learner._replace(init=init, step=step, report=report)
+
+
+@pytest.mark.parametrize("name", ["adap_tt", "sequential_halving"])
+def test_a_recommendation_by_exact_sums_is_seen_in_the_report(name):
+    """The actions of these learners show nothing of it."""
+    horizon, eps = 8, 1.0
+    learner = getattr(learners, name)(horizon, 2, epsilon=eps)
+    leaking = recommending_by_exact_means(learner)
+    losses = jnp.zeros((horizon, 2))
+    pair = Pair(losses, losses.at[:, 0].set(1.0))
+    pairs = Pair(jnp.tile(losses, (horizon, 1, 1)), jax.vmap(lambda t: losses.at[t].set(1.0))(
+        jnp.arange(horizon)))  # fmt: skip
+    assert {"same_actions"} <= set(audit.verdict(leaking, pairs, jr.key(0)).failed)
+    assert audit.verdict(learner, pairs, jr.key(0)).failed == ()
+    hidden = leaking._replace(privacy=leaking.privacy._replace(reported=()))
+    assert audit.verdict(hidden, pairs, jr.key(0)).failed == ()
+    # So does an attack, which reads the recommendation among what is released.
+    actions, report = jax.jit(lambda key: audit.play(leaking, pair.losses, key))(jr.key(0))
+    assert actions.shape == (horizon,) and len(report) == 3
+    one = jax.tree.map(lambda leaf: leaf[0], pairs)
+    bounds = [
+        audit.epsilon(made, one, jr.key(1), runs=2**13, progress=False).epsilon
+        for made in (learner, leaking)
+    ]
+    assert bounds[0] <= eps and bounds[1] > 1.5 * eps
+
+
+@pytest.mark.parametrize("name", ["adap_tt", "sequential_halving", "successive_elimination"])
+def test_the_last_round_is_replayed_since_the_report_depends_on_it(name):
+    learner = getattr(learners, name)(8, 2, epsilon=1.0)
+    declared = learner.privacy.reported
+    assert {"stopped", "stopping_time", "recommendation"} <= set(declared)
+    pairs = audit.pairs_for(learner, 64, jr.key(0))
+    assert bool((pairs.losses != pairs.others)[:, -1].any())
+    assert audit.verdict(learner, pairs, jr.key(1)).failed == ()
+    absent = learner._replace(report=lambda state: ())
+    with pytest.raises(ValueError, match="^learner: its privacy covers '.*' of the report"):
+        audit.replay(absent, jax.tree.map(lambda leaf: leaf[0], pairs), jr.key(0))
 
 
 def looking_into_phases(monkeypatch):

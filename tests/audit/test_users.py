@@ -14,8 +14,8 @@ from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import doubling, interleave, minibatch, user_level
-from dpjax.core import Batch, BatchLearner, Privacy, Sums
-from dpjax.feedback import bandit
+from dpjax.core import Arms, Batch, BatchLearner, Privacy, Sums
+from dpjax.feedback import bandit, clipped_bandit
 from dpjax.maths import exact_sums
 from dpjax.privacy.accountants import sums_of
 
@@ -32,7 +32,7 @@ def noisy_sums(release, declared):
     return BatchLearner(
         init=lambda key: ((), Batch(jnp.zeros((), jnp.float32), jnp.int32(TAU))),
         step=step,
-        feedback=lambda loss, action: bandit(loss, jnp.int32(0)),
+        feedback=lambda loss, action: clipped_bandit(loss, jnp.int32(0)),
         action_set=None,
         zero=jnp.zeros((), jnp.float32),
         horizon=HORIZON,
@@ -149,13 +149,13 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
 
 
 @quickly
-def test_a_cap_on_the_rounds_in_a_batch_is_what_a_user_spends():
+def test_a_cap_on_the_rounds_in_a_release_is_what_a_user_spends():
     """Rounds in TAU = 4 rounds a batch: k = 5 of which at most 2 share one, 2^2 + 2^2 + 1."""
     rho, k, most = 0.5 / 25.0, 5, 2
     one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
-                  sums=Sums("gaussian", "batches"))  # fmt: skip
+                  sums=Sums("gaussian", "releases"))  # fmt: skip
     plain = noisy_sums(gaussian, one)
-    learner = user_level(plain, rounds_per_user=k, rounds_per_batch=most)
+    learner = user_level(plain, rounds_per_user=k, rounds_per_release=most)
     assert float(learner.privacy.rho) == pytest.approx(9 * rho)
     assert float(learner.privacy.rho) == pytest.approx(rho * max(
         sum(c * c for c in cs) for cs in itertools.product(range(most + 1), repeat=4)
@@ -175,15 +175,88 @@ def test_a_cap_on_the_rounds_in_a_batch_is_what_a_user_spends():
     pairs = jax.tree.map(lambda side: side[None], within)
     assert audit.verdict(learner, pairs, jr.key(1)).failed == ()
     assert "rho" in audit.verdict(mutant, pairs, jr.key(1)).failed
-    assert float(user_level(plain, rounds_per_user=3, rounds_per_batch=9).privacy.rho) == (
+    assert float(user_level(plain, rounds_per_user=3, rounds_per_release=9).privacy.rho) == (
         pytest.approx(9 * rho)
     )
 
 
+@quickly
+def test_a_release_of_several_batches_has_one_cap():
+    """Six rounds of a user in six batches of one phase of AdaP-TT move its sum by up to six."""
+    horizon, k = 120, 6
+    options = {"delta": 1e-3, "noise": "gaussian", "failure": 0.9}
+    plain = learners.adap_tt(horizon, 2, epsilon=1.0, **options)
+    once, often = (user_level(plain, rounds_per_user=k, rounds_per_release=most) for most in (1, k))
+    rho = float(plain.privacy.rho)
+    assert float(once.privacy.rho) == pytest.approx(k * rho)
+    assert float(often.privacy.rho) == pytest.approx(k * k * rho)
+
+    losses = jnp.full((horizon, 2), 0.5)
+    run = jax.jit(lambda pair, key: audit.replay(plain, pair, key))
+
+    def one(at, key):
+        return run(Pair(losses, losses.at[at].set(jnp.array([1.0, 1.0]))), key).reached
+
+    # The releases that each round alone reaches: six rounds of one and the same.
+    key = jr.key(0)
+    reached = np.stack([np.asarray(one(at, key)) for at in range(horizon)])
+    place = reached.sum(axis=0).argmax()
+    assert reached[:, place].sum() >= k
+    rounds = np.flatnonzero(reached[:, place])[-k:]
+    assert reached[rounds].sum(axis=0).max() == k
+    base = jnp.where(jnp.isin(jnp.arange(horizon), rounds)[:, None], 0.0, losses)
+    pair = Pair(base, base.at[jnp.asarray(rounds)].set(1.0))
+    pairs = jax.tree.map(lambda side: side[None], pair)
+    keys = jr.split(key, 1)
+    assert float(audit.replay(often, pair, keys[0]).rho) > k * rho
+    # More rounds of the user are in this release than the first declaration covers.
+    assert "no release" in audit.verdict(once, pairs, key).failed
+    found = audit.verdict(often, pairs, key)
+    assert found.failed == () and found.spent[0] > 0.99 * float(often.privacy.epsilon)
+
+
+@quickly
+def test_pairs_cover_all_rounds_of_a_user_and_verdicts_those_that_the_cap_allows():
+    rho, k, most = 0.5 / 25.0, 4, 2
+    one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
+                  sums=Sums("gaussian", "releases"))  # fmt: skip
+    learner = user_level(noisy_sums(gaussian, one), rounds_per_user=k, rounds_per_release=most)
+    learner = learner._replace(action_set=Arms(1))
+    pairs = audit.pairs_for(learner, 64, jr.key(0))
+    changed = np.asarray((pairs.losses != pairs.others).any(axis=-1))
+    assert (changed.sum(axis=1) == k).all()
+    in_batches = np.stack([changed[:, at : at + TAU].sum(axis=1) for at in range(0, 12, TAU)])
+    covered = in_batches.max(axis=0) <= most
+    found = audit.verdict(learner, pairs, jr.key(1))
+    assert found.failed == () and 0 < covered.sum() < 64
+    # Changes of opposite signs in one batch may cancel.
+    assert not found.spent[~covered].any() and (found.spent[covered] > 0.0).mean() > 0.8
+    assert found.spent.max() == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
+    # As if each of the user's rounds were in a release of its own.
+    wrong = learner._replace(privacy=learner.privacy._replace(rho=k * rho))
+    assert "rho" in audit.verdict(wrong, pairs, jr.key(1)).failed
+
+
+@quickly
+def test_two_rounds_of_one_vector_may_move_it_in_one_direction():
+    """AdaC-GOPE releases one vector for a phase, which several batches move."""
+    actions = np.concatenate([np.ones((1, 3)), np.eye(3)])
+    plain = learners.adac_gope(64, actions, rho=0.1)
+    learner = user_level(plain, rounds_per_user=2, rounds_per_release=1)
+    key, pairs = jr.key(0), audit.pairs_for(learner, 64, jr.key(1))
+    verdict = audit.verdict(learner, pairs, key)
+    keys = jr.split(key, 64)
+    spent = jax.jit(jax.vmap(lambda pair, key: audit.replay(plain, pair, key).rho))(pairs, keys)
+    assert float(spent.max()) > 1.3 * float(learner.privacy.rho)  # of pairs that it leaves out
+    assert not {"rho", "epsilon"} & set(verdict.failed)
+    group = user_level(plain, rounds_per_user=2)
+    assert audit.verdict(group, pairs, key).failed == ()
+
+
 def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     lazy = learners.lazy_ucb(8, 2, epsilon=1.0)
-    with pytest.raises(ValueError, match="^rounds_per_batch must be left out unless the learner"):
-        user_level(lazy, rounds_per_user=2, rounds_per_batch=1)
+    with pytest.raises(ValueError, match="^rounds_per_release must be left out unless each loss"):
+        user_level(lazy, rounds_per_user=2, rounds_per_release=1)
     tree = mechanisms.tree(8)
     with pytest.raises(ValueError, match="^mechanism must be the learner's: it sums 8 values"):
         user_level(lazy, rounds_per_user=2, mechanism=tree)

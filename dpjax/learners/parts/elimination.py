@@ -114,4 +114,5 @@ def elimination_learner(horizon, arms, plan, mean_of, privacy) -> BatchLearner:
             recommendation=best,
         )
 
-    return batch_bandit_learner(horizon, arms, init, step, privacy, report)
+    declared = privacy._replace(reported=EliminationReport._fields)
+    return batch_bandit_learner(horizon, arms, init, step, declared, report)

@@ -265,7 +265,8 @@ def identification_learner(
         state = _where(state.report.stopped, state, new)
         return state, state.batch
 
-    return batch_bandit_learner(horizon, arms, init, step, privacy, lambda state: state.report)
+    declared = privacy._replace(reported=IdentificationReport._fields)
+    return batch_bandit_learner(horizon, arms, init, step, declared, lambda state: state.report)
 
 
 def _where(condition, one, other):

@@ -153,7 +153,7 @@ def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
     variance = 0.5 / jnp.asarray(rho, jnp.float32)
     accountant = "parallel composition of Gaussian mechanisms"
     declared = gaussian_draws(1.0 / variance, horizon, delta, accountant)
-    declared = declared._replace(sums=Sums("gaussian", "batches"))
+    declared = declared._replace(sums=Sums("gaussian", "releases"))
     release = _of_sum("gaussian_total", jnp.sqrt(variance))
     return _gaussian(release, variance, clipped_bandit, declared)
 
@@ -194,14 +194,14 @@ def _approximate(law, epsilon, delta, declared):
     if law == "gaussian":
         scale = privacy.gaussian_scale(1.0, epsilon, delta)
         declared = _declared(declared, "central", "Gaussian mechanisms")
-        sums = Sums("gaussian", "batches")
+        sums = Sums("gaussian", "releases")
         declared = declared._replace(rho=0.5 / (scale * scale), sums=sums)
         release = _of_sum("gaussian_total", scale)
         return _gaussian(release, scale * scale, clipped_bandit, declared)
     amount = privacy.integer_noise(law, epsilon, delta)
     if law == "discrete_gaussian":
         declared = _declared(declared, "central", "discrete Gaussian mechanisms")
-        sums = Sums("discrete_gaussian", "batches")
+        sums = Sums("discrete_gaussian", "releases")
         declared = declared._replace(rho=0.5 / (amount * amount), sums=sums)
         release = _of_sum("discrete_gaussian_total", amount)
         return _gaussian(release, amount * amount, bits, declared)

@@ -1,0 +1,25 @@
+"""The fields of a learner's report that its declaration covers."""
+
+import jax
+
+
+def reported(learner, state) -> list:
+    """The arrays of the report in the fields that ``learner.privacy.reported`` names.
+
+    A field is found at any depth, since combinators put the reports of their bases into their own.
+
+    Raises:
+      ValueError: the report has no field of such a name.
+    """
+    found: dict[str, list] = {name: [] for name in learner.privacy.reported}
+    if not found:
+        return []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(learner.report(state)):
+        for name in {getattr(key, "name", None) for key in path} & set(found):
+            found[name].append(leaf)
+    missing = [name for name, leaves in found.items() if not leaves]
+    if missing:
+        raise ValueError(
+            f"learner: its privacy covers {missing[0]!r} of the report, which has no such field"
+        )
+    return [leaf for leaves in found.values() for leaf in leaves]
