@@ -19,9 +19,9 @@ says why.
 
 An audit finds no violation above a level. It does not show that there is none. A replay speaks only
 of the pairs that were run, and assumes that noise has the law that its name says. An empirical
-bound misses what shows only in rare events. All audits assume that the report stays with whoever
-runs the learner, but for the fields that it declares as released (``Privacy.reported``). dpjax simulates idealised mechanisms, with float32 draws from a reproducible
-generator.
+bound misses events that are rare. All audits assume that no one else sees the report, but for the
+fields that the learner declares as released (``Privacy.reported``). dpjax simulates idealised
+mechanisms, with float32 draws from a reproducible generator.
 """
 
 from dpjax.audit.anytime import Anytime, anytime, bound_from_pairs, log_wealth

@@ -186,8 +186,8 @@ def epsilon(
         refuted, or at 2^20 runs (:func:`dpjax.audit.anytime`).
       delta: the delta at which epsilon is bounded.
       confidence: the confidence of the bound.
-      statistic: what :func:`play` returns -> (), large where the run looks like one on ``pair.losses``; None
-        to train one.
+      statistic: of what :func:`play` returns -> (), large if the run looks like one on
+        ``pair.losses``; None to train one.
       chunk: how many runs are computed side by side.
       progress: whether to show a bar over chunks.
 

@@ -15,7 +15,7 @@ def reported(learner, state) -> list:
     if not found:
         return []
     for path, leaf in jax.tree_util.tree_leaves_with_path(learner.report(state)):
-        for name in {getattr(key, "name", None) for key in path} & set(found):
+        for name in {getattr(key, "name", "") for key in path} & set(found):
             found[name].append(leaf)
     missing = [name for name, leaves in found.items() if not leaves]
     if missing:

@@ -16,8 +16,8 @@ CHECKS = {
     "noise_seen": "no release was seen, and the state depends on the losses: noise must come from "
     "dpjax.noise to be seen",
     "same_actions": "the actions depend on the losses in another way than through the releases "
-    "that were seen, or the part of the report that is released does: noise must come from dpjax.noise to be seen, called with positional "
-    "arguments, outside of loops and jax.vmap",
+    "that were seen, or the released part of the report does: noise must come from dpjax.noise to "
+    "be seen, called with positional arguments, outside of loops and jax.vmap",
     "same_scales": "the law of some noise depends on the losses",
     "same_keys": "a key, or whether it is used, depends on the losses",
     "fresh_keys": "the noise of a release is known or used twice: its key draws something else "

@@ -42,8 +42,8 @@ def _of_any_epoch(declared) -> Privacy:
             "be the first ones of several epochs"
         )
     for name in (
-        "neighbours", "unit", "rounds_per_user", "rounds_per_release", "spacing", "model", "released",
-        "reported", "calibration",
+        "neighbours", "unit", "rounds_per_user", "rounds_per_release", "spacing", "model",
+        "released", "reported", "calibration",
     ):  # fmt: skip
         given = sorted({getattr(epoch, name) for epoch in declared}, key=str)
         if len(given) > 1:

@@ -52,9 +52,10 @@ def user_level(
 
     With ``rounds_per_release`` a user spends at most (c_1^2 + c_2^2 + ...) rho for c_i rounds in
     release i, since c_i rounds move a released sum by at most c_i. The largest value is
-    (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With ``mechanism`` epsilon and the root of rho are multiplied by the mechanism's L1 and L2
-    sensitivity to k values, :func:`dpjax.privacy.user_sensitivity`, over that to one value. Delta
-    stays as it is in both cases, and epsilon follows from rho. Our derivation.
+    (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With ``mechanism`` epsilon and
+    the root of rho are multiplied by the mechanism's L1 and L2 sensitivity to k values,
+    :func:`dpjax.privacy.user_sensitivity`, over that to one value. Delta stays as it is in both
+    cases, and epsilon follows from rho. Our derivation.
 
     Examples:
       >>> learner = learners.adac_ucb(1000, 4, rho=0.01, delta=1e-6)

@@ -313,7 +313,6 @@ def test_a_value_whose_own_prefix_is_unused_costs_where_a_later_one_is_used(exac
 def test_a_prefix_costs_from_the_first_round_that_uses_it(used, cost):
     """The value of round 2 is in the sums of rounds 2 and 3."""
     stream = mechanisms.tree(4).stream((), scale=2.0)
-    start, first = jax.eval_shape(stream.init, jr.key(0))
 
     def init(key):
         state, release = stream.init(key)

@@ -15,7 +15,7 @@ from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import doubling, interleave, minibatch, user_level
 from dpjax.core import Arms, Batch, BatchLearner, Privacy, Sums
-from dpjax.feedback import bandit, clipped_bandit
+from dpjax.feedback import clipped_bandit
 from dpjax.maths import exact_sums
 from dpjax.privacy.accountants import sums_of
 
