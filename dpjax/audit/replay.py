@@ -23,6 +23,7 @@ from dpjax.audit.rules import (
 )
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism
+from dpjax.domains import Domain
 from dpjax.engine import interpret
 from dpjax.settings import in_float32
 
@@ -119,6 +120,7 @@ def replay(
     check_fits(learner, pair.losses)
     # A run with another key goes alongside, to see keys change. No round has the number 2^32 - 1.
     keys = jnp.stack([key, jr.fold_in(key, np.uint32(2**32 - 1))])
+    reach = learner.action_set.diameter if isinstance(learner.action_set, Domain) else 0.0
     begin = _traced(learner.init, key)
     starts, first_records = jax.vmap(lambda key: _run(begin, (jr.fold_in(key, 0),)))(keys)
     state, action = _row(starts, 0)
@@ -152,10 +154,10 @@ def replay(
         used = _used(spans, differs, lane_records)
         costs = _costs(step.names, records, twin_records, used)
         own = _row(found, -1)
-        # A policy's small entries may be what is left of large terms.
-        same = _close(own[1], usual[1], _largest), ~differs[-1]
+        # A point's or a policy's small entries may be what is left of large terms.
+        same = _close(own[1], usual[1], lambda sizes: jnp.maximum(_largest(sizes), reach))
         after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
-        return (after, usual), (costs, same, drawn(step.names, both), bare(step.names, both))
+        return (after, usual), (costs, (same, ~differs[-1]), drawn(step.names, both), bare(step.names, both))
 
     # No action follows the last losses. The report does.
     last = rounds if learner.privacy.reported else rounds - 1

@@ -15,9 +15,9 @@ from dpjax.audit.counts import Bound
 from dpjax.audit.epsilon import epsilon, most_visible
 from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, changed_rounds, pairs
-from dpjax.audit.replay import replay
+from dpjax.audit.replay import Replay, replay
 from dpjax.audit.spending import CHECKS, spent
-from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy
 from dpjax.domains import Domain, box_losses
 from dpjax.feedback import gradient, value, values, whole
 
@@ -185,10 +185,20 @@ def verdict(
     keys = jr.split(key, len(jax.tree.leaves(pairs.losses)[0]))
     run = jax.jit(jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)))
     result = jax.tree.map(np.asarray, run(pairs, keys))
-    declared = learner.privacy
-    covered = np.ones(len(keys), bool)
-    if declared.rounds_per_release is not None:
-        covered = _rounds_in_a_release(learner, pairs, keys) <= declared.rounds_per_release
+    most = learner.privacy.rounds_per_release
+    covered = None if most is None else _rounds_in_a_release(learner, pairs, keys) <= most
+    return judged(result, learner.privacy, covered)
+
+
+def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None) -> Verdict:
+    """Compares replays with a declaration.
+
+    Args:
+      result: a Replay in NumPy with a leading axis of pairs.
+      declared: a Privacy that is not traced.
+      covered: (pairs,) bool, the pairs that the declaration covers; None for all.
+    """
+    covered = np.ones(len(result.pure), bool) if covered is None else covered
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The verdict names the checks that failed.
         found = np.asarray(spent(result, float(declared.delta)), np.float64)

@@ -1,0 +1,485 @@
+"""Every pair of options of every learner, and every combinator over every learner, two deep.
+
+The table of options is read from the signatures of the factories. A word that a factory does not
+know makes it name the words that it does. So an option that is added is tried from then on. Of
+two options every pair of values is tried, with all others at values that go with them; or it is
+refused in one sentence.
+
+    python -m tests.combinations                # how many there are, by learner; nothing is played
+    python -m tests.combinations ftrl hedge     # tries those of these learners
+    python -m tests.combinations --over 1       # combinators over all learners; 2: two of them
+"""
+
+import argparse
+import functools
+import inspect
+import itertools
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import optax
+from jax import random as jr
+
+from dpjax import audit, combinators, domains, learners, mechanisms
+from dpjax.audit.verdicts import judged
+from dpjax.core import Number
+
+DIM, HORIZON, PAIRS = 3, 16, 24
+HORIZONS = {"dp_ucb_int": 64}
+# What a user may leave out, and then does.
+LEFT_OUT = "left out"
+ORTHANT = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+DOMAINS = ("simplex", "ball", "cube", "l1_ball", "capped_simplex(2)", "spectrahedron(2)")
+LOSSES = ("box_losses", "ball_losses", "l1_losses")
+# Values of numbers. The first one of a required parameter is its usual value. A number that is
+# not here is tried at NUMBERS.
+NUMBERS = (0.5, 2.0)
+VALUES: dict[str, tuple] = {
+    "arms": (DIM, 2), "dim": (DIM,), "actions": ("unit vectors", "unit vectors and their sum"),
+    "domain": DOMAINS, "losses": LOSSES, "regularizer": ("negative_entropy", "squared_norm"),
+    "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0), "rho": (0.5, 0.01), "delta": (1e-3, 1e-6),
+    "failure": (0.9, 0.01), "rate": (0.5, 16.0, 1e-3), "share": (0.0, 0.1, 1.0, 1e-42),
+    "shifts": (0.0, 1.0, 1e-3), "mixing": (0.5, 1.0), "restart": (0.1, 1.0), "ratio": (2.0, 1.5),
+    "tau": (2.0, 5.0), "rounds": (2.0,), "draws": (1, 4), "batch": (1, 2, 5), "gap": (0.5,),
+    "threshold": (1.0, 4.0), "exponent": (1.1, 2.0), "log_base": (2.0, 4.0), "order": (2.0, 1.5),
+    "loss_range": ((0.0, 1.0), (-0.5, 3.0), "signed", "nonnegative", "nonnegative_inside"),
+    "smoothing": (0.1, 0.3), "smoothness": (0.0, 1.0), "pulls": (0, 2), "growth": (1.0, 0.1),
+    "feature_bound": (1.0, 3.0), "loss_bound": (1.0, 2.0), "norm": (1.0,), "k": (2, 3),
+}  # fmt: skip
+
+
+class Tried(NamedTuple):
+    """One configuration, and what came of it."""
+
+    name: str  # as a user would write it
+    failed: tuple[str, ...]  # checks of a Verdict that failed
+    spent: float  # the largest epsilon of a replay; 0 if nothing is declared
+    declared: float
+
+
+# The table of options --------------------------------------------------------------------------
+
+
+def kinds(parameter) -> tuple:
+    """The types that a parameter is annotated with."""
+    found = parameter.annotation
+    split = typing.get_args(found) if typing.get_origin(found) in UNIONS else (found,)
+    return split or (found,)
+
+
+UNIONS = (typing.Union, types.UnionType)
+
+
+def traced(parameter) -> bool:
+    """Whether a parameter is a real number that may be traced, but for delta."""
+    return set(typing.get_args(Number)) <= set(kinds(parameter)) and parameter.name != "delta"
+
+
+def words(factory, parameter, arguments) -> tuple[str, ...]:
+    """The words that a parameter may be, as the factory names them if it is given another one."""
+    try:
+        factory(**arguments | {parameter: "no such word"})
+    except ValueError as error:
+        found = re.search(rf"{parameter} must be one of (.*); got 'no such word'", str(error))
+        if found:
+            return tuple(found[1].split(", "))
+        raise AssertionError(f"{parameter} names no words: {error}") from error
+    raise AssertionError(f"{parameter} takes any word")
+
+
+@functools.cache
+def mechanism_names() -> tuple[str, ...]:
+    """The factories of mechanisms, as they are and with each option that they have."""
+    found = []
+    for name in mechanisms.__all__:
+        parameters = inspect.signature(getattr(mechanisms, name)).parameters
+        found.append(name)
+        for each in list(parameters.values())[1:]:
+            if bool in kinds(each):
+                found.append(f"{name}({each.name}={not each.default})")
+            elif each.name in ("k", "batch"):
+                found.append(f"{name}({each.name}=3)")
+            elif str in kinds(each) and each.name != "noise":
+                for word in words(getattr(mechanisms, name), each.name, {"horizon": 4}):
+                    if word != each.default:
+                        found.append(f"{name}({each.name}={word!r})")
+    return tuple(found)
+
+
+@functools.cache
+def value_of(parameter, label) -> Any:
+    """The object that a word of the table stands for."""
+    if parameter == "domain":
+        name, _, more = label.partition("(")
+        sizes = [int(size) for size in re.findall(r"\d+", more)]
+        return getattr(domains, name)(*sizes if name == "spectrahedron" else (DIM, *sizes))
+    if parameter == "losses":
+        return getattr(domains, label)(DIM)
+    if parameter == "actions":
+        return ORTHANT if "sum" in label else ORTHANT[:DIM]
+    if parameter == "optimizer":
+        return optax.adam(0.1)
+    if parameter == "regularizer":
+        if label == "negative_entropy":
+            return domains.negative_entropy(DIM)
+        simplex = domains.simplex(DIM)
+        return domains.squared_norm(simplex.project, simplex.centre, simplex.radius)
+    if parameter == "mechanism":
+        name, _, options = label.partition("(")
+        given = dict([options.rstrip(")").split("=")]) if options else {}
+        return functools.partial(
+            getattr(mechanisms, name), **{key: eval(word) for key, word in given.items()}
+        )
+    return label
+
+
+@functools.cache
+def table(name) -> dict[str, tuple]:
+    """The values of each parameter of a learner but the horizon; the first one is its usual one."""
+    factory, found = getattr(learners, name), {}
+    parameters = dict(inspect.signature(factory).parameters)
+    parameters.pop("horizon")
+    for each in parameters.values():
+        optional = () if each.default is each.empty else (LEFT_OUT,)
+        if each.name == "mechanism":
+            values = mechanism_names()
+        elif each.name in VALUES:
+            values = VALUES[each.name]
+        elif bool in kinds(each):
+            values = (not each.default,)
+        elif str in kinds(each):
+            values = ()  # below, when all that is required is known
+        else:
+            values = NUMBERS
+        found[each.name] = optional + tuple(value for value in values if value != each.default)
+    usual = {key: values[0] for key, values in found.items()}
+    for each in parameters.values():
+        if str in kinds(each) and each.name not in VALUES and each.name != "rate":
+            known = words(factory, each.name, arguments(name, usual))
+            known = tuple(word for word in known if word != each.default)
+            found[each.name] = (LEFT_OUT, *known)
+        elif str in kinds(each) and each.name == "rate":
+            found["rate"] += ("noisy",)
+    return found
+
+
+def arguments(name, chosen) -> dict:
+    """What the factory of a learner is called with."""
+    given = {key: value_of(key, value) for key, value in chosen.items() if value is not LEFT_OUT}
+    return {"horizon": HORIZONS.get(name, HORIZON), **given}
+
+
+def written(name, chosen) -> str:
+    """A configuration as a user would write it."""
+    given = ", ".join(f"{key}={value!r}" for key, value in chosen.items() if value is not LEFT_OUT)
+    return f"{name}({given})"
+
+
+# Which combinations ----------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """A combination that is refused, in one sentence."""
+
+
+def built(make: Callable) -> Any:
+    """What ``make`` returns, or Refused. A refusal must be one sentence that names something."""
+    try:
+        return make()
+    except (ValueError, TypeError) as error:
+        sentence = str(error)
+        if "\n" in sentence or not 15 <= len(sentence) <= 400:
+            raise AssertionError(f"a refusal must be one sentence, not {sentence!r}") from error
+        raise Refused(sentence) from error
+
+
+class Covered(NamedTuple):
+    """Configurations in which each pair of values of two options occurs, or is refused."""
+
+    configurations: list[dict]
+    pairs: int  # how many there are
+    refused: dict[tuple, str]  # pairs for which no configuration was found, and the last refusal
+
+
+def pairs_of(chosen) -> set[tuple]:
+    """The pairs of values in a configuration."""
+    return set(itertools.combinations(sorted(chosen.items(), key=lambda item: item[0]), 2))
+
+
+@functools.cache
+def covered(name, tries=12) -> Covered:
+    """Configurations of a learner that cover every pair of values, found greedily."""
+    values, rng = table(name), np.random.default_rng(0)
+    factory = getattr(learners, name)
+    usual = {key: each[0] for key, each in values.items()}
+    every = sorted(
+        {
+            pair
+            for one, other in itertools.combinations(sorted(values), 2)
+            for pair in itertools.product(
+                ((one, value) for value in values[one]), ((other, value) for value in values[other])
+            )
+        },
+        key=repr,
+    ) or [((key, value),) for key, each in values.items() for value in each]
+    left, found, refused = set(every), [], {}
+    for pair in every:
+        if pair not in left:
+            continue
+        candidates = []
+        for _ in range(tries):
+            drawn = {key: each[rng.integers(len(each))] for key, each in values.items()}
+            candidates.append(drawn | dict(pair))
+        candidates.sort(key=lambda chosen: -len(pairs_of(chosen) & left))
+        # Few of many options fit together. So others are the usual ones, more and more of them.
+        half = [
+            {key: usual[key] if rng.random() < 0.5 else value for key, value in each.items()}
+            | dict(pair)
+            for each in candidates
+        ]
+        alone = [
+            usual | dict(pair) | dict([extra])
+            for key in values
+            for extra in [(key, value) for value in values[key]]
+            if key not in dict(pair)
+        ]
+        for chosen in [*candidates, *half, usual | dict(pair), *alone]:
+            try:
+                built(lambda chosen=chosen: factory(**arguments(name, chosen)))
+            except Refused as refusal:
+                refused[pair] = str(refusal)
+                continue
+            refused.pop(pair, None)
+            found.append(chosen)
+            left -= pairs_of(chosen) | {pair}
+            break
+    refused = {pair: why for pair, why in refused.items() if pair in left}
+    return Covered(found, len(every), refused)
+
+
+# What they spend -------------------------------------------------------------------------------
+
+
+MADE: dict = {}
+
+
+def pairs_like(learner, domain) -> audit.Pair:
+    """The pairs of a learner over a domain of that name, made once for all that declare alike."""
+    says, actions = learner.privacy, learner.action_set
+    size = getattr(actions, "count", getattr(actions, "dim", None))
+    alike = (
+        domain, type(actions), size, learner.horizon, learner.feedback, says.neighbours, says.unit,
+        tuple(map(float, says.loss_range)), says.rounds_per_user, says.spacing, says.reported,
+    )  # fmt: skip
+    if alike not in MADE:
+        MADE[alike] = audit.pairs_for(learner, PAIRS, jr.key(0))
+    return MADE[alike]
+
+
+def tried(name, chosen) -> Iterator[Tried]:
+    """Replays a configuration with its real numbers traced, and with each at its other values.
+
+    Others are values of the same numbers that the factory accepts. They share the program.
+    """
+    factory, values = getattr(learners, name), table(name)
+    parameters = inspect.signature(factory).parameters
+    given = arguments(name, chosen)
+    numbers = {
+        key: value
+        for key, value in given.items()
+        if traced(parameters[key]) and isinstance(value, float | int)
+    }
+    fixed = {key: value for key, value in given.items() if key not in numbers}
+
+    @jax.jit
+    def run(numbers, pairs, keys):
+        learner = factory(**fixed, **numbers)
+        replayed = jax.vmap(lambda pair, key: audit.replay(learner, pair, key))(pairs, keys)
+        privacy = learner.privacy
+        return replayed, (privacy.epsilon, privacy.delta, privacy.rho)
+
+    others = [
+        numbers | {key: value}
+        for key in numbers
+        for value in values[key]
+        if isinstance(value, float | int) and value != numbers[key]
+    ]
+    keys = jr.split(jr.key(1), PAIRS)
+    for row in [numbers, *others]:
+        try:
+            learner = built(lambda row=row: factory(**fixed, **row))
+        except Refused:
+            continue
+        label = written(name, chosen | row)
+        if np.isinf(float(learner.privacy.epsilon)):
+            yield Tried(label, (), 0.0, np.inf)
+            continue
+        pairs = pairs_like(learner, chosen.get("domain"))
+        try:
+            found, declared = jax.tree.map(np.asarray, run(row, pairs, keys))
+        except Exception as error:  # what is built of plain numbers is built of traced ones, too
+            yield Tried(label, (f"{type(error).__name__}: {error}".splitlines()[0],), 0.0, np.nan)
+            break
+        for plain, own in zip(declared, learner.privacy[:3], strict=True):
+            np.testing.assert_allclose(plain, np.asarray(own), rtol=1e-5, err_msg=label)
+        verdict = judged(found, learner.privacy)
+        yield Tried(
+            label, verdict.failed, float(verdict.spent.max()), float(learner.privacy.epsilon)
+        )
+
+
+# Combinators -----------------------------------------------------------------------------------
+
+
+def _users(**options) -> Callable:
+    def wrap(make):
+        def made(horizon):
+            given = dict(options)
+            if "mechanism" in given:
+                learner = make(horizon)
+                sums = learner.privacy.sums
+                given["mechanism"] = given["mechanism"](
+                    horizon, noise="laplace" if sums is None else sums.noise
+                )
+            return combinators.user_level(make(horizon), rounds_per_user=2, **given)
+
+        return made
+
+    return wrap
+
+
+CAP = next(
+    key
+    for key in inspect.signature(combinators.user_level).parameters
+    if key in ("rounds_per_release", "rounds_per_batch")
+)
+# Each takes a function of the horizon that returns a learner, and returns one like it.
+WRAPS: dict[str, Callable] = {
+    "every_round": lambda make: lambda T: combinators.every_round(make(T)),
+    "minibatch": lambda make: lambda T: combinators.minibatch(make(-(-T // 2)), T, 2),
+    "doubling": lambda make: lambda T: combinators.doubling(make, T, first=4),
+    "interleave": lambda make: lambda T: combinators.interleave(make, T, 1),
+    "laplace_feedback": lambda make: lambda T: combinators.laplace_feedback(
+        make(T), epsilon=1.0, threshold=4.0, null_loss=0.5
+    ),
+    "on_gradients": lambda make: lambda T: combinators.on_gradients(make(T)),
+    "private_reduction": lambda make: lambda T: combinators.private_reduction(make(T), epsilon=1.0),
+    "private_reduction(noise='vector')": lambda make: lambda T: combinators.private_reduction(
+        make(T), epsilon=1.0, noise="vector"
+    ),
+    "randomized_coordinate": lambda make: lambda T: combinators.randomized_coordinate(
+        make(T), epsilon=1.0
+    ),
+    "randomized_response": lambda make: lambda T: combinators.randomized_response(
+        make(T), epsilon=1.0
+    ),
+    "rescale_losses": lambda make: lambda T: combinators.rescale_losses(make(T), -1.0, 3.0),
+    "sample_arms": lambda make: lambda T: combinators.sample_arms(make(T)),
+    "user_level": _users(),
+    f"user_level({CAP}=1)": _users(**{CAP: 1}),
+    "user_level(mechanism)": _users(mechanism=mechanisms.tree),
+    "user_level(mechanism, spacing=2)": _users(mechanism=mechanisms.tree, spacing=2),
+}
+
+
+def bases(name) -> Iterator[dict]:
+    """The usual configuration of a learner, and one for each word and flag that it may be given."""
+    values = table(name)
+    parameters = inspect.signature(getattr(learners, name)).parameters
+    usual = {key: each[0] for key, each in values.items()}
+    yield usual
+    for key, each in values.items():
+        if {str, bool} & set(kinds(parameters[key])) and key != "loss_range":
+            for value in each[1:]:
+                # Most words go with a delta or with none.
+                for delta in values.get("delta", (LEFT_OUT,))[:2]:
+                    chosen = usual | {key: value} | ({"delta": delta} if "delta" in values else {})
+                    try:
+                        built(lambda chosen=chosen: getattr(learners, name)(
+                            **arguments(name, chosen)))  # fmt: skip
+                    except Refused:
+                        continue
+                    yield chosen
+                    break
+
+
+def wrapped(name, chosen, wraps, horizon=HORIZON):
+    """A learner within combinators, the last one of them around all others; or Refused."""
+    given = arguments(name, chosen)
+
+    def make(horizon):
+        return getattr(learners, name)(**given | {"horizon": horizon})
+
+    for wrap in wraps:
+        make = WRAPS[wrap](make)
+    return built(lambda: make(horizon))
+
+
+def tried_within(name, chosen, wraps, horizon=HORIZON) -> Tried:
+    """Replays a learner within combinators; or Refused."""
+    learner = wrapped(name, chosen, wraps, horizon)
+    label = " of ".join([*reversed(wraps), written(name, chosen)])
+    declared = float(learner.privacy.epsilon)
+    if np.isinf(declared):
+        return Tried(label, (), 0.0, declared)
+    pairs = pairs_like(learner, chosen.get("domain"))
+    verdict = audit.verdict(learner, pairs, jr.key(1))
+    return Tried(label, verdict.failed, float(verdict.spent.max()), declared)
+
+
+def violations(found) -> list[Tried]:
+    """Those that spent more than they declare, or failed another check.
+
+    That no release is reached in so short a game is no violation.
+    """
+    return [each for each in found if set(each.failed) - {"no release"}]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("learners", nargs="*", help="by default all, which are only counted")
+    parser.add_argument("--over", type=int, help="how many combinators around each learner")
+    given = parser.parse_args()
+    jax.config.update("jax_disable_most_optimizations", True)
+    names = given.learners or learners.__all__
+    if given.over:
+        counts = {"tried": 0, "refused": 0, "nothing declared": 0}
+        for name in names:
+            for chosen in bases(name) if given.over == 1 else itertools.islice(bases(name), 1):
+                for wraps in itertools.product(WRAPS, repeat=given.over):
+                    try:
+                        one = tried_within(name, chosen, wraps)
+                    except Refused:
+                        counts["refused"] += 1
+                        continue
+                    counts["nothing declared" if np.isinf(one.declared) else "tried"] += 1
+                    if violations([one]):
+                        print("VIOLATION", one, flush=True)
+            print(name, counts, flush=True)
+            jax.clear_caches()
+        return
+    total = np.zeros(4, int)
+    for name in names:
+        found = covered(name)
+        row = [len(found.configurations), found.pairs, len(found.refused), 0]
+        if given.learners:
+            for chosen in found.configurations:
+                for one in tried(name, chosen):
+                    row[3] += 1
+                    if violations([one]):
+                        print("VIOLATION", one, flush=True)
+            jax.clear_caches()
+        total += row
+        print(f"{name}: {row[0]} configurations for {row[1]} pairs of values, of which {row[2]} "
+              f"are refused; {row[3]} replayed", flush=True)  # fmt: skip
+    print(f"all: {total[0]} configurations for {total[1]} pairs of values, of which {total[2]} "
+          f"are refused; {total[3]} replayed")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
