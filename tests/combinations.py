@@ -364,19 +364,19 @@ WRAPS: dict[str, Callable] = {
     "minibatch": lambda make: lambda T: combinators.minibatch(make(-(-T // 2)), T, 2),
     "doubling": lambda make: lambda T: combinators.doubling(make, T, first=4),
     "interleave": lambda make: lambda T: combinators.interleave(make, T, 1),
-    "laplace_feedback": lambda make: lambda T: combinators.laplace_feedback(
-        make(T), epsilon=1.0, threshold=4.0, null_loss=0.5
+    "laplace_feedback": lambda make: (
+        lambda T: combinators.laplace_feedback(make(T), epsilon=1.0, threshold=4.0, null_loss=0.5)
     ),
     "on_gradients": lambda make: lambda T: combinators.on_gradients(make(T)),
     "private_reduction": lambda make: lambda T: combinators.private_reduction(make(T), epsilon=1.0),
-    "private_reduction(noise='vector')": lambda make: lambda T: combinators.private_reduction(
-        make(T), epsilon=1.0, noise="vector"
+    "private_reduction(noise='vector')": lambda make: (
+        lambda T: combinators.private_reduction(make(T), epsilon=1.0, noise="vector")
     ),
-    "randomized_coordinate": lambda make: lambda T: combinators.randomized_coordinate(
-        make(T), epsilon=1.0
+    "randomized_coordinate": lambda make: (
+        lambda T: combinators.randomized_coordinate(make(T), epsilon=1.0)
     ),
-    "randomized_response": lambda make: lambda T: combinators.randomized_response(
-        make(T), epsilon=1.0
+    "randomized_response": lambda make: (
+        lambda T: combinators.randomized_response(make(T), epsilon=1.0)
     ),
     "rescale_losses": lambda make: lambda T: combinators.rescale_losses(make(T), -1.0, 3.0),
     "sample_arms": lambda make: lambda T: combinators.sample_arms(make(T)),

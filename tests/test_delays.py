@@ -88,7 +88,7 @@ def test_bad_arguments_are_named():
     for horizon, delay in ((0, 1), (2.5, 1), (8, -1), (8, 0.5)):
         with pytest.raises((ValueError, TypeError), match="^(horizon|delay) must be"):
             interleave(exp3, horizon, delay)
-    with pytest.raises(TypeError, match="^make must return a learner of horizon 4"):
+    with pytest.raises(TypeError, match="^make must return a Learner of horizon 4"):
         interleave(lambda horizon: exp3(7), 8, 1)
 
     def of_users(horizon):

@@ -157,7 +157,12 @@ def replay(
         # A point's or a policy's small entries may be what is left of large terms.
         same = _close(own[1], usual[1], lambda sizes: jnp.maximum(_largest(sizes), reach))
         after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
-        return (after, usual), (costs, (same, ~differs[-1]), drawn(step.names, both), bare(step.names, both))
+        return (after, usual), (
+            costs,
+            (same, ~differs[-1]),
+            drawn(step.names, both),
+            bare(step.names, both),
+        )
 
     # No action follows the last losses. The report does.
     last = rounds if learner.privacy.reported else rounds - 1

@@ -101,6 +101,9 @@ def every_round(batch_learner: BatchLearner) -> Learner:
       >>> int(batch.rounds), int(arm) == int(batch.action)  # the arm of so many rounds
       (125, True)
     """
+    if not isinstance(batch_learner, BatchLearner):
+        kind = type(batch_learner).__name__
+        raise TypeError(f"batch_learner must be a BatchLearner, got {kind}")
 
     def begin(state, batch):
         nothing = jax.tree.map(lambda leaf: exact_sums.nothing(jnp.shape(leaf)), batch_learner.zero)
@@ -129,6 +132,14 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         privacy=batch_learner.privacy,
         report=lambda state: batch_learner.report(state.learner),
     )
+
+
+def check_made(learner, horizon) -> None:
+    """Refuses what a function ``make`` returned unless it is a Learner of this horizon."""
+    if not isinstance(learner, Learner) or learner.horizon != horizon:
+        kind = type(learner).__name__
+        of = f" of horizon {learner.horizon}" if isinstance(learner, Learner) else ""
+        raise TypeError(f"make must return a Learner of horizon {horizon}, got {kind}{of}")
 
 
 def as_learner(learner: Learner | BatchLearner) -> Learner:

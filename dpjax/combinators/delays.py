@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.combinators.batches import as_learner
+from dpjax.combinators.batches import as_learner, check_made
 from dpjax.core import Array, Learner
 
 
@@ -67,8 +67,7 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
     count = delay + 1
     length = -(-horizon // count)
     learner = as_learner(make(length))
-    if not isinstance(learner, Learner) or learner.horizon != length:
-        raise TypeError(f"make must return a learner of horizon {length}, got {learner!r}")
+    check_made(learner, length)
     if delay == 0:
         return learner
     declared = learner.privacy

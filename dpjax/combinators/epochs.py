@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
+from dpjax.combinators.batches import check_made
 from dpjax.core import Array, Learner, Privacy
 
 
@@ -102,8 +103,7 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
         lengths.append(min(2 * lengths[-1], _check.LARGEST_SIZE))
     epochs = [make(length) for length in lengths]
     for learner, length in zip(epochs, lengths, strict=True):
-        if not isinstance(learner, Learner) or learner.horizon != length:
-            raise TypeError(f"make must return a Learner of horizon {length}, got {learner!r}")
+        check_made(learner, length)
     ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
 
     def init(key):
