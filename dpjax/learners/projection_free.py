@@ -225,8 +225,8 @@ def projection_free(
     if calibration == "printed":
         scale = printed_scale(horizon, n, lipschitz, epsilon, delta)
     calibrated = _calibrate_batches(
-        batches, n, weight, losses, norms, entries_of(weight, losses, batch), epsilon=epsilon, delta=delta, mechanism=mechanism,
-        noise=noise, printed_scale=scale,
+        batches, n, weight, losses, norms, entries_of(weight, losses, batch), epsilon=epsilon,
+        delta=delta, mechanism=mechanism, noise=noise, printed_scale=scale,
     )  # fmt: skip
     last_summed = batch * (batches - 2)
     inner = _set_of_bases(domain, zeta) if shrink else domain

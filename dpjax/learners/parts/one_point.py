@@ -97,9 +97,11 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
 
 
 def entries_of(weight, losses, count=1) -> tuple:
-    """The range of the entries of a sum of estimates, each ``weight`` times a value and a direction.
+    """The range of the entries of a sum of estimates, (low, high).
 
-    It is a little wider than that, since estimates and their sums are rounded.
+    An estimate is ``weight`` times a value and a direction.
+
+    The range is a little wider, since estimates and their sums are rounded.
 
     Args:
       weight: n / zeta.
