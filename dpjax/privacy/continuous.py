@@ -99,7 +99,7 @@ def zcdp_rho(epsilon, delta):
     Examples:
       >>> rho = privacy.zcdp_rho(1.0, 1e-6)
       >>> print(f"{rho:.3g} has epsilon {privacy.zcdp_epsilon(rho, 1e-6):.3g}")
-      0.0243 has epsilon 1
+      0.0244 has epsilon 1
     """
     return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
 
