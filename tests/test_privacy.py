@@ -95,6 +95,7 @@ def inverse_roots():
     return np.asarray(jax.jit(jax.vmap(over_deltas, (0, None)))(EPSILONS, DELTAS))
 
 
+@pytest.mark.slow
 def test_zcdp_inverse_root_inverts_zcdp_epsilon(inverse_roots):
     """Back to epsilon by the grid in float64; a thousandth more rho has a larger epsilon."""
     assert inverse_roots.dtype == np.float32
@@ -131,6 +132,7 @@ def test_zcdp_inverse_root_without_privacy_is_0():
     assert float(privacy.zcdp_rho(0.0, 1e-6)) == pytest.approx(0.5e-12 * np.e, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_start_of_newtons_method_is_above():
     """Of the conversion of Bun & Steinke, as by hand, and inverted without cancelling."""
     assert float(zcdp_start(0.25, np.exp(-4.0))) == pytest.approx(2.25, rel=1e-6)

@@ -68,6 +68,7 @@ def test_the_change_of_a_rounded_estimate_is_that_of_the_estimate(size):
     assert change > 2.0 * 3**0.5  # the change of a rounded loss in [-1, 1], which is too small
 
 
+@pytest.mark.slow
 def test_a_traced_radius_has_the_noise_of_a_plain_one():
     def scale(smoothing):
         made = learners.private_one_point(
