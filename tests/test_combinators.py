@@ -12,6 +12,7 @@ from scipy import stats
 
 from dpjax import (
     BatchLearner,
+    audit,
     domains,
     environments,
     every_round,
@@ -176,6 +177,41 @@ def test_minibatch_hands_on_what_is_the_bases():
     assert learner.privacy == base.privacy
     assert learner.horizon == 8
     assert learner.zero.shape == ()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("law", ["binomial", "skellam", "discrete_gaussian", "discrete_laplace"])
+def test_minibatch_over_integer_noise_spends_what_it_declares(law):
+    """Averages are no bits, and integer noise alone would not hide them. Half of it is found."""
+    delta = None if law == "discrete_laplace" else 1e-3
+    base = learners.sequential_halving(6, 2, epsilon=1.0, delta=delta, noise=law)
+    learner = every_round(minibatch(every_round(base), 24, 4))
+    declared = learner.privacy
+    assert (declared.model, declared.released) == ("central", "actions 1..T")
+    losses = jnp.zeros((24, 2)).at[1].set(1.0)
+    pair = audit.Pair(losses, losses.at[2].set(1.0))  # averages of 1/4 and 1/2
+    found = audit.spent(audit.replay(learner, pair, jr.key(0)), declared.delta)
+    assert 0.5 < found <= 1.0 + 1e-4
+    halved = audit.mutants(learner, losses)["noise halved"]
+    assert audit.spent(audit.replay(halved, pair, jr.key(0)), declared.delta) > 1.3 * found
+
+
+@pytest.mark.parametrize("model", ["local", "shuffle", "distributed", "central", "joint"])
+def test_someone_has_to_see_the_losses_that_minibatch_averages(model):
+    declared = Privacy(epsilon=1.0, model=model, released="messages 1..T")
+    found = minibatch(logging()._replace(privacy=declared), 8, 2).privacy
+    kept = model in ("central", "joint")
+    assert found == (
+        declared if kept else declared._replace(model="central", released="actions 1..T")
+    )
+
+
+def test_minibatch_refuses_neighbours_whose_losses_are_0():
+    """The averages 1 and 3/4 of four rounds differ by a loss of 0, and neither is 0."""
+    base = logging()._replace(privacy=Privacy(epsilon=1.0, neighbours="zero_out"))
+    with pytest.raises(ValueError, match="learner must be for neighbours 'replace', not 'zero_out"):
+        minibatch(base, 8, 2)
 
 
 @pytest.mark.parametrize(

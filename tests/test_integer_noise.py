@@ -11,6 +11,7 @@ from dpjax import noise, privacy
 from dpjax.audit.records import record
 from dpjax.audit.rules import RULES, integer_row
 from dpjax.audit.spending import integer_epsilon
+from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums, integer_laws
 
 TRIALS = 40_000
@@ -201,3 +202,89 @@ def test_noise_that_users_divide_by_their_number_is_too_little():
     keys = jr.split(jr.key(9), TRIALS // 8 * users).reshape(TRIALS // 8, users)
     parts = jax.jit(jax.vmap(jax.vmap(lambda key: integer_laws.skellam(key, 5.0 / users))))(keys)
     assert fit(np.asarray(parts.sum(axis=1), np.float64), stats.skellam(2.5, 2.5)) > 1e-3
+
+
+# --- any scale ---
+
+VALUES = {"discrete_laplace": 2.0, "discrete_gaussian": 1.0, "skellam": 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("scale", [10.0, 1e3, 1.1e6, 4e7, 1e9, 1e12])
+def test_noise_of_any_scale_has_its_variance(name, scale):
+    """Of 2^16 draws, to six standard errors; 10 % more is rejected."""
+    draw = getattr(noise, name)
+    sample = np.asarray(jax.jit(draw)(jr.key(3), jnp.zeros(2**16), jnp.float32(scale)), np.float64)
+    variance = VALUES[name] * scale**2
+    error = np.std(sample**2) / 2**8
+    assert abs(np.mean(sample**2) - variance) < 6.0 * error < 0.1 * variance
+    assert abs(np.mean(sample)) < 6.0 * np.sqrt(variance) / 2**8
+    if scale < 2**20:
+        assert (sample == np.round(sample)).all()
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"])
+def test_noise_beyond_the_range_of_a_sum_hides_it(name):
+    """At a scale of 10^11 nearly all results are cut off, and not the noise alone."""
+    add = getattr(noise, f"{name}_total")
+    keys = jr.split(jr.key(4), 200)
+
+    def results(total):
+        return jax.vmap(lambda key: add(key, exact_sums.of(total), 1e11).whole)(keys)
+
+    one, other = (np.asarray(results(total)) for total in (5.0, 1000.0))
+    same = one == other
+    assert same.mean() > 0.9
+    assert set(one[same].tolist()) == {-(2**31), 2**31 - 1}
+
+
+@pytest.mark.parametrize(
+    "name", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "skellam", "binomial"]
+)
+def test_noise_that_is_not_a_number_hides_the_sum(name):
+    add = jax.jit(getattr(noise, f"{name}_total"))
+    results = [
+        int(add(jr.key(5), exact_sums.of(total), jnp.float32(np.nan)).whole) for total in (0, 3)
+    ]
+    assert results[0] == results[1] == 2**31 - 1
+
+
+@pytest.mark.slow
+def test_an_epsilon_that_cannot_be_had_is_declared_as_nan():
+    """Where a plain one is refused, and for NaN; a Skellam variance of 10^10 can be had."""
+
+    def declared(law, epsilon):
+        made = sum_noise(law, epsilon, DELTA)
+        return made.privacy.epsilon, made.variance
+
+    for law in ("binomial", "skellam", "discrete_gaussian"):
+        found = jax.jit(jax.vmap(lambda e, law=law: declared(law, e)))(
+            jnp.float32([1e-5, 1e-3, 1.0, np.inf])
+        )
+        if law == "binomial":
+            assert np.isnan(found[0][0]) and np.isnan(found[1][0])
+        else:
+            assert found[0][0] == np.float32(1e-5) and found[1][0] > 1e9
+        assert found[0][1:].tolist() == [np.float32(1e-3), 1.0, np.inf]
+        assert found[1][-1] == 0.0 and (np.diff(found[1][1:]) < 0.0).all()
+        traced = jax.jit(lambda e, law=law: privacy.integer_noise(law, e, DELTA))
+        assert np.isnan(traced(jnp.float32(np.nan)))
+
+
+@pytest.mark.parametrize("law", ["binomial", "skellam", "discrete_gaussian", "discrete_laplace"])
+def test_sums_of_averages_are_rounded_before_integer_noise(law):
+    """Sums that differ by at most 1 are rounded to integers that do; integers stay as they are."""
+    made = sum_noise(law, np.inf, None if law == "discrete_laplace" else DELTA)
+
+    @jax.jit
+    @jax.vmap
+    def rounded(total):
+        return exact_sums.to_float(made.release(jr.key(0), exact_sums.of(total), 9))
+
+    found = rounded(jnp.array([3.0, 0.0, 2.25, 2.5, 2.75, 3.4, 3.6]))
+    assert found.tolist() == [3, 0, 2, 3, 3, 3, 4]
+    generator = np.random.default_rng(0)
+    totals, moves = generator.uniform(0, 8, 30), generator.uniform(0, 1, 30)
+    moved = rounded(jnp.asarray(totals + moves)) - rounded(jnp.asarray(totals))
+    assert set(moved.tolist()) == {0.0, 1.0}

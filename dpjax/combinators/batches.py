@@ -23,10 +23,16 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
     Returns:
       A BatchLearner. A last batch that the horizon cuts short is never reported.
 
-    Privacy: that of the base, whose losses are the averages. A replaced round replaces one of them.
-    Noise that the base puts on each loss is put on averages here, so that a local model becomes the
-    central one. Callers whose base gains from the smaller sensitivity 1 / tau of an average replace
-    the declaration.
+    Raises:
+      ValueError, TypeError: bad arguments, by name; a base that is too short, whose users have
+        rounds a fixed distance apart, or whose neighbours have losses of 0: an average with one
+        loss of 0 is not 0.
+
+    Privacy: that of the base, whose losses are the averages, released: actions 1..T. A replaced
+    round replaces one of them. Someone has to see the losses of a batch to average them, so that
+    the local, the shuffle and the distributed model become the central one. Integer noise of the
+    base hides averages, too, since it is added to sums that are rounded to integers. Callers whose
+    base gains from the smaller sensitivity 1 / tau of an average replace the declaration.
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.
@@ -55,8 +61,13 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
             "learner must not declare users whose rounds are a fixed distance apart, since batches "
             "change that distance"
         )
-    if declared.model == "local":
-        declared = declared._replace(model="central")
+    if declared.neighbours != "replace":
+        raise ValueError(
+            f"learner must be for neighbours 'replace', not {declared.neighbours!r}: an average "
+            "with one loss of 0 is not 0"
+        )
+    if declared.model in ("local", "shuffle", "distributed"):
+        declared = declared._replace(model="central", released="actions 1..T")
 
     def init(key):
         state, action = learner.init(key)

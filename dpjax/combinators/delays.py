@@ -60,7 +60,7 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
       >>> learner = combinators.interleave(lambda horizon: learners.exp3(horizon, 2), 100, delay=3)
       >>> made = learner, learners.exp3(25, 2)  # as each of four copies
       >>> [round(float(x.privacy.epsilon), 1) for x in made]
-      [11.8, 11.8]
+      [10.6, 10.6]
     """
     horizon, delay = _check.size(1, horizon=horizon), _check.size(0, delay=delay)
     _check.function("a function of a horizon that returns a learner", make=make)

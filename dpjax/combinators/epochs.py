@@ -95,7 +95,7 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
       >>> learner = combinators.doubling(lambda horizon: learners.exp3(horizon, 2), 100, first=40)
       >>> made = learner, learners.exp3(80, 2)  # as the longest epoch
       >>> [round(float(x.privacy.epsilon), 1) for x in made]
-      [28.5, 28.5]
+      [27.0, 27.0]
     """
     horizon, first = _check.size(1, horizon=horizon), _check.size(1, first=first)
     lengths = [first]

@@ -66,7 +66,7 @@ def laplace_feedback(
       >>> base = learners.exp3(1000, 4)
       >>> learner = combinators.laplace_feedback(base, epsilon=1.0, threshold=5.0, null_loss=1.0)
       >>> learner.privacy.model, learner.privacy.epsilon, round(float(base.privacy.epsilon))
-      ('local', 1.0, 208)
+      ('local', 1.0, 206)
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")

@@ -122,7 +122,7 @@ def exp3(
     Examples:
       >>> declared = [learners.exp3(T, 4, calibration="printed").privacy for T in (10, 1000)]
       >>> [(round(float(x.epsilon)), round(float(x.paper_epsilon))) for x in declared]
-      [(6, 14), (208, 2000)]
+      [(5, 14), (206, 2000)]
     """
     horizon, arms = check_arms(horizon, arms)
     check_mixing(mixing)

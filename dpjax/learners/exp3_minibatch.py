@@ -96,7 +96,7 @@ def exp3_minibatch(
       >>> learner = learners.exp3_minibatch(10**6, 4, epsilon=1.0, delta=1e-6)
       >>> state, batch = jax.jit(learner.init)(jax.random.key(0))
       >>> int(batch.rounds), round(float(learner.privacy.epsilon), 3)  # tau, and what it has
-      (193, 0.998)
+      (173, 0.995)
     """
     horizon, arms = check_arms(horizon, arms)
     _check.one_of("derived", "printed", calibration=calibration)

@@ -14,6 +14,7 @@ from dpjax.learners.parts.clipping import report_clipped
 from dpjax.learners.parts.one_point import (
     as_floats,
     directions,
+    entries_of,
     exploring_radius,
     inradius_of,
     values,
@@ -74,7 +75,7 @@ def private_one_point(
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. A change of f_t changes one
     estimate, by at most (n / zeta) W along u_t, with W the width of the range. So the noise grows
-    as 1 / zeta. It does not depend on eta.
+    as 1 / zeta. It does not depend on eta. Estimates are rounded to integers before integer noise.
 
     Regret: O~(T^(3/4)), with terms as for :func:`one_point_gradient` and others for the noise. No
     bound with constants is claimed.
@@ -101,7 +102,8 @@ def private_one_point(
     change = weight * (losses.high - losses.low)
     calibrated = calibrate(
         horizon, (n,), (n**0.5 * change, change), epsilon=epsilon, delta=delta,
-        mechanism=mechanism, noise=noise, loss_range=(losses.low, losses.high),
+        mechanism=mechanism, noise=noise, value_range=entries_of(weight, losses),
+        loss_range=(losses.low, losses.high),
     )  # fmt: skip
     inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
     centre = jnp.asarray(domain.centre, jnp.float32)

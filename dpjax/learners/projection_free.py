@@ -13,7 +13,14 @@ from dpjax import _check, mechanisms, privacy
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, check_domain, conditional_gradient_step, shrunk
 from dpjax.feedback import value
-from dpjax.learners.parts.one_point import as_floats, directions, inradius_of, is_known, values
+from dpjax.learners.parts.one_point import (
+    as_floats,
+    directions,
+    entries_of,
+    inradius_of,
+    is_known,
+    values,
+)
 from dpjax.learners.parts.prefix_sums import RELEASED, Calibrated, calibrate
 from dpjax.maths.barriers import rounded_product
 
@@ -218,8 +225,8 @@ def projection_free(
     if calibration == "printed":
         scale = printed_scale(horizon, n, lipschitz, epsilon, delta)
     calibrated = _calibrate_batches(
-        batches, n, weight, losses, norms, epsilon=epsilon, delta=delta, mechanism=mechanism,
-        noise=noise, printed_scale=scale,
+        batches, n, weight, losses, norms, entries_of(weight, losses, batch), epsilon=epsilon,
+        delta=delta, mechanism=mechanism, noise=noise, printed_scale=scale,
     )  # fmt: skip
     last_summed = batch * (batches - 2)
     inner = _set_of_bases(domain, zeta) if shrink else domain
@@ -296,7 +303,7 @@ def projection_free(
     )
 
 
-def _calibrate_batches(batches, dim, weight, losses, norms, **given) -> Calibrated:
+def _calibrate_batches(batches, dim, weight, losses, norms, entries, **given) -> Calibrated:
     """The mechanism of the batches' estimates, of which a changed loss moves one.
 
     With W the width of the range of losses, it moves by at most (n / zeta) W times ``norms``, in
@@ -307,6 +314,7 @@ def _calibrate_batches(batches, dim, weight, losses, norms, **given) -> Calibrat
         max(batches - 1, 1),
         (dim,),
         tuple(change * norm for norm in norms),
+        value_range=entries,
         loss_range=(losses.low, losses.high),
         **given,
     )

@@ -101,7 +101,8 @@ def two_point_gradient(
     n = space.dim
     calibrated = calibrate(
         horizon, (n,), (2 * n**1.5 * longest, 2 * n * longest), epsilon=epsilon, delta=delta,
-        mechanism=mechanism, noise=noise, loss_range=(-n * longest, n * longest),
+        mechanism=mechanism, noise=noise, value_range=(-n * longest, n * longest),
+        loss_range=(-n * longest, n * longest),
     )  # fmt: skip
     if rate is None:
         square = n**2 * longest**2 / max(n - 1, 1)

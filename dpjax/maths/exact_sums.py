@@ -77,13 +77,15 @@ def repeated(value, count) -> ExactSum:
 def shifted(total, amount) -> ExactSum:
     """The sum plus a float32 of any size, which is rounded to a multiple of 2^-30.
 
-    A result beyond 2^31 is cut off there.
+    A result beyond 2^31 is cut off there, as it is for an amount beyond 2^31 or one that is NaN.
+    (If only the amount were cut, noise of that size would hide nothing.)
     """
     more = of(jnp.clip(amount, -_LARGEST, _LARGEST))
     moved = add(total, more)
     wrapped = (total.whole ^ moved.whole) & (more.whole ^ moved.whole) < 0
-    cut = jnp.where(more.whole < 0, _LEAST, _MOST)
-    return ExactSum(jnp.where(wrapped, cut, moved.whole), jnp.where(wrapped, 0, moved.part))
+    beyond = wrapped | ~(jnp.abs(amount) < _LARGEST)  # True for NaN
+    cut = jnp.where(amount < 0.0, _LEAST, _MOST)
+    return ExactSum(jnp.where(beyond, cut, moved.whole), jnp.where(beyond, 0, moved.part))
 
 
 def to_float(total):

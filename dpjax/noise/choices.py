@@ -23,7 +23,8 @@ def randomized_response(key, value, scale, count):
       'randomized_response'
     """
     ones_key, zeros_key = jr.split(key)
-    flip = 1.0 / (1.0 + jnp.exp(1.0 / jnp.asarray(scale, jnp.float32)))
+    scale = jnp.asarray(scale, jnp.float32)
+    flip = jnp.where(jnp.isnan(scale), 0.5, 1.0 / (1.0 + jnp.exp(1.0 / scale)))
     lost = binomial(ones_key, value, flip)
     return value - lost + binomial(zeros_key, count - value, flip)
 

@@ -14,7 +14,8 @@ def laplace_total(key, total, scale) -> ExactSum:
 
     So the noise hides one loss among any number of losses. (Noise of scale 1 changes a float32 sum
     of 2^27 only one time in a hundred.) The noise is a float32, rounded to a multiple of 2^-30. A
-    result beyond 2^31 is cut off, which begins to matter at a scale of 10^8.
+    result beyond 2^31 is cut off, which begins to matter at a scale of 10^8. So is one with a scale
+    that is not a number.
 
     Examples:
       >>> from dpjax.maths import exact_sums
@@ -130,7 +131,7 @@ def discrete_laplace_words(key, value, scale):
       >>> int(noisy[1] - words[1])  # the noise is an integer
       0
     """
-    return _with_integer(value, integer_laws.discrete_laplace(key, scale))
+    return _with_noise(value, integer_laws.discrete_laplace(key, scale))
 
 
 def discrete_gaussian_total(key, total, scale) -> ExactSum:
@@ -155,7 +156,7 @@ def discrete_gaussian_words(key, value, scale):
       >>> int(noisy[1] - words[1])  # the noise is an integer
       0
     """
-    return _with_integer(value, integer_laws.discrete_gaussian(key, scale))
+    return _with_noise(value, integer_laws.discrete_gaussian(key, scale))
 
 
 def skellam_total(key, total, variance) -> ExactSum:
@@ -180,13 +181,13 @@ def skellam_words(key, value, variance):
       >>> int(noisy[1] - words[1])  # the noise is an integer
       0
     """
-    return _with_integer(value, integer_laws.skellam(key, variance))
+    return _with_noise(value, integer_laws.skellam(key, variance))
 
 
 def binomial_total(key, total, coins) -> ExactSum:
     """An ExactSum () plus Bin(coins, 1/2) - coins / 2: fair coins among the bits that are summed.
 
-    ``coins`` is () int32, at least 0.
+    ``coins`` is (), a whole number from 0 to 2^31 - 1.
 
     Examples:
       >>> from dpjax.maths import exact_sums
@@ -207,11 +208,8 @@ def binomial_words(key, value, coins):
       >>> int(noisy[1] - words[1])  # the noise is an integer
       0
     """
-    coins = jnp.asarray(coins).astype(jnp.int32)
-    moved = _with_integer(value, binomial(key, coins, 0.5) - (coins >> 1))
-    half = exact_sums.of(-0.5 * (coins & 1).astype(jnp.float32))
-    return jnp.stack(exact_sums.add(ExactSum(*moved), half))
-
-
-def _with_integer(words, draw):
-    return words.at[0].add(draw)
+    coins = jnp.asarray(coins)
+    whole = coins.astype(jnp.int32)
+    draw = (binomial(key, whole, 0.5) - (whole >> 1)).astype(jnp.float32)
+    draw = draw - 0.5 * (whole & 1).astype(jnp.float32)
+    return _with_noise(value, jnp.where(jnp.isnan(coins), jnp.nan, draw))

@@ -67,7 +67,8 @@ def integer_noise(law: str, epsilon: Number, delta: float) -> Array:
       delta: in (0, 1), a plain number.
 
     Raises:
-      ValueError: a plain epsilon asks for more than 2^31 - 1 coins.
+      ValueError: a plain epsilon asks for more than 2^31 - 1 coins. For a traced one the amount is
+        NaN, as it is for an epsilon that is NaN.
 
     Examples:
       >>> [int(privacy.integer_noise("binomial", e, 1e-6)) for e in (0.5, 1.0, np.inf)]
@@ -87,6 +88,9 @@ def integer_noise(law: str, epsilon: Number, delta: float) -> Array:
     deviation = 1.001 * gaussian_scale(1.0, budget, delta)
     wide = {"binomial": jnp.ceil(4.0 * deviation**2), "skellam": deviation**2}.get(law, deviation)
     found = jnp.where(budget < jnp.inf, jnp.where(place < len(amounts), found, wide), 0.0)
+    found = jnp.where(jnp.isnan(budget), jnp.nan, found)
+    if law != "binomial":
+        return found
     if not isinstance(found, jax.core.Tracer) and float(found) > _check.LARGEST_SIZE:
         raise ValueError(f"epsilon must ask for at most {_check.LARGEST_SIZE} coins, got {epsilon}")
-    return found
+    return jnp.where(found > _check.LARGEST_SIZE, jnp.nan, found)

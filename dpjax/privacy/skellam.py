@@ -18,10 +18,17 @@ from jax import lax
 
 from dpjax.privacy.continuous import _real
 
-# The least epsilon over these orders is within a percent of that over all integers from 2 on.
-_ORDERS = np.unique(np.round(np.append(np.arange(2, 40), np.geomspace(40, 2**24, 240))))
+# The least epsilon over these orders is within a percent of that over all integers from 2 on, down
+# to epsilon = 1e-12.
+_ORDERS = np.unique(
+    np.round(
+        np.concatenate(
+            [np.arange(2, 40), np.geomspace(40, 2**24, 240), np.geomspace(2**24, 2**50, 256)]
+        )
+    )
+)
 # The scale is sought between these powers of 2, times the L2 norm of the change.
-_LOWEST, _HIGHEST, _HALVINGS = -10.0, 20.0, 40
+_LOWEST, _HIGHEST, _HALVINGS = -10.0, 50.0, 41
 
 
 def skellam_renyi(order, change, scale):
@@ -36,10 +43,10 @@ def skellam_renyi(order, change, scale):
       >>> [round(float(privacy.skellam_renyi(2, (1.0, 1.0), scale)), 4) for scale in (1.0, 10.0)]
       [2.5, 0.0102]
     """
-    order, (l1, l2), inverse = _real(order), map(_real, change), 1.0 / jnp.square(_real(scale))
-    squared = jnp.square(l2)
+    order, (l1, l2), scale = _real(order), map(_real, change), _real(scale)
+    squared, inverse = jnp.square(l2), 1.0 / jnp.square(scale)
     near = 0.25 * ((2.0 * order - 1.0) * squared + 6.0 * l1) * jnp.square(inverse)
-    found = 0.5 * order * squared * inverse + jnp.minimum(near, 1.5 * l1 * inverse)
+    found = 0.5 * order * jnp.square(l2 / scale) + jnp.minimum(near, 1.5 * l1 * inverse)
     return jnp.where(l1 > 0.0, found, 0.0)
 
 
@@ -70,7 +77,7 @@ def skellam_vector_epsilon(change, scale, delta):
 def skellam_vector_scale(change, epsilon, delta):
     """The least scale whose :func:`skellam_vector_epsilon` at delta is at most epsilon, ().
 
-    It is 0 at epsilon = inf, and inf where epsilon asks for more than 2^20 times the L2 norm.
+    It is 0 at epsilon = inf, and inf where epsilon asks for more than 2^50 times the L2 norm.
 
     Args:
       change: (L1, L2) norms of the change, two numbers.
@@ -110,4 +117,5 @@ def _solve_scale(l1, l2, epsilon, delta):
     _, power = lax.fori_loop(0, _HALVINGS, halve, ends)
     # Its logarithm is rounded by less than a millionth.
     found = jnp.where(enough(power), (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
-    return jnp.where((epsilon < jnp.inf) & (l1 > 0.0), found, 0.0)
+    found = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), found, 0.0)
+    return jnp.where(jnp.isnan(epsilon), jnp.nan, found)

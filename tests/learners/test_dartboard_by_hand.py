@@ -9,6 +9,7 @@ import pytest
 from dpjax.analysis import bounds
 from dpjax.learners.parts import dartboard, fixed_share
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
+from tests.zcdp import least_epsilon
 
 # The horizon, arms, epsilon, delta, batch and shifts of games.
 GAMES = [
@@ -41,12 +42,6 @@ def zcdp(eta, p, batch, most):
     return coin**2 / 8 + (most - 1) * (2 * keep(eta, batch)) ** 2 / 8
 
 
-def zcdp_epsilon(rho, delta):
-    """The least rho a + ln(1 / delta) / (a - 1) over orders a > 1, at a - 1 = sqrt(L / rho)."""
-    order = 1 + np.sqrt(np.log(1 / delta) / rho)
-    return rho * order + np.log(1 / delta) / (order - 1)
-
-
 def path_cost(rounds, arms, shifts):
     """-ln of the chance that a chain has a path with so many shifts, at the share S / (n - 1)."""
     share = min(shifts / (rounds - 1), 0.5)
@@ -74,7 +69,7 @@ def tuned(horizon, arms, epsilon, delta, batch, shifts, spend=pure):
         if most == 1:
             return 0.0
         spent = spend(eta, p, batch, most)
-        return min(spent, zcdp_epsilon(zcdp(eta, p, batch, most), delta)) if delta else spent
+        return min(spent, least_epsilon(zcdp(eta, p, batch, most), delta)) if delta else spent
 
     high = min(np.sqrt(batch * path_cost(steps, arms, shifts) / horizon), 0.5)
     if cost(high) <= epsilon:
@@ -139,7 +134,7 @@ def plays_with(game, wanted, rtol):
     rho = zcdp(eta, p, batch, most) if most > 1 else 0.0
     spent = pure(eta, p, batch, most) if most > 1 else 0.0
     if delta:
-        spent = min(spent, zcdp_epsilon(rho, delta))
+        spent = min(spent, least_epsilon(rho, delta))
     found = [float(declared.epsilon), float(declared.rho)]
     return np.allclose(found, [spent, rho], rtol=rtol)
 

@@ -26,6 +26,7 @@ from dpjax.learners.shrinking_dartboard import probabilities, shrinking_dartboar
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from tests.play import play_table
+from tests.zcdp import least_epsilon
 
 EPSILONS = [1e-9, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, np.inf]
 
@@ -225,7 +226,7 @@ def derived_by_hand(setting, delta):
         return pure
     leave, keep = np.log1p((1 - restart) * rate / restart), -np.log1p(-rate)
     total = ((leave + keep) ** 2 + (budget - 1) * (2 * keep) ** 2) / 8 if budget > 1 else 0.0
-    return min(pure, total + 2 * np.sqrt(total * np.log(1 / delta)))
+    return min(pure, least_epsilon(total, delta))
 
 
 @pytest.mark.parametrize("delta", [None, 1e-30, 1e-6, 0.1])
@@ -246,7 +247,8 @@ def test_derived_setting(horizon, delta):
         assert budget == (horizon if np.isinf(epsilon) else wanted)
         exact = derived_by_hand(setting, delta)
         declared = shrinking_dartboard(horizon, arms, epsilon=epsilon, delta=delta).privacy
-        assert float(declared.epsilon) == pytest.approx(exact, rel=2e-6, abs=1e-30)
+        # Where delta allows for most of it, epsilon is a difference of terms that cancel.
+        assert float(declared.epsilon) == pytest.approx(exact, rel=2e-6, abs=1e-6)
         assert float(declared.epsilon) <= epsilon * (1 + 1e-6)
         assert declared.delta == (delta or 0.0)
         if rate < 0.999 * cap:

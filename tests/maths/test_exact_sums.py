@@ -69,7 +69,9 @@ def test_a_shift_is_cut_where_it_leaves_the_range():
         (0.5, [2**31 - 1, 2**30, -(2**30), 5]),
         (2.0**30, [2**31 - 1, 2**31 - 1, 0, 2**30 + 5]),
         (-(2.0**30), [2**30 - 1, 0, -(2**31), 5 - 2**30]),
-        (1e30, [2**31 - 1, 2**31 - 1, 2**30 - 128, 2**31 - 123]),
+        (1e30, [2**31 - 1] * 4),  # not 5 + 1e30 cut, which would show the 5
+        (-1e30, [-(2**31)] * 4),
+        (np.nan, [2**31 - 1] * 4),
     ]:
         moved = jax.jit(exact_sums.shifted)(start, jnp.full(4, shift, jnp.float32))
         np.testing.assert_array_equal(moved.whole, expected)

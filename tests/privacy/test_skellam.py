@@ -121,3 +121,18 @@ def test_draws_of_vectors_have_the_law():
     assert (found == np.round(found)).all()
     np.testing.assert_array_equal(noise.skellam(jr.key(0), np.full((3,), 0.3, np.float32), 0.0),
                                   np.full((3,), 0.3, np.float32))  # fmt: skip
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-6, 1e-3])
+def test_scales_for_tiny_epsilons_are_finite_and_enough(epsilon):
+    """Half of a scale has more than the epsilon. At 1e-12 delta covers all that is left."""
+    norms = 3.0, 5.0**0.5
+    scale = float(jax.jit(privacy.skellam_vector_scale)(norms, np.float32(epsilon), 1e-6))
+    assert np.isfinite(scale)
+    found = float(privacy.skellam_vector_epsilon(norms, scale, 1e-6))
+    assert 0.98 * epsilon * (epsilon > 1e-10) <= found <= epsilon * (1 + 1e-4)
+    assert float(privacy.skellam_vector_epsilon(norms, 0.5 * scale, 1e-6)) > 1.5 * epsilon
+
+
+def test_the_scale_for_an_epsilon_that_is_not_a_number_is_none():
+    assert np.isnan(privacy.skellam_vector_scale((1.0, 1.0), np.nan, 1e-6))

@@ -96,6 +96,22 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
     return Values(low, high, read)
 
 
+def entries_of(weight, losses, count=1) -> tuple:
+    """The range of the entries of a sum of estimates, (low, high).
+
+    An estimate is ``weight`` times a value and a direction.
+
+    The range is a little wider, since estimates and their sums are rounded.
+
+    Args:
+      weight: n / zeta.
+      losses: the Values of the losses.
+      count: the number of estimates in a sum.
+    """
+    most = (1.0 + 1e-5) * count * weight * losses.bound
+    return -most, most
+
+
 def as_floats(**given) -> tuple:
     """The given positive numbers as floats. Traced ones stay as they are."""
     _check.positive(**given)

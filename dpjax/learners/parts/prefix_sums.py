@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -130,21 +131,31 @@ def skellam_calibration(encoder, change, epsilon, delta) -> Calibration:
     return Calibration(scale, epsilon, float("nan"))
 
 
-def of_rounded(change, shape, loss_range, unit) -> tuple[float, float]:
+def of_rounded(change, shape, value_range, unit) -> tuple:
     """The (L1, L2) change of a value whose entries are rounded at random to integers.
 
     An entry that changes by c moves by at most c + 1, and within the integers around its range.
+    (Both neighbours are rounded at the same uniform number, which does not depend on the losses.)
+
+    Args:
+      change: (L1, L2) before rounding.
+      shape: of a value.
+      value_range: (low, high) of the entries of a value. They need not be losses.
+      unit: "entry" if only one entry changes.
 
     Examples:
-      >>> prefix_sums.of_rounded((1.0, 1.0), (3,), (0.0, 1.0), "round")
-      (3, 1.7320508075688772)
+      >>> l1, l2 = prefix_sums.of_rounded((1.0, 1.0), (3,), (0.0, 1.0), "round")
+      >>> float(l1), round(float(l2), 3)
+      (3.0, 1.732)
     """
     count = 1 if unit == "entry" else math.prod(shape)
-    low, high = loss_range
-    widest = math.ceil(high) - math.floor(low)
+    low, high = value_range
+    traced = any(isinstance(number, jax.core.Tracer) for number in (*change, low, high))
+    library: Any = jnp if traced else np
+    widest = library.ceil(high) - library.floor(low)
     return (
-        min(change[0] + count, count * widest),
-        min(change[1] + count**0.5, count**0.5 * widest),
+        library.minimum(change[0] + count, count * widest),
+        library.minimum(change[1] + count**0.5, count**0.5 * widest),
     )
 
 
@@ -157,6 +168,7 @@ def calibrate(
     delta,
     mechanism,
     noise,
+    value_range,
     loss_range,
     neighbours="replace",
     unit="round",
@@ -182,6 +194,8 @@ def calibrate(
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
       noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam".
+      value_range: (low, high) of the entries of what is summed. Integer noise needs it, since the
+        entries are rounded. It has no default: the values need not be losses.
       loss_range: the range of losses that is declared.
       neighbours: the neighbours that are declared.
       unit: the unit that is declared.
@@ -194,7 +208,7 @@ def calibrate(
     Examples:
       >>> made = prefix_sums.calibrate(
       ...     1000, (3,), (2.0, 1.0), epsilon=1.0, delta=None, mechanism=mechanisms.tree,
-      ...     noise="laplace", loss_range=(0.0, 1.0),
+      ...     noise="laplace", value_range=(0.0, 1.0), loss_range=(0.0, 1.0),
       ... )
       >>> float(made.scale), made.privacy.model
       (20.0, 'central')
@@ -209,7 +223,7 @@ def calibrate(
     if noiseless:
         encoder = (0.0, 0.0)
     if noise in INTEGER_LAWS:
-        change = of_rounded(change, shape, loss_range, unit)
+        change = of_rounded(change, shape, value_range, unit)
     if noise == "skellam":
         found = skellam_calibration(encoder, change, epsilon, delta)
     elif noise == "discrete_gaussian":
@@ -294,8 +308,8 @@ def prefix_sums(
     """
     built, stream, scale, declared = calibrate(
         horizon, (losses.dim,), sensitivity(losses, neighbours, unit), epsilon=epsilon,
-        delta=delta, mechanism=mechanism, noise=noise, loss_range=losses.entry,
-        neighbours=neighbours, unit=unit, printed_scale=printed_scale,
+        delta=delta, mechanism=mechanism, noise=noise, value_range=losses.entry,
+        loss_range=losses.entry, neighbours=neighbours, unit=unit, printed_scale=printed_scale,
     )  # fmt: skip
     clip = clip_into(losses, unit)
 

@@ -7,6 +7,7 @@ how a sum is released, how far the release may be off, and what is declared.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -113,7 +114,9 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
       that is flipped with probability 1 / (1 + e^epsilon).
 
     Only Laplace and Gaussian noise takes losses that are no bits. For the others each loss is
-    rounded to the nearer of 0 and 1, so play them on Bernoulli losses.
+    rounded to the nearer of 0 and 1, so play them on Bernoulli losses. A sum that is no integer all
+    the same, as one of averages, is rounded to the nearest integer before its noise is added. If
+    one summand changes by at most 1, the rounded sum does too.
 
     Args:
       law: one of :data:`LAWS`.
@@ -199,6 +202,8 @@ def _approximate(law, epsilon, delta, declared):
         release = _of_sum("gaussian_total", scale)
         return _gaussian(release, scale * scale, clipped_bandit, declared)
     amount = privacy.integer_noise(law, epsilon, delta)
+    if isinstance(amount, jax.core.Tracer):  # It is NaN where a plain epsilon is refused.
+        declared = declared._replace(epsilon=jnp.where(jnp.isnan(amount), jnp.nan, epsilon))
     if law == "discrete_gaussian":
         declared = _declared(declared, "central", "discrete Gaussian mechanisms")
         sums = Sums("discrete_gaussian", "releases")
@@ -207,7 +212,7 @@ def _approximate(law, epsilon, delta, declared):
         return _gaussian(release, amount * amount, bits, declared)
     if law == "binomial":
         declared = _declared(declared, "shuffle", "binomial mechanisms")
-        release = _of_sum("binomial_total", amount.astype(jnp.int32))
+        release = _of_sum("binomial_total", amount)
         return _gaussian(release, 0.25 * amount, bits, declared)
     declared = _declared(declared, "distributed", "Skellam mechanisms")
     release = _of_sum("skellam_total", amount)
@@ -235,7 +240,7 @@ def _local(law, epsilon, delta, declared):
     stretch = 1.0 / jnp.tanh(0.5 * jnp.asarray(epsilon, jnp.float32))
 
     def debiased(key, losses, count):
-        ones = noise.randomized_response(key, losses.whole, scale, count)
+        ones = noise.randomized_response(key, _nearest(losses).whole, scale, count)
         excess = (2 * ones - count).astype(jnp.float32)  # Where 2 * ones wraps, this wraps back.
         return exact_sums.shifted(exact_sums.repeated(0.5, count), 0.5 * stretch * excess)
 
@@ -252,12 +257,19 @@ def _local(law, epsilon, delta, declared):
 
 def _of_sum(name, amount) -> Callable:
     """The release of a sum by one draw of :mod:`dpjax.noise`, however many losses it has."""
+    of_integers = name not in ("laplace_total", "gaussian_total")
 
     def release(key, losses, count) -> ExactSum:
         del count
-        return getattr(noise, name)(key, losses, amount)
+        return getattr(noise, name)(key, _nearest(losses) if of_integers else losses, amount)
 
     return release
+
+
+def _nearest(total) -> ExactSum:
+    """The integer nearest to a sum, which hides what noise of integers cannot."""
+    whole = exact_sums.add(total, exact_sums.of(0.5)).whole
+    return ExactSum(whole, jnp.zeros_like(whole))
 
 
 def _declared(declared, model, mechanisms):

@@ -45,7 +45,7 @@ def first_horizon(theorem, bound, epsilon) -> float:
       >>> theorem = theorems.find("hedge")
       >>> bound = theorem.bounds["printed"]
       >>> [theorems.first_horizon(theorem, bound, epsilon) for epsilon in (0.01, 0.1, np.inf)]
-      [1067226.0, 6803.0, 2.0]
+      [679509.0, 3944.0, 2.0]
     """
     powers = 2.0 ** np.arange(1, 41)
 

@@ -252,7 +252,7 @@ def test_deviations_are_the_rows_of_the_decoder_times_a_draw(noise, size, draw):
     delta = 1e-6 if size else None
     found = calibrate(
         12, (), (1.0, 1.0), epsilon=1.0, delta=delta, mechanism=mechanisms.kary, noise=noise,
-        loss_range=(0.0, 1.0),
+        value_range=(0.0, 1.0), loss_range=(0.0, 1.0),
     )  # fmt: skip
     decoder, encoder = found.mechanism.matrices()
     if size:
