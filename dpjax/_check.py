@@ -1,15 +1,20 @@
 """Validates arguments. Each function refuses what is not as its docstring says.
 
 Messages take the name of an argument from the keyword that passes it, so the two cannot differ. A
-traced value cannot be looked at, so it passes. That is why :func:`dpjax.sweep` calls a game with
-the plain numbers of each point before it traces the game.
+traced value cannot be refused. That is why :func:`dpjax.sweep` calls a game with the plain numbers
+of each point before it traces the game. Elsewhere, as under ``jax.jit``, the condition is noted
+while a factory runs, and the results of what it returns are NaN if it does not hold: see
+:func:`sound`.
 """
 
 import difflib
+import functools
+import inspect
 import operator
 import os
 import traceback
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import get_args
 
 import jax
@@ -22,6 +27,70 @@ from dpjax.core import BatchLearner, Environment, Learner
 
 def _is_traced(value) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+
+
+# The conditions on traced arguments of the factory that runs, each of them () bool.
+_NOTED: ContextVar[list | None] = ContextVar("_NOTED", default=None)
+
+
+def _note(*conditions) -> None:
+    noted = _NOTED.get()
+    if noted is not None:
+        noted.extend(conditions)
+
+
+def sound(factory):
+    """The factory, such that a traced argument outside of its domain makes results NaN.
+
+    It notes the conditions that the factory checks of traced arguments. A learner keeps whether all
+    of them hold, for :func:`nan_unless_sound`, and a declared epsilon becomes NaN if they do not.
+    The regret of an environment becomes NaN. Without traced arguments nothing is changed.
+    """
+
+    @functools.wraps(factory)
+    def checked(*arguments, **keywords):
+        noted: list = []
+        outer = _NOTED.set(noted)
+        try:
+            made = factory(*arguments, **keywords)
+        finally:
+            _NOTED.reset(outer)
+        for value in (*arguments, *keywords.values()):
+            if isinstance(value, Learner | BatchLearner) and value.sound is not True:
+                noted.append(value.sound)
+        _note(*noted)
+        return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
+
+    return checked
+
+
+def all_sound(exported: dict, names) -> None:
+    """Puts :func:`sound` around the functions of these names in a module's dictionary."""
+    for name in names:
+        if inspect.isfunction(exported[name]):
+            exported[name] = sound(exported[name])
+
+
+def _marked(made, holds):
+    """What a factory returned, with whether the conditions on its arguments hold."""
+    if isinstance(made, Environment):
+        regret = made.regret
+        return made._replace(
+            regret=lambda state, tally: jnp.where(holds, regret(state, tally), jnp.nan)
+        )
+    if not isinstance(made, Learner | BatchLearner):
+        return made
+    declared = made.privacy
+    # An infinite epsilon that is not traced declares nothing.
+    if isinstance(declared.epsilon, jax.core.Tracer) or np.isfinite(declared.epsilon):
+        epsilon = jnp.where(holds, declared.epsilon, jnp.nan)
+        declared = declared._replace(epsilon=epsilon)
+    return made._replace(sound=holds, privacy=declared)
+
+
+def nan_unless_sound(learner, regret):
+    """The regret of a learner; NaN if a traced argument of its factory is outside its domain."""
+    return regret if learner.sound is True else jnp.where(learner.sound, regret, jnp.nan)
 
 
 # Rounds, arms and entries are counted in int32.
@@ -67,6 +136,7 @@ def _require(condition, requirement: str, values: dict) -> None:
     for name, given in values.items():
         number = _number(requirement, name, given)
         if number is None:
+            _note(condition(given))
             continue
         rounded = _in_float32(number)
         if condition(number) and condition(rounded):
@@ -88,7 +158,7 @@ def positive(**values) -> None:
 
 def non_negative(**values) -> None:
     """One number of at least zero, and finite."""
-    _require(lambda x: (x >= 0) & np.isfinite(x), "at least 0 and finite", values)
+    _require(lambda x: (x >= 0) & (x < np.inf), "at least 0 and finite", values)
 
 
 def between(low: float, high: float, /, **values) -> None:
@@ -105,13 +175,13 @@ def inside(low: float, high: float, /, **values) -> None:
 def epsilon(given):
     """The given epsilon, which must be from 1e-12 to infinity.
 
-    A traced epsilon cannot be refused. If it is smaller, it counts as 1e-12 from here on, in the
-    noise and in the declaration alike.
+    A traced epsilon cannot be refused. If it is smaller and positive, it counts as 1e-12 from here
+    on, in the noise and in the declaration alike.
     """
     positive(epsilon=given)
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
-    _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})
     if not isinstance(given, jax.core.Tracer):
+        _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})
         if np.isfinite(float(given)) and np.isinf(_in_float32(given)):
             raise ValueError(f"epsilon must be {requirement}, got {given}, which is inf in float32")
         return given
@@ -129,6 +199,8 @@ def entries(low: float, high: float, /, **values) -> None:
     for name, value in values.items():
         requirement = f"in [{_text(low)}, {_text(high)}]"
         if _is_traced(value):
+            numbers = jnp.asarray(value)
+            _note(jnp.all((numbers >= low) & (numbers <= high)))
             continue
         try:
             array = np.asarray(value)
@@ -160,7 +232,7 @@ def size(minimum: int, **value) -> int:
 
 
 def arms(given, least=2) -> int:
-    """The given number of arms, at most 2^23, since uniform numbers of 23 bits draw an arm."""
+    """The given number of arms, at most 2^23, for which a draw has some 40 bits."""
     number = size(least, arms=given)
     if number > 2**23:
         raise ValueError(f"arms must be at most {2**23}, as many as draws tell apart, got {number}")
@@ -180,6 +252,8 @@ def interval(**value) -> tuple:
         width = np.float64(_in_float32(ends[1])) - np.float64(_in_float32(ends[0]))
         if not 0.0 < width <= np.finfo(np.float32).max:
             raise ValueError(message)
+    else:
+        _note((low > -np.inf) & (low < high) & (high < np.inf))
     return low, high
 
 

@@ -129,6 +129,9 @@ class Learner(NamedTuple):
     horizon: int  # T, the number of rounds that the calibration covers and that are played
     privacy: Privacy
     report: Callable = empty_report  # state -> NamedTuple of scalars worth knowing at the end
+    # () bool, False if a traced argument of the factory is outside of its domain. The regret of
+    # every game is NaN then, and so is the declared epsilon.
+    sound: Any = True
 
 
 class Batch(NamedTuple):
@@ -163,6 +166,7 @@ class BatchLearner(NamedTuple):
     horizon: int  # T, in rounds
     privacy: Privacy
     report: Callable = empty_report
+    sound: Any = True  # as in Learner
 
 
 class Outcome(NamedTuple):

@@ -170,6 +170,7 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
     carry = (*states, zero)
     carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
     learner_state, _, _, total = carry
+    regret = _check.nan_unless_sound(learner, regret)
     return Result(jnp.asarray(rounds), regret, total, learner.report(learner_state))
 
 
@@ -320,5 +321,6 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
         _Progress(learner_state, batch, environment_state, jnp.zeros((), jnp.int32), zero),
     )
     regret = jax.vmap(lambda tally: environment.regret(last.environment, tally))(last.tally)
+    regret = _check.nan_unless_sound(learner, regret)
     tally = jax.tree.map(lambda x: x[-1], last.tally)
     return Result(marks, regret, tally, learner.report(last.learner))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from jax import random as jr
 
 from dpjax import Privacy, domains, environments, factories, learners, noise, simulate, sweep
 from dpjax.combinators import as_learner
-from dpjax.core import Environment, Outcome, Policies, Result
+from dpjax.core import Environment, Number, Outcome, Policies, Result
 from dpjax.domains import Domain
 
 ARMS = 3
@@ -475,3 +475,83 @@ def test_bad_arguments_are_refused_by_name(name):
         for value in values:
             with pytest.raises((ValueError, TypeError), match=rf"\b{argument}\b"):
                 make(name, **{argument: value})
+
+
+def floats(name):
+    """The names of the parameters that are one number, which may be traced."""
+    found = []
+    for parameter in parameters(name).values():
+        kinds = get_args(parameter.annotation) or (parameter.annotation,)
+        if set(get_args(Number)) <= set(kinds):
+            found.append(parameter.name)
+    return found
+
+
+QUICK = ["exp3", "hedge", "shrinking_dartboard", "successive_elimination", "tsallis_inf"]
+
+
+def given_number(name, argument, value):
+    """The learner with one number, and beside it the option without which that is refused."""
+    defaults = {each: parameter.default for each, parameter in parameters(name).items()}
+    options = {}
+    if argument == "delta" and defaults.get("noise") == "laplace":
+        options = {"noise": "gaussian"}
+    if argument == "tau" and defaults["epsilon"] is None:
+        options = {"epsilon": None}
+    return make(name, **{argument: value}, **options)
+
+
+def usual_number(name, argument):
+    """A value that the factory takes, or None where that is not known."""
+    found = ARGUMENTS.get(argument, parameters(name)[argument].default)
+    return None if found is inspect.Parameter.empty else found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+        for name in learners.__all__
+    ],
+)
+def test_a_number_outside_of_its_domain_is_refused_or_if_traced_noted(name):
+    """-1 and NaN, for every number that a factory takes, in one sentence if it is not traced."""
+    for argument in floats(name):
+
+        @jax.jit
+        def traced(value, argument=argument):
+            return given_number(name, argument, value).sound
+
+        for value in (-1.0, float("nan")):
+            with pytest.raises(ValueError, match=rf"^{argument} must be [^.]*( [^ ]*)*$"):
+                given_number(name, argument, value)
+            assert not traced(value)
+        usual = usual_number(name, argument)
+        if usual is not None:
+            assert traced(usual)
+
+
+@pytest.mark.parametrize(
+    "name", [*KINDS, *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(others))]
+)
+def test_regret_is_nan_for_a_traced_number_outside_of_its_domain(name):
+    """And finite for others, with the bits of a game whose numbers are not traced."""
+    arguments = floats(name)
+    if not arguments:
+        pytest.skip("takes no number")
+    environment = on_table(name, table())
+    argument = "epsilon" if "epsilon" in arguments else arguments[0]
+
+    @jax.jit
+    @jax.vmap
+    def regret(value):
+        learner = make(name, **{argument: value})
+        declared = jnp.asarray(learner.privacy.epsilon)
+        return simulate(learner, environment, jr.key(0), checkpoints=2).regret, declared
+
+    usual = usual_number(name, argument)
+    usual = 0.1 if usual is None else usual
+    found, declared = regret(jnp.array([usual, -1.0, jnp.nan]))
+    assert np.isfinite(found[0]).all() and np.isnan(found[1:]).all()
+    if not np.isinf(make(name).privacy.epsilon):
+        assert np.isfinite(declared[0]) and np.isnan(declared[1:]).all()

@@ -64,7 +64,7 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
             "at; noise must come from dpjax.noise to be seen"
         )
     found = {}
-    if kinds - {"choose", "coin"}:
+    if kinds - {"choose", "categorical", "coin"}:
         height = max(sensitivities, default=1.0)
         found["noise halved"] = _scaled(0.5)
         if height > 1.0:
@@ -158,7 +158,10 @@ def _reused(name, inputs):
 
 def _sharper(name, inputs):
     key, probability = inputs
+    if name == "categorical":
+        return noise.categorical(key, SHARPER * probability)
     coin = name == "coin"
+    probability = jnp.sum(probability) if coin else probability
     probabilities = jnp.stack([probability, 1.0 - probability]) if coin else probability
     powers = (probabilities / jnp.max(probabilities)) ** SHARPER
     sharper = powers / jnp.sum(powers)
@@ -167,8 +170,8 @@ def _sharper(name, inputs):
 
 def _forgotten(name, inputs):
     if name == "coin":
-        return inputs[1] >= 0.5
-    if name == "choose":
+        return jnp.sum(inputs[1]) >= 0.5
+    if name in ("choose", "categorical"):
         return jnp.argmax(inputs[1]).astype(jnp.int32)
     if name == "exceeds":
         return inputs[3] > inputs[2]

@@ -164,8 +164,14 @@ def _choice(release, first, second):
     return jnp.log(ours[release]) - jnp.log(theirs[release])
 
 
+def _categorical(release, first, second):
+    ours, theirs = (jax.nn.log_softmax(each.value) for each in (first, second))
+    return ours[release] - theirs[release]
+
+
 def _toss(release, first, second):
-    ours, theirs = (jnp.where(release, p, 1.0 - p) for p in (first.value, second.value))
+    both = (jnp.sum(each.value) for each in (first, second))
+    ours, theirs = (jnp.where(release, p, 1.0 - p) for p in both)
     return jnp.log(ours) - jnp.log(theirs)
 
 
@@ -174,6 +180,7 @@ LIKELIHOODS: dict[str, Callable] = {
     "laplace": _laplace,
     "gaussian": _gaussian,
     "choose": _choice,
+    "categorical": _categorical,
     "coin": _toss,
 }
 

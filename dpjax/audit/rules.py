@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 
 from dpjax.audit.records import Cost, Rule
@@ -212,6 +213,18 @@ def _choice(record, twin) -> Cost:
     return _of_ratios(record.value / jnp.sum(record.value), twin.value / jnp.sum(twin.value))
 
 
+def _categorical(record, twin) -> Cost:
+    """Of softmax(x) and softmax(x'): for small changes u = x - x' by u - ln sum p' e^u."""
+    ours, theirs = (each.value - jnp.max(each.value) for each in (record, twin))
+    never = (ours == -jnp.inf) & (theirs == -jnp.inf)
+    change = jnp.where(never, 0.0, ours - theirs)
+    small = jnp.max(jnp.abs(change)) < 0.5
+    law = jax.nn.softmax(theirs)
+    near = jnp.log1p(jnp.sum(law * jnp.expm1(jnp.where(small, change, 0.0))))
+    far = jax.nn.logsumexp(ours) - jax.nn.logsumexp(theirs)
+    return _of_log_ratios(jnp.where(never, 0.0, change - jnp.where(small, near, far)))
+
+
 def _least(record, twin) -> Cost:
     """Of the smallest of noisy values: the range of their changes over the scale.
 
@@ -224,14 +237,25 @@ def _least(record, twin) -> Cost:
 
 
 def _toss(record, twin) -> Cost:
-    both = (jnp.clip(jnp.stack([p, 1.0 - p]), 0.0, 1.0) for p in (record.value, twin.value))
-    return _of_ratios(*both)
+    """Of a coin by the parts of its probability, a change of which keeps its digits."""
+    if record.value.ndim == 0:
+        both = (jnp.clip(jnp.stack([p, 1.0 - p]), 0.0, 1.0) for p in (record.value, twin.value))
+        return _of_ratios(*both)
+    ours, theirs = (jnp.clip(jnp.sum(each.value), 0.0, 1.0) for each in (record, twin))
+    change = jnp.sum(record.value - twin.value)
+    ratios = jnp.stack([jnp.log1p(change / theirs), jnp.log1p(-change / (1.0 - theirs))])
+    certain = jnp.stack([(ours == 0.0) & (theirs == 0.0), (ours == 1.0) & (theirs == 1.0)])
+    return _of_log_ratios(jnp.where(certain, 0.0, ratios))
 
 
 def _of_ratios(ours, theirs) -> Cost:
     """The cost of a draw, from the probabilities of its outcomes in both runs."""
     ratios = jnp.log(ours) - jnp.log(theirs)
-    ratios = jnp.where((ours == 0.0) & (theirs == 0.0), 0.0, ratios)
+    return _of_log_ratios(jnp.where((ours == 0.0) & (theirs == 0.0), 0.0, ratios))
+
+
+def _of_log_ratios(ratios) -> Cost:
+    """The cost of a draw, from the log-ratio of each outcome."""
     ratios = jnp.where(jnp.isnan(ratios), jnp.inf, ratios)
     ratios = jnp.where(jnp.abs(ratios) < 1e-6, 0.0, ratios)
     pure, span = jnp.max(jnp.abs(ratios)), jnp.max(ratios) - jnp.min(ratios)
@@ -324,6 +348,7 @@ RULES = {
     "discrete_gaussian_prefix": Rule(1, 3, _prefix, _discrete_gaussian, _far),
     "skellam_prefix": Rule(1, 3, _nodes, _counted_vector, _far, PREFIXES),
     "choose": Rule(0, None, _draw, _choice, _other_outcomes),
+    "categorical": Rule(0, None, _draw, _categorical, _other_outcomes),
     "least": Rule(0, 2, _value, _least, _other_outcomes),
     "exceeds": Rule(0, 4, _compared, _counted_when_armed, _opposite),
     "coin": Rule(0, None, _draw, _toss, _opposite),

@@ -1,5 +1,6 @@
 """Learners made from learners and environments made from environments, for users to adapt them."""
 
+from dpjax import _check
 from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, minibatch
 from dpjax.combinators.delays import InterleaveState, interleave
 from dpjax.combinators.environments import (
@@ -64,3 +65,5 @@ __all__ = [
     "tracking",
     "user_level",
 ]
+
+_check.all_sound(globals(), __all__)

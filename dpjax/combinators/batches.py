@@ -142,6 +142,7 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         horizon=batch_learner.horizon,
         privacy=batch_learner.privacy,
         report=lambda state: batch_learner.report(state.learner),
+        sound=batch_learner.sound,
     )
 
 

@@ -160,7 +160,7 @@ def _declared(epsilon) -> Privacy:
 
 def _coin(epsilon):
     """The function (key, loss in [0, 1]) -> the randomized bit, () float32."""
-    # p is rounded up to a multiple of 2^-23, as uniform numbers of 23 bits are. The coin then has
+    # p is rounded up to a multiple of 2^-23, of which float32 holds 1 - p too. The coin then has
     # exactly this law, and the ratio of its probabilities is at most e^epsilon.
     flip = 2.0**-23 * jnp.ceil(2.0**23 * jax.nn.sigmoid(-jnp.asarray(epsilon, jnp.float32)))
 

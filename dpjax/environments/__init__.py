@@ -3,6 +3,7 @@
 ``__all__`` is the registry.
 """
 
+from dpjax import _check
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.consensus import consensus
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
@@ -37,3 +38,5 @@ __all__ = [
     "switching_cost",
     "table",
 ]
+
+_check.all_sound(globals(), __all__)

@@ -15,7 +15,8 @@ from dpjax.maths.clipping import clip_loss
 
 
 class HedgeState(NamedTuple):
-    losses: Any  # ExactSum (K,) L; or with sharing the law P of the next arm, (K,) float32
+    losses: Any  # ExactSum (K,) L; with sharing less what it lets arms off, so that the law of the
+    # next arm is softmax(-eta L) too
     clipped: Array  # () int32, losses seen outside [0, 1]
 
 
@@ -69,10 +70,9 @@ def declared_epsilon(horizon, rate, delta):
     return jnp.minimum(2.0 * rate * draws, privacy.zcdp_epsilon(rho, delta)), rho
 
 
-def probabilities(losses, rate):
-    """p = softmax(-eta L)."""
-    weights = jnp.exp(-rate * exact_sums.excess(losses))
-    return weights / jnp.sum(weights)
+def logits(losses, rate):
+    """-eta L, up to a constant."""
+    return -rate * exact_sums.excess(losses)
 
 
 def hedge(
@@ -104,6 +104,7 @@ def hedge(
       rate: the largest eta, positive; default sqrt(8 D / T), where D is ln K, or with sharing that
         of the regret bound at S = alpha (T - 1). At epsilon = inf it is eta itself.
       share: alpha, in [0, 1/2], best at S / (T - 1) for S shifts; by default nothing is shared.
+        Below 1e-25 it counts as 0.
       calibration: "derived" or "printed", how eta follows from epsilon and delta. The printed one
         has no sharing.
 
@@ -162,19 +163,16 @@ def hedge(
     reached, rho = declared_epsilon(horizon, eta, delta)
 
     def draw(key, state):
-        law = probabilities(state.losses, eta) if share is None else state.losses
-        return state, noise.choose(key, law)
+        return state, noise.categorical(key, logits(state.losses, eta))
 
     def init(key):
-        none = exact_sums.nothing((arms,)) if share is None else jnp.full(arms, 1.0 / arms)
-        return draw(key, HedgeState(none, jnp.zeros((), jnp.int32)))
+        return draw(key, HedgeState(exact_sums.nothing((arms,)), jnp.zeros((), jnp.int32)))
 
     def step(state, key, loss):
         inside, clipped = clip_loss(loss, state.clipped)
-        if share is None:
-            losses = exact_sums.add(state.losses, exact_sums.of(inside))
-        else:
-            losses = shared(state.losses * jnp.exp(-eta * inside), share)
+        losses = exact_sums.add(state.losses, exact_sums.of(inside))
+        if share is not None:
+            losses = shared(losses, eta, share)
         return draw(key, HedgeState(losses, clipped))
 
     declared = Privacy(

@@ -96,7 +96,7 @@ def limited_updates(
         if selector == "laplace":
             arm = noise.least(key, exact_sums.excess(total), scale)
         else:
-            arm = noise.choose(key, LAWS[selector](total, epsilon))
+            arm = noise.categorical(key, LAWS[selector](total, epsilon))
         # The state is the length of the batch in play.
         return rounds, Batch(arm, rounds)
 

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import random as jr
 
@@ -11,13 +10,14 @@ from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privac
 from dpjax.feedback import clipped_full, full
 from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms
-from dpjax.learners.parts.fixed_share import share_for, shared
+from dpjax.learners.parts.fixed_share import jump, share_for, shared
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import clip_loss
 
 
 class ShrinkingDartboardState(NamedTuple):
-    learned: Any  # ExactSum (K,) L, the losses; or given shifts the law P of the next arm, (K,)
+    learned: Any  # ExactSum (K,) L, the losses; given shifts less what sharing lets arms off, so
+    # that the law of the next arm has the weights (1 - eta)^L too
     arm: Array  # () int32, the arm in play
     draws: Array  # () int32, k: arms drawn so far, the first one included
     refused: Array  # () int32
@@ -36,11 +36,14 @@ class BatchedDartboardReport(NamedTuple):
     batch: Array  # () int32, rounds in a batch
 
 
-def probabilities(losses, rate, batch=1):
-    """P = w / sum w with weights w = (1 - eta)^(L / B)."""
-    log_base = jnp.log1p(-rate) if dartboard.is_one(batch) else jnp.log1p(-rate) / batch
-    weights = jnp.exp(log_base * exact_sums.excess(losses))
-    return weights / jnp.sum(weights)
+def log_base(rate, batch=1):
+    """ln (1 - eta) / B."""
+    return jnp.log1p(-rate) if dartboard.is_one(batch) else jnp.log1p(-rate) / batch
+
+
+def logits(losses, rate, batch=1):
+    """ln w of the weights w = (1 - eta)^(L / B), up to a constant."""
+    return log_base(rate, batch) * exact_sums.excess(losses)
 
 
 def shrinking_dartboard(
@@ -138,21 +141,17 @@ def shrinking_dartboard(
     single, static = dartboard.is_one(batch), isinstance(shifts, int) and shifts == 0
     alpha = share_for(dartboard.steps(horizon, size), shifts)
 
-    def law(learned):
-        return probabilities(learned, eta, size) if static else learned
-
-    def learn(learned, total, mean):
-        if static:
-            return exact_sums.add(learned, total)
-        return shared(learned * jnp.exp(jnp.log1p(-eta) * mean), alpha)
+    def learn(learned, total):
+        learned = exact_sums.add(learned, total)
+        return learned if static else shared(learned, -log_base(eta, size), alpha)
 
     def played(arm):
         return arm if single else Batch(arm, jnp.asarray(size, jnp.int32))
 
     def init(key):
         zero = jnp.zeros((), jnp.int32)
-        learned = exact_sums.nothing((arms,)) if static else jnp.full(arms, 1.0 / arms, jnp.float32)
-        arm = noise.choose(key, law(learned))
+        learned = exact_sums.nothing((arms,))
+        arm = noise.categorical(key, logits(learned, eta, size))
         return ShrinkingDartboardState(learned, arm, zero + 1, zero, zero), played(arm)
 
     def step(state, key, seen):
@@ -162,17 +161,18 @@ def shrinking_dartboard(
             total = exact_sums.of(mean)
         else:
             mean, clipped, total = exact_sums.mean(seen, size), state.clipped, seen
-        learned = learn(state.learned, total, mean)
-        keep = (1.0 - p) * jnp.exp(jnp.log1p(-eta) * mean[state.arm])
-        asked = ~noise.coin(coin_key, keep)
+        learned = learn(state.learned, total)
+        # 1 - (1 - p) (1 - eta)^l, of which the second part alone depends on data.
+        moved = -jnp.expm1(jnp.log1p(-eta) * mean[state.arm])
+        asked = noise.coin(coin_key, jnp.stack([p, (1.0 - p) * moved]))
         granted = asked & (state.draws < budget)
+        law = logits(learned, eta, size)
         if static:
-            arm = noise.choose(arm_key, law(learned))
-            arm = jnp.where(granted, arm, state.arm)
+            arm = jnp.where(granted, noise.categorical(arm_key, law), state.arm)
         else:
             # A kept arm jumps with the law that it has without any data.
-            jump = shared(jax.nn.one_hot(state.arm, arms, dtype=jnp.float32), alpha)
-            arm = noise.choose(arm_key, jnp.where(granted, learned, jump))
+            law = jnp.where(granted, law, jump(state.arm, arms, alpha))
+            arm = noise.categorical(arm_key, law)
         draws = state.draws + granted.astype(jnp.int32)
         refused = state.refused + (asked & ~granted).astype(jnp.int32)
         return ShrinkingDartboardState(learned, arm, draws, refused, clipped), played(arm)

@@ -127,7 +127,7 @@ def sparse_vector_experts(
     def init(key):
         arm_key, armed = jr.split(key)
         none, zero = exact_sums.nothing((arms,)), jnp.zeros((), jnp.int32)
-        arm = noise.choose(arm_key, selectors.exponential(none, 2.0 * gamma))
+        arm = noise.categorical(arm_key, selectors.exponential(none, 2.0 * gamma))
         armed = jr.key_data(armed)
         return SparseVectorState(none, arm, exact_sums.nothing(), armed, zero, zero), arm
 
@@ -139,7 +139,7 @@ def sparse_vector_experts(
         q = exact_sums.to_float(since)
         lost = noise.exceeds(query_key, state.armed, level, q, 1.0 / comparisons)
         left = lost & (state.redrawn < budget)
-        arm = noise.choose(arm_key, selectors.exponential(losses, 2.0 * gamma))
+        arm = noise.categorical(arm_key, selectors.exponential(losses, 2.0 * gamma))
         arm = jnp.where(left, arm, state.arm)
         since = jax.tree.map(lambda leaf: jnp.where(left, 0, leaf), since)
         armed = jnp.where(left, jr.key_data(fresh), state.armed)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
+from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
 
 
@@ -40,6 +41,107 @@ def random_words(key, shape):
         return jr.bits(key, shape, jnp.uint32)
     pairs = jr.key_data(jr.split(key, -(-count // 2)))
     return pairs.reshape(-1)[:count].reshape(shape)
+
+
+# A level is a uniform number of 60 bits, in two words of 30.
+_WORD = 30
+_MASK = 2**_WORD - 1
+
+
+def level(key):
+    """A uniform number of 60 bits, as two words of 30 bits, () int32 each.
+
+    The block of the generator that it is made from is that of jax.random.uniform, whose 23 bits are
+    the first ones here.
+    """
+    first, second = jr.key_data(jr.split(key, 1))[0]
+    high, low = first ^ second, second
+    return tuple(lax.convert_element_type(word >> 2, jnp.int32) for word in (high, low))
+
+
+def below(key, parts):
+    """True with probability p, the sum of ``parts`` (n,), () bool.
+
+    Each part is rounded to the nearest multiple of 2^-60, and added without error.
+    """
+    limit = exact_sums.of(parts * 2.0**_WORD)
+    total = jax.tree.map(lambda x: x[0], limit)
+    for i in range(1, len(parts)):
+        total = exact_sums.add(total, jax.tree.map(lambda x, i=i: x[i], limit))
+    high, low = level(key)
+    return (high < total.whole) | ((high == total.whole) & (low < total.part))
+
+
+def index_of(key, weights):
+    """An index drawn in proportion to weights (n,) that are in [0, 1] and add up to about 1.
+
+    Weights are rounded down to multiples of a unit, 2^-55 for up to eight of them and 2^-48 for a
+    million. From there on integers count: with S the sum of the weights in units, index i is drawn
+    with probability w_i / S, up to three units of S.
+    """
+    places = _places(len(weights))
+    high, low = _digits(weights, 28, places)
+    return _drawn(level(key), high, low, places)
+
+
+def index_of_powers(key, exponents):
+    """An index drawn in proportion to e^-x for x (n,) >= 0, one of which is 0.
+
+    For x below 1/2 the digits are those of 1 - e^-x, so that the rounding of x and e^-x changes the
+    logarithm of a weight by at most 2^-20 x. Otherwise it is as in :func:`index_of`, where a unit
+    is the larger by n.
+    """
+    places = _places(len(exponents))
+    bits = 29 - (len(exponents) - 1).bit_length()
+    small = exponents < 0.5
+    missing = exponents * _polynomial(_MISSING, exponents)
+    high, low = _digits(jnp.where(small, missing, jnp.exp(-exponents)), bits, places)
+    high, low = jnp.where(small, 2**bits - high, high), jnp.where(small, -low, low)
+    return _drawn(level(key), high, low, places)
+
+
+# (1 - e^-x) / x up to x = 1/2, within 2^-26.
+_MISSING = tuple((-1.0) ** k / math.factorial(k + 1) for k in range(7, -1, -1))
+
+
+def _places(count):
+    """How many bits the second word of a weight has, so that sums of a row fit into 30."""
+    return _WORD - (_width(count) - 1).bit_length()
+
+
+def _digits(values, bits, places):
+    """Values as two words: the multiple of 2^-bits, and 2^places parts of the rest."""
+    scaled = values * 2.0**bits
+    high = jnp.floor(scaled)
+    low = jnp.floor((scaled - high) * 2.0**places)
+    return high.astype(jnp.int32), low.astype(jnp.int32)
+
+
+def _drawn(level, high, low, places):
+    """The index whose weight, in the order of the indices, holds a level that is scaled to them."""
+    high, low = _running_words(high, low, places)
+    at_high, at_low = _scaled(level, high[-1], low[-1], places)
+    high, low = high[:-1], low[:-1]
+    reached = (at_high > high) | ((at_high == high) & (at_low >= low))
+    return jnp.sum(reached, dtype=jnp.int32)
+
+
+def _scaled(level, high, low, places):
+    """S U / 2^60 for a level U and S of words ``high`` < 2^30 and ``low``; at most 3 units less."""
+    first, second = level
+    whole, rest = _product(high, first)
+    rest = rest + _product(high, second)[0]
+    whole, rest = whole + (rest >> _WORD), rest & _MASK
+    rest = (rest >> (_WORD - places)) + _product(low, first)[0]
+    return whole + (rest >> places), rest & (2**places - 1)
+
+
+def _product(a, b):
+    """a b for int32 a and b below 2^30, as (whole, part): whole 2^30 + part."""
+    a_high, a_low, b_high, b_low = a >> 15, a & 0x7FFF, b >> 15, b & 0x7FFF
+    middle = a_high * b_low + a_low * b_high
+    part = ((middle & 0x7FFF) << 15) + a_low * b_low
+    return a_high * b_high + (middle >> 15) + (part >> _WORD), part & _MASK
 
 
 def sign_and_tail(words):
@@ -273,16 +375,27 @@ def _stirling(x):
     return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse
 
 
-def running_sum(x):
-    """x_1 + ... + x_i for all i, (n,). Where x_i is 0, the sum stays exactly what it was.
+def _width(count):
+    """The length of the rows in which :func:`_running_words` adds up."""
+    return count if count <= 8 else math.isqrt(count - 1) + 1
+
+
+def _running_words(high, low, places):
+    """x_1 + ... + x_i for all i, (n,), of numbers of two words, the second of 2^places.
 
     Compilers compute each of the sums from scratch. A long array is therefore cut into rows: sums
     are first computed within each row, and then carried from row to row.
     """
-    if len(x) <= 8:
-        return jnp.cumsum(x)
-    width = math.isqrt(len(x) - 1) + 1
-    rows = jnp.pad(x, (0, -len(x) % width)).reshape(-1, width)
-    inner = jnp.cumsum(rows, axis=1)
-    before = jnp.pad(jnp.cumsum(inner[:-1, -1]), (1, 0))
-    return (before[:, None] + inner).reshape(-1)[: len(x)]
+    count, width = len(high), _width(len(high))
+    rows = (jnp.pad(x, (0, -count % width)).reshape(-1, width) for x in (high, low))
+    inner = _carried(*(jnp.cumsum(x, axis=1) for x in rows), places)
+    if count == width:
+        return tuple(x[0] for x in inner)
+    before = _carried(*(jnp.cumsum(x[:-1, -1]) for x in inner), places)
+    before = (jnp.pad(x, (1, 0))[:, None] for x in before)
+    high, low = _carried(*(x + y for x, y in zip(inner, before, strict=True)), places)
+    return high.reshape(-1)[:count], low.reshape(-1)[:count]
+
+
+def _carried(high, low, places):
+    return high + (low >> places), low & (2**places - 1)

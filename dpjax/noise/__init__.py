@@ -10,6 +10,7 @@ where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline 
 """
 
 from dpjax.noise.choices import (
+    categorical,
     choose,
     coin,
     exceeds,
@@ -65,6 +66,7 @@ SITES = (
     "discrete_gaussian",
     "skellam",
     "choose",
+    "categorical",
     "least",
     "exceeds",
     "coin",
@@ -79,6 +81,7 @@ __all__ = [
     "SITES",
     "binomial_total",
     "binomial_words",
+    "categorical",
     "choose",
     "coin",
     "discrete_gaussian",

@@ -4,7 +4,14 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.maths.laws import as_laplace, binomial, random_words, running_sum
+from dpjax.maths.laws import (
+    as_laplace,
+    below,
+    binomial,
+    index_of,
+    index_of_powers,
+    random_words,
+)
 
 
 @jax.jit
@@ -33,18 +40,33 @@ def randomized_response(key, value, scale, count):
 def choose(key, probabilities):
     """An index drawn with the given probabilities, (n,) -> () int32.
 
-    It inverts the distribution function at one uniform number of 23 bits, so an index whose
-    probability is below 2^-23 is not drawn in proportion. An index of probability 0 is never drawn
-    where the backend adds a running sum from left to right, as the CPU does.
+    Probabilities add up to 1, up to rounding. They are rounded to multiples of a unit, 2^-55 for up
+    to eight of them and 2^-48 for a million, and drawn in proportion to that by 60 random bits.
+    So a probability p of up to eight is off by at most 2^-53 in all. An index of probability 0 is
+    never drawn.
 
     Examples:
       >>> int(noise.choose(jax.random.key(0), jnp.array([0.0, 1.0, 0.0])))
       1
     """
-    cumulative = running_sum(probabilities)
-    # The level is scaled by the computed total, so that the rounding of the sum favours no index.
-    level = jr.uniform(key, dtype=cumulative.dtype) * cumulative[-1]
-    return jnp.sum(level >= cumulative[:-1], dtype=jnp.int32)
+    return index_of(key, probabilities)
+
+
+@jax.jit
+def categorical(key, logits):
+    """An index drawn from softmax(logits), (n,) -> () int32: the exponential mechanism.
+
+    The largest logit is subtracted, so a weight is e^-x for some x >= 0. Near 1 the digits of
+    1 - e^-x are kept, so that a small difference of two logits is not rounded away: the logarithm
+    of a weight is off by at most 2^-20 x. Weights are drawn as in :func:`choose`, in units of
+    2^-55 for two of them. A weight below a unit is not drawn. The logarithms stay apart on
+    neighbouring data, where the weights themselves would both be 0, or only one of them.
+
+    Examples:
+      >>> int(noise.categorical(jax.random.key(0), jnp.array([-jnp.inf, 0.0, -1000.0])))
+      1
+    """
+    return index_of_powers(key, jnp.max(logits) - logits)
 
 
 @jax.jit
@@ -85,9 +107,15 @@ def exceeds(key, armed, threshold, value, scale):
 def coin(key, probability):
     """True with the given probability, () bool.
 
+    Args:
+      key: consumed.
+      probability: (), or (n,) parts that add up to it. Parts are added without error, after each is
+        rounded to a multiple of 2^-60. So a small part that depends on data keeps its digits beside
+        a large one that does not.
+
     Examples:
       >>> key = jax.random.key(0)
-      >>> [bool(noise.coin(key, probability)) for probability in (0.0, 1.0)]
-      [False, True]
+      >>> [bool(noise.coin(key, probability)) for probability in (0.0, 1.0, jnp.array([0.5, 0.5]))]
+      [False, True, True]
     """
-    return jr.uniform(key) < probability
+    return below(key, jnp.atleast_1d(jnp.asarray(probability, jnp.float32)))

@@ -15,7 +15,6 @@ from dpjax.engine import compile, one_kernel, walk
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.equal_values import once
 from dpjax.engine.scalarize import carried_numbers, main_loop, scalarized
-from dpjax.maths import laws
 from tests.engine.equation_by_equation import run
 from tests.engine.games import game_of, traced
 
@@ -116,30 +115,6 @@ def test_products_are_added_up_in_the_order_of_their_entries():
     program = jax.make_jaxpr(lambda x: lax.fori_loop(0, 2, lambda _, x: x.T @ x, x))(x)
     (found,) = jaxpr_as_fun(scalarized(program, [True]))(x)
     np.testing.assert_allclose(found, (x.T @ x).T @ (x.T @ x), rtol=1e-5)
-
-
-@pytest.mark.parametrize("count", [3, 8, 20])
-def test_an_entry_of_zero_leaves_a_running_sum_as_it_was(count):
-    """On an accelerator too, whose own running sums would add up in another order.
-
-    So no index of probability 0 is drawn there.
-    """
-    rng = np.random.default_rng(count)
-    x = rng.uniform(size=(count, 500)).astype(np.float32)
-    x[rng.integers(0, count, 500), np.arange(500)] = 0.0
-
-    def looped(x):
-        return lax.fori_loop(0, 2, lambda _, c: laws.running_sum(x) + 0.0 * c, x)
-
-    program = jax.make_jaxpr(looped)(x[:, 0])
-    found = scalarized(program, [True])
-    assert not {eqn.primitive.name for eqn in walk.equations(found.jaxpr)} & {
-        "cumsum",
-        "reduce_sum",
-    }
-    sums = jax.jit(batch_last(jaxpr_as_fun(found), [True], apart=False))(x)[0]
-    steps = np.diff(np.asarray(sums), axis=0)
-    assert (steps[x[1:] == 0.0] == 0.0).all() and (steps >= 0.0).all()
 
 
 def test_equal_values_are_computed_and_carried_once():

@@ -14,7 +14,7 @@ from dpjax.analysis import bounds
 from dpjax.cli import audits
 from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.dartboard import Setting, best_setting, derived_setting, pure_epsilon
-from dpjax.learners.shrinking_dartboard import shrinking_dartboard
+from dpjax.learners.shrinking_dartboard import logits, shrinking_dartboard
 from tests.play import play_table
 
 
@@ -213,7 +213,8 @@ def test_a_jump_that_reads_data_is_caught():
     def step(state, key, loss):
         after, _ = original(state, key, loss)
         # The arm of the mutant is drawn from P in every round, as that of fixed share.
-        arm = noise.choose(jr.fold_in(key, 7), after.learned)
+        law = logits(after.learned, 0.1)
+        arm = noise.categorical(jr.fold_in(key, 7), law)
         return after._replace(arm=arm), arm
 
     verdict = audits.replays(learner._replace(step=step), pairs)

@@ -11,9 +11,10 @@ from scipy import stats
 
 from dpjax import environments, sweep
 from dpjax.analysis import bounds
+from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import tracking
-from dpjax.learners.hedge import declared_epsilon, hedge, probabilities
+from dpjax.learners.hedge import declared_epsilon, hedge, logits
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from tests.play import play_table
@@ -52,7 +53,7 @@ def law(losses, rate):
     before = jnp.cumsum(losses, axis=-2) - losses
 
     def of_round(before):
-        return probabilities(exact_sums.of(before), jnp.float32(rate))
+        return jax.nn.softmax(logits(exact_sums.of(before), jnp.float32(rate)))
 
     p = jnp.vectorize(of_round, signature="(k)->(k)")(before)
     return np.asarray(p, np.float64)
@@ -199,7 +200,8 @@ def test_probabilities_of_large_sums():
     part = np.array([0.75, 0.0, 0.5, 0.0])
     exact = np.exp(-0.01 * (whole.astype(np.float64) + part - 2**30))
     units = (part * 2**30).astype(np.int32)
-    p = probabilities(ExactSum(jnp.asarray(whole), jnp.asarray(units)), jnp.float32(0.01))
+    sums = ExactSum(jnp.asarray(whole), jnp.asarray(units))
+    p = jax.nn.softmax(logits(sums, jnp.float32(0.01)))
     np.testing.assert_allclose(p, exact / exact.sum(), rtol=1e-5, atol=1e-12)
 
 
@@ -278,7 +280,8 @@ def test_sharing_nothing_is_hedge_draw_for_draw():
         v = p * np.exp(-rate * row)
         p = (1 - share) * v / v.sum() + share / 3
         laws.append(p)
-    np.testing.assert_allclose(state.losses[0], p, rtol=1e-5)
+    one = jax.tree.map(lambda leaf: leaf[0], state.losses)
+    np.testing.assert_allclose(jax.nn.softmax(logits(one, rate)), p, rtol=1e-5)
     levels = np.array(
         [[float(jr.uniform(jr.fold_in(key, t))) for t in range(horizon + 1)] for key in keys[:5]]
     )
@@ -287,6 +290,39 @@ def test_sharing_nothing_is_hedge_draw_for_draw():
         for row in levels
     ]
     np.testing.assert_array_equal(played[:5], expected)
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-42])
+def test_an_arm_that_fell_far_behind_comes_back(share):
+    """Sharing nothing is Hedge after any losses. A law in place of sums stayed 0 where it was 0."""
+    rounds = 400
+    learner = hedge(20_000, 2, epsilon=np.inf, rate=1.0, share=share)
+    plain = hedge(20_000, 2, epsilon=np.inf, rate=1.0)
+    losses = np.repeat([[0.0, 1.0], [1.0, 0.0]], rounds // 2, axis=0).astype(np.float32)
+    states = [play(x, losses, jr.split(jr.key(2), 1))[1] for x in (learner, plain)]
+    jax.tree.map(np.testing.assert_array_equal, *states)
+    one = jax.tree.map(lambda leaf: leaf[0], states[0].losses)
+    np.testing.assert_array_equal(jax.nn.softmax(logits(one, 1.0)), [0.5, 0.5])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [None, 0.0, 1e-42, 1e-3])
+def test_laws_of_arms_far_behind_stay_within_the_declaration(share):
+    """A replaced round around which the weight of an arm leaves the range of float32: e^-87.
+
+    The replay spends at most what is declared, and more than a fiftieth of it. A law rounded
+    to 0 on one of the two has no finite epsilon.
+    """
+    rounds = 256
+    learner = hedge(rounds, 2, epsilon=200.0, rate=0.5, share=share)
+    losses = np.tile(np.float32([0.0, 1.0]), (rounds, 1))
+    others = losses.copy()
+    others[170] = [1.0, 0.0]
+    pairs = Pair(jnp.asarray(losses)[None], jnp.asarray(others)[None])
+    found = audits.replays(learner, pairs)
+    assert found.failed == ()
+    less = learner.privacy._replace(epsilon=learner.privacy.epsilon / 50, rho=jnp.float32(0.0))
+    assert "epsilon" in audits.replays(learner._replace(privacy=less), pairs).failed
 
 
 def test_sharing_declares_what_hedge_declares_and_spends_no_more():

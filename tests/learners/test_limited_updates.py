@@ -14,10 +14,17 @@ from dpjax.analysis import bounds
 from dpjax.cli import audits
 from dpjax.feedback import clipped_full
 from dpjax.learners.limited_updates import limited_updates
-from dpjax.learners.parts.selectors import exponential as probabilities
-from dpjax.learners.parts.selectors import permute_and_flip
+from dpjax.learners.parts import selectors
 from dpjax.maths import exact_sums
 from tests.play import play_table
+
+
+def probabilities(total, epsilon):
+    return jax.nn.softmax(selectors.exponential(total, epsilon))
+
+
+def permute_and_flip(total, epsilon):
+    return jax.nn.softmax(selectors.permute_and_flip(total, epsilon))
 
 
 def play(learner, losses, keys):

@@ -1,6 +1,7 @@
 """The private shrinking dartboard: its law, and all that its arms reveal, by enumeration."""
 
 import itertools
+from fractions import Fraction
 from functools import partial
 
 import jax
@@ -10,10 +11,11 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, privacy, sweep
+from dpjax import environments, noise, privacy, sweep
 from dpjax.learners.hedge import plain_rate
 from dpjax.learners.parts.dartboard import (
     Setting,
+    coin_log_ratios,
     derived_epsilon,
     derived_setting,
     printed_epsilon,
@@ -22,7 +24,7 @@ from dpjax.learners.parts.dartboard import (
     rho,
     switch_budget,
 )
-from dpjax.learners.shrinking_dartboard import probabilities, shrinking_dartboard
+from dpjax.learners.shrinking_dartboard import logits, shrinking_dartboard
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from tests.play import play_table
@@ -280,7 +282,7 @@ def test_a_rate_of_ones_own(delta):
     assert float(setting.restart) >= float(setting.rate)
     losses = jnp.float32([3.5, 0.0, 40.25])
     law = np.exp(-plain * np.asarray(losses, np.float64))
-    p = probabilities(exact_sums.of(losses), setting.rate)
+    p = jax.nn.softmax(logits(exact_sums.of(losses), setting.rate))
     np.testing.assert_allclose(p, law / law.sum(), rtol=1e-4)
     # By default eta is 2.8 times smaller.
     default = derived_setting(horizon, arms, jnp.float32(np.inf), delta)
@@ -390,7 +392,7 @@ def test_games_by_hand(epsilon):
         row = losses[t].astype(np.float64)
         total += row
         weights = (1 - rate) ** (total - total.min())
-        asked = coins[:, t] >= (1 - restart) * (1 - rate) ** row[arm]
+        asked = coins[:, t] < 1 - (1 - restart) * (1 - rate) ** row[arm]
         granted = asked & (drawn < budget)
         new = np.searchsorted(np.cumsum(weights / weights.sum())[:-1], levels[:, t], "right")
         arm = np.where(granted, new, arm)
@@ -538,7 +540,8 @@ def test_probabilities_of_large_sums():
     part = np.array([0.75, 0.0, 0.5])
     exact = 0.99 ** (whole.astype(np.float64) + part - 2**30)
     units = (part * 2**30).astype(np.int32)
-    p = probabilities(ExactSum(jnp.asarray(whole), jnp.asarray(units)), jnp.float32(0.01))
+    sums = ExactSum(jnp.asarray(whole), jnp.asarray(units))
+    p = jax.nn.softmax(logits(sums, jnp.float32(0.01)))
     np.testing.assert_allclose(p, exact / exact.sum(), rtol=1e-5)
 
 
@@ -560,3 +563,51 @@ def test_losses_outside_the_range_are_clipped_and_counted():
         np.testing.assert_array_equal(getattr(state, name), getattr(tame, name))
     assert learner.report(state).clipped == 3
     assert learner.report(tame).clipped == 0
+
+
+@pytest.mark.parametrize("shifts", [0.0, jnp.float32(0.0)])
+def test_no_shifts_given_as_a_float_are_the_dartboard_draw_for_draw(shifts):
+    """After losses that would make the weight of an arm 0 in float32, e^-100, it comes back."""
+    rounds = 300
+    losses = np.repeat([[0.0, 1.0], [1.0, 0.0]], rounds // 2, axis=0).astype(np.float32)
+    keys = jr.split(jr.key(2), 20)
+    given = {"epsilon": np.inf, "rate": 0.5, "restart": 0.5}
+    plain, floating = (
+        play(shrinking_dartboard(rounds, 2, shifts=x, **given), losses, keys)[1]
+        for x in (0, shifts)
+    )
+    jax.tree.map(np.testing.assert_array_equal, plain.learned, floating.learned)
+    p = jax.nn.softmax(logits(jax.tree.map(lambda x: x[0], floating.learned), 0.5))
+    np.testing.assert_allclose(p, 0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0])
+def test_a_coin_of_60_bits_has_the_log_ratio_that_is_charged(monkeypatch, epsilon):
+    """At T = 2^20, of the parts that a step tosses with, exactly; a coin of 23 bits has more.
+
+    Of float32 numbers below 1, of which the coin kept the arm before, two neighbours are 2^-24
+    apart, which is 1.7e-4 of a probability p of 3.5e-4 to draw.
+    """
+    horizon = 2**20
+    learner = shrinking_dartboard(horizon, 2, epsilon=epsilon)
+    setting = derived_setting(horizon, 2, jnp.float32(epsilon), None)
+    seen = []
+
+    def toss(key, parts):
+        seen.append(np.asarray(parts))
+        return jnp.bool(True)
+
+    monkeypatch.setattr(noise, "coin", toss)
+    state, _ = learner.init(jr.key(0))
+    for loss in np.linspace(0.0, 1.0, 9, dtype=np.float32):
+        learner.step(state, jr.key(1), jnp.full(2, loss))
+    units = [sum(Fraction(round(Fraction(float(x)) * 2**60), 2**60) for x in p) for p in seen]
+    charged, keep = (float(x) for x in coin_log_ratios(setting))
+    ratio = np.log1p(float((max(units) - min(units)) / min(units)))
+    assert 0.99 * charged <= ratio <= charged * (1.0 + 1e-6) + 2.0**-45
+    kept = -np.log1p(-float((max(units) - min(units)) / (1 - min(units))))
+    assert 0.99 * keep <= kept <= keep * (1.0 + 1e-6) + 2.0**-55
+    if epsilon < 1.0:
+        levels = [np.ceil(np.float32(1.0 - float(x)) * 2.0**23) for x in units]
+        old = np.log((2.0**23 - min(levels)) / (2.0**23 - max(levels)))
+        assert not 0.9 * charged <= old <= 1.1 * charged

@@ -2,10 +2,35 @@
 
 import jax.numpy as jnp
 
+from dpjax.maths import exact_sums
 
-def shared(weights, share):
-    """(1 - alpha) w / sum w + alpha / K: the law of the next arm, from weights (K,)."""
-    return (1.0 - share) * weights / jnp.sum(weights) + share / weights.shape[0]
+# A smaller share counts as 0.
+LEAST_SHARE = 1e-25
+_LARGEST = 87.0  # e^87 is in float32
+
+
+def shared(losses, rate, share):
+    """What the losses (K,) have to be so that softmax(-eta losses) is the law of the next arm.
+
+    The law of the next arm is P = (1 - alpha) w / sum w + alpha / K with w = exp(-eta L). So an arm
+    of excess loss x / eta over the best one is let off ln(1 + g (e^x - 1)) / eta, with
+    g = alpha S / (K (1 - alpha) + alpha S) and S = sum exp(-x). The sums L stay exact: a law that
+    is kept in place of them is rounded in each round, and an entry that becomes 0 once stays 0.
+    """
+    excess = rate * exact_sums.excess(losses)
+    total = jnp.sum(jnp.exp(-excess))
+    share = jnp.where(share < LEAST_SHARE, 0.0, share)
+    odds = share * total
+    moved = odds / (excess.shape[0] * (1.0 - share) + odds)
+    off = jnp.log1p(moved * jnp.expm1(jnp.minimum(excess, _LARGEST)))
+    far = jnp.where(share > 0.0, jnp.maximum(excess - _LARGEST, 0.0), 0.0)
+    return exact_sums.shifted(losses, -(off + far) / rate)
+
+
+def jump(arm, arms, share):
+    """The logits of an arm that stays with probability 1 - alpha, or else is uniform, (K,)."""
+    stays = jnp.arange(arms) == arm
+    return jnp.log(jnp.where(stays, 1.0 - share, 0.0) + share / arms)
 
 
 def share_for(rounds, shifts):

@@ -1,4 +1,8 @@
-"""The laws of private selections: which arm is taken to have the smallest sum of losses."""
+"""The laws of private selections: which arm is taken to have the smallest sum of losses.
+
+They are logits, up to a common constant. The probabilities themselves would underflow to 0, for one
+of two neighbours before the other.
+"""
 
 import math
 
@@ -9,16 +13,17 @@ from dpjax.maths import exact_sums
 
 
 def exponential(total, epsilon):
-    """softmax(-epsilon S / 2) of an ExactSum S (K,): the exponential mechanism.
+    """The logits -epsilon S / 2 of an ExactSum S (K,): the exponential mechanism.
 
-    At epsilon = inf it is uniform over the smallest entries of S.
+    At epsilon = inf its law is uniform over the smallest entries of S.
     """
-    weights = _weights(total, epsilon)
-    return weights / jnp.sum(weights)
+    excess = exact_sums.excess(total)
+    # The product would be 0 * inf = nan for the smallest entries.
+    return jnp.where(excess > 0.0, -0.5 * epsilon * excess, 0.0)
 
 
 def permute_and_flip(total, epsilon):
-    """The law of argmin(S - E) of an ExactSum S (K,), E_i exponential of mean 2 / epsilon.
+    """The logits of argmin(S - E) of an ExactSum S (K,), E_i exponential of mean 2 / epsilon.
 
     With q_i = exp(-epsilon (S_i - min S) / 2) it is
 
@@ -30,19 +35,12 @@ def permute_and_flip(total, epsilon):
     degree K - 1, which Gauss-Legendre quadrature with K / 2 nodes integrates exactly. Above K = 50
     some 2 sqrt(K) nodes give all digits of a float32.
     """
-    q = _weights(total, epsilon)
+    logits = exponential(total, epsilon)
+    q = jnp.exp(logits)
     count = len(q)
     nodes = min(math.ceil(count / 2), 16 + math.ceil(2.2 * math.sqrt(count)))
     places, parts = np.polynomial.legendre.leggauss(nodes)
     u = jnp.asarray(0.5 + 0.5 * places, jnp.float32)[:, None]
     tails = 1.0 - u * q[None]  # (nodes, K)
     every = jnp.asarray(0.5 * parts, jnp.float32) * jnp.exp(jnp.sum(jnp.log(tails), axis=1))
-    weights = q * jnp.sum(every[:, None] / tails, axis=0)
-    return weights / jnp.sum(weights)
-
-
-def _weights(total, epsilon):
-    """exp(-epsilon (S - min S) / 2)."""
-    excess = exact_sums.excess(total)
-    # The product would be 0 * inf = nan for the smallest entries.
-    return jnp.exp(jnp.where(excess > 0.0, -0.5 * epsilon * excess, 0.0))
+    return logits + jnp.log(jnp.sum(every[:, None] / tails, axis=0))
