@@ -130,7 +130,7 @@ def dp_ucb_int(
     delta = 10^-5, the printed f = 1 has rho = 3.7 and epsilon = 16.8.
 
     Regret: logarithmic in T, with an additive term K f, by the paper. With the paper's constants
-    some runs stay on a worse arm for good: we measured about one run in eight on arms .75, .625,
+    some runs stay on a worse arm for good: we measured about one run in seven on arms .75, .625,
     .5, .375, .25 where epsilon = 10 is asked for.
 
     Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
