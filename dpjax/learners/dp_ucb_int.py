@@ -1,5 +1,6 @@
 """DP-UCB-Int: UCB whose means are released at intervals, each time with little noise."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -68,6 +69,7 @@ def _power_sum(power, count):
     return head + integral + ends + slopes
 
 
+@partial(jax.jit, static_argnums=(0, 1))
 def derived_interval(horizon, arms, epsilon, delta, exponent):
     """The smallest f whose releases within the horizon are (epsilon, delta)-DP, () int32.
 
