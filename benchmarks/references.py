@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import workloads
 from measure import Implementation, c_library, call_c
-from scipy import special
 
 from dpjax import audit, domains, generators, privacy
+from dpjax.learners.dp_ucb_int import derived_interval
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.ftrl import default_rate
 from dpjax.learners.linear_elimination import exact_radii
@@ -120,9 +120,8 @@ IN_C = (
 def stochastic_in_c(name, horizon, trials):
     """The loop of stochastic.c, with a sixteenth of the trials."""
     # The interval f of dp_ucb_int at epsilon = 1 and delta = T^-2.
-    root = float(privacy.zcdp_inverse_root(1.0, float(horizon) ** -2.0))
-    interval = int(np.ceil((0.5 * special.zeta(1.1) * root**2) ** (1 / 1.1)))
     means = np.float32(workloads.ARMS_MEANS)
+    interval = int(derived_interval(horizon, len(means), 1.0, float(horizon) ** -2.0, 1.1))
     return in_c(
         "C, one by one", max(trials // 16, 1), c_library("stochastic").play, horizon,
         IN_C.index(name), len(means), 1.0, interval, means,

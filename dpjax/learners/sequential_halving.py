@@ -54,9 +54,13 @@ def sequential_halving(
 
     Regret: that of the stages, which take nearly all rounds.
 
-    Error: with Laplace noise and for T of at least K R, at most 12 R exp(-3 T / (16 R H)) with
-    H = max_i i / (Delta_i min(Delta_i, epsilon / sqrt 2)) over the arms but the best, in the order
-    of their gaps (:func:`dpjax.analysis.bounds.sequential_halving_error`).
+    Error: with Laplace noise at most
+
+        sum over stages of 12 exp(-(3 / 16) S n / H),    n = floor(T / (S R)),
+        H = max over i >= 2 of i / (Delta_i min(Delta_i, epsilon / sqrt(2))),
+
+    where a stage has S arms, and Delta_2 <= ... <= Delta_K are the gaps of the arms but the best
+    (:func:`dpjax.analysis.bounds.sequential_halving_error`). It is below 1 only if T >= K R.
 
     Reference: Karnin, Koren & Somekh, "Almost optimal exploration in multi-armed bandits", 2013.
     The noise and the bound are ours.

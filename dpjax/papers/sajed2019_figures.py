@@ -44,7 +44,7 @@ def rounds_figure(data, batches):
     drawn = drawn.to_dataset(name="regret").dpjax.figure(
         "round", color="learner", panel=("instance", "epsilon"), estimate=_means,
         note="Epsilon is the one that learners are given. All declare it, but DP-UCB, split, which "
-        "declares a fifth of it, and DP-UCB-Int, which declares less than it, at delta = T^-2. All "
+        "declares a fifth of it. DP-UCB-Int declares it, or a little less, at delta = T^-2. All "
         "others are pure. DP-SE is tuned to a longer horizon.",
     )  # fmt: skip
     logarithmic(drawn, low=2.0)

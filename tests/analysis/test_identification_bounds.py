@@ -1,10 +1,14 @@
 """Characteristic times: golden numbers, a second solver, closed forms, order and refusals."""
 
+import re
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import optimize
 from scipy.special import rel_entr
 
+from dpjax import learners
 from dpjax.analysis import bounds
 
 # Mean losses; the first six are the instances of Azize et al. 2023.
@@ -274,6 +278,34 @@ def test_error_of_sequential_halving():
     exact = 12 * np.exp(-3 / 16 * 2000 / hardness)
     two = bounds.sequential_halving_error(2001, [0.25, 0.75], 0.1)
     assert two == pytest.approx(exact, rel=1e-12)
+
+
+def written(text, pattern):
+    """A formula of a docstring as a function: a space between two factors is a product."""
+    (found,) = re.findall(pattern, " ".join(text.split()))
+    code = re.sub(r"(?<=[\w)]) (?=[\w(])", " * ", found)
+    return lambda **values: eval(code, {"exp": np.exp, "floor": np.floor, "sqrt": np.sqrt} | values)
+
+
+@pytest.mark.parametrize("of", [bounds.sequential_halving_error, learners.sequential_halving])
+def test_the_docstrings_of_sequential_halving_state_the_bound(of):
+    """Both formulas are evaluated as they are written, for arms of which halves are rounded up."""
+    term = written(of.__doc__, r"sum over stages of (.+?), n =")
+    rounds = written(of.__doc__, r"n = (floor\(T / \(S R\)\)),")
+    hardness = written(of.__doc__, r"H = max over i >= 2 of (.+?), (?:where|with)")
+    for count, horizon, epsilon in product((2, 3, 5, 8), (7, 1000, 20_011), (0.1, 1.0, np.inf)):
+        means = 0.2 + 0.6 * np.arange(count) / count
+        each = [
+            hardness(i=i, Delta_i=means[i - 1] - means[0], epsilon=epsilon, min=min)
+            for i in range(2, count + 1)
+        ]
+        stages, total, active = int(np.ceil(np.log2(count))), 0.0, count
+        while active > 1:
+            n = rounds(T=horizon, S=active, R=stages)
+            total += term(S=active, n=n, H=max(each))
+            active = (active + 1) // 2
+        found = bounds.sequential_halving_error(horizon, means, epsilon)
+        assert found == pytest.approx(min(total, 1.0), rel=1e-12)
 
 
 def test_refusals():

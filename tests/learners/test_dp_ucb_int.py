@@ -1,15 +1,18 @@
-"""DP-UCB-Int: its zCDP accounting against direct sums, its bounds by hand, its releases."""
+"""DP-UCB-Int: its accounting against direct sums, its bounds by hand, its releases."""
+
+import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import special, stats
+from scipy import stats
 
-from dpjax import privacy
+from dpjax import audit, privacy
 from dpjax.learners import dp_ucb_int
-from dpjax.learners.dp_ucb_int import interval_rho
+from dpjax.learners.dp_ucb_int import derived_interval, interval_spending, most_releases
 from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,
@@ -20,41 +23,37 @@ from tests.learners.given_noise import (
 from tests.zcdp import least_epsilon
 
 ARMS = 3
+LONG = pytest.mark.slow
+# The name of the module is that of the factory.
+dp_ucb_int_module = sys.modules["dpjax.learners.dp_ucb_int"]
 
 
-def rho_by_hand(horizon, interval, exponent):
-    """Each release n = f, 2f, ... <= T is n^(-v / 2)-DP, hence n^-v / 2 zCDP."""
-    n = np.arange(interval, horizon + 1, interval, dtype=np.float64)
-    return (0.5 * n**-exponent).sum()
+def by_hand(horizon, arms, interval, delta, exponent):
+    """(rho, epsilon) of an arm that plays all rounds after the first K f, each release by itself.
+
+    The release at n pulls is n^(-v / 2)-DP. It precedes an action if n <= T - 1 - (K - 1) f.
+    """
+    n = np.arange(interval, horizon - (arms - 1) * interval, interval, dtype=np.float64)
+    rho = (0.5 * n**-exponent).sum()
+    return rho, min((n ** (-0.5 * exponent)).sum(), least_epsilon(rho, delta))
 
 
-@pytest.mark.parametrize("exponent", [1.05, 1.1, 1.3, 1.5])
-def test_rho_against_a_direct_sum(exponent):
-    """In float64, for intervals up to and beyond the horizon."""
-    for horizon in (1, 10, 999, 10**5):
-        for interval in (1, 3, 10, 333, 2000):
-            value = float(interval_rho(horizon, interval, exponent))
-            # Near v = 1 zeta is a difference of large numbers in float32.
-            exact = rho_by_hand(horizon, interval, exponent)
-            assert value == pytest.approx(exact, rel=2e-5, abs=1e-6)
+@pytest.mark.parametrize("exponent", [1.0001, 1.1, 1.5])
+def test_spending_against_direct_sums(exponent):
+    """In float64, for few releases and many, near the power 1, and up to no release at all."""
+    for horizon in (1, 2, 8, 999, 10**5):
+        for interval in (1, 2, 3, 10, 333, 2000):
+            releases = most_releases(horizon, ARMS, interval)
+            found = interval_spending(interval, releases, 1e-6, jnp.float32(exponent))
+            exact = by_hand(horizon, ARMS, interval, 1e-6, np.float64(np.float32(exponent)))
+            np.testing.assert_allclose([float(x) for x in found], exact, rtol=3e-6)
 
 
 def test_rho_and_epsilon_of_the_papers_setting():
-    """v = 1.1, f = 1: 5.29 in the limit, 3.71 at n = 1e5, and epsilon 15.7 at delta 1e-5.
-
-    At f = 10, where epsilon = 0.1 was asked for, 3.7 in the limit.
-    """
-    limit = 0.5 * special.zeta(1.1)
-    assert limit == pytest.approx(5.29, abs=0.005)
-    rho = float(interval_rho(10**5, 1, 1.1))
-    assert rho == pytest.approx(3.71, abs=0.005)
-    assert least_epsilon(rho, 1e-5) == pytest.approx(15.7, abs=0.05)
+    """v = 1.1, f = 1: rho 3.71 and epsilon 15.7 after 1e5 rounds, at delta 1e-5."""
     learner = dp_ucb_int(10**5, 10, epsilon=1.0, delta=1e-5, calibration="printed")
     assert float(learner.privacy.rho) == pytest.approx(3.71, abs=0.005)
-    assert float(learner.privacy.epsilon) == pytest.approx(15.7, abs=0.05)
-    tenth = limit * 10**-1.1
-    assert tenth == pytest.approx(0.42, abs=0.005)
-    assert float(interval_rho(1e9, 10, 1.1)) < tenth
+    assert float(learner.privacy.epsilon) == pytest.approx(15.75, abs=0.05)
 
 
 def interval_of(**arguments):
@@ -66,24 +65,76 @@ def interval_of(**arguments):
     return int(samples[samples > 0][0]) if samples.any() else horizon
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("exponent", [1.1, 1.5])
-def test_the_derived_interval_is_the_smallest(epsilon, exponent):
-    """For any number of releases: rho = f^-v zeta(v) / 2 has the epsilon, that of f - 1 not."""
-    delta = 1e-5
-    interval = interval_of(epsilon=epsilon, delta=delta, exponent=exponent)
+SIZES = [(2, 2), (8, 2), (100, 2), (300, 7), (2048, 3)]
 
-    def limit(f):
-        return least_epsilon(0.5 * f**-exponent * special.zeta(exponent), delta)
 
-    assert limit(interval) <= epsilon * (1 + 1e-6)
-    if interval > 1:
-        assert limit(interval - 1) > epsilon
-    declared = dp_ucb_int(2000, 2, epsilon=epsilon, delta=delta, exponent=exponent).privacy
-    exact = rho_by_hand(1999, interval, exponent)
-    assert float(declared.rho) == pytest.approx(exact, rel=1e-4)
-    assert float(declared.epsilon) == pytest.approx(least_epsilon(exact, delta), rel=1e-4)
-    assert float(declared.epsilon) <= epsilon
+@pytest.mark.parametrize(("horizon", "arms"), [*SIZES, pytest.param(125_000, 5, marks=LONG)])
+def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
+    """Every f is tried, at the epsilons of the direct sums, which fall as f grows."""
+    epsilons = np.array([1e-3, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0], np.float32)
+    exponents = np.array([1.05, 1.1, 1.5], np.float32)
+    for delta in (1e-5, float(horizon) ** -2.0):
+
+        def each(epsilon, exponent, delta=delta):
+            return derived_interval(horizon, arms, epsilon, delta, exponent)
+
+        found = jax.jit(jax.vmap(jax.vmap(each, (0, None)), (None, 0)))(epsilons, exponents)
+        for row, exponent in zip(np.asarray(found), np.float64(exponents), strict=True):
+            longest = (horizon - 1) // arms + 1
+            cost = [by_hand(horizon, arms, f, delta, exponent)[1] for f in range(1, longest + 1)]
+            assert np.all(np.diff(cost) <= 0.0) and cost[-1] == 0.0
+            for f, epsilon in zip(row, np.float64(epsilons), strict=True):
+                assert cost[f - 1] <= epsilon * (1 + 1e-5)
+                assert f == 1 or cost[f - 2] > epsilon * (1 - 1e-5)
+
+
+def test_most_of_the_epsilon_is_declared():
+    """The f that counted infinitely many releases was 18628, with 0.0465 declared for 0.1."""
+    interval = int(derived_interval(125_000, 5, 0.1, 125_000.0**-2, 1.1))
+    assert interval == 3473
+    declared = dp_ucb_int(125_000, 5, epsilon=0.1).privacy
+    rho, epsilon = by_hand(125_000, 5, interval, 125_000.0**-2, 1.1)
+    assert float(declared.rho) == pytest.approx(rho, rel=1e-5)
+    assert float(declared.epsilon) == pytest.approx(epsilon, rel=1e-5)
+    assert 0.099 < epsilon <= 0.1
+
+
+@pytest.mark.slow
+def test_a_replay_spends_what_is_declared_and_a_shorter_interval_more_than_asked(monkeypatch):
+    """Arm 0 alone has no losses, so that it plays on after the first K f rounds.
+
+    All epsilons are traced at once. One round less for f, or half the noise, fails.
+    """
+    horizon = 96
+    epsilons = jnp.array([0.05, 0.3, 1.0, 2.0, 5.0])
+    losses = jnp.ones((horizon, 2)).at[:, 0].set(0.0)
+    pair = audit.Pair(losses, losses.at[0, 0].set(1.0))
+    keys = jr.split(jr.key(1), 24)
+
+    def spending(epsilon, key, mutant=None):
+        learner = dp_ucb_int(horizon, 2, epsilon=epsilon, exploration=1e-3)
+        declared = learner.privacy
+        if mutant:
+            learner = audit.mutants(learner, losses)[mutant]
+        replayed = audit.replay(learner, pair, key)
+        return declared.epsilon, audit.spent(replayed, declared.delta)
+
+    def of_all(mutant=None):
+        each = partial(spending, mutant=mutant)
+        found = jax.jit(jax.vmap(jax.vmap(each, (None, 0)), (0, None)))(epsilons, keys)
+        declared, spent = np.asarray(found)
+        return declared[:, 0], spent.max(axis=1)
+
+    declared, spent = of_all()
+    np.testing.assert_allclose(spent, declared, rtol=1e-5)
+    assert (declared <= epsilons).all() and (declared[2:] > 0.8 * epsilons[2:]).all()
+    assert declared[0] == 0.0  # No release is made.
+    _, spent = of_all("noise halved")
+    assert (spent[1:] > 1.5 * declared[1:]).all()
+    smallest = dp_ucb_int_module.derived_interval
+    monkeypatch.setattr(dp_ucb_int_module, "derived_interval", lambda *given: smallest(*given) - 1)
+    _, spent = of_all()
+    assert (spent > epsilons).all()
 
 
 @pytest.mark.parametrize(("epsilon", "interval"), [(1.0, 1), (0.3, 4), (0.1, 10), (7.0, 1)])
@@ -91,18 +142,19 @@ def test_the_printed_interval(epsilon, interval):
     """ceil(1 / epsilon), and a declaration of what it is worth: more than what was asked for."""
     assert interval_of(epsilon=epsilon, calibration="printed") == interval
     declared = dp_ucb_int(2000, 2, epsilon=epsilon, calibration="printed").privacy
-    exact = rho_by_hand(1999, interval, 1.1)
     delta = 2000.0**-2
+    exact = by_hand(2000, 2, interval, delta, 1.1)
     assert declared.calibration == "printed" and declared.delta == delta
-    assert float(declared.epsilon) == pytest.approx(least_epsilon(exact, delta), rel=1e-4)
+    np.testing.assert_allclose([declared.rho, declared.epsilon], exact, rtol=1e-5)
     assert float(declared.epsilon) > epsilon
 
 
 def test_extreme_epsilons():
     """No release within the horizon at 1e-9, f = 1 and no declaration at infinity."""
-    none = dp_ucb_int(100, 2, epsilon=1e-9)
-    assert float(none.privacy.epsilon) == pytest.approx(0.0, abs=1e-6)
-    assert interval_of(epsilon=1e-9, horizon=100) == 100
+    for calibration in ("derived", "printed"):
+        none = dp_ucb_int(100, 2, epsilon=1e-9, calibration=calibration)
+        assert float(none.privacy.epsilon) == 0.0
+        assert interval_of(epsilon=1e-9, horizon=100, calibration=calibration) == 100
     plain = dp_ucb_int(100, 2, epsilon=np.inf)
     assert np.isinf(plain.privacy.epsilon) and np.isinf(plain.privacy.rho)
     assert interval_of(epsilon=np.inf) == 1
@@ -157,7 +209,7 @@ def test_a_loss_is_in_every_later_release_of_its_arm_and_rho_is_their_sum():
     horizon, exponent, interval = 60, 1.2, 3
     losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
     # Arm 1 is the best from its first release on, whatever comes.
-    released = jnp.where(jnp.arange(horizon) < 3, 9.0, -50.0)
+    released = jnp.where(jnp.arange(horizon) < 2 * interval - 1, 1e3, -1e6)
 
     def make():
         return dp_ucb_int(horizon, 2, epsilon=0.35, exponent=exponent, calibration="printed")
@@ -174,12 +226,10 @@ def test_a_loss_is_in_every_later_release_of_its_arm_and_rho_is_their_sum():
     np.testing.assert_allclose(base.log.scale[made], n ** (exponent / 2), rtol=1e-5)
     spent = 0.5 * ((change / base.log.scale[made]) ** 2).sum(axis=1)
     declared = float(make().privacy.rho)
-    assert declared == pytest.approx(rho_by_hand(horizon - 1, interval, exponent), rel=1e-5)
-    assert spent.max() <= declared * (1 + 1e-5)
-    # 57 rounds of arm 1, 3 of arm 0: all but what the other arm's rounds could have held.
-    assert spent.max() == pytest.approx(
-        rho_by_hand(np.bincount(arms[:-1]).max(), interval, exponent), rel=1e-3
-    )
+    assert declared == pytest.approx(by_hand(horizon, 2, interval, 0.1, exponent)[0], rel=1e-5)
+    # Arm 0 is played in the first 2 f rounds only.
+    assert np.bincount(arms).tolist() == [interval, horizon - interval]
+    assert spent.max() == pytest.approx(declared, rel=1e-5)
     # With noise of half the scale it would be four times as much.
     assert 4 * spent.max() > declared
 

@@ -8,7 +8,7 @@ from dpjax.papers import sajed2019_figures, sajed2019_games
 
 
 def test_an_epsilon_of_zero_has_no_place_on_a_logarithmic_axis(monkeypatch):
-    """DP-UCB-Int, asked for 0.03, releases nothing and declares 0."""
+    """DP-UCB-Int releases nothing and declares 0 if it is asked for very little."""
     monkeypatch.setattr(sajed2019_games, "BY_ROUNDS", {"DP-UCB-Int": None})
     asked, declared = [0.03, 0.1, 1.0, np.inf], [0.0, 0.05, 0.7, np.inf]
     dims = ["learner", "instance", "epsilon"]

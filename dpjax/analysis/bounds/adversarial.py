@@ -82,9 +82,9 @@ def ftrl_local(horizon, dim, epsilon, *, domain):
         ball      sqrt(T (1 + 8 N^2 / epsilon^2))
         cube      sqrt(N T (1 + 8 N / epsilon^2))
 
-    for oblivious losses, in expectation. The bounds are ours: 1 / (1 - (eta b)^2) is the expected
-    e^(eta z) of a draw z, and on ball and cube 1 plus the noise's variance is the second moment of
-    a message.
+    for oblivious losses, in expectation, and 0 for N = 1 on the simplex. The bounds are ours:
+    1 / (1 - (eta b)^2) is the expected e^(eta z) of a draw z, and on ball and cube 1 plus the
+    noise's variance is the second moment of a message.
 
     Examples:
       >>> bounds.ftrl_local(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
@@ -95,7 +95,10 @@ def ftrl_local(horizon, dim, epsilon, *, domain):
     if domain != "simplex":
         return np.sqrt(width * horizon * moment)
     rate = ftrl_local_rate(horizon, dim, epsilon, domain=domain)
-    return width / rate + horizon * (rate / 2.0 - np.log1p(-((rate * scale) ** 2)) / rate)
+    rate = np.where(dim > 1.0, rate, 1.0)
+    share = np.minimum((rate * scale) ** 2, 0.25)  # which it always is for N > 1
+    found = width / rate + horizon * (rate / 2.0 - np.log1p(-share) / rate)
+    return np.where(dim > 1.0, found, 0.0)
 
 
 def _local_noise(dim, epsilon, domain):
@@ -180,7 +183,8 @@ def shrinking_dartboard_batched(horizon, arms, epsilon):
     """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
 
     It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
-    to rounding, which pure epsilon allows to first order in eta. The constants are ours.
+    to rounding, which pure epsilon allows to first order in eta. It is infinite for epsilon above
+    2, for which there are no batches. The constants are ours.
 
     Examples:
       >>> bounds.shrinking_dartboard_batched(10**6, 4, [0.1, 1.0]).round(1).tolist()
@@ -190,7 +194,8 @@ def shrinking_dartboard_batched(horizon, arms, epsilon):
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
     ran_out = 2.0 * horizon * np.exp(-np.sqrt(epsilon * horizon) / 12.0)
-    return (4.0 * np.log(arms) + 0.5) * np.sqrt(horizon / epsilon) + ran_out
+    value = (4.0 * np.log(arms) + 0.5) * np.sqrt(horizon / epsilon) + ran_out
+    return np.where(epsilon <= 2.0, value, np.inf)
 
 
 def lazy_to_private(horizon, arms, epsilon):

@@ -68,12 +68,16 @@ def exp3_minibatch(horizon, arms, tau, memory):
 def switching_cost_lower(horizon, arms):
     """K^(1/3) T^(2/3) / (50 log2 T): lower bound for any learner, Dekel et al. 2014.
 
+    At T = 1 the logarithm counts as 1. No more than T + 1 arms count.
+
     Examples:
       >>> bounds.switching_cost_lower([10**6, 8 * 10**6], 4).round(2).tolist()  # 8 times the rounds
       [15.93, 55.38]
     """
     horizon, arms = float64(horizon, arms)
-    return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * np.log2(horizon))
+    arms = np.minimum(arms, horizon + 1.0)
+    logs = np.log2(np.maximum(horizon, 2.0))
+    return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * logs)
 
 
 def exp2(horizon, arms, epsilon):

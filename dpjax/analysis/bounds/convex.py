@@ -56,7 +56,9 @@ def ftpl_private(horizon, dim, inverse_mu):
     """
     horizon, dim, inverse_mu = float64(horizon, dim, inverse_mu)
     leader = np.sqrt(horizon) / (2.0 * np.pi * dim) ** 0.25
-    s = np.maximum(leader, 2.0 * tree_levels(horizon) * inverse_mu)
+    levels = tree_levels(horizon)
+    # At T = 1 there is no release, and so no noise.
+    s = np.maximum(leader, 2.0 * levels * np.where(levels > 0.0, inverse_mu, 0.0))
     return s * np.sqrt(dim) + horizon / (s * np.sqrt(2.0 * np.pi))
 
 
@@ -148,10 +150,11 @@ def private_giga(horizon, dim, inverse_mu, drift=0.0):
     """
     horizon, dim, inverse_mu, drift = float64(horizon, dim, inverse_mu, drift)
     logs = 1.0 + np.log(horizon)
-    size = 2.0 * np.sqrt(horizon - 1.0) * inverse_mu
+    infinite = np.isinf(inverse_mu) & (horizon > 1.0)
+    size = 2.0 * np.sqrt(horizon - 1.0) * np.where(np.isinf(inverse_mu), 0.0, inverse_mu)
     alpha = np.sqrt(2.0 * (0.5 + np.sqrt(dim) * size) * logs / horizon)
     steps = 0.5 * (1.0 + alpha) ** 2 + np.sqrt(dim) * size * (1.0 + drift)
-    return 0.5 * alpha * horizon + steps * logs / alpha
+    return np.where(infinite, np.inf, 0.5 * alpha * horizon + steps * logs / alpha)
 
 
 def flaxman_printed(horizon, dim):

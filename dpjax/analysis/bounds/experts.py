@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpjax.analysis.bounds.host import float64
+from dpjax.analysis.bounds.host import float64, suboptimal
 
 
 def limited_updates(horizon, arms, epsilon, *, selector="exponential"):
@@ -48,10 +48,11 @@ def limited_updates_gaps(horizon, means, epsilon, *, selector="exponential"):
       >>> [round(float(bounds.limited_updates(T, 4, 1.0)), 1) for T in (10**4, 10**8)]
       [477.4, 40415.8]
     """
-    horizon, means, epsilon = float64(horizon, means, epsilon)
-    gaps = (means - means.min())[means > means.min()]
-    n = 2.0 ** np.arange(np.ceil(np.log2(horizon)))[:, None]
-    x = epsilon * n * gaps / 4.0
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = suboptimal(means)
+    batches = np.arange(np.ceil(np.log2(np.max(horizon, initial=1.0))))[:, None]
+    n = 2.0**batches
+    x = epsilon[..., None, None] * n * gaps / 4.0
     # Beyond 700 all of these are 0.
     x = np.minimum(x, 700.0)
     wrong = {
@@ -60,7 +61,9 @@ def limited_updates_gaps(horizon, means, epsilon, *, selector="exponential"):
         "laplace": (2.0 + x) * np.exp(-x) / 4.0,
     }[selector]
     drawn = np.minimum(np.exp(-n * gaps**2 / 8.0) + wrong, 1.0)
-    return np.minimum(1.0 + np.sum(2.0 * n * gaps * drawn), horizon * np.max(gaps, initial=0.0))
+    played = batches < np.ceil(np.log2(horizon))[..., None, None]
+    total = 1.0 + np.sum(2.0 * n * gaps * drawn, axis=(-2, -1), where=played)
+    return np.minimum(total, horizon * np.max(gaps, initial=0.0))
 
 
 def sparse_vector_experts(horizon, arms, epsilon):

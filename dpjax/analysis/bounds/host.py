@@ -1,4 +1,4 @@
-"""The number type of the curves, and the gaps of arms."""
+"""The number type of the curves, the gaps of arms, and divergences that nothing cancels in."""
 
 import numpy as np
 
@@ -6,6 +6,30 @@ import numpy as np
 def float64(*values):
     """The values as float64 arrays of NumPy, in a list."""
     return [np.asarray(value, np.float64) for value in values]
+
+
+def log_gap(ratio):
+    """r - ln(1 + r), by its series for small r; inf at r = -1."""
+    small = np.where(np.abs(ratio) < 1e-3, ratio, 0.0)
+    series = np.zeros_like(ratio)
+    for n in range(7, 1, -1):
+        series = (-1) ** n / n + small * series
+    with np.errstate(divide="ignore"):
+        plain = ratio - np.log1p(ratio)
+    return np.where(small == ratio, series * small**2, plain)
+
+
+def bernoulli_divergence(x, y, change):
+    """kl of Bernoulli laws of means x and y, with ``change`` = x - y computed without rounding.
+
+    It is x g(-change / x) + (1 - x) g(change / (1 - x)) with g = :func:`log_gap`. Both terms are
+    positive. At x = 0 the first one is y, and at x = 1 the second one is 1 - y.
+    """
+    low, high = np.where(x > 0.0, x, 1.0), np.where(x < 1.0, 1.0 - x, 1.0)
+    with np.errstate(over="ignore"):
+        first = low * log_gap(np.maximum(-change / low, -1.0))
+        second = high * log_gap(np.maximum(change / high, -1.0))
+    return np.where(x > 0.0, first, y) + np.where(x < 1.0, second, 1.0 - y)
 
 
 def suboptimal(means):

@@ -6,7 +6,7 @@ the probability with which a learner may stop and be wrong. ``epsilon`` may be i
 
 import numpy as np
 
-from dpjax.analysis.bounds.host import float64
+from dpjax.analysis.bounds.host import float64, log_gap
 from dpjax.analysis.bounds.stochastic_lower import kl
 
 # Below this epsilon the characteristic time is in proportion to 1 / epsilon, up to a factor of
@@ -40,15 +40,6 @@ def _probability(failure):
     return failure
 
 
-def _log_gap(ratio):
-    """r - ln(1 + r), by its series for small r."""
-    small = np.where(np.abs(ratio) < 1e-3, ratio, 0.0)
-    series = np.zeros_like(ratio)
-    for n in range(7, 1, -1):
-        series = (-1) ** n / n + small * series
-    return np.where(small == ratio, series * small**2, ratio - np.log1p(ratio))
-
-
 def _departure(mean, rest, distance, epsilon):
     """(d_epsilon(x, y), its derivative in the distance) for x = mean + distance, y = mean.
 
@@ -62,7 +53,7 @@ def _departure(mean, rest, distance, epsilon):
     # Where this is the distance it must be so exactly, since epsilon magnifies the difference.
     covered = np.where(plain <= linear, distance, mean * rest * linear)
     z, left = mean + covered, np.maximum(rest - covered, 1e-300)
-    divergence = z * _log_gap(-covered / z) + left * _log_gap(covered / left)
+    divergence = z * log_gap(-covered / z) + left * log_gap(covered / left)
     # From 800 on e^-epsilon is 0, and the slope of kl is smaller than epsilon.
     return np.minimum(epsilon, 800.0) * (distance - covered) + divergence, np.minimum(plain, linear)
 
@@ -225,6 +216,8 @@ def stopping_time_lower_local(means, epsilon, failure):
 def azize_2023_lower(means, epsilon, failure):
     """max(T_KL, T_TV / (6 epsilon)) ln(1 / (3 failure)), a lower bound on E tau as reconstructed.
 
+    It is 0 if the failure is above 1 / 3.
+
     Azize et al. 2023, recalled and not compared with the print. T_KL is T*_epsilon without privacy,
     and T_TV is :func:`total_variation_time`. :func:`stopping_time_lower` is larger.
 
@@ -238,16 +231,19 @@ def azize_2023_lower(means, epsilon, failure):
     epsilon, failure = _positive(epsilon), _probability(failure)
     plain, _ = characteristic_time(means, np.inf)
     private = total_variation_time(means) / (6.0 * epsilon)
-    return np.maximum(plain, private) * np.log(1.0 / (3.0 * failure))
+    return np.maximum(plain, private) * np.maximum(np.log(1.0 / (3.0 * failure)), 0.0)
 
 
 def sequential_halving_error(horizon, means, epsilon):
     """An upper bound on the error probability of private sequential halving, at most 1.
 
-    It is the sum over the R = ceil(log2 K) stages of 12 exp(-(3 / 16) S n / H). A stage has S arms
-    and plays each n = floor(T / (S R)) rounds. H is the maximum over i >= 2 of
-    i / (Delta_(i) min(Delta_(i), epsilon / sqrt(2))), with the gaps in ascending order.
-    Without the rounding it is 12 R exp(-(3 / 16) T / (R H)).
+    It is
+
+        sum over stages of 12 exp(-(3 / 16) S n / H),    n = floor(T / (S R)),
+        H = max over i >= 2 of i / (Delta_i min(Delta_i, epsilon / sqrt(2))),
+
+    with R = ceil(log2 K) stages. A stage has S arms and plays each n rounds. The gaps are
+    Delta_2 <= ... <= Delta_K. Without the rounding it is 12 R exp(-(3 / 16) T / (R H)).
 
     Proof, ours: by Chernoff's bound for the difference of two means with Laplace noise of scale
     1 / (epsilon n), arm i beats the best with probability at most

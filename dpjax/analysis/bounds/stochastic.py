@@ -10,12 +10,12 @@ from dpjax.maths.clipped_means import epoch_plan
 
 
 def successive_elimination(horizon, means, epsilon, failure=None):
-    """sum Delta_a min(T, sum_{e <= ceil(log2(1 / Delta_a))} ceil(R_e)), + beta T: DP-SE.
+    """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(1 / Delta_a)))} ceil(R_e)), + beta T: DP-SE.
 
-    R_e is the length of epoch e with all K arms active
-    (:func:`dpjax.learners.successive_elimination`). With probability 1 - beta no arm is pulled
-    more often (Sajed & Sheffet 2019 with our constants). Otherwise regret is at most T. ``failure``
-    is beta, by default 1 / T.
+    An arm with Delta_a >= 2^-e is gone after epoch e. So a gap of 1 has one epoch. R_e is the
+    length of epoch e with all K arms active (:func:`dpjax.learners.successive_elimination`). With
+    probability 1 - beta no arm is pulled more often (Sajed & Sheffet 2019 with our constants).
+    Otherwise regret is at most T. ``failure`` is beta, by default 1 / T.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -29,7 +29,9 @@ def successive_elimination(horizon, means, epsilon, failure=None):
     total = beta * horizon
     for gap in gaps:
         pulls = np.zeros(horizon.shape)
-        for epoch in range(1, int(np.ceil(np.log2(1.0 / gap))) + 1):
+        for epoch in range(1, max(int(np.ceil(-np.log2(gap))), 1) + 1):
+            if np.all(pulls >= horizon):
+                break
             inverse = arms * epoch**2 / beta
             size = 2.0**-epoch
             sampling = 32.0 * np.log(8.0 * inverse) / size**2
@@ -50,7 +52,7 @@ def robust_elimination(
     model="central",
     failure=None,
 ):
-    """sum Delta_a min(T, sum_{e <= ceil(log2(largest_gap / Delta_a))} ceil(R_e))
+    """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(largest_gap / Delta_a)))} ceil(R_e))
     + beta T largest_gap.
 
     R_e is the length of epoch e of :func:`dpjax.learners.robust_elimination` with all K arms
@@ -69,7 +71,10 @@ def robust_elimination(
     total = beta * horizon * largest_gap
     for gap in gaps:
         pulls = np.zeros(horizon.shape)
-        for epoch in range(1, max(int(np.ceil(np.log2(largest_gap / gap))), 1) + 1):
+        epochs = np.ceil(np.log2(largest_gap) - np.log2(gap))
+        for epoch in range(1, max(int(epochs), 1) + 1):
+            if np.all(pulls >= horizon):
+                break
             length = np.vectorize(
                 lambda b, e, epoch=epoch: epoch_plan(
                     epoch, arms, b, largest_gap, moment, order, e, model
@@ -93,8 +98,13 @@ def adap_ucb(horizon, means, epsilon, exploration=3.1):
     horizon, epsilon = float64(horizon, epsilon)
     _, gaps, _ = suboptimal(means)
     smaller = np.minimum(gaps, epsilon[..., None])
-    leading = 16.0 * exploration * np.log(horizon) * np.sum(1.0 / smaller, axis=-1)
-    return leading + len(gaps) * exploration / (exploration - 3.0)
+    leading = 16.0 * exploration * np.log(horizon)[..., None] / smaller
+    return np.sum(leading + _failures(exploration), axis=-1)
+
+
+def _failures(exploration):
+    """alpha / (alpha - 3), which bounds the cost of all wrong episodes of an arm; inf to 3."""
+    return exploration / (exploration - 3.0) if exploration > 3.0 else np.inf
 
 
 def adac_ucb(horizon, means, rho, exploration=3.1):
@@ -116,7 +126,7 @@ def adac_ucb(horizon, means, rho, exploration=3.1):
     _, gaps, _ = suboptimal(means)
     level = exploration * np.log(horizon)[..., None]
     leading = np.maximum(16.0 * level / gaps, 8.0 * np.sqrt(2.0 * level / rho[..., None]))
-    return np.sum(leading, axis=-1) + len(gaps) * exploration / (exploration - 3.0)
+    return np.sum(leading + _failures(exploration), axis=-1)
 
 
 def ucb1(horizon, means):
@@ -171,15 +181,16 @@ def explore_then_commit_error(gap, rounds, epsilon):
       [0.0458, 0.0183]
     """
     gap, rounds, epsilon = float64(gap, rounds, epsilon)
-    y = np.minimum(0.5 * epsilon * rounds * gap, 1e3)
+    # Beyond 1000 the second term is 0. Without a gap all y say 1, and inf * 0 says nothing.
+    y = np.minimum(0.5 * np.minimum(epsilon, 1e100) * rounds * gap, 1e3)
     return np.minimum(np.exp(-0.25 * rounds * gap**2) + 0.25 * (2.0 + y) * np.exp(-y), 1.0)
 
 
 def explore_then_commit(horizon, means, epsilon, rounds):
     """sum Delta_a (m + (T - K m) P_a): Explore-then-commit with m ``rounds`` of each arm.
 
-    P_a is :func:`explore_then_commit_error` at the gap of arm a. Where T < K m, regret is at most
-    T times the largest gap.
+    P_a is :func:`explore_then_commit_error` at the gap of arm a. The learner rounds m down, and
+    lowers it to T / K if it is larger.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -188,7 +199,8 @@ def explore_then_commit(horizon, means, epsilon, rounds):
     """
     horizon, epsilon, rounds = float64(horizon, epsilon, rounds)
     _, gaps, _ = suboptimal(means)
+    most = np.maximum(np.floor(horizon / len(np.asarray(means))), 1.0)
+    rounds = np.minimum(np.floor(rounds), most)
     wrong = explore_then_commit_error(gaps, rounds[..., None], epsilon[..., None])
     left = horizon - len(np.asarray(means)) * rounds
-    total = np.sum(gaps * (rounds[..., None] + np.maximum(left, 0.0)[..., None] * wrong), axis=-1)
-    return np.where(left < 0.0, horizon * np.max(gaps, initial=0.0), total)
+    return np.sum(gaps * (rounds[..., None] + np.maximum(left, 0.0)[..., None] * wrong), axis=-1)

@@ -4,9 +4,8 @@
 """
 
 import numpy as np
-from scipy.special import rel_entr
 
-from dpjax.analysis.bounds.host import float64, suboptimal
+from dpjax.analysis.bounds.host import bernoulli_divergence, float64, suboptimal
 
 
 def kl(x, y):
@@ -17,7 +16,7 @@ def kl(x, y):
       [0.0872, 0.0204, 0.0]
     """
     x, y = float64(x, y)
-    return rel_entr(x, y) + rel_entr(1.0 - x, 1.0 - y)
+    return bernoulli_divergence(x, y, x - y)
 
 
 def d_epsilon_divergence(x, y, epsilon):
@@ -35,8 +34,23 @@ def d_epsilon_divergence(x, y, epsilon):
     x, y, epsilon = float64(x, y, epsilon)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         odds = np.log(x) - np.log1p(-x) - np.log(y) + np.log1p(-y)  # the slope at x
-        linear = epsilon * x - np.logaddexp(np.log1p(-y), np.log(y) + epsilon)
+        linear = _linear(x, y, epsilon)
     return np.where((odds <= epsilon) | (x <= y), kl(x, y), linear)
+
+
+def _linear(x, y, epsilon):
+    """epsilon x - ln(1 - y + y e^epsilon), in which nothing cancels for small or large epsilon."""
+    up, down = epsilon * (1.0 - y), -epsilon * y
+    small = epsilon < 1.0
+    # e^a - 1 - a for the two values a of epsilon (B - y): their linear terms add up to 0.
+    rest = [np.where(small, a, 0.0) for a in (up, down)]
+    rest = [
+        np.where(np.abs(a) < 1e-3, a * a * (0.5 + a / 6.0 * (1.0 + a / 4.0)), np.expm1(a) - a)
+        for a in rest
+    ]
+    near = epsilon * (x - y) - np.log1p(y * rest[0] + (1.0 - y) * rest[1])
+    far = -epsilon * (1.0 - x) - np.log(y + (1.0 - y) * np.exp(-epsilon))
+    return np.where(small, near, far)
 
 
 def lai_robbins(horizon, means):
@@ -69,7 +83,8 @@ def lai_robbins_local(horizon, means, epsilon):
     horizon, epsilon = float64(horizon, epsilon)
     mean, gap, best = suboptimal(means)
     kept = np.tanh(0.5 * epsilon)[..., None]  # 1 - 2 p
-    information = kl(0.5 + kept * (mean - 0.5), 0.5 + kept * (best - 0.5))
+    seen, least = 0.5 + kept * (mean - 0.5), 0.5 + kept * (best - 0.5)
+    information = bernoulli_divergence(seen, least, kept * gap)
     return np.log(horizon) * np.sum(gap / information, axis=-1)
 
 
@@ -142,14 +157,18 @@ def azize_basu(horizon, means, epsilon):
 def azize_basu_minimax(horizon, arms, epsilon):
     """max(sqrt(T (K - 1)) / 27, (K - 1) / (131 epsilon)): minimax lower bound.
 
-    Azize & Basu 2022, Theorem 2, with the constants of the submission.
+    Azize & Basu 2022, Theorem 2, with the constants of the submission. It is for T of at least
+    K - 1, and of at least 2 (K - 1) / (3 epsilon). For smaller T, no more than T + 1 arms count,
+    and the second term is 3 T / 262. That is our reading of the proof: its second term maximizes
+    (T D / 8) e^(-6 epsilon D T / (K - 1)) over gaps D, which are at most 1/4 for means in [0, 1].
 
     Examples:
       >>> bounds.azize_basu_minimax(10_000, 4, [0.001, 0.1, 1.0]).round(2).tolist()
       [22.9, 6.42, 6.42]
     """
     horizon, arms, epsilon = float64(horizon, arms, epsilon)
-    return np.maximum(np.sqrt(horizon * (arms - 1.0)) / 27.0, (arms - 1.0) / (131.0 * epsilon))
+    plain = np.sqrt(horizon * np.minimum(arms - 1.0, horizon)) / 27.0
+    return np.maximum(plain, np.minimum((arms - 1.0) / (131.0 * epsilon), 3.0 * horizon / 262.0))
 
 
 def d_epsilon(horizon, means, epsilon):

@@ -1,0 +1,213 @@
+"""All histories of small games, counted: none is likelier than a replay and a declaration allow.
+
+A learner on two arms has 2^8 histories of eight actions. Each is counted over many seeds on both
+sequences of a pair. So are the prefixes of a history. The largest log-ratio whose simultaneous
+confidence interval lies above 0 is compared with what replays of the same pair spend, and with the
+declared epsilon. A replay depends on the key, and so the largest of many keys counts.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+from scipy import stats
+
+from dpjax import Learner, Privacy, audit, factories, learners, noise
+from dpjax.audit import Pair
+from dpjax.cli import audits
+from dpjax.combinators import as_learner
+from dpjax.core import Arms
+from dpjax.feedback import full
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
+
+HORIZON, ARMS, EPSILON, DELTA = 8, 2, 1.0, 1e-3
+RUNS, REPLAYS, BLOCK = 2**16, 64, 2**12
+LEVEL = 1e-3  # of all intervals of one learner together
+EVENTS = 2 ** (HORIZON + 1) - 2  # histories of 1 .. T actions
+SIZES = {
+    "arms": ARMS, "actions": np.array([[1.0, 0.0], [-1.0, 0.5]]), "dim": ARMS, "delta": DELTA,
+    "epsilon": EPSILON, "domain": audits.domain_of("simplex"),
+}  # fmt: skip
+
+
+def build(name):
+    return as_learner(factories.build(name, HORIZON, SIZES, **audits.OPTIONS.get(name, {})))
+
+
+def neighbour(vector, other, declared):
+    """The other vector of a round, as far as the declaration lets it differ from the first."""
+    if declared.neighbours == "zero_out":
+        return np.zeros_like(vector)
+    if declared.unit == "entry":
+        return np.where(np.arange(len(vector)) == 0, other, vector)
+    return other
+
+
+def pairs_of(learner):
+    """Pairs of audits, and a change of each round before the last one on five sequences."""
+    made = audit.pairs_for(learner, 16, jr.key(4))
+    rows = []
+    for base, first, other in (
+        ([0.5, 0.5], [1.0, 0.0], [0.0, 1.0]),
+        ([0.0, 1.0], [0.0, 1.0], [1.0, 0.0]),
+        ([1.0, 1.0], [1.0, 1.0], [0.0, 0.0]),
+        ([-7.0, 9.0], [-1e6, 1e6], [1e6, -1e6]),
+        ([0.3, 0.6], [np.inf, -np.inf], [-np.inf, np.inf]),
+    ):
+        for t in range(HORIZON - 1):
+            sides = np.tile(np.array(base, np.float32), (2, HORIZON, 1))
+            sides[0, t] = first
+            sides[1, t] = neighbour(sides[0, t], np.array(other, np.float32), learner.privacy)
+            rows.append(sides)
+    ours = jnp.array(rows)
+    return Pair(
+        jnp.concatenate([made.losses, ours[:, 0]]), jnp.concatenate([made.others, ours[:, 1]])
+    )
+
+
+def history_of(learner, losses, key):
+    """The actions of all rounds as one number, the first action in its highest bit, () int32."""
+    keys = jr.split(key, HORIZON)
+    state, action = learner.init(keys[0])
+
+    def play(carry, given):
+        state, action = carry
+        key, loss = given
+        state, action = learner.step(state, key, learner.feedback(loss, action))
+        return (state, action), action
+
+    _, rest = lax.scan(play, (state, action), (keys[1:], losses[:-1]))
+    actions = jnp.concatenate([jnp.asarray(action, jnp.int32)[None], rest.astype(jnp.int32)])
+    return jnp.sum(actions << jnp.arange(HORIZON - 1, -1, -1, dtype=jnp.int32), dtype=jnp.int32)
+
+
+def counts_of(learner, sequences, key):
+    """How often each history came, (sequences, 2^T) int32; every sequence has seeds of its own."""
+
+    def of_sequence(given):
+        losses, key = given
+
+        def add(counts, key):
+            seeds = jr.split(key, BLOCK)
+            found = jax.vmap(lambda seed: history_of(learner, losses, seed))(seeds)
+            return counts.at[found].add(1), None
+
+        empty = jnp.zeros(ARMS**HORIZON, jnp.int32)
+        return lax.scan(add, empty, jr.split(key, RUNS // BLOCK))[0]
+
+    return lax.map(of_sequence, (sequences, jr.split(key, len(sequences))))
+
+
+def with_prefixes(counts):
+    """Counts of the histories of the first 1 .. T actions, (..., EVENTS)."""
+    parts = [
+        counts.reshape(*counts.shape[:-1], 2**rounds, -1).sum(axis=-1)
+        for rounds in range(1, HORIZON + 1)
+    ]
+    return np.concatenate(parts, axis=-1)
+
+
+def largest_ratio(counts, others, delta, tests):
+    """The largest log of (p - delta) / q that is surely exceeded, for each pair, at least 0.
+
+    Each of the intervals of p and q (Clopper & Pearson) fails with probability LEVEL / tests.
+    """
+    tail = LEVEL / tests
+    low = np.where(counts > 0, stats.beta.ppf(tail, counts, RUNS - counts + 1), 0.0)
+    high = np.where(others < RUNS, stats.beta.isf(tail, others + 1, RUNS - others), 1.0)
+    with np.errstate(divide="ignore"):
+        ratios = np.log(np.maximum(low - delta, 0.0) / high)
+    return np.maximum(ratios.max(axis=-1), 0.0)
+
+
+class Found(NamedTuple):
+    declared: float
+    shown: np.ndarray  # (pairs,) the largest log-ratio that was surely seen
+    spent: np.ndarray  # (pairs,) the largest epsilon of all replays
+
+
+def look(learner, *, replays=True):
+    """Counts all histories of a learner on all pairs in both directions, and replays these."""
+    declared = learner.privacy
+    delta, pairs = float(declared.delta), pairs_of(learner)
+    count = len(pairs.losses)
+    both = jnp.concatenate([pairs.losses, pairs.others])
+    counts = np.asarray(jax.jit(lambda key: counts_of(learner, both, key))(jr.key(11)))
+    assert (counts.sum(axis=-1) == RUNS).all()
+    events = with_prefixes(counts)
+    ours, theirs = events[:count], events[count:]
+    tests = 4 * count * EVENTS
+    shown = np.maximum(
+        largest_ratio(ours, theirs, delta, tests), largest_ratio(theirs, ours, delta, tests)
+    )
+    spent = np.full(count, np.inf)
+    if replays:
+        keys = jr.split(jr.key(12), REPLAYS)
+
+        def of_pair(losses, others):
+            return jax.vmap(lambda key: audit.replay(learner, Pair(losses, others), key))(keys)
+
+        whole = Pair(both, jnp.concatenate([pairs.others, pairs.losses]))
+        replayed = jax.jit(lambda: lax.map(lambda pair: of_pair(*pair), whole))()
+        of_keys = np.asarray(audit.spent(jax.tree.map(np.asarray, replayed), delta))
+        spent = of_keys.max(axis=-1).reshape(2, count).max(axis=0)
+    return Found(float(declared.epsilon), shown, spent)
+
+
+@cache
+def found_of(name):
+    """The counts and replays of the learner of that name, made once."""
+    learner = build(name)
+    if not isinstance(learner.action_set, Arms) or not np.isfinite(learner.privacy.epsilon):
+        pytest.skip("it plays no arms, or declares nothing")
+    return look(learner)
+
+
+@pytest.mark.parametrize("name", learners.__all__)
+def test_no_history_shows_more_than_is_declared(name):
+    found = found_of(name)
+    assert found.shown.max() <= found.declared * (1 + audit.verdicts.ROUNDING)
+
+
+# Replays of dp_ucb spend nothing on pairs of which histories show at least 0.27.
+NOT_SEEN = pytest.mark.xfail(strict=True, reason="replays of dp_ucb spend too little")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=NOT_SEEN if name == "dp_ucb" else ()) for name in learners.__all__],
+)
+def test_no_history_shows_more_than_its_replays_spend(name):
+    found = found_of(name)
+    more = np.flatnonzero(found.shown > found.spent * (1 + audit.verdicts.ROUNDING))
+    assert not len(more), (more, found.shown[more], found.spent[more])
+
+
+def answers(truth):
+    """A learner that declares 1 and plays a bit of its losses, told the truth with odds e^truth."""
+
+    def step(state, key, loss):
+        bit = (loss[0] > 0.5).astype(jnp.float32)
+        chance = jnp.where(bit > 0.5, 1.0, jnp.exp(-truth)) / (1.0 + jnp.exp(-truth))
+        first = noise.coin(key, chance).astype(jnp.int32)
+        arm = jnp.where(state[0] == 0, first, state[1])
+        return (state[0] + 1, arm), arm
+
+    zero = jnp.zeros((), jnp.int32)
+    return Learner(
+        lambda key: ((zero, zero), zero), step, full, Arms(ARMS), HORIZON, Privacy(epsilon=EPSILON)
+    )
+
+
+def test_counts_find_odds_that_are_larger_than_declared():
+    """Of honest odds nearly all is shown, and never more; of twice the epsilon, more than 1."""
+    honest, leaky = look(answers(EPSILON)), look(answers(2 * EPSILON), replays=False)
+    assert 0.9 < honest.shown.max() <= 1.0
+    assert honest.spent.max() == pytest.approx(EPSILON, rel=1e-4)
+    assert leaky.shown.max() > 1.8
