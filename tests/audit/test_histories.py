@@ -175,13 +175,9 @@ def test_no_history_shows_more_than_is_declared(name):
     assert found.shown.max() <= found.declared * (1 + audit.verdicts.ROUNDING)
 
 
-# Replays of dp_ucb spend nothing on pairs of which histories show at least 0.27.
-NOT_SEEN = pytest.mark.xfail(strict=True, reason="replays of dp_ucb spend too little")
-
-
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=NOT_SEEN if name == "dp_ucb" else ()) for name in learners.__all__],
+    learners.__all__,
 )
 def test_no_history_shows_more_than_its_replays_spend(name):
     found = found_of(name)
