@@ -73,7 +73,7 @@ def test_a_clone_that_is_not_there_ends_in_one_sentence(capsys):
         ("google_accounting", "dp_accounting", "test", {}),
         ("google_factorizations", "jax_privacy", "mf", {}),
         ("opendp_laws", "opendp", "referees", {}),
-        ("smpybandits", "SMPyBandits", "referees", {"trials": 60}),
+        ("smpybandits", "SMPyBandits", "referees", {"trials": 40}),
         ("adap_index", "dpjax", "test", {"trials": 200}),
     ],
 )

@@ -45,7 +45,9 @@ def rows():
         frame.needs(error.name, "jax-privacy", "dpjax[mf]")
 
     made = []
-    with jax.enable_x64(True):
+    # Their code needs float64, and promotions of types and ranks.
+    standard = jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow")
+    with jax.enable_x64(True), standard[0], standard[1]:
         for title, options in MADE.items():
             factory = getattr(mechanisms, title.partition(",")[0])
             mechanism = factory(HORIZON, noise="gaussian", **options)
