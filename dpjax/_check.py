@@ -136,7 +136,7 @@ def _require(condition, requirement: str, values: dict) -> None:
     for name, given in values.items():
         number = _number(requirement, name, given)
         if number is None:
-            _note(condition(given))
+            _note(condition(jnp.asarray(given, jnp.float32)))
             continue
         rounded = _in_float32(number)
         if condition(number) and condition(rounded):

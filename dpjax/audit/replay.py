@@ -50,7 +50,16 @@ class Replay(NamedTuple):
 
     @property
     def touched(self):
-        """How many releases the change of the losses reaches, () int."""
+        """How many releases the change of the losses reaches, () int.
+
+        Examples:
+          >>> learner = audit.releases(mechanisms.tree(4), (), scale=1.0)
+          >>> pair = audit.Pair(jnp.array([1.0, 1.0, 0.0, 0.0]), jnp.zeros(4))
+          >>> private = learner.privacy._replace(rounds_per_user=2)
+          >>> replayed = audit.replay(learner._replace(privacy=private), pair, jax.random.key(0))
+          >>> int(replayed.touched)
+          2
+        """
         return self.reached.sum((-2, -1))
 
 

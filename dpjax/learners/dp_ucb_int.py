@@ -100,62 +100,51 @@ def dp_ucb_int(
 ) -> Learner:
     """DP-UCB-Int: an arm's mean is released when its pulls are a multiple of f.
 
-        The first K f rounds play the arms in turn. When n_a reaches a multiple of f, the mean of arm a
-        is released with noise Lap(n_a^-(1 - v / 2)), and kept until the next multiple. Later rounds
-        play the arm with the smallest
+    The first K f rounds play the arms in turn. When n_a reaches a multiple of f, the mean of arm a
+    is released with noise Lap(n_a^-(1 - v / 2)), and kept until the next multiple. Later rounds
+    play the arm with the smallest
 
-            mean~_a - sqrt(alpha ln t / (2 m_a)),    m_a the number of losses in that mean.
+        mean~_a - sqrt(alpha ln t / (2 m_a)),    m_a the number of losses in that mean.
 
-        The interval f depends on epsilon, and the noise does not. As we read the paper, the exploration
-        term moves with t. If it were kept with the mean, an unlucky arm would never be played again.
+    The interval f depends on epsilon, and the noise does not. As we read the paper, the exploration
+    term moves with t. If it were kept with the mean, an unlucky arm would never be played again.
 
-        Args:
-          horizon: T, rounds.
-          arms: K, at least 2.
-          epsilon: privacy to reach by the choice of f; inf adds no noise, and gives UCB1.
-          delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
-          exponent: v in (1, 1.5].
-          exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / m_a).
-          calibration: "derived" takes the smallest f whose releases within the horizon cost at most
-            epsilon at delta; "printed" takes f = ceil(1 / epsilon), and declares the epsilon that this
-            f has at delta, which is far more than the one asked for.
+    Args:
+      horizon: T, rounds.
+      arms: K, at least 2.
+      epsilon: privacy to reach by the choice of f; inf adds no noise, and gives UCB1.
+      delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
+      exponent: v in (1, 1.5].
+      exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / m_a).
+      calibration: "derived" takes the smallest f whose releases within the horizon cost at most
+        epsilon at delta; "printed" takes f = ceil(1 / epsilon), and declares the epsilon that this
+        f has at delta, which is far more than the one asked for.
 
-        Returns:
-          A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+    Returns:
+      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
 
-        Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. A loss is in
-        every later release of its arm. The release at n pulls has sensitivity 1 / n, and is
-    <<<<<<< HEAD
-        n^(-v / 2)-DP and so (n^-v / 2)-zCDP. rho is the sum over the releases (:func:`interval_rho`).
-        Where epsilon = 1 is asked for at v = 1.1, T = 10^5 and delta = 10^-5, the printed f = 1 has
-        rho = 3.7 and epsilon = 15.7.
-    =======
-        n^(-v / 2)-DP and so (n^-v / 2)-zCDP. The declared epsilon is that of an arm that plays all
-        rounds after the first K f, whose releases are at n = f, 2f, ..., up to T - 1 - (K - 1) f. It is
-        the smaller of the sum of their epsilons and the epsilon of their rho at delta. If K f >= T, no
-        action depends on a loss, and epsilon is 0. If epsilon = 1 is asked for at v = 1.1, T = 10^5 and
-        delta = 10^-5, the printed f = 1 has rho = 3.7 and epsilon = 15.7.
-    >>>>>>> bounds
+    Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. A loss is in
+    every later release of its arm. The release at n pulls has sensitivity 1 / n, and is
+    n^(-v / 2)-DP and so (n^-v / 2)-zCDP. The declared epsilon is that of an arm that plays all
+    rounds after the first K f, whose releases are at n = f, 2f, ..., up to T - 1 - (K - 1) f. It is
+    the smaller of the sum of their epsilons and the epsilon of their rho at delta. If K f >= T, no
+    action depends on a loss, and epsilon is 0. If epsilon = 1 is asked for at v = 1.1, T = 10^5 and
+    delta = 10^-5, the printed f = 1 has rho = 3.7 and epsilon = 15.7.
 
-        Regret: logarithmic in T, with an additive term K f, by the paper. With the paper's constants
-        some runs stay on a worse arm for good: we measured about one run in seven on arms .75, .625,
-        .5, .375, .25 where epsilon = 10 is asked for.
+    Regret: logarithmic in T, with an additive term K f, by the paper. With the paper's constants
+    some runs stay on a worse arm for good: we measured about one run in seven on arms .75, .625,
+    .5, .375, .25 where epsilon = 10 is asked for.
 
-        Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
-        2016, by way of two public implementations.
+    Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
+    2016, by way of two public implementations.
 
-        Examples:
-          >>> made = [
-          ...     learners.dp_ucb_int(10**5, 5, epsilon=1.0, delta=1e-5, calibration=x)
-          ...     for x in ("derived", "printed")
-          ... ]
-    <<<<<<< HEAD
-          >>> [round(float(x.privacy.epsilon), 1) for x in made]
-          [0.7, 15.7]
-    =======
-          >>> [round(float(x.privacy.epsilon), 3) for x in made]
-          [0.997, 15.745]
-    >>>>>>> bounds
+    Examples:
+      >>> made = [
+      ...     learners.dp_ucb_int(10**5, 5, epsilon=1.0, delta=1e-5, calibration=x)
+      ...     for x in ("derived", "printed")
+      ... ]
+      >>> [round(float(x.privacy.epsilon), 3) for x in made]
+      [0.997, 15.745]
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)

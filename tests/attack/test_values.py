@@ -221,7 +221,11 @@ def campaign(name, horizon, **option):
         return jax.tree.leaves(state), actions, declared, getattr(report, "reach", jnp.float32(0))
 
     states, actions, declared, reach = jax.jit(jax.vmap(one))(*lanes)
-    bad = np.isnan(np.asarray(declared))
+    # An epsilon that counts as 0 when compiled is declared as NaN.
+    epsilons, deltas, _ = (np.asarray(column) for column in lanes)
+    declares = np.isfinite(float(conformance.make(name, horizon, **option).privacy.epsilon))
+    allowed = (epsilons >= np.finfo(np.float32).tiny) & (0.0 < deltas) & (deltas < 1.0)
+    bad = np.isnan(np.asarray(declared)) != (~allowed & declares)
     for leaf in states:
         leaf = np.asarray(leaf, np.float64).reshape(len(bad), -1)
         # Infinite may be what is infinite without reason too: the least of nothing.

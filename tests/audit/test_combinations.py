@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 # A configuration takes seconds to compile, so that a default run tries a few.
 FEW = {"hedge": 2, "sequential_halving": 1, "exp2": 1}
-FEW_WITHIN = [("lazy_ucb", ("every_round", "minibatch")), ("hedge", ("doubling", "user_level"))]
+FEW_WITHIN = [("lazy_ucb", ("minibatch", "every_round")), ("hedge", ("doubling", "user_level"))]
 
 
 # The table -------------------------------------------------------------------------------------

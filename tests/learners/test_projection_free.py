@@ -13,7 +13,7 @@ from jax import random as jr
 from dpjax import domains, environments, learners, mechanisms, privacy, simulate, sweep
 from dpjax.environments import loss_families
 from dpjax.learners.parts.one_point import directions
-from dpjax.learners.projection_free import batch_norms, printed_scale
+from dpjax.learners.projection_free import batch_norms, printed_scale, step_size
 from tests.learners.noisy_oco import NoisyMap, noisy_oco
 from tests.learners.replay import changed_rounds, given_releases, play, worlds
 
@@ -402,13 +402,14 @@ def test_the_schedule_of_defaults():
     report = make(100**2, domains.ball(2), epsilon=1.0)
     state, _ = report.init(jr.key(0))
     assert float(report.report(state).reach) == pytest.approx(0.2 * 2**0.5)
-    eta = learners.projection_free.__globals__["step_size"]
     for horizon, near in [(10**4, 0.3), (10**16, 0.001)]:
         n, b = 4000, math.isqrt(horizon)
         zeta = 2.0 * n**0.5 / horizon**0.25
         printed = 2.0 / (horizon**0.75 * n**0.5)
         if zeta < 2.0:
-            assert float(eta(b, b, 2.0, n, zeta, 2.0, 1.0)) == pytest.approx(printed, rel=near)
+            assert float(step_size(b, b, 2.0, n, zeta, 2.0, 1.0)) == pytest.approx(
+                printed, rel=near
+            )
 
 
 # --- the points ---
