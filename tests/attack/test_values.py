@@ -224,7 +224,7 @@ def campaign(name, horizon, **option):
     # An epsilon that counts as 0 when compiled is declared as NaN.
     epsilons, deltas, _ = (np.asarray(column) for column in lanes)
     declares = np.isfinite(float(conformance.make(name, horizon, **option).privacy.epsilon))
-    allowed = (epsilons >= np.finfo(np.float32).tiny) & (0.0 < deltas) & (deltas < 1.0)
+    allowed = (epsilons >= np.finfo(np.float32).tiny) & (deltas > 0.0) & (deltas < 1.0)
     bad = np.isnan(np.asarray(declared)) != (~allowed & declares)
     for leaf in states:
         leaf = np.asarray(leaf, np.float64).reshape(len(bad), -1)
