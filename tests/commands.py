@@ -46,7 +46,9 @@ SIZES = {
 DIAGNOSES = "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon"
 STUDY = "dpjax run --config examples/study.toml --out results/study"
 AUDIT = "dpjax audit hedge --out docs/audit --overwrite"
-COMPARE = "dpjax compare examples/mine.py --against exp3 --horizon 256 --trials 4 --runs 4096"
+COMPARE = (
+    "dpjax compare examples/mine.py --against exp3 --epsilon 1 --horizon 64 --trials 4 --runs 1024"
+)
 THEOREM = "dpjax theorem agarwal2017 --epsilon 1,inf --horizon 256 --trials 4"
 INSTALL = (
     "python3 -m venv .venv && .venv/bin/pip install -e . && "
@@ -95,7 +97,7 @@ INSTEAD = {
     "dpjax reproduce <name> --out docs/papers/<name>": "dpjax reproduce tossou2017 --quick "
     "--out docs/papers/new",
     "dpjax reproduce PAPER --quick": "dpjax reproduce tossou2017 --quick",
-    "dpjax reproduce sajed2019 --store results/stores": "dpjax reproduce sajed2019 --quick "
+    "dpjax reproduce sajed2019 --store results/stores": "dpjax reproduce tossou2017 --quick "
     "--store results/stores",
     "dpjax run --config": STUDY,
     "dpjax run --config examples/study.toml": STUDY,
@@ -197,7 +199,7 @@ def commands() -> list[str]:
 
 def of_script(path) -> str:
     """The command that runs a script."""
-    if path.startswith("tests/") and path.endswith(".py") and "/data/" not in path:
+    if (ROOT / path).with_name("__init__.py").is_file() and path.endswith(".py"):
         return f"python -m {path.removesuffix('.py').replace('/', '.')}"
     program = {".py": "python", ".sh": "sh"}.get(Path(path).suffix, "bash")
     return f"{program} {path}"
