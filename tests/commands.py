@@ -75,6 +75,8 @@ INSTEAD = {
     "python examples/pod.py": POD,
     "python -m tests.golden.make": "python -m tests.golden.make exp3",
     "python -m tests.golden.make greedy": "python -m tests.golden.make exp3",
+    "pytest -n 0 tests/test_conformance.py tests/test_golden.py -k greedy": "pytest -n 0 "
+    "tests/test_conformance.py tests/test_golden.py -k hedge --collect-only -q",
     "python mine.py": "sed -n '/^```python$/,/^```$/p' README.md | sed '/^```/d' > mine.py "
     "&& python mine.py",
     'python -c "from dpjax.papers.sajed2019 import *; games.play_batches(HORIZON, TRIALS); '
