@@ -1,6 +1,6 @@
 """What keeping results costs: sweeps with a store over the same sweeps without.
 
-    python benchmarks/store.py [FOLDER]
+    python benchmarks/store.py [FOLDER] [--quick]
 
 Sweeps have the default chunk, 4 points x 4096 seeds in blocks of 4096 trajectories, 100 checkpoints
 and games of several lengths. Each sweep with a store makes a new one below FOLDER (by default the
@@ -10,8 +10,8 @@ ratio with its standard error, both of wall time and of CPU time, on which other
 has less effect. The last column but one is a sweep that finds all of its results in the store.
 """
 
+import argparse
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -34,8 +34,8 @@ def timed(game, store):
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def measure(horizon, folder):
-    """Seconds (PAIRS, without and with, wall and CPU), seconds to find all, bytes of the store."""
+def measure(horizon, folder, pairs):
+    """Seconds (pairs, without and with, wall and CPU), seconds to find all, bytes of the store."""
 
     def game(epsilon):
         learner = learners.dp_exp3_lap(horizon, 4, epsilon=epsilon)
@@ -43,7 +43,7 @@ def measure(horizon, folder):
 
     store = folder / "store"
     times = []
-    for pair in range(-1, PAIRS):
+    for pair in range(-1, pairs):
         shutil.rmtree(store, ignore_errors=True)
         stores = (None, store) if pair % 2 else (store, None)
         both = {kept: timed(game, kept) for kept in stores}
@@ -55,14 +55,19 @@ def measure(horizon, folder):
 
 
 def main():
-    folder = Path(tempfile.mkdtemp(dir=sys.argv[1] if sys.argv[1:] else None))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="default: for temporary files")
+    parser.add_argument("--quick", action="store_true", help="the shortest games, in two pairs")
+    options = parser.parse_args()
+    horizons, pairs = (HORIZONS[:1], 2) if options.quick else (HORIZONS, PAIRS)
+    folder = Path(tempfile.mkdtemp(dir=options.folder))
     print("| T | s without | s with | ratio of wall time | ratio of CPU time | s, all found | MB |")
     print("|---|---|---|---|---|---|---|")
     try:
-        for horizon in HORIZONS:
-            times, found, size = measure(horizon, folder)
+        for horizon in horizons:
+            times, found, size = measure(horizon, folder, pairs)
             ratios = times[:, 1] / times[:, 0]
-            error = ratios.std(axis=0, ddof=1) / PAIRS**0.5
+            error = ratios.std(axis=0, ddof=1) / pairs**0.5
             shown = [f"{r:.3f} +- {e:.3f}" for r, e in zip(ratios.mean(axis=0), error, strict=True)]
             without, kept = times[:, :, 0].mean(axis=0)
             print(

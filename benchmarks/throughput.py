@@ -50,7 +50,7 @@ def child(options) -> None:
     from dpjax import simulate
     from dpjax.engine import devices
     from dpjax.engine.compute import compute
-    from dpjax.sweep import _plan
+    from dpjax.sweep import planned
 
     if options.devices > 1:
         jax.config.update("jax_num_cpu_devices", options.devices)
@@ -60,7 +60,7 @@ def child(options) -> None:
     mesh = jax.make_mesh((jax.device_count(),), ("devices",)) if options.devices else None
     game = game_of(options.workload, options.horizon)
     epsilons = np.array([1.0], np.float32)
-    plan = _plan(game, epsilons, options.trials, jax.random.key(0), simulate, 10, None, mesh)
+    plan = planned(game, epsilons, options.trials, jax.random.key(0), simulate, 10, None, mesh)
     own = plan.blocks(devices.share(mesh, plan.corners))
     for _ in sys.stdin:
         begin, busy = time.perf_counter(), time.process_time()

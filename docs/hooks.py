@@ -131,8 +131,9 @@ def members(match):
 def unpacked(path):
     """Whether a constant comes out of a tuple, which no tool reads."""
     module, _, name = path.rpartition(".")
-    text = (ROOT / f"{module.replace('.', '/')}.py").read_text()
-    return re.search(rf"^{name}(:.*)? = ", text, flags=re.MULTILINE) is None
+    folder = ROOT / module.replace(".", "/")
+    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    return re.search(rf"^{name}(:.*)? = ", file.read_text(), flags=re.MULTILINE) is None
 
 
 ROLE = re.compile(r":(?:func|class|mod|meth|data|attr):`~?([\w.]+)`")

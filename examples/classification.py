@@ -1,19 +1,22 @@
 """A classification data set as a contextual bandit, with and without joint privacy.
 
-    python examples/classification.py        # needs scikit-learn, which ships the data
+    python examples/classification.py
 
 A round is the visit of a patient, and an arm is a diagnosis. The learner sees only whether its
 diagnosis was right. The features of arm k are the measurements in the k-th of as many blocks as
 there are arms, so that each diagnosis has its own coefficients. Patients are drawn with
-replacement: the declared privacy is that of a visit, not of a patient who comes again.
+replacement: the declared privacy is that of a visit, not of a patient who comes again. The data
+are those of tests/data/make_diagnoses.py.
 """
+
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from dpjax import environments, learners, sweep
 
-MEASUREMENTS = ("worst area", "mean texture", "worst smoothness")
+PATIENTS = Path(__file__).parents[1] / "tests" / "data" / "patients.csv"
 
 
 def as_bandit(measurements, labels, rounds, seed=0):
@@ -55,19 +58,17 @@ def play(measurements, labels, rounds, epsilons, seeds, progress=True):
     return wrong, 0.5 * (1.0 + float(result.tally.compared[0, 0]) / rounds)
 
 
-def main():
+def main(rounds=2**15, seeds=16):
     """Prints one line per epsilon."""
-    from sklearn.datasets import load_breast_cancer
-
-    data = load_breast_cancer()
-    columns = [list(data.feature_names).index(name) for name in MEASUREMENTS]
+    *measurements, malignant = np.loadtxt(PATIENTS, delimiter=",", skiprows=1).T
+    labels = malignant.astype(int)
     epsilons = (0.1, 1.0, 10.0, np.inf)
-    wrong, fitted = play(data.data[:, columns], data.target, 2**15, epsilons, 16)
+    wrong, fitted = play(np.stack(measurements, axis=1), labels, rounds, epsilons, seeds)
     for epsilon, shares in zip(epsilons, wrong, strict=True):
         error = shares.std(ddof=1) / len(shares) ** 0.5
         print(f"epsilon {epsilon:g}: {shares.mean():.3f} wrong, standard error {error:.3f}")
     print(f"least squares in hindsight: {fitted:.3f}; always the same diagnosis: "
-          f"{min(np.bincount(data.target)) / len(data.target):.3f}")  # fmt: skip
+          f"{min(np.bincount(labels)) / len(labels):.3f}")  # fmt: skip
 
 
 if __name__ == "__main__":

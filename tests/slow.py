@@ -1,8 +1,8 @@
 """Which tests are slow, and which part of them is due.
 
 A test is slow if it is marked so, or if ``tests/slow.txt`` names it, by its id or by its file and
-function. A default run leaves slow tests out. ``.ci/run`` runs one of PARTS parts of them at each
-commit, in turn.
+function. A default run leaves out slow tests, attacks and compilers of cards. ``.ci/run`` runs one
+of PARTS parts of all of these at each commit, in turn.
 
     python -m tests.slow                       # the parts, and when each was last due
     pytest -m 'not attack and not accelerator' --junitxml times.xml
@@ -20,6 +20,8 @@ import pytest
 from tests import ROOT
 
 PARTS = 8
+# Files whose tests run processes of their own, and so share nothing.
+APART = ("tests/test_commands.py", "tests/engine/test_accelerators.py")
 GONE = pytest.StashKey[list[str]]()  # the lines of slow.txt that name no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
 
@@ -41,7 +43,10 @@ def learner_of(test: str) -> str:
 
 def part_of(test: str) -> int:
     """The part of a test: tests that share what they compile and play are in one part."""
-    shared = learner_of(test) if "test_conformance.py" in test else function_of(test)
+    if test.startswith(APART):
+        shared = test
+    else:
+        shared = learner_of(test) if "test_conformance.py" in test else function_of(test)
     return crc32(shared.encode()) % PARTS
 
 

@@ -22,13 +22,10 @@ def best_fixed_arm(state, tally):
 
 def as_means(means, low=0.0, high=1.0):
     """Means as a float32 array (K,), refused unless K is at least 2 and all in [low, high]."""
-    try:
-        means = jnp.asarray(means, jnp.float32)
-    except (TypeError, ValueError):
-        raise TypeError(f"means must be numbers, got {means!r}") from None
+    _check.entries(low, high, means=means)
+    means = jnp.asarray(means, jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
         raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
-    _check.entries(low, high, means=means)
     return means
 
 

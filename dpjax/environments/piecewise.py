@@ -34,10 +34,10 @@ def piecewise(means: Numbers, ends: Numbers) -> Environment:
       >>> environment.horizon, float(first.tally), float(second.tally)  # the best arm, then a gap
       (2, 0.0, 0.5)
     """
+    _check.entries(0.0, 1.0, means=means)
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 2 or means.shape[0] < 1 or means.shape[1] < 2:
         raise ValueError(f"means must have shape (S, K) with K at least 2, got {means.shape}")
-    _check.entries(0.0, 1.0, means=means)
     last = [_check.size(1, ends=end) for end in ends]
     if len(last) != len(means) or any(a >= b for a, b in itertools.pairwise(last)):
         raise ValueError(

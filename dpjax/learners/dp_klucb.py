@@ -79,7 +79,8 @@ def dp_klucb(
       79
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    check_exploration(exploration)
+    if exploration is not None:
+        check_exploration(exploration)
 
     def index(means, pulls, log_t):
         return divergences.d_epsilon_lower(means, times(exploration, log_t) / pulls, epsilon)
@@ -127,7 +128,8 @@ def dp_imed(
       (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    check_exploration(exploration)
+    if exploration is not None:
+        check_exploration(exploration)
 
     def index(means, pulls, log_t):
         del log_t

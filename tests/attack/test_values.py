@@ -140,6 +140,23 @@ def test_no_factory_takes_what_is_no_number(capsys):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("value", ["1", b"1", True, {}, None, [0.5], np.ones((1, 1))])
+def test_a_spread_that_is_no_number_nor_one_an_arm_is_refused_by_name(value):
+    assert refusal("heavy_tailed", "spread", value) is None
+
+
+@pytest.mark.parametrize("value", ["x", None, ["0.2", "0.5"], [["0.2", "0.5"]], [[0.2], [0.5, 1]]])
+@pytest.mark.parametrize("name", ["bernoulli", "gaussian", "heavy_tailed", "piecewise"])
+def test_means_that_are_no_numbers_are_refused_by_name(name, value):
+    with pytest.raises((TypeError, ValueError), match="^means must"):
+        call(name, means=value, **{"ends": [4]} if name == "piecewise" else {})
+
+
+def test_an_exploration_of_none_is_refused_where_it_is_no_default():
+    assert refusal("ucb1", "exploration", None) is None
+    assert refusal("kl_ucb", "exploration", None) == "kl_ucb(exploration=None) is accepted"
+
+
 PRIVATE = [name for name in learners.__all__ if "epsilon" in conformance.parameters(name)]
 
 
@@ -232,8 +249,10 @@ def campaign(name, horizon, **option):
         bad |= np.isnan(leaf).any(axis=1) | (np.isinf(leaf) & ~np.isinf(leaf[-1])).any(axis=1)
     actions = np.asarray(actions)
     if conformance.plays(name, domains.Domain):
-        near = jax.vmap(jax.vmap(conformance.ARGUMENTS["domain"].project))(actions)
-        outside = np.linalg.norm(np.asarray(near) - actions, axis=-1).max(axis=1)
+        points = actions.reshape(-1, ARMS)  # of one point a round or of several
+        near = jax.vmap(conformance.ARGUMENTS["domain"].project)(points)
+        outside = np.linalg.norm(np.asarray(near) - points, axis=-1)
+        outside = outside.reshape(len(bad), -1).max(axis=1)
         bad |= ~(outside <= np.asarray(reach) + 1e-4)
     else:
         bad |= ((actions < 0) | (actions >= ARMS)).any(axis=1)

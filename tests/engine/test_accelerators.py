@@ -1,16 +1,23 @@
 """Every learner's game, compiled for an H100 and a TPU v5e that are not here.
 
-    pip install -e '.[test,accelerator]'
     pytest -m accelerator -n 2
 
-takes some ten minutes on two cores. The packages have a gigabyte. Nothing is run on a card.
+takes some ten minutes on two cores. Compilers that are not installed (``pip install -e
+'.[accelerator]'``) are downloaded for the tests alone: half a gigabyte, 1.3 on disk. Nothing is
+run on a card.
 """
 
 import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
 
 import pytest
 
 from dpjax import learners
+from tests import ROOT
 from tests.test_benchmarks import BENCHMARKS
 
 pytestmark = pytest.mark.accelerator
@@ -27,9 +34,39 @@ def kernels():
     return module
 
 
+@pytest.fixture(scope="module")
+def compilers():
+    """The settings of processes that find the packages of the extra, which stay out of this one.
+
+    Where these are installed, JAX looks for cards whenever it starts.
+    """
+    if all(importlib.util.find_spec(name) for name in ("libtpu", "jax_cuda13_plugin")):
+        yield {}
+        return
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    packages = project["optional-dependencies"]["accelerator"]
+    (jax,) = [package for package in packages if package.startswith("jax==")]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--target",
+            folder,
+            "--no-deps",
+        ]
+        subprocess.run([*command, *packages, jax.replace("jax", "jaxlib")], check=True)
+        yield {"PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
+
+
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize("name", learners.__all__)
-def test_every_learner_compiles_as_one_kernel(kernels, name, platform):
+def test_every_learner_compiles_as_one_kernel(kernels, compilers, name, platform, monkeypatch):
+    for variable, value in compilers.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # libtpu refuses those of tests/__init__.py
     found = kernels.in_process(name, platform)
     assert found["form"] == ("lanes" if name in LONG else "kernel"), found["why"]
     if name not in LONG:

@@ -6,18 +6,12 @@ import numpy as np
 import pytest
 
 from tests import ROOT
+from tests.commands import SIZES
 
-STUDIES = {
-    "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
-    "equal_constants": {"horizon": 256, "trials": 4},
-    "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
-    "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
-    "linucb_ridge": {"horizon": 64, "trials": 4, "ridges": 2},
-    "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
-    "mechanisms": {"horizons": (16,), "trials": 4},
-    "price_of_shifts": {"horizon": 64, "trials": 4, "shifts": (1, 2)},
-    "pulls": {"horizon": 256, "trials": 4},
-}
+STUDIES = (
+    "dartboard_batches", "equal_constants", "exp3_mixing", "ftrl_rate", "linucb_ridge", "facets",
+    "mechanisms", "price_of_shifts", "pulls",
+)  # fmt: skip
 
 
 def load(name):
@@ -30,7 +24,7 @@ def load(name):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_draws_its_figure(name, capsys):
-    figure = load(name).main(**STUDIES[name])
+    figure = load(name).main(**SIZES[name])
     drawn = [axes for axes in figure.axes if axes.get_lines()]
     assert drawn and all(np.isfinite(line.get_ydata()).all()
                          for axes in drawn for line in axes.get_lines())  # fmt: skip

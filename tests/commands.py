@@ -1,0 +1,275 @@
+"""The commands that scripts and pages of this repository amount to, and how each is run here.
+
+A script is a command by itself: ``python examples/facets.py``. The other commands are those that
+README.md, CHANGELOG.md and the pages print. :mod:`tests.test_commands` runs each at a small size.
+"""
+
+import ast
+import re
+import shutil
+from pathlib import Path
+
+from tests import ROOT
+
+FOLDERS = (".ci", "benchmarks", "docs", "dpjax", "examples", "notebooks", "tests")
+PAGES = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md")),
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
+
+# The arguments of an example's ``main`` for which it plays least.
+SIZES = {
+    "classification": {"rounds": 64, "seeds": 2},
+    "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
+    "equal_constants": {"horizon": 256, "trials": 4},
+    "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
+    "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
+    "frank_wolfe": {"horizon": 64, "trials": 4},
+    "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
+    "heavy_tails": {"horizon": 256, "trials": 4},
+    "knee_of_gaps": {"horizons": (64, 256), "gaps": (0.4, 0.8)},
+    "linucb_ridge": {"horizon": 64, "trials": 4, "ridges": 2},
+    "mechanism_errors": {"horizon": 64},
+    "mechanisms": {"horizons": (16,), "trials": 4},
+    "near_realizable": {"horizon": 256, "trials": 4},
+    "own_recording": {"horizon": 64, "trials": 3, "shares": 2},
+    "price_of_shifts": {"horizon": 64, "trials": 4, "shifts": (1, 2)},
+    "principal_components": {"horizon": 64, "trials": 4, "sizes": (2, 3)},
+    "printed_experts": {"horizon": 256, "trials": 4},
+    "pulls": {"horizon": 256, "trials": 4},
+    "semi_bandits": {"horizon": 256, "trials": 4},
+    "two_points": {"horizons": (64, 256), "trials": 4},
+}
+
+DIAGNOSES = "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon"
+STUDY = "dpjax run --config examples/study.toml --out results/study"
+AUDIT = "dpjax audit hedge --out docs/audit --overwrite"
+COMPARE = (
+    "dpjax compare examples/mine.py --against exp3 --epsilon 1 --horizon 64 --trials 4 --runs 1024"
+)
+THEOREM = "dpjax theorem agarwal2017 --epsilon 1,inf --horizon 256 --trials 4"
+INSTALL = (
+    "python3 -m venv .venv && .venv/bin/pip install -e . && "
+    ".venv/bin/dpjax reproduce tossou2017 --quick"
+)
+POD = "python examples/pod.py --store pod.zarr --seeds 4 --devices 2"
+
+# What runs in place of a command: of some, because it is shorter; of others, because the command
+# stands for many or goes on with what an earlier one wrote.
+INSTEAD = {
+    "python benchmarks/binomial.py": "python benchmarks/binomial.py --quick",
+    "python benchmarks/buffered.py": "python benchmarks/buffered.py 64 --buffers 1",
+    "python benchmarks/compilation.py": "python benchmarks/compilation.py exp3",
+    "python benchmarks/gpu.py": "python benchmarks/gpu.py W1 --trials 64 --horizon 64",
+    "python benchmarks/memory.py": "python benchmarks/memory.py --quick",
+    "python benchmarks/scaling.py": "python benchmarks/scaling.py --quick --out scaling",
+    "python benchmarks/speed.py": "python benchmarks/speed.py W1 --quick",
+    "python benchmarks/speed.py W1 W1-8": "python benchmarks/speed.py W1 W1-8 --quick",
+    "python benchmarks/speed.py W1 W1-drawn": "python benchmarks/speed.py W1 W1-drawn --quick",
+    "python benchmarks/speed.py arms --repeats 3": "python benchmarks/speed.py arms --quick",
+    "python benchmarks/store.py": "python benchmarks/store.py --quick",
+    "python benchmarks/throughput.py": "python benchmarks/throughput.py --quick --repeats 1",
+    "python docs/tables.py": "python docs/tables.py docs/studies.md",
+    "python examples/pod.py": POD,
+    "python -m tests.golden.make": "python -m tests.golden.make exp3",
+    "python -m tests.golden.make greedy": "python -m tests.golden.make exp3",
+    "pytest -n 0 tests/test_conformance.py tests/test_golden.py -k greedy": "pytest -n 0 "
+    "tests/test_conformance.py tests/test_golden.py -k hedge --collect-only -q",
+    "python mine.py": "sed -n '/^```python$/,/^```$/p' README.md | sed '/^```/d' > mine.py "
+    "&& python mine.py",
+    'python -c "from dpjax.papers.sajed2019 import *; games.play_batches(HORIZON, TRIALS); '
+    "games.play_horizons(games.horizons(20 * HORIZON), TRIALS); "
+    'stopping.play_pairs(HORIZON, TRIALS)"': 'python -c "from dpjax.papers.sajed2019 import *; '
+    "games.play_batches(4096, 4); games.play_horizons(games.horizons(4096), 4); "
+    'stopping.play_pairs(4096, 4)"',
+    "dpjax audit --all": AUDIT,
+    "dpjax audit --all --out docs/audit --overwrite": AUDIT,
+    "dpjax audit --changed K": "dpjax audit hedge --changed 2",
+    "dpjax audit greedy": AUDIT,
+    "dpjax compare examples/mine.py": COMPARE,
+    "dpjax compare mine.py": COMPARE,
+    "dpjax explore results/mine.zarr --out mine.html": f"{DIAGNOSES} 1 --seeds 4 --store "
+    "results/mine.zarr && dpjax explore results/mine.zarr --out mine.html",
+    "dpjax explore results/run/table.csv": f"{DIAGNOSES} 0.1,1,10,inf --seeds 4 && "
+    "dpjax explore results/run/table.csv",
+    "dpjax explore results/study/table.csv": f"{STUDY} && dpjax explore results/study/table.csv",
+    "dpjax reproduce <name>": "dpjax reproduce tossou2017 --quick",
+    "dpjax reproduce <name> --out docs/papers/<name>": "dpjax reproduce tossou2017 --quick "
+    "--out docs/papers/new",
+    "dpjax reproduce PAPER --quick": "dpjax reproduce tossou2017 --quick",
+    "dpjax reproduce sajed2019 --store results/stores": "dpjax reproduce tossou2017 --quick "
+    "--store results/stores",
+    "dpjax run --config": STUDY,
+    "dpjax run --config examples/study.toml": STUDY,
+    "dpjax run ... --store results/mine.zarr": f"{DIAGNOSES} 1 --seeds 4 --store results/mine.zarr",
+    "dpjax theorem --all --epsilon 1,10,inf --horizon 16384 --trials 100": THEOREM,
+    "dpjax theorem agarwal2017": THEOREM,
+    "dpjax theorem greedy": THEOREM,
+    "mkdocs serve": "mkdocs build --strict",
+    "python3 -m venv .venv && .venv/bin/pip install -e .": INSTALL,
+    "sh tests/versions.sh": "PYTEST_ADDOPTS=tests/test_imports.py sh tests/versions.sh python3",
+    "sh tests/versions.sh python3.11 -c tests/oldest.txt": "PYTEST_ADDOPTS=tests/test_imports.py "
+    "sh tests/versions.sh python3 -c tests/oldest.txt",
+    "sh tests/versions.sh python3.13": "PYTEST_ADDOPTS=tests/test_imports.py "
+    "sh tests/versions.sh python3",
+    "sh tests/wheel.sh": "sh tests/wheel.sh python3 tests/test_imports.py",
+    "sh tests/wheel.sh python3.12": "sh tests/wheel.sh python3 tests/test_imports.py",
+    "sh tests/wheel.sh python3.12 -n 1 --part 0": "sh tests/wheel.sh python3 tests/test_imports.py",
+}
+
+# Commands that run as they are.
+AS_IS = (
+    "dpjax audit ftrl --epsilon 1",
+    "dpjax explore docs/papers/sajed2019/sajed2019.csv --out sajed2019.html",
+    "dpjax list",
+    "dpjax reproduce tossou2017 --quick",
+    "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon 0.1,1,10,inf "
+    "--seeds 200",
+    STUDY,
+    "dpjax trial --data tests/data/streptomycin.csv --delta 0.01 --epsilon 0.5,1,10 "
+    "--model central",
+    "mkdocs build --strict",
+    "python -m tests.slow",
+    "python docs/tables.py benchmarks/README.md",
+    "python docs/tables.py docs/accelerators.md",
+    "python docs/tables.py docs/guides/mechanisms.md",
+    "python docs/tables.py docs/studies.md",
+    "python tests/data/make_diagnoses.py",
+    INSTALL,
+)
+
+# Commands that nothing runs from here, and why, or which test runs them.
+ELSEWHERE = {
+    "bash .ci/run": "what runs these commands",
+    "python benchmarks/in_numba.py": "imported by benchmarks/references.py",
+    "python benchmarks/in_numpy.py": "imported by benchmarks/references.py",
+    "python benchmarks/kernels.py": "tests/engine/test_accelerators.py",
+    "python benchmarks/measure.py": "imported by benchmarks/speed.py",
+    "python benchmarks/references.py": "imported by benchmarks/speed.py",
+    "python benchmarks/workloads.py": "imported by benchmarks/speed.py",
+    "python docs/hooks.py": "imported by mkdocs",
+    "python examples/mine.py": "dpjax compare reads it",
+    "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
+    "python -m tests.study.shared_play": "tests/study/test_processes.py",
+    "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest": ".ci/run",
+    "sbatch pod.sh": "for a cluster",
+    "ruff check": ".ci/run",
+    "ruff format": ".ci/run",
+    "mypy": ".ci/run",
+    "python3 -m venv .venv && .venv/bin/pip install -e '.[store]' 'jax[cuda13]'": "for GPUs",
+    "srun .venv/bin/python examples/pod.py --distributed --store /scratch/$USER/exp3.zarr": ""
+    "for a cluster; tests/engine/test_devices.py starts it as SLURM does",
+}
+CLOUD = "gcloud compute tpus tpu-vm "  # for a TPU pod
+
+# The module that a command needs, of an extra that a test of the package does not install.
+NEEDS = {
+    "python benchmarks/buffered.py": "jax_privacy",
+    "python tests/data/make_diagnoses.py": "sklearn",
+    "mkdocs": "material",
+}
+
+PROGRAMS = r"(?:python3?|dpjax|pytest|pip|mkdocs|ruff|mypy|sh|bash|srun|sbatch|gcloud)"
+COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:time )?(?:\.venv/bin/)?{PROGRAMS}(?: .*)?$")
+FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILINE)
+
+
+def scripts() -> list[str]:
+    """The files that can be run: as paths from the root."""
+    found = [
+        path.relative_to(ROOT).as_posix() for name in FOLDERS for path in (ROOT / name).rglob("*")
+    ]
+    found = [path for path in found if path.endswith((".py", ".sh")) or path == ".ci/run"]
+    own = [path for path in found if not path.startswith(("dpjax/", "tests/"))]
+    helpers = [path for path in found if path.startswith("tests/")]
+    helpers = [path for path in helpers if path.endswith(".sh") or is_program(ROOT / path)]
+    return sorted(own + helpers)
+
+
+def is_program(path) -> bool:
+    """Whether a module does something when it is run."""
+    return '\nif __name__ == "__main__":' in path.read_text()
+
+
+def commands() -> list[str]:
+    """The commands of all scripts and pages."""
+    found = [of_script(path) for path in scripts()]
+    return sorted({*found, *(command for page in PAGES for command in printed(page))})
+
+
+def of_script(path) -> str:
+    """The command that runs a script."""
+    if (ROOT / path).with_name("__init__.py").is_file() and path.endswith(".py"):
+        return f"python -m {path.removesuffix('.py').replace('/', '.')}"
+    program = {".py": "python", ".sh": "sh"}.get(Path(path).suffix, "bash")
+    return f"{program} {path}"
+
+
+def printed(page) -> list[str]:
+    """The commands that a page prints: in its lines, in blocks, and in indented lines."""
+    text = page.read_text()
+    blocks = [block for _, kind, block in FENCED.findall(text) if kind in ("", "sh", "bash")]
+    rest = FENCED.sub("", text)
+    blocks += re.findall(r"^ {4}(.*)$", rest, flags=re.MULTILINE)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").split("\n")]
+    lines += re.findall(r"`([^`]+)`", rest)
+    return [plain(line) for line in lines if COMMAND.match(plain(line))]
+
+
+def plain(command) -> str:
+    """A command without a comment, without ``time``, and without ``.venv/bin`` if it begins so."""
+    words = " ".join(command.partition("  #")[0].split())
+    return words.removeprefix("time ").removeprefix(".venv/bin/")
+
+
+def run_of(command) -> str:
+    """What runs for a command; empty where nothing does.
+
+    Raises:
+      KeyError: no list names the command.
+    """
+    if command in ELSEWHERE or command.startswith((CLOUD, "pip ")):
+        return ""
+    if command in INSTEAD:
+        return INSTEAD[command]
+    if command in AS_IS or command in {f"python examples/{name}.py" for name in SIZES}:
+        return command
+    if re.fullmatch(r"(dpjax \w+|dpjax|pytest|ruff)", command):
+        return f"{command} --help"  # a name of a command
+    if command.startswith("pytest "):  # These tests have their own turn.
+        return f"{command} --collect-only -q"
+    if re.fullmatch(r"dpjax reproduce [\w-]+", command):
+        return f"{command} --quick"
+    raise KeyError(f"tests/commands.py does not say how to run {command!r} at a small size")
+
+
+def needed(run) -> list[str]:
+    """The modules that a run needs beside those of the extra ``test``."""
+    return [module for command, module in NEEDS.items() if run.startswith(command)]
+
+
+def smaller(source, sizes) -> str:
+    """A program whose ``main`` has other defaults."""
+    tree = ast.parse(source)
+    (main,) = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"
+    ]
+    names = [argument.arg for argument in main.args.args]
+    for name, value in sizes.items():
+        main.args.defaults[names.index(name)] = ast.parse(repr(value), mode="eval").body
+    return ast.unparse(tree)
+
+
+def checkout(folder):
+    """A copy of all that commands read, in which the examples are small."""
+    ignored = shutil.ignore_patterns("__pycache__", "results", ".ipynb_checkpoints")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for path in ROOT.iterdir():
+        if path.is_file() and path.name != ".git":
+            shutil.copy(path, folder)
+    for name, sizes in SIZES.items():
+        path = folder / "examples" / f"{name}.py"
+        path.write_text(smaller(path.read_text(), sizes))

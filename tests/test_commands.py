@@ -1,0 +1,114 @@
+"""Every script, and every command that a page prints, runs: at a small size, each in its turn."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT, commands
+from tests.test_notebooks import NOTEBOOKS
+
+SECONDS = 900  # of each run, on a machine that does other things too
+TREE = (ROOT / "dpjax").is_dir()
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def listed():
+    """The commands that tests/commands.py has a word on, and the others."""
+    known, unknown = {}, []
+    for command in commands.commands():
+        try:
+            known[command] = commands.run_of(command)
+        except KeyError:
+            unknown.append(command)
+    return known, unknown
+
+
+KNOWN, UNKNOWN = listed()
+RUNS = sorted({run for run in KNOWN.values() if run})
+
+
+def test_every_script_and_every_command_of_a_page_is_in_a_list():
+    assert not UNKNOWN, "tests/commands.py names the small run, or a reason, of each command"
+
+
+def test_lists_name_nothing_that_is_gone():
+    named = {*commands.INSTEAD, *commands.AS_IS, *commands.ELSEWHERE}
+    assert not named - KNOWN.keys()
+    assert {f"python examples/{name}.py" for name in commands.SIZES} <= KNOWN.keys()
+    for reason in commands.ELSEWHERE.values():
+        for file in re.findall(r"[\w/]+\.(?:py|ci/run)", reason):
+            assert (ROOT / file).is_file(), reason
+
+
+def test_every_notebook_is_run():
+    found = {path for path in ROOT.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts}
+    assert {path for path in found if ".venv" not in path.parts} == set(NOTEBOOKS)
+
+
+def test_a_command_that_no_list_names_is_found(tmp_path):
+    """In a line, in a block and behind spaces; a program in Python is no command."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`python a.py` and `.venv/bin/dpjax\nlist` and `pythonic`\n\n"
+        "```\ntime pytest b \\\n  -q  # c\n```\n\n```python\ndpjax = 1\n```\n\n    mkdocs new\n"
+    )
+    assert commands.printed(page) == ["pytest b -q", "mkdocs new", "python a.py", "dpjax list"]
+    with pytest.raises(KeyError, match="does not say how to run 'python a.py'"):
+        commands.run_of("python a.py")
+
+
+def test_a_smaller_program_differs_in_its_defaults_alone():
+    source = "def main(horizon=2**20, trials=8):\n    return horizon * trials\n"
+    names = {}
+    exec(commands.smaller(source, {"horizon": 4}), names)
+    assert names["main"]() == 32
+    with pytest.raises(ValueError, match="rounds"):
+        commands.smaller(source, {"rounds": 4})
+
+
+def test_every_extra_that_a_command_installs_exists():
+    asked = re.findall(r"\[([a-z,]+)\]'", " ".join(KNOWN))
+    known = {*EXTRAS, "tpu", "cuda13"}  # those of jax
+    assert asked and {name for names in asked for name in names.split(",")} <= known
+
+
+def test_ci_installs_every_extra():
+    """So that nothing is skipped there for want of a module. Compilers come to a gigabyte."""
+    (asked,) = re.findall(r"--editable '\.\[([a-z,]+)\]'", (ROOT / ".ci" / "run").read_text())
+    installed = set(asked.split(","))
+    for name in EXTRAS["test"]:
+        installed |= set(re.findall(r"\w+", name[5:])) if name.startswith("dpjax[") else set()
+    assert installed == EXTRAS.keys() - {"accelerator"}
+
+
+@pytest.mark.skipif(not TREE, reason="dpjax is installed from elsewhere")
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS)
+def test_a_command_runs(run, tmp_path):
+    """In a copy of the checkout, where it changes no data that are kept."""
+    for module in commands.needed(run):
+        pytest.importorskip(module)
+    if run == "python -m tests.slow" and not (ROOT / ".git").exists():
+        pytest.skip("it asks git")
+    commands.checkout(tmp_path)
+    programs = Path(sys.executable).parent
+    settings = {
+        **{name: os.environ[name] for name in os.environ if not name.startswith("PYTEST_")},
+        "PATH": f"{programs}:{os.environ['PATH']}", "MPLBACKEND": "agg",
+        "GIT_DIR": str(ROOT / ".git"), "PYTEST_ADDOPTS": "-p no:cacheprovider",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-c", run], cwd=tmp_path, env=settings, capture_output=True, text=True,
+        timeout=SECONDS,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+    assert "Traceback" not in done.stderr, done.stderr[-5000:]
+    for file in (ROOT / "tests" / "data").iterdir():
+        assert (tmp_path / "tests" / "data" / file.name).read_bytes() == file.read_bytes(), file
+    shutil.rmtree(tmp_path)  # pytest would keep it
