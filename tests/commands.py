@@ -73,6 +73,8 @@ INSTEAD = {
     "python benchmarks/throughput.py": "python benchmarks/throughput.py --quick --repeats 1",
     "python docs/tables.py": "python docs/tables.py docs/studies.md",
     "python examples/pod.py": POD,
+    "python -m tests.combinations --over 1": "python -m tests.combinations adap_ucb --over 1",
+    "python -m tests.combinations ftrl hedge": "python -m tests.combinations adap_ucb",
     "python -m tests.golden.make": "python -m tests.golden.make exp3",
     "python -m tests.golden.make greedy": "python -m tests.golden.make exp3",
     "pytest -n 0 tests/test_conformance.py tests/test_golden.py -k greedy": "pytest -n 0 "
@@ -131,10 +133,12 @@ AS_IS = (
     "dpjax trial --data tests/data/streptomycin.csv --delta 0.01 --epsilon 0.5,1,10 "
     "--model central",
     "mkdocs build --strict",
+    "python -m tests.combinations",
     "python -m tests.slow",
     "python docs/tables.py benchmarks/README.md",
     "python docs/tables.py docs/accelerators.md",
     "python docs/tables.py docs/guides/mechanisms.md",
+    "python docs/tables.py docs/referees.md",
     "python docs/tables.py docs/studies.md",
     "python tests/data/make_diagnoses.py",
     INSTALL,
@@ -163,6 +167,8 @@ ELSEWHERE = {
     "for a cluster; tests/engine/test_devices.py starts it as SLURM does",
 }
 CLOUD = "gcloud compute tpus tpu-vm "  # for a TPU pod
+# Those that need no clone are run by tests/test_referees.py; the others need a reader's clones.
+REFEREES = ("python -m benchmarks.referees.", "python benchmarks/referees/")
 
 # The module that a command needs, of an extra that a test of the package does not install.
 NEEDS = {
@@ -230,7 +236,7 @@ def run_of(command) -> str:
     Raises:
       KeyError: no list names the command.
     """
-    if command in ELSEWHERE or command.startswith((CLOUD, "pip ")):
+    if command in ELSEWHERE or command.startswith((CLOUD, "pip ", *REFEREES)):
         return ""
     if command in INSTEAD:
         return INSTEAD[command]

@@ -22,7 +22,7 @@ MOST_HELD = 1.2e9
 
 def pytest_addoption(parser):
     parser.addoption("--generator", help="of dpjax.generators, for keys of no impl: threefry13")
-    parser.addoption("--part", type=int, help=f"0 to {slow.PARTS - 1}: only this part of the tests")
+    parser.addoption("--part", type=int, help="only the tests due at the commit of this number")
 
 
 def pytest_configure(config):
@@ -47,8 +47,8 @@ def pytest_collection_modifyitems(config, items):
     config.stash[slow.GONE] = gone if whole else []  # which test_slow.py refuses
     part = config.getoption("--part")
     if part is not None:
-        config.hook.pytest_deselected(items=[x for x in items if slow.part_of(x.nodeid) != part])
-        items[:] = [x for x in items if slow.part_of(x.nodeid) == part]
+        config.hook.pytest_deselected(items=[x for x in items if not slow.is_due(x.nodeid, part)])
+        items[:] = [x for x in items if slow.is_due(x.nodeid, part)]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,7 +2,7 @@
 
 A test is slow if it is marked so, or if ``tests/slow.txt`` names it, by its id or by its file and
 function. A default run leaves out slow tests, attacks and compilers of cards. ``.ci/run`` runs one
-of PARTS parts of all of these at each commit, in turn.
+of PARTS parts of all of these at each commit, in turn, and fewer of the tests of APART.
 
     python -m tests.slow                       # the parts, and when each was last due
     pytest -m 'not attack and not accelerator' --junitxml times.xml
@@ -20,8 +20,12 @@ import pytest
 from tests import ROOT
 
 PARTS = 8
-# Files whose tests run processes of their own, and so share nothing.
-APART = ("tests/test_commands.py", "tests/engine/test_accelerators.py")
+# Files whose tests share nothing, and how many parts they have: a search takes hours.
+APART = {
+    "tests/test_commands.py": PARTS,
+    "tests/engine/test_accelerators.py": PARTS,
+    "tests/audit/test_combinations.py": 8 * PARTS,
+}
 GONE = pytest.StashKey[list[str]]()  # the lines of slow.txt that name no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
 
@@ -41,13 +45,21 @@ def learner_of(test: str) -> str:
     return test.rstrip("]").replace("-", "[").split("[")[-1]
 
 
-def part_of(test: str) -> int:
-    """The part of a test: tests that share what they compile and play are in one part."""
-    if test.startswith(APART):
+def part_of(test: str) -> tuple[int, int]:
+    """The part of a test, and of how many: tests that share compiled programs are in one part."""
+    file = test.partition("::")[0]
+    if file in APART:
         shared = test
     else:
         shared = learner_of(test) if "test_conformance.py" in test else function_of(test)
-    return crc32(shared.encode()) % PARTS
+    parts = APART.get(file, PARTS)
+    return crc32(shared.encode()) % parts, parts
+
+
+def is_due(test: str, count: int) -> bool:
+    """Whether a test is in the part that is due at the commit of this number."""
+    part, parts = part_of(test)
+    return count % parts == part
 
 
 def seconds_of(report) -> dict[str, float]:
