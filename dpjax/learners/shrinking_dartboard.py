@@ -26,13 +26,13 @@ class ShrinkingDartboardState(NamedTuple):
 
 class ShrinkingDartboardReport(NamedTuple):
     resampled: Array  # () int32, draws after the first, with a last one that is never played
-    refused: Array  # () int32, draws that the coins asked for after the budget had run out
+    refused: Array  # () int32, draws that coins asked for after the budget ran out; 0 if M = 1
     clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
 
 
 class BatchedDartboardReport(NamedTuple):
     resampled: Array  # () int32, draws after the first, with a last one that is never played
-    refused: Array  # () int32, draws that the coins asked for after the budget had run out
+    refused: Array  # () int32, draws that coins asked for after the budget ran out; 0 if M = 1
     batch: Array  # () int32, rounds in a batch
 
 
@@ -164,7 +164,8 @@ def shrinking_dartboard(
         learned = learn(state.learned, total)
         # 1 - (1 - p) (1 - eta)^l, of which the second part alone depends on data.
         moved = -jnp.expm1(jnp.log1p(-eta) * mean[state.arm])
-        asked = noise.coin(coin_key, jnp.stack([p, (1.0 - p) * moved]))
+        # If M = 1 no coin can change the arm, and none is counted.
+        asked = noise.coin(coin_key, jnp.stack([p, (1.0 - p) * moved])) & (budget > 1)
         granted = asked & (state.draws < budget)
         law = logits(learned, eta, size)
         if static:
