@@ -30,7 +30,7 @@ from dpjax.audit.verdicts import judged
 from dpjax.core import Number
 
 DIM, HORIZON, PAIRS = 3, 16, 24
-HORIZONS = {"dp_ucb_int": 64}
+HORIZONS = {"dp_ucb_int": 64, "projection_free": 64}
 # What a user may leave out, and then does.
 LEFT_OUT = "left out"
 ORTHANT = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
@@ -42,7 +42,7 @@ NUMBERS = (0.5, 2.0)
 VALUES: dict[str, tuple] = {
     "arms": (DIM, 2), "dim": (DIM,), "actions": ("unit vectors", "unit vectors and their sum"),
     "domain": DOMAINS, "losses": LOSSES, "regularizer": ("negative_entropy", "squared_norm"),
-    "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0), "rho": (0.5, 0.01), "delta": (1e-3, 1e-6),
+    "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0, 1e3), "rho": (0.5, 0.01), "delta": (1e-3, 1e-6),
     "failure": (0.9, 0.01), "rate": (0.5, 16.0, 1e-3), "share": (0.0, 0.1, 1.0, 1e-42),
     "shifts": (0.0, 1.0, 1e-3), "mixing": (0.5, 1.0), "restart": (0.1, 1.0), "ratio": (2.0, 1.5),
     "tau": (2.0, 5.0), "rounds": (2.0,), "draws": (1, 4), "batch": (1, 2, 5), "gap": (0.5,),
