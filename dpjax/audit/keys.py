@@ -1,7 +1,9 @@
 """Checks that the noise of a run is fresh: each key draws once, and another run has other keys."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.scipy.special import i0e
 
 from dpjax.audit.rules import RULES
 
@@ -50,23 +52,48 @@ def distinct(rows):
 def bare(names, records):
     """For each mechanism's release: whether its branch ran, and which entries ignore the key.
 
-    An entry ignores the key where it is the same in a run with another key.
+    An entry ignores the key if it is the same in a run with another key. With integer noise this
+    also happens by chance. So the third part is the log of the chance of it, or more.
     """
     return [
-        (record.active.all(), record.release[0][0] == record.release[0][1])
+        (
+            record.active.all(),
+            record.release[0][0] == record.release[0][1],
+            _log_chance_of_equal(name, record),
+        )
         for name, record in zip(names, records, strict=True)
         if _mechanism(name)
     ]
 
 
+def _log_chance_of_equal(name, record):
+    """At least the log of the probability that two draws of the noise are equal: that of a zero."""
+    nodes = record.law[0][0]
+    if name == "discrete_laplace_prefix":
+        ratio = jnp.exp(-1.0 / (nodes * record.scale[0]))
+        return jnp.log1p(-ratio) - jnp.log1p(ratio)
+    if name == "discrete_gaussian_prefix":
+        variance = jnp.square(nodes * record.scale[0])
+        # Two lower bounds of the sum of exp(-k^2 / (2 variance)) over the integers k.
+        terms = jnp.log1p(2.0 * jnp.exp(-0.5 / variance))
+        return -jnp.maximum(terms, 0.5 * jnp.log(2.0 * jnp.pi * variance))
+    if name == "skellam_prefix":
+        return jnp.log(i0e(jnp.square(record.scale[0])))
+    return jnp.float32(-jnp.inf)
+
+
 def ever_bare(found):
     """Whether some number that a mechanism releases has no noise in any round.
+
+    A number counts only if noise would make it so with a probability below 1e-9. Each round draws
+    once.
 
     Args:
       found: what :func:`bare` returns, with a leading axis of rounds.
     """
     unhidden = jnp.bool(False)
-    for used, same in found:
+    for used, same, chance in found:
         unused = ~used.reshape(-1, *[1] * (same.ndim - 1))
-        unhidden |= jnp.any(used) & jnp.any(jnp.all(same | unused, axis=0))
+        rare = jnp.sum(jnp.where(used, chance, 0.0)) < np.log(1e-9)
+        unhidden |= rare & jnp.any(jnp.all(same | unused, axis=0))
     return unhidden

@@ -48,9 +48,10 @@ def heavy_tailed(
     _check.one_of("pareto", "student", family=family)
     _check.inside(1.0, jnp.inf, tail=tail)
     _check.entries(0.0, 1e30, spread=spread)
-    if jnp.shape(spread) not in ((), means.shape):
-        raise ValueError(f"spread must have shape () or {means.shape}, got {jnp.shape(spread)}")
-    width = jnp.broadcast_to(jnp.asarray(spread, jnp.float32), means.shape)
+    width = jnp.asarray(spread, jnp.float32)
+    if width.shape not in ((), means.shape):
+        raise ValueError(f"spread must have shape () or {means.shape}, got {width.shape}")
+    width = jnp.broadcast_to(width, means.shape)
     index = jnp.asarray(tail, jnp.float32)
 
     def centred(key):

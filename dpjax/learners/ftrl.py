@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -45,6 +46,18 @@ def printed_scale(horizon, losses, epsilon):
     epsilon that it is printed for.
     """
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
+
+
+def own(domain, regularizer):
+    """``regularizer``, if it has points of the domain's dimension."""
+    try:
+        found = jax.eval_shape(regularizer.argmin, jnp.zeros(domain.dim)).shape
+    except (TypeError, ValueError):
+        found = None
+    if found != (domain.dim,):
+        raise ValueError(f"regularizer is not one of vectors of dimension {domain.dim}, which the "
+                         "domain has")  # fmt: skip
+    return regularizer
 
 
 def ftrl(
@@ -127,7 +140,7 @@ def ftrl(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, losses)
-    regularizer = domain.regularizer if regularizer is None else regularizer
+    regularizer = domain.regularizer if regularizer is None else own(domain, regularizer)
     epsilon = _check.epsilon(epsilon)
     noisy = isinstance(rate, str)
     if noisy:

@@ -656,6 +656,29 @@ def test_a_key_of_init_that_draws_again_is_found(again):
 
 
 @pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "skellam"])
+def test_noise_that_is_zero_by_chance_is_not_missed(law):
+    """Small integers are often drawn twice. Sums without noise are still found."""
+    rounds, mark = 16, getattr(noise, f"{law}_prefix")
+
+    def fresh(scale, drawn):
+        def step(state, key, loss):
+            state += loss + drawn * getattr(noise, law)(key, jnp.float32(0.0), scale)
+            return state, mark(state, key, loss, scale, 1.0)
+
+        def init(key):
+            del key
+            return jnp.float32(0.0), jnp.float32(0.0)
+
+        learner = Learner(init, step, bandit_of_first, None, rounds, declared(1.0), empty_report)
+        pair = Pair(jnp.zeros((rounds, 2)), jnp.zeros((rounds, 2)).at[3].set(1.0))
+        return bool(audit.replay(learner, pair, jr.key(0)).fresh_keys)
+
+    assert fresh(0.05, 1.0) and fresh(5.0, 1.0)
+    assert not fresh(5.0, 0.0)
+
+
+@pytest.mark.usefixtures("quick_compilation")
 def test_what_the_state_hides_and_only_the_report_tells_is_not_released():
     def step(state, key, loss):
         return state + loss, noise.laplace(key, loss, 1.0)

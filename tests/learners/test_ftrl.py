@@ -266,3 +266,10 @@ def test_the_bound_as_a_curve_is_the_one_of_these_rates():
 def test_bad_arguments_are_named(changes, message):
     with pytest.raises((ValueError, TypeError), match=message):
         learners.ftrl(8, domains.simplex(3), **{"epsilon": 1.0, **changes})
+
+
+def test_a_regularizer_of_another_dimension_is_refused():
+    simplex = domains.simplex(3)
+    norm = domains.squared_norm(simplex.project, simplex.centre, simplex.radius)
+    with pytest.raises(ValueError, match="regularizer is not one of vectors of dimension 4"):
+        learners.ftrl(8, domains.spectrahedron(2), epsilon=1.0, regularizer=norm)
