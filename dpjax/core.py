@@ -148,7 +148,7 @@ class BatchLearner(NamedTuple):
     :func:`dpjax.simulate_batches` plays it a batch at a time where rounds are i.i.d. A batch that
     the horizon cuts short is played, but the learner never sees its sum. The sum of a batch is
     exact for losses in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the
-    noise of :func:`dpjax.noise.laplace_total` hides one loss among 10^9 as well as one among ten.
+    noise of :func:`dpjax.noise.laplace.total` hides one loss among 10^9 as well as one among ten.
 
     Examples:
       >>> learner = learners.explore_then_commit(1000, 4, epsilon=1.0, rounds=50)
@@ -247,6 +247,12 @@ class Mechanism(NamedTuple):
     # Of Privacy, where each value is one round's: a mechanism that randomizes values one by one is
     # "local".
     model: str = "central"
+
+    @property
+    def sums(self) -> Sums:
+        """What a declaration says of sums by this mechanism."""
+        l1, l2 = self.sensitivity
+        return Sums(self.noise, "prefixes", self.model, self.horizon, (l1, l2))
 
 
 class Result(NamedTuple):

@@ -165,11 +165,11 @@ def private_mean(
         allowance = allowance + third / accuracy * jnp.log(4.0 / failure)
         limit = width * (1.0 + 1.0 / accuracy) + allowance + threshold
         size = exact_sums.magnitude(total)
-        asked = noise.laplace_total(jr.fold_in(query_key, query), size, scale)
+        asked = noise.laplace.total(jr.fold_in(query_key, query), size, scale)
         return _State(query, rounds, total, exact_sums.to_float(asked) >= limit)
 
     zero = jnp.zeros((), jnp.int32)
     start = _State(zero, zero, exact_sums.nothing(), jnp.zeros((), bool))
     last = lax.while_loop(lambda s: ~s.stopped & (s.rounds < horizon), one_query, start)
-    released = noise.laplace_total(mean_key, last.total, third)
+    released = noise.laplace.total(mean_key, last.total, third)
     return Stopped(last.stopped, last.rounds, bound * exact_sums.mean(released, last.rounds))

@@ -20,7 +20,7 @@ ALLOWED = {
     "_check": {"core", "generators"},
     "maths": {"_check", "core"},
     "feedback": {"core", "maths"},
-    "noise": {"core", "maths", "_check"},
+    "noise": {"core", "maths", "_check", "privacy"},
     "privacy": {"core", "_check"},
     "domains": {"_check", "core", "maths"},
     "mechanisms": COMMON,

@@ -239,4 +239,4 @@ def _add_noise(key, value, scale):
 
 
 def _add_vector_noise(key, value, point, scale):
-    return noise.laplace_along(key, value, scale, point)
+    return noise.laplace.along(key, value, scale, point)

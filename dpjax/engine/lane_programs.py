@@ -159,6 +159,7 @@ def _while(eqn, operands, batch, run) -> list:
 RULES = {
     **dict.fromkeys(walk.CALLED, _call),
     "jit": _jit,
+    "release": _jit,
     "cond": _cond,
     "scan": _scan,
     "while": _while,

@@ -153,7 +153,7 @@ def batched_bandit(
 
     def step(state, key, total):
         noise_key, base_key = jax.random.split(key)
-        released = noise.laplace_total(noise_key, total, privacy.laplace_scale(1.0, epsilon))
+        released = noise.laplace.total(noise_key, total, privacy.laplace_scale(1.0, epsilon))
         return batched.step(state, base_key, released)
 
     return batched._replace(

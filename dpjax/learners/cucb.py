@@ -138,7 +138,7 @@ def cucb(
 
         nothing = no_losses(dim)
         full_losses = where_full(losses, nothing.losses)
-        released = noise.laplace_total(noise_key, full_losses, scale)
+        released = noise.laplace.total(noise_key, full_losses, scale)
         samples = where_full(size + (state.samples if local else 0), state.samples)
         total = exact_sums.add(state.totals, released) if local else released
         totals = where_full(total, state.totals)

@@ -160,7 +160,7 @@ def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
         noise_key, tie_key = jax.random.split(key)
         rounds = batch(state)[1].rounds
         pulls = state.pulls.at[state.arm].add(rounds)
-        released = exact_sums.to_float(noise.laplace_total(noise_key, total, scale))
+        released = exact_sums.to_float(noise.laplace.total(noise_key, total, scale))
         totals = state.totals.at[state.arm].add(released)
         played = jnp.maximum(pulls, 1).astype(jnp.float32)
         log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)

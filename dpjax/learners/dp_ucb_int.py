@@ -180,7 +180,7 @@ def dp_ucb_int(
         pulls = sums.pulls[state.arm]
         # The noise of the sum is n_a times that of the mean.
         scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent))
-        total = noise.laplace_total(noise_key, losses_of(sums, state.arm), scale)
+        total = noise.laplace.total(noise_key, losses_of(sums, state.arm), scale)
         noisy = exact_sums.mean(total, jnp.maximum(pulls, 1))
         released = pulls % every == 0
         noisy_means = jnp.where(released, state.means.at[state.arm].set(noisy), state.means)

@@ -153,7 +153,7 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         size = jnp.maximum(2 * state.samples[state.arm], 1)
         full = buffer.pulls[state.arm] == size
         # Noise is drawn in every round, and used where the buffer is full.
-        released = noise.laplace_total(noise_key, losses_of(buffer, state.arm), scale)
+        released = noise.laplace.total(noise_key, losses_of(buffer, state.arm), scale)
 
         def where_full(values, value):
             return jnp.where(full, values.at[state.arm].set(value), values)

@@ -80,9 +80,9 @@ def robust_elimination(
 
     def mean_of(key, epoch, active, total, rounds):
         if model == "local":
-            total = noise.laplace_sum(key, total, scale, rounds)
+            total = noise.laplace.sum(key, total, scale, rounds)
         else:
-            total = noise.laplace_total(key, total, scale)
+            total = noise.laplace.total(key, total, scale)
         return plan_of(epoch, active)[0] * exact_sums.mean(total, rounds)
 
     each = "each loss" if model == "local" else "sums, in parallel"

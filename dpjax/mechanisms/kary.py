@@ -13,9 +13,9 @@ from dpjax.core import Array, Mechanism
 from dpjax.maths.places import at
 from dpjax.mechanisms.prefix import (
     INTEGER_LAWS,
+    LAWS,
     PrefixNoise,
     as_floats,
-    by_l2,
     check,
     draw,
     from_noise,
@@ -197,7 +197,7 @@ def best_branching(count, noise) -> int:
         nodes[live] += _digit_sum(count, ks[live], power[live])
         heights[live] += 1
         power[live] *= ks[live]
-    costs = nodes * (heights if by_l2(noise) else heights**2)
+    costs = nodes * heights ** (3 - LAWS[noise].norm)
     return int(ks[np.argmin(costs)])
 
 

@@ -493,7 +493,7 @@ def scale_of_rounding(state, key, loss):
 
 
 def no_draws(state, key, loss):
-    total = noise.laplace_sum(key, exact_sums.of(loss), 1.0, jnp.int32(0))
+    total = noise.laplace.sum(key, exact_sums.of(loss), 1.0, jnp.int32(0))
     return state, exact_sums.to_float(total)
 
 
@@ -548,7 +548,7 @@ def scale_from_data(state, key, loss):
 
 def weights_from_data(state, key, loss):
     weights = jnp.stack([jnp.float32(1.0), 1.0 - loss])
-    return state, noise.laplace_along(key, loss, 1.0, weights)
+    return state, noise.laplace.along(key, loss, 1.0, weights)
 
 
 def one_key_for_two(state, key, loss):
@@ -719,7 +719,7 @@ def test_a_batch_learner_that_leaks_is_found(leak):
         return (), Batch(jnp.float32(0.0), jnp.int32(2))
 
     def step(state, key, total):
-        released = exact_sums.to_float(noise.laplace_total(key, total, 1.0))
+        released = exact_sums.to_float(noise.laplace.total(key, total, 1.0))
         return state, Batch(released + leak * exact_sums.to_float(total), jnp.int32(2))
 
     learner = BatchLearner(

@@ -41,7 +41,7 @@ def noisy_sums(release, declared):
 
 
 def laplace(key, total):
-    return exact_sums.to_float(noise.laplace_total(key, total, 1.0 / 0.2))
+    return exact_sums.to_float(noise.laplace.total(key, total, 1.0 / 0.2))
 
 
 def gaussian(key, total):
