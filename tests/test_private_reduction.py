@@ -42,9 +42,9 @@ def asked(monkeypatch, learner, loss=0.25):
     """The scale that the Laplace draw was asked for."""
     scales = []
     with monkeypatch.context() as patch:
-        for name in ("laplace", "laplace_along"):
-            record = lambda key, value, scale, *_: scales.append(scale) or value  # noqa: E731
-            patch.setattr(noise, name, record)
+        for name in ("__call__", "along"):
+            record = lambda law, key, value, scale, *_: scales.append(scale) or value  # noqa: E731
+            patch.setattr(noise.Law, name, record)
         learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(loss))
     (scale,) = scales
     return float(scale)

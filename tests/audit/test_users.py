@@ -17,7 +17,6 @@ from dpjax.combinators import doubling, interleave, minibatch, user_level
 from dpjax.core import Arms, Batch, BatchLearner, Privacy, Sums
 from dpjax.feedback import clipped_bandit
 from dpjax.maths import exact_sums
-from dpjax.privacy.accountants import sums_of
 
 quickly = pytest.mark.usefixtures("quick_compilation")
 K, TAU, HORIZON = 3, 4, 13
@@ -112,7 +111,7 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
     mechanism = mechanisms.tree(horizon, noise=law)
     scale = 4.0 * mechanism.sensitivity[index]
     mu = mechanism.sensitivity[index] / scale
-    one = Privacy(epsilon=mu, sums=sums_of(mechanism))
+    one = Privacy(epsilon=mu, sums=mechanism.sums)
     if law == "gaussian":
         one = one._replace(epsilon=privacy.gaussian_epsilon(mu, 1e-4), delta=1e-4, rho=0.5 * mu**2)
     plain = audit.releases(mechanism, (), scale=scale, privacy=one)

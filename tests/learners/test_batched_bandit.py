@@ -32,12 +32,13 @@ def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
     """The change of the value that is released over the noise's scale, for one replaced loss."""
     asked = []
 
-    def laplace_total(key, total, scale):
+    def asked_total(law, key, total, scale):
+        assert law is noise.laplace
         del key
         asked.append((float(exact_sums.to_float(total)), float(scale)))
         return total
 
-    monkeypatch.setattr(noise, "laplace_total", laplace_total)
+    monkeypatch.setattr(noise.Law, "total", asked_total)
     learner = batched_bandit(1000, 3, epsilon=epsilon, base=base)
     state, batch = learner.init(jr.key(0))
     rounds = int(batch.rounds)

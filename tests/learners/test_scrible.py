@@ -128,9 +128,9 @@ def asked(monkeypatch, **arguments):
     """Scale of the noise, and the value before it, in the first round; loss l at the point."""
     scales = []
     with monkeypatch.context() as patch:
-        for name in ("laplace", "laplace_along"):
-            record = lambda key, v, scale, *_: scales.append(float(scale)) or v  # noqa: E731
-            patch.setattr(noise, name, record)
+        for name in ("__call__", "along"):
+            record = lambda law, key, v, scale, *_: scales.append(float(scale)) or v  # noqa: E731
+            patch.setattr(noise.Law, name, record)
         learner = scrible(100, **arguments)
         learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(0.1))
     return scales[0]
