@@ -12,6 +12,7 @@ from dpjax import _check
 from dpjax.action_sets import check_fit
 from dpjax.combinators import as_learner
 from dpjax.core import Array, Batch, BatchLearner, Environment, Outcome, Result
+from dpjax.derivatives import forward_only
 from dpjax.settings import in_float32
 
 # A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
@@ -171,7 +172,8 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
     carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
     learner_state, _, _, total = carry
     regret = _check.nan_unless_sound(learner, regret)
-    return Result(jnp.asarray(rounds), regret, total, learner.report(learner_state))
+    found = forward_only((regret, total, learner.report(learner_state)))
+    return Result(jnp.asarray(rounds), *found)
 
 
 @in_float32

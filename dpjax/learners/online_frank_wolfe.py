@@ -50,7 +50,7 @@ def online_frank_wolfe(
       horizon: T, rounds.
       domain: a Domain, of which the learner uses the linear minimizer.
       epsilon: privacy; inf adds no noise.
-      delta: with Gaussian, discrete Gaussian or Skellam noise, in (0, 1).
+      delta: in (0, 1), with noise that is never pure, as in :func:`ftrl`.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: as for :func:`ftrl`.
       lipschitz: G, of the losses on the domain in the Euclidean norm; by default the length of the

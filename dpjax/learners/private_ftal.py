@@ -63,8 +63,7 @@ def private_ftal(
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: "laplace" or "gaussian", or "discrete_laplace", "discrete_gaussian" or "skellam" as
-        in :func:`ftrl`.
+      noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".

@@ -59,8 +59,7 @@ def private_one_point(
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: "laplace" or "gaussian", or "discrete_laplace", "discrete_gaussian" or "skellam" as
-        in :func:`ftrl`.
+      noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       lipschitz: L; by default the length of the longest vector of the domain's loss set.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
       smoothing: zeta, in (0, r), with r the inradius of the domain; default as for

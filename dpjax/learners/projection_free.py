@@ -143,8 +143,7 @@ def projection_free(
         2020, with a fixed number of steps in place of their stopping rule.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: "laplace" or "gaussian", or "discrete_laplace", "discrete_gaussian" or "skellam" as
-        in :func:`ftrl`.
+      noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       lipschitz: L, of the losses in the Euclidean norm; by default that of the domain's own loss
         set, the length of its longest vector.
       loss_range: the range of the values f_t(x_t), which is (low, high) or one of three words. The

@@ -41,8 +41,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam", as for
-        :func:`tree`.
+      noise: as for :func:`tree`.
       k: branching, odd and at least 3. By default all are tried, and the one with the least mean
         variance for this horizon and law is taken. With k beyond 2T each value has its own noise.
 

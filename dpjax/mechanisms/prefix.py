@@ -35,6 +35,7 @@ class PrefixNoise(NamedTuple):
 
 
 LAWS = {name: law for name, law in noise.LAWS.items() if law.calibrate is not None}
+REAL_LAWS = tuple(name for name, law in LAWS.items() if not law.integers)
 # For encoders whose entries are integers.
 INTEGER_LAWS = tuple(name for name, law in LAWS.items() if law.integers)
 
@@ -42,9 +43,9 @@ INTEGER_LAWS = tuple(name for name, law in LAWS.items() if law.integers)
 def check(horizon, law, *laws) -> int:
     """The horizon as a Python integer; refuses bad arguments by name.
 
-    The law must be "laplace" or "gaussian", or one of further ``laws``.
+    The law must be one of real numbers, or one of further ``laws``.
     """
-    _check.one_of("laplace", "gaussian", *laws, noise=law)
+    _check.one_of(*REAL_LAWS, *laws, noise=law)
     return _check.size(1, horizon=horizon)
 
 

@@ -148,7 +148,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace" or "gaussian".
+      noise: a law of real numbers, such as "laplace" or "gaussian".
 
     Returns:
       A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its

@@ -25,12 +25,15 @@ from dpjax.noise.discrete_laplace import discrete_laplace
 from dpjax.noise.gaussian import gaussian
 from dpjax.noise.laplace import laplace
 from dpjax.noise.law import Calibration, Cost, Law
+from dpjax.noise.logistic import logistic
 from dpjax.noise.skellam import skellam
 from dpjax.noise.wishart import wishart
 
 LAWS = {
     law.name: law
-    for law in (laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, binomial)
+    for law in (
+        laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, binomial, logistic,
+    )  # fmt: skip
 }
 
 __all__ = [
@@ -48,6 +51,7 @@ __all__ = [
     "gaussian",
     "laplace",
     "least",
+    "logistic",
     "randomized_response",
     "skellam",
     "wishart",

@@ -82,7 +82,7 @@ class Law:
     @property
     def title(self) -> str:
         """The name in the middle of a sentence, as "discrete Gaussian"."""
-        lower = ("binomial", "discrete")
+        lower = ("binomial", "discrete", "logistic")
         words = self.name.split("_")
         return " ".join(word if word in lower else word.capitalize() for word in words)
 

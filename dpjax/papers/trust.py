@@ -147,8 +147,8 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
             "_slopes": slope_rows({"contexts": contexts, "points": points}),
             "_predictions": prediction_rows(),
         }  # fmt: skip
-        bits = ("Bernoulli losses. One bound for the widths of all laws. delta = 1e-6 for "
-                "Gaussian, Skellam and binomial noise, 0 for the others. ")  # fmt: skip
+        bits = ("Bernoulli losses. One bound for the widths of all laws. delta = 1e-6, "
+                "or 0 where noise is pure. ")  # fmt: skip
         figures = {
             "": partial(cost_figure, arms, "final_regret", "regret",
                         bits + "Successive elimination of five arms."),
