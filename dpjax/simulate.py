@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax import random as jr
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from dpjax import _check
 from dpjax.action_sets import check_fit
 from dpjax.combinators import as_learner
 from dpjax.core import Array, Batch, BatchLearner, Environment, Outcome, Result
-from dpjax.derivatives import forward_only
 from dpjax.settings import in_float32
 
 # A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
@@ -172,7 +173,7 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
     carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
     learner_state, _, _, total = carry
     regret = _check.nan_unless_sound(learner, regret)
-    found = forward_only((regret, total, learner.report(learner_state)))
+    found = _forward_only((regret, total, learner.report(learner_state)))
     return Result(jnp.asarray(rounds), *found)
 
 
@@ -326,3 +327,46 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
     regret = _check.nan_unless_sound(learner, regret)
     tally = jax.tree.map(lambda x: x[-1], last.tally)
     return Result(marks, regret, tally, learner.report(last.learner))
+
+
+# The tangent of ``forward_only``: it is passed on, and cannot be transposed.
+tangent_p = Primitive("forward_only")
+tangent_p.def_impl(lambda tangent: tangent)
+tangent_p.def_abstract_eval(lambda tangent: tangent)
+mlir.register_lowering(tangent_p, lambda context, tangent: [tangent])
+batching.defvectorized(tangent_p)
+
+
+def _forward_only(tree):
+    """A pytree as it is. A derivative in reverse mode is refused in a sentence.
+
+    The rounds of ``simulate`` are a loop whose length differs from checkpoint to checkpoint, which
+    JAX differentiates in forward mode only.
+    """
+    return jax.tree.map(lambda x: _kept(x) if jnp.issubdtype(x.dtype, jnp.inexact) else x, tree)
+
+
+@jax.custom_jvp
+def _kept(value):
+    return value
+
+
+@_kept.defjvp
+def _pass_on(primals, tangents):
+    return _kept(*primals), tangent_p.bind(*tangents)
+
+
+def _refuse(cotangent, tangent):
+    del cotangent, tangent
+    raise TypeError(
+        "simulate cannot be differentiated in reverse mode; use dpjax.trajectory, whose records "
+        "can, or forward mode (jax.jacfwd, jax.jvp)"
+    )
+
+
+def _linear(primals, tangents):
+    return tangent_p.bind(*primals), tangent_p.bind(*tangents)
+
+
+ad.primitive_jvps[tangent_p] = _linear
+ad.primitive_transposes[tangent_p] = _refuse

@@ -81,7 +81,8 @@ def rows(clone, trials=100):
     scale = -1.0 / np.log(ratio)
     made.append(
         frame.equal(
-            "epsilon of this law", precision / noise.discrete_laplace.least_scale(EPSILON / precision),
+            "epsilon of this law",
+            precision / noise.discrete_laplace.least_scale(EPSILON / precision),
             precision / scale, 0.01, "differ",
         )
     )  # fmt: skip

@@ -32,7 +32,13 @@ from dpjax.noise.wishart import wishart
 LAWS = {
     law.name: law
     for law in (
-        laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, binomial, logistic,
+        laplace,
+        gaussian,
+        discrete_laplace,
+        discrete_gaussian,
+        skellam,
+        binomial,
+        logistic,
     )  # fmt: skip
 }
 
