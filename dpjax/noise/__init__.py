@@ -39,7 +39,7 @@ LAWS = {
         skellam,
         binomial,
         logistic,
-    )  # fmt: skip
+    )
 }
 
 __all__ = [
