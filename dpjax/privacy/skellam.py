@@ -115,7 +115,9 @@ def _solve_scale(l1, l2, epsilon, delta):
 
     ends = jnp.full_like(l2, _LOWEST), jnp.full_like(l2, _HIGHEST)
     _, power = lax.fori_loop(0, _HALVINGS, halve, ends)
-    # Its logarithm is rounded by less than a millionth.
-    found = jnp.where(enough(power), (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
+    # Its logarithm is rounded by less than a millionth. A power that was found is not tried again,
+    # since another program may round otherwise.
+    solved = (power < _HIGHEST) | enough(power)
+    found = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
     found = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), found, 0.0)
     return jnp.where(jnp.isnan(epsilon), jnp.nan, found)

@@ -136,3 +136,12 @@ def test_scales_for_tiny_epsilons_are_finite_and_enough(epsilon):
 
 def test_the_scale_for_an_epsilon_that_is_not_a_number_is_none():
     assert np.isnan(privacy.skellam_vector_scale((1.0, 1.0), np.nan, 1e-6))
+
+
+def test_a_traced_large_epsilon_has_the_scale_of_a_plain_one():
+    """The last step of the bisection is not tried again, where it would be rounded otherwise."""
+    for epsilon in (8.0, 100.0, 1e3, 1e4):
+        found = jax.jit(lambda e: privacy.skellam_vector_scale((8.0, 4.0), e, 1e-3))(epsilon)
+        plain = privacy.skellam_vector_scale((8.0, 4.0), epsilon, 1e-3)
+        assert np.isfinite(found)
+        np.testing.assert_allclose(found, plain, rtol=1e-6)
