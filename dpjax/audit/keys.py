@@ -52,13 +52,14 @@ def distinct(rows):
 def bare(names, records):
     """For each mechanism's release: whether its branch ran, and which entries ignore the key.
 
-    An entry ignores the key if it is the same in a run with another key. With integer noise this
-    also happens by chance. So the third part is the log of the chance of it, or more.
+    An entry ignores the key if it is the same in a run with another key. One whose scale is 0 is
+    left out, since any change of it is charged as infinite. Integer noise may be the same by
+    chance. So the third part is the log of the chance of it, or more.
     """
     return [
         (
             record.active.all(),
-            record.release[0][0] == record.release[0][1],
+            (record.release[0][0] == record.release[0][1]) & (record.scale[0] != 0.0),
             _log_chance_of_equal(name, record),
         )
         for name, record in zip(names, records, strict=True)
