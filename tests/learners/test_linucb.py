@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, learners, mechanisms, simulate, sweep
+from dpjax import audit, environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
 from dpjax.learners.parts import gram_noise, gram_sums
 from dpjax.maths import ellipsoids
@@ -351,3 +351,15 @@ def test_features_of_another_dimension_are_refused():
         ValueError, match=r"features must have shape \(K, 3\) for dim = 3.*\(9, 4\)"
     ):
         policy(jnp.zeros((9, 4)))
+
+
+@pytest.mark.slow
+def test_public_features_have_no_noise_and_need_none():
+    """Entries without noise are no missing noise. A changed feature would be charged for."""
+    learner = learners.linucb(16, 3, epsilon=1.0, delta=1e-3, protected="losses")
+    pairs = audit.pairs_for(learner, 8, jr.key(0))
+    verdict = audit.verdict(learner, pairs, jr.key(1))
+    assert verdict.failed == () and 0.5 < verdict.spent.max() <= 1.0 + 1e-5
+    features, losses = pairs.losses
+    moved = pairs._replace(losses=(features.at[:, 0].multiply(0.5), losses))
+    assert np.isinf(audit.verdict(learner, moved, jr.key(1)).spent).any()
