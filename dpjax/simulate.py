@@ -127,9 +127,9 @@ def simulate(
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
-      key: PRNG key, consumed.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
 
     Returns:
       A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds, and then over the
@@ -205,7 +205,7 @@ def trajectory(
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
-      key: PRNG key, consumed.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       record: a function of a :class:`dpjax.simulate.Round` that returns a pytree of arrays, such as
         ``lambda played: played.action``. A Round has the fields t, action, loss (what the learner
         saw), outcome, learner and environment (their states after the round).
@@ -255,7 +255,7 @@ def has_bandit_feedback(learner: BatchLearner) -> bool:
 
 @in_float32
 def simulate_batches(
-    learner: Learner | BatchLearner,
+    learner: BatchLearner,
     environment: Environment,
     key: Array,
     *,
@@ -275,9 +275,9 @@ def simulate_batches(
     Args:
       learner: a BatchLearner, with a horizon below 2^31.
       environment: an Environment whose ``batch`` is not None.
-      key: PRNG key, consumed.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
 
     Returns:
       A Result, with regret (n,).

@@ -59,11 +59,11 @@ def sweep(
       points: pytree of float arrays with a common leading axis (P,), cast to float32. A list of
         numbers counts as an array.
       seeds: number of seeds, S.
-      key: PRNG key, consumed.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       play: how a game is played. :func:`dpjax.simulate` plays it round by round, and
         :func:`dpjax.simulate_batches` a batch at a time.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
       chunk: the most trajectories that one core (or device) computes at once, which bounds the
         memory in use. By default it is 4096 on CPU and 262144 elsewhere, or as many as fit into
         memory. At least two seeds are computed at once and, where there are several points, at

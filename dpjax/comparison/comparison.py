@@ -74,9 +74,9 @@ def compare(
         domain, actions, dim and delta; ``epsilon`` wherever it takes one. Other arguments keep
         their defaults. ``functools.partial`` sets sizes of one's own, such as ``arms=10``.
       against: names of built-in learners; by default all that fit.
-      epsilons: privacy levels, inf for none.
-      horizon: T. All games are played by batches where all learners allow it, and otherwise round
-        by round.
+      epsilons: (P,) privacy levels, inf for none.
+      horizon: T, in rounds. All games are played by batches where all learners allow it, and
+        otherwise round by round.
       trials: how many, at least 2.
       key: a PRNG key, or a whole number as a seed.
       runs: counted runs of each sequence in the attack.
