@@ -1,19 +1,17 @@
 """Checks that an environment has the actions that a learner plays. Every game comes in first."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, BatchLearner, Environment, Learner, Policies
+from dpjax.core import Arms, Policies
 from dpjax.domains import Domain, support_function
 
 # Two convex sets are compared in this many directions and their opposites.
 _DIRECTIONS = 8
 
 
-def check_fit(learner: Learner | BatchLearner, environment: Environment) -> None:
+def check_fit(learner, environment) -> None:
     """Refuses a learner whose actions the environment does not have.
 
     The learner may play on a part of the environment's domain. Regret is then still against the
@@ -40,7 +38,7 @@ def check_fit(learner: Learner | BatchLearner, environment: Environment) -> None
     )
 
 
-def fits(played: Any, present: Any) -> bool:
+def fits(played, present) -> bool:
     """Whether every action of the first set is in the second.
 
     For two domains this compares their support functions in a few fixed directions.

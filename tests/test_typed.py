@@ -17,7 +17,6 @@ import dpjax
 
 LEAST = {
     "dpjax": 0.87,
-    "dpjax.action_sets": 1.0,
     "dpjax.analysis.bounds": 1.0,
     "dpjax.analysis.statistics": 1.0,
     "dpjax.audit": 1.0,
