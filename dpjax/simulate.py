@@ -1,5 +1,6 @@
 """Plays one trajectory, as a pure function of a key: by rounds, by batches, or with a record."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,16 +14,22 @@ from jax.interpreters import ad, batching, mlir
 from dpjax import _check
 from dpjax.action_sets import check_fit
 from dpjax.combinators import as_learner
-from dpjax.core import Array, Batch, BatchLearner, Environment, Outcome, Result
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Outcome, Result
 from dpjax.settings import in_float32
 
 # A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
 # more than a tenth. If pieces are summed first, n is the number of rounds in a piece plus the
 # number of pieces, and the error at 4 million terms is 2e-4.
 _PIECE = 1024
+# The number of evenly spaced rounds at which regret is recorded, or these rounds themselves.
+Checkpoints = int | Sequence[int] | np.ndarray
 
 
-def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
+def checkpoint_rounds(
+    learner: Learner | BatchLearner,
+    environment: Environment,
+    checkpoints: Checkpoints,
+) -> np.ndarray:
     """The rounds at which a game records regret, of which the last one is the horizon.
 
     Args:
@@ -71,14 +78,16 @@ class Round(NamedTuple):
     environment: Any  # the environment's state after the round
 
 
-def start(learner, environment, key):
+def start(learner: Learner, environment: Environment, key: Array) -> tuple[tuple, tuple]:
     """The keys and the states that :func:`one_round` takes in round 1."""
     nature, coins = jr.split(key)
     learner_state, action = learner.init(jr.fold_in(coins, 0))
     return (nature, coins), (learner_state, action, environment.init(jr.fold_in(nature, 0)))
 
 
-def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
+def one_round(
+    learner: Learner, environment: Environment, keys: tuple[Array, Array], t: Array, states: tuple
+) -> tuple[tuple, Round]:
     """Plays round t: first the environment steps, and then the learner.
 
     Args:
@@ -101,7 +110,13 @@ def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
 
 
 @in_float32
-def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
+def simulate(
+    learner: Learner | BatchLearner,
+    environment: Environment,
+    key: Array,
+    *,
+    checkpoints: Checkpoints = 100,
+) -> Result:
     """Plays ``learner.horizon`` rounds and records the regret.
 
     The environment steps once a round, and the learner after it. The learner's last action is
@@ -114,9 +129,9 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
-      key: PRNG key, consumed.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
 
     Returns:
       A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds, and then over the
@@ -178,7 +193,13 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
 
 
 @in_float32
-def trajectory(learner, environment: Environment, key: Array, *, record):
+def trajectory(
+    learner: Learner | BatchLearner,
+    environment: Environment,
+    key: Array,
+    *,
+    record: Callable[[Round], Any],
+) -> Any:
     """Plays ``learner.horizon`` rounds as :func:`dpjax.simulate` does, and records each of them.
 
     Keys are those of ``simulate``, and so is the game. What is recorded is kept for all rounds, so
@@ -187,7 +208,7 @@ def trajectory(learner, environment: Environment, key: Array, *, record):
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
-      key: PRNG key, consumed.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       record: a function of a :class:`dpjax.simulate.Round` that returns a pytree of arrays, such as
         ``lambda played: played.action``. A Round has the fields t, action, loss (what the learner
         saw), outcome, learner and environment (their states after the round).
@@ -230,13 +251,19 @@ class _Progress(NamedTuple):
     tally: Any  # per checkpoint, (n, ...)
 
 
-def has_bandit_feedback(learner) -> bool:
+def has_bandit_feedback(learner: BatchLearner) -> bool:
     """Whether a batch learner is told one number a round, as play by batches requires."""
     return not any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero))
 
 
 @in_float32
-def simulate_batches(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
+def simulate_batches(
+    learner: BatchLearner,
+    environment: Environment,
+    key: Array,
+    *,
+    checkpoints: Checkpoints = 100,
+) -> Result:
     """Plays one trajectory, a whole batch of rounds at a time.
 
     It needs an environment with i.i.d. rounds, which is one that has ``batch``. The losses of a
@@ -251,9 +278,9 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
     Args:
       learner: a BatchLearner, with a horizon below 2^31.
       environment: an Environment whose ``batch`` is not None.
-      key: PRNG key, consumed.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
 
     Returns:
       A Result, with regret (n,).

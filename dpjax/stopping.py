@@ -4,6 +4,7 @@ It is no learner. It watches the running sum of a stream until this is so large 
 chance of the sample nor the noise for privacy can matter.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array
+from dpjax.core import Array, Number, Numbers
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
@@ -33,7 +34,7 @@ class _State(NamedTuple):
     stopped: Array  # () bool
 
 
-def recorded(values, bound=1.0):
+def recorded(values: Numbers, bound: Number = 1.0) -> Callable:
     """The stream of given values (T,), clipped to [-bound, bound].
 
     Examples:
@@ -57,7 +58,9 @@ def recorded(values, bound=1.0):
     return stream
 
 
-def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
+def two_valued(
+    probability: Number, low: Number = -1.0, high: Number = 1.0, bound: Number = 1.0
+) -> Callable:
     """The stream of independent values that are ``high`` with this probability, and else ``low``.
 
     The sum of any number of values is one draw. Both values must lie in [-bound, bound].
@@ -84,7 +87,15 @@ def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
 
 
 def private_mean(
-    key, stream, horizon, *, epsilon, accuracy, failure, bound=1.0, queries="every_round"
+    key: Array,
+    stream: Callable,
+    horizon: int,
+    *,
+    epsilon: Number,
+    accuracy: Number,
+    failure: Number,
+    bound: Number = 1.0,
+    queries: str = "every_round",
 ) -> Stopped:
     """DP-NAS: stops once the sum is large, and returns a mean of relative error ``accuracy``.
 

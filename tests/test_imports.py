@@ -37,7 +37,7 @@ ALLOWED = {
     "study": ALL - {"audit", "cli", "explore", "papers"},
     "sweep": {"_check", "core", "engine", "settings", "simulate", "store"},
     "audit": COMMON | {"combinators", "domains", "engine", "feedback", "settings"},
-    "analysis": {"maths", "store", "__version__"},
+    "analysis": {"core", "maths", "store", "__version__"},
     "comparison": ALL - {"cli", "explore", "papers"} | {"__version__"},
     "explore": {"analysis", "store", "study"},
     "papers": ALL - {"cli", "engine", "audit", "explore"},

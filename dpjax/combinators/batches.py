@@ -105,6 +105,12 @@ def every_round(batch_learner: BatchLearner) -> Learner:
     than a counter and a sum. But under vmap, where batches differ in length, the batch step itself
     is computed in every round, so it has to be cheap.
 
+    Args:
+      batch_learner: a BatchLearner of any horizon, in rounds.
+
+    Raises:
+      TypeError: it is not a BatchLearner.
+
     Examples:
       >>> batches = learners.sequential_halving(1000, 4, epsilon=1.0)
       >>> state, batch = batches.init(jax.random.key(0))
