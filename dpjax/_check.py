@@ -68,12 +68,13 @@ def sound(factory):
     return checked
 
 
-def superseded(names, into) -> Callable[[Factory], Factory]:
+def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
     """The factory, which for one more version takes keywords that it no longer has, with a warning.
 
     Args:
       names: the old keywords.
       into: (old keywords, the other arguments by name) -> (all arguments, the new spelling).
+      depth: of the caller's frame above the factory's; 3 within :func:`sound`.
     """
 
     def around(factory: Factory) -> Factory:
@@ -89,7 +90,7 @@ def superseded(names, into) -> Callable[[Factory], Factory]:
             warnings.warn(
                 f"{factory.__name__}: {', '.join(old)} will go in version 0.2; write {spelling}",
                 DeprecationWarning,
-                stacklevel=3,  # above :func:`sound`
+                stacklevel=depth,
             )
             return factory(**given)
 

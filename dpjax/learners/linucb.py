@@ -84,7 +84,7 @@ def _with_gram(old, given) -> tuple[dict, str]:
     return given | {"gram": getattr(laws, law)(**options)}, spelling
 
 
-@_check.superseded(_OLD, _with_gram)
+@_check.superseded(_OLD, _with_gram, depth=3)
 def linucb(
     horizon: int,
     dim: int,
