@@ -81,8 +81,9 @@ def test_too_many_numbers_at_once():
 
 
 def test_a_generator_of_four_words_draws_them_in_order():
-    first, second = words(jr.key(3))
-    expected = np.ravel([four_words(first, second, np.uint32(i)) for i in range(2)])
+    first, second = (np.array([word]) for word in words(jr.key(3)))
+    counters = (np.array([i], np.uint32) for i in range(2))
+    expected = np.ravel([four_words(first, second, counter) for counter in counters])
     key = jr.key(3, impl=FOUR)
     np.testing.assert_array_equal(jr.bits(key, (2, 3)), expected[:6].reshape(2, 3))
     np.testing.assert_array_equal(jr.bits(key, ()), expected[0])

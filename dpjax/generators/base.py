@@ -32,7 +32,13 @@ class Generator(NamedTuple):
     text: Callable | None = None  # index of a word -> the block in PTX, of which it is returned
 
     def wrap(self, words: jax.Array) -> jax.Array:
-        """Turns an array of words (..., 2) into keys (...)."""
+        """Turns an array of words (..., 2) into keys (...).
+
+        Examples:
+          >>> generator = generators.of(jax.random.key(0).dtype)
+          >>> generator.wrap(jnp.zeros((3, 2), jnp.uint32)).shape
+          (3,)
+        """
         return jr.wrap_key_data(words, impl=self.impl)
 
     def drawn(self, blocks: Callable, shape: tuple, axis: int = -1) -> jax.Array:
@@ -42,6 +48,12 @@ class Generator(NamedTuple):
           blocks: a shape -> the words of as many blocks 0, 1, ..., with axes before and behind.
           shape: of the numbers.
           axis: the last axis of the blocks among those of the words, from the end.
+
+        Examples:
+          >>> generator = generators.of(jax.random.key(0).dtype)
+          >>> words = jnp.uint32(6), jnp.uint32(3)
+          >>> print(generator.drawn(lambda shape: [jnp.full(shape, x) for x in words], (2,)))
+          [5 5]
         """
         if self.size == 1:
             return self.numbers(blocks(shape))[0]
