@@ -75,8 +75,13 @@ def _with_gram(old, given) -> tuple[dict, str]:
     elif protected == "losses":
         raise ValueError("protected: losses alone take derived Gaussian noise, shifted")
     taken = inspect.signature(getattr(laws, law)).parameters
-    options = {name: value for name, value in chosen.items() if value is not _OLD[name]}
-    options.pop("norm_bound" if law != "gaussian" else "", None)
+    if law != "gaussian":
+        _check.one_of("tight", "paper", norm_bound=chosen.pop("norm_bound"))
+    options = {
+        name: value
+        for name, value in chosen.items()
+        if value is not _OLD[name] and not (isinstance(value, str) and value == _OLD[name])
+    }
     for name in options:
         if name not in taken:
             raise ValueError(f"{name}: gram.{law} has no choice of it")

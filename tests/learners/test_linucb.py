@@ -385,6 +385,7 @@ def test_keywords_before_gram_work_and_name_the_new_spelling(old, law, spelling)
 
 @pytest.mark.parametrize("old, message", [
     ({"noise": "laplace"}, "noise must be one of gaussian, wishart"),
+    ({"noise": "wishart", "norm_bound": "none"}, "norm_bound must be one of tight, paper"),
     ({"protected": "contexts"}, "protected must be one of rows, losses"),
     ({"protected": "losses", "noise": "wishart"}, "protected: losses alone take derived Gaussian"),
     ({"protected": "losses", "shifted": False}, "shifted: gram.losses_only has no choice of it"),
