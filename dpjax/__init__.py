@@ -30,7 +30,7 @@ from dpjax.core import (
 )
 from dpjax.engine.programs import clear_caches
 from dpjax.environments import loss_families
-from dpjax.learners.parts import prefix_sums
+from dpjax.learners.parts import gram, prefix_sums
 from dpjax.maths import designs, divergences
 from dpjax.settings import keep_compiled
 from dpjax.simulate import simulate, simulate_batches, trajectory
@@ -62,6 +62,7 @@ __all__ = [
     "environments",
     "every_round",
     "generators",
+    "gram",
     "keep_compiled",
     "learners",
     "loss_families",

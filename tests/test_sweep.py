@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, domains, environments, learners, mechanisms, simulate, sweep
+from dpjax import audit, domains, environments, gram, learners, mechanisms, simulate, sweep
 from dpjax.engine import programs
 from dpjax.engine.blocks import block_size
 from dpjax.simulate import simulate_batches
@@ -160,7 +160,7 @@ def on_simplex(**arguments):
 
 
 def on_contexts(mechanism):
-    return learners.linucb(8, 2, epsilon=1.0, delta=1e-6, mechanism=mechanism)
+    return learners.linucb(8, 2, epsilon=1.0, delta=1e-6, gram=gram.gaussian(mechanism=mechanism))
 
 
 LEARNER, ENVIRONMENT = learners.exp3(8, 3), environments.bernoulli([0.1, 0.5, 0.5])

@@ -10,8 +10,8 @@ from dpjax.core import Array, Learner, Number, Policies
 from dpjax.feedback import contextual
 from dpjax.learners.linucb import Belief, most_optimistic
 from dpjax.learners.parts.arm_sums import gaussian_draws
+from dpjax.learners.parts.gram import Bounds
 from dpjax.learners.parts.gram_calibration import normal_length
-from dpjax.learners.parts.gram_noise import Bounds
 from dpjax.learners.parts.gram_sums import within_bounds
 from dpjax.maths import ellipsoids
 from dpjax.maths.two_words import add_compensated
@@ -65,7 +65,7 @@ def adac_oful(
     least its largest eigenvalue, and L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds the number of
     batches for features of length 1.
 
-    It is an ablation of :func:`linucb` with ``protected="losses"``, whose tree releases a noisy sum
+    It is an ablation of :func:`linucb` with ``gram.losses_only()``, whose tree releases a noisy sum
     in every round, each with at most log2 T draws of noise; here there may be L of them.
 
     Args:

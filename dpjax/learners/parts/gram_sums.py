@@ -5,7 +5,7 @@ rows and columns of the sum are the Gram matrix of the features, and its last ro
 features times the losses. Matrices are packed as in :mod:`dpjax.maths.ellipsoids`. The last entry,
 the sum of squared losses, is not used.
 
-The noise is made in :mod:`dpjax.learners.parts.gram_noise`, with its privacy.
+The noise is made in :mod:`dpjax.learners.parts.gram`, with its privacy.
 """
 
 from collections.abc import Callable
