@@ -29,7 +29,6 @@ class LinucbState(NamedTuple):
 
 
 class LinucbReport(NamedTuple):
-    clipped: Array  # () int32, rows beyond the declared bounds, which were clipped
     indefinite: Array  # () int32, rounds whose matrix V_t was not positive definite
 
 
@@ -107,7 +106,7 @@ def linucb(
         learner is local, and with ``partial(per_item, batch=B)`` shuffled: see below.
       protected: "rows", features and losses; or "losses" alone, an ablation with public features.
       feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
-      loss_bound: losses outside [-loss_bound, loss_bound] are clipped, and counted.
+      loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
       parameter_bound: S, at least |theta|.
       deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
       failure: alpha, the probability that some confidence bound fails; default 1 / T.
@@ -163,7 +162,7 @@ def linucb(
         floor=floor, ridge=1.0 if ridge is None else real(ridge), calibration=calibration,
         mechanism=mechanism, shifted=shifted, norm_bound=norm_bound,
     )  # fmt: skip
-    sums = gram_sums.gram_sums(dim, bounds, drawn)
+    sums = gram_sums.gram_sums(dim, drawn)
     # Private regularizers spend half of the failure, and the losses' own noise the other half.
     share = jnp.where(drawn.noisy, 2.0 * drawn.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
@@ -202,7 +201,8 @@ def linucb(
         action_set=Policies(dim),
         horizon=horizon,
         privacy=drawn.privacy,
-        report=lambda state: LinucbReport(state.sums.clipped, state.indefinite),
+        clip=lambda seen: gram_sums.within_bounds(seen, bounds),
+        report=lambda state: LinucbReport(state.indefinite),
     )
 
 

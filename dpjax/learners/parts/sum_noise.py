@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Number, Privacy, Sums
-from dpjax.feedback import bandit, clipped_bandit
+from dpjax.core import Clip, Number, Privacy, Sums
+from dpjax.feedback import to_bit
 from dpjax.learners.parts.arm_sums import gaussian_draws, one_release
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
 WITH_DELTA = ("gaussian", "discrete_gaussian", "binomial", "skellam")
@@ -43,7 +42,7 @@ class SumNoise(NamedTuple):
     variance: Number  # () of a draw z, or its proxy
     pole: Number  # () inf where there is none
     each: bool  # whether each loss has a draw of its own
-    feedback: Callable  # what a learner sees of a round, as in BatchLearner
+    clip: Clip | None  # of the learner: to_bit, if the noise hides bits alone
     privacy: Privacy
 
     def error(self, weights, counts, draws, exponent):
@@ -93,11 +92,6 @@ class SumNoise(NamedTuple):
         gained = radius * tilt - 0.5 * self.per_loss * tilt * tilt - (noise if self.each else 0.0)
         needed = exponent + (0.0 if self.each else noise)
         return jnp.min(jnp.where(gained > 0.0, needed / gained, jnp.inf))
-
-
-def bits(loss, arm):
-    """Bandit feedback rounded to the nearer of 0 and 1, (), for noise that hides bits alone."""
-    return jnp.round(within(bandit(loss, arm), 0.0, 1.0))
 
 
 def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
@@ -158,14 +152,14 @@ def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
     declared = gaussian_draws(1.0 / variance, horizon, delta, accountant)
     declared = declared._replace(sums=Sums("gaussian", "releases"))
     release = _of_sum("gaussian_total", jnp.sqrt(variance))
-    return _gaussian(release, variance, clipped_bandit, declared)
+    return _gaussian(release, variance, None, declared)
 
 
-def _gaussian(release, variance, feedback, declared):
+def _gaussian(release, variance, clip, declared):
     """Noise of sums with a Gaussian moment-generating function, or one below it."""
     return SumNoise(
         release, 0.25, lambda tilt: 0.5 * variance * tilt * tilt, variance, jnp.inf, False,
-        feedback, declared,
+        clip, declared,
     )  # fmt: skip
 
 
@@ -182,13 +176,13 @@ def _pole(epsilon):
 def _pure(law, epsilon, delta, declared):
     del delta
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
-    release, feedback = _of_sum("laplace_total", scale), clipped_bandit
+    release, clip = _of_sum("laplace_total", scale), None
     if law == "discrete_laplace":
-        release, feedback = _of_sum("discrete_laplace_total", scale), bits
+        release, clip = _of_sum("discrete_laplace_total", scale), to_bit
         declared = _declared(declared, "distributed", "discrete Laplace mechanisms")
     return SumNoise(
         release, 0.25, _laplace_cumulant(scale), 2.0 * scale * scale, _pole(epsilon), False,
-        feedback, declared,
+        clip, declared,
     )  # fmt: skip
 
 
@@ -200,7 +194,7 @@ def _approximate(law, epsilon, delta, declared):
         sums = Sums("gaussian", "releases")
         declared = declared._replace(rho=0.5 / (scale * scale), sums=sums)
         release = _of_sum("gaussian_total", scale)
-        return _gaussian(release, scale * scale, clipped_bandit, declared)
+        return _gaussian(release, scale * scale, None, declared)
     amount = privacy.integer_noise(law, epsilon, delta)
     if isinstance(amount, jax.core.Tracer):  # It is NaN where a plain epsilon is refused.
         declared = declared._replace(epsilon=jnp.where(jnp.isnan(amount), jnp.nan, epsilon))
@@ -209,16 +203,16 @@ def _approximate(law, epsilon, delta, declared):
         sums = Sums("discrete_gaussian", "releases")
         declared = declared._replace(rho=0.5 / (amount * amount), sums=sums)
         release = _of_sum("discrete_gaussian_total", amount)
-        return _gaussian(release, amount * amount, bits, declared)
+        return _gaussian(release, amount * amount, to_bit, declared)
     if law == "binomial":
         declared = _declared(declared, "shuffle", "binomial mechanisms")
         release = _of_sum("binomial_total", amount)
-        return _gaussian(release, 0.25 * amount, bits, declared)
+        return _gaussian(release, 0.25 * amount, to_bit, declared)
     declared = _declared(declared, "distributed", "Skellam mechanisms")
     release = _of_sum("skellam_total", amount)
     return SumNoise(
-        release, 0.25, lambda tilt: amount * (jnp.cosh(tilt) - 1.0), amount, jnp.inf, False, bits,
-        declared,
+        release, 0.25, lambda tilt: amount * (jnp.cosh(tilt) - 1.0), amount, jnp.inf, False,
+        to_bit, declared,
     )  # fmt: skip
 
 
@@ -234,7 +228,7 @@ def _local(law, epsilon, delta, declared):
         declared = declared._replace(model="local", accountant=accountant)
         return SumNoise(
             release, 0.25, _laplace_cumulant(scale), 2.0 * scale * scale, _pole(epsilon), True,
-            clipped_bandit, declared,
+            None, declared,
         )  # fmt: skip
     # Let p be the probability of a flip. Then 1 / (1 - 2p) is 1 / tanh(epsilon / 2).
     stretch = 1.0 / jnp.tanh(0.5 * jnp.asarray(epsilon, jnp.float32))
@@ -250,7 +244,7 @@ def _local(law, epsilon, delta, declared):
         accountant="randomized response, each loss",
     )
     # A stretched bit lies in an interval of that length, so that Hoeffding's lemma holds for it.
-    return _gaussian(debiased, jnp.float32(0.0), bits, declared)._replace(
+    return _gaussian(debiased, jnp.float32(0.0), to_bit, declared)._replace(
         per_loss=0.25 * stretch * stretch
     )
 
