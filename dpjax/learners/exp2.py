@@ -10,7 +10,7 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Learner, Number, Privacy
+from dpjax.core import Arms, Array, Feedback, Learner, Number, Privacy
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear, unclipped
 from dpjax.learners.parts.arm_sums import check_mixing
@@ -29,7 +29,7 @@ class Actions(NamedTuple):
     spread: float  # g, the largest a' P^+ a under mu, at least r
     scores: Callable  # (p (K,), index) -> <a_j, P^+ a_index> for all j, (K,), P = E_p[a a']
     play: Callable  # index -> the action as the environment takes it
-    feedback: Callable
+    feedback: Feedback
     action_set: Any  # Arms, or the Domain that the vectors span as its corners
 
 

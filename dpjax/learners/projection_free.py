@@ -161,8 +161,8 @@ def projection_free(
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t, (d,). The report
-      bounds the distance of bases from the minimizers that they approximate by sqrt(2 gap), with the
-      least gap of each batch. This is at most D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
+      bounds the distance of bases from the minimizers that they approximate by sqrt(2 gap), with
+      the least gap of each batch. This is at most D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
 
     Raises:
       ValueError, TypeError: bad arguments, by name. A smoothing beyond what the theory covers is
