@@ -156,7 +156,7 @@ def test_nothing_is_stale_in_batches():
         batch = Batch(jnp.zeros((), jnp.int32), jnp.int32(2))
         learner = BatchLearner(
             init=lambda key: ((), batch), step=lambda state, key, total: (state, batch),
-            feedback=bandit, zero=jnp.float32(0.0), action_set=Arms(2), horizon=2,
+            feedback=bandit, action_set=Arms(2), horizon=2,
             privacy=Privacy(),
         )  # fmt: skip
         cost = factor * point

@@ -35,11 +35,11 @@ def _trajectory(learner_of, features, losses, key):
     game = play_table(learner, (features, losses), key)
     policies = jax.tree.map(lambda leaf: leaf[:-1], game.actions)
     arms = jax.lax.map(lambda pair: pair[0](pair[1]), (policies, features))
-    return arms, policies.args[0], learner.report(game.last)
+    return arms, policies.args[0], learner.report(game.last), game.clipped
 
 
 def trajectory(learner_of, features, losses, key=0):
-    """Arms (T,), beliefs and report of one game on a table."""
+    """Arms (T,), beliefs, report and losses that were clipped, of one game on a table."""
     made = _trajectory(learner_of, jnp.asarray(features), jnp.asarray(losses), jr.key(key))
     return jax.tree.map(np.asarray, made)
 
@@ -75,9 +75,9 @@ def test_without_noise_it_is_oful(make, dim):
     features, losses = table(300, 6, dim)
     expected, leads = oful(features, losses)
     assert leads.min() > 2e-5
-    arms, _, report = trajectory(partial(make, dim), features, losses)
+    arms, _, report, clipped = trajectory(partial(make, dim), features, losses)
     np.testing.assert_array_equal(arms, expected)
-    assert (report.clipped, report.indefinite) == (0, 0)
+    assert (clipped, report.indefinite) == (0, 0)
     assert np.isinf(make(dim).privacy.epsilon)
 
 
@@ -308,9 +308,9 @@ def test_rows_beyond_the_bounds_are_clipped_and_counted():
     wild_losses[10] *= 7.0
     clipped = wild_features / np.maximum(1.0, np.linalg.norm(wild_features, axis=2, keepdims=True))
     make = partial(private, 2)
-    _, beliefs, report = trajectory(make, wild_features, wild_losses)
-    _, expected, plain = trajectory(make, clipped, losses)
-    assert (report.clipped, plain.clipped) == (2, 0)
+    _, beliefs, _, outside = trajectory(make, wild_features, wild_losses)
+    _, expected, _, none = trajectory(make, clipped, losses)
+    assert (outside, none) == (2, 0)
     np.testing.assert_allclose(beliefs.estimate, expected.estimate, rtol=1e-4, atol=1e-6)
 
 

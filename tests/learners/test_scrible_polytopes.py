@@ -99,7 +99,7 @@ def test_every_play_is_feasible(horizon, seeds):
     result = sweep(game, epsilons, seeds, jr.key(0), checkpoints=1, progress=False)
     assert horizon * result.regret.size > (10**6 if horizon > 2**11 else 10**5)
     assert (result.regret == 0).all()
-    assert (result.report.clipped == 0).all()
+    assert (result.clipped == 0).all()
 
 
 def test_regret_is_below_the_bound_and_nothing_is_left_of_the_decrement():
