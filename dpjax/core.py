@@ -17,6 +17,7 @@ import linecache
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -139,9 +140,18 @@ class Clip(Protocol):
         """What was seen -> the nearest to it that is declared, and how many losses lay outside."""
 
 
-@described
-class Feedback(NamedTuple):
+@dataclass(frozen=True)
+class Feedback:
     """What a learner sees of a round. ``dpjax.feedback`` has those that learners here use.
+
+    It is called as its function ``see`` is, and has the docstring of that. It is no NamedTuple,
+    since ``jax.jit`` crashes on a tuple that can be called.
+
+    Attributes:
+      name: for messages, tables, and combinators that ask for one kind of feedback.
+      see: (Outcome.loss, action) -> what is seen, a pytree.
+      losses: which parts of that are losses, as a prefix of its pytree. Others, such as features,
+        are not clipped to ``Privacy.loss_range``.
 
     Examples:
       >>> first = dpjax.Feedback("first entry", lambda loss, action: loss[0])
@@ -149,10 +159,14 @@ class Feedback(NamedTuple):
       ('first entry', 0.25)
     """
 
-    name: str  # for messages, tables, and learners that ask for one kind of feedback
-    see: See  # (Outcome.loss, action) -> what is seen, a pytree
-    losses: Any = True  # which parts of that are losses, as a prefix of its pytree; others, such as
-    # features, are not clipped to ``Privacy.loss_range``
+    name: str
+    see: See
+    losses: Any = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "__name__", self.name)
+        object.__setattr__(self, "__doc__", self.see.__doc__)
+        object.__setattr__(self, "__module__", self.see.__module__)
 
     def __call__(self, loss, action):
         """What is seen of a round."""

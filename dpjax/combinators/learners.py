@@ -1,5 +1,6 @@
 """Learners made from learners: for losses in another range, for arms, and for convex losses."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -55,7 +56,7 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
 
     declared = learner.privacy._replace(loss_range=(float(low), float(high)))
     return learner._replace(
-        feedback=learner.feedback._replace(see=see),
+        feedback=replace(learner.feedback, see=see),
         privacy=declared,
         clip=partial(clip_seen, learner),
     )
@@ -146,5 +147,5 @@ def sample_arms(learner: Learner) -> Learner:
         base_key, arm_key = jax.random.split(key)
         return draw(arm_key, *learner.step(state, base_key, loss))
 
-    feedback = learner.feedback._replace(see=see)
+    feedback = replace(learner.feedback, see=see)
     return learner._replace(init=init, step=step, feedback=feedback, action_set=Arms(points.dim))

@@ -77,7 +77,7 @@ def test_with_given_noise_it_plays_as_in_numpy(monkeypatch):
     features, losses = table(HORIZON, 6, DIM, seed=3)
     arms, leads, batches = in_numpy(features, losses, drawn)
     assert leads.min() > 2e-5
-    played, _, report = trajectory(private, features, losses)
+    played, _, report, _ = trajectory(private, features, losses)
     np.testing.assert_array_equal(played, arms)
     assert 10 < batches < 40 and report.batches == batches
 

@@ -10,9 +10,9 @@ from scipy import stats
 from dpjax import noise
 from dpjax.combinators import laplace_feedback
 from dpjax.core import Learner, Privacy
-from dpjax.feedback import bandit
+from dpjax.feedback import bandit, unclipped
 from dpjax.learners import dp_exp3_lap, exp3
-from tests.play import play_table
+from tests.play import play_table, step
 
 ARMS = 3
 # The law of one round, at a threshold b that rejects often: b = ln 4 / epsilon.
@@ -147,7 +147,13 @@ def one_round():
         return loss, jnp.zeros((), jnp.int32)
 
     base = Learner(
-        lambda key: (jnp.zeros(()), jnp.zeros((), jnp.int32)), keep, bandit, None, 1, Privacy()
+        lambda key: (jnp.zeros(()), jnp.zeros((), jnp.int32)),
+        keep,
+        bandit,
+        None,
+        1,
+        Privacy(),
+        clip=unclipped,
     )
 
     def play(key, epsilon, loss):
@@ -210,7 +216,7 @@ def released(patch, epsilon, loss):
 
     patch.setattr(noise, "laplace", record)
     learner = dp_exp3_lap(1, 2, epsilon=epsilon)
-    learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(loss))
+    step(learner, learner.init(jr.key(0))[0], jr.key(1), jnp.float32(loss))
     ((value, scale),) = asked
     return value, scale
 

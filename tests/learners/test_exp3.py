@@ -37,7 +37,6 @@ def state_at(exponents, arm, probability):
         jnp.asarray(exponents, jnp.float32),
         jnp.asarray(arm, jnp.int32),
         jnp.asarray(probability, jnp.float32),
-        jnp.zeros((), jnp.int32),
     )
 
 

@@ -87,7 +87,7 @@ def test_on_unit_vectors_it_is_a_bandit():
     rng = np.random.default_rng(1)
     losses = np.where(rng.random((horizon, dim)) < [0.2, 0.5, 0.6, 0.7], 1.0, -1.0)
     features = np.broadcast_to(np.eye(dim, dtype=np.float32), (horizon, dim, dim))
-    arms, _, _ = trajectory(partial(without_privacy, dim), features, losses)
+    arms, *_ = trajectory(partial(without_privacy, dim), features, losses)
     n, total = np.ones(dim), np.zeros(dim)
     for t in range(horizon):
         beta = np.sqrt(2 * np.log(horizon) + np.log(n).sum()) + 1.0
@@ -118,7 +118,7 @@ def gram_sums_of(variant, horizon, dim):
     )
     bounds = gram_noise.Bounds(1.0, 1.0, 1.0)
     given |= {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
-    return gram_sums.gram_sums(dim, bounds, make(horizon, dim, bounds, **given))
+    return gram_sums.gram_sums(dim, make(horizon, dim, bounds, **given))
 
 
 def private(dim, horizon=64, epsilon=1.0, **changed):

@@ -183,7 +183,7 @@ BOUNDS = gram_noise.Bounds(1.0, 1.0, 1.0)
 
 def make(horizon, dim, noise=gram_noise.symmetric, *, bounds=BOUNDS, **changed):
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 0.1, **changed}
-    return gram_sums.gram_sums(dim, bounds, noise(horizon, dim, bounds, **given))
+    return gram_sums.gram_sums(dim, noise(horizon, dim, bounds, **given))
 
 
 def releases(sums, horizon, dim, trials):
