@@ -40,9 +40,8 @@ def doubling(horizon, first=1):
         batch = Batch((count + 1) % 2, rounds.astype(jnp.int32))
         return (count + 1, exact_sums.add(told, total)), batch
 
-    zero = jnp.zeros((), jnp.float32)
     report = lambda state: state  # noqa: E731
-    return BatchLearner(init, step, bandit, Arms(2), zero, horizon, Privacy(), report)
+    return BatchLearner(init, step, bandit, Arms(2), horizon, Privacy(), report)
 
 
 def spy(horizon, arms=2):
