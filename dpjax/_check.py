@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import generators
-from dpjax.core import BatchLearner, Environment, Learner
+from dpjax.core import BatchLearner, Environment, Feedback, Learner
 
 
 def _is_traced(value) -> bool:
@@ -367,6 +367,7 @@ def players(learner, environment) -> None:
         raise TypeError("the learner must come first and the environment second, got them swapped")
     built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
     built(Environment, "environments.bernoulli(means)", environment=environment)
+    built(Feedback, "feedback.bandit", **{"the learner's feedback": learner.feedback})
 
 
 def pair(returned) -> tuple:

@@ -1,14 +1,99 @@
 """What a learner sees of a round: all losses, a gradient, or what its action or policy picks.
 
-Each function maps (Outcome.loss, action) to what is seen. A learner names one as its ``feedback``.
+Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to what is seen. A learner names one as its
+``feedback``. :func:`seen_inside` is what the frame passes to a learner's ``step``.
 """
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.maths.clipping import within
+from dpjax.core import Feedback
+from dpjax.maths.clipping import into_range
 
 
+def _feedback(see, losses=True) -> Feedback:
+    return Feedback(see.__name__, see, losses)
+
+
+def clip_seen(learner, seen) -> tuple:
+    """Moves what a learner saw into its declared losses.
+
+    Whatever calls a learner's ``step`` does this first, so that no learner can break its own
+    declaration by losses outside it.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      seen: what its feedback returned.
+
+    Returns:
+      (what its ``step`` takes, how many losses lay outside, () int32). A loss of NaN lies outside,
+      and one beyond the range by a millionth of its width does not.
+
+    Examples:
+      >>> learner = learners.exp3(1000, 4)
+      >>> [float(x) for x in feedback.clip_seen(learner, jnp.float32(1.5))]
+      [1.0, 1.0]
+    """
+    if learner.clip is not None:
+        return learner.clip(seen)
+    low, high = learner.privacy.loss_range
+    counts = []
+
+    def clip(leaf):
+        inside, outside = into_range(leaf, low, high)
+        counts.append(outside)
+        return inside
+
+    def clip_losses(are_losses, part):
+        return jax.tree.map(clip, part) if are_losses else part
+
+    inside = jax.tree.map(clip_losses, learner.feedback.losses, seen)
+    return inside, sum(counts, jnp.zeros((), jnp.int32))
+
+
+def seen_inside(learner, loss, action) -> tuple:
+    """As :func:`clip_seen`, for what a learner sees of a round.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      loss: ``Outcome.loss``.
+      action: the action that was played.
+
+    Examples:
+      >>> learner = learners.hedge(1000, 2, epsilon=1.0)
+      >>> inside, outside = feedback.seen_inside(learner, jnp.array([0.5, -3.0]), 0)
+      >>> inside.tolist(), int(outside)
+      ([0.5, 0.0], 1)
+    """
+    return clip_seen(learner, learner.feedback(loss, action))
+
+
+def to_bit(seen) -> tuple:
+    """The ``clip`` of a learner whose noise hides bits alone: to the nearer of 0 and 1.
+
+    Only losses outside [0, 1] are counted.
+
+    Examples:
+      >>> [float(x) for x in feedback.to_bit(jnp.float32(0.75))]
+      [1.0, 0.0]
+    """
+    inside, outside = into_range(seen, 0.0, 1.0)
+    return jnp.round(inside), outside
+
+
+def unclipped(seen) -> tuple:
+    """The ``clip`` of a learner that takes any losses.
+
+    Examples:
+      >>> [float(x) for x in feedback.unclipped(jnp.float32(-7.0))]
+      [-7.0, 0.0]
+    """
+    return seen, jnp.zeros((), jnp.int32)
+
+
+@_feedback
 def full(loss, action):
     """Full information: the loss of every action is seen.
 
@@ -29,6 +114,7 @@ def full(loss, action):
     return loss.vector() if hasattr(loss, "vector") else loss
 
 
+@_feedback
 def gradient(loss, point):
     """Full information about convex losses: the gradient of the loss at the played point x, (d,).
 
@@ -42,6 +128,7 @@ def gradient(loss, point):
     return jax.grad(loss)(point) if callable(loss) else jnp.asarray(loss)
 
 
+@partial(_feedback, losses=False)
 def whole(loss, point):
     """Full information about convex losses: the loss itself, to be evaluated at any point.
 
@@ -56,6 +143,7 @@ def whole(loss, point):
     return loss
 
 
+@_feedback
 def bandit(loss, action):
     """Bandit feedback: of the (K,) losses only that of the played arm is seen, ().
 
@@ -67,6 +155,7 @@ def bandit(loss, action):
     return loss(action) if callable(loss) else jnp.asarray(loss)[action]
 
 
+@_feedback
 def value(loss, action):
     """Value feedback: what the loss function gives at the played point, ().
 
@@ -79,6 +168,7 @@ def value(loss, action):
     return loss(action) if callable(loss) else linear(loss, action)
 
 
+@_feedback
 def values(loss, points):
     """Value feedback at several points a round: the loss at each of the played points (m, d), (m,).
 
@@ -90,6 +180,19 @@ def values(loss, points):
       [1.0, 5.0]
     """
     return jax.vmap(lambda point: value(loss, point))(points)
+
+
+@_feedback
+def difference(loss, points):
+    """Value feedback at two points a round (2, d), of which the difference is seen, ().
+
+    Examples:
+      >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
+      >>> float(feedback.difference(lambda x: jnp.sum(x**2), points))
+      -4.0
+    """
+    first, second = values(loss, points)
+    return first - second
 
 
 def mean_value(loss, action):
@@ -115,6 +218,7 @@ def middle(action):
     return action if jnp.ndim(action) == 1 else jnp.mean(action, axis=0)
 
 
+@_feedback
 def linear(loss, point):
     """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ().
 
@@ -131,6 +235,7 @@ def linear(loss, point):
     return jnp.sum(loss * point)
 
 
+@_feedback
 def semi_bandit(loss, action):
     """Semi-bandit feedback: of a linear loss l (d,) the entries that are played, l * x, (d,).
 
@@ -149,6 +254,7 @@ def semi_bandit(loss, action):
     return loss * action
 
 
+@partial(_feedback, losses=(False, True))
 def contextual(loss, policy):
     """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
 
@@ -164,25 +270,3 @@ def contextual(loss, policy):
     features, losses = loss
     arm = policy(features)
     return jnp.asarray(features)[arm], jnp.asarray(losses)[arm]
-
-
-def clipped_bandit(loss, action):
-    """Bandit feedback clipped to [0, 1], (), for learners that see only sums over rounds.
-
-    Such a learner cannot clip the terms of a sum, nor count those that were out of range.
-
-    Examples:
-      >>> float(feedback.clipped_bandit(jnp.array([0.25, 1.5]), 1))
-      1.0
-    """
-    return within(bandit(loss, action), 0.0, 1.0)
-
-
-def clipped_full(loss, action):
-    """Full information clipped to [0, 1], (K,), for learners that see only sums over rounds.
-
-    Examples:
-      >>> feedback.clipped_full(jnp.array([0.25, 1.5, -1.0]), 1).tolist()
-      [0.25, 1.0, 0.0]
-    """
-    return within(full(loss, action), 0.0, 1.0)

@@ -1,6 +1,7 @@
 """Plays one trajectory, as a pure function of a key: by rounds, by batches, or with a record."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from dpjax import _check
 from dpjax.action_sets import check_fit
 from dpjax.combinators import as_learner
 from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Outcome, Result
+from dpjax.feedback import seen_inside
 from dpjax.settings import in_float32
 
 # A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
@@ -72,7 +74,8 @@ class Round(NamedTuple):
 
     t: Array  # () int32, counted from 1
     action: Any  # the action that was played
-    loss: Any  # what the learner saw of the losses
+    loss: Any  # what the learner saw of the losses, clipped
+    clipped: Array  # () int32, losses of these that were outside the declared ones
     outcome: Outcome  # what the environment returned
     learner: Any  # the learner's state after the round
     environment: Any  # the environment's state after the round
@@ -103,9 +106,9 @@ def one_round(
     nature, coins = keys
     state, action, environment_state = states
     environment_state, outcome = environment.step(environment_state, jr.fold_in(nature, t), action)
-    loss = learner.feedback(outcome.loss, action)
+    loss, clipped = seen_inside(learner, outcome.loss, action)
     state, following = learner.step(state, jr.fold_in(coins, t), loss)
-    played = Round(t, action, loss, outcome, state, environment_state)
+    played = Round(t, action, loss, clipped, outcome, state, environment_state)
     return (state, following, environment_state), played
 
 
@@ -119,9 +122,11 @@ def simulate(
 ) -> Result:
     """Plays ``learner.horizon`` rounds and records the regret.
 
-    The environment steps once a round, and the learner after it. The learner's last action is
-    never played. Nature and the learner's coins have separate keys, which are folded with the round
-    (0 for init). So every learner and every hyperparameter faces the same nature under one key.
+    The environment steps once a round, and the learner after it. Losses outside the learner's
+    declared ones are clipped before the learner sees them, and counted in ``Result.clipped``. The
+    learner's last action is never played. Nature and the learner's coins have separate keys, which
+    are folded with the round (0 for init). So every learner and every hyperparameter faces the same
+    nature under one key.
 
     The function is pure and not compiled. Wrap it in ``jax.jit`` or ``jax.vmap``, or use
     :func:`dpjax.sweep`.
@@ -157,7 +162,7 @@ def simulate(
     def counted_round(t, carry):
         *states, tally = carry
         states, played = one_round(learner, environment, keys, t, states)
-        return *states, jax.tree.map(jnp.add, tally, played.outcome.tally)
+        return *states, jax.tree.map(jnp.add, tally, (played.outcome.tally, played.clipped))
 
     # A new function is made in each call, since JAX keeps shapes under the function, whatever that
     # reads elsewhere.
@@ -166,6 +171,7 @@ def simulate(
         lambda state, action: environment.step(state, keys[0], action), environment_state, action
     )[1]
     zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), outcome.tally)
+    zero = zero, jnp.zeros((), jnp.int32)
 
     def one_segment(carry, bounds):
         first, end = bounds
@@ -179,17 +185,17 @@ def simulate(
 
         pieces = (end - first + _PIECE - 1) // _PIECE
         carry = lax.fori_loop(0, pieces, one_piece, carry)
-        _, _, environment_state, total = carry
+        _, _, environment_state, (total, _) = carry
         return carry, environment.regret(environment_state, total)
 
     ends = rounds + 1
     firsts = np.concatenate([[1], ends[:-1]]).astype(np.int32)
     carry = (*states, zero)
     carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
-    learner_state, _, _, total = carry
+    learner_state, _, _, (total, clipped) = carry
     regret = _check.nan_unless_sound(learner, regret)
-    found = _forward_only((regret, total, learner.report(learner_state)))
-    return Result(jnp.asarray(rounds), *found)
+    regret, total, report = _forward_only((regret, total, learner.report(learner_state)))
+    return Result(jnp.asarray(rounds), regret, total, report, clipped)
 
 
 @in_float32
@@ -211,7 +217,7 @@ def trajectory(
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       record: a function of a :class:`dpjax.simulate.Round` that returns a pytree of arrays, such as
         ``lambda played: played.action``. A Round has the fields t, action, loss (what the learner
-        saw), outcome, learner and environment (their states after the round).
+        saw), clipped, outcome, learner and environment (their states after the round).
 
     Returns:
       What ``record`` returned, with a leading axis (T,).
@@ -249,11 +255,7 @@ class _Progress(NamedTuple):
     environment: Any
     round: Array  # () int32, rounds played
     tally: Any  # per checkpoint, (n, ...)
-
-
-def has_bandit_feedback(learner: BatchLearner) -> bool:
-    """Whether a batch learner is told one number a round, as play by batches requires."""
-    return not any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero))
+    clipped: Array  # () int32
 
 
 @in_float32
@@ -308,9 +310,15 @@ def simulate_batches(
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "
             'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
         )
+    if learner.feedback.name != "bandit":
+        raise ValueError(
+            "learner must have bandit feedback to be played by batches, not "
+            f"{learner.feedback.name!r}"
+        )
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
-    marks = jnp.asarray(rounds)
+    marks, none = jnp.asarray(rounds), jnp.zeros((), jnp.int32)
+    see = partial(seen_inside, learner)
     nature, coins = jr.split(key)
     learner_state, batch = learner.init(jr.fold_in(coins, 0))
     environment_state = environment.init(jr.fold_in(nature, 0))
@@ -320,12 +328,12 @@ def simulate_batches(
         end = progress.round + length
         # The learner sees nothing of a batch that the horizon cuts short. Its losses are not drawn.
         unfinished = length < progress.batch.rounds
-        environment_state, total, tally_of_one = play_batch(
+        environment_state, (total, clipped), tally_of_one = play_batch(
             progress.environment,
             jr.fold_in(nature, end),
             progress.batch.action,
             jnp.where(unfinished, 0, length),
-            learner.feedback,
+            see,
         )
         overlap = jnp.clip(marks - progress.round, 0, length).astype(jnp.float32)
         tally = jax.tree.map(
@@ -337,23 +345,22 @@ def simulate_batches(
         learner_state = jax.tree.map(
             lambda new, old: jnp.where(unfinished, old, new), learner_state, progress.learner
         )
-        return _Progress(learner_state, batch, environment_state, end, tally)
+        clipped = progress.clipped + clipped.whole
+        return _Progress(learner_state, batch, environment_state, end, tally, clipped)
 
-    if not has_bandit_feedback(learner):
-        raise ValueError("learner must have bandit feedback to be played by batches")
     one = jax.eval_shape(
-        lambda: play_batch(environment_state, nature, batch.action, batch.rounds, learner.feedback)
+        lambda: play_batch(environment_state, nature, batch.action, batch.rounds, see)
     )[2]
     zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
     last = lax.while_loop(
         lambda progress: progress.round < learner.horizon,
         one_batch,
-        _Progress(learner_state, batch, environment_state, jnp.zeros((), jnp.int32), zero),
+        _Progress(learner_state, batch, environment_state, none, zero, none),
     )
     regret = jax.vmap(lambda tally: environment.regret(last.environment, tally))(last.tally)
     regret = _check.nan_unless_sound(learner, regret)
     tally = jax.tree.map(lambda x: x[-1], last.tally)
-    return Result(marks, regret, tally, learner.report(last.learner))
+    return Result(marks, regret, tally, learner.report(last.learner), last.clipped)
 
 
 # The tangent of ``forward_only``: it is passed on, and cannot be transposed.

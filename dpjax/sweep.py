@@ -48,7 +48,7 @@ def sweep(
 
     A chunk that does not fit into memory is halved and computed again, with a warning. Trajectories
     that return NaN or infinity are kept, and a warning names them. Another warning names the first
-    point at which a learner clipped nearly all losses, if its report counts them.
+    point at which nearly all losses were clipped.
 
     Args:
       game: function of a point that returns (learner, environment). Each call of ``sweep`` traces
@@ -82,8 +82,8 @@ def sweep(
       progress: whether to show a progress bar over the chunks, in a terminal or a notebook.
 
     Returns:
-      A Result of NumPy arrays: regret (P, S, n), tally and report with leading axes (P, S). Where
-      there are several processes, each returns None when all of them are done.
+      A Result of NumPy arrays: regret (P, S, n), the others with leading axes (P, S). Where there
+      are several processes, each returns None when all of them are done.
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN; the game refuses a

@@ -31,7 +31,7 @@ ALLOWED = {
     "learners": COMMON | {"combinators", "domains", "feedback", "learners.parts", "mechanisms"},
     "environments": COMMON | {"domains", "feedback", "generators"},
     "engine": {"_check", "generators", "noise", "settings"},
-    "simulate": {"_check", "action_sets", "combinators", "core", "settings"},
+    "simulate": {"_check", "action_sets", "combinators", "core", "feedback", "settings"},
     "factories": {"_check", "core", "learners"},
     "store": {"core", "__version__"},
     "study": ALL - {"audit", "cli", "explore", "papers"},

@@ -281,7 +281,7 @@ def test_losses_that_are_all_clipped_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = sweep(gaussian, [np.ones(2), np.array([0.01, 1.0])], 4, jr.key(0))
-    assert result.report.clipped[1].min() > 0
+    assert result.clipped[1].min() > 0
 
 
 @pytest.mark.parametrize("stored", [False, True])

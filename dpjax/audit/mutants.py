@@ -1,5 +1,7 @@
 """Copies of a learner with a mistake in their privacy, to see which audit finds it."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from dpjax.combinators import as_learner
 from dpjax.core import BatchLearner, Learner
 from dpjax.domains import LossSet
 from dpjax.engine import interpret
+from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.noise.release import Site, bind, over_members
@@ -89,7 +92,7 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
 def _traced_step(learner, losses):
     state, action = jax.eval_shape(learner.init, jr.key(0))
     first = jax.eval_shape(lambda losses: jax.tree.map(lambda leaf: leaf[0], losses), losses)
-    seen = jax.eval_shape(learner.feedback, first, action)
+    seen, _ = jax.eval_shape(partial(seen_inside, learner), first, action)
     return jax.make_jaxpr(learner.step)(state, jr.key(0), seen)
 
 

@@ -15,6 +15,7 @@ from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.replay import _run, _traced
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
+from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
 from dpjax.settings import in_float32
 
@@ -217,7 +218,7 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     learner = as_learner(learner)
     run_key, coin_key = jr.split(key)
     state, action = learner.init(jr.fold_in(run_key, 0))
-    seen = learner.feedback(jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
+    seen, _ = seen_inside(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
     step = _traced(learner.step, state, run_key, seen)
     names = [_name(site) for site in step.sites]
     unknown = sorted({name for name in names if name} - {*LIKELIHOODS})
@@ -232,7 +233,7 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     def one_round(carry, inputs):
         state, action = carry
         t, losses, others, coin = inputs
-        both = [learner.feedback(each, action) for each in (losses, others)]
+        both = [seen_inside(learner, each, action)[0] for each in (losses, others)]
         seen = jax.tree.map(lambda first, second: jnp.where(coin, first, second), *both)
         round_key = jr.fold_in(run_key, t)
         after, records = _run(step, (state, round_key, seen))

@@ -27,6 +27,7 @@ from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.domains import Domain
 from dpjax.engine import interpret
+from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
 from dpjax.settings import in_float32
 
@@ -136,18 +137,18 @@ def replay(
     begin = _traced(learner.init, key)
     starts, first_records = jax.vmap(lambda key: _run(begin, (jr.fold_in(key, 0),)))(keys)
     state, action = _row(starts, 0)
-    seen = learner.feedback(jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
+    seen, _ = seen_inside(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
     step = _traced(learner.step, state, key, seen)
 
     def one_round(carry, inputs):
         (states, actions), (twin, twin_action) = carry
         t, losses, others = inputs
-        seen = jax.vmap(learner.feedback, (None, 0))(losses, actions)
+        seen, _ = jax.vmap(partial(seen_inside, learner), (None, 0))(losses, actions)
         round_keys = jax.vmap(lambda key: jr.fold_in(key, t))(keys)
         worlds = states, round_keys, seen
         after, both = jax.vmap(lambda *world: _run(step, world))(*worlds)
         records, world = _row(both, 0), _row(worlds, 0)
-        twin_world = twin, round_keys[0], learner.feedback(others, twin_action)
+        twin_world = twin, round_keys[0], seen_inside(learner, others, twin_action)[0]
 
         # The lanes are the second run with one of its releases exchanged, for each in turn, then
         # the second run as it is, then the first run. They run side by side, so that all are

@@ -27,12 +27,10 @@ class AdacOfulState(NamedTuple):
     volume: Array  # () ln det V / lambda^d when the last batch ended
     belief: Belief  # of the policy in play
     batches: Array  # () int32, complete ones
-    clipped: Array  # () int32
 
 
 class AdacOfulReport(NamedTuple):
     batches: Array  # () int32, complete ones, each of which released one noisy sum
-    clipped: Array  # () int32, rows beyond the declared bounds, which were clipped
 
 
 def adac_oful(
@@ -144,10 +142,10 @@ def adac_oful(
         zero = jnp.zeros((), jnp.int32)
         shape, volume = shape_of(sums)
         belief = believe(shape, volume, released, zero)
-        return policy(AdacOfulState(sums, sums, released, volume, belief, zero, zero))
+        return policy(AdacOfulState(sums, sums, released, volume, belief, zero))
 
     def step(state, key, seen):
-        x, loss, outside = within_bounds(*seen, bounds)
+        x, loss = seen
         row = jnp.concatenate([ellipsoids.outer(x), loss * x])
         sums, error = add_compensated(state.sums, state.error, row)
         shape, volume = shape_of(sums)
@@ -162,8 +160,7 @@ def adac_oful(
         )
         fresh = ended & (jnp.arange(size + dim) >= size)
         sums, error = (jnp.where(fresh, 0.0, each) for each in (sums, error))
-        clipped = state.clipped + outside.astype(jnp.int32)
-        return policy(AdacOfulState(sums, error, released, volume, belief, batches, clipped))
+        return policy(AdacOfulState(sums, error, released, volume, belief, batches))
 
     declared = gaussian_draws(
         precision, horizon, delta, "parallel composition of Gaussian mechanisms"
@@ -177,5 +174,6 @@ def adac_oful(
         privacy=declared._replace(
             unit="entry", loss_range=(-loss_bound, loss_bound), released="policies 1..T"
         ),
-        report=lambda state: AdacOfulReport(state.batches, state.clipped),
+        clip=lambda seen: within_bounds(seen, bounds),
+        report=lambda state: AdacOfulReport(state.batches),
     )

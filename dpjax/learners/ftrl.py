@@ -103,8 +103,7 @@ def ftrl(
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
 
     Returns:
-      A Learner with full information, whose action is x, (d,). Losses outside the loss set are
-      moved into it (:func:`dpjax.domains.clipped`) and counted.
+      A Learner with full information, whose action is x, (d,).
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
     actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T) levels, and

@@ -30,7 +30,6 @@ class LinucbState(NamedTuple):
 
 
 class LinucbReport(NamedTuple):
-    clipped: Array  # () int32, rows beyond the declared bounds, which were clipped
     indefinite: Array  # () int32, rounds whose matrix V_t was not positive definite
 
 
@@ -125,7 +124,7 @@ def linucb(
       ridge: lambda > 0 of OFUL, which adds lambda |theta|^2 to the squared errors; default 1. It
         counts where there is no shift, or too little noise. A floor of ``gram`` takes its place.
       feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
-      loss_bound: losses outside [-loss_bound, loss_bound] are clipped, and counted.
+      loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
       parameter_bound: S, at least |theta|.
       deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
 
@@ -178,7 +177,7 @@ def linucb(
         horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
         ridge=1.0 if ridge is None else real(ridge),
     )  # fmt: skip
-    sums = gram_sums.gram_sums(dim, bounds, drawn)
+    sums = gram_sums.gram_sums(dim, drawn)
     # Private regularizers spend half of the failure, and the losses' own noise the other half.
     share = jnp.where(drawn.noisy, 2.0 * drawn.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
@@ -217,7 +216,8 @@ def linucb(
         action_set=Policies(dim),
         horizon=horizon,
         privacy=drawn.privacy,
-        report=lambda state: LinucbReport(state.sums.clipped, state.indefinite),
+        clip=lambda seen: gram_sums.within_bounds(seen, bounds),
+        report=lambda state: LinucbReport(state.indefinite),
     )
 
 

@@ -68,7 +68,6 @@ def online_gradient(
 
     Returns:
       A Learner with full information, whose action is x, (d,), the centre of the domain at first.
-      Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
     actions 1..T. Whatever the optimizer does is post-processing of the prefix sums.

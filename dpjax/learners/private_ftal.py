@@ -71,7 +71,6 @@ def private_ftal(
 
     Returns:
       A Learner with full information, whose action is w, (d,), the centre of the domain at first.
-      Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: epsilon-DP (Laplace, on each coordinate; the paper draws a noise vector of Gamma
     length) or (epsilon, delta)-DP (Gaussian, exact), central, released: actions 1..T.

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.combinators.batches import every_round
 from dpjax.core import Learner, Number, Privacy
-from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.maths import exact_sums
@@ -100,4 +99,4 @@ def robust_elimination(
         level = plan_of(state.learner.epoch, active)[0]
         return base.step(state, key, within(loss / level, -1.0, 1.0))
 
-    return base._replace(step=step, feedback=bandit)
+    return base._replace(step=step)

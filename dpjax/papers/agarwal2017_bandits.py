@@ -170,7 +170,7 @@ def adversary_table(data) -> list[dict]:
     """Final regret beside that of the centre, and how often the proof's condition failed."""
     cells = inference.mean(data.final_regret).rename(mean="regret").assign(
         centre=_lengths(data).mean("trial"),
-        violations=data.report_base_violations.astype(np.float64).mean("trial"),
+        violations=data.report_violations.astype(np.float64).mean("trial"),
         trials=data.sizes["trial"],
     )  # fmt: skip
     found = rows(cells, ("environment", "learner", "epsilon"), losses="environment")

@@ -64,7 +64,7 @@ def play_settings(instance, noise, horizon, epsilons, rates, trials, *, dim=None
     study = Study({"PRIVATEBANDIT": learner}, {"iid": losses(domain)},
                   {"horizon": horizon, "setting": axis}, trials, SEED, checkpoints=1)  # fmt: skip
     data = play(study, progress).squeeze(["learner", "environment"], drop=True)
-    assert not data.report_clipped.any()
+    assert not data.clipped.any()
     total = data.tally_loss.values[0].astype(np.float64)
     best = np.asarray(jax.jit(jax.vmap(domain.minimizer))(total.astype(np.float32)), np.float64)
     hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent

@@ -80,7 +80,7 @@ class Store(NamedTuple):
         Args:
           point: the first point of the block.
           seed: the first seed of the block.
-          cells: a Result's (regret, tally, report) with leading axes (points, seeds) of a block.
+          cells: a Result's fields but for rounds, with leading axes (points, seeds) of a block.
             Points past the last one are dropped. Seeds past the last one are kept for a store that
             grows.
 
@@ -115,7 +115,7 @@ class Store(NamedTuple):
         """Reads all cells that are asked for.
 
         Args:
-          structure: pytree like (regret, tally, report). If it is given, all cells must be done. By
+          structure: pytree like a Result but for rounds. If it is given, all cells must be done. By
             default the containers are those with which the store was made, and cells that are not
             done hold NaN or a fill value, with a warning.
 

@@ -17,13 +17,7 @@ from dpjax import _check
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result
 from dpjax.engine import devices
 from dpjax.engine.compute import compiled_ahead
-from dpjax.simulate import (
-    Checkpoints,
-    checkpoint_rounds,
-    has_bandit_feedback,
-    simulate,
-    simulate_batches,
-)
+from dpjax.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.store import is_empty
 from dpjax.study import grid as grids
 from dpjax.study import halving
@@ -283,8 +277,7 @@ class Study:
             all_points[some] = leaf
             return all_points
 
-        rest = jax.tree.map(spread, (result.regret, result.tally, result.report))
-        return Result(result.rounds, *rest)
+        return Result(result.rounds, *jax.tree.map(spread, tuple(result[1:])))
 
     def cost(self) -> Cost:
         """What the study takes here, measured: compiles each pair and plays it for a short while.
@@ -330,7 +323,7 @@ class Study:
 def _has_batches(learner, environment) -> bool:
     """Whether a game can be played by batches."""
     both = isinstance(learner, BatchLearner) and environment.batch is not None
-    return both and has_bandit_feedback(learner)
+    return both and learner.feedback.name == "bandit"
 
 
 def _seconds(game, points, trials, play) -> tuple[float, float]:

@@ -10,11 +10,11 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, learners, mechanisms, noise, privacy
+from dpjax import audit, domains, environments, learners, mechanisms, noise, privacy, simulate
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Batch, BatchLearner, Learner, Policies, Privacy, empty_report
-from dpjax.feedback import bandit, contextual, full
+from dpjax.core import Arms, Batch, BatchLearner, Feedback, Learner, Policies, Privacy, empty_report
+from dpjax.feedback import bandit, contextual, full, unclipped
 from dpjax.maths import exact_sums
 
 # Many of the learners here are to be found out.
@@ -243,6 +243,7 @@ def learner_of(step, horizon=4, state=0.0, epsilon=1.0):
                    empty_report)  # fmt: skip
 
 
+@partial(Feedback, "first arm")
 def bandit_of_first(loss, action):
     del action
     return bandit(loss, jnp.int32(0))
@@ -345,18 +346,23 @@ def test_an_index_is_exchanged_for_every_other_one():
 
 
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("clips", [True, False])
-def test_a_learner_that_never_clips_fails(clips):
-    """Within the range of losses both declare what they spend."""
+@pytest.mark.parametrize("clip", [None, unclipped])
+def test_the_frame_clips_for_a_learner_that_does_not(clip):
+    """Without the frame it spends 40 times what it declares, since losses are far out of range."""
 
     def step(state, key, loss):
-        loss = jnp.clip(loss, 0.0, 1.0) if clips else loss
         return state, (noise.laplace(key, loss, 1.0) > 0.5).astype(jnp.int32)
 
     start = jnp.float32(0.0), jnp.int32(0)
-    learner = learner_of(step)._replace(init=lambda key: start, action_set=Arms(2))
+    learner = learner_of(step)._replace(init=lambda key: start, action_set=Arms(2), clip=clip)
     verdict = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(0)), jr.key(1))
-    assert verdict.failed == (() if clips else ("epsilon",))
+    assert verdict.failed == (() if clip is None else ("epsilon",))
+    far = Pair(CHANGED.losses, jnp.where(CHANGED.losses != CHANGED.others, 40.0, CHANGED.losses))
+    replayed = jax.jit(lambda: audit.replay(learner, far, jr.key(0)))()
+    assert float(audit.spent(replayed, 0.0)) == pytest.approx(1.0 if clip is None else 40.0)
+    wild = environments.gaussian([40.0, 40.0], deviation=0.0)
+    found = simulate(learner, wild, jr.key(0), checkpoints=1).clipped
+    assert found == (0 if clip else 4)
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -715,9 +721,7 @@ def test_a_batch_learner_that_leaks_is_found(leak):
         released = exact_sums.to_float(noise.laplace.total(key, total, 1.0))
         return state, Batch(released + leak * exact_sums.to_float(total), jnp.int32(2))
 
-    learner = BatchLearner(
-        init, step, bandit_of_first, None, jnp.float32(0.0), 4, declared(1.0), empty_report
-    )
+    learner = BatchLearner(init, step, bandit_of_first, Arms(2), 4, declared(1.0), empty_report)
     replayed = jax.jit(lambda: audit.replay(learner, CHANGED, jr.key(0)))()
     spent = float(audit.spent(replayed, 0.0))
     assert spent == (np.inf if leak else 1.0)

@@ -13,9 +13,9 @@ from scipy import stats
 from dpjax import audit, combinators, domains, gram, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Learner, Privacy
+from dpjax.core import Arms, Feedback, Learner, Privacy
 from dpjax.domains import clipped
-from dpjax.feedback import bandit, full
+from dpjax.feedback import bandit, full, unclipped
 from dpjax.maths.clipping import within
 
 HORIZON = 6
@@ -315,7 +315,8 @@ def summing(horizon):
     return Learner(
         init=lambda key: start,
         step=step,
-        feedback=first_entry,
+        feedback=Feedback("first entry", first_entry),
+        clip=unclipped,
         action_set=Arms(DIM),
         horizon=horizon,
         privacy=Privacy(),

@@ -14,8 +14,8 @@ from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import doubling, interleave, minibatch, user_level
-from dpjax.core import Arms, Batch, BatchLearner, Privacy, Sums
-from dpjax.feedback import clipped_bandit
+from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, Sums
+from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
 
 quickly = pytest.mark.usefixtures("quick_compilation")
@@ -31,9 +31,8 @@ def noisy_sums(release, declared):
     return BatchLearner(
         init=lambda key: ((), Batch(jnp.zeros((), jnp.float32), jnp.int32(TAU))),
         step=step,
-        feedback=lambda loss, action: clipped_bandit(loss, jnp.int32(0)),
+        feedback=Feedback("first arm", lambda loss, action: bandit(loss, jnp.int32(0))),
         action_set=None,
-        zero=jnp.zeros((), jnp.float32),
         horizon=HORIZON,
         privacy=declared,
     )

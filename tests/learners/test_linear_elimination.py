@@ -13,6 +13,7 @@ from dpjax import environments, noise, simulate, simulate_batches, sweep
 from dpjax.analysis import bounds
 from dpjax.combinators import rescale_losses
 from dpjax.core import BatchLearner
+from dpjax.feedback import seen_inside
 from dpjax.learners import linear_elimination
 from dpjax.learners.linear_elimination import (
     chernoff_radius,
@@ -583,7 +584,8 @@ def test_linear_losses_in_another_range():
     """Losses -<theta, a> in [-1, 1]: through rescale_losses, and the mean is 1/2 + linear."""
     learner = rescale_losses(linear_elimination(10, ACTIONS, epsilon=1.0), -1, 1)
     assert isinstance(learner, BatchLearner) and learner.privacy.loss_range == (-1.0, 1.0)
-    seen = [float(learner.feedback(jnp.full(ARMS, x), 2)) for x in (-3.0, -1.0, 0.0, 0.5, 1.0)]
+    losses = (-3.0, -1.0, 0.0, 0.5, 1.0)
+    seen = [float(seen_inside(learner, jnp.full(ARMS, x), 2)[0]) for x in losses]
     assert seen == [0.0, 0.0, 0.5, 0.75, 1.0]
 
 

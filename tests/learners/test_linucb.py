@@ -35,11 +35,11 @@ def _trajectory(learner_of, features, losses, key):
     game = play_table(learner, (features, losses), key)
     policies = jax.tree.map(lambda leaf: leaf[:-1], game.actions)
     arms = jax.lax.map(lambda pair: pair[0](pair[1]), (policies, features))
-    return arms, policies.args[0], learner.report(game.last)
+    return arms, policies.args[0], learner.report(game.last), game.clipped
 
 
 def trajectory(learner_of, features, losses, key=0):
-    """Arms (T,), beliefs and report of one game on a table."""
+    """Arms (T,), beliefs, report and losses that were clipped, of one game on a table."""
     made = _trajectory(learner_of, jnp.asarray(features), jnp.asarray(losses), jr.key(key))
     return jax.tree.map(np.asarray, made)
 
@@ -78,9 +78,9 @@ def test_without_noise_it_is_oful(make, dim):
     features, losses = table(300, 6, dim)
     expected, leads = oful(features, losses)
     assert leads.min() > 2e-5
-    arms, _, report = trajectory(partial(make, dim), features, losses)
+    arms, _, report, clipped = trajectory(partial(make, dim), features, losses)
     np.testing.assert_array_equal(arms, expected)
-    assert (report.clipped, report.indefinite) == (0, 0)
+    assert (clipped, report.indefinite) == (0, 0)
     assert np.isinf(make(dim).privacy.epsilon)
 
 
@@ -90,7 +90,7 @@ def test_on_unit_vectors_it_is_a_bandit():
     rng = np.random.default_rng(1)
     losses = np.where(rng.random((horizon, dim)) < [0.2, 0.5, 0.6, 0.7], 1.0, -1.0)
     features = np.broadcast_to(np.eye(dim, dtype=np.float32), (horizon, dim, dim))
-    arms, _, _ = trajectory(partial(without_privacy, dim), features, losses)
+    arms, *_ = trajectory(partial(without_privacy, dim), features, losses)
     n, total = np.ones(dim), np.zeros(dim)
     for t in range(horizon):
         beta = np.sqrt(2 * np.log(horizon) + np.log(n).sum()) + 1.0
@@ -117,7 +117,7 @@ def gram_sums_of(variant, horizon, dim):
     """The private Gram matrices that a learner of that variant keeps."""
     bounds = gram.Bounds(1.0, 1.0, 1.0)
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
-    return gram_sums.gram_sums(dim, bounds, VARIANTS[variant].noise(horizon, dim, bounds, **given))
+    return gram_sums.gram_sums(dim, VARIANTS[variant].noise(horizon, dim, bounds, **given))
 
 
 def private(dim, horizon=64, epsilon=1.0, **changed):
@@ -307,9 +307,9 @@ def test_rows_beyond_the_bounds_are_clipped_and_counted():
     wild_losses[10] *= 7.0
     clipped = wild_features / np.maximum(1.0, np.linalg.norm(wild_features, axis=2, keepdims=True))
     make = partial(private, 2)
-    _, beliefs, report = trajectory(make, wild_features, wild_losses)
-    _, expected, plain = trajectory(make, clipped, losses)
-    assert (report.clipped, plain.clipped) == (2, 0)
+    _, beliefs, _, outside = trajectory(make, wild_features, wild_losses)
+    _, expected, _, none = trajectory(make, clipped, losses)
+    assert (outside, none) == (2, 0)
     np.testing.assert_allclose(beliefs.estimate, expected.estimate, rtol=1e-4, atol=1e-6)
 
 

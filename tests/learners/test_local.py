@@ -172,7 +172,7 @@ def private_sums(horizon, dim, batch, **changed):
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 0.1, **changed}
     mechanism = partial(mechanisms.per_item, batch=batch)
     drawn = gram.gaussian(mechanism=mechanism).noise(horizon, dim, BOUNDS, **given)
-    return gram_sums.gram_sums(dim, BOUNDS, drawn)
+    return gram_sums.gram_sums(dim, drawn)
 
 
 def noise_alone(sums, horizon, dim, trials):

@@ -13,24 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Mechanism, Number, Privacy, Stream
+from dpjax.core import Array, Clip, Learner, Mechanism, Number, Privacy, Stream
 from dpjax.domains import sensitivity
 from dpjax.feedback import full
-from dpjax.learners.parts.clipping import clip_into, report_clipped
+from dpjax.learners.parts.clipping import clip_into
 from dpjax.mechanisms.prefix import LAWS
 
 
-class PrefixSumsState(NamedTuple):
-    mechanism: Any
-    clipped: Array  # () int32, loss vectors that lay outside the declared set
-
-
 class PrefixSums(NamedTuple):
-    """A calibrated mechanism that clips what it sums."""
+    """A calibrated mechanism, for losses that were clipped."""
 
     init: Callable  # key -> (state, release of the empty prefix, (d,))
     step: Callable  # (state, key, loss (d,)) -> (state, release of the losses so far, (d,))
-    report: Callable  # state -> ClippedReport
+    clip: Clip  # of the learner whose losses these are
     scale: Any  # () of each draw
     variance: Callable  # rounds -> variance of a coordinate's noise, over that of a draw
     privacy: Privacy
@@ -260,17 +255,7 @@ def prefix_sums(
         loss_range=losses.entry, neighbours=neighbours, unit=unit, printed_scale=printed_scale,
     )  # fmt: skip
     clip = clip_into(losses, unit)
-
-    def init(key):
-        state, release = stream.init(key)
-        return PrefixSumsState(state, jnp.zeros((), jnp.int32)), release
-
-    def step(state, key, loss):
-        inside, count = clip(loss, state.clipped)
-        inner, release = stream.step(state.mechanism, key, inside)
-        return PrefixSumsState(inner, count), release
-
-    return PrefixSums(init, step, report_clipped, scale, built.variance, declared)
+    return PrefixSums(stream.init, stream.step, clip, scale, built.variance, declared)
 
 
 def accountant_of(mechanism: Mechanism) -> str:
@@ -318,7 +303,7 @@ def noise_length(horizon, dim, sums, noise):
 def full_information_learner(horizon, domain, sums, init, step) -> Learner:
     """A Learner over a domain that sees losses through PrefixSums, whose state it has as ``sums``.
 
-    It declares the privacy of the sums and reports what they clipped.
+    It declares the privacy of the sums, and its losses are clipped for them.
     """
     return Learner(
         init=init,
@@ -327,5 +312,5 @@ def full_information_learner(horizon, domain, sums, init, step) -> Learner:
         action_set=domain,
         horizon=horizon,
         privacy=sums.privacy,
-        report=lambda state: sums.report(state.sums),
+        clip=sums.clip,
     )

@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Number, Privacy, Sums
-from dpjax.feedback import bandit, clipped_bandit
+from dpjax.core import Clip, Number, Privacy, Sums
+from dpjax.feedback import to_bit
 from dpjax.learners.parts.arm_sums import gaussian_draws, one_release
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
 LOCAL = ("local_laplace", "randomized_response")
@@ -42,7 +41,7 @@ class SumNoise(NamedTuple):
     variance: Number  # () of a draw z, or its proxy
     pole: Number  # () inf where there is none
     each: bool  # whether each loss has a draw of its own
-    feedback: Callable  # what a learner sees of a round, as in BatchLearner
+    clip: Clip | None  # of the learner: to_bit, if the noise hides bits alone
     privacy: Privacy
 
     def error(self, weights, counts, draws, exponent):
@@ -92,11 +91,6 @@ class SumNoise(NamedTuple):
         gained = radius * tilt - 0.5 * self.per_loss * tilt * tilt - (noise if self.each else 0.0)
         needed = exponent + (0.0 if self.each else noise)
         return jnp.min(jnp.where(gained > 0.0, needed / gained, jnp.inf))
-
-
-def bits(loss, arm):
-    """Bandit feedback rounded to the nearer of 0 and 1, (), for noise that hides bits alone."""
-    return jnp.round(within(bandit(loss, arm), 0.0, 1.0))
 
 
 def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
@@ -191,7 +185,7 @@ def _with_draws(law, scale, declared) -> SumNoise:
 
     return SumNoise(
         release, 0.25, lambda tilt: law.cumulant(tilt, scale), law.variance(scale), law.pole(scale),
-        False, bits if law.integers else clipped_bandit, declared,
+        False, to_bit if law.integers else None, declared,
     )  # fmt: skip
 
 
@@ -207,7 +201,7 @@ def _local(law, epsilon, declared) -> SumNoise:
         declared = declared._replace(model="local", accountant=accountant)
         return SumNoise(
             release, 0.25, lambda tilt: laplace.cumulant(tilt, scale), laplace.variance(scale),
-            laplace.pole(scale), True, clipped_bandit, declared,
+            laplace.pole(scale), True, None, declared,
         )  # fmt: skip
     # Let p be the probability of a flip. Then 1 / (1 - 2p) is 1 / tanh(epsilon / 2).
     stretch = 1.0 / jnp.tanh(0.5 * jnp.asarray(epsilon, jnp.float32))
@@ -225,7 +219,7 @@ def _local(law, epsilon, declared) -> SumNoise:
     # A stretched bit lies in an interval of that length, so that Hoeffding's lemma holds for it.
     return SumNoise(
         debiased, 0.25 * stretch * stretch, lambda tilt: 0.0 * tilt, jnp.float32(0.0), jnp.inf,
-        False, bits, declared,
+        False, to_bit, declared,
     )  # fmt: skip
 
 

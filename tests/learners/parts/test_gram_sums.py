@@ -183,7 +183,7 @@ BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
 
 def make(horizon, dim, law=gram.gaussian, *, bounds=BOUNDS, epsilon=1.0, **options):
     given = {"epsilon": epsilon, "delta": DELTA, "failure": 0.1}
-    return gram_sums.gram_sums(dim, bounds, law(**options).noise(horizon, dim, bounds, **given))
+    return gram_sums.gram_sums(dim, law(**options).noise(horizon, dim, bounds, **given))
 
 
 def releases(sums, horizon, dim, trials):
