@@ -30,7 +30,7 @@ Number = float | np.floating | jax.Array
 Numbers = Any
 
 
-def described(kind):
+def described(kind: Any) -> Any:
     """Shows the comment beside each field of a NamedTuple in its ``help``."""
     file = getattr(sys.modules[kind.__module__], "__file__", None) or ""
     body = "".join(linecache.getlines(file)).partition(f"\nclass {kind.__name__}(NamedTuple):\n")[2]
@@ -168,12 +168,12 @@ class Feedback:
         object.__setattr__(self, "__doc__", self.see.__doc__)
         object.__setattr__(self, "__module__", self.see.__module__)
 
-    def __call__(self, loss, action):
+    def __call__(self, loss: Any, action: Any) -> Any:
         """What is seen of a round."""
         return self.see(loss, action)
 
 
-def empty_report(state) -> tuple:
+def empty_report(state: Any) -> tuple:
     """The report of a learner that has nothing to report."""
     del state
     return ()
@@ -375,7 +375,7 @@ class Result(NamedTuple):
     report: Any  # the learner's report at the end
     clipped: Any = ()  # () int32, losses outside the declared ones, which were clipped
 
-    def to_xarray(self, points=None, learner=None):
+    def to_xarray(self, points: Any = None, learner: str | None = None) -> Any:
         """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
 
         Args:
@@ -395,13 +395,13 @@ class Result(NamedTuple):
         import xarray  # not above: `import dpjax` should not wait for it
 
         swept = ("point", "seed")[: np.ndim(self.regret) - 1]
-        arrays = {"regret": ((*swept, "round"), np.asarray(self.regret))}
+        arrays: dict[str, Any] = {"regret": ((*swept, "round"), np.asarray(self.regret))}
         for field in ("tally", "report", "clipped"):
             tree = getattr(self, field)
             for name, leaf in zip(leaf_names(field, tree), jax.tree.leaves(tree), strict=True):
                 rest = leaf_axes(name, np.shape(leaf)[len(swept) :])
                 arrays[name] = ((*swept, *rest), np.asarray(leaf))
-        coordinates = {"round": np.asarray(self.rounds)}
+        coordinates: dict[str, Any] = {"round": np.asarray(self.rounds)}
         for axis, length in zip(swept, np.shape(self.regret), strict=False):
             coordinates[axis] = np.arange(length, dtype=np.int32)
         for name, leaf in zip(leaf_names("", points), jax.tree.leaves(points), strict=True):
@@ -412,7 +412,7 @@ class Result(NamedTuple):
             coordinates["learner"] = learner
         return xarray.Dataset(arrays, coordinates)
 
-    def to_netcdf(self, path, points=None, learner=None) -> None:
+    def to_netcdf(self, path: Any, points: Any = None, learner: str | None = None) -> None:
         """Writes :meth:`to_xarray` as a NetCDF file.
 
         Examples:
@@ -421,7 +421,7 @@ class Result(NamedTuple):
         """
         self.to_xarray(points, learner).to_netcdf(path)
 
-    def to_dataframe(self, points=None, learner=None):
+    def to_dataframe(self, points: Any = None, learner: str | None = None) -> Any:
         """A long ``pandas.DataFrame`` of regret: columns point, seed, round and regret.
 
         Points that are numbers get a column each, as does ``learner``.
@@ -437,7 +437,7 @@ class Result(NamedTuple):
 _AXES = ("point", "seed", "round", "learner", "done", "checksum")
 
 
-def leaf_names(field, tree) -> list[str]:
+def leaf_names(field: str, tree: Any) -> list[str]:
     """A name for each leaf of a pytree: the field and the leaf's place in it, "report_rejected"."""
     names = []
     for path, _ in jax.tree_util.tree_leaves_with_path(tree):
@@ -447,17 +447,17 @@ def leaf_names(field, tree) -> list[str]:
     return names
 
 
-def leaf_axes(name, shape) -> list[str]:
+def leaf_axes(name: str, shape: tuple[int, ...]) -> list[str]:
     """Names for the axes that a leaf has beyond points and seeds."""
     return [f"{name}_{axis}" for axis in range(len(shape))]
 
 
-def coordinate_name(name, arrays) -> str:
+def coordinate_name(name: str, arrays: Any) -> str:
     """A name for a swept parameter's coordinate that no axis or array of the Result has."""
     return f"point_{name}" if name in _AXES or name in arrays else name
 
 
-def optional(module, extra="store"):
+def optional(module: str, extra: str = "store") -> Any:
     """Imports a module that only an extra of dpjax installs, such as ``dpjax[store]``."""
     try:
         return importlib.import_module(module)

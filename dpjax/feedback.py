@@ -4,20 +4,22 @@ Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to what is seen. A lear
 ``feedback``. :func:`seen_inside` is what the frame passes to a learner's ``step``.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Feedback
+from dpjax.core import Array, Feedback
 from dpjax.maths.clipping import into_range
 
 
-def _feedback(see, losses=True) -> Feedback:
+def _feedback(see: Callable, losses: Any = True) -> Feedback:
     return Feedback(see.__name__, see, losses)
 
 
-def clip_seen(learner, seen) -> tuple:
+def clip_seen(learner: Any, seen: Any) -> tuple:
     """Moves what a learner saw into its declared losses.
 
     Whatever calls a learner's ``step`` does this first, so that no learner can break its own
@@ -41,19 +43,19 @@ def clip_seen(learner, seen) -> tuple:
     low, high = learner.privacy.loss_range
     counts = []
 
-    def clip(leaf):
+    def clip(leaf: Any):
         inside, outside = into_range(leaf, low, high)
         counts.append(outside)
         return inside
 
-    def clip_losses(are_losses, part):
+    def clip_losses(are_losses: Any, part: Any):
         return jax.tree.map(clip, part) if are_losses else part
 
     inside = jax.tree.map(clip_losses, learner.feedback.losses, seen)
     return inside, sum(counts, jnp.zeros((), jnp.int32))
 
 
-def seen_inside(learner, loss, action) -> tuple:
+def seen_inside(learner: Any, loss: Any, action: Any) -> tuple:
     """As :func:`clip_seen`, for what a learner sees of a round.
 
     Args:
@@ -70,7 +72,7 @@ def seen_inside(learner, loss, action) -> tuple:
     return clip_seen(learner, learner.feedback(loss, action))
 
 
-def to_bit(seen) -> tuple:
+def to_bit(seen: Any) -> tuple:
     """The ``clip`` of a learner whose noise hides bits alone: to the nearer of 0 and 1.
 
     Only losses outside [0, 1] are counted.
@@ -83,7 +85,7 @@ def to_bit(seen) -> tuple:
     return jnp.round(inside), outside
 
 
-def unclipped(seen) -> tuple:
+def unclipped(seen: Any) -> tuple:
     """The ``clip`` of a learner that takes any losses.
 
     Examples:
@@ -94,7 +96,7 @@ def unclipped(seen) -> tuple:
 
 
 @_feedback
-def full(loss, action):
+def full(loss: Any, action: Any) -> Array:
     """Full information: the loss of every action is seen.
 
     Raises:
@@ -115,7 +117,7 @@ def full(loss, action):
 
 
 @_feedback
-def gradient(loss, point):
+def gradient(loss: Any, point: Array) -> Array:
     """Full information about convex losses: the gradient of the loss at the played point x, (d,).
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>. Where a loss has
@@ -129,7 +131,7 @@ def gradient(loss, point):
 
 
 @partial(_feedback, losses=False)
-def whole(loss, point):
+def whole(loss: Any, point: Array) -> Any:
     """Full information about convex losses: the loss itself, to be evaluated at any point.
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
@@ -144,7 +146,7 @@ def whole(loss, point):
 
 
 @_feedback
-def bandit(loss, action):
+def bandit(loss: Any, action: Any) -> Array:
     """Bandit feedback: of the (K,) losses only that of the played arm is seen, ().
 
     Examples:
@@ -156,7 +158,7 @@ def bandit(loss, action):
 
 
 @_feedback
-def value(loss, action):
+def value(loss: Any, action: Any) -> Array:
     """Value feedback: what the loss function gives at the played point, ().
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
@@ -169,7 +171,7 @@ def value(loss, action):
 
 
 @_feedback
-def values(loss, points):
+def values(loss: Any, points: Array) -> Array:
     """Value feedback at several points a round: the loss at each of the played points (m, d), (m,).
 
     The environment counts the mean of these values as suffered.
@@ -183,7 +185,7 @@ def values(loss, points):
 
 
 @_feedback
-def difference(loss, points):
+def difference(loss: Any, points: Array) -> Array:
     """Value feedback at two points a round (2, d), of which the difference is seen, ().
 
     Examples:
@@ -195,7 +197,7 @@ def difference(loss, points):
     return first - second
 
 
-def mean_value(loss, action):
+def mean_value(loss: Any, action: Any) -> Array:
     """What a round adds to the suffered loss, (): at a point (d,), or the mean over points (m, d).
 
     Environments over points count by it.
@@ -208,7 +210,7 @@ def mean_value(loss, action):
     return value(loss, action) if jnp.ndim(action) == 1 else jnp.mean(values(loss, action))
 
 
-def middle(action):
+def middle(action: Any) -> Array:
     """The played point (d,), or the mean (d,) of several ones (m, d).
 
     Examples:
@@ -219,7 +221,7 @@ def middle(action):
 
 
 @_feedback
-def linear(loss, point):
+def linear(loss: Any, point: Array) -> Array:
     """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ().
 
     Raises:
@@ -236,7 +238,7 @@ def linear(loss, point):
 
 
 @_feedback
-def semi_bandit(loss, action):
+def semi_bandit(loss: Any, action: Any) -> Array:
     """Semi-bandit feedback: of a linear loss l (d,) the entries that are played, l * x, (d,).
 
     The action x is a vertex of ones and zeros. Where it is 0 nothing is seen, and 0 is returned.
@@ -255,7 +257,7 @@ def semi_bandit(loss, action):
 
 
 @partial(_feedback, losses=(False, True))
-def contextual(loss, policy):
+def contextual(loss: Any, policy: Any) -> Any:
     """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
 
     ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable

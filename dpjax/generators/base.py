@@ -69,7 +69,9 @@ class Generator(NamedTuple):
 KNOWN: dict[str, Generator] = {}
 
 
-def defined(name, tag, block, numbers, size, text=None) -> Generator:
+def defined(
+    name: str, tag: str, block: Callable, numbers: Any, size: int, text: Any = None
+) -> Generator:
     """A Generator with an implementation for JAX.
 
     Seeds become keys as those of JAX's default generator do.

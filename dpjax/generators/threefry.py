@@ -4,6 +4,7 @@ Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from dpjax.generators.base import KNOWN, Generator, defined
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
 
-def threefry2x32(first, second, high, low, rounds):
+def threefry2x32(first: Any, second: Any, high: Any, low: Any, rounds: int) -> tuple[Any, Any]:
     """The block function: two random words from two words of the key and two of the counter.
 
     All are arrays of uint32 that broadcast. The rounds are unrolled, so that compilers fuse them
@@ -37,7 +38,7 @@ def threefry2x32(first, second, high, low, rounds):
     return x, y
 
 
-def _block(first, second, counter, rounds):
+def _block(first: Any, second: Any, counter: Any, rounds: int) -> Any:
     return threefry2x32(first, second, np.uint32(0), counter, rounds)
 
 
@@ -46,7 +47,7 @@ def _numbers(words):
     return (first ^ second,)
 
 
-def block_text(index, rounds) -> str:
+def block_text(index: int, rounds: int) -> str:
     """A block in PTX, of which the word x (index 0) or y (1) is returned.
 
     Triton would reassociate the sums of a block, and add a quarter to the instructions.
@@ -66,7 +67,7 @@ def block_text(index, rounds) -> str:
     return "{ " + "; ".join([*lines, f"mov.b32 $0, {'xy'[index]}"]) + "; }"
 
 
-def threefry(rounds, name, tag) -> Generator:
+def threefry(rounds: int, name: str, tag: str) -> Generator:
     """Threefry with this number of rounds."""
     block, text = (partial(each, rounds=rounds) for each in (_block, block_text))
     return defined(name, tag, block, _numbers, 1, text)

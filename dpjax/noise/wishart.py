@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
+from dpjax.core import Array, Number
 from dpjax.maths.laws import centred_chi, normal
 
 
 @jax.jit
-def wishart(key, value, scale, freedom):
+def wishart(key: Array, value: Array, scale: Number, freedom: Number) -> Array:
     """``value`` (p, p) plus ``scale`` (W - k I), W ~ Wishart_p(I, k): centred Wishart noise.
 
     ``freedom`` is k, any number of at least p + 1. By Bartlett's decomposition W = A A' for

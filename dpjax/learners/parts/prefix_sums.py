@@ -14,7 +14,7 @@ import numpy as np
 
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Clip, Learner, Mechanism, Number, Privacy, Stream
-from dpjax.domains import sensitivity
+from dpjax.domains import LossSet, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.clipping import clip_into
 from dpjax.mechanisms.prefix import LAWS
@@ -40,11 +40,11 @@ class Calibrated(NamedTuple):
     privacy: Privacy
 
     @property
-    def variance(self):
+    def variance(self) -> Callable:
         """rounds -> variance of a coordinate's noise, over that of a draw."""
         return self.mechanism.variance
 
-    def deviation(self, rounds=None) -> Array:
+    def deviation(self, rounds: Any = None) -> Array:
         """The standard deviation of a coordinate's noise in these prefixes (n,), or in all (T,).
 
         Noise of integers counts as the continuous law of its scale.
@@ -62,7 +62,7 @@ RELEASED = {
 }
 
 
-def build(factory, horizon, noise) -> Mechanism:
+def build(factory: Callable, horizon: int, noise: str) -> Mechanism:
     """The mechanism that a factory makes, refused where it does not serve the learner."""
     built = factory(horizon, noise=noise)
     _check.built(Mechanism, "mechanisms.tree(horizon)", **{"what mechanism returns": built})
@@ -75,7 +75,12 @@ def build(factory, horizon, noise) -> Mechanism:
     return built
 
 
-def of_rounded(change, shape, value_range, unit) -> tuple:
+def of_rounded(
+    change: tuple[Number, Number],
+    shape: tuple[int, ...],
+    value_range: tuple[Number, Number],
+    unit: str,
+) -> tuple:
     """The (L1, L2) change of a value whose entries are rounded at random to integers.
 
     An entry that changes by c moves by at most c + 1, and within the integers around its range.
@@ -104,19 +109,19 @@ def of_rounded(change, shape, value_range, unit) -> tuple:
 
 
 def calibrate(
-    horizon,
-    shape,
-    change,
+    horizon: int,
+    shape: tuple[int, ...],
+    change: tuple[Number, Number],
     *,
-    epsilon,
-    delta,
-    mechanism,
-    noise,
-    value_range,
-    loss_range,
-    neighbours="replace",
-    unit="round",
-    printed_scale=None,
+    epsilon: Number,
+    delta: Number | None,
+    mechanism: Callable,
+    noise: str,
+    value_range: tuple[Number, Number],
+    loss_range: tuple[float, float],
+    neighbours: str = "replace",
+    unit: str = "round",
+    printed_scale: Number | None = None,
 ) -> Calibrated:
     """The mechanism that hides a change of one value by at most ``change``.
 
@@ -192,7 +197,9 @@ def calibrate(
     return Calibrated(built, stream, found.scale, declared)
 
 
-def _check_noise(noise, delta, mechanism, printed_scale) -> None:
+def _check_noise(
+    noise: str, delta: Number | None, mechanism: Callable, printed_scale: Number | None
+) -> None:
     """Refuses a law of the noise, a delta and a mechanism that do not go together."""
     _check.one_of(*LAWS, noise=noise)
     _check.factory("mechanisms.tree", mechanism=mechanism)
@@ -210,7 +217,7 @@ def _check_noise(noise, delta, mechanism, printed_scale) -> None:
 
 def prefix_sums(
     horizon: int,
-    losses,
+    losses: LossSet,
     *,
     epsilon: Number,
     delta: Number | None,
@@ -218,7 +225,7 @@ def prefix_sums(
     noise: str,
     neighbours: str = "replace",
     unit: str = "round",
-    printed_scale=None,
+    printed_scale: Number | None = None,
 ) -> PrefixSums:
     """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.
 
@@ -273,7 +280,7 @@ def accountant_of(mechanism: Mechanism) -> str:
     return f"{name} on the encoded stream"
 
 
-def sampled_rounds(horizon) -> np.ndarray:
+def sampled_rounds(horizon: int) -> np.ndarray:
     """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, where there are more.
 
     They are spread by multiples of the golden ratio, since equal steps would meet the same bits of
@@ -289,7 +296,7 @@ def sampled_rounds(horizon) -> np.ndarray:
     return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
 
 
-def noise_length(horizon, dim, sums, noise):
+def noise_length(horizon: int, dim: int, sums: PrefixSums | Calibrated, noise: str) -> Array:
     """The root mean square length of the noise in the prefixes 0 .. T - 1, in R^d, ().
 
     The mean is over :func:`sampled_rounds`. ``noise`` is the law of the draws of ``sums``, which
@@ -300,7 +307,9 @@ def noise_length(horizon, dim, sums, noise):
     return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
 
 
-def full_information_learner(horizon, domain, sums, init, step) -> Learner:
+def full_information_learner(
+    horizon: int, domain: Any, sums: PrefixSums, init: Callable, step: Callable
+) -> Learner:
     """A Learner over a domain that sees losses through PrefixSums, whose state it has as ``sums``.
 
     It declares the privacy of the sums, and its losses are clipped for them.
