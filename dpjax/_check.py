@@ -367,7 +367,11 @@ def players(learner, environment) -> None:
         raise TypeError("the learner must come first and the environment second, got them swapped")
     built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
     built(Environment, "environments.bernoulli(means)", environment=environment)
-    built(Feedback, "feedback.bandit", **{"the learner's feedback": learner.feedback})
+    if not isinstance(learner.feedback, Feedback):
+        raise TypeError(
+            "the learner's feedback must be a Feedback, such as feedback.bandit; "
+            "dpjax.Feedback(name, function) makes one of a function"
+        )
 
 
 def pair(returned) -> tuple:
