@@ -111,6 +111,13 @@ def test_a_learner_imports_another_only_where_the_paper_combines_them():
         assert others - {"parts"} <= combined.get(path.stem, set())
 
 
+def test_few_files_name_a_law_of_noise():
+    """Its own, the list of laws, and learners that document it as a choice: all others ask LAWS."""
+    naming = [path for path in FILES if "skellam" in path.read_text().lower()]
+    assert ROOT / "noise" / "skellam.py" in naming
+    assert len(naming) <= 8, naming
+
+
 def test_the_package_sets_no_jax_configuration():
     """But for the command line, which is a program, and in ``keep_compiled``, which is asked to."""
     for path in FILES:

@@ -134,5 +134,7 @@ def test_declarations_and_bad_laws():
     )
     with pytest.raises(ValueError, match="delta must be given where noise is discrete_gaussian"):
         ftrl(8, ball(2), epsilon=1.0, noise="discrete_gaussian")
-    with pytest.raises(ValueError, match="noise must be one of laplace, gaussian; got 'discrete"):
+    with pytest.raises(
+        ValueError, match="noise must be one of laplace, gaussian, logistic; got 'discrete"
+    ):
         ftrl(8, ball(2), epsilon=1.0, noise="discrete_laplace", mechanism=mechanisms.smooth)

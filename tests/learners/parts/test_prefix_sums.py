@@ -224,8 +224,8 @@ def of_another_law(horizon, *, noise):
         ({"noise": "gaussian", "delta": 1.0}, "delta must be strictly between 0 and 1"),
         (
             {"noise": "cauchy"},
-            "noise must be one of laplace, gaussian, discrete_laplace, discrete_gaussian, skellam; "
-            "got 'c",
+            "noise must be one of laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, "
+            "logistic; got 'c",
         ),
         ({"neighbours": "add"}, "neighbours must be one of replace, zero_out; got 'add'"),
         ({"unit": "user"}, "unit must be one of round, entry; got 'user'"),
