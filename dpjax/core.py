@@ -354,7 +354,12 @@ class Mechanism(NamedTuple):
 
     @property
     def sums(self) -> Sums:
-        """What a declaration says of sums by this mechanism."""
+        """What a declaration says of sums by this mechanism.
+
+        Examples:
+          >>> mechanisms.tree(4).sums.sensitivity[0]
+          2.0
+        """
         l1, l2 = self.sensitivity
         return Sums(self.noise, "prefixes", self.model, self.horizon, (l1, l2))
 

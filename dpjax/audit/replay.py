@@ -34,6 +34,8 @@ from dpjax.settings import in_float32
 # Both runs compute actions in the same way, but may round them differently. Differences of so many
 # units in the last place count as equal.
 UNITS = 4.0
+# Of a release under jax.vmap each of so many members at most is exchanged by itself.
+_MOST_MEMBERS = 32
 
 
 class Replay(NamedTuple):
@@ -164,7 +166,7 @@ def replay(
         found, lane_records = jax.vmap(lane)(jnp.arange(lanes), releases)
         usual, twin_records = _row((found, lane_records), -2)
         differs = jnp.stack([_differs(leaf) for leaf in _leaves(found)]).any(axis=0)
-        used = _used(spans, differs, lane_records)
+        used = _used(step.sites, spans, differs, lane_records)
         costs = _costs(step.sites, records, twin_records, used)
         own = _row(found, -1)
         # A point's or a policy's small entries may be what is left of large terms.
@@ -261,7 +263,7 @@ def _variants(sites, records):
       two lanes exchange nothing.
     """
     others = [
-        of_members(RULES[site.kind].others, site, own) if isinstance(site, Site) else []
+        _others(site, own) if isinstance(site, Site) else []
         for site, own in zip(sites, records, strict=True)
     ]
     lanes = sum(map(len, others)) + 2
@@ -276,14 +278,35 @@ def _variants(sites, records):
     return releases, spans, lanes
 
 
-def _used(spans, differs, records) -> list:
+def _others(site, record) -> list:
+    """Other releases that are tried in place of one: all its members at once, and each by itself.
+
+    There are none for a release of so many members that it always counts as used.
+    """
+    together = of_members(RULES[site.kind].others, site, record)
+    if not site.mapped:
+        return together
+    own, axes = record.release, len(site.mapped)
+    members = own.shape[:axes]
+    count = int(np.prod(members))
+    if count > _MOST_MEMBERS:
+        return []
+    places = np.arange(count).reshape(*members, *[1] * (own.ndim - axes))
+    return together + [
+        jnp.where(places == i, other, own) for i in range(count) for other in together
+    ]
+
+
+def _used(sites, spans, differs, records) -> list:
     """Whether each release changes the state, the action, or what goes into a used one after it.
 
-    ``differs`` (lanes,) says in which lanes the state or the action is another.
+    ``differs`` (lanes,) says in which lanes the state or the action is another. A release with
+    nothing to try in its place counts as used.
     """
     used: list = []
-    for span, own in zip(reversed(spans), reversed(records), strict=True):
-        used.insert(0, differs[span].any())
+    for site, span, own in reversed([*zip(sites, spans, records, strict=True)]):
+        untried = isinstance(site, Site) and span.start == span.stop
+        used.insert(0, differs[span].any() | untried)
         for leaf in _leaves((own.value, own.scale, own.law)):
             differs = differs | (used[0] & _differs(leaf))
     return used

@@ -28,6 +28,11 @@ def draw(key, coins, shape):
     return jnp.where(jnp.isnan(coins), jnp.nan, drawn)
 
 
+def _whole(coins) -> int:
+    """Coins as an integer. A scale is a real number, of which a whole one is accepted."""
+    return _check.size(0, coins=int(coins) if coins == int(coins) else coins)
+
+
 def exact_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:
     """Delta at epsilon of a sum released with the noise Bin(coins, 1/2) - coins / 2.
 
@@ -45,7 +50,7 @@ def exact_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:
       >>> [f"{noise.binomial.delta(coins, 1.0):.2g}" for coins in (50, 100, 200)]
       ['5.2e-05', '8e-08', '4.3e-13']
     """
-    coins, shift = _check.size(0, coins=coins), _sensitivity(sensitivity)
+    coins, shift = _whole(coins), _sensitivity(sensitivity)
     return integer_delta(binomial_log_pmf(coins, 0.0)[1], shift, epsilon)
 
 
@@ -56,7 +61,7 @@ def exact_epsilon(coins: int, delta: float, sensitivity: int = 1) -> float:
       >>> [round(noise.binomial.epsilon(coins, 1e-6), 2) for coins in (100, 400, 1600)]
       [0.87, 0.4, 0.19]
     """
-    coins, shift = _check.size(0, coins=coins), _sensitivity(sensitivity)
+    coins, shift = _whole(coins), _sensitivity(sensitivity)
     return integer_epsilon(binomial_log_pmf(coins, 0.0)[1], shift, delta)
 
 

@@ -81,7 +81,12 @@ class Law:
 
     @property
     def title(self) -> str:
-        """The name in the middle of a sentence, as "discrete Gaussian"."""
+        """The name in the middle of a sentence.
+
+        Examples:
+          >>> noise.discrete_gaussian.title
+          'discrete Gaussian'
+        """
         lower = ("binomial", "discrete", "logistic")
         words = self.name.split("_")
         return " ".join(word if word in lower else word.capitalize() for word in words)
@@ -100,11 +105,24 @@ class Law:
         sum of 2^27 only one time in a hundred.) The noise is a float32, rounded to a multiple of
         2^-30. A result beyond 2^31 is cut off, which begins to matter at a scale of 10^8. So is one
         with a scale that is not a number.
+
+        Examples:
+          >>> from dpjax.maths import exact_sums
+          >>> noisy = noise.skellam.total(jax.random.key(0), exact_sums.of(2.5), 2.0)
+          >>> float(exact_sums.to_float(noisy) % 1.0)  # the noise is an integer
+          0.5
         """
         return ExactSum(*release("words", self, key, jnp.stack(total), scale))
 
     def sum(self, key: Array, total: ExactSum, scale: Number, count: Array) -> ExactSum:
-        """An ExactSum plus the sum of ``count`` independent draws, as exact as :meth:`total`."""
+        """An ExactSum plus the sum of ``count`` independent draws, as exact as :meth:`total`.
+
+        Examples:
+          >>> from dpjax.maths import exact_sums
+          >>> noisy = noise.laplace.sum(jax.random.key(0), exact_sums.of(2.5), 1.0, 0)
+          >>> float(exact_sums.to_float(noisy))  # of no draws
+          2.5
+        """
         return ExactSum(*release("draws", self, key, jnp.stack(total), scale, count))
 
     def along(self, key: Array, value: Array, scale: Number, weights: Array) -> Array:
@@ -112,6 +130,10 @@ class Law:
 
         This is the value of a noisy linear loss at the point ``weights`` (d,), where Z is the noise
         of the loss vector.
+
+        Examples:
+          >>> float(noise.laplace.along(jax.random.key(0), 0.5, 1.0, jnp.zeros(3)))  # weights 0
+          0.5
         """
         return release("along", self, key, value, scale, weights)
 
@@ -126,12 +148,21 @@ class Law:
           value: the latest value.
           scale: of each draw.
           sensitivity: the largest (L1, L2) norm of a column of the mechanism's encoder.
+
+        Examples:
+          >>> float(noise.laplace.prefix(jax.random.key(0), 7.5, 1.0, 2.0, (1.0, 1.0)))
+          7.5
         """
         l1, l2 = map(float, sensitivity)
         return release("prefix", self, key, noisy, value, scale, sensitivity=(l1, l2))
 
     def single(self, epsilon: Number, delta: Number | None) -> Calibration:
-        """The Calibration of one number that changes by at most 1."""
+        """The Calibration of one number that changes by at most 1.
+
+        Examples:
+          >>> [int(noise.binomial.single(epsilon, 1e-6).scale) for epsilon in (0.5, 1.0, np.inf)]
+          [272, 80, 0]
+        """
         if self.of_one is not None:
             return self.of_one(epsilon, delta)
         return self.calibrate((1.0, 1.0), epsilon, delta)

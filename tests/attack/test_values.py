@@ -12,6 +12,7 @@ from jax import random as jr
 from dpjax import domains, environments, gram, learners, mechanisms
 from dpjax.combinators import as_learner
 from dpjax.environments import loss_families
+from dpjax.feedback import seen_inside
 from dpjax.maths import laws
 from tests import test_conformance as conformance
 
@@ -230,7 +231,7 @@ def campaign(name, horizon, **option):
         def step(carry, t):
             state, action = carry
             revealed = conformance.revealed(name, losses[t])
-            seen = learner.feedback(revealed, action)
+            seen, _ = seen_inside(learner, revealed, action)
             after = learner.step(state, jr.fold_in(jr.key(1), t), seen)
             return after, conformance.played(action, revealed)
 

@@ -8,7 +8,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import audit, noise
-from dpjax.core import Learner, Privacy, empty_report
+from dpjax.core import Feedback, Learner, Privacy, empty_report
 from dpjax.engine import interpret
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
@@ -29,7 +29,7 @@ def learner_of(release, scale):
     return Learner(
         lambda key: (zero, zero),
         lambda state, key, loss: (state, release(key, loss, scale)),
-        lambda loss, action: bandit(loss, jnp.int32(0)),
+        Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))),
         None, 2, Privacy()._replace(epsilon=1.0), empty_report,
     )  # fmt: skip
 
