@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import domains, mechanisms, privacy
 from dpjax.learners.ftrl import printed_scale
-from dpjax.learners.parts.prefix_sums import calibrate, prefix_sums
+from dpjax.learners.parts.prefix_sums import calibrate, noise_length, prefix_sums
 
 SETS = {
     "experts in [-1, 1]": lambda d: domains.box_losses(d),
@@ -265,3 +265,19 @@ def test_deviations_are_the_rows_of_the_decoder_times_a_draw(noise, size, draw):
     np.testing.assert_allclose(found.deviation(), exact, rtol=1e-5)
     np.testing.assert_allclose(found.deviation(np.arange(3, 9)), exact[3:9], rtol=1e-5)
     assert not np.allclose(0.5 * found.deviation(), exact, rtol=0.1)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian", "discrete_gaussian", "skellam"])
+def test_the_length_of_the_noise_is_known_at_a_traced_epsilon(law):
+    """As of a plain one: sweeps trace it, and rates come from it."""
+
+    def length(epsilon):
+        delta = None if law == "laplace" else 1e-5
+        sums = prefix_sums(
+            8, domains.box_losses(2), epsilon=epsilon, delta=delta, mechanism=mechanisms.tree,
+            noise=law,
+        )  # fmt: skip
+        return noise_length(8, 2, sums, law)
+
+    assert float(jax.jit(length)(0.5)) == pytest.approx(float(length(0.5)), rel=1e-6)
+    assert float(length(0.25)) > 1.5 * float(length(0.5))
