@@ -8,7 +8,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import audit, noise, privacy
-from dpjax.core import Batch, BatchLearner, Feedback, Privacy, empty_report
+from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, empty_report
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
 
@@ -173,7 +173,7 @@ def test_a_replay_spends_what_a_law_is_calibrated_for(law):
             return state, Batch(exact_sums.to_float(released), jnp.int32(2))
 
         learner = BatchLearner(
-            init, step, Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))), None, 4,
+            init, step, Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))), Arms(1), 4,
             Privacy()._replace(epsilon=epsilon, delta=delta), empty_report,
         )  # fmt: skip
         pair = audit.Pair(jnp.zeros((4, 1)), jnp.zeros((4, 1)).at[1].set(1.0))

@@ -142,7 +142,7 @@ def cost(units):
 discrete_gaussian = Law(
     "discrete_gaussian",
     draw,
-    variance=jnp.square,
+    variance=lambda scale: scale * scale,
     cumulant=cumulant,
     pole=lambda scale: jnp.inf,
     calibrate=calibrate,

@@ -43,7 +43,7 @@ def of_rho(rho, delta):
 gaussian = Law(
     "gaussian",
     draw,
-    variance=jnp.square,
+    variance=lambda scale: scale * scale,
     cumulant=cumulant,
     pole=lambda scale: jnp.inf,
     calibrate=calibrate,

@@ -238,7 +238,7 @@ def calibrate(change, epsilon, delta):
 skellam = Law(
     "skellam",
     draw,
-    variance=jnp.square,
+    variance=lambda scale: scale * scale,
     cumulant=lambda tilt, scale: jnp.square(scale) * (jnp.cosh(tilt) - 1.0),
     pole=lambda scale: jnp.inf,
     calibrate=calibrate,
