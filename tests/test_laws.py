@@ -173,7 +173,8 @@ def test_a_replay_spends_what_a_law_is_calibrated_for(law):
             return state, Batch(exact_sums.to_float(released), jnp.int32(2))
 
         learner = BatchLearner(
-            init, step, Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))), Arms(1), 4,
+            init, step, Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))),
+            Arms(1), 4,
             Privacy()._replace(epsilon=epsilon, delta=delta), empty_report,
         )  # fmt: skip
         pair = audit.Pair(jnp.zeros((4, 1)), jnp.zeros((4, 1)).at[1].set(1.0))
