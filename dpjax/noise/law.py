@@ -35,9 +35,40 @@ class Cost(NamedTuple):
 class Law:
     """A law of noise. Calling it adds noise to a value.
 
-    ``scale`` is what a law's docstring says: a scale, a standard deviation, or a number of coins.
-    A scale of 0 adds nothing. A change of what is summed is never assumed: whoever calibrates says
-    by how much one unit can move it.
+    It is the only place that knows the law. Learners and mechanisms take its scale, its declared
+    privacy and its moments from here, and audits what a release spends. No change of a sum is
+    assumed: a calibration is given the norms of the largest change that one unit can make.
+
+    Attributes:
+      name: as in ``LAWS`` and in the ``noise=`` of learners.
+      draw: (key, scale, shape) -> noise (*shape), of the dtype of the scale or float32.
+      variance: scale -> the variance of a draw, or a number above it.
+      cumulant: (tilt, scale) -> ln E e^(tilt z) of a draw z, or a number above it.
+      pole: scale -> the tilt from which on the cumulant is infinite.
+      calibrate: (Change, epsilon, delta) -> Calibration of a vector that changes by that. Delta is
+        None for pure differential privacy. None for a law that is calibrated for one integer only.
+      declare: (Change, scale, delta) -> Calibration of a given scale. None if no paper prints one.
+      cost: changes over scales (...) -> Cost of a release in which these entries change. None if
+        the host computes what releases spend, by ``epsilon`` or ``together``.
+      norm: 1 or 2. The noise hides a change by this norm of it.
+      integers: whether it hides changes by integers alone.
+      pure: whether it has no delta.
+      of_one: (epsilon, delta) -> Calibration of one integer that changes by 1, by its exact delta.
+        None if ``calibrate`` serves it.
+      epsilon: (scale, delta, change) -> the exact epsilon of one integer that changes by
+        ``change``, on the host. None if ``cost`` says it.
+      delta: (scale, epsilon, change) -> its exact delta.
+      least_scale: (epsilon, delta, change) -> the least scale for it.
+      together: (L1 (n,) and L2 (n,) norms of changes, scales (n,), delta) -> the epsilon of n
+        releases of vectors.
+      of_rho: (rho, delta) -> the epsilon of zCDP by this noise. None if no rho is declared.
+      draw_sum: (key, scale, counts (*shape)) -> the sum of so many draws, (*shape).
+      model: whom a sum of a batch with this noise needs, as in ``Privacy``: "central", "shuffle" or
+        "distributed".
+      limit: the model whose integer noise it idealises, or None.
+
+    A scale is a scale, a standard deviation or a number of coins, as the law's file says. A scale
+    of 0 adds nothing.
 
     Examples:
       >>> key = jax.random.key(0)
@@ -47,37 +78,25 @@ class Law:
     """
 
     name: str
-    draw: Callable  # (key, scale, shape) -> noise (*shape) of the dtype of the scale, or float32
-    variance: Callable  # scale -> the variance of a draw, or a number above it
-    cumulant: Callable  # (tilt, scale) -> ln E e^(tilt z) of a draw z, or a number above it
-    pole: Callable  # scale -> the tilt from which on the cumulant is infinite
-    # (Change, epsilon, delta) -> Calibration of a vector that changes by that. None for a law that
-    # is calibrated for one integer only. Delta is None for pure differential privacy.
+    draw: Callable
+    variance: Callable
+    cumulant: Callable
+    pole: Callable
     calibrate: Any
-    # (Change, scale, delta) -> Calibration that a given scale has. None where no paper prints one.
     declare: Any
-    # changes over scales (...) -> Cost of a release in which these entries change. None where the
-    # host computes what releases spend, by ``epsilon`` or ``together``.
     cost: Any
-    norm: int  # 1 or 2, the norm of a change by which the noise hides it
-    integers: bool = False  # whether it hides changes by integers alone
-    pure: bool = False  # whether it has no delta
-    # (epsilon, delta) -> Calibration of one integer that changes by 1, by its exact delta. None
-    # where ``calibrate`` serves it.
+    norm: int
+    integers: bool = False
+    pure: bool = False
     of_one: Any = None
-    # Of one integer that changes by ``change``, exactly, on the host. None where ``cost`` serves.
-    epsilon: Any = None  # (scale, delta, change) -> the least epsilon
-    delta: Any = None  # (scale, epsilon, change) -> the least delta
-    least_scale: Any = None  # (epsilon, delta, change) -> the least scale
-    # ((n,) L1 and (n,) L2 norms of changes, (n,) scales, delta) -> the epsilon of all of them.
+    epsilon: Any = None
+    delta: Any = None
+    least_scale: Any = None
     together: Any = None
-    # (rho, delta) -> the epsilon of zCDP by this noise. None where no rho is declared.
     of_rho: Any = privacy.zcdp_epsilon
-    # (key, scale, counts (*shape)) -> the sum of so many draws, (*shape).
     draw_sum: Any = None
-    # Whom a sum of one batch with this noise needs: "central", the server; "shuffle"; "distributed"
     model: str = "central"
-    limit: str | None = None  # the model whose integer noise it idealises, if any
+    limit: str | None = None
 
     @property
     def title(self) -> str:
