@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import domains, environments, every_round, learners, noise, simulate
+from dpjax import combinators, domains, environments, every_round, learners, noise, simulate
 from dpjax.combinators import minibatch, private_reduction
 from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit, clip_seen, linear, unclipped
@@ -255,3 +255,19 @@ def test_any_bandit_learner_plays_behind_it():
         learner = private_reduction(base, epsilon=1.0, loss_range=(0.0, 1.0))
         result = simulate(learner, environments.bernoulli([0.2, 0.5, 0.8]), jr.key(0))
         assert np.isfinite(result.regret).all()
+
+
+def test_learners_that_see_more_than_a_number_are_refused():
+    """The noise is for one number; a vector would need more."""
+    for base in (
+        learners.ftrl(8, domains.simplex(3), epsilon=1.0),
+        learners.hedge(8, 3, epsilon=1.0),
+    ):
+        for wrap in (
+            lambda base: private_reduction(base, epsilon=1.0),
+            lambda base: combinators.laplace_feedback(
+                base, epsilon=1.0, threshold=1.0, null_loss=0.5
+            ),
+        ):
+            with pytest.raises(ValueError, match="must see one number a round"):
+                wrap(base)

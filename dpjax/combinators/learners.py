@@ -132,6 +132,9 @@ def sample_arms(learner: Learner) -> Learner:
         or not fits(points, domains.simplex(points.dim))
     ):
         raise ValueError("learner must play points of a simplex, to draw an arm from")
+    _, point = jax.eval_shape(learner.init, jax.random.key(0))
+    if point.shape != (points.dim,):
+        raise ValueError("learner must play one point a round, to draw an arm from")
 
     def see(loss, arm):
         return learner.feedback(loss, jax.nn.one_hot(arm, loss.shape[0], dtype=jnp.float32))

@@ -9,6 +9,20 @@ from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import clip_seen
 
+# Feedbacks that show more than one number a round.
+_MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
+
+
+def _check_one_number(learner) -> None:
+    """Refuses what is no Learner that sees one number a round, for which the noise is made."""
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    if learner.feedback.name in _MORE:
+        raise ValueError(
+            "learner must see one number a round, as with bandit feedback; its feedback is "
+            f"{learner.feedback.name!r}"
+        )
+
 
 class LaplaceFeedbackState(NamedTuple):
     """The state of :func:`laplace_feedback`."""
@@ -66,8 +80,7 @@ def laplace_feedback(
       >>> learner.privacy.model, learner.privacy.epsilon, round(float(base.privacy.epsilon))
       ('local', 1.0, 206)
     """
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    _check_one_number(learner)
     epsilon = _check.epsilon(epsilon)
     _check.non_negative(threshold=threshold)
     scale = privacy.laplace_scale(1.0, epsilon)  # one loss in [0, 1] replaced by another
@@ -160,8 +173,7 @@ def private_reduction(
       >>> [float(x.privacy.epsilon) for x in made]  # for losses in [-1, 1]
       [1.0, 2.0]
     """
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    _check_one_number(learner)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("scalar", "vector", noise=noise)
     _check.one_of("derived", "printed", calibration=calibration)
