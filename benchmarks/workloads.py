@@ -11,6 +11,7 @@ from dpjax import (
     audit,
     domains,
     environments,
+    gram,
     learners,
     mechanisms,
     simulate,
@@ -146,7 +147,8 @@ def _linucb(mechanism):
     def of_horizon(horizon):
         def game(epsilon):
             dim, arms, gap = CONTEXT
-            learner = learners.linucb(horizon, dim, epsilon=epsilon, delta=0.1, mechanism=mechanism)
+            law = gram.gaussian(mechanism=mechanism)
+            learner = learners.linucb(horizon, dim, epsilon=epsilon, delta=0.1, gram=law)
             return learner, environments.gap_arms(dim, gap=gap, arms=arms)
 
         return game

@@ -21,6 +21,7 @@ from dpjax.core import (
     Batch,
     BatchLearner,
     Environment,
+    Feedback,
     Learner,
     Mechanism,
     Outcome,
@@ -30,7 +31,7 @@ from dpjax.core import (
 )
 from dpjax.engine.programs import clear_caches
 from dpjax.environments import loss_families
-from dpjax.learners.parts import prefix_sums
+from dpjax.learners.parts import gram, prefix_sums
 from dpjax.maths import designs, divergences
 from dpjax.settings import keep_compiled
 from dpjax.simulate import simulate, simulate_batches, trajectory
@@ -44,6 +45,7 @@ __all__ = [
     "Batch",
     "BatchLearner",
     "Environment",
+    "Feedback",
     "Learner",
     "Mechanism",
     "Outcome",
@@ -62,6 +64,7 @@ __all__ = [
     "environments",
     "every_round",
     "generators",
+    "gram",
     "keep_compiled",
     "learners",
     "loss_families",

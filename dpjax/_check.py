@@ -13,21 +13,25 @@ import inspect
 import operator
 import os
 import traceback
+import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import get_args
+from typing import TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import generators
-from dpjax.core import BatchLearner, Environment, Learner
+from dpjax.core import BatchLearner, Environment, Feedback, Learner
 
 
 def _is_traced(value) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
+
+Factory = TypeVar("Factory", bound=Callable)
 
 # The conditions on traced arguments of the factory that runs, each of them () bool.
 _NOTED: ContextVar[list | None] = ContextVar("_NOTED", default=None)
@@ -62,6 +66,37 @@ def sound(factory):
         return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
 
     return checked
+
+
+def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
+    """The factory, which for one more version takes keywords that it no longer has, with a warning.
+
+    Args:
+      names: the old keywords.
+      into: (old keywords, the other arguments by name) -> (all arguments, the new spelling).
+      depth: of the caller's frame above the factory's; 3 within :func:`sound`.
+    """
+
+    def around(factory: Factory) -> Factory:
+        signature = inspect.signature(factory)
+
+        @functools.wraps(factory)
+        def taking(*arguments, **keywords):
+            old = {name: keywords.pop(name) for name in names if name in keywords}
+            if not old:
+                return factory(*arguments, **keywords)
+            given = signature.bind_partial(*arguments, **keywords).arguments
+            given, spelling = into(old, dict(given))
+            warnings.warn(
+                f"{factory.__name__}: {', '.join(old)} will go in version 0.2; write {spelling}",
+                DeprecationWarning,
+                stacklevel=depth,
+            )
+            return factory(**given)
+
+        return taking  # type: ignore[return-value]
+
+    return around
 
 
 def all_sound(exported: dict, names) -> None:
@@ -332,6 +367,11 @@ def players(learner, environment) -> None:
         raise TypeError("the learner must come first and the environment second, got them swapped")
     built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
     built(Environment, "environments.bernoulli(means)", environment=environment)
+    if not isinstance(learner.feedback, Feedback):
+        raise TypeError(
+            "the learner's feedback must be a Feedback, such as feedback.bandit; "
+            "dpjax.Feedback(name, function) makes one of a function"
+        )
 
 
 def pair(returned) -> tuple:

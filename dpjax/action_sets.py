@@ -38,6 +38,14 @@ def check_fit(learner, environment) -> None:
     )
 
 
+def example_loss(actions):
+    """Losses of a round that shows actions of this set what they cost; all are 0."""
+    if isinstance(actions, Arms):
+        return jnp.zeros(actions.count, jnp.float32)
+    no_losses = jnp.zeros(actions.dim, jnp.float32)
+    return (no_losses[None], no_losses[:1]) if isinstance(actions, Policies) else no_losses
+
+
 def fits(played, present) -> bool:
     """Whether every action of the first set is in the second.
 

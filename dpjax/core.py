@@ -13,9 +13,12 @@ counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is
 """
 
 import importlib
+import linecache
 import re
+import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -27,6 +30,19 @@ Number = float | np.floating | jax.Array
 Numbers = Any
 
 
+def described(kind: Any) -> Any:
+    """Shows the comment beside each field of a NamedTuple in its ``help``."""
+    file = getattr(sys.modules[kind.__module__], "__file__", None) or ""
+    body = "".join(linecache.getlines(file)).partition(f"\nclass {kind.__name__}(NamedTuple):\n")[2]
+    for name, text in re.findall(r"^    (\w+): .*?# (.*\n(?:    # .*\n)*)", body, re.MULTILINE):
+        field = vars(kind).get(name)
+        if name in kind._fields and field.__doc__.startswith("Alias for"):
+            plain = re.sub(r"ignore\[\w+\] # ", "", text)
+            field.__doc__ = " ".join(plain.replace("    # ", "").split())
+    return kind
+
+
+@described
 class Sums(NamedTuple):
     """The noisy sums that a learner releases, where it is private by their noise alone."""
 
@@ -38,6 +54,7 @@ class Sums(NamedTuple):
     sensitivity: tuple[float, float] | None = None  # L1 and L2, of the mechanism
 
 
+@described
 class Privacy(NamedTuple):
     """What a calibration declares. It is a declaration and not a proof; audits and tables read it.
 
@@ -60,11 +77,12 @@ class Privacy(NamedTuple):
     neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
     unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does;
     # "user": the loss vectors of all rounds of one user do
-    loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before noise
-    # Whom one has to trust. "central": whoever runs the learner; "joint": the same, and a round's
-    # own arm is exempt; "shuffle": whoever permutes the messages of a batch; "distributed": a
-    # secure sum; "local": nobody, since each message is randomized by itself.
-    model: str = "central"
+    loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before the
+    # learner sees them, unless the learner has a ``clip`` of its own; (-inf, inf) clips none
+    model: str = "central"  # the trust model. "central": the party that runs the learner is
+    # trusted; "joint": the same, and a round's own arm is exempt; "shuffle": the party that
+    # permutes the messages of a batch; "distributed": a secure sum; "local": no one, since each
+    # message is randomized by itself.
     released: str = "actions 1..T"  # what the declaration covers
     reported: tuple[str, ...] = ()  # fields of the report that it covers beside ``released``
     calibration: str = "derived"  # or "printed", as in the paper
@@ -78,12 +96,90 @@ class Privacy(NamedTuple):
     spacing: int | None = None  # how far apart they are, where that is fixed
 
 
-def empty_report(state) -> tuple:
+class See(Protocol):
+    """What a learner sees of a round."""
+
+    def __call__(self, loss: Any, action: Any, /) -> Any:
+        """``Outcome.loss`` and the action that was played -> what the learner sees, a pytree."""
+
+
+class Init(Protocol):
+    """How a learner, or the stream of a mechanism, begins."""
+
+    def __call__(self, key: Array, /) -> tuple[Any, Any]:
+        """A PRNG key -> the state, and the output of round 1 (an action, a Batch, a release)."""
+
+
+class Step(Protocol):
+    """How a learner, or the stream of a mechanism, goes on."""
+
+    def __call__(self, state: Any, key: Array, seen: Any, /) -> tuple[Any, Any]:
+        """The state, a key and the input of round t -> the state, and the output of round t + 1.
+
+        The input is what the learner's feedback returns, clipped to the declared losses. Shapes and
+        dtypes of the state and of the output never change.
+        """
+
+
+class Report(Protocol):
+    """What a learner reports at the end."""
+
+    def __call__(self, state: Any, /) -> Any:
+        """The last state -> a NamedTuple of scalars.
+
+        Fields have names of one's own, but for three, which
+        ``data.dpjax.identification()`` reads: ``recommendation`` () int32, the arm that is
+        recommended at the end; ``stopped`` () bool; and ``stopping_time`` () int32.
+        """
+
+
+class Clip(Protocol):
+    """How what a learner sees is moved into its declared losses."""
+
+    def __call__(self, seen: Any, /) -> tuple[Any, Array]:
+        """What was seen -> the nearest to it that is declared, and how many losses lay outside."""
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What a learner sees of a round. ``dpjax.feedback`` has those that learners here use.
+
+    It is called as its function ``see`` is, and has the docstring of that. It is no NamedTuple,
+    since ``jax.jit`` crashes on a tuple that can be called.
+
+    Attributes:
+      name: for messages, tables, and combinators that ask for one kind of feedback.
+      see: (Outcome.loss, action) -> what is seen, a pytree.
+      losses: which parts of that are losses, as a prefix of its pytree. Others, such as features,
+        are not clipped to ``Privacy.loss_range``.
+
+    Examples:
+      >>> first = dpjax.Feedback("first entry", lambda loss, action: loss[0])
+      >>> first.name, float(first(jnp.array([0.25, 0.5]), 1))
+      ('first entry', 0.25)
+    """
+
+    name: str
+    see: See
+    losses: Any = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "__name__", self.name)
+        object.__setattr__(self, "__doc__", self.see.__doc__)
+        object.__setattr__(self, "__module__", self.see.__module__)
+
+    def __call__(self, loss: Any, action: Any) -> Any:
+        """What is seen of a round."""
+        return self.see(loss, action)
+
+
+def empty_report(state: Any) -> tuple:
     """The report of a learner that has nothing to report."""
     del state
     return ()
 
 
+@described
 class Arms(NamedTuple):
     """The action set of a bandit: an action is an index, 0 .. count - 1, () int32.
 
@@ -95,6 +191,7 @@ class Arms(NamedTuple):
     count: int  # type: ignore[assignment] # K; tuples have a method of that name
 
 
+@described
 class Policies(NamedTuple):
     """The action set of a contextual bandit: an action maps features (K, d) to an arm, () int32.
 
@@ -106,6 +203,7 @@ class Policies(NamedTuple):
     dim: int  # d
 
 
+@described
 class Learner(NamedTuple):
     """Turns what it saw of past rounds into actions.
 
@@ -121,26 +219,29 @@ class Learner(NamedTuple):
       [0.5 1.  1.5]
     """
 
-    init: Callable  # key -> (state, action of round 1)
-    step: Callable  # (state, key, loss of round t) -> (state, action of round t + 1)
-    feedback: Callable  # (Outcome.loss, action) -> what this learner may see
+    init: Init  # key -> (state, action of round 1)
+    step: Step  # (state, key, loss of round t) -> (state, action of round t + 1)
+    feedback: Feedback  # what this learner sees of a round, before it is clipped
     action_set: Any  # what it plays: Arms, Policies, or the Domain of its points; None where it
     # plays no game, as in the audit of a mechanism alone
     horizon: int  # T, the number of rounds that the calibration covers and that are played
-    privacy: Privacy
-    report: Callable = empty_report  # state -> NamedTuple of scalars worth knowing at the end
-    # () bool, False if a traced argument of the factory is outside of its domain. The regret of
-    # every game is NaN then, and so is the declared epsilon.
-    sound: Any = True
+    privacy: Privacy  # what the calibration declares
+    report: Report = empty_report  # state -> NamedTuple of scalars worth knowing at the end
+    sound: Any = True  # () bool, False if a traced argument of the factory is outside of its
+    # domain. The regret of every game is NaN then, and so is the declared epsilon.
+    clip: Clip | None = None  # what is seen -> (the nearest that is declared, how many losses lay
+    # outside); by default each loss is clipped to ``Privacy.loss_range``
 
 
+@described
 class Batch(NamedTuple):
     """An action, and how many rounds in a row to play it."""
 
-    action: Any
+    action: Any  # as of a Learner
     rounds: Array  # () int32, at least 1
 
 
+@described
 class BatchLearner(NamedTuple):
     """A learner that sees only the sum of the losses of each batch of rounds.
 
@@ -148,7 +249,7 @@ class BatchLearner(NamedTuple):
     :func:`dpjax.simulate_batches` plays it a batch at a time where rounds are i.i.d. A batch that
     the horizon cuts short is played, but the learner never sees its sum. The sum of a batch is
     exact for losses in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the
-    noise of :func:`dpjax.noise.laplace_total` hides one loss among 10^9 as well as one among ten.
+    noise of :func:`dpjax.noise.laplace.total` hides one loss among 10^9 as well as one among ten.
 
     Examples:
       >>> learner = learners.explore_then_commit(1000, 4, epsilon=1.0, rounds=50)
@@ -157,18 +258,19 @@ class BatchLearner(NamedTuple):
       (50, 1000)
     """
 
-    init: Callable  # key -> (state, Batch)
-    step: Callable  # (state, key, total) -> (state, Batch); total is the feedback with an ExactSum
-    # over the batch in place of each leaf (dpjax.maths.exact_sums)
-    feedback: Callable  # as in Learner, for one round
+    init: Init  # key -> (state, Batch)
+    step: Step  # (state, key, total) -> (state, Batch); total is the feedback, clipped, with an
+    # ExactSum over the batch in place of each leaf (dpjax.maths.exact_sums)
+    feedback: Feedback  # as in Learner, for one round
     action_set: Any  # as in Learner
-    zero: Any  # a pytree of zeros shaped like one round's feedback
     horizon: int  # T, in rounds
-    privacy: Privacy
-    report: Callable = empty_report
+    privacy: Privacy  # as in Learner
+    report: Report = empty_report  # as in Learner
     sound: Any = True  # as in Learner
+    clip: Clip | None = None  # as in Learner, for one round
 
 
+@described
 class Outcome(NamedTuple):
     """What one round can reveal, and what it adds to the tally.
 
@@ -183,6 +285,7 @@ class Outcome(NamedTuple):
     tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
 
 
+@described
 class Environment(NamedTuple):
     """Turns actions into losses.
 
@@ -207,6 +310,7 @@ class Environment(NamedTuple):
     # feedback(loss, action). None where rounds are not i.i.d.
 
 
+@described
 class Stream(NamedTuple):
     """The noisy prefix sums of a mechanism, for values of one shape and noise of one scale.
 
@@ -220,11 +324,12 @@ class Stream(NamedTuple):
       0.75
     """
 
-    init: Callable  # key -> (state, release of the empty prefix)
-    step: Callable  # (state, key, value) -> (state, release of x_1 + ... + x_t)
+    init: Init  # key -> (state, release of the empty prefix)
+    step: Step  # (state, key, value) -> (state, release of x_1 + ... + x_t)
     path: Callable  # key -> noise of the prefixes 0 .. horizon - 1 at once, (horizon, *shape)
 
 
+@described
 class Mechanism(NamedTuple):
     """Noisy prefix sums, as far as the horizon and the law of the noise determine them.
 
@@ -244,11 +349,22 @@ class Mechanism(NamedTuple):
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
-    # Of Privacy, where each value is one round's: a mechanism that randomizes values one by one is
-    # "local".
-    model: str = "central"
+    model: str = "central"  # of Privacy, where each value is one round's: a mechanism that
+    # randomizes values one by one is "local"
+
+    @property
+    def sums(self) -> Sums:
+        """What a declaration says of sums by this mechanism.
+
+        Examples:
+          >>> mechanisms.tree(4).sums.sensitivity[0]
+          2.0
+        """
+        l1, l2 = self.sensitivity
+        return Sums(self.noise, "prefixes", self.model, self.horizon, (l1, l2))
 
 
+@described
 class Result(NamedTuple):
     """A trajectory. After a sweep all fields but ``rounds`` have leading axes (points, seeds).
 
@@ -262,8 +378,9 @@ class Result(NamedTuple):
     regret: Any  # (n,) float32
     tally: Any  # the environment's account, summed over all rounds
     report: Any  # the learner's report at the end
+    clipped: Any = ()  # () int32, losses outside the declared ones, which were clipped
 
-    def to_xarray(self, points=None, learner=None):
+    def to_xarray(self, points: Any = None, learner: str | None = None) -> Any:
         """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
 
         Args:
@@ -272,7 +389,7 @@ class Result(NamedTuple):
           learner: name of the learner, which becomes a coordinate ``learner``.
 
         Returns:
-          A Dataset of regret, tally and report. The fields of tally and report are called
+          A Dataset of regret, tally, report and clipped. The fields of tally and report are called
           ``tally_<field>`` and ``report_<field>``.
 
         Examples:
@@ -283,12 +400,13 @@ class Result(NamedTuple):
         import xarray  # not above: `import dpjax` should not wait for it
 
         swept = ("point", "seed")[: np.ndim(self.regret) - 1]
-        arrays = {"regret": ((*swept, "round"), np.asarray(self.regret))}
-        for field, tree in (("tally", self.tally), ("report", self.report)):
+        arrays: dict[str, Any] = {"regret": ((*swept, "round"), np.asarray(self.regret))}
+        for field in ("tally", "report", "clipped"):
+            tree = getattr(self, field)
             for name, leaf in zip(leaf_names(field, tree), jax.tree.leaves(tree), strict=True):
                 rest = leaf_axes(name, np.shape(leaf)[len(swept) :])
                 arrays[name] = ((*swept, *rest), np.asarray(leaf))
-        coordinates = {"round": np.asarray(self.rounds)}
+        coordinates: dict[str, Any] = {"round": np.asarray(self.rounds)}
         for axis, length in zip(swept, np.shape(self.regret), strict=False):
             coordinates[axis] = np.arange(length, dtype=np.int32)
         for name, leaf in zip(leaf_names("", points), jax.tree.leaves(points), strict=True):
@@ -299,7 +417,7 @@ class Result(NamedTuple):
             coordinates["learner"] = learner
         return xarray.Dataset(arrays, coordinates)
 
-    def to_netcdf(self, path, points=None, learner=None) -> None:
+    def to_netcdf(self, path: Any, points: Any = None, learner: str | None = None) -> None:
         """Writes :meth:`to_xarray` as a NetCDF file.
 
         Examples:
@@ -308,7 +426,7 @@ class Result(NamedTuple):
         """
         self.to_xarray(points, learner).to_netcdf(path)
 
-    def to_dataframe(self, points=None, learner=None):
+    def to_dataframe(self, points: Any = None, learner: str | None = None) -> Any:
         """A long ``pandas.DataFrame`` of regret: columns point, seed, round and regret.
 
         Points that are numbers get a column each, as does ``learner``.
@@ -324,7 +442,7 @@ class Result(NamedTuple):
 _AXES = ("point", "seed", "round", "learner", "done", "checksum")
 
 
-def leaf_names(field, tree) -> list[str]:
+def leaf_names(field: str, tree: Any) -> list[str]:
     """A name for each leaf of a pytree: the field and the leaf's place in it, "report_rejected"."""
     names = []
     for path, _ in jax.tree_util.tree_leaves_with_path(tree):
@@ -334,17 +452,17 @@ def leaf_names(field, tree) -> list[str]:
     return names
 
 
-def leaf_axes(name, shape) -> list[str]:
+def leaf_axes(name: str, shape: tuple[int, ...]) -> list[str]:
     """Names for the axes that a leaf has beyond points and seeds."""
     return [f"{name}_{axis}" for axis in range(len(shape))]
 
 
-def coordinate_name(name, arrays) -> str:
+def coordinate_name(name: str, arrays: Any) -> str:
     """A name for a swept parameter's coordinate that no axis or array of the Result has."""
     return f"point_{name}" if name in _AXES or name in arrays else name
 
 
-def optional(module, extra="store"):
+def optional(module: str, extra: str = "store") -> Any:
     """Imports a module that only an extra of dpjax installs, such as ``dpjax[store]``."""
     try:
         return importlib.import_module(module)

@@ -1,15 +1,102 @@
 """What a learner sees of a round: all losses, a gradient, or what its action or policy picks.
 
-Each function maps (Outcome.loss, action) to what is seen. A learner names one as its ``feedback``.
+Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to what is seen. A learner names one as its
+``feedback``. :func:`seen_inside` is what the frame passes to a learner's ``step``.
 """
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.maths.clipping import within
+from dpjax.core import Array, Feedback
+from dpjax.maths.clipping import into_range
 
 
-def full(loss, action):
+def _feedback(see: Callable, losses: Any = True) -> Feedback:
+    return Feedback(see.__name__, see, losses)
+
+
+def clip_seen(learner: Any, seen: Any) -> tuple:
+    """Moves what a learner saw into its declared losses.
+
+    Whatever calls a learner's ``step`` does this first, so that no learner can break its own
+    declaration by losses outside it.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      seen: what its feedback returned.
+
+    Returns:
+      (what its ``step`` takes, how many losses lay outside, () int32). A loss of NaN lies outside,
+      and one beyond the range by a millionth of its width does not.
+
+    Examples:
+      >>> learner = learners.exp3(1000, 4)
+      >>> [float(x) for x in feedback.clip_seen(learner, jnp.float32(1.5))]
+      [1.0, 1.0]
+    """
+    if learner.clip is not None:
+        return learner.clip(seen)
+    low, high = learner.privacy.loss_range
+    counts = []
+
+    def clip(leaf: Any):
+        inside, outside = into_range(leaf, low, high)
+        counts.append(outside)
+        return inside
+
+    def clip_losses(are_losses: Any, part: Any):
+        return jax.tree.map(clip, part) if are_losses else part
+
+    inside = jax.tree.map(clip_losses, learner.feedback.losses, seen)
+    return inside, sum(counts, jnp.zeros((), jnp.int32))
+
+
+def seen_inside(learner: Any, loss: Any, action: Any) -> tuple:
+    """As :func:`clip_seen`, for what a learner sees of a round.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      loss: ``Outcome.loss``.
+      action: the action that was played.
+
+    Examples:
+      >>> learner = learners.hedge(1000, 2, epsilon=1.0)
+      >>> inside, outside = feedback.seen_inside(learner, jnp.array([0.5, -3.0]), 0)
+      >>> inside.tolist(), int(outside)
+      ([0.5, 0.0], 1)
+    """
+    return clip_seen(learner, learner.feedback(loss, action))
+
+
+def to_bit(seen: Any) -> tuple:
+    """The ``clip`` of a learner whose noise hides bits alone: to the nearer of 0 and 1.
+
+    Only losses outside [0, 1] are counted.
+
+    Examples:
+      >>> [float(x) for x in feedback.to_bit(jnp.float32(0.75))]
+      [1.0, 0.0]
+    """
+    inside, outside = into_range(seen, 0.0, 1.0)
+    return jnp.round(inside), outside
+
+
+def unclipped(seen: Any) -> tuple:
+    """The ``clip`` of a learner that takes any losses.
+
+    Examples:
+      >>> [float(x) for x in feedback.unclipped(jnp.float32(-7.0))]
+      [-7.0, 0.0]
+    """
+    return seen, jnp.zeros((), jnp.int32)
+
+
+@_feedback
+def full(loss: Any, action: Any) -> Array:
     """Full information: the loss of every action is seen.
 
     Raises:
@@ -29,7 +116,8 @@ def full(loss, action):
     return loss.vector() if hasattr(loss, "vector") else loss
 
 
-def gradient(loss, point):
+@_feedback
+def gradient(loss: Any, point: Array) -> Array:
     """Full information about convex losses: the gradient of the loss at the played point x, (d,).
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>. Where a loss has
@@ -42,7 +130,8 @@ def gradient(loss, point):
     return jax.grad(loss)(point) if callable(loss) else jnp.asarray(loss)
 
 
-def whole(loss, point):
+@partial(_feedback, losses=False)
+def whole(loss: Any, point: Array) -> Any:
     """Full information about convex losses: the loss itself, to be evaluated at any point.
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
@@ -56,7 +145,8 @@ def whole(loss, point):
     return loss
 
 
-def bandit(loss, action):
+@_feedback
+def bandit(loss: Any, action: Any) -> Array:
     """Bandit feedback: of the (K,) losses only that of the played arm is seen, ().
 
     Examples:
@@ -67,7 +157,8 @@ def bandit(loss, action):
     return loss(action) if callable(loss) else jnp.asarray(loss)[action]
 
 
-def value(loss, action):
+@_feedback
+def value(loss: Any, action: Any) -> Array:
     """Value feedback: what the loss function gives at the played point, ().
 
     The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
@@ -79,7 +170,8 @@ def value(loss, action):
     return loss(action) if callable(loss) else linear(loss, action)
 
 
-def values(loss, points):
+@_feedback
+def values(loss: Any, points: Array) -> Array:
     """Value feedback at several points a round: the loss at each of the played points (m, d), (m,).
 
     The environment counts the mean of these values as suffered.
@@ -92,7 +184,20 @@ def values(loss, points):
     return jax.vmap(lambda point: value(loss, point))(points)
 
 
-def mean_value(loss, action):
+@_feedback
+def difference(loss: Any, points: Array) -> Array:
+    """Value feedback at two points a round (2, d), of which the difference is seen, ().
+
+    Examples:
+      >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
+      >>> float(feedback.difference(lambda x: jnp.sum(x**2), points))
+      -4.0
+    """
+    first, second = values(loss, points)
+    return first - second
+
+
+def mean_value(loss: Any, action: Any) -> Array:
     """What a round adds to the suffered loss, (): at a point (d,), or the mean over points (m, d).
 
     Environments over points count by it.
@@ -105,7 +210,7 @@ def mean_value(loss, action):
     return value(loss, action) if jnp.ndim(action) == 1 else jnp.mean(values(loss, action))
 
 
-def middle(action):
+def middle(action: Any) -> Array:
     """The played point (d,), or the mean (d,) of several ones (m, d).
 
     Examples:
@@ -115,7 +220,8 @@ def middle(action):
     return action if jnp.ndim(action) == 1 else jnp.mean(action, axis=0)
 
 
-def linear(loss, point):
+@_feedback
+def linear(loss: Any, point: Array) -> Array:
     """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ().
 
     Raises:
@@ -131,7 +237,8 @@ def linear(loss, point):
     return jnp.sum(loss * point)
 
 
-def semi_bandit(loss, action):
+@_feedback
+def semi_bandit(loss: Any, action: Any) -> Array:
     """Semi-bandit feedback: of a linear loss l (d,) the entries that are played, l * x, (d,).
 
     The action x is a vertex of ones and zeros. Where it is 0 nothing is seen, and 0 is returned.
@@ -149,7 +256,8 @@ def semi_bandit(loss, action):
     return loss * action
 
 
-def contextual(loss, policy):
+@partial(_feedback, losses=(False, True))
+def contextual(loss: Any, policy: Any) -> Any:
     """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
 
     ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable
@@ -164,25 +272,3 @@ def contextual(loss, policy):
     features, losses = loss
     arm = policy(features)
     return jnp.asarray(features)[arm], jnp.asarray(losses)[arm]
-
-
-def clipped_bandit(loss, action):
-    """Bandit feedback clipped to [0, 1], (), for learners that see only sums over rounds.
-
-    Such a learner cannot clip the terms of a sum, nor count those that were out of range.
-
-    Examples:
-      >>> float(feedback.clipped_bandit(jnp.array([0.25, 1.5]), 1))
-      1.0
-    """
-    return within(bandit(loss, action), 0.0, 1.0)
-
-
-def clipped_full(loss, action):
-    """Full information clipped to [0, 1], (K,), for learners that see only sums over rounds.
-
-    Examples:
-      >>> feedback.clipped_full(jnp.array([0.25, 1.5, -1.0]), 1).tolist()
-      [0.25, 1.0, 0.0]
-    """
-    return within(full(loss, action), 0.0, 1.0)

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -34,7 +34,7 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextlib.contextmanager
-def own():
+def own() -> Iterator[None]:
     """The settings of a sweep, which compiles and moves arrays between host and devices.
 
     It ignores the caller's ambient mesh. A sweep gets its own mesh as an argument.
@@ -45,7 +45,7 @@ def own():
 
 
 @contextlib.contextmanager
-def of_program(partitionable, precision):
+def of_program(partitionable: bool, precision: str | None) -> Iterator[None]:
     """The settings under which a program was traced. Threads need them, since they inherit none."""
     with own(), jax.threefry_partitionable(partitionable), jax.default_matmul_precision(precision):
         yield

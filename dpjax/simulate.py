@@ -1,5 +1,7 @@
 """Plays one trajectory, as a pure function of a key: by rounds, by batches, or with a record."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -7,20 +9,29 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax import random as jr
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from dpjax import _check
 from dpjax.action_sets import check_fit
 from dpjax.combinators import as_learner
-from dpjax.core import Array, Batch, BatchLearner, Environment, Outcome, Result
+from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Outcome, Result
+from dpjax.feedback import seen_inside
 from dpjax.settings import in_float32
 
 # A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
 # more than a tenth. If pieces are summed first, n is the number of rounds in a piece plus the
 # number of pieces, and the error at 4 million terms is 2e-4.
 _PIECE = 1024
+# The number of evenly spaced rounds at which regret is recorded, or these rounds themselves.
+Checkpoints = int | Sequence[int] | np.ndarray
 
 
-def checkpoint_rounds(learner, environment, checkpoints) -> np.ndarray:
+def checkpoint_rounds(
+    learner: Learner | BatchLearner,
+    environment: Environment,
+    checkpoints: Checkpoints,
+) -> np.ndarray:
     """The rounds at which a game records regret, of which the last one is the horizon.
 
     Args:
@@ -63,20 +74,23 @@ class Round(NamedTuple):
 
     t: Array  # () int32, counted from 1
     action: Any  # the action that was played
-    loss: Any  # what the learner saw of the losses
+    loss: Any  # what the learner saw of the losses, clipped
+    clipped: Array  # () int32, losses of these that were outside the declared ones
     outcome: Outcome  # what the environment returned
     learner: Any  # the learner's state after the round
     environment: Any  # the environment's state after the round
 
 
-def start(learner, environment, key):
+def start(learner: Learner, environment: Environment, key: Array) -> tuple[tuple, tuple]:
     """The keys and the states that :func:`one_round` takes in round 1."""
     nature, coins = jr.split(key)
     learner_state, action = learner.init(jr.fold_in(coins, 0))
     return (nature, coins), (learner_state, action, environment.init(jr.fold_in(nature, 0)))
 
 
-def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
+def one_round(
+    learner: Learner, environment: Environment, keys: tuple[Array, Array], t: Array, states: tuple
+) -> tuple[tuple, Round]:
     """Plays round t: first the environment steps, and then the learner.
 
     Args:
@@ -92,19 +106,27 @@ def one_round(learner, environment, keys, t, states) -> tuple[tuple, Round]:
     nature, coins = keys
     state, action, environment_state = states
     environment_state, outcome = environment.step(environment_state, jr.fold_in(nature, t), action)
-    loss = learner.feedback(outcome.loss, action)
+    loss, clipped = seen_inside(learner, outcome.loss, action)
     state, following = learner.step(state, jr.fold_in(coins, t), loss)
-    played = Round(t, action, loss, outcome, state, environment_state)
+    played = Round(t, action, loss, clipped, outcome, state, environment_state)
     return (state, following, environment_state), played
 
 
 @in_float32
-def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
+def simulate(
+    learner: Learner | BatchLearner,
+    environment: Environment,
+    key: Array,
+    *,
+    checkpoints: Checkpoints = 100,
+) -> Result:
     """Plays ``learner.horizon`` rounds and records the regret.
 
-    The environment steps once a round, and the learner after it. The learner's last action is
-    never played. Nature and the learner's coins have separate keys, which are folded with the round
-    (0 for init). So every learner and every hyperparameter faces the same nature under one key.
+    The environment steps once a round, and the learner after it. Losses outside the learner's
+    declared ones are clipped before the learner sees them, and counted in ``Result.clipped``. The
+    learner's last action is never played. Nature and the learner's coins have separate keys, which
+    are folded with the round (0 for init). So every learner and every hyperparameter faces the same
+    nature under one key.
 
     The function is pure and not compiled. Wrap it in ``jax.jit`` or ``jax.vmap``, or use
     :func:`dpjax.sweep`.
@@ -112,9 +134,9 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
-      key: PRNG key, consumed.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
 
     Returns:
       A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds, and then over the
@@ -140,7 +162,7 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
     def counted_round(t, carry):
         *states, tally = carry
         states, played = one_round(learner, environment, keys, t, states)
-        return *states, jax.tree.map(jnp.add, tally, played.outcome.tally)
+        return *states, jax.tree.map(jnp.add, tally, (played.outcome.tally, played.clipped))
 
     # A new function is made in each call, since JAX keeps shapes under the function, whatever that
     # reads elsewhere.
@@ -149,6 +171,7 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
         lambda state, action: environment.step(state, keys[0], action), environment_state, action
     )[1]
     zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), outcome.tally)
+    zero = zero, jnp.zeros((), jnp.int32)
 
     def one_segment(carry, bounds):
         first, end = bounds
@@ -162,20 +185,27 @@ def simulate(learner, environment: Environment, key: Array, *, checkpoints=100) 
 
         pieces = (end - first + _PIECE - 1) // _PIECE
         carry = lax.fori_loop(0, pieces, one_piece, carry)
-        _, _, environment_state, total = carry
+        _, _, environment_state, (total, _) = carry
         return carry, environment.regret(environment_state, total)
 
     ends = rounds + 1
     firsts = np.concatenate([[1], ends[:-1]]).astype(np.int32)
     carry = (*states, zero)
     carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
-    learner_state, _, _, total = carry
+    learner_state, _, _, (total, clipped) = carry
     regret = _check.nan_unless_sound(learner, regret)
-    return Result(jnp.asarray(rounds), regret, total, learner.report(learner_state))
+    regret, total, report = _forward_only((regret, total, learner.report(learner_state)))
+    return Result(jnp.asarray(rounds), regret, total, report, clipped)
 
 
 @in_float32
-def trajectory(learner, environment: Environment, key: Array, *, record):
+def trajectory(
+    learner: Learner | BatchLearner,
+    environment: Environment,
+    key: Array,
+    *,
+    record: Callable[[Round], Any],
+) -> Any:
     """Plays ``learner.horizon`` rounds as :func:`dpjax.simulate` does, and records each of them.
 
     Keys are those of ``simulate``, and so is the game. What is recorded is kept for all rounds, so
@@ -184,10 +214,10 @@ def trajectory(learner, environment: Environment, key: Array, *, record):
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
-      key: PRNG key, consumed.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       record: a function of a :class:`dpjax.simulate.Round` that returns a pytree of arrays, such as
         ``lambda played: played.action``. A Round has the fields t, action, loss (what the learner
-        saw), outcome, learner and environment (their states after the round).
+        saw), clipped, outcome, learner and environment (their states after the round).
 
     Returns:
       What ``record`` returned, with a leading axis (T,).
@@ -225,15 +255,17 @@ class _Progress(NamedTuple):
     environment: Any
     round: Array  # () int32, rounds played
     tally: Any  # per checkpoint, (n, ...)
-
-
-def has_bandit_feedback(learner) -> bool:
-    """Whether a batch learner is told one number a round, as play by batches requires."""
-    return not any(jnp.shape(leaf) for leaf in jax.tree.leaves(learner.zero))
+    clipped: Array  # () int32
 
 
 @in_float32
-def simulate_batches(learner, environment: Environment, key: Array, *, checkpoints=100) -> Result:
+def simulate_batches(
+    learner: BatchLearner,
+    environment: Environment,
+    key: Array,
+    *,
+    checkpoints: Checkpoints = 100,
+) -> Result:
     """Plays one trajectory, a whole batch of rounds at a time.
 
     It needs an environment with i.i.d. rounds, which is one that has ``batch``. The losses of a
@@ -248,9 +280,9 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
     Args:
       learner: a BatchLearner, with a horizon below 2^31.
       environment: an Environment whose ``batch`` is not None.
-      key: PRNG key, consumed.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
 
     Returns:
       A Result, with regret (n,).
@@ -278,9 +310,15 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "
             'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
         )
+    if learner.feedback.name != "bandit":
+        raise ValueError(
+            "learner must have bandit feedback to be played by batches, not "
+            f"{learner.feedback.name!r}"
+        )
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
-    marks = jnp.asarray(rounds)
+    marks, none = jnp.asarray(rounds), jnp.zeros((), jnp.int32)
+    see = partial(seen_inside, learner)
     nature, coins = jr.split(key)
     learner_state, batch = learner.init(jr.fold_in(coins, 0))
     environment_state = environment.init(jr.fold_in(nature, 0))
@@ -290,12 +328,12 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
         end = progress.round + length
         # The learner sees nothing of a batch that the horizon cuts short. Its losses are not drawn.
         unfinished = length < progress.batch.rounds
-        environment_state, total, tally_of_one = play_batch(
+        environment_state, (total, clipped), tally_of_one = play_batch(
             progress.environment,
             jr.fold_in(nature, end),
             progress.batch.action,
             jnp.where(unfinished, 0, length),
-            learner.feedback,
+            see,
         )
         overlap = jnp.clip(marks - progress.round, 0, length).astype(jnp.float32)
         tally = jax.tree.map(
@@ -307,20 +345,62 @@ def simulate_batches(learner, environment: Environment, key: Array, *, checkpoin
         learner_state = jax.tree.map(
             lambda new, old: jnp.where(unfinished, old, new), learner_state, progress.learner
         )
-        return _Progress(learner_state, batch, environment_state, end, tally)
+        clipped = progress.clipped + clipped.whole
+        return _Progress(learner_state, batch, environment_state, end, tally, clipped)
 
-    if not has_bandit_feedback(learner):
-        raise ValueError("learner must have bandit feedback to be played by batches")
     one = jax.eval_shape(
-        lambda: play_batch(environment_state, nature, batch.action, batch.rounds, learner.feedback)
+        lambda: play_batch(environment_state, nature, batch.action, batch.rounds, see)
     )[2]
     zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
     last = lax.while_loop(
         lambda progress: progress.round < learner.horizon,
         one_batch,
-        _Progress(learner_state, batch, environment_state, jnp.zeros((), jnp.int32), zero),
+        _Progress(learner_state, batch, environment_state, none, zero, none),
     )
     regret = jax.vmap(lambda tally: environment.regret(last.environment, tally))(last.tally)
     regret = _check.nan_unless_sound(learner, regret)
     tally = jax.tree.map(lambda x: x[-1], last.tally)
-    return Result(marks, regret, tally, learner.report(last.learner))
+    return Result(marks, regret, tally, learner.report(last.learner), last.clipped)
+
+
+# The tangent of ``forward_only``: it is passed on, and cannot be transposed.
+tangent_p = Primitive("forward_only")
+tangent_p.def_impl(lambda tangent: tangent)
+tangent_p.def_abstract_eval(lambda tangent: tangent)
+mlir.register_lowering(tangent_p, lambda context, tangent: [tangent])
+batching.defvectorized(tangent_p)
+
+
+def _forward_only(tree):
+    """A pytree as it is. A derivative in reverse mode is refused in a sentence.
+
+    The rounds of ``simulate`` are a loop whose length differs from checkpoint to checkpoint, which
+    JAX differentiates in forward mode only.
+    """
+    return jax.tree.map(lambda x: _kept(x) if jnp.issubdtype(x.dtype, jnp.inexact) else x, tree)
+
+
+@jax.custom_jvp
+def _kept(value):
+    return value
+
+
+@_kept.defjvp
+def _pass_on(primals, tangents):
+    return _kept(*primals), tangent_p.bind(*tangents)
+
+
+def _refuse(cotangent, tangent):
+    del cotangent, tangent
+    raise TypeError(
+        "simulate cannot be differentiated in reverse mode; use dpjax.trajectory, whose records "
+        "can, or forward mode (jax.jacfwd, jax.jvp)"
+    )
+
+
+def _linear(primals, tangents):
+    return tangent_p.bind(*primals), tangent_p.bind(*tangents)
+
+
+ad.primitive_jvps[tangent_p] = _linear
+ad.primitive_transposes[tangent_p] = _refuse

@@ -4,6 +4,7 @@ It is no learner. It watches the running sum of a stream until this is so large 
 chance of the sample nor the noise for privacy can matter.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Array
+from dpjax.core import Array, Number, Numbers
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
@@ -33,7 +34,7 @@ class _State(NamedTuple):
     stopped: Array  # () bool
 
 
-def recorded(values, bound=1.0):
+def recorded(values: Numbers, bound: Number = 1.0) -> Callable:
     """The stream of given values (T,), clipped to [-bound, bound].
 
     Examples:
@@ -57,7 +58,9 @@ def recorded(values, bound=1.0):
     return stream
 
 
-def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
+def two_valued(
+    probability: Number, low: Number = -1.0, high: Number = 1.0, bound: Number = 1.0
+) -> Callable:
     """The stream of independent values that are ``high`` with this probability, and else ``low``.
 
     The sum of any number of values is one draw. Both values must lie in [-bound, bound].
@@ -84,7 +87,15 @@ def two_valued(probability, low=-1.0, high=1.0, bound=1.0):
 
 
 def private_mean(
-    key, stream, horizon, *, epsilon, accuracy, failure, bound=1.0, queries="every_round"
+    key: Array,
+    stream: Callable,
+    horizon: int,
+    *,
+    epsilon: Number,
+    accuracy: Number,
+    failure: Number,
+    bound: Number = 1.0,
+    queries: str = "every_round",
 ) -> Stopped:
     """DP-NAS: stops once the sum is large, and returns a mean of relative error ``accuracy``.
 
@@ -165,11 +176,11 @@ def private_mean(
         allowance = allowance + third / accuracy * jnp.log(4.0 / failure)
         limit = width * (1.0 + 1.0 / accuracy) + allowance + threshold
         size = exact_sums.magnitude(total)
-        asked = noise.laplace_total(jr.fold_in(query_key, query), size, scale)
+        asked = noise.laplace.total(jr.fold_in(query_key, query), size, scale)
         return _State(query, rounds, total, exact_sums.to_float(asked) >= limit)
 
     zero = jnp.zeros((), jnp.int32)
     start = _State(zero, zero, exact_sums.nothing(), jnp.zeros((), bool))
     last = lax.while_loop(lambda s: ~s.stopped & (s.rounds < horizon), one_query, start)
-    released = noise.laplace_total(mean_key, last.total, third)
+    released = noise.laplace.total(mean_key, last.total, third)
     return Stopped(last.stopped, last.rounds, bound * exact_sums.mean(released, last.rounds))

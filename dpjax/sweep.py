@@ -5,33 +5,35 @@ divides the table into blocks (:mod:`dpjax.engine.blocks`). It computes the bloc
 program (:mod:`dpjax.engine.compute`) and joins them in memory or in a store (:mod:`dpjax.store`).
 """
 
+import os
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
 from dpjax import _check, settings
-from dpjax.core import Array, Result
+from dpjax.core import Array, BatchLearner, Environment, Learner, Result
 from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Block, Plan, at_once, block_shape, block_size, empty, put
 from dpjax.engine.compile import platform_of
 from dpjax.engine.watch import watched
-from dpjax.simulate import checkpoint_rounds, simulate
+from dpjax.simulate import Checkpoints, checkpoint_rounds, simulate
 from dpjax.store import open_store
 
 
 def sweep(
-    game,
-    points,
+    game: Callable[[Any], tuple[Learner | BatchLearner, Environment]],
+    points: Any,
     seeds: int,
     key: Array,
     *,
-    play=simulate,
-    checkpoints=100,
-    chunk=None,
-    mesh=None,
-    store=None,
+    play: Callable = simulate,
+    checkpoints: Checkpoints = 100,
+    chunk: int | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+    store: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> Result | None:
     """Plays a game at every point with every seed, and compiles it once for all of them.
@@ -46,7 +48,7 @@ def sweep(
 
     A chunk that does not fit into memory is halved and computed again, with a warning. Trajectories
     that return NaN or infinity are kept, and a warning names them. Another warning names the first
-    point at which a learner clipped nearly all losses, if its report counts them.
+    point at which nearly all losses were clipped.
 
     Args:
       game: function of a point that returns (learner, environment). Each call of ``sweep`` traces
@@ -57,11 +59,11 @@ def sweep(
       points: pytree of float arrays with a common leading axis (P,), cast to float32. A list of
         numbers counts as an array.
       seeds: number of seeds, S.
-      key: PRNG key, consumed.
+      key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       play: how a game is played. :func:`dpjax.simulate` plays it round by round, and
         :func:`dpjax.simulate_batches` a batch at a time.
-      checkpoints: the number of evenly spaced rounds at which regret is recorded, or these rounds
-        themselves, of which the last one is the horizon.
+      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
+        (n,) increasing integers of at least 1, of which the last one is the horizon.
       chunk: the most trajectories that one core (or device) computes at once, which bounds the
         memory in use. By default it is 4096 on CPU and 262144 elsewhere, or as many as fit into
         memory. At least two seeds are computed at once and, where there are several points, at
@@ -80,8 +82,8 @@ def sweep(
       progress: whether to show a progress bar over the chunks, in a terminal or a notebook.
 
     Returns:
-      A Result of NumPy arrays: regret (P, S, n), tally and report with leading axes (P, S). Where
-      there are several processes, each returns None when all of them are done.
+      A Result of NumPy arrays: regret (P, S, n), the others with leading axes (P, S). Where there
+      are several processes, each returns None when all of them are done.
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN; the game refuses a
@@ -103,13 +105,22 @@ def sweep(
     return played(plan, store, progress)
 
 
-def planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
+def planned(
+    game: Callable,
+    points: Any,
+    seeds: int,
+    key: Array,
+    play: Callable,
+    checkpoints: Checkpoints,
+    chunk: int | None,
+    mesh: jax.sharding.Mesh | None,
+) -> Plan:
     """Checks the arguments of a sweep, traces the game and chooses the size of blocks."""
     with settings.own():
         return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
 
 
-def played(plan, store, progress) -> Result | None:
+def played(plan: Plan, store: str | os.PathLike | None, progress: bool) -> Result | None:
     """What :func:`sweep` returns, of a plan."""
     with settings.own():
         if store is not None:

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from dpjax import Study, environments, learners
+from dpjax import Study, environments, gram, learners
+
+UNSHIFTED = gram.gaussian(shifted=False)
 
 
 def main(horizon=2**11, trials=32, ridges=13):
@@ -11,7 +13,7 @@ def main(horizon=2**11, trials=32, ridges=13):
             "OFUL": lambda horizon, dim, ridge: learners.linucb(
                 horizon, dim, epsilon=np.inf, delta=horizon**-1.5, ridge=ridge),
             "private": lambda horizon, dim, epsilon, ridge: learners.linucb(
-                horizon, dim, epsilon=epsilon, delta=horizon**-1.5, shifted=False, ridge=ridge),
+                horizon, dim, epsilon=epsilon, delta=horizon**-1.5, gram=UNSHIFTED, ridge=ridge),
         },
         environments={"fresh arms": lambda dim: environments.gap_arms(dim, arms=10)},
         grid={"epsilon": [1.0, 10.0], "ridge": np.geomspace(1.0, 1e6, ridges),

@@ -25,7 +25,7 @@ import numpy as np
 import optax
 from jax import random as jr
 
-from dpjax import audit, combinators, domains, learners, mechanisms
+from dpjax import audit, combinators, domains, gram, learners, mechanisms
 from dpjax.audit.verdicts import judged
 from dpjax.core import Number
 
@@ -143,16 +143,30 @@ def value_of(parameter, label) -> Any:
     return label
 
 
+def options_of(factory) -> dict[str, inspect.Parameter]:
+    """The parameters of a learner but the horizon, with the options of ``gram`` as "gram.floor".
+
+    So every pair of them is tried, and each of them beside every other option.
+    """
+    found = dict(inspect.signature(factory).parameters)
+    found.pop("horizon")
+    for law in gram.__all__ if "gram" in found else ():
+        for each in inspect.signature(getattr(gram, law)).parameters.values():
+            found[f"gram.{each.name}"] = each
+    return found
+
+
 @functools.cache
 def table(name) -> dict[str, tuple]:
     """The values of each parameter of a learner but the horizon; the first one is its usual one."""
     factory, found = getattr(learners, name), {}
-    parameters = dict(inspect.signature(factory).parameters)
-    parameters.pop("horizon")
-    for each in parameters.values():
+    parameters = options_of(factory)
+    for key, each in parameters.items():
         optional = () if each.default is each.empty else (LEFT_OUT,)
         if each.name == "mechanism":
             values = mechanism_names()
+        elif each.name == "gram":
+            values = tuple(law for law in gram.__all__ if law != "gaussian")  # the default
         elif each.name in VALUES:
             values = VALUES[each.name]
         elif bool in kinds(each):
@@ -161,22 +175,37 @@ def table(name) -> dict[str, tuple]:
             values = ()  # below, when all that is required is known
         else:
             values = NUMBERS
-        found[each.name] = optional + tuple(value for value in values if value != each.default)
+        found[key] = optional + tuple(value for value in values if value != each.default)
     usual = {key: values[0] for key, values in found.items()}
-    for each in parameters.values():
+    for key, each in parameters.items():
         if str in kinds(each) and each.name not in VALUES and each.name != "rate":
-            known = words(factory, each.name, arguments(name, usual))
+            of_law = key.startswith("gram.")
+            asked = (gram.gaussian, {}) if of_law else (factory, arguments(name, usual))
+            known = words(asked[0], each.name, asked[1])
             known = tuple(word for word in known if word != each.default)
-            found[each.name] = (LEFT_OUT, *known)
+            found[key] = (LEFT_OUT, *known)
         elif str in kinds(each) and each.name == "rate":
             found["rate"] += ("noisy",)
     return found
 
 
 def arguments(name, chosen) -> dict:
-    """What the factory of a learner is called with."""
-    given = {key: value_of(key, value) for key, value in chosen.items() if value is not LEFT_OUT}
+    """What :func:`make` is called with."""
+    given = {
+        key: value_of(key.rpartition(".")[2], value)
+        for key, value in chosen.items()
+        if value is not LEFT_OUT
+    }
     return {"horizon": HORIZONS.get(name, HORIZON), **given}
+
+
+def make(name, **given) -> Any:
+    """A learner from the values of its options, of which those of ``gram`` make a record."""
+    law = {key[5:]: value for key, value in given.items() if key.startswith("gram.")}
+    plain = {key: value for key, value in given.items() if not key.startswith("gram.")}
+    if law or "gram" in given:
+        plain["gram"] = getattr(gram, given.get("gram", "gaussian"))(**law)
+    return getattr(learners, name)(**plain)
 
 
 def written(name, chosen) -> str:
@@ -220,7 +249,6 @@ def pairs_of(chosen) -> set[tuple]:
 def covered(name, tries=12) -> Covered:
     """Configurations of a learner that cover every pair of values, found greedily."""
     values, rng = table(name), np.random.default_rng(0)
-    factory = getattr(learners, name)
     usual = {key: each[0] for key, each in values.items()}
     every = sorted(
         {
@@ -255,7 +283,7 @@ def covered(name, tries=12) -> Covered:
         ]
         for chosen in [*candidates, *half, usual | dict(pair), *alone]:
             try:
-                built(lambda chosen=chosen: factory(**arguments(name, chosen)))
+                built(lambda chosen=chosen: make(name, **arguments(name, chosen)))
             except Refused as refusal:
                 refused[pair] = str(refusal)
                 continue
@@ -291,8 +319,7 @@ def tried(name, chosen) -> Iterator[Tried]:
 
     Others are values of the same numbers that the factory accepts. They share the program.
     """
-    factory, values = getattr(learners, name), table(name)
-    parameters = inspect.signature(factory).parameters
+    values, parameters = table(name), options_of(getattr(learners, name))
     given = arguments(name, chosen)
     if set(UNSEEN) & {value for value in given.values() if isinstance(value, str)}:
         yield Tried(written(name, chosen), (), np.nan, np.nan)
@@ -300,13 +327,13 @@ def tried(name, chosen) -> Iterator[Tried]:
     numbers = {
         key: value
         for key, value in given.items()
-        if traced(parameters[key]) and isinstance(value, float | int)
+        if key in parameters and traced(parameters[key]) and isinstance(value, float | int)
     }
     fixed = {key: value for key, value in given.items() if key not in numbers}
 
     @jax.jit
     def run(numbers, pairs, keys):
-        learner = factory(**fixed, **numbers)
+        learner = make(name, **fixed, **numbers)
         replayed = jax.vmap(lambda pair, key: audit.replay(learner, pair, key))(pairs, keys)
         privacy = learner.privacy
         return replayed, (privacy.epsilon, privacy.delta, privacy.rho)
@@ -320,7 +347,7 @@ def tried(name, chosen) -> Iterator[Tried]:
     keys = jr.split(jr.key(1), PAIRS)
     for row in [numbers, *others]:
         try:
-            learner = built(lambda row=row: factory(**fixed, **row))
+            learner = built(lambda row=row: make(name, **fixed, **row))
         except Refused:
             continue
         label = written(name, chosen | row)
@@ -397,8 +424,7 @@ WRAPS: dict[str, Callable] = {
 
 def bases(name) -> Iterator[dict]:
     """The usual configuration of a learner, and one for each word and flag that it may be given."""
-    values = table(name)
-    parameters = inspect.signature(getattr(learners, name)).parameters
+    values, parameters = table(name), options_of(getattr(learners, name))
     usual = {key: each[0] for key, each in values.items()}
     yield usual
     for key, each in values.items():
@@ -408,8 +434,7 @@ def bases(name) -> Iterator[dict]:
                 for delta in values.get("delta", (LEFT_OUT,))[:2]:
                     chosen = usual | {key: value} | ({"delta": delta} if "delta" in values else {})
                     try:
-                        built(lambda chosen=chosen: getattr(learners, name)(
-                            **arguments(name, chosen)))  # fmt: skip
+                        built(lambda chosen=chosen: make(name, **arguments(name, chosen)))
                     except Refused:
                         continue
                     yield chosen
@@ -420,12 +445,12 @@ def wrapped(name, chosen, wraps, horizon=HORIZON):
     """A learner within combinators, the last one of them around all others; or Refused."""
     given = arguments(name, chosen)
 
-    def make(horizon):
-        return getattr(learners, name)(**given | {"horizon": horizon})
+    def of_horizon(horizon):
+        return make(name, **given | {"horizon": horizon})
 
     for wrap in wraps:
-        make = WRAPS[wrap](make)
-    return built(lambda: make(horizon))
+        of_horizon = WRAPS[wrap](of_horizon)
+    return built(lambda: of_horizon(horizon))
 
 
 def tried_within(name, chosen, wraps, horizon=HORIZON) -> Tried:

@@ -8,8 +8,8 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.combinators import as_learner
-from dpjax.core import Arms, Learner, Privacy
-from dpjax.feedback import full
+from dpjax.core import Arms, Feedback, Learner, Privacy
+from dpjax.feedback import clip_seen, full, seen_inside
 
 
 def idle(horizon) -> Learner:
@@ -31,7 +31,8 @@ class Game(NamedTuple):
     actions: Any  # (T + 1, ...), of which the last one meets no loss
     states: Any  # (T + 1, ...), the state that goes with each action
     last: Any  # the last of them
-    seen: Any  # (T, ...), what was revealed of the losses
+    seen: Any  # (T, ...), what was revealed of the losses, clipped
+    clipped: Any  # () int32, losses that were clipped
 
 
 def play_table(learner, losses, key) -> Game:
@@ -44,23 +45,28 @@ def play_table(learner, losses, key) -> Game:
     def one_round(carry, t_and_loss):
         state, action = carry
         t, loss = t_and_loss
-        seen = learner.feedback(loss, action)
+        seen, clipped = seen_inside(learner, loss, action)
         after = learner.step(state, jr.fold_in(key, t), seen)
-        return after, (after, seen)
+        return after, (after, seen, clipped)
 
     start = learner.init(jr.fold_in(key, 0))
     losses = jax.tree.map(jnp.asarray, losses)
     rounds = jnp.arange(1, len(jax.tree.leaves(losses)[0]) + 1)
-    (last, _), (rest, seen) = lax.scan(one_round, start, (rounds, losses))
+    (last, _), (rest, seen, clipped) = lax.scan(one_round, start, (rounds, losses))
     states, actions = jax.tree.map(
         lambda first, others: jnp.concatenate([jnp.asarray(first)[None], others]), start, rest
     )
-    return Game(actions, states, last, seen)
+    return Game(actions, states, last, seen, jnp.sum(clipped))
+
+
+def step(learner, state, key, seen):
+    """A learner's step on what it saw, clipped as the frame does it."""
+    return learner.step(state, key, clip_seen(learner, seen)[0])
 
 
 def told(learner, losses) -> Game:
     """A learner that is told these numbers, (T,), whatever it plays."""
-    learner = as_learner(learner)._replace(feedback=lambda loss, action: loss)
+    learner = as_learner(learner)._replace(feedback=Feedback("told", lambda loss, action: loss))
     return play_table(learner, jnp.asarray(losses, jnp.float32), jr.key(0))
 
 
@@ -76,7 +82,7 @@ def play_actions(environment, actions, nature, probes=None):
       probes: other actions (n, ...), whose losses are told as if they had been played.
     """
 
-    def step(state, key, action):
+    def one_step(state, key, action):
         state, outcome = environment.step(state, key, action)
         return state, outcome._replace(loss=full(outcome.loss, action))
 
@@ -86,13 +92,13 @@ def play_actions(environment, actions, nature, probes=None):
         key = jr.fold_in(nature, t)
         met = ()
         if probes is not None:
-            met = jax.vmap(lambda other: step(state, key, other)[1].loss)(probes)
-        state, outcome = step(state, key, action)
+            met = jax.vmap(lambda other: one_step(state, key, other)[1].loss)(probes)
+        state, outcome = one_step(state, key, action)
         total = jax.tree.map(jnp.add, total, outcome.tally)
         return (state, total), (outcome, met, environment.regret(state, total))
 
     start = environment.init(jr.fold_in(nature, 0))
-    tally = jax.eval_shape(step, start, nature, actions[0])[1].tally
+    tally = jax.eval_shape(one_step, start, nature, actions[0])[1].tally
     total = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tally)
     rounds = jnp.arange(1, len(actions) + 1)
     return lax.scan(one_round, (start, total), (rounds, actions))[1]

@@ -19,8 +19,8 @@ from dpjax import (
     sweep,
 )
 from dpjax.combinators import rescale_losses
-from dpjax.core import Arms, Outcome, Privacy
-from dpjax.feedback import bandit, clipped_bandit, full
+from dpjax.core import Arms, Feedback, Outcome, Privacy
+from dpjax.feedback import bandit, full, seen_inside, to_bit
 from dpjax.maths import exact_sums
 from dpjax.maths.two_words import add_compensated
 
@@ -40,9 +40,8 @@ def doubling(horizon, first=1):
         batch = Batch((count + 1) % 2, rounds.astype(jnp.int32))
         return (count + 1, exact_sums.add(told, total)), batch
 
-    zero = jnp.zeros((), jnp.float32)
     report = lambda state: state  # noqa: E731
-    return BatchLearner(init, step, bandit, Arms(2), zero, horizon, Privacy(), report)
+    return BatchLearner(init, step, bandit, Arms(2), horizon, Privacy(), report)
 
 
 def spy(horizon, arms=2):
@@ -144,7 +143,7 @@ def test_batch_play_is_refused_where_it_would_be_wrong():
     with pytest.raises(ValueError, match="no batch play"):
         simulate_batches(learner, environments.bernoulli([0.2, 0.6]), jr.key(0))
     with pytest.raises(ValueError, match="bandit feedback"):
-        whole = learner._replace(feedback=full, zero=jnp.zeros(2))
+        whole = learner._replace(feedback=full)
         simulate_batches(whole, environment, jr.key(0))
 
 
@@ -176,17 +175,19 @@ def telling(horizon, lengths, feedback=bandit):
         following = jnp.sum(jnp.where(jnp.arange(lengths.shape[0]) == count, lengths, 0))
         return (count, told), Batch(count % 2, jnp.maximum(following, 1))
 
-    zero = jnp.zeros((), jnp.float32)
     report = lambda state: state[1]  # noqa: E731
-    return BatchLearner(init, step, feedback, Arms(2), zero, horizon, Privacy(), report)
+    return BatchLearner(init, step, feedback, Arms(2), horizon, Privacy(), report)
 
 
 FEEDBACK = {
-    "clipped": lambda: telling(30, [10, 15], clipped_bandit),
+    "plain": lambda: telling(30, [10, 15]),
+    "to bits": lambda: rescale_losses(telling(30, [10, 15])._replace(clip=to_bit), -0.25, 0.5),
     "rescaled": lambda: rescale_losses(telling(30, [10, 15]), -1.0, 3.0),
     # Above 1/2 losses are clipped: 0 and 1 are met as 1/3 and 1.
     "rescaled and clipped": lambda: rescale_losses(telling(30, [10, 15]), -0.25, 0.5),
-    "squared": lambda: telling(30, [10, 15], lambda loss, arm: (0.5 + bandit(loss, arm)) ** 2),
+    "squared": lambda: telling(
+        30, [10, 15], Feedback("bandit", lambda loss, arm: bandit(loss, arm) ** 2 / 2)
+    ),
 }
 
 
@@ -202,7 +203,8 @@ def test_any_feedback_sums_alike_by_batch_and_by_round(name):
         return np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(seed), 4000)), np.float64)
 
     by_batch, by_round = told(simulate_batches, 1), told(simulate, 2)
-    seen = np.array([[learner.feedback(jnp.full(2, v), arm) for arm in (0, 1)] for v in (0.0, 1.0)])
+    seen = np.array([[seen_inside(learner, jnp.full(2, v), arm)[0] for arm in (0, 1)]
+                     for v in (0.0, 1.0)])  # fmt: skip
     for batch, (length, mean) in enumerate(zip((10, 15), means, strict=True)):
         zero, one = seen[:, batch].astype(np.float64)
         expected = length * (zero + mean * (one - zero))

@@ -20,7 +20,19 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import Privacy, domains, environments, factories, learners, noise, simulate, sweep
+from dpjax import (
+    Privacy,
+    combinators,
+    domains,
+    environments,
+    factories,
+    gram,
+    learners,
+    mechanisms,
+    noise,
+    simulate,
+    sweep,
+)
 from dpjax.combinators import as_learner
 from dpjax.core import Environment, Number, Outcome, Policies, Result
 from dpjax.domains import Domain
@@ -304,13 +316,13 @@ def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
         pytest.skip("has no epsilon: what it draws is the learner itself")
     called = []
 
-    def wild(key, value, scale):
+    def wild(law, key, value, scale):
+        del law
         called.append(scale)
         return value + scale * (1.0 + jr.uniform(key, jnp.shape(value)))
 
     whole = grid(name)
-    monkeypatch.setattr(noise, "laplace", wild)
-    monkeypatch.setattr(noise, "gaussian", wild)
+    monkeypatch.setattr(noise.Law, "__call__", wild)
     # Of the same shape as the grid, and not its function, whose program is kept.
     result, *rest = play(lambda epsilon: whole.game(epsilon))
     changed = jax.tree.leaves([values(result), rest])
@@ -453,6 +465,20 @@ def test_report_is_of_finite_scalars(name):
     state = cell(grid(name).state, 3, 0)
     for leaf in jax.tree.leaves(as_learner(make(name)).report(state)):
         assert leaf.shape == () and np.isfinite(leaf)
+
+
+# Their keywords are numbers of the algorithm, or those that five learners on prefix sums share.
+MANY_KEYWORDS = {"adac_oful": 9, "ftrl": 10, "projection_free": 11}
+
+
+def test_factories_have_at_most_eight_keywords():
+    found = {}
+    for room in (combinators, domains, environments, gram, learners, mechanisms):
+        for name in room.__all__:
+            if inspect.isfunction(value := getattr(room, name)):
+                given = inspect.signature(value).parameters.values()
+                found[name] = sum(each.kind is each.KEYWORD_ONLY for each in given)
+    assert {name: count for name, count in found.items() if count > 8} == MANY_KEYWORDS
 
 
 BAD = {

@@ -66,8 +66,9 @@ def methods(value):
 
 
 def is_named_tuple(value):
-    """Whether a class only names fields, so that there is nothing to call; it may have examples."""
-    return inspect.isclass(value) and issubclass(value, tuple)
+    """Whether a class only names fields or types, with nothing to call; it may have examples."""
+    fields_only = inspect.isclass(value) and issubclass(value, tuple)
+    return fields_only or getattr(value, "_is_protocol", False)
 
 
 REFERENCE = {path: selected for page in PAGES for path, selected in LINE.findall(page.read_text())}

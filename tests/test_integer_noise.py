@@ -7,12 +7,12 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import noise, privacy
+from dpjax import noise
 from dpjax.audit.records import record
-from dpjax.audit.rules import RULES, integer_row
-from dpjax.audit.spending import integer_epsilon
+from dpjax.audit.rules import HOST_LAWS, RULES, host_row, is_counted_by_host
 from dpjax.learners.parts.sum_noise import sum_noise
-from dpjax.maths import exact_sums, integer_laws
+from dpjax.maths import exact_sums
+from dpjax.noise.release import Site
 
 TRIALS = 40_000
 DELTA = 1e-6
@@ -20,7 +20,7 @@ DELTA = 1e-6
 
 def draws(name, amount, seed=0, total=0.0):
     """What is added to a sum, (TRIALS,) float64."""
-    add = getattr(noise, name)
+    add = noise.LAWS[name].total
     start = exact_sums.of(total)
 
     def draw(key):
@@ -36,11 +36,12 @@ def discrete_gaussian(scale):
     return stats.rv_discrete(values=(points, weights / weights.sum()))
 
 
+# The amount of noise, a wrong one, and the law of an amount.
 LAWS = {
-    "discrete_laplace": (1.5, lambda b: stats.dlaplace(1.0 / b)),
-    "discrete_gaussian": (2.3, discrete_gaussian),
-    "skellam": (5.0, lambda v: stats.skellam(v / 2.0, v / 2.0)),
-    "binomial": (41, lambda m: stats.binom(int(m), 0.5, loc=-0.5 * int(m))),
+    "discrete_laplace": (1.5, 1.65, lambda b: stats.dlaplace(1.0 / b)),
+    "discrete_gaussian": (2.3, 2.53, discrete_gaussian),
+    "skellam": (5.0**0.5, 5.5**0.5, lambda s: stats.skellam(s * s / 2.0, s * s / 2.0)),
+    "binomial": (41, 46, lambda m: stats.binom(m, 0.5, loc=-0.5 * m)),
 }
 
 
@@ -63,11 +64,11 @@ def fit(sample, law):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_draws_have_their_law(name):
-    """By chi-square; an amount that is off by a tenth is rejected."""
-    amount, law = LAWS[name]
-    sample = draws(f"{name}_total", amount)
+    """By chi-square; an amount, or a variance of Skellam noise, off by a tenth is rejected."""
+    amount, wrong, law = LAWS[name]
+    sample = draws(name, amount)
     assert fit(sample, law(amount)) > 1e-3
-    assert fit(sample, law(1.1 * amount + (name == "binomial"))) < 1e-6
+    assert fit(sample, law(wrong)) < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -75,13 +76,13 @@ def test_draws_have_their_law(name):
     [
         ("discrete_laplace", 1e4, 2e8),
         ("discrete_gaussian", 1e4, 1e8),
-        ("skellam", 1e8, 1e8),
+        ("skellam", 1e4, 1e8),
         ("binomial", 2**31 - 1, (2**31 - 1) / 4),
     ],
 )
 def test_much_noise_has_its_variance(name, amount, variance):
     """On a sum of 10^9 - 1 losses, to six standard errors; 10 % more is rejected."""
-    sample = draws(f"{name}_total", amount, 1, 10.0**9)
+    sample = draws(name, amount, 1, 10.0**9)
     error = np.sqrt(np.mean((sample**2 - variance) ** 2) / TRIALS)
     assert abs(np.mean(sample**2) - variance) < 6.0 * error < 0.1 * variance
     assert abs(np.mean(sample)) < 6.0 * np.sqrt(variance / TRIALS)
@@ -89,18 +90,15 @@ def test_much_noise_has_its_variance(name, amount, variance):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_no_noise_leaves_the_sum(name):
-    add = getattr(noise, f"{name}_total")
+    add = noise.LAWS[name].total
     for value in (0.0, 3.25, -7.5):
         assert exact_sums.to_float(add(jr.key(0), exact_sums.of(value), 0)) == value
 
 
 # --- amounts ---
 
-EXACT = {
-    "binomial": (privacy.binomial_delta, privacy.binomial_coins, int),
-    "skellam": (privacy.skellam_delta, privacy.skellam_variance, float),
-    "discrete_gaussian": (privacy.discrete_gaussian_delta, privacy.discrete_gaussian_scale, float),
-}
+# How an amount is rounded, and its power by which it is a deviation.
+EXACT = {"binomial": (int, 0.5), "skellam": (float, 1.0), "discrete_gaussian": (float, 1.0)}
 EPSILONS = np.array([0.003, 0.0213, 0.05, 0.31, 1.0, 2.7, 4.0], np.float32)
 
 
@@ -108,41 +106,39 @@ EPSILONS = np.array([0.003, 0.0213, 0.05, 0.31, 1.0, 2.7, 4.0], np.float32)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
 def test_amounts_of_integer_noise_are_enough_and_hardly_more(law, delta):
     """The exact delta is kept, and not by less noise; deviations are within a percent."""
-    delta_of, least, kind = EXACT[law]
+    own, (kind, power) = noise.LAWS[law], EXACT[law]
+    fewer = 0.95**0.5 if law == "skellam" else 0.95
     amounts = np.asarray(jax.jit(lambda e: jax.vmap(
-        lambda each: privacy.integer_noise(law, each, delta))(e))(EPSILONS))  # fmt: skip
-    squared = 1 if law == "discrete_gaussian" else 0.5
+        lambda each: own.single(each, delta).scale)(e))(EPSILONS))  # fmt: skip
     for epsilon, amount in zip(EPSILONS, amounts, strict=True):
-        assert delta_of(kind(amount), float(epsilon)) <= delta
+        assert own.delta(kind(amount), float(epsilon)) <= delta
         if epsilon >= 0.02:
-            needed = least(float(epsilon), delta)
-            assert (amount / needed) ** squared <= 1.011
-        assert delta_of(kind(0.95 * amount), float(epsilon)) > delta or epsilon > 2.0
-    assert float(privacy.integer_noise(law, np.inf, delta)) == 0.0
+            needed = own.least_scale(float(epsilon), delta)
+            assert (amount / needed) ** power <= 1.011
+        assert own.delta(kind(fewer * amount), float(epsilon)) > delta or epsilon > 2.0
+    assert float(own.single(np.inf, delta).scale) == 0.0
 
 
 def test_amounts_of_noise_do_not_depend_on_tracing():
-    for law in privacy.INTEGER_LAWS:
-        traced = jax.jit(lambda e, law=law: privacy.integer_noise(law, e, DELTA))(np.float32(0.7))
-        assert float(traced) == float(privacy.integer_noise(law, 0.7, DELTA))
+    for law in EXACT:
+        own = noise.LAWS[law]
+        traced = jax.jit(lambda e, own=own: own.single(e, DELTA).scale)(np.float32(0.7))
+        assert float(traced) == float(own.single(0.7, DELTA).scale)
 
 
 def test_bad_amounts():
     with pytest.raises(ValueError, match="at most 2147483647 coins"):
-        privacy.integer_noise("binomial", 1e-5, DELTA)
-    with pytest.raises(ValueError, match="law must be one of"):
-        privacy.integer_noise("poisson", 1.0, DELTA)
+        noise.binomial.single(1e-5, DELTA)
     with pytest.raises(TypeError, match="delta must be a plain number"):
-        jax.jit(lambda d: privacy.integer_noise("skellam", 1.0, d))(1e-6)
+        jax.jit(lambda d: noise.skellam.single(1.0, d).scale)(1e-6)
 
 
 @pytest.mark.parametrize("law", EXACT)
 @pytest.mark.parametrize("change", [1, 3])
 def test_epsilon_at_a_delta_is_the_least(law, change):
-    delta_of = EXACT[law][0]
-    amount = {"binomial": 300, "skellam": 75.0, "discrete_gaussian": 8.5}[law]
-    epsilon = getattr(privacy, f"{law}_epsilon")(amount, DELTA, change)
-    assert delta_of(amount, epsilon, change) == pytest.approx(DELTA, rel=1e-6)
+    amount = {"binomial": 300, "skellam": 75.0**0.5, "discrete_gaussian": 8.5}[law]
+    epsilon = noise.LAWS[law].epsilon(amount, DELTA, change)
+    assert noise.LAWS[law].delta(amount, epsilon, change) == pytest.approx(DELTA, rel=1e-6)
 
 
 # --- what a replay charges ---
@@ -150,35 +146,36 @@ def test_epsilon_at_a_delta_is_the_least(law, change):
 
 def charged(name, value, twin, amount):
     """(pure, rho, and epsilon at DELTA of what the host accounts for) of one release."""
-    rule = RULES[f"{name}_words"]
+    rule, site = RULES["words"], Site("words", noise.LAWS[name])
     both = []
-    for total in (value, twin):
-        words = jnp.stack(exact_sums.of(total))
-        inputs = (jr.key(0), words, amount)
-        both.append(record(rule, inputs, [getattr(noise, f"{name}_words")(*inputs)]))
-    cost = rule.cost(*both)
+    for total in map(exact_sums.of, (value, twin)):
+        released = jnp.stack(site.law.total(jr.key(0), total, amount))
+        both.append(record(rule, site, (jr.key(0), jnp.stack(total), amount), released))
+    cost = rule.cost(site, *both)
     epsilon = 0.0
-    if rule.integer is not None:
-        law, amount, change, _ = np.asarray(integer_row(rule, *both))
-        name = privacy.INTEGER_LAWS[int(law)]
-        epsilon = integer_epsilon(name, float(amount), DELTA, int(change)) if change else 0.0
+    if is_counted_by_host(site):
+        _, place, amount, change, norm = np.asarray(host_row(site, *both))
+        assert norm == change
+        if change:
+            assert HOST_LAWS[int(place)] is site.law
+            epsilon = site.law.epsilon(amount, DELTA, int(change))
     return float(cost.pure), float(cost.rho), epsilon
 
 
 def test_what_a_changed_sum_costs():
     assert charged("discrete_laplace", 5.0, 6.0, 2.0) == (0.5, 0.125, 0.0)
     assert charged("gaussian", 5.0, 7.5, 5.0) == (0.0, 0.125, 0.0)
-    for name, exact in (
-        ("binomial", privacy.binomial_epsilon),
-        ("skellam", privacy.skellam_epsilon),
-        ("discrete_gaussian", privacy.discrete_gaussian_epsilon),
+    for name, amount, less in (
+        ("binomial", 400, 200),
+        ("skellam", 20.0, 200.0**0.5),
+        ("discrete_gaussian", 400.0, 200.0),
     ):
         for change in (1, 2):
-            found = charged(name, 10.0**9, 10.0**9 - 64 * change, 400)
-            assert found == (0.0, 0.0, exact(400, DELTA, 64 * change))
-        assert charged(name, 4.5, 4.5, 400) == (0.0, 0.0, 0.0)
-        # Half the amount costs more.
-        assert charged(name, 4.0, 5.0, 200)[2] > 1.3 * charged(name, 4.0, 5.0, 400)[2]
+            found = charged(name, 10.0**9, 10.0**9 - 64 * change, amount)
+            assert found == (0.0, 0.0, noise.LAWS[name].epsilon(amount, DELTA, 64 * change))
+        assert charged(name, 4.5, 4.5, amount) == (0.0, 0.0, 0.0)
+        # Half the coins, the variance or the scale cost more.
+        assert charged(name, 4.0, 5.0, less)[2] > 1.3 * charged(name, 4.0, 5.0, amount)[2]
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -194,13 +191,14 @@ def test_noise_that_users_divide_by_their_number_is_too_little():
     With deviation s / n a replay of one changed loss charges far more than the declared epsilon.
     """
     epsilon, users = 0.5, 400
-    variance = float(privacy.integer_noise("skellam", epsilon, DELTA))
-    right, wrong = users * (variance / users), users * (variance / users**2)
+    scale = float(noise.skellam.single(epsilon, DELTA).scale)
+    right, wrong = (users**0.5 * part for part in (scale / users**0.5, scale / users))
     assert charged("skellam", 7.0, 8.0, right)[2] <= epsilon
     assert charged("skellam", 7.0, 8.0, wrong)[2] > 5.0 * epsilon
     # The right parts add up to the law of the whole, by chi-square.
     keys = jr.split(jr.key(9), TRIALS // 8 * users).reshape(TRIALS // 8, users)
-    parts = jax.jit(jax.vmap(jax.vmap(lambda key: integer_laws.skellam(key, 5.0 / users))))(keys)
+    part = (5.0 / users) ** 0.5
+    parts = jax.jit(jax.vmap(jax.vmap(lambda key: noise.skellam.draw(key, part, ()))))(keys)
     assert fit(np.asarray(parts.sum(axis=1), np.float64), stats.skellam(2.5, 2.5)) > 1e-3
 
 
@@ -227,7 +225,7 @@ def test_noise_of_any_scale_has_its_variance(name, scale):
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"])
 def test_noise_beyond_the_range_of_a_sum_hides_it(name):
     """At a scale of 10^11 nearly all results are cut off, and not the noise alone."""
-    add = getattr(noise, f"{name}_total")
+    add = noise.LAWS[name].total
     keys = jr.split(jr.key(4), 200)
 
     def results(total):
@@ -243,7 +241,7 @@ def test_noise_beyond_the_range_of_a_sum_hides_it(name):
     "name", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "skellam", "binomial"]
 )
 def test_noise_that_is_not_a_number_hides_the_sum(name):
-    add = jax.jit(getattr(noise, f"{name}_total"))
+    add = jax.jit(noise.LAWS[name].total)
     results = [
         int(add(jr.key(5), exact_sums.of(total), jnp.float32(np.nan)).whole) for total in (0, 3)
     ]
@@ -268,7 +266,7 @@ def test_an_epsilon_that_cannot_be_had_is_declared_as_nan():
             assert found[0][0] == np.float32(1e-5) and found[1][0] > 1e9
         assert found[0][1:].tolist() == [np.float32(1e-3), 1.0, np.inf]
         assert found[1][-1] == 0.0 and (np.diff(found[1][1:]) < 0.0).all()
-        traced = jax.jit(lambda e, law=law: privacy.integer_noise(law, e, DELTA))
+        traced = jax.jit(lambda e, law=law: noise.LAWS[law].single(e, DELTA).scale)
         assert np.isnan(traced(jnp.float32(np.nan)))
 
 

@@ -147,7 +147,7 @@ def test_laplace_under_different_keys_is_independent(many_zeros):
 
 @jax.jit
 def laplace_sum(key, value, scale, count):
-    total = noise.laplace_sum(key, exact_sums.of(value), scale, count)
+    total = noise.laplace.sum(key, exact_sums.of(value), scale, count)
     return exact_sums.to_float(total)
 
 

@@ -7,10 +7,10 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import domains, environments, every_round, learners, noise, simulate
+from dpjax import combinators, domains, environments, every_round, learners, noise, simulate
 from dpjax.combinators import minibatch, private_reduction
 from dpjax.core import Arms, Learner, Privacy
-from dpjax.feedback import bandit, linear
+from dpjax.feedback import bandit, clip_seen, linear, unclipped
 
 POINT = (0.6, -0.3, 0.1)
 
@@ -24,15 +24,17 @@ def keeping(point=None, feedback=linear):
         return loss, action
 
     actions = Arms(1) if point is None else None
-    return Learner(lambda key: (jnp.zeros(()), action), step, feedback, actions, 8, Privacy())
+    return Learner(lambda key: (jnp.zeros(()), action), step, feedback, actions, 8, Privacy(),
+                   clip=unclipped)  # fmt: skip
 
 
 def fed(learner, losses, seed=0):
     """What the base is fed in one round, for each loss, each with its own key; and the count."""
 
     def one(key, loss):
-        state, _ = learner.step(learner.init(key)[0], key, loss)
-        return state.base, state.clipped
+        inside, clipped = clip_seen(learner, loss)
+        state, _ = learner.step(learner.init(key)[0], key, inside)
+        return state.base, clipped
 
     keys = jr.split(jr.key(seed), len(losses))
     return [np.asarray(x) for x in jax.jit(jax.vmap(one))(keys, jnp.asarray(losses, jnp.float32))]
@@ -42,9 +44,9 @@ def asked(monkeypatch, learner, loss=0.25):
     """The scale that the Laplace draw was asked for."""
     scales = []
     with monkeypatch.context() as patch:
-        for name in ("laplace", "laplace_along"):
-            record = lambda key, value, scale, *_: scales.append(scale) or value  # noqa: E731
-            patch.setattr(noise, name, record)
+        for name in ("__call__", "along"):
+            record = lambda law, key, value, scale, *_: scales.append(scale) or value  # noqa: E731
+            patch.setattr(noise.Law, name, record)
         learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(loss))
     (scale,) = scales
     return float(scale)
@@ -97,15 +99,13 @@ def test_clips_before_noise_and_counts():
         value, count = fed(learner, losses)
         np.testing.assert_allclose(value, [-1, 1, 1, -1, 1, 1, 0.5], atol=2e-7)
         assert count.tolist() == [0, 0, 0, 1, 1, 1, 0]
-    assert learner.report(learner.init(jr.key(0))[0]).clipped == 0
 
 
 def test_vector_noise_clips_to_what_the_point_allows():
     """No l of norm 1/2 has <l, x> beyond |x|_inf / 2: such a value would not be hidden."""
     learner = private_reduction(keeping(POINT), epsilon=jnp.inf, noise="vector", norm=0.5)
-    value, count = fed(learner, [0.9, -0.9, 0.29])
+    value, _ = fed(learner, [0.9, -0.9, 0.29])
     np.testing.assert_allclose(value, [0.3, -0.3, 0.29], rtol=1e-6)
-    assert count.tolist() == [1, 1, 0]
     # Where the point is 0 the round reveals nothing.
     value, _ = fed(
         private_reduction(keeping((0.0, 0.0)), epsilon=1.0, noise="vector", norm=0.5), [0.9]
@@ -255,3 +255,19 @@ def test_any_bandit_learner_plays_behind_it():
         learner = private_reduction(base, epsilon=1.0, loss_range=(0.0, 1.0))
         result = simulate(learner, environments.bernoulli([0.2, 0.5, 0.8]), jr.key(0))
         assert np.isfinite(result.regret).all()
+
+
+def test_learners_that_see_more_than_a_number_are_refused():
+    """The noise is for one number; a vector would need more."""
+    for base in (
+        learners.ftrl(8, domains.simplex(3), epsilon=1.0),
+        learners.hedge(8, 3, epsilon=1.0),
+    ):
+        for wrap in (
+            lambda base: private_reduction(base, epsilon=1.0),
+            lambda base: combinators.laplace_feedback(
+                base, epsilon=1.0, threshold=1.0, null_loss=0.5
+            ),
+        ):
+            with pytest.raises(ValueError, match="must see one number a round"):
+                wrap(base)

@@ -10,6 +10,7 @@ from scipy import stats
 from dpjax import noise
 from dpjax.audit.records import record
 from dpjax.audit.rules import RULES
+from dpjax.noise.release import Site
 
 
 def responses(value, count, epsilon, trials=20_000, seed=0):
@@ -66,14 +67,14 @@ def test_randomized_response_at_the_edges():
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_replay_charges_epsilon_for_a_bit_of_a_response(epsilon):
     """Nothing for none, epsilon for one; the law gives the same by its likelihood ratio."""
-    rule = RULES["randomized_response"]
+    rule, site = RULES["flips"], Site("flips", None)
 
     def record_of(value, count=6):
         inputs = jr.key(0), jnp.int32(value), 1.0 / epsilon, jnp.int32(count)
-        return record(rule, inputs, [noise.randomized_response(*inputs)])
+        return record(rule, site, inputs, noise.randomized_response(*inputs))
 
     def pure(one, other):
-        return float(rule.cost(record_of(one), record_of(other)).pure)
+        return float(rule.cost(site, record_of(one), record_of(other)).pure)
 
     assert pure(2, 2) == 0.0
     assert pure(2, 3) == pytest.approx(epsilon, rel=1e-6)

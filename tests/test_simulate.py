@@ -219,3 +219,9 @@ def test_a_trajectory_refuses_what_simulate_refuses():
         trajectory(learners.exp3(8, 3), short, jr.key(0), record=lambda played: played.action)
     with pytest.raises(TypeError, match="record must be a function of a Round"):
         trajectory(learners.exp3(4, 3), short, jr.key(0), record="action")
+
+
+def test_a_function_as_feedback_is_refused_in_a_sentence():
+    learner = learners.exp3(4, 2)._replace(feedback=lambda loss, arm: loss[arm])
+    with pytest.raises(TypeError, match="must be a Feedback, such as feedback.bandit; "):
+        simulate(learner, environments.table([[0.0, 1.0]] * 4), jr.key(0))

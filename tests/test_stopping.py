@@ -41,8 +41,8 @@ def limit(t, query, accuracy, failure, epsilon, bound=1.0):
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, monkeypatch):
     """Without the noise, on a recorded stream: the first query whose sum is large enough."""
-    monkeypatch.setattr(noise, "laplace_total", lambda key, total, scale: total)
-    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: jnp.asarray(value))
+    monkeypatch.setattr(noise.Law, "total", lambda law, key, total, scale: total)
+    monkeypatch.setattr(noise.Law, "__call__", lambda law, key, value, scale: jnp.asarray(value))
     values = np.random.default_rng(0).choice([-1.0, 1.0], p=[0.25, 0.75], size=4096)
     stopped = stopping.private_mean(
         jr.key(0), stopping.recorded(values), 4096,
@@ -88,12 +88,12 @@ def test_noise_scales_against_the_sensitivities(monkeypatch):
     """Sparse vector technique: 2R / s + 2 (2R) / s, and 2R for the mean: epsilon in all."""
     drawn = []
 
-    def recording(key, value, scale):
+    def recording(law, key, value, scale):
         drawn.append(float(scale))
         return value
 
-    monkeypatch.setattr(noise, "laplace", recording)
-    monkeypatch.setattr(noise, "laplace_total", recording)
+    monkeypatch.setattr(noise.Law, "__call__", recording)
+    monkeypatch.setattr(noise.Law, "total", recording)
     bound, epsilon = 3.0, 0.7
     with jax.disable_jit():
         stopping.private_mean(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.referees import frame
-from dpjax import learners, noise, privacy
+from dpjax import learners, noise
 
 MEANS = np.array([0.25, 0.375, 0.5, 0.625, 0.75])  # losses; rewards are 1 minus these
 USERS, EPSILON, HORIZON = 256, 1.0, 30_000
@@ -81,7 +81,8 @@ def rows(clone, trials=100):
     scale = -1.0 / np.log(ratio)
     made.append(
         frame.equal(
-            "epsilon of this law", precision / privacy.discrete_laplace_scale(EPSILON / precision),
+            "epsilon of this law",
+            precision / noise.discrete_laplace.least_scale(EPSILON / precision),
             precision / scale, 0.01, "differ",
         )
     )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.referees import frame
-from dpjax import mechanisms, privacy
+from dpjax import mechanisms, noise, privacy
 
 PAIRS = [(epsilon, delta) for epsilon in (0.1, 1.0, 10.0) for delta in (1e-3, 1e-6, 1e-9)]
 SCALES = (1.0, 2.5, 8.0)
@@ -71,7 +71,7 @@ def rows():
         frame.equal("a Gaussian tree of 10 levels: epsilon at 1e-6", in_tree, composed, 2e-3),
         frame.equal(
             "discrete Laplace noise, 3 scales: delta at 0.1",
-            [privacy.discrete_laplace_delta(s, EPSILON, 2) for s in SCALES],
+            [noise.discrete_laplace.delta(s, EPSILON, 2) for s in SCALES],
             [
                 losses.from_discrete_laplace_mechanism(1.0 / s, sensitivity=2)
                 .get_delta_for_epsilon(EPSILON) for s in SCALES
@@ -80,7 +80,7 @@ def rows():
         ),
         frame.equal(
             "discrete Gaussian noise, the same",
-            [privacy.discrete_gaussian_delta(s, EPSILON, 2) for s in SCALES],
+            [noise.discrete_gaussian.delta(s, EPSILON, 2) for s in SCALES],
             [
                 losses.from_discrete_gaussian_mechanism(s, sensitivity=2)
                 .get_delta_for_epsilon(EPSILON) for s in SCALES
@@ -89,13 +89,13 @@ def rows():
         ),
         frame.equal(
             "Skellam noise of variances 1, 6.25, 64, the same",
-            [privacy.skellam_delta(s * s, EPSILON, 2) for s in SCALES],
+            [noise.skellam.delta(s, EPSILON, 2) for s in SCALES],
             [shifted(stats.skellam(s * s / 2.0, s * s / 2.0), 2) for s in SCALES],
             2e-3,
         ),
         frame.equal(
             "binomial noise of 8, 50 and 300 coins, the same",
-            [privacy.binomial_delta(n, EPSILON, 2) for n in (8, 50, 300)],
+            [noise.binomial.delta(n, EPSILON, 2) for n in (8, 50, 300)],
             [shifted(stats.binom(n, 0.5), 2) for n in (8, 50, 300)],
             2e-3,
         ),

@@ -43,14 +43,14 @@ def rows():
     profile = dp.c.make_zCDP_to_approxDP(gaussian).map(1.0)
     kept = 1.0 / (1.0 + np.exp(-1.0))
     answer = dp.m.make_randomized_response_bool(kept, False)
-    exact = [privacy.discrete_gaussian_delta(SCALE, e) for e in (0.5, 1.0)]
+    exact = [noise.discrete_gaussian.delta(SCALE, e) for e in (0.5, 1.0)]
     made = [
         frame.equal(
             "Laplace noise, epsilon", privacy.noise_ratio(1.0, SCALE), laplace.map(1.0), 1e-6
         ),
         frame.equal(
             "discrete Laplace noise, scale for epsilon",
-            privacy.discrete_laplace_scale(geometric.map(1)), SCALE, 1e-12,
+            noise.discrete_laplace.least_scale(geometric.map(1)), SCALE, 1e-12,
         ),
         frame.equal(
             "Gaussian noise, rho", privacy.gaussian_rho(1.0 / SCALE), gaussian.map(1.0), 1e-6

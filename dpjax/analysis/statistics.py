@@ -4,10 +4,13 @@ Where an array has several axes, ``axis`` says which one counts the trials, sinc
 It is 1 for the regret of a sweep, (points, seeds, rounds), and for ``regret[..., -1]``.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
+
+from dpjax.core import Numbers
 
 
 class Band(NamedTuple):
@@ -48,7 +51,7 @@ def _first(axis, **arrays):
     return found[0] if len(found) == 1 else found
 
 
-def median_of_means(trials, groups, *, axis=None) -> np.ndarray:
+def median_of_means(trials: Numbers, groups: int, *, axis: int | None = None) -> np.ndarray:
     """Median over ``groups`` equal groups of consecutive trials of the group's mean.
 
     With probability at least 1 - exp(-groups / 4.5) it is within sigma sqrt(6 groups / n) of the
@@ -77,7 +80,7 @@ def median_of_means(trials, groups, *, axis=None) -> np.ndarray:
     return np.median(means, axis=0)
 
 
-def gini_mean_difference(trials, *, axis=None) -> np.ndarray:
+def gini_mean_difference(trials: Numbers, *, axis: int | None = None) -> np.ndarray:
     """Mean of |x - x'| over all pairs of distinct trials; 0 for a single trial.
 
     It is 2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) for the order statistics x_(1) <= ... <= x_(n).
@@ -99,7 +102,7 @@ def _gini(trials):
     return np.tensordot(weights, ordered, axes=1) * 2.0 / (n * (n - 1))
 
 
-def gini_spread(trials, centre, *, axis=None) -> Spread:
+def gini_spread(trials: Numbers, centre: Numbers, *, axis: int | None = None) -> Spread:
     """Gini mean difference of the trials below the centre, and of those above, separately.
 
     Tossou & Dimitrakakis 2017 draw them as asymmetric error bars. A trial at the centre counts on
@@ -124,7 +127,7 @@ def gini_spread(trials, centre, *, axis=None) -> Spread:
     return Spread(np.reshape(below, shape), np.reshape(above, shape))
 
 
-def mean_band(trials, confidence=0.95, *, axis=None) -> Band:
+def mean_band(trials: Numbers, confidence: float = 0.95, *, axis: int | None = None) -> Band:
     """Mean over trials with a normal confidence interval at each point; they are not simultaneous.
 
     Args:
@@ -149,7 +152,7 @@ def mean_band(trials, confidence=0.95, *, axis=None) -> Band:
     return Band(mean, mean - width, mean + width)
 
 
-def standard_error(trials, *, axis=None) -> np.ndarray:
+def standard_error(trials: Numbers, *, axis: int | None = None) -> np.ndarray:
     """Standard error of the mean over trials, of the shape of one; nan for a single trial.
 
     ``axis`` is that of the trials; it must be given where there are several.
@@ -165,7 +168,9 @@ def standard_error(trials, *, axis=None) -> np.ndarray:
     return stats.sem(trials, axis=0)
 
 
-def paired_difference(trials, others, confidence=0.95, *, axis=None) -> Band:
+def paired_difference(
+    trials: Numbers, others: Numbers, confidence: float = 0.95, *, axis: int | None = None
+) -> Band:
     """Mean and band of the differences trials - others, where trials of a pair share their nature.
 
     Both have the same shape. ``axis`` is as in :func:`mean_band`.
@@ -183,7 +188,9 @@ def paired_difference(trials, others, confidence=0.95, *, axis=None) -> Band:
     return mean_band(trials - others, confidence, axis=0)
 
 
-def resampled(trials, statistic, *, draws=400, seed=2017):
+def resampled(
+    trials: int, statistic: Callable[[np.ndarray], float], *, draws: int = 400, seed: int = 2017
+) -> tuple[float, float, float]:
     """A statistic and its 95 % interval over resampled trials (bootstrap percentiles).
 
     Args:
@@ -207,7 +214,7 @@ def resampled(trials, statistic, *, draws=400, seed=2017):
     return statistic(np.arange(trials)), float(low), float(high)
 
 
-def free_epsilon(epsilons, regret) -> float:
+def free_epsilon(epsilons: np.ndarray, regret: np.ndarray) -> float:
     """The smallest epsilon from which on mean regret is within 10 % of that without privacy.
 
     It is interpolated on the logarithm of epsilon. It is inf if the largest finite epsilon is too

@@ -12,10 +12,9 @@
 :func:`pairs_for`, :func:`verdict`, :func:`attack` and :func:`replayed_mutants` do all of this for
 any learner, on pairs that suit what it plays and declares.
 
-A replay sees noise that comes from :mod:`dpjax.noise`, called with positional arguments, outside of
-loops and ``jax.vmap``. :func:`spent` is infinite where actions depend on the
-losses in another way, where no release is seen, or where a key draws twice. :func:`explain` then
-says why.
+A replay sees noise that comes from :mod:`dpjax.noise`, in branches, scans and under ``jax.vmap``,
+but not within while loops. :func:`spent` is infinite if actions depend on the losses in another
+way, if no release is seen, or if a key draws twice. :func:`explain` then says why.
 
 An audit finds no violation above a level. It does not show that there is none. A replay speaks only
 of the pairs that were run, and assumes that noise has the law that its name says. An empirical

@@ -14,7 +14,7 @@ def row(record, units, counts) -> tuple[Array, Array]:
       units: by how many scales the value is larger in the second run, () float32.
       counts: whether something depends on the answer.
     """
-    exceeded = record.release[0] & counts
+    exceeded = record.release & counts
     flags = jnp.stack([exceeded, counts]).astype(jnp.float32)
     numbers = jnp.concatenate([jnp.where(counts, units, 0.0)[None], flags])
     return numbers, record.law[1].reshape(2)

@@ -20,6 +20,7 @@ from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.devices import cores
+from dpjax.feedback import seen_inside
 from dpjax.settings import in_float32
 
 # How many runs of each sequence train the statistic, and how many choose the event.
@@ -46,7 +47,7 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     def one_round(carry, inputs):
         state, action = carry
         t, loss = inputs
-        seen = learner.feedback(loss, action)
+        seen, _ = seen_inside(learner, loss, action)
         return learner.step(state, jr.fold_in(key, t), seen), action
 
     rounds = jax.tree.leaves(losses)[0].shape[0]

@@ -3,21 +3,20 @@
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import i0e
 
-from dpjax.audit.rules import RULES
+from dpjax.noise.release import Site
 
 
-def _mechanism(name) -> bool:
+def is_prefix(site) -> bool:
     """Whether a site is a release of prefix sums. Its draws are sites of their own."""
-    return name.endswith("_prefix")
+    return isinstance(site, Site) and site.kind == "prefix"
 
 
-def drawn(names, records):
+def drawn(sites, records):
     """The keys of one round, and whether some release has the same key in every run.
 
     Args:
-      names: the names of the sites.
+      sites: of one round.
       records: their records, with a leading axis of two: the run, and a run with another key.
 
     Returns:
@@ -26,15 +25,15 @@ def drawn(names, records):
       () bool.
     """
     rows, stale = [jnp.zeros((0, 4), jnp.uint32)], jnp.bool(False)
-    for name, record in zip(names, records, strict=True):
-        if _mechanism(name):
+    for site, record in zip(sites, records, strict=True):
+        if is_prefix(site):
             continue
-        key = record.key[0]
-        flags = jnp.stack([record.active[0], jnp.bool(name not in RULES)]).astype(jnp.uint32)
+        key, released = record.key[0], isinstance(site, Site)
+        flags = jnp.stack([record.active[0], jnp.bool(not released)]).astype(jnp.uint32)
         rows.append(jnp.concatenate([key, jnp.broadcast_to(flags, key.shape)], axis=1))
-        if name in RULES:
+        if released:
             same = (record.key[0] == record.key[1]).all(axis=1).any()
-            if name == "exceeds":
+            if site.kind == "comparison":
                 same |= (record.law[1][0] == record.law[1][1]).all()
             stale |= same & record.active.all()
     return jnp.concatenate(rows), stale
@@ -49,7 +48,7 @@ def distinct(rows):
     return ~jnp.any(twice & (other[:-1] == 0))
 
 
-def bare(names, records):
+def bare(sites, records):
     """For each mechanism's release: whether its branch ran, and which entries ignore the key.
 
     An entry ignores the key if it is the same in a run with another key. One whose scale is 0 is
@@ -59,28 +58,25 @@ def bare(names, records):
     return [
         (
             record.active.all(),
-            (record.release[0][0] == record.release[0][1]) & (record.scale[0] != 0.0),
-            _log_chance_of_equal(name, record),
+            (record.release[0] == record.release[1]) & (record.scale[0] != 0.0),
+            _log_chance_of_equal(site, record),
         )
-        for name, record in zip(names, records, strict=True)
-        if _mechanism(name)
+        for site, record in zip(sites, records, strict=True)
+        if is_prefix(site)
     ]
 
 
-def _log_chance_of_equal(name, record):
-    """At least the log of the probability that two draws of the noise are equal: that of a zero."""
-    nodes = record.law[0][0]
-    if name == "discrete_laplace_prefix":
-        ratio = jnp.exp(-1.0 / (nodes * record.scale[0]))
-        return jnp.log1p(-ratio) - jnp.log1p(ratio)
-    if name == "discrete_gaussian_prefix":
-        variance = jnp.square(nodes * record.scale[0])
-        # Two lower bounds of the sum of exp(-k^2 / (2 variance)) over the integers k.
-        terms = jnp.log1p(2.0 * jnp.exp(-0.5 / variance))
-        return -jnp.maximum(terms, 0.5 * jnp.log(2.0 * jnp.pi * variance))
-    if name == "skellam_prefix":
-        return jnp.log(i0e(jnp.square(record.scale[0])))
-    return jnp.float32(-jnp.inf)
+def _log_chance_of_equal(site, record):
+    """At least the log of the probability that two draws of the noise are equal.
+
+    No integer is likelier than 2 / sqrt(1 + 4 v) under a log-concave law of variance v (Bobkov,
+    Marsiglietti & Melbourne 2022).
+    """
+    if not site.law.integers:
+        return jnp.float32(-jnp.inf)
+    scale = jnp.min(record.scale) * site.sensitivity[site.law.norm - 1]
+    likeliest = 2.0 / jnp.sqrt(1.0 + 4.0 * site.law.variance(scale))
+    return jnp.log(jnp.minimum(likeliest, 1.0))
 
 
 def ever_bare(found):

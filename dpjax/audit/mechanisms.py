@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
-from dpjax.core import Learner, Mechanism, Number, Privacy, empty_report
-from dpjax.feedback import full
+from dpjax.core import Learner, Mechanism, Number, Privacy
+from dpjax.feedback import full, unclipped
 from dpjax.settings import in_float32
 
 
@@ -71,7 +71,7 @@ def group_sensitivity(mechanism: Mechanism, changes: Any) -> tuple[float, float]
 def releases(
     mechanism: Mechanism, shape: tuple[int, ...], *, scale: Number, privacy: Privacy | None = None
 ) -> Learner:
-    """A learner around a mechanism's stream, which sees values and plays the released sums.
+    """A learner around a mechanism's stream, which sees any values and plays the released sums.
 
     Its first action is the release of the empty prefix.
 
@@ -95,7 +95,7 @@ def releases(
         action_set=None,
         horizon=mechanism.horizon,
         privacy=Privacy() if privacy is None else privacy,
-        report=empty_report,
+        clip=unclipped,
     )
 
 

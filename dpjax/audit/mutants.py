@@ -1,10 +1,11 @@
 """Copies of a learner with a mistake in their privacy, to see which audit finds it."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.extend.core import Literal
 
 from dpjax import noise
 from dpjax.audit.pairs import check_fits
@@ -13,8 +14,10 @@ from dpjax.combinators import as_learner
 from dpjax.core import BatchLearner, Learner
 from dpjax.domains import LossSet
 from dpjax.engine import interpret
+from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
+from dpjax.noise.release import Site, bind, over_members
 
 SHARPER = 16
 
@@ -55,32 +58,33 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     """
     learner = as_learner(learner)
     check_fits(learner, losses)
-    sensitivities: list[float] = []
-    kinds: set[str] = set()
-    _survey(_traced_step(learner, losses), sensitivities, kinds)
-    if not kinds:
+    seen = [
+        site
+        for site in interpret.sites(_traced_step(learner, losses), whiles=True)
+        if isinstance(site, Site)
+    ]
+    if not seen:
         raise ValueError(
             "learner: no release was seen in its steps, so that there is none to make a mistake "
             "at; noise must come from dpjax.noise to be seen"
         )
     found = {}
-    if kinds - {"choose", "categorical", "coin"}:
-        height = max(sensitivities, default=1.0)
+    prefixes = [site for site in seen if site.kind == "prefix"]
+    if any(RULES[site.kind].scale is not None for site in seen):
         found["noise halved"] = _scaled(0.5)
-        if height > 1.0:
-            # As in a tree, the L1 sensitivity is the number of levels and L2 its root.
-            laplace = bool(kinds & {"laplace_prefix", "discrete_laplace_prefix"})
-            levels = height if laplace or "skellam_prefix" in kinds else height * height
-            missing = (levels - 1.0) / levels
-            found["level missing"] = _scaled(missing if laplace else missing**0.5)
-            found["natural logarithm"] = _scaled(np.log(2.0) ** (1.0 if laplace else 0.5))
+        # As in a tree, the L2 sensitivity is the root of the number of levels.
+        levels = max((s.sensitivity[s.law.norm - 1] ** s.law.norm for s in prefixes), default=1.0)
+        if levels > 1.0:
+            power = 1.0 / max(site.law.norm for site in prefixes)
+            found["level missing"] = _scaled(((levels - 1.0) / levels) ** power)
+            found["natural logarithm"] = _scaled(np.log(2.0) ** power)
         if learner.privacy.rounds_per_user > 1:
             found["one user counted as one round"] = _scaled(1.0 / learner.privacy.rounds_per_user)
         found["scale from data"] = _from_data
     else:
         found["draws sharper"] = _sharper
     found["noise reused"] = _reused
-    if not sensitivities:
+    if not prefixes:
         found["noise forgotten"] = _forgotten
     return {name: _rewritten(learner, rewrite) for name, rewrite in found.items()}
 
@@ -88,35 +92,22 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
 def _traced_step(learner, losses):
     state, action = jax.eval_shape(learner.init, jr.key(0))
     first = jax.eval_shape(lambda losses: jax.tree.map(lambda leaf: leaf[0], losses), losses)
-    seen = jax.eval_shape(learner.feedback, first, action)
+    seen, _ = jax.eval_shape(partial(seen_inside, learner), first, action)
     return jax.make_jaxpr(learner.step)(state, jr.key(0), seen)
 
 
-def _survey(closed, sensitivities, kinds) -> None:
-    """Appends the sensitivities of a program's mechanisms, and adds the names of its sites."""
-    for eqn in closed.jaxpr.eqns:
-        name = interpret.site(eqn)
-        if name is None:
-            for inner in interpret.programs(eqn):
-                _survey(inner, sensitivities, kinds)
-            continue
-        kinds.add(name)
-        if name.endswith("_prefix") and isinstance(eqn.invars[-1], Literal):
-            sensitivities.append(float(eqn.invars[-1].val))
-
-
 def _rewritten(learner, rewrite) -> Learner:
-    """The learner with each of its releases replaced by ``rewrite(name, inputs)``."""
+    """The learner with each of its releases replaced by ``rewrite(site, inputs)``."""
 
     def changed(function):
         def run(*arguments):
             program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
 
-            def visit(index, name, function, inputs):
+            def visit(index, site, function, inputs):
                 del index, function
-                return [rewrite(name, inputs)], ()
+                return [rewrite(site, inputs)], ()
 
-            outputs, _ = interpret.run(program, jax.tree.leaves(arguments), visit, loops=True)
+            outputs, _ = interpret.run(program, jax.tree.leaves(arguments), visit, whiles=True)
             return jax.tree.unflatten(jax.tree.structure(shape), outputs)
 
         return run
@@ -125,58 +116,61 @@ def _rewritten(learner, rewrite) -> Learner:
 
 
 def _scaled(factor):
-    def rewrite(name, inputs):
-        return _with_scale(name, inputs, lambda value: jnp.float32(factor))
+    def rewrite(site, inputs):
+        return _with_scale(site, inputs, lambda value: jnp.float32(factor))
 
     return rewrite
 
 
-def _from_data(name, inputs):
-    return _with_scale(name, inputs, lambda value: jnp.exp(jnp.reshape(value, -1)[0]))
+def _from_data(site, inputs):
+    return _with_scale(site, inputs, lambda value: jnp.exp(jnp.reshape(value, -1)[0]))
 
 
-def _with_scale(name, inputs, factor):
+def _with_scale(site, inputs, factor):
     """The release with its scale multiplied by ``factor(value)``. A draw has no scale and stays."""
-    inputs, scale = list(inputs), RULES[name].scale
+    inputs, scale = list(inputs), RULES[site.kind].scale
     if scale is not None:
         value = inputs[scale - 1]  # The value stands before the scale.
-        if name.endswith("_words"):
+        if site.kind in ("words", "draws"):
             value = exact_sums.to_float(ExactSum(*value))
         amount = jnp.asarray(inputs[scale])
         if not jnp.issubdtype(amount.dtype, jnp.inexact):
             amount = amount.astype(jnp.float32)  # a number of coins
         inputs[scale] = amount * factor(value)
-    return getattr(noise, name)(*inputs)
+    return bind(site, *inputs)
 
 
-def _reused(name, inputs):
-    position = RULES[name].key
-    key = inputs[position]
+def _reused(site, inputs):
+    key, *rest = inputs
     same = jr.wrap_key_data(jnp.zeros_like(jr.key_data(key)), impl=jr.key_impl(key))
-    return getattr(noise, name)(*inputs[:position], same, *inputs[position + 1 :])
+    return bind(site, same, *rest)
 
 
-def _sharper(name, inputs):
-    key, probability = inputs
-    if name == "categorical":
-        return noise.categorical(key, SHARPER * probability)
-    coin = name == "coin"
-    probability = jnp.sum(probability) if coin else probability
-    probabilities = jnp.stack([probability, 1.0 - probability]) if coin else probability
-    powers = (probabilities / jnp.max(probabilities)) ** SHARPER
-    sharper = powers / jnp.sum(powers)
-    return noise.coin(key, sharper[0]) if coin else noise.choose(key, sharper)
+def _sharper(site, inputs):
+    def draw(key, probability):
+        if site.kind == "categorical":
+            return noise.categorical(key, SHARPER * probability)
+        coin = site.kind == "coin"
+        probability = jnp.sum(probability) if coin else probability
+        probabilities = jnp.stack([probability, 1.0 - probability]) if coin else probability
+        powers = (probabilities / jnp.max(probabilities)) ** SHARPER
+        sharper = powers / jnp.sum(powers)
+        return noise.coin(key, sharper[0]) if coin else noise.choose(key, sharper)
+
+    return over_members(draw, site)(*inputs)
 
 
-def _forgotten(name, inputs):
-    if name == "coin":
-        return jnp.sum(inputs[1]) >= 0.5
-    if name in ("choose", "categorical"):
-        return jnp.argmax(inputs[1]).astype(jnp.int32)
-    if name == "exceeds":
-        return inputs[3] > inputs[2]
-    if name == "least":
-        return jnp.argmin(inputs[1]).astype(jnp.int32)
-    if name.endswith("_prefix"):
-        return inputs[0]
-    return jnp.asarray(inputs[1])
+def _forgotten(site, inputs):
+    def bare(key, value, *rest):
+        del key
+        if site.kind == "coin":
+            return jnp.sum(value) >= 0.5
+        if site.kind in ("choice", "categorical"):
+            return jnp.argmax(value).astype(jnp.int32)
+        if site.kind == "comparison":
+            return rest[1] > rest[0]
+        if site.kind == "least":
+            return jnp.argmin(value).astype(jnp.int32)
+        return value
+
+    return over_members(bare, site)(*inputs)

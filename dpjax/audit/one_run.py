@@ -13,9 +13,10 @@ from scipy import special, stats
 from dpjax import _check
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.replay import _run, _traced
-from dpjax.audit.rules import RULES
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
+from dpjax.feedback import seen_inside
+from dpjax.noise.release import Site
 from dpjax.settings import in_float32
 
 
@@ -179,10 +180,17 @@ def _toss(release, first, second):
 LIKELIHOODS: dict[str, Callable] = {
     "laplace": _laplace,
     "gaussian": _gaussian,
-    "choose": _choice,
+    "choice": _choice,
     "categorical": _categorical,
     "coin": _toss,
 }
+
+
+def _name(site) -> str | None:
+    """The name of a release in LIKELIHOODS; None for what is no release."""
+    if not isinstance(site, Site):
+        return None
+    return site.law.name if site.kind == "value" and not site.mapped else site.kind
 
 
 def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> tuple[Array, Array]:
@@ -210,9 +218,10 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     learner = as_learner(learner)
     run_key, coin_key = jr.split(key)
     state, action = learner.init(jr.fold_in(run_key, 0))
-    seen = learner.feedback(jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
+    seen, _ = seen_inside(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
     step = _traced(learner.step, state, run_key, seen)
-    unknown = sorted({*step.names} & {*RULES} - {*LIKELIHOODS})
+    names = [_name(site) for site in step.sites]
+    unknown = sorted({name for name in names if name} - {*LIKELIHOODS})
     if unknown:
         raise ValueError(
             f"learner: its messages are of {', '.join(unknown)}, and likelihoods are known of "
@@ -224,7 +233,7 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     def one_round(carry, inputs):
         state, action = carry
         t, losses, others, coin = inputs
-        both = [learner.feedback(each, action) for each in (losses, others)]
+        both = [seen_inside(learner, each, action)[0] for each in (losses, others)]
         seen = jax.tree.map(lambda first, second: jnp.where(coin, first, second), *both)
         round_key = jr.fold_in(run_key, t)
         after, records = _run(step, (state, round_key, seen))
@@ -232,9 +241,9 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
         sent = [record.release for record in records]
         first, second = (_run(step, (state, round_key, each), sent)[1] for each in both)
         score = jnp.float32(0.0)
-        for name, messages, *two in zip(step.names, sent, first, second, strict=True):
+        for name, messages, *two in zip(names, sent, first, second, strict=True):
             if name in LIKELIHOODS:
-                ratio = LIKELIHOODS[name](messages[0], *two)
+                ratio = LIKELIHOODS[name](messages, *two)
                 score += jnp.where(two[0].active & two[1].active, ratio, 0.0)
         return after, score
 

@@ -1,5 +1,6 @@
 """Makes neighbouring sequences of losses to audit on, and checks that they fit a learner."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ from jax import random as jr
 from dpjax import _check
 from dpjax.core import Arms, Array, Policies
 from dpjax.domains import Domain, LossSet
+from dpjax.feedback import seen_inside
 from dpjax.settings import in_float32
 
 
@@ -209,7 +211,7 @@ def _fits(learner, loss) -> str:
             return f"it plays policies over features in R^{actions.dim}"
     try:
         state, action = jax.eval_shape(learner.init, jr.key(0))
-        seen = jax.eval_shape(learner.feedback, loss, action)
+        seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)
         after = jax.eval_shape(learner.step, state, jr.key(0), seen)
     except (TypeError, ValueError, IndexError) as error:
         return str(error).splitlines()[0]

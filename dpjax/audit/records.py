@@ -7,52 +7,61 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.core import Array
+from dpjax.noise import Cost
+from dpjax.noise.release import Site, over_members
 
 
 class Record(NamedTuple):
-    """One release of one run. What consumes a key and is no release has only its key here."""
+    """One release of one run. What consumes a key and is no release has only its key here.
 
-    active: Array  # () bool: whether the branch with the release was taken
-    key: Array  # the words of its key
+    Under ``jax.vmap`` a release has several members. Then all fields but the first two have
+    leading axes of members.
+    """
+
+    active: Any  # () bool: whether the branch with the release was taken
+    key: Any  # (n, 2) the words of its keys
     value: Any  # what noise was added to; for a draw, the probabilities
     scale: Any  # the scale of the noise over the mechanism's sensitivity; for a draw, 1
     law: Any  # what else the law of the noise depends on
-    release: list  # the arrays that were released
-
-
-class Cost(NamedTuple):
-    pure: Array  # () epsilon, by basic composition
-    rho: Array  # () in zCDP
-    gaussian: Array  # () the part of rho that comes from Gaussian noise
+    release: Any  # what was released
 
 
 class Rule(NamedTuple):
-    """How a release is read and what it costs. Positions count the arguments of its site."""
+    """How a kind of release is read, and what it costs."""
 
-    key: int  # position of the key
-    scale: int | None  # position of the scale; None for a draw
-    read: Callable  # arguments -> (value, scale, law)
-    cost: Callable  # (record, twin) -> Cost
+    scale: int | None  # position of the scale among its inputs, after the value; None for a draw
+    read: Callable  # (site, *inputs) -> (value, scale, law)
+    cost: Callable  # (site, record, twin) -> Cost
     others: Callable  # record -> list of other releases to try in its place
-    integer: int | None = None  # for noise whose privacy the host knows, the place of its law:
-    # one of INTEGER_LAWS, VECTORS or PREFIXES
 
 
-def record(rule, inputs, release) -> Record:
-    """The record of a release, from the arguments of its site."""
-    value, scale, law = rule.read(*inputs)
-    return Record(
-        jnp.bool(True), key_data(inputs[rule.key]), value, jnp.asarray(scale), law, list(release)
-    )
+def record(rule: Rule, site: Site, inputs, release) -> Record:
+    """The record of a release, from the inputs of its site, the first of which is the key."""
+
+    def read(key, *rest):
+        value, scale, law = rule.read(site, key, *rest)
+        return key_data(key), value, jnp.asarray(scale), law
+
+    keys, value, scale, law = over_members(read, site)(*inputs)
+    return Record(jnp.bool(True), keys.reshape(-1, 2), value, scale, law, release)
 
 
 def draw(key) -> Record:
     """The record of a site that consumes a key and is no release."""
-    return Record(jnp.bool(True), key_data(key), (), (), (), [])
+    return Record(jnp.bool(True), key_data(key), (), (), (), ())
+
+
+def of_members(function: Callable, site: Site, *records: Record) -> Any:
+    """A function of records of a site, mapped over its members."""
+    for _ in site.mapped:
+        function = jax.vmap(function, in_axes=len(records) * (Record(None, None, 0, 0, 0, 0),))
+    return function(*records)
 
 
 def key_data(key):
     """The words of a key, or of several keys, (n, 2)."""
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return (jr.key_data(key) if typed else key).reshape(-1, 2)
+
+
+__all__ = ["Cost", "Record", "Rule", "draw", "key_data", "of_members", "record"]

@@ -1,5 +1,6 @@
 """Replays a learner on neighbouring losses, with the releases of its first run in the second."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,14 +11,15 @@ from jax import random as jr
 
 from dpjax import _check
 from dpjax.audit import comparisons, streams
-from dpjax.audit.keys import bare, distinct, drawn, ever_bare
+from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.records import draw, record
+from dpjax.audit.records import draw, of_members, record
 from dpjax.audit.reports import reported
 from dpjax.audit.rules import (
     RULES,
-    integer_row,
-    shared_integers,
+    host_row,
+    is_counted_by_host,
+    shared_rows,
     shift_of_comparison,
     shift_of_prefix,
 )
@@ -25,11 +27,15 @@ from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.domains import Domain
 from dpjax.engine import interpret
+from dpjax.feedback import seen_inside
+from dpjax.noise.release import Site
 from dpjax.settings import in_float32
 
 # Both runs compute actions in the same way, but may round them differently. Differences of so many
 # units in the last place count as equal.
 UNITS = 4.0
+# Of a release under jax.vmap each of so many members at most is exchanged by itself.
+_MOST_MEMBERS = 32
 
 
 class Replay(NamedTuple):
@@ -38,8 +44,9 @@ class Replay(NamedTuple):
     pure: Array  # () privacy loss of Laplace noise, draws and coins, by basic composition
     rho: Array  # () privacy loss of all these releases, Gaussian noise too, in zCDP
     gaussian: Array  # () the part of rho that comes from Gaussian noise
-    # (n, 4) releases whose noise the host accounts for, which pure and rho leave out: the place of
-    # the law, the amount of noise, and the L1 and L2 norms of the change that it hides.
+    # (n, 5) releases whose noise the host accounts for, which pure and rho leave out
+    # (dpjax.audit.rules.host_row): what is released, the law, the scale, and the L1 and L2 norms of
+    # the change that it hides.
     integer: Array
     reached: Array  # (rounds, n) bool, the releases that the change of the losses reaches
     noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
@@ -78,8 +85,8 @@ def replay(
     - the largest log-ratio of an outcome's probabilities for a draw,
     - for all comparisons with one noisy threshold together, a shift of both draws of noise
       (:mod:`dpjax.audit.comparisons`),
-    - for binomial, Skellam and discrete Gaussian noise, what the law says of a change by an integer
-      (any other change is not hidden by integer noise), or by a vector of integers,
+    - for noise of integers, what its law says of a change by an integer (no other change is hidden
+      by it), or by a vector of integers,
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
       scale. Changes of several values share their noise, and at most the norms add up.
 
@@ -96,9 +103,8 @@ def replay(
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
     about pairs that were not run. A difference within four units in the last place of a float32
     counts as rounding. One that noise hides does so only where it costs less than 1e-5, and one of
-    an ExactSum never does. A replay sees only noise from
-    :mod:`dpjax.noise`, called with positional arguments and outside of loops and ``jax.vmap``.
-    Other noise shows as actions that differ.
+    an ExactSum never does. A replay sees noise from :mod:`dpjax.noise` but for that within while
+    loops. Other noise shows as actions that differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.
@@ -133,23 +139,23 @@ def replay(
     begin = _traced(learner.init, key)
     starts, first_records = jax.vmap(lambda key: _run(begin, (jr.fold_in(key, 0),)))(keys)
     state, action = _row(starts, 0)
-    seen = learner.feedback(jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
+    seen, _ = seen_inside(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
     step = _traced(learner.step, state, key, seen)
 
     def one_round(carry, inputs):
         (states, actions), (twin, twin_action) = carry
         t, losses, others = inputs
-        seen = jax.vmap(learner.feedback, (None, 0))(losses, actions)
+        seen, _ = jax.vmap(partial(seen_inside, learner), (None, 0))(losses, actions)
         round_keys = jax.vmap(lambda key: jr.fold_in(key, t))(keys)
         worlds = states, round_keys, seen
         after, both = jax.vmap(lambda *world: _run(step, world))(*worlds)
         records, world = _row(both, 0), _row(worlds, 0)
-        twin_world = twin, round_keys[0], learner.feedback(others, twin_action)
+        twin_world = twin, round_keys[0], seen_inside(learner, others, twin_action)[0]
 
         # The lanes are the second run with one of its releases exchanged, for each in turn, then
         # the second run as it is, then the first run. They run side by side, so that all are
         # computed alike to the last bit.
-        releases, spans, lanes = _variants(step.names, records)
+        releases, spans, lanes = _variants(step.sites, records)
 
         def lane(index, forced):
             chosen = jax.tree.map(
@@ -160,8 +166,8 @@ def replay(
         found, lane_records = jax.vmap(lane)(jnp.arange(lanes), releases)
         usual, twin_records = _row((found, lane_records), -2)
         differs = jnp.stack([_differs(leaf) for leaf in _leaves(found)]).any(axis=0)
-        used = _used(spans, differs, lane_records)
-        costs = _costs(step.names, records, twin_records, used)
+        used = _used(step.sites, spans, differs, lane_records)
+        costs = _costs(step.sites, records, twin_records, used)
         own = _row(found, -1)
         # A point's or a policy's small entries may be what is left of large terms.
         same = _close(own[1], usual[1], lambda sizes: jnp.maximum(_largest(sizes), reach))
@@ -169,8 +175,8 @@ def replay(
         return (after, usual), (
             costs,
             (same, ~differs[-1]),
-            drawn(step.names, both),
-            bare(step.names, both),
+            drawn(step.sites, both),
+            bare(step.sites, both),
         )
 
     # No action follows the last losses. The report does.
@@ -180,11 +186,10 @@ def replay(
         one_round, (starts, (state, action)), (jnp.arange(1, last + 1), *inputs)
     )
     same_report = _close(*(reported(learner, end) for end in (_row(ends[0], 0), twin_end)))
-    names = [name for name in step.names if name in RULES]
-    prefix = np.array([_is_prefix(name) for name in names], bool)
-    costs = _of_used(names, prefix, costs)
-    seen = any(name in RULES for name in (*begin.names, *step.names))
-    begin_rows, begin_stale = drawn(begin.names, first_records)
+    prefix = np.array([is_prefix(site) for site in _releases(step.sites)], bool)
+    costs = _of_used(prefix, costs)
+    seen = bool(_releases(begin.sites) or prefix.size)
+    begin_rows, begin_stale = drawn(begin.sites, first_records)
     rows = jnp.concatenate([begin_rows, rows.reshape(-1, 4)])
     stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
     armed = jnp.zeros(2)
@@ -202,7 +207,7 @@ def replay(
         pure=pure + armed[0],
         rho=rho + armed[1],
         gaussian=gaussian,
-        integer=shared_integers(costs.integer).reshape(-1, 4),
+        integer=shared_rows(costs.integer).reshape(-1, 5),
         reached=costs.reached,
         noise_seen=jnp.bool(seen) | jnp.all(idle),
         same_actions=jnp.all(same) & same_report,
@@ -218,34 +223,38 @@ def replay(
 class _Traced(NamedTuple):
     program: Any  # a ClosedJaxpr
     structure: Any  # the tree structure of what it returns
-    names: list  # names of its sites: releases, and what else consumes keys
+    sites: list  # its releases, and the names of what else consumes keys
 
 
 def _traced(function, *arguments) -> _Traced:
     program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    return _Traced(program, jax.tree.structure(shape), interpret.names(program, draws=True))
+    return _Traced(program, jax.tree.structure(shape), interpret.sites(program, draws=True))
 
 
 def _run(traced, arguments, forced=None):
     """(what the function returns, records of its sites), with the releases ``forced`` if given."""
 
-    def visit(index, name, function, inputs):
+    def visit(index, site, function, inputs):
         outputs = function(*inputs)
-        if name not in RULES:
+        if not isinstance(site, Site):
             return outputs, draw(inputs[0])
-        own = record(RULES[name], inputs, outputs)
-        return outputs if forced is None else forced[index], own
+        own = record(RULES[site.kind], site, inputs, outputs[0])
+        return outputs if forced is None else [forced[index]], own
 
     leaves = jax.tree.leaves(arguments)
     outputs, records = interpret.run(traced.program, leaves, visit, draws=True)
     return jax.tree.unflatten(traced.structure, outputs), records
 
 
+def _releases(sites) -> list:
+    return [site for site in sites if isinstance(site, Site)]
+
+
 def _row(tree, index):
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def _variants(names, records):
+def _variants(sites, records):
     """The releases of runs that go side by side, each in a lane of its own.
 
     Returns:
@@ -254,8 +263,8 @@ def _variants(names, records):
       two lanes exchange nothing.
     """
     others = [
-        RULES[name].others(own) if name in RULES else []
-        for name, own in zip(names, records, strict=True)
+        _others(site, own) if isinstance(site, Site) else []
+        for site, own in zip(sites, records, strict=True)
     ]
     lanes = sum(map(len, others)) + 2
     releases, spans, first = [], [], 0
@@ -263,20 +272,41 @@ def _variants(names, records):
         span = slice(first, first + len(mine))
         rows = [mine[lane - first] if span.start <= lane < span.stop else own.release
                 for lane in range(lanes)]  # fmt: skip
-        releases.append([jnp.stack(column) for column in zip(*rows, strict=True)])
+        releases.append(jnp.stack(rows) if mine else None)
         spans.append(span)
         first = span.stop
     return releases, spans, lanes
 
 
-def _used(spans, differs, records) -> list:
+def _others(site, record) -> list:
+    """Other releases that are tried in place of one: all its members at once, and each by itself.
+
+    There are none for a release of so many members that it always counts as used.
+    """
+    together = of_members(RULES[site.kind].others, site, record)
+    if not site.mapped:
+        return together
+    own, axes = record.release, len(site.mapped)
+    members = own.shape[:axes]
+    count = int(np.prod(members))
+    if count > _MOST_MEMBERS:
+        return []
+    places = np.arange(count).reshape(*members, *[1] * (own.ndim - axes))
+    return together + [
+        jnp.where(places == i, other, own) for i in range(count) for other in together
+    ]
+
+
+def _used(sites, spans, differs, records) -> list:
     """Whether each release changes the state, the action, or what goes into a used one after it.
 
-    ``differs`` (lanes,) says in which lanes the state or the action is another.
+    ``differs`` (lanes,) says in which lanes the state or the action is another. A release with
+    nothing to try in its place counts as used.
     """
     used: list = []
-    for span, own in zip(reversed(spans), reversed(records), strict=True):
-        used.insert(0, differs[span].any())
+    for site, span, own in reversed([*zip(sites, spans, records, strict=True)]):
+        untried = isinstance(site, Site) and span.start == span.stop
+        used.insert(0, differs[span].any() | untried)
         for leaf in _leaves((own.value, own.scale, own.law)):
             differs = differs | (used[0] & _differs(leaf))
     return used
@@ -291,7 +321,8 @@ class _Costs(NamedTuple):
     costs: Array  # (n, 3) rho, gaussian and pure
     reached: Array  # (n,) bool, whether the values differ
     used: Array  # (n,) bool
-    integer: Array  # (m, 4) rows of the releases whose noise the host accounts for
+    integer: Any  # for each release its rows (m, 5), of which there are none but for noise that
+    # the host accounts for
     same_scales: Array
     same_keys: Array
     shifts: tuple  # of an array for each release of prefix sums: the change of each of its values,
@@ -299,25 +330,31 @@ class _Costs(NamedTuple):
     compared: tuple  # (numbers, key) of each comparison with a noisy threshold
 
 
-def _costs(names, records, twins, used) -> _Costs:
+def _costs(sites, records, twins, used) -> _Costs:
     """The costs of one round."""
     costs, reached, matters, rows = [], [], [], []
     same_scales = same_keys = jnp.bool(True)
     shifts, compared = [], []
-    for name, own, twin, needed in zip(names, records, twins, used, strict=True):
-        if name not in RULES:
+    for site, own, twin, needed in zip(sites, records, twins, used, strict=True):
+        if not isinstance(site, Site):
             continue
-        rule, both = RULES[name], own.active & twin.active
+
+        def of_both(function, own=own, twin=twin, site=site):
+            return of_members(partial(function, site), site, own, twin)
+
+        both = own.active & twin.active
         counts = needed & both
-        pure, rho, gaussian = (jnp.where(both, part, 0.0) for part in rule.cost(own, twin))
+        spent = (jnp.sum(part) for part in of_both(RULES[site.kind].cost))
+        pure, rho, gaussian = (jnp.where(both, part, 0.0) for part in spent)
         costs.append(jnp.stack([rho, gaussian, pure]))
         here = rho > 0.0
-        if rule.integer is not None:
-            rows.append(jnp.where(both, integer_row(rule, own, twin), 0.0))
-            here |= rows[-1][2] > 0.0
-        if _is_prefix(name):
-            shifts.append(jnp.where(both, shift_of_prefix(own, twin), 0.0))
-        if name == "exceeds":
+        rows.append(jnp.zeros((0, 5)))
+        if is_counted_by_host(site):
+            rows[-1] = jnp.where(both, of_both(host_row), 0.0).reshape(-1, 5)
+            here |= jnp.any(rows[-1][:, 3] > 0.0)
+        if is_prefix(site):
+            shifts.append(jnp.where(both, of_both(shift_of_prefix), 0.0).reshape(-1))
+        if site.kind == "comparison":
             units = shift_of_comparison(own, twin)
             compared.append(comparisons.row(own, units, counts))
             here = units != 0.0
@@ -330,7 +367,7 @@ def _costs(names, records, twins, used) -> _Costs:
         jnp.stack(costs) if costs else jnp.zeros((0, 3)),
         jnp.stack(reached) if costs else jnp.zeros(0, bool),
         jnp.stack(matters) if costs else jnp.zeros(0, bool),
-        jnp.stack(rows) if rows else jnp.zeros((0, 4)),
+        tuple(rows),
         same_scales,
         same_keys,
         tuple(shifts),
@@ -338,32 +375,28 @@ def _costs(names, records, twins, used) -> _Costs:
     )
 
 
-def _of_used(names, prefix, costs) -> _Costs:
+def _of_used(prefix, costs) -> _Costs:
     """The costs of all rounds (rounds, n, ...), with 0 in place of those of unused releases.
 
     A value of a mechanism is in the releases of all later rounds. Its cost stays if any of them is
     used.
 
     Args:
-      names: of the n releases of a round.
-      prefix: (n,) bool, which of them are prefix sums.
+      prefix: (n,) bool, which releases of a round are prefix sums.
       costs: _Costs with a leading axis of rounds.
     """
-    integer = np.array([RULES[name].integer is not None for name in names], bool)
     later = lax.cummax(costs.used.astype(jnp.int32), reverse=True) > 0
     used = jnp.where(prefix[None], later, costs.used)
     shifts = zip(costs.shifts, used.T[prefix], strict=True)
+    rows = [jnp.where(each[:, None, None], row, 0.0)
+            for row, each in zip(costs.integer, used.T, strict=True)]  # fmt: skip
     return costs._replace(
         costs=jnp.where(used[..., None], costs.costs, 0.0),
         reached=costs.reached & used,
         used=used,
-        integer=jnp.where(used[:, integer, None], costs.integer, 0.0),
+        integer=jnp.concatenate([*rows, jnp.zeros((len(used), 0, 5))], axis=1),
         shifts=tuple(jnp.where(each[:, None], shift, 0.0) for shift, each in shifts),
     )
-
-
-def _is_prefix(name) -> bool:
-    return name.endswith("_prefix")
 
 
 def _differs(variants):

@@ -1,17 +1,20 @@
-"""Says what each release of :mod:`dpjax.noise` costs, by one rule for each name."""
+"""Says what each kind of release of :mod:`dpjax.noise` costs, as the law of its noise has it."""
 
 import math
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.audit.records import Cost, Rule
+from dpjax import noise
+from dpjax.audit.records import Rule
 from dpjax.maths import exact_sums
-from dpjax.privacy import INTEGER_LAWS
+from dpjax.noise import Cost
+from dpjax.noise.law import of_pure
 
-# In a row of integer noise, the places of releases of vectors with Skellam noise: of single
-# releases, and of the prefix sums of one stream.
-VECTORS, PREFIXES = len(INTEGER_LAWS), len(INTEGER_LAWS) + 1
+# Laws whose privacy the host accounts for, and what a row of a release says of it: one integer, a
+# vector, or the prefix sums of one stream.
+HOST_LAWS = [law for law in noise.LAWS.values() if law.epsilon or law.together]
+ONE, VECTOR, PREFIXES = 0, 1, 2
 
 # A difference of at most UNITS units in the last place counts as rounding where it costs at most
 # ROUNDING of epsilon.
@@ -28,42 +31,45 @@ def _scale_of(value, scale):
     return jnp.asarray(scale, value.dtype)
 
 
-def _value(_, value, scale):
+def _value(site, key, value, scale):
+    del site, key
     return value, _scale_of(value, scale), ()
 
 
-def _words(_, value, scale):
+def _words(site, key, value, scale):
+    del site, key
     return value, jnp.asarray(scale, jnp.float32), ()
 
 
-def _sum_words(_, value, scale, count):
+def _draws(site, key, value, scale, count):
+    del site, key
     # A sum of no draws adds no noise.
     count = jnp.broadcast_to(jnp.asarray(count), value.shape[1:])
     return value, jnp.where(count > 0, jnp.asarray(scale, jnp.float32), 0.0), (count,)
 
 
-def _flips(_, value, scale, count):
+def _flips(site, key, value, scale, count):
+    del site, key
     return value, jnp.asarray(scale, jnp.float32), (count,)
 
 
-def _along(_, value, scale, weights):
+def _along(site, key, value, scale, weights):
+    del site, key
     return value, scale * jnp.max(jnp.abs(weights)), (weights,)
 
 
-def _prefix(_, __, value, scale, sensitivity):
-    sensitivity = jnp.asarray(sensitivity, jnp.float32)
-    return value, _scale_of(value, scale) / sensitivity, (sensitivity,)
+def _prefix(site, key, noisy, value, scale):
+    del key, noisy
+    return value, _scale_of(value, scale) / site.sensitivity[site.law.norm - 1], ()
 
 
-def _nodes(_, __, value, scale, nodes):
-    return value, _scale_of(value, scale), (jnp.asarray(nodes, jnp.float32),)
-
-
-def _compared(_, armed, threshold, value, scale):
+def _compared(site, key, armed, threshold, value, scale):
+    del site, key
     return value, jnp.asarray(scale, jnp.float32), (threshold, armed)
 
 
-def _draw(_, probabilities):
+def _draw(site, key, probabilities):
+    del site, key
     return probabilities, jnp.float32(1.0), ()
 
 
@@ -95,10 +101,10 @@ def _shift_of_words(record, twin):
     return jnp.where(change == 0.0, 0.0, _units(change, record.scale))
 
 
-def shift_of_prefix(record, twin):
+def shift_of_prefix(site, record, twin):
     """By how many scales of a draw each entry of a value changes, with its sign, (size,)."""
     change = jnp.sign(record.value - twin.value) * _shift(record, twin)
-    return change.reshape(-1) / record.law[0]
+    return change.reshape(-1) / site.sensitivity[site.law.norm - 1]
 
 
 def shift_of_comparison(record, twin):
@@ -106,14 +112,10 @@ def shift_of_comparison(record, twin):
     return jnp.sign(twin.value - record.value) * _shift(record, twin)
 
 
-def _counted_when_armed(record, twin) -> Cost:
+def _counted_when_armed(site, record, twin) -> Cost:
     """Nothing, since the comparisons of all rounds are charged together."""
-    del record, twin
+    del site, record, twin
     return Cost(jnp.float32(0.0), jnp.float32(0.0), jnp.float32(0.0))
-
-
-def _laplace(record, twin) -> Cost:
-    return _of_pure(jnp.sum(_shift(record, twin)))
 
 
 def _shift_of_integers(record, twin):
@@ -122,17 +124,30 @@ def _shift_of_integers(record, twin):
     return jnp.where(change == jnp.round(change), _shift(record, twin), jnp.inf)
 
 
-def _discrete_laplace(record, twin) -> Cost:
-    return _of_pure(jnp.sum(_shift_of_integers(record, twin)))
+def _of_value(site, record, twin) -> Cost:
+    """Of a value with noise: what the law says of its change, or nothing if the host counts it."""
+    units = (_shift_of_integers if site.law.integers else _shift)(record, twin)
+    return _hidden(units) if site.law.cost is None else site.law.cost(units)
 
 
-def _discrete_gaussian(record, twin) -> Cost:
-    rho = jnp.sum(jnp.square(_shift_of_integers(record, twin))) / 2.0
-    return Cost(jnp.where(rho > 0.0, jnp.inf, 0.0), rho, jnp.float32(0.0))
+def _hidden(units) -> Cost:
+    """Nothing where the host computes the cost; infinite where no noise hides the change."""
+    cost = jnp.where(jnp.isinf(jnp.sum(units)), jnp.inf, 0.0)
+    return Cost(cost, cost, jnp.float32(0.0))
 
 
-def _laplace_words(record, twin) -> Cost:
-    return _of_pure(jnp.sum(_shift_of_words(record, twin)))
+def _of_words(site, record, twin) -> Cost:
+    """As :func:`_of_value`, for the words of exact sums. Of integers the host counts each sum."""
+    units = _units_of_words(site, record, twin)
+    return _hidden(units) if site.law.epsilon is not None else site.law.cost(units)
+
+
+def _units_of_words(site, record, twin):
+    if not site.law.integers:
+        return _shift_of_words(record, twin)
+    change, hidden = _change_of_integers(record, twin)
+    units = jnp.where(hidden, change / record.scale, jnp.inf)
+    return jnp.where(change == 0.0, 0.0, units)
 
 
 def _change_of_integers(record, twin):
@@ -142,79 +157,63 @@ def _change_of_integers(record, twin):
     return change, (part == 0) & (record.scale > 0.0)
 
 
-def _discrete_laplace_words(record, twin) -> Cost:
-    change, hidden = _change_of_integers(record, twin)
-    units = jnp.where(hidden, change / record.scale, jnp.inf)
-    return _of_pure(jnp.sum(jnp.where(change == 0.0, 0.0, units)))
+def _of_flips(site, record, twin) -> Cost:
+    """A bit that changes costs epsilon, as a Laplace sum pays for a change of 1."""
+    del site
+    return of_pure(jnp.sum(_shift(record, twin)))
 
 
-def _counted(record, twin) -> Cost:
-    """Nothing where the host computes the cost; infinite where no noise hides the change."""
-    change, hidden = _change_of_integers(record, twin)
-    cost = jnp.sum(jnp.where((change == 0.0) | hidden, 0.0, jnp.inf))
-    return Cost(cost, cost, jnp.float32(0.0))
+def is_counted_by_host(site) -> bool:
+    """Whether the host says what a release costs."""
+    law = site.law
+    if site.kind == "words":
+        return law.epsilon is not None
+    return site.kind in ("value", "prefix") and law.cost is None
 
 
-def _counted_vector(record, twin) -> Cost:
-    """As :func:`_counted`, for vectors."""
-    cost = jnp.where(jnp.isinf(jnp.sum(_shift_of_integers(record, twin))), jnp.inf, 0.0)
-    return Cost(cost, cost, jnp.float32(0.0))
+def host_row(site, record, twin):
+    """What the host needs to know of a release that it accounts for, (5,).
 
-
-def integer_row(rule, record, twin):
-    """What the host needs to know of a release that it accounts for, (4,).
-
-    The place of the law, the amount of noise, and the L1 and L2 norms of the change.
+    ONE, VECTOR or PREFIXES; the place of the law; the scale; the L1 and L2 norms of the change.
     """
-    place = jnp.float32(rule.integer)
-    if rule.integer >= VECTORS:
-        nodes = record.law[0] if record.law else 1.0
-        change = nodes * jnp.abs(record.value - twin.value).reshape(-1).astype(jnp.float32)
-        copied = jnp.sqrt(jnp.sum(jnp.square(change)) / nodes)
+    place = HOST_LAWS.index(site.law)
+    if site.kind == "words":
+        change, hidden = _change_of_integers(record, twin)
+        l1 = l2 = jnp.round(change)
+        kind, scale = ONE, record.scale
+    else:
         hidden = jnp.isfinite(jnp.sum(_shift_of_integers(record, twin)))
-        row = jnp.stack([place, record.scale.astype(jnp.float32), jnp.sum(change), copied])
-        return jnp.where(hidden, row, 0.0)
-    change, hidden = _change_of_integers(record, twin)
-    change = jnp.round(change)
-    return jnp.where(hidden, jnp.stack([place, record.scale, change, change]), 0.0)
+        change = jnp.abs(record.value - twin.value).reshape(-1).astype(jnp.float32)
+        of_l1, of_l2 = site.sensitivity or (1.0, 1.0)
+        l1, l2 = of_l1 * jnp.sum(change), of_l2 * jnp.sqrt(jnp.sum(jnp.square(change)))
+        kind = VECTOR if site.sensitivity is None else PREFIXES
+        scale = record.scale * (1.0 if site.sensitivity is None else of_l2)
+    row = jnp.stack([jnp.asarray(x, jnp.float32).reshape(()) for x in (kind, place, scale, l1, l2)])
+    return jnp.where(hidden, row, 0.0)
 
 
-def shared_integers(rows):
-    """Rows (T - 1, n, 4), where those of one stream of prefix sums have become a single one.
+def shared_rows(rows):
+    """Rows (T - 1, n, 5), where those of one stream of prefix sums have become a single one.
 
     Several changed values of a stream share their noise: at most the norms of the changes add up.
     """
-    prefixes = rows[..., 0] == PREFIXES
-    changed = jnp.where(prefixes[..., None], rows, 0.0)
-    scale = jnp.min(jnp.where(prefixes, rows[..., 1], jnp.inf), axis=0)
-    norms = jnp.sum(changed[..., 2:], axis=0)
-    place = jnp.max(changed[..., 0], axis=0)
-    row = jnp.concatenate([jnp.stack([place, scale], axis=-1), norms], axis=-1)
-    row = jnp.where((place > 0.0)[:, None], row, 0.0)
-    others = jnp.where(prefixes[..., None], 0.0, rows)
-    return jnp.concatenate([others, row[None]])
+    prefixes = (rows[..., 0] == PREFIXES)[..., None]
+    changed = jnp.where(prefixes, rows, 0.0)
+    norms = jnp.sum(changed[..., 3:], axis=0)
+    scale = jnp.min(jnp.where(prefixes, rows, jnp.inf)[..., 2], axis=0)
+    row = jnp.concatenate([jnp.max(changed[..., :2], axis=0), scale[:, None], norms], axis=-1)
+    row = jnp.where(row[:, :1] > 0.0, row, 0.0)
+    return jnp.concatenate([jnp.where(prefixes, 0.0, rows), row[None]])
 
 
-def _gaussian_words(record, twin) -> Cost:
-    rho = jnp.sum(jnp.square(_shift_of_words(record, twin))) / 2.0
-    return Cost(jnp.float32(0.0), rho, rho)
-
-
-def _of_pure(pure) -> Cost:
-    return Cost(pure, pure * pure / 2.0, jnp.float32(0.0))
-
-
-def _gaussian(record, twin) -> Cost:
-    rho = jnp.sum(jnp.square(_shift(record, twin))) / 2.0
-    return Cost(jnp.float32(0.0), rho, rho)
-
-
-def _choice(record, twin) -> Cost:
+def _choice(site, record, twin) -> Cost:
+    del site
     return _of_ratios(record.value / jnp.sum(record.value), twin.value / jnp.sum(twin.value))
 
 
-def _categorical(record, twin) -> Cost:
+def _categorical(site, record, twin) -> Cost:
     """Of softmax(x) and softmax(x'): for small changes u = x - x' by u - ln sum p' e^u."""
+    del site
     ours, theirs = (each.value - jnp.max(each.value) for each in (record, twin))
     never = (ours == -jnp.inf) & (theirs == -jnp.inf)
     change = jnp.where(never, 0.0, ours - theirs)
@@ -225,19 +224,21 @@ def _categorical(record, twin) -> Cost:
     return _of_log_ratios(jnp.where(never, 0.0, change - jnp.where(small, near, far)))
 
 
-def _least(record, twin) -> Cost:
+def _least(site, record, twin) -> Cost:
     """Of the smallest of noisy values: the range of their changes over the scale.
 
     A common shift of all values changes nothing. Given the noise of the others, an index is the
     least where its own noise is below some level. That level moves by the range at most.
     """
+    del site
     moved = jnp.sign(record.value - twin.value) * _shift(record, twin)
     span = jnp.max(moved) - jnp.min(moved)
-    return _of_pure(jnp.where(jnp.isnan(span), jnp.inf, span))
+    return of_pure(jnp.where(jnp.isnan(span), jnp.inf, span))
 
 
-def _toss(record, twin) -> Cost:
+def _toss(site, record, twin) -> Cost:
     """Of a coin by the parts of its probability, a change of which keeps its digits."""
+    del site
     if record.value.ndim == 0:
         both = (jnp.clip(jnp.stack([p, 1.0 - p]), 0.0, 1.0) for p in (record.value, twin.value))
         return _of_ratios(*both)
@@ -272,11 +273,11 @@ def _far(record):
 
     Entries are moved by different distances, since code may look at their differences alone.
     """
-    (release,) = record.release
+    release = record.release
     size = jnp.abs(release).astype(jnp.float32)
     places = jnp.arange(1, release.size + 1, dtype=jnp.float32).reshape(release.shape)
     distance = (1e3 * places * (1.0 + size)).astype(release.dtype)
-    return [[release - distance], [release + distance]]
+    return [release - distance, release + distance]
 
 
 def _far_or_bare(record):
@@ -284,9 +285,9 @@ def _far_or_bare(record):
 
     The latter reaches code that ignores unlikely releases.
     """
-    (release,) = record.release
+    release = record.release
     bare = jnp.broadcast_to(record.value, release.shape).astype(release.dtype)
-    return [*_far(record), [bare]]
+    return [*_far(record), bare]
 
 
 def _far_or_bare_words(record):
@@ -295,61 +296,41 @@ def _far_or_bare_words(record):
     Of several sums every other one is also far on the other side, which code that compares them
     does not ignore.
     """
-    (release,) = record.release
+    release = record.release
     shape = release.shape[1:]
     alternating = 1 - 2 * (jnp.arange(math.prod(shape)) % 2).reshape(shape)
     signs = [1, alternating] if math.prod(shape) > 1 else [1]
     far = [release.at[0].set(side * 2**30 * sign) for sign in signs for side in (-1, 1)]
-    return [*([words] for words in far), [record.value]]
+    return [*far, record.value]
 
 
 def _next(record):
     """The outcomes next to the one that was drawn."""
-    (release,) = record.release
-    return [[release + 1], [jnp.where(release == 0, release + 1, release - 1)]]
+    release = record.release
+    return [release + 1, jnp.where(release == 0, release + 1, release - 1)]
 
 
 def _other_outcomes(record):
     """Up to seven other outcomes of a draw of an index, which are all of them for eight."""
-    (release,) = record.release
+    release = record.release
     count = record.value.shape[-1]
-    return [[(release + step) % count] for step in range(1, min(count, 8))]
+    return [(release + step) % count for step in range(1, min(count, 8))]
 
 
 def _opposite(record):
-    return [[~record.release[0]]]
+    return [~record.release]
 
 
 RULES = {
-    "laplace": Rule(0, 2, _value, _laplace, _far_or_bare),
-    "laplace_words": Rule(0, 2, _words, _laplace_words, _far_or_bare_words),
-    "laplace_sum_words": Rule(0, 2, _sum_words, _laplace_words, _far_or_bare_words),
-    "gaussian_words": Rule(0, 2, _words, _gaussian_words, _far_or_bare_words),
-    "discrete_laplace_words": Rule(0, 2, _words, _discrete_laplace_words, _far_or_bare_words),
-    "discrete_gaussian_words": Rule(
-        0, 2, _words, _counted, _far_or_bare_words, INTEGER_LAWS.index("discrete_gaussian")
-    ),
-    "skellam_words": Rule(
-        0, 2, _words, _counted, _far_or_bare_words, INTEGER_LAWS.index("skellam")
-    ),
-    "binomial_words": Rule(
-        0, 2, _words, _counted, _far_or_bare_words, INTEGER_LAWS.index("binomial")
-    ),
-    # A bit that changes costs epsilon, which is what a Laplace sum pays for a change of 1.
-    "randomized_response": Rule(0, 2, _flips, _laplace, _next),
-    "laplace_along": Rule(0, 2, _along, _laplace, _far_or_bare),
-    "gaussian": Rule(0, 2, _value, _gaussian, _far_or_bare),
-    "discrete_laplace": Rule(0, 2, _value, _discrete_laplace, _far_or_bare),
-    "discrete_gaussian": Rule(0, 2, _value, _discrete_gaussian, _far_or_bare),
-    "skellam": Rule(0, 2, _value, _counted_vector, _far_or_bare, VECTORS),
-    "laplace_prefix": Rule(1, 3, _prefix, _laplace, _far),
-    "gaussian_prefix": Rule(1, 3, _prefix, _gaussian, _far),
-    "discrete_laplace_prefix": Rule(1, 3, _prefix, _discrete_laplace, _far),
-    "discrete_gaussian_prefix": Rule(1, 3, _prefix, _discrete_gaussian, _far),
-    "skellam_prefix": Rule(1, 3, _nodes, _counted_vector, _far, PREFIXES),
-    "choose": Rule(0, None, _draw, _choice, _other_outcomes),
-    "categorical": Rule(0, None, _draw, _categorical, _other_outcomes),
-    "least": Rule(0, 2, _value, _least, _other_outcomes),
-    "exceeds": Rule(0, 4, _compared, _counted_when_armed, _opposite),
-    "coin": Rule(0, None, _draw, _toss, _opposite),
+    "value": Rule(2, _value, _of_value, _far_or_bare),
+    "words": Rule(2, _words, _of_words, _far_or_bare_words),
+    "draws": Rule(2, _draws, _of_words, _far_or_bare_words),
+    "along": Rule(2, _along, _of_value, _far_or_bare),
+    "prefix": Rule(3, _prefix, _of_value, _far),
+    "flips": Rule(2, _flips, _of_flips, _next),
+    "choice": Rule(None, _draw, _choice, _other_outcomes),
+    "categorical": Rule(None, _draw, _categorical, _other_outcomes),
+    "least": Rule(2, _value, _least, _other_outcomes),
+    "comparison": Rule(4, _compared, _counted_when_armed, _opposite),
+    "coin": Rule(None, _draw, _toss, _opposite),
 }

@@ -8,16 +8,15 @@ import numpy as np
 
 from dpjax import privacy
 from dpjax.audit.replay import Replay
-from dpjax.audit.rules import VECTORS
+from dpjax.audit.rules import HOST_LAWS, ONE
 from dpjax.core import Array
-from dpjax.privacy import INTEGER_LAWS
 
 CHECKS = {
     "noise_seen": "no release was seen, and the state depends on the losses: noise must come from "
     "dpjax.noise to be seen",
     "same_actions": "the actions depend on the losses in another way than through the releases "
     "that were seen, or the released part of the report does: noise must come from dpjax.noise to "
-    "be seen, called with positional arguments, outside of loops and jax.vmap",
+    "be seen, outside of while loops",
     "same_scales": "the law of some noise depends on the losses",
     "same_keys": "a key, or whether it is used, depends on the losses",
     "fresh_keys": "the noise of a release is known or used twice: its key draws something else "
@@ -31,10 +30,10 @@ def spent(replayed: Replay, delta: float) -> Array:
     It is infinite where a check fails, since the sums then leave something out. :func:`explain`
     says what, and so does a warning where the Replay is not traced.
 
-    Releases with binomial, Skellam or discrete Gaussian noise are accounted for on the host. Each
-    of them, all vectors with Skellam noise together, and all others together have equal shares of
-    delta, and the epsilons are added. So a single release of an integer is exact. For vectors the
-    Renyi divergences of all releases add up (:func:`dpjax.privacy.skellam_vector_epsilon`).
+    Releases of integers with noise that is never pure are accounted for on the host. Each of them,
+    all vectors with noise of one law together, and all others together have equal shares of delta,
+    and the epsilons are added. So a single release of an integer is exact. For vectors the law says
+    what all releases spend together (:class:`dpjax.noise.Law`).
 
     Args:
       replayed: a Replay, traced or NumPy, of any shape. It must not be traced where its releases
@@ -111,33 +110,18 @@ def _spent_by_integers(replayed, delta):
     shape = rows.shape[:-2]
     found = np.zeros(shape)
     for place in np.ndindex(shape):
-        touched = rows[place][rows[place][:, 2] > 0.0]
-        vectors, single = touched[touched[:, 0] >= VECTORS], touched[touched[:, 0] < VECTORS]
+        touched = rows[place][rows[place][:, 3] > 0.0]
+        single, vectors = touched[touched[:, 0] == ONE], touched[touched[:, 0] != ONE]
         others = float(replayed.pure[place]) > 0.0 or float(replayed.rho[place]) > 0.0
-        share = delta / max(len(single) + bool(len(vectors)) + others, 1)
-        rest = _spent(type(replayed)(*(leaf[place] for leaf in replayed)), share) if others else 0
-        if len(vectors):
-            rest += float(_vectors_epsilon(vectors, share))
+        laws = np.unique(vectors[:, 1])
+        share = delta / max(len(single) + len(laws) + others, 1)
+        rest = _spent(type(replayed)(*(leaf[place] for leaf in replayed)), share) if others else 0.0
         found[place] = float(rest) + sum(
-            integer_epsilon(INTEGER_LAWS[int(law)], float(amount), share, int(change))
-            for law, amount, change, _ in single
+            HOST_LAWS[int(law)].epsilon(scale, share, int(change))
+            for _, law, scale, change, _ in single
         )
+        for law in laws:
+            *_, scale, l1, l2 = vectors[vectors[:, 1] == law].T
+            of_all = HOST_LAWS[int(law)].together
+            found[place] += float(of_all((l1, l2), scale, share)) if share > 0.0 else np.inf
     return jnp.asarray(found, jnp.float32)
-
-
-def _vectors_epsilon(rows, delta):
-    """The epsilon at delta of all releases (n, 4) of vectors with Skellam noise."""
-    if delta == 0.0:
-        return np.inf
-    _, scale, *change = rows.T
-    return privacy.skellam_vector_epsilon(change, scale, delta)
-
-
-def integer_epsilon(law, amount, delta, change):
-    """The epsilon at delta of integer noise that hides this change."""
-    exact = {
-        "binomial": lambda: privacy.binomial_epsilon(int(amount), delta, change),
-        "skellam": lambda: privacy.skellam_epsilon(amount, delta, change),
-        "discrete_gaussian": lambda: privacy.discrete_gaussian_epsilon(amount, delta, change),
-    }
-    return exact[law]()

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import _check
 from dpjax.core import Mechanism
+from dpjax.noise import LAWS
 
 
 def shared(prefixes):
@@ -33,7 +34,7 @@ def encoded(prefixes, shifts, mechanism):
     found = jnp.where(jnp.isnan(moved), jnp.inf, jnp.abs(moved))
     counted = jnp.sum(prefixes, axis=(0, 1))
     rho, pure = 0.5 * jnp.sum(jnp.square(found)), jnp.sum(found)
-    if mechanism.noise.endswith("laplace"):
+    if LAWS[mechanism.noise].norm == 1:
         # The bound on each release is by its largest column. Pure privacy gives rho, too.
         rho = 0.5 * jnp.square(pure)
     exact = jnp.stack([rho, jnp.where(counted[1] > 0.0, rho, 0.0), pure])

@@ -19,7 +19,6 @@ from dpjax.audit.replay import Replay, replay
 from dpjax.audit.spending import CHECKS, spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy
 from dpjax.domains import Domain, box_losses
-from dpjax.feedback import gradient, value, values, whole
 
 # A calibration that is exact in real numbers may be off by the rounding of float32.
 ROUNDING = 1e-4
@@ -75,7 +74,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
         changed=changed, spacing=declared.spacing,
     )  # fmt: skip
     made = jax.tree.map(lambda leaf: leaf[:, : learner.horizon], made)
-    if learner.feedback in (value, values, gradient, whole):
+    if learner.feedback.name in ("value", "values", "difference", "gradient", "whole"):
         # The vectors of the set need not reach the declared range of values, nor the declared
         # length of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]

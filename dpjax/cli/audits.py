@@ -23,6 +23,7 @@ from dpjax.analysis.output import (
 from dpjax.combinators import as_learner, user_level
 from dpjax.core import Learner
 from dpjax.engine.devices import cores
+from dpjax.learners.parts import gram
 
 HORIZON = 16
 # Learners that release nothing within HORIZON rounds have a longer one.
@@ -31,8 +32,11 @@ HORIZONS = {"dp_ucb_int": 2048}
 OPTIONS = {name: {"failure": 0.9} for name in ("adap_tt", "ctb_tt", "dp_tt")}
 # By default no threshold is exceeded within HORIZON rounds.
 OPTIONS["sparse_vector_experts"] = {"threshold": 1.0}
-# Further arguments that a printed calibration requires.
-PRINTED = {"limited_updates": {"selector": "laplace"}, "scrible": {"noise": "vector"}}
+# Further arguments that a printed calibration requires, or the one that has it.
+PRINTED: dict[str, dict[str, Any]] = {
+    "limited_updates": {"selector": "laplace"}, "scrible": {"noise": "vector"},
+    "linucb": {"gram": gram.gaussian(calibration="printed")},
+}  # fmt: skip
 PAIRS = 64
 RUNS = 2**17
 ARMS = 3

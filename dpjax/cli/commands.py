@@ -5,6 +5,7 @@ import inspect
 import io
 import sys
 import warnings
+from collections.abc import Sequence
 from contextlib import contextmanager
 
 from dpjax import __version__, environments, learners, mechanisms, papers
@@ -22,7 +23,7 @@ from dpjax.papers.sweeps import kept_in, on_devices
 from dpjax.settings import keep_compiled
 
 
-def main(arguments=None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command.
 
     Args:

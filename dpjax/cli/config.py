@@ -7,6 +7,7 @@ from typing import Any
 
 from dpjax import _check, domains, environments, learners, mechanisms
 from dpjax.analysis.output import output_folder, versions, write_csv, write_figure, write_json
+from dpjax.learners.parts import gram
 
 TABLES = ("learners", "environments", "grid", "study", "figure")
 SETTINGS = ("trials", "key", "checkpoints")
@@ -18,9 +19,10 @@ def read_study(path):
 
     The tables ``[learners]`` and ``[environments]`` have an entry for each name in the data. It is
     the name of a factory, or a table ``{factory = "bernoulli", means = [0.4, 0.5]}`` with further
-    arguments. ``[grid]`` has an entry for each axis. Values of ``domain`` and ``mechanism`` are
-    names of factories too, or such tables. ``[study]`` holds trials, key and checkpoints, and
-    ``[figure]`` the arguments of :func:`dpjax.study.plot.figure`.
+    arguments. ``[grid]`` has an entry for each axis. Values of ``domain``, ``mechanism`` and
+    ``gram``, in the grid and among further arguments, are names of factories too, or such tables.
+    ``[study]`` holds trials, key and checkpoints, and ``[figure]`` the arguments of
+    :func:`dpjax.study.plot.figure`.
 
     Raises:
       ValueError: the file is no such file. The message names the file and the entry.
@@ -87,32 +89,38 @@ def _factory(path, kind, package, entry) -> Any:
     if name not in package.__all__ or not callable(getattr(package, name)):
         meant = _check.nearest(name, package.__all__)
         raise ValueError(f"{path}: {kind} has no {name!r}{meant}; dpjax list shows the names")
-    arguments = {word: value for word, value in given.items() if word != "factory"}
+    arguments = {
+        word: _built(path, word, value) for word, value in given.items() if word != "factory"
+    }
     factory = getattr(package, name)
     return partial(factory, **arguments) if arguments else factory
 
 
-def _values(path, name, entry) -> Any:
-    """The values of an axis. Domains and mechanisms are built from their names."""
-    packages = {"domain": domains, "mechanism": mechanisms}
-    if name not in packages:
+PACKAGES = {"domain": domains, "mechanism": mechanisms, "gram": gram}
+
+
+def _built(path, name, entry) -> Any:
+    """A value of an argument. Those of PACKAGES are built from their names."""
+    if name not in PACKAGES:
         return entry
-    package = packages[name]
+    factory = _factory(path, name, PACKAGES[name], entry)
+    if name == "mechanism":  # which learners build themselves, for the horizon
+        return factory
+    try:
+        return factory()
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {name}: {error}") from None
 
-    def built(each):
-        factory = _factory(path, name, package, each)
-        if name == "mechanism":  # which learners build themselves, for the horizon
-            return factory
-        try:
-            return factory()
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}: {name}: {error}") from None
 
+def _values(path, name, entry) -> Any:
+    """The values of an axis."""
+    if name not in PACKAGES:
+        return entry
     if isinstance(entry, dict) and "factory" not in entry:
-        return {label: built(each) for label, each in entry.items()}
+        return {label: _built(path, name, each) for label, each in entry.items()}
     if isinstance(entry, list):
-        return {_label(each): built(each) for each in entry}
-    return built(entry)
+        return {_label(each): _built(path, name, each) for each in entry}
+    return _built(path, name, entry)
 
 
 def _label(entry) -> str:

@@ -16,8 +16,6 @@ from dpjax.combinators.environments import (
 from dpjax.combinators.epochs import DoublingState, doubling
 from dpjax.combinators.learners import on_gradients, rescale_losses, sample_arms
 from dpjax.combinators.local import (
-    RandomizedResponseReport,
-    RandomizedResponseState,
     RandomizedSumsState,
     randomized_coordinate,
     randomized_response,
@@ -25,7 +23,6 @@ from dpjax.combinators.local import (
 from dpjax.combinators.reduction import (
     LaplaceFeedbackReport,
     LaplaceFeedbackState,
-    PrivateReductionReport,
     PrivateReductionState,
     laplace_feedback,
     private_reduction,
@@ -39,10 +36,7 @@ __all__ = [
     "LaplaceFeedbackReport",
     "LaplaceFeedbackState",
     "PlaysTally",
-    "PrivateReductionReport",
     "PrivateReductionState",
-    "RandomizedResponseReport",
-    "RandomizedResponseState",
     "RandomizedSumsState",
     "SwitchesState",
     "SwitchesTally",

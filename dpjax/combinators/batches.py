@@ -1,5 +1,6 @@
 """A learner that plays in batches, and a batch learner that plays round by round."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -7,7 +8,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import _check
+from dpjax.action_sets import example_loss
 from dpjax.core import Array, Batch, BatchLearner, Learner, Number
+from dpjax.feedback import clip_seen, seen_inside
 from dpjax.maths import exact_sums
 
 
@@ -74,7 +77,8 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         return state, Batch(action, rounds)
 
     def step(state, key, total):
-        state, action = learner.step(state, key, exact_sums.mean(total, rounds))
+        mean, _ = clip_seen(learner, exact_sums.mean(total, rounds))
+        state, action = learner.step(state, key, mean)
         return state, Batch(action, rounds)
 
     return BatchLearner(
@@ -82,10 +86,10 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         step=step,
         feedback=learner.feedback,
         action_set=learner.action_set,
-        zero=jnp.zeros((), jnp.float32),
         horizon=horizon,
         privacy=declared,
         report=learner.report,
+        clip=learner.clip,
     )
 
 
@@ -105,6 +109,12 @@ def every_round(batch_learner: BatchLearner) -> Learner:
     than a counter and a sum. But under vmap, where batches differ in length, the batch step itself
     is computed in every round, so it has to be cheap.
 
+    Args:
+      batch_learner: a BatchLearner of any horizon, in rounds.
+
+    Raises:
+      TypeError: it is not a BatchLearner.
+
     Examples:
       >>> batches = learners.sequential_halving(1000, 4, epsilon=1.0)
       >>> state, batch = batches.init(jax.random.key(0))
@@ -117,7 +127,9 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         raise TypeError(f"batch_learner must be a BatchLearner, got {kind}")
 
     def begin(state, batch):
-        nothing = jax.tree.map(lambda leaf: exact_sums.nothing(jnp.shape(leaf)), batch_learner.zero)
+        loss = example_loss(batch_learner.action_set)
+        seen, _ = jax.eval_shape(partial(seen_inside, batch_learner), loss, batch.action)
+        nothing = jax.tree.map(lambda leaf: exact_sums.nothing(leaf.shape), seen)
         return EveryRoundState(state, batch, jnp.zeros((), jnp.int32), nothing), batch.action
 
     def init(key):
@@ -143,6 +155,7 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         privacy=batch_learner.privacy,
         report=lambda state: batch_learner.report(state.learner),
         sound=batch_learner.sound,
+        clip=batch_learner.clip,
     )
 
 

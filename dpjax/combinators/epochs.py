@@ -10,6 +10,7 @@ import numpy as np
 from dpjax import _check
 from dpjax.combinators.batches import check_made
 from dpjax.core import Array, Learner, Privacy
+from dpjax.feedback import clip_seen
 
 
 class DoublingState(NamedTuple):
@@ -116,7 +117,8 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
 
         def within(i):
             def play():
-                own, action = epochs[i].step(state.learners[i], key, loss)
+                seen, _ = clip_seen(epochs[i], loss)
+                own, action = epochs[i].step(state.learners[i], key, seen)
                 if i + 1 < len(epochs):
                     fresh = state.first_actions[i + 1]
                     ended = t == ends[i]
@@ -134,6 +136,7 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
         init=init,
         step=step,
         feedback=epochs[0].feedback,
+        clip=epochs[0].clip,
         action_set=epochs[0].action_set,
         horizon=horizon,
         privacy=_of_any_epoch([epoch.privacy for epoch in epochs]),

@@ -1,22 +1,23 @@
 """Learners made from learners: for losses in another range, for arms, and for convex losses."""
 
+from dataclasses import replace
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
 from dpjax import _check, domains, noise
 from dpjax.action_sets import fits
 from dpjax.core import Arms, BatchLearner, Learner, Number
-from dpjax.feedback import full, gradient
-from dpjax.maths.clipping import within
+from dpjax.feedback import clip_seen, full, gradient
 
 
 def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
     """A learner over arms of losses in [0, 1], for losses in any stated range.
 
     It meets (loss - low) / (high - low), clipped to [0, 1]. For rewards r in [a, b] play the losses
-    -r with low = -b and high = -a. Its calibration then holds for losses in [low, high]. Losses
-    outside, such as Gaussian ones, are clipped before the learner sees them, and are not counted.
-    Regret stays in the units of the environment.
+    -r with low = -b and high = -a. Its calibration then holds for losses in [low, high]. Regret
+    stays in the units of the environment.
 
     Args:
       learner: a Learner or BatchLearner over arms, which is private for replaced losses.
@@ -34,6 +35,8 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
       >>> learner = combinators.rescale_losses(learners.lazy_ucb(1000, 2, epsilon=1.0), -3.0, 1.0)
       >>> learner.privacy.loss_range, float(learner.feedback(jnp.array([-2.0, 9.0]), 0))
       ((-3.0, 1.0), 0.25)
+      >>> [float(x) for x in feedback.seen_inside(learner, jnp.array([-2.0, 9.0]), 1)]
+      [1.0, 1.0]
     """
     if not isinstance(learner, Learner | BatchLearner):
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
@@ -48,12 +51,15 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
             "rescaled losses of 0 are not 0"
         )
 
-    def feedback(loss, action):
-        losses = full(loss, action)
-        return learner.feedback(within((losses - low) / (high - low), 0.0, 1.0), action)
+    def see(loss, action):
+        return learner.feedback((full(loss, action) - low) / (high - low), action)
 
     declared = learner.privacy._replace(loss_range=(float(low), float(high)))
-    return learner._replace(feedback=feedback, privacy=declared)
+    return learner._replace(
+        feedback=replace(learner.feedback, see=see),
+        privacy=declared,
+        clip=partial(clip_seen, learner),
+    )
 
 
 def on_gradients(learner: Learner) -> Learner:
@@ -93,7 +99,7 @@ def on_gradients(learner: Learner) -> Learner:
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
-    if not isinstance(learner.action_set, domains.Domain) or learner.feedback is not full:
+    if not isinstance(learner.action_set, domains.Domain) or learner.feedback.name != "full":
         raise ValueError("learner must play points of a domain with full information")
     if learner.privacy.unit == "entry":
         raise ValueError("learner must declare privacy of one round: all of a gradient can change")
@@ -126,8 +132,11 @@ def sample_arms(learner: Learner) -> Learner:
         or not fits(points, domains.simplex(points.dim))
     ):
         raise ValueError("learner must play points of a simplex, to draw an arm from")
+    _, point = jax.eval_shape(learner.init, jax.random.key(0))
+    if point.shape != (points.dim,):
+        raise ValueError("learner must play one point a round, to draw an arm from")
 
-    def feedback(loss, arm):
+    def see(loss, arm):
         return learner.feedback(loss, jax.nn.one_hot(arm, loss.shape[0], dtype=jnp.float32))
 
     def draw(key, state, point):
@@ -141,4 +150,5 @@ def sample_arms(learner: Learner) -> Learner:
         base_key, arm_key = jax.random.split(key)
         return draw(arm_key, *learner.step(state, base_key, loss))
 
+    feedback = replace(learner.feedback, see=see)
     return learner._replace(init=init, step=step, feedback=feedback, action_set=Arms(points.dim))

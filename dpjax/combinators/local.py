@@ -8,23 +8,10 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import _check, noise
+from dpjax.action_sets import example_loss
 from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy
-from dpjax.maths.clipping import clip_loss, within
+from dpjax.feedback import clip_seen, to_bit
 from dpjax.maths.exact_sums import ExactSum
-
-
-class RandomizedResponseState(NamedTuple):
-    """The state of :func:`randomized_response` round by round."""
-
-    base: Any  # the base learner's state
-    clipped: Array  # () int32
-
-
-class RandomizedResponseReport(NamedTuple):
-    """The report of :func:`randomized_response` round by round."""
-
-    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped before the draw
-    base: Any  # the base learner's report
 
 
 class RandomizedSumsState(NamedTuple):
@@ -54,9 +41,9 @@ def randomized_response(
       epsilon: privacy of each message; inf flips nothing.
 
     Returns:
-      A learner of the same kind. The report of a Learner counts losses outside [0, 1], which are
-      clipped. A BatchLearner sees sums of bits only. Its losses must be 0 or 1, and others are
-      rounded to the nearer of them: play ``every_round(learner)`` in place of it on such losses.
+      A learner of the same kind. A BatchLearner sees sums of bits only. Its losses must be 0 or 1,
+      and others are rounded to the nearer of them: play ``every_round(learner)`` in place of it on
+      such losses.
 
     Raises:
       ValueError: the base declares privacy of its own, plays no arms, sees something else than one
@@ -83,8 +70,7 @@ def randomized_response(
         raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
     epsilon = _check.epsilon(epsilon)
     _check_base(learner, "randomized_response")
-    seen = _seen(learner) if isinstance(learner.action_set, Arms) else None
-    if seen != ():
+    if not isinstance(learner.action_set, Arms) or learner.feedback.name != "bandit":
         raise ValueError("learner must play arms and see one number a round, as by feedback.bandit")
     by_rounds = isinstance(learner, Learner)
     made = _of_messages(learner, _coin(epsilon)) if by_rounds else _of_sums(learner, epsilon)
@@ -107,7 +93,7 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
       epsilon: privacy of each message; inf flips nothing.
 
     Returns:
-      A Learner. Its report counts losses outside [0, 1], which are clipped.
+      A Learner.
 
     Raises:
       ValueError: the base declares privacy of its own, does not see a vector of losses, or is for
@@ -134,10 +120,9 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
     epsilon = _check.epsilon(epsilon)
     _check_base(learner, "randomized_coordinate")
-    seen = _seen(learner)
-    if seen is None or len(seen) != 1:
+    if learner.feedback.name != "full":
         raise ValueError("learner must see a vector of losses each round, as by feedback.full")
-    (count,) = seen
+    (count,) = example_loss(learner.action_set).shape
     toss = _coin(epsilon)
 
     def message(key, losses):
@@ -170,20 +155,6 @@ def _coin(epsilon):
     return toss
 
 
-def _seen(learner) -> tuple | None:
-    """The shape of what a learner of arms or points sees of a round; None where it is no array."""
-    actions = learner.action_set
-    count = actions.count if isinstance(actions, Arms) else getattr(actions, "dim", 1)
-    losses = jnp.zeros(count, jnp.float32)
-    _, action = jax.eval_shape(learner.init, jr.key(0))
-    action = action.action if isinstance(learner, BatchLearner) else action
-    try:
-        seen = jax.eval_shape(learner.feedback, losses, action)
-    except (TypeError, ValueError):
-        return None  # such as that of a learner of policies
-    return getattr(seen, "shape", None)
-
-
 def _check_base(learner, name) -> None:
     """Refuses a base that declares privacy, or is for losses in another range than [0, 1]."""
     declared = learner.privacy
@@ -202,20 +173,12 @@ def _check_base(learner, name) -> None:
 def _of_messages(learner, message) -> Learner:
     """The learner on message(key, losses in [0, 1]) in place of what it sees of each round."""
 
-    def init(key):
-        base, action = learner.init(key)
-        return RandomizedResponseState(base, jnp.zeros((), jnp.int32)), action
-
     def step(state, key, loss):
         message_key, base_key = jr.split(key)
-        inside, clipped = clip_loss(loss, state.clipped)
-        base, action = learner.step(state.base, base_key, message(message_key, inside))
-        return RandomizedResponseState(base, clipped), action
+        seen, _ = clip_seen(learner, message(message_key, loss))
+        return learner.step(state, base_key, seen)
 
-    def report(state):
-        return RandomizedResponseReport(state.clipped, learner.report(state.base))
-
-    return learner._replace(init=init, step=step, report=report)
+    return learner._replace(step=step, clip=None)
 
 
 def _of_sums(learner, epsilon) -> BatchLearner:
@@ -232,12 +195,9 @@ def _of_sums(learner, epsilon) -> BatchLearner:
         ones = noise.randomized_response(bits_key, total.whole, scale, state.rounds)
         return pack(*learner.step(state.base, base_key, ExactSum(ones, jnp.zeros_like(ones))))
 
-    def feedback(loss, arm):
-        return jnp.round(within(learner.feedback(loss, arm), 0.0, 1.0))
-
     return learner._replace(
         init=init,
         step=step,
-        feedback=feedback,
+        clip=to_bit,
         report=lambda state: learner.report(state.base),
     )

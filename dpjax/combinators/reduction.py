@@ -7,7 +7,21 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, Privacy
-from dpjax.maths.clipping import clip_loss, within
+from dpjax.feedback import clip_seen
+
+# Feedbacks that show more than one number a round.
+_MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
+
+
+def _check_one_number(learner) -> None:
+    """Refuses what is no Learner that sees one number a round, for which the noise is made."""
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    if learner.feedback.name in _MORE:
+        raise ValueError(
+            "learner must see one number a round, as with bandit feedback; its feedback is "
+            f"{learner.feedback.name!r}"
+        )
 
 
 class LaplaceFeedbackState(NamedTuple):
@@ -15,7 +29,6 @@ class LaplaceFeedbackState(NamedTuple):
 
     base: Any  # the base learner's state
     rejected: Array  # () int32
-    clipped: Array  # () int32
 
 
 class LaplaceFeedbackReport(NamedTuple):
@@ -25,11 +38,10 @@ class LaplaceFeedbackReport(NamedTuple):
       >>> learner = learners.dp_exp3_lap(1000, 2, epsilon=1.0)
       >>> state, arm = jax.eval_shape(learner.init, jax.random.key(0))
       >>> jax.eval_shape(learner.report, state)._fields
-      ('rejected', 'clipped', 'base')
+      ('rejected', 'base')
     """
 
     rejected: Array  # () int32, rounds whose noisy loss fell outside the accepted interval
-    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped before noise
     base: Any  # the base learner's report
 
 
@@ -51,7 +63,7 @@ def laplace_feedback(
         (exp3), 0 for estimates of losses.
 
     Returns:
-      A Learner. Its report counts rejected rounds and clipped losses.
+      A Learner. Its report counts rejected rounds.
 
     Privacy: epsilon-DP, central and even local, for replacement of one round, released: actions
     1..T, as printed. Every action depends on the losses through l~ alone. Given the past, l~ is an
@@ -68,8 +80,7 @@ def laplace_feedback(
       >>> learner.privacy.model, learner.privacy.epsilon, round(float(base.privacy.epsilon))
       ('local', 1.0, 206)
     """
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    _check_one_number(learner)
     epsilon = _check.epsilon(epsilon)
     _check.non_negative(threshold=threshold)
     scale = privacy.laplace_scale(1.0, epsilon)  # one loss in [0, 1] replaced by another
@@ -77,18 +88,16 @@ def laplace_feedback(
 
     def init(key):
         base, action = learner.init(key)
-        zero = jnp.zeros((), jnp.int32)
-        return LaplaceFeedbackState(base, zero, zero), action
+        return LaplaceFeedbackState(base, jnp.zeros((), jnp.int32)), action
 
     def step(state, key, loss):
         noise_key, base_key = jax.random.split(key)
-        inside, clipped = clip_loss(loss, state.clipped)
-        noisy = noise.laplace(noise_key, inside, scale)
+        noisy = noise.laplace(noise_key, loss, scale)
         accepted = (noisy >= -width) & (noisy <= 1.0 + width)
         fed = jnp.where(accepted, (noisy + width) / (2.0 * width + 1.0), null_loss)
-        base, action = learner.step(state.base, base_key, fed)
+        base, action = learner.step(state.base, base_key, clip_seen(learner, fed)[0])
         rejected = state.rejected + (~accepted).astype(jnp.int32)
-        return LaplaceFeedbackState(base, rejected, clipped), action
+        return LaplaceFeedbackState(base, rejected), action
 
     declared = Privacy(
         epsilon=epsilon,
@@ -97,9 +106,9 @@ def laplace_feedback(
     )
 
     def report(state):
-        return LaplaceFeedbackReport(state.rejected, state.clipped, learner.report(state.base))
+        return LaplaceFeedbackReport(state.rejected, learner.report(state.base))
 
-    return learner._replace(init=init, step=step, privacy=declared, report=report)
+    return learner._replace(init=init, step=step, privacy=declared, report=report, clip=None)
 
 
 class PrivateReductionState(NamedTuple):
@@ -107,14 +116,6 @@ class PrivateReductionState(NamedTuple):
 
     base: Any  # the base learner's state
     point: Any  # (d,) the point in play where the noise depends on it, else ()
-    clipped: Array  # () int32
-
-
-class PrivateReductionReport(NamedTuple):
-    """The report of :func:`private_reduction`."""
-
-    clipped: Array  # () int32, losses that were out of range and were clipped before noise
-    base: Any  # the base learner's report
 
 
 def private_reduction(
@@ -133,7 +134,7 @@ def private_reduction(
     better: only a number is observed, so noise of the scale of that number is enough. Over arms x
     is a unit vector, and both are one draw.
 
-    The base must tolerate losses outside ``loss_range``, and it is fed f as it is.
+    The base should tolerate losses outside ``loss_range``. It is fed f, clipped to its own range.
 
     Args:
       learner: a Learner that sees one number a round, linear in its action.
@@ -144,8 +145,8 @@ def private_reduction(
       calibration: "derived" or "printed".
 
     Returns:
-      A Learner. Losses out of range are clipped and counted: to ``loss_range``, and with "vector"
-      also to +-|Y|_1 |x|_inf, which no loss vector of that norm exceeds.
+      A Learner with the report of the base. With "vector" losses are clipped to +-|Y|_1 |x|_inf
+      too, which no loss vector of that norm exceeds.
 
     Privacy: pure, central and even local, for replacement of one round, released: actions 1..T.
     Every action depends on the losses through the noisy values alone, and given the past a noisy
@@ -172,8 +173,7 @@ def private_reduction(
       >>> [float(x.privacy.epsilon) for x in made]  # for losses in [-1, 1]
       [1.0, 2.0]
     """
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    _check_one_number(learner)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("scalar", "vector", noise=noise)
     _check.one_of("derived", "printed", calibration=calibration)
@@ -196,27 +196,22 @@ def private_reduction(
     paper_epsilon: Number = float("nan")
     if calibration == "printed":
         shown, paper_epsilon = privacy.noise_ratio(change, scale), epsilon
-    # A loss <l, x> at an end of the range may be off by rounding, and is not counted as clipped.
-    tolerance = 1e-6 * (high - low)
 
-    def pack(base, action, clipped):
-        return PrivateReductionState(base, action if on_vector else (), clipped), action
+    def pack(base, action):
+        return PrivateReductionState(base, action if on_vector else ()), action
 
     def init(key):
-        return pack(*learner.init(key), jnp.zeros((), jnp.int32))
+        return pack(*learner.init(key))
 
     def step(state, key, loss):
         noise_key, base_key = jax.random.split(key)
-        clipped = within(loss, low, high)
         if on_vector:
             largest = norm * jnp.max(jnp.abs(state.point))
-            clipped = jnp.clip(clipped, -largest, largest)
-            noisy = _add_vector_noise(noise_key, clipped, state.point, scale)
+            loss = jnp.clip(loss, -largest, largest)
+            noisy = _add_vector_noise(noise_key, loss, state.point, scale)
         else:
-            noisy = _add_noise(noise_key, clipped, scale)
-        outside = ~(jnp.abs(clipped - loss) <= tolerance)  # True for NaN
-        count = state.clipped + outside.astype(jnp.int32)
-        return pack(*learner.step(state.base, base_key, noisy), count)
+            noisy = _add_noise(noise_key, loss, scale)
+        return pack(*learner.step(state.base, base_key, clip_seen(learner, noisy)[0]))
 
     declared = Privacy(
         epsilon=shown,
@@ -227,10 +222,13 @@ def private_reduction(
         paper_epsilon=paper_epsilon,
     )
 
-    def report(state):
-        return PrivateReductionReport(state.clipped, learner.report(state.base))
-
-    return learner._replace(init=init, step=step, privacy=declared, report=report)
+    return learner._replace(
+        init=init,
+        step=step,
+        privacy=declared,
+        report=lambda state: learner.report(state.base),
+        clip=None,
+    )
 
 
 # These are apart from private_reduction, which has a parameter by the name of the module.
@@ -239,4 +237,4 @@ def _add_noise(key, value, scale):
 
 
 def _add_vector_noise(key, value, point, scale):
-    return noise.laplace_along(key, value, scale, point)
+    return noise.laplace.along(key, value, scale, point)

@@ -3,9 +3,8 @@
 import jax
 import numpy as np
 
-from dpjax import _check, privacy
+from dpjax import _check, noise, privacy
 from dpjax.core import BatchLearner, Learner, Mechanism, Privacy
-from dpjax.privacy.accountants import sums_of
 
 
 def user_level(
@@ -130,18 +129,19 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     """The declaration for users whose values are summed by a mechanism."""
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     declared = learner.privacy
-    own = sums_of(mechanism)
+    own = mechanism.sums
     if own != declared.sums or mechanism.horizon != learner.horizon:
         raise ValueError(
             f"mechanism must be the learner's: it sums {_in_words(own)}, where the learner of "
             f"{learner.horizon} rounds declares {_in_words(declared.sums)}"
         )
-    if mechanism.noise == "skellam":
-        raise ValueError("mechanism must not have skellam noise, whose rho is not declared")
+    law = noise.LAWS[mechanism.noise]
+    if law.of_rho is None:
+        raise ValueError(f"mechanism must not have {law.name} noise, whose rho is not declared")
     found = privacy.user_sensitivity(mechanism, rounds, spacing=spacing)
     one = mechanism.sensitivity
     of = f"{rounds} columns" + ("" if spacing is None else f", {spacing} rounds apart")
-    if mechanism.noise.endswith("gaussian"):
+    if law.norm == 2:
         return _with_rho(declared, (found.l2 / one[1]) ** 2, of)._replace(spacing=spacing)
     return declared._replace(
         epsilon=found.l1 / one[0] * declared.epsilon,
@@ -165,9 +165,5 @@ def _in_words(sums) -> str:
 def _with_rho(declared, factor, of) -> Privacy:
     """The declaration with ``factor`` times its rho, and the epsilon of that at the same delta."""
     rho = factor * declared.rho
-    epsilon = (
-        privacy.gaussian_epsilon(privacy.zcdp_mu(rho), declared.delta)
-        if declared.sums.noise == "gaussian"
-        else privacy.zcdp_epsilon(rho, declared.delta)
-    )
+    epsilon = noise.LAWS[declared.sums.noise].of_rho(rho, declared.delta)
     return declared._replace(epsilon=epsilon, rho=rho, accountant=f"{declared.accountant}; {of}")

@@ -1,5 +1,6 @@
 """The comparison of a user's learner with built-in ones: what is played, and what comes out."""
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ class Comparison(NamedTuple):
     notes: list[str]  # what competes, how it was played, and what was left out
     flagged: bool  # whether the audit found anything against what is declared
 
-    def write(self, out) -> None:
+    def write(self, out: str | os.PathLike) -> None:
         """Writes the page and the tables into the folder ``out``, which is made if there is none.
 
         The files are those of :func:`dpjax.comparison.page.write`. Files of the same names are
@@ -73,9 +74,9 @@ def compare(
         domain, actions, dim and delta; ``epsilon`` wherever it takes one. Other arguments keep
         their defaults. ``functools.partial`` sets sizes of one's own, such as ``arms=10``.
       against: names of built-in learners; by default all that fit.
-      epsilons: privacy levels, inf for none.
-      horizon: T. All games are played by batches where all learners allow it, and otherwise round
-        by round.
+      epsilons: (P,) privacy levels, inf for none.
+      horizon: T, in rounds. All games are played by batches where all learners allow it, and
+        otherwise round by round.
       trials: how many, at least 2.
       key: a PRNG key, or a whole number as a seed.
       runs: counted runs of each sequence in the attack.
@@ -139,13 +140,13 @@ def compare(
     )  # fmt: skip
 
 
-def name_of(factory) -> str:
+def name_of(factory: Callable) -> str:
     """The name of a user's learner in tables. It differs from those of the built-in ones."""
     name = getattr(factory, "__name__", "mine")
     return f"{name} (mine)" if name in learners.__all__ else name
 
 
-def prepared(factory, horizon) -> competitors.Entrant:
+def prepared(factory: Callable, horizon: int) -> competitors.Entrant:
     """A user's factory, after a check that its learner can be built and traced.
 
     Raises:

@@ -1,21 +1,19 @@
 """What competes: a user's factory as a study needs it, and all built-in learners that fit it."""
 
-import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import factories, learners
-from dpjax.action_sets import fits
+from dpjax.action_sets import example_loss, fits
 from dpjax.combinators import as_learner
-from dpjax.comparison.standard import OFFERED, sizes, sizes_of
+from dpjax.comparison.standard import sizes, sizes_of
 from dpjax.core import Arms, BatchLearner, Learner, Policies
 from dpjax.domains import Domain
-from dpjax.feedback import semi_bandit
+from dpjax.feedback import seen_inside
 from dpjax.study.grid import taken
 
 
@@ -54,23 +52,25 @@ def entrant(factory, horizon, given=None) -> Entrant:
     return Entrant(partial(factory, **bound), "epsilon" in found)
 
 
+_IN_WORDS = {
+    "bandit": "bandit feedback",
+    "contextual": "contextual bandit feedback",
+    "difference": "values of the losses at 2 points",
+    "full": "full information",
+    "gradient": "full information",
+    "linear": "values of the losses",
+    "semi_bandit": "semi-bandit feedback",
+    "value": "values of the losses",
+    "whole": "full information",
+}
+
+
 def feedback_of(learner) -> str:
-    """What a learner sees of a round, in words, from the shape of what its feedback returns."""
-    learner = as_learner(learner)
-    actions = learner.action_set
-    if isinstance(actions, Policies):
-        return "contextual bandit feedback"
-    if learner.feedback is semi_bandit:  # Entries that are not played are there as zeros.
-        return "semi-bandit feedback"
-    size = actions.count if isinstance(actions, Arms) else actions.dim
-    _, action = jax.eval_shape(learner.init, jr.key(0))
-    if isinstance(actions, Domain) and action.ndim == 2:
-        return f"values of the losses at {len(action)} points"
-    seen = jax.eval_shape(learner.feedback, jnp.zeros(size), action)
-    whole = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(seen)) >= size
-    if whole:
-        return "full information"
-    return "bandit feedback" if isinstance(actions, Arms) else "values of the losses"
+    """What a learner sees of a round, in words, or else the name of its feedback."""
+    name = learner.feedback.name
+    if isinstance(learner.action_set, Arms) and name == "linear":
+        name = "bandit"
+    return _IN_WORDS.get(name, name)
 
 
 def check_learner(learner) -> None:
@@ -86,14 +86,11 @@ def check_learner(learner) -> None:
     actions = learner.action_set
     if not isinstance(actions, Arms | Policies | Domain):
         raise TypeError(f"its action_set must be Arms, Policies or a Domain, and is {actions!r}")
-    round_by_round = as_learner(learner)
-    state, action = jax.eval_shape(round_by_round.init, jr.key(0))
-    if isinstance(actions, Policies):
-        loss: Any = jnp.zeros((OFFERED, actions.dim)), jnp.zeros(OFFERED)
-    else:
-        loss = jnp.zeros(actions.count if isinstance(actions, Arms) else actions.dim)
-    seen = jax.eval_shape(round_by_round.feedback, loss, action)
-    jax.eval_shape(round_by_round.step, state, jr.key(0), seen)
+    learner = as_learner(learner)
+    state, action = jax.eval_shape(learner.init, jr.key(0))
+    see = partial(seen_inside, learner)
+    seen, _ = jax.eval_shape(see, example_loss(learner.action_set), action)
+    jax.eval_shape(learner.step, state, jr.key(0), seen)
 
 
 def field_for(mine, horizon, against=None) -> Field:

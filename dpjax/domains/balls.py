@@ -30,6 +30,7 @@ def box(low: Numbers, high: Numbers) -> Domain:
     if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
         raise ValueError("low must be below high, entry by entry, both finite")
     a, b = constant(low), constant(high)
+    exact = exact_projections.box(low.astype(np.float32), high.astype(np.float32))
     return from_minimizer(
         len(low),
         lambda g: jnp.where(g > 0, a, b),
@@ -37,10 +38,9 @@ def box(low: Numbers, high: Numbers) -> Domain:
         radius=np.linalg.norm(high - low) / 2,
         diameter=np.linalg.norm(high - low),
         project=lambda x: jnp.clip(x, a, b),
-        exact_projection=exact_projections.box(low.astype(np.float32), high.astype(np.float32)),
         contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.maximum(a - x, x - b)) <= tolerance,
         inradius=(high - low).min() / 2,
-    )
+    )._replace(exact_projection=exact)
 
 
 def l1_ball(dim: int, radius: float = 1.0) -> Domain:
@@ -62,10 +62,9 @@ def l1_ball(dim: int, radius: float = 1.0) -> Domain:
         minimizer,
         radius,
         project=lambda x: by_optax(projections.projection_l1_ball, x, radius),
-        exact_projection=_sparse(dim, 1, radius),
         contains=lambda x, tolerance=TOLERANCE: jnp.sum(jnp.abs(x)) <= radius + tolerance,
         inradius=radius / dim**0.5,
-    )
+    )._replace(exact_projection=_sparse(dim, 1, radius))
 
 
 def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
@@ -125,7 +124,7 @@ def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
         dim,
         minimizer,
         radius * k**0.5,
-        exact_projection=_sparse(dim, k, radius),
+        project=_sparse(dim, k, radius),
         contains=contains,
         inradius=radius * min(1.0, k / dim**0.5),
     )

@@ -20,6 +20,14 @@ from dpjax.domains.vectors import euclidean_norm
 FEW = 12
 
 
+def _with_project(old, given) -> tuple[dict, str]:
+    """The argument ``project`` in place of the keywords that it replaces, until version 0.2."""
+    if "exact_projection" not in old:
+        return {"project": old["steps"]} | given, "project=..., the number of steps"
+    return given | {"project": old["exact_projection"]}, "project=..., the ExactProjection"
+
+
+@_check.superseded(("exact_projection", "steps"), _with_project)
 def from_minimizer(
     dim: int,
     minimizer: Callable,
@@ -28,18 +36,16 @@ def from_minimizer(
     diameter: Number,
     losses: LossSet | None = None,
     radius: Number | None = None,
-    project: Callable | None = None,
-    exact_projection: ExactProjection | None = None,
+    project: Callable | ExactProjection | int = 100,
     contains: Callable | None = None,
     inradius: float | None = None,
     tangent: Numbers | None = None,
-    steps: int = 100,
 ) -> Domain:
     """A domain from any compact convex set whose linear minimizer is known.
 
-    Where no projection is given, a fixed number of Frank-Wolfe steps with exact line search
+    If no projection is known, a fixed number n of Frank-Wolfe steps with exact line search
     approximates it. The distance to the true projection is then at most
-    2 diameter / sqrt(steps + 2) (Jaggi 2013, Theorem 1), and far less near vertices. Such a map may
+    2 diameter / sqrt(n + 2) (Jaggi 2013, Theorem 1), and far less near vertices. Such a map may
     move points farther apart, so learners whose privacy rests on projections refuse the domain.
 
     Args:
@@ -49,15 +55,13 @@ def from_minimizer(
       diameter: largest Euclidean distance between two points of the set, or a bound on it.
       losses: a LossSet of the same dimension; by default vectors of length at most 1.
       radius: largest distance of a point from the centre; by default the diameter.
-      project: (d,) -> the nearest point, if it is known. Its only error is rounding, of at most 32
-        units of 2^-24 of the length of its argument.
-      exact_projection: an ExactProjection, if more is known of the rounding. Of ``project`` and
-        ``exact_projection`` the one that is not given is made from the other.
+      project: a function (d,) -> the nearest point, whose only error is rounding, of at most 32
+        units of 2^-24 of the length of its argument; an ExactProjection, if more is known of the
+        rounding; or n, if no projection is known.
       contains: (x, tolerance) -> whether x is in the set; by default whether x is near its
         projection.
       inradius: radius of the largest ball around the centre within the set (and its affine hull).
       tangent: (d, m), orthonormal basis of the directions of the affine hull, where m < d.
-      steps: number of Frank-Wolfe steps in a projection.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -70,7 +74,7 @@ def from_minimizer(
       >>> print(segment.minimizer(jnp.array([1.0, -1.0])), segment.exact_projection)
       [1. 2.] None
     """
-    dim, steps = _check.size(1, dim=dim), _check.size(1, steps=steps)
+    dim, exact_projection = _check.size(1, dim=dim), None
     _check.positive(diameter=diameter, **_check.given(radius=radius, inradius=inradius))
     losses = ball_losses(dim) if losses is None else losses
     centre = np.asarray(centre, np.float64)
@@ -83,12 +87,15 @@ def from_minimizer(
         raise ValueError(f"minimizer must return shape ({dim},), got {shape}")
     if tangent is not None:
         tangent = _checked_tangent(tangent, dim)
-    if project is not None:
-        exact_projection = exact_projection or exact_projections.from_project(project)
-    elif exact_projection is not None:
-        project = exact_projections.by_excess(exact_projection)
+    if isinstance(project, ExactProjection):
+        exact_projection, project = project, exact_projections.by_excess(project)
+    elif callable(project):
+        exact_projection = exact_projections.from_project(project)
+    elif isinstance(project, int | np.integer) and project > 0:
+        project = _by_frank_wolfe(minimizer, centre, _check.size(1, project=project))
     else:
-        project = _by_frank_wolfe(minimizer, centre, steps)
+        raise ValueError("project must be a function, an ExactProjection, or a number of steps of "
+                         f"at least 1, got {project!r}")  # fmt: skip
     radius = float(diameter if radius is None else radius)
 
     def is_near(x, tolerance=TOLERANCE):

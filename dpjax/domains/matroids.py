@@ -98,18 +98,17 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
         off = jnp.abs(over) if bases else over
         return (jnp.max(off) <= tolerance) & (jnp.max(jnp.maximum(-x, x - 1.0)) <= tolerance)
 
+    exact = exact_projections.capped(
+        1.0, members.astype(np.float32), capacities.astype(np.float32), equal=bases
+    )
+    hull = _hull_of_bases if bases else _hull_of_independent_sets
     return from_minimizer(
         len(blocks),
         minimizer,
         project=project,
-        exact_projection=exact_projections.capped(
-            1.0, members.astype(np.float32), capacities.astype(np.float32), equal=bases
-        ),
         contains=contains,
-        **(_hull_of_bases if bases else _hull_of_independent_sets)(
-            blocks, members, capacities, sizes
-        ),
-    )
+        **hull(blocks, members, capacities, sizes),
+    )._replace(exact_projection=exact)
 
 
 def _checked_blocks(blocks, capacities):

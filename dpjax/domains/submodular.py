@@ -55,7 +55,7 @@ def permutahedron(weights: Numbers) -> Domain:
         centre=np.full(dim, weights.mean()),
         radius=np.linalg.norm(weights - weights.mean()),
         diameter=np.linalg.norm(weights - weights[::-1]),
-        exact_projection=exact_projections.permutations(weights.astype(np.float32)),
+        project=exact_projections.permutations(weights.astype(np.float32)),
         contains=contains,
         inradius=np.min(gaps / np.sqrt(s * (dim - s) / dim)),
         tangent=null_space(np.ones((1, dim))),

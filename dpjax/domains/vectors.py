@@ -17,9 +17,21 @@ def by_optax(projection, *arguments) -> Array:
         return projection(*arguments)
 
 
+@jax.custom_jvp
+def _root(square):
+    return jnp.sqrt(square)
+
+
+@_root.defjvp
+def _slope_of_root(primals, tangents):
+    root = _root(*primals)
+    # The norm of 0 has the subgradient 0, where that of a root would be infinite.
+    return root, tangents[0] * jnp.where(root > 0.0, 0.5 / jnp.where(root > 0.0, root, 1.0), 0.0)
+
+
 def euclidean_norm(x) -> Array:
     """|x| () for x (d,), with squares added up in a fixed order."""
-    return jnp.sqrt(barriers.add_up(x * x))
+    return _root(barriers.add_up(x * x))
 
 
 def unit_vector(g) -> Array:

@@ -8,7 +8,7 @@ primitive that has no rule here is mapped by ``jax.vmap``, alone.
 
 Two things differ from ``vmap`` besides the layout, and neither changes a number. What does not
 depend on the batch carries no batch axis, not even through loops, so that round counters and shared
-losses are computed once. And the keys of threefry2x32, JAX's default, travel as two separate arrays
+losses are computed once. And the keys of a generator travel as two separate arrays
 of words, and are drawn from by a function that is written out, so that it joins what uses it in one
 kernel. The layout itself may change last bits: where rows are short, compilers contract some
 products and sums, and not others.

@@ -52,7 +52,7 @@ def _awaited(plan, compiling):
 
 
 def compute(plan, blocks):
-    """Yields (block, (regret, tally, report)) of these blocks, in the order in which they finish.
+    """Yields (block, cells) of these blocks, in the order in which they finish.
 
     Leaves have the leading axes (points, seeds) of their block. Where a block does not fit into
     memory, it is computed in pieces.
@@ -151,7 +151,7 @@ def _run(plan, program, blocks, size, mesh) -> list:
     Each block is cut to ``size`` points and seeds, or filled up to them by repetition.
 
     Returns:
-      (regret, tally, report) of each of the blocks.
+      a Result but for its rounds, for each of the blocks.
     """
     leaves = jax.tree.leaves(plan.points)
     structure = jax.tree.structure(plan.traced.output)

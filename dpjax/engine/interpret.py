@@ -1,8 +1,8 @@
 """Runs a traced program while a visitor looks at the releases in it.
 
 A program is run equation by equation under whatever transformations surround it, so that the
-result can be compiled and mapped like any function. At each of the named sites of
-:mod:`dpjax.noise` a visitor decides what comes out.
+result can be compiled and mapped like any function. At each release of :mod:`dpjax.noise` a visitor
+decides what comes out. A scan with releases in it is written out, round by round.
 """
 
 from collections.abc import Callable
@@ -11,38 +11,28 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend.core import jaxprs_in_params
 
-from dpjax import noise
 from dpjax.engine import walk
+from dpjax.noise.release import Site, release_p
 
 # The primitives that consume a key and are no releases.
 DRAWS = ("random_bits", "random_split", "random_fold_in")
+# A scan with releases is written out if it has so many rounds at most.
+MOST_ROUNDS = 256
 
 
-def site(eqn, *, draws=False) -> str | None:
-    """The name of the release that an equation is, or None.
-
-    An equation is a release where its program is that of the function in :mod:`dpjax.noise`. A
-    function of the same name elsewhere is none. Nor is a row of a release under ``jax.vmap``, which
-    may share its noise with the other rows. Arguments must have been given by position.
+def site(eqn, *, draws=False) -> Site | str | None:
+    """The Site of the release that an equation is, or None.
 
     Args:
       eqn: of a jaxpr.
       draws: whether to name what else consumes a key, as in DRAWS, too.
     """
-    primitive, name = eqn.primitive.name, eqn.params.get("name")
-    if draws and primitive in DRAWS:
-        return primitive
-    if primitive != "jit" or name not in noise.SITES:
-        return None
-    avals = [atom.aval for atom in eqn.invars]
-    avals = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
-    try:
-        (own,) = jax.make_jaxpr(getattr(noise, name))(*avals).eqns
-    except (TypeError, ValueError):
-        return None  # the release does not take such arguments
-    own, found = own.params["jaxpr"], eqn.params["jaxpr"]
-    return name if own is found or str(own) == str(found) else None
+    if eqn.primitive is release_p:
+        return eqn.params["site"]
+    name = eqn.primitive.name
+    return name if draws and name in DRAWS else None
 
 
 def programs(eqn) -> list:
@@ -54,27 +44,41 @@ def programs(eqn) -> list:
     return found
 
 
-def names(closed, *, loops=False, draws=False) -> list[str]:
-    """The names of a program's sites in its order, those of each branch of a condition in turn.
+def has_releases(jaxpr) -> bool:
+    """Whether a release stands anywhere in a program."""
+    return any(
+        eqn.primitive is release_p or any(map(has_releases, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
+
+
+def sites(closed, *, whiles=False, draws=False) -> list[Site | str]:
+    """The sites of a program in its order, those of each branch of a condition in turn.
 
     Args:
       closed: a ClosedJaxpr.
-      loops: whether to enter loops too.
+      whiles: whether to enter while loops, too.
       draws: whether to name what else consumes a key too, as :func:`site` does.
     """
-    found = []
+    found: list[Site | str] = []
     for eqn in closed.jaxpr.eqns:
-        if name := site(eqn, draws=draws):
-            found.append(name)
-        elif _is_entered(eqn, loops):
+        if here := site(eqn, draws=draws):
+            found.append(here)
+        elif _is_entered(eqn, whiles):
             for inner in programs(eqn):
-                found += names(inner, loops=loops, draws=draws)
+                found += sites(inner, whiles=whiles, draws=draws) * _times(eqn)
     return found
 
 
-def _is_entered(eqn, loops) -> bool:
+def _is_entered(eqn, whiles) -> bool:
     name = eqn.primitive.name
-    return name in _ENTER and (loops or name not in ("scan", "while"))
+    if name == "scan":
+        return has_releases(eqn.params["jaxpr"].jaxpr) and 0 < _times(eqn) <= MOST_ROUNDS
+    return name in _ENTER and (whiles or name != "while")
+
+
+def _times(eqn) -> int:
+    return eqn.params["length"] if eqn.primitive.name == "scan" else 1
 
 
 def run(closed, arguments, visit: Callable, *, first=0, **options) -> tuple[list, list]:
@@ -83,33 +87,34 @@ def run(closed, arguments, visit: Callable, *, first=0, **options) -> tuple[list
     Args:
       closed: a ClosedJaxpr.
       arguments: flat list of its arguments.
-      visit: (index, name, function, arguments) -> (outputs, record), where ``function`` is what
+      visit: (index, site, function, arguments) -> (outputs, record), where ``function`` is what
         the site does and ``record`` a pytree of arrays. Sites are numbered in the order of the
         program, the branches of a condition one after another.
       first: number of the first site.
-      **options: as of :func:`names`. The visitor's records of sites within loops are dropped; a
-        loop that is not entered runs as it is.
+      **options: as of :func:`sites`. The visitor's records of sites within while loops are dropped;
+        a loop that is not entered runs as it is.
 
     Returns:
-      (outputs, records): a record for each of the :func:`names` outside of loops. In a branch that
-      is not taken a record is all zeros.
+      (outputs, records): a record for each of the :func:`sites` outside of while loops. In a branch
+      that is not taken a record is all zeros.
     """
     records = []
 
     def bind(eqn, inputs):
         nonlocal first
-        if name := site(eqn, draws=options.get("draws", False)):
-            outputs, record = visit(first, name, partial(_apply, eqn), inputs)
+        if here := site(eqn, draws=options.get("draws", False)):
+            outputs, record = visit(first, here, partial(_apply, eqn), inputs)
             records.append(record)
             first += 1
             return outputs
-        here = sum(len(names(inner, **options)) for inner in programs(eqn))
-        if not here or not _is_entered(eqn, options.get("loops", False)):
+        if not _is_entered(eqn, options.get("whiles", False)):
             return _apply(eqn, *inputs)
-        enter = _ENTER[eqn.primitive.name]
-        outputs, found = enter(eqn, inputs, visit, first, options)
+        count = sum(len(sites(inner, **options)) for inner in programs(eqn)) * _times(eqn)
+        if not count:
+            return _apply(eqn, *inputs)
+        outputs, found = _ENTER[eqn.primitive.name](eqn, inputs, visit, first, options)
         records.extend(found)
-        first += here
+        first += count
         return outputs
 
     return walk.evaluate(closed, arguments, bind), records
@@ -132,7 +137,7 @@ def _cond(eqn, inputs, visit, first, options):
     starts, branches = [], eqn.params["branches"]
     for branch in branches:
         starts.append(first)
-        first += len(names(branch, **options))
+        first += len(sites(branch, **options))
 
     def taken(i, inputs):
         return run(branches[i], inputs, visit, first=starts[i], **options)
@@ -160,18 +165,35 @@ def _zeros(leaf):
 
 
 def _while(eqn, inputs, visit, first, options):
-    after = first + len(names(eqn.params["cond_jaxpr"], **options))
+    after = first + len(sites(eqn.params["cond_jaxpr"], **options))
     test, body = (partial(_outputs, visit, start, options) for start in (first, after))
     return lax.while_loop(*walk.while_parts(eqn, inputs, test, body)), []
-
-
-def _scan(eqn, inputs, visit, first, options):
-    return walk.scan(eqn, inputs, partial(_outputs, visit, first, options)), []
 
 
 def _outputs(visit, first, options, closed, inputs) -> list:
     outputs, _ = run(closed, inputs, visit, first=first, **options)
     return outputs
+
+
+def _scan(eqn, inputs, visit, first, options):
+    each, records = len(sites(eqn.params["jaxpr"], **options)), []
+
+    def body(closed, inputs):
+        nonlocal first
+        outputs, found = run(closed, inputs, visit, first=first, **options)
+        records.extend(found)
+        first += each
+        return outputs
+
+    step, carry, rows = walk.scan_parts(eqn, inputs, body)
+    length, stacked = eqn.params["length"], []
+    order = range(length)
+    for i in reversed(order) if eqn.params["reverse"] else order:
+        carry, row = step(carry, [leaf[i] for leaf in rows])
+        stacked.append(row)
+    stacked = stacked[::-1] if eqn.params["reverse"] else stacked
+    columns = [jnp.stack(column) for column in zip(*stacked, strict=True)]
+    return [*carry, *columns], records
 
 
 _ENTER = {

@@ -26,6 +26,7 @@ from dpjax.engine.kernel_values import (
     to_memory,
     type_in_memory,
 )
+from dpjax.engine.number_draws import drawn_by
 from dpjax.engine.one_kernel import Unfit
 from dpjax.engine.scalarize import main_loop
 
@@ -80,7 +81,8 @@ def _rounds(main):
     def equations(jaxpr):
         for eqn in jaxpr.eqns:
             yield eqn
-            if eqn.params.get("name") not in kernel_programs.NAMED:
+            # A block of a generator is one operation of its own.
+            if eqn.params.get("name") not in kernel_programs.NAMED and not drawn_by(eqn):
                 for inner in jax.extend.core.jaxprs_in_params(eqn.params):
                     yield from equations(inner)
 

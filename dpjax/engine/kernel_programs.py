@@ -22,6 +22,7 @@ from dpjax.engine.kernel_values import (
     to_memory,
     write,
 )
+from dpjax.engine.number_draws import drawn_by
 from dpjax.engine.one_kernel import Unfit
 
 
@@ -42,6 +43,8 @@ def _bind(eqn, operands, target) -> list:
         return _PROGRAMS[name](eqn, operands, target)
     if called is not None and eqn.params.get("name") in NAMED:
         return NAMED[eqn.params["name"]](eqn, operands, target)
+    if called is not None and (generator := drawn_by(eqn)):
+        return block(operands, generator, target)
     if called is not None:
         return outputs_of(called, operands, target)
     if any(isinstance(x, Held) for x in operands):
@@ -75,14 +78,8 @@ def _write_window(eqn, operands, target) -> list:
     return [write(held, starts, entries, update.invars[1].aval.shape, target.lanes)]
 
 
-def _block(eqn, operands, target) -> list:
-    return block(operands, int(eqn.params["name"].removeprefix("threefry")), target)
-
-
 NAMED = {
     "read_window": _read_window,
-    "threefry13": _block,
-    "threefry20": _block,
     "write_window": _write_window,
 }
 

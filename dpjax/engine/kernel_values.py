@@ -15,9 +15,6 @@ from jax.experimental.pallas import triton
 
 from dpjax.engine import walk
 from dpjax.engine.one_kernel import Unfit
-from dpjax.generators import threefry2x32
-
-_ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
 
 class Target(NamedTuple):
@@ -194,37 +191,22 @@ _REPLACED = {
 }
 
 
-def block(words, rounds, target) -> list:
-    """Two random words from those of a key and a counter, by threefry2x32."""
-    first, second, counter = words
-    if target.name != "cuda" or not any(np.shape(x) for x in words):
-        return list(threefry2x32(first, second, np.uint32(0), counter, rounds))
-    # Triton would reassociate the sums, and add a quarter to the instructions. So the block is
-    # given as text, once for each word that it returns; the assembler finds what they share.
+def block(words, generator, target) -> list:
+    """The random words of a block, from those of a key and a counter.
+
+    A generator may have the block as text, which is assembled once for each word that is returned.
+    The assembler finds what they share.
+    """
+    on_card = target.name == "cuda" and any(np.shape(x) for x in words)
+    if not (on_card and generator.text):
+        return list(generator.block(*words))
     words = [lax.bitcast_convert_type(spread(x, target.lanes), jnp.int32) for x in words]
-    return [_assembled(words, rounds, name) for name in "xy"]
+    return [_assembled(words, generator.text(i)) for i in range(2)]
 
 
-def _assembled(words, rounds, name):
+def _assembled(words, text):
     (word,) = triton.elementwise_inline_asm(
-        block_text(rounds, name), args=words, constraints="=r,r,r,r", pack=1,
+        text, args=words, constraints="=r,r,r,r", pack=1,
         result_shape_dtypes=[jax.ShapeDtypeStruct(words[0].shape, jnp.int32)],
     )  # fmt: skip
     return lax.bitcast_convert_type(word, jnp.uint32)
-
-
-def block_text(rounds, name) -> str:
-    """A block of threefry2x32 in PTX, of which the word x or y is returned."""
-    lines = [
-        ".reg .b32 x, y, last", "xor.b32 last, $1, $2", "xor.b32 last, last, 0x1BD11BDA",
-        "mov.b32 x, $1", "add.u32 y, $3, $2",
-    ]  # fmt: skip
-    schedule = "$1", "$2", "last"
-    for i in range(rounds):
-        lines += ["add.u32 x, x, y", f"shf.l.wrap.b32 y, y, y, {_ROTATIONS[i % 8]}"]
-        lines += ["xor.b32 y, x, y"]
-        if i % 4 == 3:
-            group = i // 4 + 1
-            lines += [f"add.u32 x, x, {schedule[group % 3]}"]
-            lines += [f"add.u32 y, y, {schedule[(group + 1) % 3]}", f"add.u32 y, y, {group}"]
-    return "{ " + "; ".join([*lines, f"mov.b32 $0, {name}"]) + "; }"

@@ -1,4 +1,4 @@
-"""Equations on lanes that make or consume keys: draws, splits and folds of threefry2x32.
+"""Equations on lanes that make or consume keys: draws, splits and folds.
 
 The block function is written out here, so that it joins what uses it in one kernel. The counters
 are shared by all members of the batch.
@@ -23,18 +23,18 @@ from dpjax.engine.lanes import (
     pairs,
     with_lanes,
 )
-from dpjax.generators import rounds_of, threefry2x32
+from dpjax.generators import of
 
 
 def _blocks(keys: Words, shape) -> tuple:
-    """Block 0, 1, ... of each key (..., B) in a new shape: two arrays (..., *shape, B)."""
+    """Block 0, 1, ... of each key (..., B) in a new shape: words (..., *shape, B)."""
     count = int(np.prod(shape))
     low = lax.reshape(lax.iota(np.uint32, count), (*shape, 1))
     inner = keys.first.shape[:-1]
     spread = [x.reshape(*inner, *[1] * len(shape), x.shape[-1]) for x in (keys.first, keys.second)]
     full = (*inner, *shape, keys.first.shape[-1])
     first, second, low = (jnp.broadcast_to(x, full) for x in (*spread, low))
-    return threefry2x32(first, second, np.uint32(0), low, keys.rounds)
+    return keys.generator.block(first, second, low)
 
 
 def _random_bits(eqn, operands, batch) -> list:
@@ -47,8 +47,9 @@ def _random_bits(eqn, operands, batch) -> list:
     dtype = eqn.outvars[0].aval.dtype
 
     def draw(keys):
-        first, second = _blocks(forced(keys).value, shape)
-        return lax.convert_element_type(first ^ second, dtype)
+        words = forced(keys).value
+        found = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
+        return lax.convert_element_type(found, dtype)
 
     return [Lanes(apart(draw, batch, keys))]
 
@@ -58,12 +59,12 @@ def _random_split(eqn, operands, batch) -> list:
     if not is_key(keys):
         return by_vmap(eqn, operands)
     shape = eqn.params["shape"]
-    return [Lanes(pairs(partial(_blocks, shape=shape), batch, forced(keys, batch).value))]
+    return [Lanes(pairs(lambda keys: _blocks(keys, shape)[:2], batch, forced(keys, batch).value))]
 
 
 def _random_fold_in(eqn, operands, batch) -> list:
     keys, data = operands
-    if not rounds_of(eqn.invars[0].aval.dtype) or eqn.invars[1].aval.dtype.itemsize > 4:
+    if not of(eqn.invars[0].aval.dtype) or eqn.invars[1].aval.dtype.itemsize > 4:
         return by_vmap(eqn, operands)
     shape = eqn.outvars[0].aval.shape
     data = fit(data, shape, batch).astype(np.uint32)
@@ -94,10 +95,10 @@ def _random_unwrap(eqn, operands, batch) -> list:
 
 def _random_wrap(eqn, operands, batch) -> list:
     (data,) = operands
-    rounds = rounds_of(eqn.outvars[0].aval.dtype)
-    if not rounds:
+    generator = of(eqn.outvars[0].aval.dtype)
+    if not generator:
         return by_vmap(eqn, operands)
-    return [Lanes(Words(data.value[..., 0, :], data.value[..., 1, :], rounds))]
+    return [Lanes(Words(data.value[..., 0, :], data.value[..., 1, :], generator))]
 
 
 # Each is (equation, operands, batch) -> outputs.

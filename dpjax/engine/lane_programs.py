@@ -22,7 +22,7 @@ from dpjax.engine.lanes import (
     with_lanes_where,
     zeros_like,
 )
-from dpjax.generators import rounds_of
+from dpjax.generators import of
 
 
 def _call(eqn, operands, batch, run) -> list:
@@ -103,7 +103,7 @@ def _if_taken(takes, branch, operands, batch, run) -> list[Lanes]:
     def taken(*operands):
         return [with_lanes(x, batch) for x in run(branch, operands, batch)]
 
-    other_keys = any(is_key_type(x) and not rounds_of(x.aval.dtype) for x in branch.jaxpr.outvars)
+    other_keys = any(is_key_type(x) and not of(x.aval.dtype) for x in branch.jaxpr.outvars)
     if batch.certain is None or other_keys or not branch.jaxpr.eqns:
         return taken(*operands)
     return lax.cond(jnp.any(takes), taken, zeros_like(taken), *operands)
@@ -159,6 +159,7 @@ def _while(eqn, operands, batch, run) -> list:
 RULES = {
     **dict.fromkeys(walk.CALLED, _call),
     "jit": _jit,
+    "release": _jit,
     "cond": _cond,
     "scan": _scan,
     "while": _while,

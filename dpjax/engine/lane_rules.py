@@ -19,16 +19,16 @@ from dpjax.engine.lanes import (
     with_lanes,
 )
 from dpjax.engine.walk import bind
-from dpjax.generators import rounds_of
+from dpjax.generators import of
 
 
 def applies(eqn, operands) -> bool:
-    """Whether there is a rule for an equation, and its keys, if any, are those of threefry."""
+    """Whether there is a rule for an equation, and its keys, if any, are those of a Generator."""
     name = eqn.primitive.name
     if name not in RULES:
         return False
     keys = [atom.aval.dtype for atom in (*eqn.invars, *eqn.outvars) if is_key_type(atom)]
-    if not all(map(rounds_of, keys)):
+    if not all(map(of, keys)):
         return False
     if name in places.RULES:
         return places.applies(eqn, operands)
@@ -49,9 +49,9 @@ def by_rule(eqn, operands, batch) -> list:
         rule(eqn, [Lanes(getattr(x.value, word)) if is_key(x) else x for x in operands], batch)
         for word in ("first", "second")
     ]
-    rounds = rounds_of(eqn.outvars[0].aval.dtype)
-    assert rounds is not None  # a rule is for keys of threefry
-    return [Lanes(Words(first, second, rounds)) for first, second in zip(*outputs, strict=True)]
+    generator = of(eqn.outvars[0].aval.dtype)
+    assert generator is not None  # a rule is for keys of a Generator
+    return [Lanes(Words(first, second, generator)) for first, second in zip(*outputs, strict=True)]
 
 
 def _elementwise(eqn, operands, batch) -> list:

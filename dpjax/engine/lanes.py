@@ -1,8 +1,8 @@
 """Values that differ between the members of a batch, which is their last axis.
 
 :mod:`dpjax.engine.batch_last` evaluates programs on them. A value is an array where all members
-share it, and Lanes where they differ. Keys of threefry2x32, JAX's default, travel as two separate
-arrays of words.
+share it, and Lanes where they differ. Keys of a :class:`dpjax.generators.Generator` travel as two
+separate arrays of words.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.engine import walk
-from dpjax.generators import rounds_of, threefry2x32, wrap
+from dpjax.generators import Generator, of
 
 
 class Batch(NamedTuple):
@@ -27,17 +27,19 @@ class Batch(NamedTuple):
 class Lanes(NamedTuple):
     """A value that differs between the members of the batch."""
 
-    value: Any  # array (..., B), or keys of threefry2x32 as Words or Deferred
+    value: Any  # array (..., B), or keys as Words or Deferred
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=("first", "second"), meta_fields=("rounds",))
+@partial(
+    jax.tree_util.register_dataclass, data_fields=("first", "second"), meta_fields=("generator",)
+)
 @dataclass(frozen=True)
 class Words:
     """Keys as two arrays."""
 
     first: Any  # uint32
     second: Any  # uint32
-    rounds: int  # of threefry
+    generator: Generator
 
 
 class Deferred(NamedTuple):
@@ -65,22 +67,22 @@ def flags_of(values) -> list[bool]:
 
 
 def as_lanes(array) -> Lanes:
-    """An array whose last axis is the batch, as a value; keys of threefry become words."""
-    return Lanes(_words(array) if rounds_of(array.dtype) else array)
+    """An array whose last axis is the batch, as a value; keys become words."""
+    return Lanes(_words(array) if of(array.dtype) else array)
 
 
 def _words(keys) -> Words:
     data = jr.key_data(keys)
-    rounds = rounds_of(keys.dtype)
-    assert rounds is not None  # keys of another generator do not come here
-    return Words(data[..., 0], data[..., 1], rounds)
+    generator = of(keys.dtype)
+    assert generator is not None  # keys of another generator do not come here
+    return Words(data[..., 0], data[..., 1], generator)
 
 
 def as_array(value):
     """The array of a value; words become keys again."""
     array = forced(value).value if isinstance(value, Lanes) else value
     if isinstance(array, Words):
-        return wrap(jnp.stack([array.first, array.second], axis=-1), array.rounds)
+        return array.generator.wrap(jnp.stack([array.first, array.second], axis=-1))
     return array
 
 
@@ -89,7 +91,7 @@ def with_lanes(value, batch) -> Lanes:
     if isinstance(value, Lanes):
         return forced(value)
     value = jnp.asarray(value)
-    if rounds_of(value.dtype):
+    if of(value.dtype):
         value = _words(value)
     return Lanes(jax.tree.map(lambda x: _spread(x, x.shape, batch), value))
 
@@ -164,7 +166,7 @@ def pairs(function, batch, keys, *arrays) -> Words:
     """
     if batch.certain is None:
         first, second = function(keys, *arrays)
-        return Words(first, second, keys.rounds)
+        return Words(first, second, keys.generator)
 
     def joined(*arrays):
         real, imaginary = (lax.bitcast_convert_type(x, np.float32) for x in function(*arrays))
@@ -174,7 +176,7 @@ def pairs(function, batch, keys, *arrays) -> Words:
     first, second = (
         lax.bitcast_convert_type(x, np.uint32) for x in (lax.real(both), lax.imag(both))
     )
-    return Words(first, second, keys.rounds)
+    return Words(first, second, keys.generator)
 
 
 def forced(value, batch=None):
@@ -188,8 +190,8 @@ def forced(value, batch=None):
     keys = forced(Lanes(keys), batch).value
 
     def fold(keys, data):
-        return threefry2x32(keys.first, keys.second, np.uint32(0), data, keys.rounds)
+        return keys.generator.block(keys.first, keys.second, data)[:2]
 
     if batch:
         return Lanes(pairs(fold, batch, keys, data))
-    return Lanes(Words(*fold(keys, data), keys.rounds))
+    return Lanes(Words(*fold(keys, data), keys.generator))

@@ -1,8 +1,10 @@
-"""Equations on numbers that make or consume keys of threefry2x32.
+"""Equations on numbers that make or consume keys.
 
-Each block of random words is a call of one of two programs. XLA inlines it. One kernel of an
-accelerator recognizes it by its name, and has code of its own for it.
+Each block of random words is a call of a program of its own for each generator. XLA inlines it. One
+kernel of an accelerator recognizes it by its name, and may have code of its own for it.
 """
+
+from functools import cache, partial
 
 import jax
 import numpy as np
@@ -11,37 +13,49 @@ from jax import lax
 from dpjax.engine import walk
 from dpjax.engine.number_rules import NoRule
 from dpjax.engine.numbers import Key, Number, apart, compute, each, filled, from_array
-from dpjax.generators import rounds_of, threefry2x32
+from dpjax.generators import Generator, of
+from dpjax.generators.base import KNOWN
+
+_BLOCK = "block of "
 
 
-def threefry20(first, second, counter):
-    """Two random words from the two words of a key and a counter, all () uint32."""
-    return threefry2x32(first, second, np.uint32(0), counter, 20)
+@cache
+def block_of(generator: Generator):
+    """The block function of () uint32, as a program that :func:`drawn_by` recognizes."""
+
+    def block(first, second, counter):
+        return generator.block(first, second, counter)
+
+    block.__name__ = f"{_BLOCK}{generator.name}"
+    return jax.jit(block)
 
 
-def threefry13(first, second, counter):
-    """The same with 13 rounds."""
-    return threefry2x32(first, second, np.uint32(0), counter, 13)
-
-
-BLOCKS = {20: jax.jit(threefry20), 13: jax.jit(threefry13)}
+def drawn_by(eqn) -> Generator | None:
+    """The generator of whose block an equation is a call."""
+    name = eqn.params.get("name", "")
+    return next((each for each in KNOWN.values() if name == f"{_BLOCK}{each.name}"), None)
 
 
 def _block(key: Key, counter: Number) -> list[Number]:
     numbers = key.first, key.second, counter
     if all(x.known for x in numbers):
         with jax.ensure_compile_time_eval():
-            words = BLOCKS[key.rounds](*(x.value for x in numbers))
+            words = block_of(key.generator)(*(x.value for x in numbers))
             return [Number(np.asarray(word)[()], False) for word in words]
     own = any(x.own for x in numbers)
-    words = BLOCKS[key.rounds](*(x.value for x in numbers))
+    words = block_of(key.generator)(*(x.value for x in numbers))
     return [Number(word, own) for word in words]
 
 
 def _folded(key, counter) -> Key:
     """The key that a block makes."""
-    first, second = _block(key, counter)
-    return Key(first, second, key.rounds)
+    first, second, *_ = _block(key, counter)
+    return Key(first, second, key.generator)
+
+
+def _number(generator, i, dtype, *words):
+    """Number i of a block."""
+    return lax.convert_element_type(generator.numbers(words)[i], dtype)
 
 
 def _counters(shape) -> list[Number]:
@@ -53,12 +67,15 @@ def _random_bits(eqn, operands) -> list:
     if width > 32:
         raise NoRule("random_bits of 64 bits")
     dtype = eqn.outvars[0].aval.dtype
-    words = [
-        compute(lambda a, b: lax.convert_element_type(a ^ b, dtype), *_block(key, counter))
-        for key in operands[0].reshape(-1)
-        for counter in _counters(shape)
-    ]
-    return [filled((*operands[0].shape, *shape), words)]
+    numbers: list[Number] = []
+    for key in operands[0].reshape(-1):
+        drawn: list[Number] = []
+        for counter in _counters((-(-np.prod(shape, dtype=int) // key.generator.size),)):
+            words = _block(key, counter)
+            drawn += [compute(partial(_number, key.generator, i, dtype), *words)
+                      for i in range(key.generator.size)]  # fmt: skip
+        numbers += drawn[: np.prod(shape, dtype=int)]
+    return [filled((*operands[0].shape, *shape), numbers)]
 
 
 def _random_split(eqn, operands) -> list:
@@ -94,11 +111,11 @@ def _random_unwrap(eqn, operands) -> list:
 
 
 def _random_wrap(eqn, operands) -> list:
-    rounds = rounds_of(eqn.outvars[0].aval.dtype)
-    if not rounds:
-        raise NoRule("keys of another generator than threefry")
+    generator = of(eqn.outvars[0].aval.dtype)
+    if not generator:
+        raise NoRule("keys of another generator")
     words = apart(operands[0])
-    return [filled(words.shape[:-1], [Key(a, b, rounds) for a, b in words.reshape(-1, 2)])]
+    return [filled(words.shape[:-1], [Key(a, b, generator) for a, b in words.reshape(-1, 2)])]
 
 
 RULES = {

@@ -40,7 +40,7 @@ def _one(eqn, entries):
     if isinstance(entries[-1], Key):
         index, *keys = entries
         words = [_one(eqn, [index, *(getattr(k, w) for k in keys)]) for w in ("first", "second")]
-        return Key(*words, keys[0].rounds)
+        return Key(*words, keys[0].generator)
     if name == "convert_element_type" and entries[0].dtype == eqn.params["new_dtype"]:
         return entries[0]
 

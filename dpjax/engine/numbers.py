@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax.generators import rounds_of, wrap
+from dpjax.generators import Generator, of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +36,11 @@ class Number:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Key:
-    """A key of threefry2x32."""
+    """A key of two words."""
 
     first: Number  # uint32
     second: Number  # uint32
-    rounds: int  # of threefry
+    generator: Generator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ def select(which: Number, yes, no):
         return yes
     if isinstance(yes, Key):
         first, second = select(which, yes.first, no.first), select(which, yes.second, no.second)
-        return Key(first, second, yes.rounds)
+        return Key(first, second, yes.generator)
     if which.known:
         return yes if which.value > 0 else no
 
@@ -149,9 +149,9 @@ def whole(value, dtype) -> Whole:
 
 def from_array(array, own) -> np.ndarray:
     """The entries of an array or of keys."""
-    if rounds := rounds_of(array.dtype):
+    if generator := of(array.dtype):
         words = apart(Whole(jr.key_data(array), own)).reshape(-1, 2)
-        return filled(array.shape, [Key(a, b, rounds) for a, b in words])
+        return filled(array.shape, [Key(a, b, generator) for a, b in words])
     return apart(Whole(jnp.asarray(array), own))
 
 
@@ -159,9 +159,10 @@ def to_array(value, aval):
     """The array or the keys of a value."""
     if not is_key_aval(aval):
         return whole(value, aval.dtype).array
-    rounds = rounds_of(aval.dtype)
+    generator = of(aval.dtype)
+    assert generator is not None  # there are no rules for other keys
     words = [word for key in value.reshape(-1) for word in (key.first, key.second)]
-    return wrap(whole(filled((*aval.shape, 2), words), np.uint32).array, rounds)
+    return generator.wrap(whole(filled((*aval.shape, 2), words), np.uint32).array)
 
 
 # Loops and conditions carry values as flat lists of scalars and whole arrays.
@@ -185,7 +186,7 @@ def like(value, scalars, own):
 
     def entry(old):
         if isinstance(old, Key):
-            return Key(Number(next(scalars), own), Number(next(scalars), own), old.rounds)
+            return Key(Number(next(scalars), own), Number(next(scalars), own), old.generator)
         return Number(next(scalars), own)
 
     return each(entry, value)

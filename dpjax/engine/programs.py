@@ -45,7 +45,7 @@ class Traced:
     settings: tuple  # all settings of JAX
     rounds: tuple  # the checkpoints
     point: tuple = field(compare=False)  # the shapes of the leaves of a point
-    output: Any = field(compare=False)  # the shapes of (regret, tally, report)
+    output: Any = field(compare=False)  # the shapes of a Result but for its rounds
     program: Any = field(compare=False)  # the ClosedJaxpr, of (*leaves of the point, seed, key)
 
 
@@ -66,7 +66,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
     def cell(point, seed, key):
         result = play(*game(point), jr.fold_in(key, seed), checkpoints=rounds)
-        return result.regret, result.tally, result.report
+        return tuple(result[1:])
 
     point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.float32), points)
     seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)

@@ -26,7 +26,7 @@ from dpjax.engine.equal_values import once
 from dpjax.engine.number_rules import NoRule
 from dpjax.engine.numbers import Whole, from_array, is_key_aval, known, to_array
 from dpjax.engine.one_kernel import Unfit
-from dpjax.generators import rounds_of
+from dpjax.generators import of
 
 # An array of more entries stays whole where it is updated at an index that all trials share. A
 # constant of more entries stays whole in any case.
@@ -129,7 +129,7 @@ def _bind(eqn, operands) -> list:
 
 
 def _constant(array):
-    if rounds_of(array.dtype):
+    if of(array.dtype):
         return from_array(array, False)
     return known(array) if array.size <= _FEW_CONSTANT else Whole(array, False)
 

@@ -14,6 +14,7 @@ from jax.extend.core import Literal, jaxprs_in_params
 # The primitives that call one program with their operands, and the parameter that holds it.
 CALLED = {
     "jit": "jaxpr",
+    "release": "jaxpr",
     "closed_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",

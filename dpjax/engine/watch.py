@@ -67,12 +67,9 @@ def _warn(plan, bad, clipped) -> None:
 
 
 def _see_clipped(least, block, cells) -> None:
-    """Lowers ``least`` to the fewest losses that were clipped in a trajectory of each point.
-
-    It stays as it is where the learner's report does not count them.
-    """
-    clipped: Any = getattr(cells[2], "clipped", None)
-    if np.ndim(clipped) == 2:
+    """Lowers ``least`` to the fewest losses that were clipped in a trajectory of each point."""
+    clipped: Any = cells[-1]
+    if np.ndim(clipped) == 2:  # else it was played by a function that counts none
         here = least[block.point : block.point + len(clipped)]
         np.minimum(here, clipped[: len(here)].min(axis=1), out=here)
 

@@ -11,7 +11,7 @@ from jax import random as jr
 
 from dpjax import _check
 from dpjax.core import Array
-from dpjax.generators import rounds_of
+from dpjax.generators import of
 
 
 def best_fixed_arm(state, tally):
@@ -57,12 +57,12 @@ class BernoulliLosses(NamedTuple):
 def uniform_at(key, index, count):
     """``jr.uniform(key, (count,))[index]``, at the cost of one draw for keys of threefry.
 
-    As of JAX 0.5, element i of the random bits is the exclusive or of the two words of
-    fold_in(key, i).
+    Its block draws one number. So number i is that of the words of fold_in(key, i), as of JAX 0.5.
     """
-    if not rounds_of(key.dtype):
+    generator = of(key.dtype)
+    if generator is None or generator.size > 1:
         return jr.uniform(key, (count,))[index]
-    first, second = jr.key_data(jr.fold_in(key, index))
+    (number,) = generator.numbers(jr.key_data(jr.fold_in(key, index)))
     # 23 bits as the fraction of a number in [1, 2).
-    fraction = (first ^ second) >> np.uint32(9) | np.uint32(0x3F800000)
+    fraction = number >> np.uint32(9) | np.uint32(0x3F800000)
     return lax.bitcast_convert_type(fraction, jnp.float32) - 1.0

@@ -137,7 +137,7 @@ def quadratic(domain: Domain) -> Family:
     )
 
 
-def largest(domain: Domain, pieces=3, lipschitz: float = 1.0) -> Family:
+def largest(domain: Domain, pieces: int = 3, lipschitz: float = 1.0) -> Family:
     """The largest of <a_i, x - z> with |a_i| = L. It is 0 at z and takes both signs.
 
     Examples:
@@ -169,7 +169,7 @@ def largest(domain: Domain, pieces=3, lipschitz: float = 1.0) -> Family:
 
 
 def offline_optimum(
-    domain: Domain, function: Callable, parameters, weights, *, steps: int = 400
+    domain: Domain, function: Callable, parameters: Any, weights: Array, *, steps: int = 400
 ) -> Optimum:
     """Minimizes sum_j w_j f(parameters_j, x) over the domain, with a certified lower bound.
 
@@ -238,7 +238,7 @@ def offline_optimum(
     return Optimum(point, scale * least, scale * jnp.minimum(lower, least))
 
 
-def as_function(family) -> Any:
+def as_function(family: Family | Callable) -> Any:
     """The function of a Family, or the user's own function itself.
 
     Examples:

@@ -45,8 +45,7 @@ def adac_gope(
         1 / T.
 
     Returns:
-      A BatchLearner with bandit feedback, whose action is the row of an arm. Losses outside [0, 1]
-      are clipped before they are summed.
+      A BatchLearner with bandit feedback, whose action is the row of an arm.
 
     Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
     loss is in one released vector, which it moves by at most 1 in L2. Designs, W and g depend on

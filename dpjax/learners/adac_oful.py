@@ -10,8 +10,8 @@ from dpjax.core import Array, Learner, Number, Policies
 from dpjax.feedback import contextual
 from dpjax.learners.linucb import Belief, most_optimistic
 from dpjax.learners.parts.arm_sums import gaussian_draws
+from dpjax.learners.parts.gram import Bounds
 from dpjax.learners.parts.gram_calibration import normal_length
-from dpjax.learners.parts.gram_noise import Bounds
 from dpjax.learners.parts.gram_sums import within_bounds
 from dpjax.maths import ellipsoids
 from dpjax.maths.two_words import add_compensated
@@ -27,12 +27,10 @@ class AdacOfulState(NamedTuple):
     volume: Array  # () ln det V / lambda^d when the last batch ended
     belief: Belief  # of the policy in play
     batches: Array  # () int32, complete ones
-    clipped: Array  # () int32
 
 
 class AdacOfulReport(NamedTuple):
     batches: Array  # () int32, complete ones, each of which released one noisy sum
-    clipped: Array  # () int32, rows beyond the declared bounds, which were clipped
 
 
 def adac_oful(
@@ -65,7 +63,7 @@ def adac_oful(
     least its largest eigenvalue, and L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds the number of
     batches for features of length 1.
 
-    It is an ablation of :func:`linucb` with ``protected="losses"``, whose tree releases a noisy sum
+    It is an ablation of :func:`linucb` with ``gram.losses_only()``, whose tree releases a noisy sum
     in every round, each with at most log2 T draws of noise; here there may be L of them.
 
     Args:
@@ -144,10 +142,10 @@ def adac_oful(
         zero = jnp.zeros((), jnp.int32)
         shape, volume = shape_of(sums)
         belief = believe(shape, volume, released, zero)
-        return policy(AdacOfulState(sums, sums, released, volume, belief, zero, zero))
+        return policy(AdacOfulState(sums, sums, released, volume, belief, zero))
 
     def step(state, key, seen):
-        x, loss, outside = within_bounds(*seen, bounds)
+        x, loss = seen
         row = jnp.concatenate([ellipsoids.outer(x), loss * x])
         sums, error = add_compensated(state.sums, state.error, row)
         shape, volume = shape_of(sums)
@@ -162,8 +160,7 @@ def adac_oful(
         )
         fresh = ended & (jnp.arange(size + dim) >= size)
         sums, error = (jnp.where(fresh, 0.0, each) for each in (sums, error))
-        clipped = state.clipped + outside.astype(jnp.int32)
-        return policy(AdacOfulState(sums, error, released, volume, belief, batches, clipped))
+        return policy(AdacOfulState(sums, error, released, volume, belief, batches))
 
     declared = gaussian_draws(
         precision, horizon, delta, "parallel composition of Gaussian mechanisms"
@@ -177,5 +174,6 @@ def adac_oful(
         privacy=declared._replace(
             unit="entry", loss_range=(-loss_bound, loss_bound), released="policies 1..T"
         ),
-        report=lambda state: AdacOfulReport(state.batches, state.clipped),
+        clip=lambda seen: within_bounds(seen, bounds),
+        report=lambda state: AdacOfulReport(state.batches),
     )

@@ -43,7 +43,7 @@ def adap_ucb(
       exploration: alpha, positive; the analysis asks for more than 3.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
     released mean, which is of n_a losses and has sensitivity 1 / n_a (the denominator in the
@@ -87,7 +87,7 @@ def adap_klucb(
       exploration: alpha, positive; the analysis asks for more than 3.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
 
     Privacy: epsilon-DP as for :func:`adap_ucb`, which releases the same means.
 
@@ -134,7 +134,7 @@ def adac_ucb(
       exploration: beta, positive; the analysis asks for more than 3.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
 
     Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
     loss is in one released sum, of sensitivity 1. The epsilon at delta is that of sqrt(2 rho)-GDP.

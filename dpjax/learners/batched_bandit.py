@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.combinators import minibatch
 from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
-from dpjax.feedback import bandit, clipped_bandit
+from dpjax.feedback import bandit, unclipped
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.parts.arm_sums import check_arms, one_release
 from dpjax.learners.tsallis_inf import add, probabilities
@@ -73,6 +73,7 @@ def htinf(horizon, arms, deviation) -> Learner:
         action_set=Arms(arms),
         horizon=horizon,
         privacy=Privacy(),
+        clip=unclipped,
         report=lambda state: HtinfReport(state.skipped),
     )
 
@@ -107,8 +108,7 @@ def batched_bandit(
         "htinf". The default of the latter is 1 / sigma, sigma^2 = 1 + 2 / (epsilon tau)^2.
 
     Returns:
-      A BatchLearner with bandit feedback, whose report is that of the base. Losses outside [0, 1]
-      are clipped before they are averaged.
+      A BatchLearner with bandit feedback, whose report is that of the base.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A loss in [0, 1] is in
     one sum, which it moves by at most 1, whatever tau and the rate are. Given the past, the noisy
@@ -153,11 +153,11 @@ def batched_bandit(
 
     def step(state, key, total):
         noise_key, base_key = jax.random.split(key)
-        released = noise.laplace_total(noise_key, total, privacy.laplace_scale(1.0, epsilon))
+        released = noise.laplace.total(noise_key, total, privacy.laplace_scale(1.0, epsilon))
         return batched.step(state, base_key, released)
 
     return batched._replace(
         step=step,
-        feedback=clipped_bandit,
+        clip=None,
         privacy=one_release(epsilon, "Laplace mechanism on the sum of each batch"),
     )

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import BatchLearner, Number, Privacy
+from dpjax.feedback import to_bit
 from dpjax.learners.parts import stopping_rules
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.identification import check_failure, check_grid, laplace_bounds
-from dpjax.learners.parts.sum_noise import bits
 from dpjax.learners.parts.top_two import top_two, transport_cost
 from dpjax.maths.exact_sums import ExactSum
 
@@ -49,8 +49,6 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
       >>> learner = learners.ctb_tt(1000, 2, epsilon=1.0)
       >>> learner.privacy.model, learner.privacy.released
       ('local', 'randomized losses 1..T')
-      >>> float(learner.feedback(jnp.array([0.2, 0.7]), 1))  # the bit that is flipped
-      1.0
     """
     horizon, arms = check_arms(horizon, arms)
     grid = check_grid(1.1, forget=False)
@@ -77,4 +75,4 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
         rule,
         declared,
     )
-    return learner._replace(feedback=bits)
+    return learner._replace(clip=to_bit)

@@ -12,9 +12,7 @@ from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
 from dpjax.learners.parts.arm_sums import ArmSums, check_exploration, no_losses
-from dpjax.learners.parts.clipping import report_clipped
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
 
@@ -30,7 +28,6 @@ class CucbState(NamedTuple):
     totals: ExactSum  # (d,), noisy
     buffer: ArmSums  # losses of each entry that were read since
     action: Array  # (d,) float32, the vertex in play
-    clipped: Array  # () int32
 
 
 def cucb(
@@ -69,8 +66,7 @@ def cucb(
         the central model, and t^-alpha in the local one.
 
     Returns:
-      A Learner with semi-bandit feedback. Losses outside [0, 1] are clipped and counted where they
-      are read.
+      A Learner with semi-bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round's loss vector; released: actions 1..T, or in
     the local model the noisy losses. With "all", a replaced round changes at most k sums, each of
@@ -90,7 +86,7 @@ def cucb(
     Examples:
       >>> pairs = domains.capped_simplex(4, 2)  # all choices of 2 out of 4
       >>> learner = learners.cucb(1000, pairs, epsilon=1.0, model="local")
-      >>> learner.privacy.released, learner.feedback.__name__
+      >>> learner.privacy.released, learner.feedback.name
       ('randomized losses 1..T', 'semi_bandit')
     """
     horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
@@ -116,7 +112,7 @@ def cucb(
     def init(key):
         zero, buffer = jnp.zeros((), jnp.int32), no_losses(dim)
         action = choose(key, zero, buffer.pulls, buffer.losses)
-        return CucbState(zero, buffer.pulls, buffer.losses, buffer, action, zero), action
+        return CucbState(zero, buffer.pulls, buffer.losses, buffer, action), action
 
     def step(state, key, loss):
         noise_key, choice_key, read_key = jr.split(key, 3)
@@ -126,9 +122,8 @@ def cucb(
             reads = jnp.where(played, state.buffer.pulls + state.samples, horizon)
             # Were ties broken by index, regret would depend on the order of the entries.
             played = played & (jnp.arange(dim) == smallest(read_key, reads))
-        inside, clipped = clip_loss(jnp.where(played, loss, 0.0), state.clipped)
         pulls = state.buffer.pulls + played.astype(jnp.int32)
-        losses = exact_sums.add(state.buffer.losses, exact_sums.of(inside))
+        losses = exact_sums.add(state.buffer.losses, exact_sums.of(jnp.where(played, loss, 0.0)))
         # In the local model each loss is released by itself, and the releases are added up.
         size = jnp.ones_like(pulls) if local else jnp.maximum(2 * state.samples, 1)
         full = pulls == size
@@ -138,14 +133,14 @@ def cucb(
 
         nothing = no_losses(dim)
         full_losses = where_full(losses, nothing.losses)
-        released = noise.laplace_total(noise_key, full_losses, scale)
+        released = noise.laplace.total(noise_key, full_losses, scale)
         samples = where_full(size + (state.samples if local else 0), state.samples)
         total = exact_sums.add(state.totals, released) if local else released
         totals = where_full(total, state.totals)
         buffer = where_full(nothing, ArmSums(pulls, losses))
         t = state.round + 1
         action = choose(choice_key, t, samples, totals)
-        return CucbState(t, samples, totals, buffer, action, clipped), action
+        return CucbState(t, samples, totals, buffer, action), action
 
     return Learner(
         init=init,
@@ -154,7 +149,6 @@ def cucb(
         action_set=domain._replace(losses=box_losses(dim, 0.0, 1.0)),
         horizon=horizon,
         privacy=_declared(epsilon, read, local),
-        report=report_clipped,
     )
 
 

@@ -58,7 +58,7 @@ def dp_klucb(
         :func:`adap_klucb`, too.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in the
     sum of one batch, which is released once. Adding up releases is post-processing, so nothing has
@@ -113,7 +113,7 @@ def dp_imed(
         alpha ln t, as in :func:`dp_klucb`.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
 
     Privacy: epsilon-DP as for :func:`dp_klucb`, which releases the same sums.
 
@@ -160,7 +160,7 @@ def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
         noise_key, tie_key = jax.random.split(key)
         rounds = batch(state)[1].rounds
         pulls = state.pulls.at[state.arm].add(rounds)
-        released = exact_sums.to_float(noise.laplace_total(noise_key, total, scale))
+        released = exact_sums.to_float(noise.laplace.total(noise_key, total, scale))
         totals = state.totals.at[state.arm].add(released)
         played = jnp.maximum(pulls, 1).astype(jnp.float32)
         log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)

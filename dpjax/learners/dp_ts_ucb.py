@@ -19,7 +19,6 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import clip_loss
 
 
 class DpTsUcbState(NamedTuple):
@@ -29,7 +28,6 @@ class DpTsUcbState(NamedTuple):
     left: Array  # (K,) int32, draws that may still be made from each mean
     best: Array  # (K,) float32, the smallest draw from each mean
     arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
 
 
 def dp_ts_ucb(
@@ -58,7 +56,7 @@ def dp_ts_ucb(
       draws: phi, at least 1; default :func:`draws_of_a_mean`.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: mu-GDP for replacement of one round, with mu^2 = min(phi, T - K) / ln^alpha(T),
     released: actions 1..T. Declared are rho = mu^2 / 2 and the epsilon at delta. Each loss is in
@@ -97,12 +95,10 @@ def dp_ts_ucb(
             left=buffer.pulls,
             best=means - jnp.inf,
             arm=zero,
-            clipped=zero,
         ), zero
 
     def step(state, key, loss):
-        inside, clipped = clip_loss(loss, state.clipped)
-        buffer = record(state.buffer, state.arm, inside)
+        buffer = record(state.buffer, state.arm, loss)
         size = jnp.maximum(2 * state.samples[state.arm], 1)
         full = buffer.pulls[state.arm] == size
 
@@ -121,7 +117,7 @@ def dp_ts_ucb(
         best = jnp.where(drawing, jnp.minimum(best, theta), best)
         arm = jnp.argmin(jnp.where(drawing, theta, best)).astype(jnp.int32)
         left = left - drawing.astype(jnp.int32)
-        return DpTsUcbState(samples, means, buffer, left, best, arm, clipped), arm
+        return DpTsUcbState(samples, means, buffer, left, best, arm), arm
 
     reached = jnp.minimum(count.astype(jnp.float32), float(max(horizon - arms, 0)))
     declared = gaussian_draws(reached / power, horizon, delta)

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import _check, domains, mechanisms
-from dpjax.core import Arms, Array, Learner, Number
-from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms, check_exploration
+from dpjax.core import Array, Learner, Number
+from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, check_exploration
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.laws import smallest
 
@@ -49,7 +48,7 @@ def dp_ucb(
       split: "parallel" gives each tree epsilon, "paper" epsilon / K.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
     one tree only, and at most ceil(log2 T) of its nodes. So the trees compose in parallel, and the
@@ -108,12 +107,4 @@ def dp_ucb(
         declared = declared._replace(
             calibration="printed", paper_epsilon=jnp.asarray(epsilon, jnp.float32)
         )
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=declared,
-        report=lambda state: sums.report(state.sums),
-    )
+    return bandit_learner(horizon, arms, init, step, declared)

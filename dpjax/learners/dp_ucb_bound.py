@@ -13,7 +13,6 @@ from dpjax.learners.parts.arm_sums import (
     check_exploration,
     one_release,
 )
-from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 from dpjax.maths.places import at
 
@@ -24,7 +23,6 @@ class DpUcbBoundState(NamedTuple):
     counters: Any  # states of the arms' mechanisms, leading axis (K,)
     sums: Array  # (K,) float32, noisy sums of losses
     arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
 
 
 def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Number = 4.0) -> Learner:
@@ -44,7 +42,7 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
       exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / n_a).
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
     the counter of one arm, whose releases together are epsilon-DP.
@@ -86,14 +84,13 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
         counters, sums = jax.vmap(counter.init)(jax.random.split(counter_key, arms))
         zero = jnp.zeros((), jnp.int32)
         pulls = jnp.zeros(arms, jnp.int32)
-        return choose(key, DpUcbBoundState(zero, pulls, counters, sums, zero, zero))
+        return choose(key, DpUcbBoundState(zero, pulls, counters, sums, zero))
 
     def step(state, key, loss):
         counter_key, key = jax.random.split(key)
-        inside, clipped = clip_loss(loss, state.clipped)
         # Masks read and write the counters. With an index the compiled program was 18 % slower.
         mine = jax.tree.map(lambda leaf: at(leaf, state.arm), state.counters)
-        new, total = counter.step(mine, counter_key, inside)
+        new, total = counter.step(mine, counter_key, loss)
         played = jnp.arange(arms) == state.arm
 
         def put(leaf, value):
@@ -107,7 +104,6 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
                 counters=jax.tree.map(put, state.counters, new),
                 sums=put(state.sums, total),
                 arm=state.arm,
-                clipped=clipped,
             ),
         )
 

@@ -19,7 +19,6 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 
 
@@ -29,7 +28,6 @@ class DpUcbIntState(NamedTuple):
     means: Array  # (K,) float32, noisy, each as of its latest release
     samples: Array  # (K,) int32, losses in them
     arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
 
 
 def most_releases(horizon, arms, interval):
@@ -121,7 +119,7 @@ def dp_ucb_int(
         f has at delta, which is far more than the one asked for.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. A loss is in
     every later release of its arm. The release at n pulls has sensitivity 1 / n, and is
@@ -170,17 +168,16 @@ def dp_ucb_int(
         del key
         zero = jnp.zeros((), jnp.int32)
         sums = no_losses(arms)
-        return DpUcbIntState(zero, sums, jnp.zeros(arms, jnp.float32), sums.pulls, zero, zero), zero
+        return DpUcbIntState(zero, sums, jnp.zeros(arms, jnp.float32), sums.pulls, zero), zero
 
     def step(state, key, loss):
         noise_key, tie_key = jax.random.split(key)
-        inside, clipped = clip_loss(loss, state.clipped)
-        sums = record(state.sums, state.arm, inside)
+        sums = record(state.sums, state.arm, loss)
         t = state.round + 1
         pulls = sums.pulls[state.arm]
         # The noise of the sum is n_a times that of the mean.
         scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent))
-        total = noise.laplace_total(noise_key, losses_of(sums, state.arm), scale)
+        total = noise.laplace.total(noise_key, losses_of(sums, state.arm), scale)
         noisy = exact_sums.mean(total, jnp.maximum(pulls, 1))
         released = pulls % every == 0
         noisy_means = jnp.where(released, state.means.at[state.arm].set(noisy), state.means)
@@ -190,7 +187,7 @@ def dp_ucb_int(
         bounds = noisy_means - jnp.sqrt(0.5 * exploration * log_t / real)
         # The first K f rounds play the arms in turn.
         arm = jnp.where(t // arms < every, t % arms, smallest(tie_key, bounds))
-        return DpUcbIntState(t, sums, noisy_means, samples, arm, clipped), arm
+        return DpUcbIntState(t, sums, noisy_means, samples, arm), arm
 
     declared = Privacy(
         epsilon=spent,

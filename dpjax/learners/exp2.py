@@ -10,9 +10,9 @@ import numpy as np
 
 from dpjax import _check, noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Learner, Number, Privacy
+from dpjax.core import Arms, Array, Feedback, Learner, Number, Privacy
 from dpjax.domains import Domain, from_minimizer
-from dpjax.feedback import bandit, linear
+from dpjax.feedback import bandit, linear, unclipped
 from dpjax.learners.parts.arm_sums import check_mixing
 from dpjax.maths import designs
 
@@ -29,7 +29,7 @@ class Actions(NamedTuple):
     spread: float  # g, the largest a' P^+ a under mu, at least r
     scores: Callable  # (p (K,), index) -> <a_j, P^+ a_index> for all j, (K,), P = E_p[a a']
     play: Callable  # index -> the action as the environment takes it
-    feedback: Callable
+    feedback: Feedback
     action_set: Any  # Arms, or the Domain that the vectors span as its corners
 
 
@@ -189,6 +189,7 @@ def exponential_weights(horizon, actions, rates, centre) -> Learner:
         action_set=actions.action_set,
         horizon=horizon,
         privacy=Privacy(),
+        clip=unclipped,
         report=lambda state: Exp2Report(state.violations, jnp.asarray(capped, jnp.int32)),
     )
 
@@ -224,8 +225,8 @@ def exp2(
       calibration: "derived", or "printed" for the paper's noise, eta and gamma (arms only).
 
     Returns:
-      A Learner whose action is an arm or a point (d,), and which sees its loss alone. Losses out of
-      range are clipped before the noise and counted. The report also counts the rounds in which
+      A Learner whose action is an arm or a point (d,), and which sees its loss alone. The report
+      counts the rounds in which
       eta <a, l~> < -1 for some action, which the proof excludes, and says whether gamma was cut.
 
     Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not

@@ -7,14 +7,12 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, check_mixing
-from dpjax.maths.clipping import clip_loss
 
 
 class Exp3State(NamedTuple):
     exponents: Array  # (K,) theta = (gamma / K) G, shifted so that the largest is 0
     arm: Array  # () int32, the arm in play
     probability: Array  # () float32, with which it was drawn
-    clipped: Array  # () int32, losses seen outside [0, 1]
 
 
 def default_mixing(horizon, arms):
@@ -103,7 +101,7 @@ def exp3(
         is the same.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: (epsilon, delta)-DP at delta = T^-2 for replacement of one round, released: actions
     1..T. No noise is added, since the draws themselves are random. Each of the T - 1 actions that
@@ -136,18 +134,17 @@ def exp3(
             calibration="printed", paper_epsilon=printed_epsilon(horizon, arms, gamma, delta)
         )
 
-    def draw(key, exponents, clipped):
+    def draw(key, exponents):
         p = probabilities(exponents, gamma)
         arm = noise.choose(key, p)
-        return Exp3State(exponents, arm, p[arm], clipped), arm
+        return Exp3State(exponents, arm, p[arm]), arm
 
     def init(key):
-        return draw(key, jnp.zeros(arms, jnp.float32), jnp.zeros((), jnp.int32))
+        return draw(key, jnp.zeros(arms, jnp.float32))
 
     def step(state, key, loss):
-        inside, clipped = clip_loss(loss, state.clipped)
-        gain = 1.0 - inside
+        gain = 1.0 - loss
         exponents = update(state.exponents, state.arm, state.probability, gain, gamma)
-        return draw(key, exponents, clipped)
+        return draw(key, exponents)
 
     return bandit_learner(horizon, arms, init, step, declared)

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 from dpjax import _check, privacy
 from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number
-from dpjax.feedback import clipped_bandit
 from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
 from dpjax.learners.parts.arm_sums import check_arms, check_mixing
 
@@ -73,8 +72,7 @@ def exp3_minibatch(
       calibration: "derived" or "printed", the accounting by which tau follows from epsilon.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are
-      averaged.
+      A BatchLearner with bandit feedback.
 
     Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. What is
     declared is what the ceil(T / tau) - 1 draws that depend on data have. Each has bounded range
@@ -121,4 +119,4 @@ def exp3_minibatch(
         )
     base = exp3(horizon, arms, mixing=gamma)
     batched = minibatch(base, horizon, tau)
-    return batched._replace(feedback=clipped_bandit, privacy=declared)
+    return batched._replace(privacy=declared)

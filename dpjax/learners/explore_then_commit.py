@@ -50,7 +50,7 @@ def explore_then_commit(
         ``rounds``.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in at
     most one released sum, which it moves by at most 1.

@@ -84,8 +84,7 @@ def ftpl(
       calibration: "derived" (the exact Gaussian mechanism) or "printed".
 
     Returns:
-      A Learner with full information, whose action is x, (d,). Losses outside the loss set are
-      moved into it (:func:`dpjax.domains.clipped`) and counted.
+      A Learner with full information, whose action is x, (d,).
 
     Privacy: (epsilon, delta)-DP, central, released: actions 1..T. The scale is that of one Gaussian
     mechanism over all nodes. The scale of ``calibration="printed"`` already holds the leader's

@@ -11,7 +11,7 @@ from dpjax import _check, mechanisms
 from dpjax.core import Learner, Number
 from dpjax.domains import Domain, LossSet, Regularizer, ball_losses, fitting
 from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
-from dpjax.mechanisms.prefix import INTEGER_LAWS
+from dpjax.mechanisms.prefix import LAWS
 
 
 class FtrlState(NamedTuple):
@@ -103,8 +103,7 @@ def ftrl(
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
 
     Returns:
-      A Learner with full information, whose action is x, (d,). Losses outside the loss set are
-      moved into it (:func:`dpjax.domains.clipped`) and counted.
+      A Learner with full information, whose action is x, (d,).
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
     actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T) levels, and
@@ -145,7 +144,7 @@ def ftrl(
     noisy = isinstance(rate, str)
     if noisy:
         _check.one_of("noisy", rate=rate)
-        if noise in INTEGER_LAWS:
+        if LAWS[noise].integers:
             raise ValueError(f"rate: noisy is for laplace and gaussian noise, not for {noise}")
     else:
         _check.positive(**_check.given(rate=rate))

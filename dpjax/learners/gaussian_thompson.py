@@ -33,7 +33,7 @@ def gaussian_thompson(
       variance: c, positive; the paper has 1.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: mu-GDP for replacement of one round, with mu^2 = n / (c max(b + 1, 2)), where n is
     T - K b, or T - 1 for b = 0; released: actions 1..T. Declared are rho = mu^2 / 2 and the epsilon

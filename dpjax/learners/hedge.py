@@ -5,19 +5,16 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Number, Privacy
+from dpjax.core import Arms, Learner, Number, Privacy
 from dpjax.feedback import full
 from dpjax.learners.parts.arm_sums import check_arms
-from dpjax.learners.parts.clipping import report_clipped
 from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import clip_loss
 
 
 class HedgeState(NamedTuple):
     losses: Any  # ExactSum (K,) L; with sharing less what it lets arms off, so that the law of the
     # next arm is softmax(-eta L) too
-    clipped: Array  # () int32, losses seen outside [0, 1]
 
 
 def plain_rate(horizon, arms):
@@ -109,8 +106,7 @@ def hedge(
         has no sharing.
 
     Returns:
-      A Learner with full information that plays arms. Losses outside [0, 1] are clipped and
-      counted.
+      A Learner with full information that plays arms.
 
     Privacy: (epsilon, delta)-DP, central, for replacement of one round, released: actions 1..T.
     Each of the T - 1 draws that depend on data is an exponential mechanism whose exponents change
@@ -166,14 +162,13 @@ def hedge(
         return state, noise.categorical(key, logits(state.losses, eta))
 
     def init(key):
-        return draw(key, HedgeState(exact_sums.nothing((arms,)), jnp.zeros((), jnp.int32)))
+        return draw(key, HedgeState(exact_sums.nothing((arms,))))
 
     def step(state, key, loss):
-        inside, clipped = clip_loss(loss, state.clipped)
-        losses = exact_sums.add(state.losses, exact_sums.of(inside))
+        losses = exact_sums.add(state.losses, exact_sums.of(loss))
         if share is not None:
             losses = shared(losses, eta, share)
-        return draw(key, HedgeState(losses, clipped))
+        return draw(key, HedgeState(losses))
 
     declared = Privacy(
         epsilon=reached,
@@ -190,5 +185,4 @@ def hedge(
         action_set=Arms(arms),
         horizon=horizon,
         privacy=declared,
-        report=report_clipped,
     )

@@ -19,7 +19,6 @@ from dpjax.learners.parts.arm_sums import (
     record,
 )
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import clip_loss
 from dpjax.maths.laws import smallest
 
 
@@ -29,7 +28,6 @@ class LazyState(NamedTuple):
     means: Array  # (K,) float32, noisy
     buffer: ArmSums  # losses that were seen since
     arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
 
 
 def lazy_ucb(
@@ -57,7 +55,7 @@ def lazy_ucb(
       log_base: base of log t, above 1. Base 2 reproduces the printed figures of Hu & Hegde 2022.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
     released mean. The arm is chosen anew each round, from means that are kept until they are
@@ -108,7 +106,7 @@ def lazy_thompson(
       log_base: base of log t, above 1. The paper's text has base 2; base e reproduces its figures.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: epsilon-DP as for :func:`lazy_ucb`, which releases the same means.
 
@@ -144,16 +142,15 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         zero = jnp.zeros((), jnp.int32)
         buffer = no_losses(arms)
         means = jnp.zeros(arms, jnp.float32)
-        return LazyState(zero, buffer.pulls, means, buffer, zero, zero), zero
+        return LazyState(zero, buffer.pulls, means, buffer, zero), zero
 
     def step(state, key, loss):
         noise_key, choice_key = jax.random.split(key)
-        inside, clipped = clip_loss(loss, state.clipped)
-        buffer = record(state.buffer, state.arm, inside)
+        buffer = record(state.buffer, state.arm, loss)
         size = jnp.maximum(2 * state.samples[state.arm], 1)
         full = buffer.pulls[state.arm] == size
         # Noise is drawn in every round, and used where the buffer is full.
-        released = noise.laplace_total(noise_key, losses_of(buffer, state.arm), scale)
+        released = noise.laplace.total(noise_key, losses_of(buffer, state.arm), scale)
 
         def where_full(values, value):
             return jnp.where(full, values.at[state.arm].set(value), values)
@@ -166,6 +163,6 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         log_t = jnp.log(t.astype(jnp.float32) + 1.0) / jnp.log(log_base)  # of the next round
         chosen = choose(choice_key, means, jnp.maximum(samples, 1).astype(jnp.float32), log_t)
         arm = jnp.where(t < arms, t, chosen)
-        return LazyState(t, samples, means, buffer, arm, clipped), arm
+        return LazyState(t, samples, means, buffer, arm), arm
 
     return bandit_learner(horizon, arms, init, step, one_release(epsilon))

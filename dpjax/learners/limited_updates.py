@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import _check, noise, privacy
 from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy
-from dpjax.feedback import clipped_full
+from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
@@ -47,8 +47,7 @@ def limited_updates(
         1 / epsilon.
 
     Returns:
-      A BatchLearner with full information that plays arms. Losses outside [0, 1] are clipped before
-      they are summed.
+      A BatchLearner with full information that plays arms.
 
     Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. One
     replaced round moves each sum by at most 1, up or down. Two sums may move against each other, by
@@ -122,9 +121,8 @@ def limited_updates(
     return BatchLearner(
         init=init,
         step=step,
-        feedback=clipped_full,
+        feedback=full,
         action_set=Arms(arms),
-        zero=jnp.zeros(arms, jnp.float32),
         horizon=horizon,
         privacy=declared,
     )

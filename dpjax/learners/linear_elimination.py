@@ -175,8 +175,7 @@ def linear_elimination(
         1 / T.
 
     Returns:
-      A BatchLearner with bandit feedback, whose action is the row of an arm. Losses outside [0, 1]
-      are clipped before they are summed.
+      A BatchLearner with bandit feedback, whose action is the row of an arm.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
     released sum, of sensitivity 1. Which sum a round belongs to is a function of earlier releases,
@@ -239,4 +238,4 @@ def linear_elimination(
 
     nothing = jnp.zeros(arms, jnp.float32)  # noisy sums of losses, less 1/2 for each loss
     learner = elimination_phases(horizon, points, ratio, nothing, record, evaluate, law.privacy)
-    return learner._replace(feedback=law.feedback)
+    return learner._replace(clip=law.clip)

@@ -1,6 +1,6 @@
 """LinUCB with changing regularizers: linear contextual bandits on a private Gram matrix."""
 
-from collections.abc import Callable
+import inspect
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number, Policies
 from dpjax.feedback import contextual
-from dpjax.learners.parts import gram_noise, gram_sums
+from dpjax.learners.parts import gram as laws
+from dpjax.learners.parts import gram_sums
 from dpjax.learners.parts.gram_calibration import real
 from dpjax.maths import ellipsoids
 
@@ -29,7 +30,6 @@ class LinucbState(NamedTuple):
 
 
 class LinucbReport(NamedTuple):
-    clipped: Array  # () int32, rows beyond the declared bounds, which were clipped
     indefinite: Array  # () int32, rounds whose matrix V_t was not positive definite
 
 
@@ -55,25 +55,52 @@ def most_optimistic(belief, features):
     return jnp.min(jnp.where(bounds == jnp.min(bounds), arms, arms[-1]))
 
 
+_OLD = {
+    "noise": "gaussian", "shifted": True, "floor": None, "calibration": "derived",
+    "norm_bound": "tight", "mechanism": mechanisms.tree, "protected": "rows", "failure": None,
+}  # fmt: skip
+
+
+def _with_gram(old, given) -> tuple[dict, str]:
+    """The argument ``gram`` in place of the keywords that it replaces, until version 0.2."""
+    if "gram" in given:
+        raise TypeError(f"{next(iter(old))} must go into gram, which is given already")
+    chosen = _OLD | old
+    law, protected = chosen.pop("noise"), chosen.pop("protected")
+    _check.one_of("gaussian", "wishart", noise=law)
+    _check.one_of("rows", "losses", protected=protected)
+    if protected == "losses" and law == "gaussian":
+        law = "losses_only"
+    elif protected == "losses":
+        raise ValueError("protected: losses alone take derived Gaussian noise, shifted")
+    taken = inspect.signature(getattr(laws, law)).parameters
+    if law != "gaussian":
+        _check.one_of("tight", "paper", norm_bound=chosen.pop("norm_bound"))
+    options = {
+        name: value
+        for name, value in chosen.items()
+        if value is not _OLD[name] and not (isinstance(value, str) and value == _OLD[name])
+    }
+    for name in options:
+        if name not in taken:
+            raise ValueError(f"{name}: gram.{law} has no choice of it")
+    spelling = f"gram=gram.{law}({', '.join(f'{name}=...' for name in options)})"
+    return given | {"gram": getattr(laws, law)(**options)}, spelling
+
+
+@_check.superseded(_OLD, _with_gram, depth=3)
 def linucb(
     horizon: int,
     dim: int,
     *,
     epsilon: Number,
     delta: Number,
-    noise: str = "gaussian",
-    shifted: bool = True,
-    floor: Number | None = None,
+    gram: laws.Gram | None = None,
     ridge: Number | None = None,
-    calibration: str = "derived",
-    norm_bound: str = "tight",
-    mechanism: Callable = mechanisms.tree,
-    protected: str = "rows",
     feature_bound: Number = 1.0,
     loss_bound: Number = 1.0,
     parameter_bound: Number = 1.0,
     deviation: Number | None = None,
-    failure: Number | None = None,
 ) -> Learner:
     """LinUCB on a noisy Gram matrix: jointly private, and OFUL at epsilon = inf.
 
@@ -90,27 +117,16 @@ def linucb(
       dim: d, entries of the features of an arm.
       epsilon: privacy; inf adds no noise, and the ridge to the eigenvalues.
       delta: in (0, 1).
-      noise: "gaussian", symmetric, or "wishart", positive definite.
-      shifted: whether eigenvalues are shifted: those of Gaussian noise up by its norm bound Upsilon
-        and by rho_min, those of Wishart noise down as far as rho_min allows. False gives plain
-        Wishart noise, or Gaussian noise with the ridge and the confidence of OFUL, in the manner of
-        Mishra & Thakurta 2015, an ablation that no bound covers.
-      floor: rho_min > 0, the smallest eigenvalue of noise and shift; default Upsilon (Gaussian) or
-        4 L~^2 sqrt(m k) D (Wishart), and at least the ridge.
+      gram: the noise of the Gram matrix, by a factory of ``dpjax.gram``: ``gaussian`` (symmetric),
+        ``wishart`` (positive definite), or ``losses_only``, whose features are public. They have
+        the mechanism, the calibration, the shift of the eigenvalues, and alpha, the probability
+        that some confidence bound fails. Default ``gram.gaussian()``.
       ridge: lambda > 0 of OFUL, which adds lambda |theta|^2 to the squared errors; default 1. It
-        counts where there is no shift, or too little noise. A floor takes its place.
-      calibration: "derived", "printed" (the paper's) or "code" (the authors' program).
-      norm_bound: of Gaussian noise, "tight" or "paper" (see
-        :func:`dpjax.learners.parts.gram_calibration.gaussian_norm`).
-      mechanism: a factory of ``dpjax.mechanisms``, for derived Gaussian noise. All other noise is
-        that of a tree of which every release holds one node of each level. With ``per_item`` the
-        learner is local, and with ``partial(per_item, batch=B)`` shuffled: see below.
-      protected: "rows", features and losses; or "losses" alone, an ablation with public features.
+        counts where there is no shift, or too little noise. A floor of ``gram`` takes its place.
       feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
-      loss_bound: losses outside [-loss_bound, loss_bound] are clipped, and counted.
+      loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
       parameter_bound: S, at least |theta|.
       deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
-      failure: alpha, the probability that some confidence bound fails; default 1 / T.
 
     Returns:
       A Learner with contextual feedback, whose action is a policy, a function of the round's
@@ -126,13 +142,13 @@ def linucb(
     is 6 to 14 times what epsilon needs; the smaller epsilon that it has is declared. Wishart noise
     rests on Sheffet 2015, Theorem 4.1, in all calibrations.
 
-    With ``per_item`` a user chooses the arm from the public policy and sends the row with noise.
-    Each message is one Gaussian mechanism. With batches of B users one noisy sum is released for
-    each batch, and the policy stays the same within it. The server then sees no row if the users
-    compute these sums by a protocol for vectors in the shuffle model, whose binomial noise is
-    idealised as Gaussian. In both cases the noise grows with t, and Upsilon, rho_min, rho_max and
-    gamma grow with it. Since the confidence bound of OFUL is for one rho_min, ln(2 / alpha) becomes
-    ln(2 T / alpha).
+    With the mechanism ``per_item`` a user chooses the arm from the public policy and sends the row
+    with noise. Each message is one Gaussian mechanism. With batches of B users one noisy sum is
+    released for each batch, and the policy stays the same within it. The server then sees no row if
+    the users compute these sums by a protocol for vectors in the shuffle model, whose binomial
+    noise is idealised as Gaussian. In both cases the noise grows with t, and Upsilon, rho_min,
+    rho_max and gamma grow with it. Since the confidence bound of OFUL is for one rho_min,
+    ln(2 / alpha) becomes ln(2 T / alpha).
 
     Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)), by :func:`dpjax.analysis.bounds.linucb`. It is
     O~(T^(3/4)) for ``per_item``, and O~(T^(3/5)) for batches of T^(3/5) users.
@@ -148,22 +164,20 @@ def linucb(
     """
     horizon, dim = _checked_sizes(horizon, dim)
     epsilon = _check.epsilon(epsilon)
-    _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected)
-    _check_ridge(ridge, floor)
-    failure = 1.0 / max(horizon, 2) if failure is None else failure
+    gram = laws.gaussian() if gram is None else gram
+    _check_gram(gram, delta, ridge)
+    failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive(
         feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound,
         deviation=deviation,
     )  # fmt: skip
-    _check.inside(0.0, 1.0, failure=failure)
-    bounds = gram_noise.Bounds(feature_bound, loss_bound, parameter_bound)
-    drawn = _noise_of(
-        protected, noise, horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
-        floor=floor, ridge=1.0 if ridge is None else real(ridge), calibration=calibration,
-        mechanism=mechanism, shifted=shifted, norm_bound=norm_bound,
+    bounds = laws.Bounds(feature_bound, loss_bound, parameter_bound)
+    drawn = gram.noise(
+        horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
+        ridge=1.0 if ridge is None else real(ridge),
     )  # fmt: skip
-    sums = gram_sums.gram_sums(dim, bounds, drawn)
+    sums = gram_sums.gram_sums(dim, drawn)
     # Private regularizers spend half of the failure, and the losses' own noise the other half.
     share = jnp.where(drawn.noisy, 2.0 * drawn.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
@@ -202,24 +216,9 @@ def linucb(
         action_set=Policies(dim),
         horizon=horizon,
         privacy=drawn.privacy,
-        report=lambda state: LinucbReport(state.sums.clipped, state.indefinite),
+        clip=lambda seen: gram_sums.within_bounds(seen, bounds),
+        report=lambda state: LinucbReport(state.indefinite),
     )
-
-
-def _noise_of(
-    protected, noise, horizon, dim, bounds, *, calibration, mechanism, shifted, norm_bound, **given
-) -> gram_noise.GramNoise:
-    """The noise of the Gram matrix for what is protected, and by which law."""
-    if protected == "losses":
-        return gram_noise.losses_only(horizon, dim, bounds, mechanism=mechanism, **given)
-    if noise == "wishart":
-        return gram_noise.wishart(
-            horizon, dim, bounds, calibration=calibration, shifted=shifted, **given
-        )
-    return gram_noise.symmetric(
-        horizon, dim, bounds, calibration=calibration, mechanism=mechanism, shifted=shifted,
-        norm_bound=norm_bound, **given,
-    )  # fmt: skip
 
 
 def _checked_sizes(horizon, dim) -> tuple[int, int]:
@@ -229,27 +228,13 @@ def _checked_sizes(horizon, dim) -> tuple[int, int]:
     return horizon, dim
 
 
-def _check_ridge(ridge, floor):
-    """Refuses a ridge that is not finite and above 0, or that a floor would overrule."""
-    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
-    if ridge is not None and floor is not None:
-        raise ValueError("ridge: the given floor takes its place")
-
-
-def _check_arguments(delta, noise, shifted, floor, calibration, norm_bound, mechanism, protected):
-    """Refuses arguments by themselves, and those that do not go together."""
-    _check.positive(**_check.given(floor=floor))
+def _check_gram(gram, delta, ridge):
+    """Refuses a law of noise, a delta and a ridge by themselves, and if they do not go together."""
+    _check.built(laws.Gram, "gram.gaussian()", gram=gram)
+    laws.check_numbers(gram)
     if delta is None:
         raise ValueError("delta must be given: neither noise is pure DP")
     _check.delta(delta)
-    _check.one_of("gaussian", "wishart", noise=noise)
-    _check.one_of("derived", "printed", "code", calibration=calibration)
-    _check.one_of("tight", "paper", norm_bound=norm_bound)
-    _check.one_of("rows", "losses", protected=protected)
-    if floor is not None and not shifted:
-        raise ValueError("floor: noise that is not shifted has no floor to choose")
-    _check.factory("mechanisms.tree", mechanism=mechanism)
-    if mechanism is not mechanisms.tree and (noise, calibration) != ("gaussian", "derived"):
-        raise ValueError("mechanism: only derived Gaussian noise has a choice of it")
-    if protected == "losses" and (noise, calibration, shifted) != ("gaussian", "derived", True):
-        raise ValueError("protected: losses alone take derived Gaussian noise, shifted")
+    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
+    if ridge is not None and gram.floor is not None:
+        raise ValueError("ridge: the given floor takes its place")

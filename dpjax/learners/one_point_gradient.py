@@ -50,7 +50,6 @@ def one_point_gradient(
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
-      Values out of range are clipped, and not counted.
 
     Privacy: none is declared.
 
@@ -85,8 +84,7 @@ def one_point_gradient(
         return play(jnp.asarray(domain.centre, jnp.float32), key)
 
     def step(state, key, loss):
-        seen, _ = losses.read(loss)
-        move = rounded_product(nu, seen, space.lift(state.direction))
+        move = rounded_product(nu, loss - losses.middle, space.lift(state.direction))
         return play(inner.project(state.base - move), key)
 
     return Learner(
@@ -95,5 +93,5 @@ def one_point_gradient(
         feedback=value,
         action_set=domain,
         horizon=horizon,
-        privacy=Privacy(),
+        privacy=Privacy(loss_range=(losses.low, losses.high)),
     )

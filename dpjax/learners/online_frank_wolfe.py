@@ -21,6 +21,11 @@ class OnlineFrankWolfeState(NamedTuple):
     previous: Array  # (d,) x_(t-1)
     round: Array  # () int32, t
     sums: Any  # of the private prefix sums
+    longer: Array  # () int32
+
+
+class OnlineFrankWolfeReport(NamedTuple):
+    longer: Array  # () int32, vectors w_t longer than G + beta D, which were scaled down to it
 
 
 def online_frank_wolfe(
@@ -50,7 +55,7 @@ def online_frank_wolfe(
       horizon: T, rounds.
       domain: a Domain, of which the learner uses the linear minimizer.
       epsilon: privacy; inf adds no noise.
-      delta: with Gaussian, discrete Gaussian or Skellam noise, in (0, 1).
+      delta: in (0, 1), with noise that is never pure, as in :func:`ftrl`.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: as for :func:`ftrl`.
       lipschitz: G, of the losses on the domain in the Euclidean norm; by default the length of the
@@ -59,7 +64,8 @@ def online_frank_wolfe(
 
     Returns:
       A Learner that sees the whole loss function, and whose action is x_t (d,), in the domain.
-      Vectors w_t longer than G + beta D, with D the diameter, are clipped to it and counted.
+      Vectors w_t longer than G + beta D, with D the diameter, are scaled down to it and counted in
+      the report.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. Since |x_t - x_(t-1)| is at
@@ -94,9 +100,9 @@ def online_frank_wolfe(
     centre = jnp.asarray(domain.centre, jnp.float32)
 
     def init(key):
-        state, _ = sums.init(key)
+        (state, _), one = sums.init(key), jnp.ones((), jnp.int32)
         return OnlineFrankWolfeState(
-            centre, jnp.zeros_like(centre), centre, jnp.ones((), jnp.int32), state
+            centre, jnp.zeros_like(centre), centre, one, state, one - 1
         ), centre
 
     def step(state, key, loss):
@@ -104,11 +110,13 @@ def online_frank_wolfe(
         now, before = gradient(loss, x), gradient(loss, state.previous)
         # t now - (t - 1) before, without the difference of two large numbers.
         increment = now + rounded_product(t - 1.0, now - before)
-        inner, release = sums.step(state.sums, key, increment)
+        inside, longer = sums.clip(increment)
+        inner, release = sums.step(state.sums, key, inside)
         toward = domain.minimizer(release / t)
         change = rounded_product(1.0 / (t + 1.0), toward - x)
         point, error = add_compensated(x, state.error, change)
-        return OnlineFrankWolfeState(point, error, x, state.round + 1, inner), point
+        longer = state.longer + longer
+        return OnlineFrankWolfeState(point, error, x, state.round + 1, inner, longer), point
 
     return Learner(
         init=init,
@@ -117,5 +125,5 @@ def online_frank_wolfe(
         action_set=domain,
         horizon=horizon,
         privacy=sums.privacy,
-        report=lambda state: sums.report(state.sums),
+        report=lambda state: OnlineFrankWolfeReport(state.longer),
     )

@@ -63,8 +63,7 @@ def private_ftal(
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: "laplace" or "gaussian", or "discrete_laplace", "discrete_gaussian" or "skellam" as
-        in :func:`ftrl`.
+      noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
@@ -72,7 +71,6 @@ def private_ftal(
 
     Returns:
       A Learner with full information, whose action is w, (d,), the centre of the domain at first.
-      Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Privacy: epsilon-DP (Laplace, on each coordinate; the paper draws a noise vector of Gamma
     length) or (epsilon, delta)-DP (Gaussian, exact), central, released: actions 1..T.

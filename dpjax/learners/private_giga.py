@@ -9,14 +9,13 @@ from dpjax import _check, noise, privacy
 from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.domains import Domain, LossSet, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
-from dpjax.learners.parts.clipping import clip_into, report_clipped
+from dpjax.learners.parts.clipping import clip_into
 from dpjax.maths import two_words
 
 
 class PrivateGigaState(NamedTuple):
     round: Array  # () int32, t, losses seen
     sum: two_words.TwoWords  # (d,) t (x_(t+1) - c), which is never shown
-    clipped: Array  # () int32
 
 
 def private_giga(
@@ -57,7 +56,6 @@ def private_giga(
 
     Returns:
       A Learner with full information, whose action is x, (d,), the centre of the domain at first.
-      Losses outside the loss set are moved into it (:func:`dpjax.domains.clipped`) and counted.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a domain whose projection is an approximation;
@@ -105,23 +103,21 @@ def private_giga(
     alpha = jnp.asarray(strong_convexity, jnp.float32)
     centre = jnp.asarray(domain.centre, jnp.float32)
     size = size * (1.0 + largest_drift(exact, domain, horizon, alpha, bound) / change)
-    clip = clip_into(losses, unit)
 
     def init(key):
         del key  # the first action is the centre, which needs no noise
-        zero = jnp.zeros((), jnp.int32)
-        return PrivateGigaState(zero, two_words.of(jnp.zeros(domain.dim)), zero), centre
+        nothing = two_words.of(jnp.zeros(domain.dim))
+        return PrivateGigaState(jnp.zeros((), jnp.int32), nothing), centre
 
     def step(state, key, loss):
-        inside, clipped = clip(loss, state.clipped)
         count = state.round + 1
         t = count.astype(jnp.float32)
-        moved = two_words.subtract(state.sum, two_words.of(inside / alpha))
+        moved = two_words.subtract(state.sum, two_words.of(loss / alpha))
         total = exact_projections.onto_multiple(exact, moved, t, centre)
         point = two_words.add(two_words.divide(total, t), two_words.of(centre)).high
         # Far from the domain one projection is off by its rounding, so there are two.
         shown = domain.project(domain.project(noise.gaussian(key, point, size / (alpha * t))))
-        return PrivateGigaState(count, total, clipped), shown
+        return PrivateGigaState(count, total), shown
 
     declared = Privacy(
         epsilon=epsilon,
@@ -139,7 +135,7 @@ def private_giga(
         action_set=domain,
         horizon=horizon,
         privacy=declared,
-        report=report_clipped,
+        clip=clip_into(losses, unit),
     )
 
 

@@ -10,7 +10,6 @@ from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
-from dpjax.learners.parts.clipping import report_clipped
 from dpjax.learners.parts.one_point import (
     as_floats,
     directions,
@@ -26,7 +25,6 @@ from dpjax.maths.barriers import rounded_product
 class PrivateOnePointState(NamedTuple):
     direction: Array  # (n,) u_t
     sums: Any  # of the mechanism
-    clipped: Array  # () int32
 
 
 def private_one_point(
@@ -59,8 +57,7 @@ def private_one_point(
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: "laplace" or "gaussian", or "discrete_laplace", "discrete_gaussian" or "skellam" as
-        in :func:`ftrl`.
+      noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       lipschitz: L; by default the length of the longest vector of the domain's loss set.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
       smoothing: zeta, in (0, r), with r the inradius of the domain; default as for
@@ -70,7 +67,6 @@ def private_one_point(
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
-      Values out of range are clipped and counted.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. A change of f_t changes one
@@ -85,7 +81,7 @@ def private_one_point(
 
     Examples:
       >>> learner = learners.private_one_point(1000, domains.ball(2), epsilon=1.0)
-      >>> learner.feedback.__name__, learner.privacy.sums.horizon  # a release in each round
+      >>> learner.feedback.name, learner.privacy.sums.horizon  # a release in each round
       ('value', 1000)
     """
     horizon = _check.size(1, horizon=horizon)
@@ -108,23 +104,22 @@ def private_one_point(
     inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
     centre = jnp.asarray(domain.centre, jnp.float32)
 
-    def play(key, release, sums, clipped):
+    def play(key, release, sums):
         direction = space.draw(key)
         base = inner.project(centre - rounded_product(eta, space.lift(release)))
-        state = PrivateOnePointState(direction, sums, clipped)
+        state = PrivateOnePointState(direction, sums)
         return state, base + rounded_product(zeta, space.lift(direction))
 
     def init(key):
         direction_key, sums_key = jr.split(key)
         sums, release = calibrated.stream.init(sums_key)
-        return play(direction_key, release, sums, jnp.zeros((), jnp.int32))
+        return play(direction_key, release, sums)
 
     def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
-        seen, out_of_range = losses.read(loss)
-        estimate = rounded_product(weight, seen, state.direction)
+        estimate = rounded_product(weight, loss - losses.middle, state.direction)
         sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
-        return play(direction_key, release, sums, state.clipped + out_of_range.astype(jnp.int32))
+        return play(direction_key, release, sums)
 
     return Learner(
         init=init,
@@ -133,5 +128,4 @@ def private_one_point(
         action_set=domain,
         horizon=horizon,
         privacy=calibrated.privacy,
-        report=report_clipped,
     )

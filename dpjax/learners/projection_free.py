@@ -35,11 +35,9 @@ class ProjectionFreeState(NamedTuple):
     sums: Any  # of the mechanism
     gap: Array  # () the least gap of this batch
     worst_gap: Array  # () the largest of the least gaps of the batches before
-    clipped: Array  # () int32
 
 
 class ProjectionFreeReport(NamedTuple):
-    clipped: Array  # () int32, values out of the declared range, clipped before noise
     distance: Array  # () no base was farther than this from the minimizer that it approximates
     reach: Array  # () how far from the domain a play can be
 
@@ -143,15 +141,14 @@ def projection_free(
         2020, with a fixed number of steps in place of their stopping rule.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: "laplace" or "gaussian", or "discrete_laplace", "discrete_gaussian" or "skellam" as
-        in :func:`ftrl`.
+      noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       lipschitz: L, of the losses in the Euclidean norm; by default that of the domain's own loss
         set, the length of its longest vector.
       loss_range: the range of the values f_t(x_t), which is (low, high) or one of three words. The
         words are for losses that are 0 somewhere on the domain. With B = L (D + zeta) and D the
         diameter, "signed" is [-B, B], "nonnegative" is [0, B], and "nonnegative_inside", for losses
-        that fall below 0 outside the domain as linear ones do, is [-L zeta, B]. Values out of range
-        are clipped and counted. The middle of the range is subtracted.
+        that fall below 0 outside the domain as linear ones do, is [-L zeta, B]. The middle of the
+        range is subtracted.
       batch: b; default the integer part of sqrt(T), where the last batch may be shorter. A given
         one must divide T.
       smoothing: zeta > 0; default D sqrt(n) / T^(1/4), with ``shrink`` at most r / 2.
@@ -163,9 +160,8 @@ def projection_free(
 
     Returns:
       A Learner that sees the value of its loss alone, and whose action is x_t, (d,). The report
-      counts clipped values, and bounds the distance of bases from the minimizers that they
-      approximate by sqrt(2 gap), with the least gap of each batch. This is at most
-      D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
+      bounds the distance of bases from the minimizers that they approximate by sqrt(2 gap), with
+      the least gap of each batch. This is at most D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
 
     Raises:
       ValueError, TypeError: bad arguments, by name. A smoothing beyond what the theory covers is
@@ -243,9 +239,8 @@ def projection_free(
         direction_key, sums_key = jr.split(key)
         sums, release = calibrated.stream.init(sums_key)
         direction, zero = space.draw(direction_key), jnp.zeros((), jnp.float32)
-        none = jnp.zeros((), jnp.int32)
         state = ProjectionFreeState(
-            round=none,
+            round=jnp.zeros((), jnp.int32),
             base=centre,
             solver=centre,
             linear=against(release),
@@ -254,14 +249,13 @@ def projection_free(
             sums=sums,
             gap=zero + jnp.inf,
             worst_gap=zero,
-            clipped=none,
         )
         return state, play(centre, direction)
 
     def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
-        seen, out_of_range = losses.read(loss)
-        estimate = state.estimate + rounded_product(weight, seen, state.direction)
+        moved = rounded_product(weight, loss - losses.middle, state.direction)
+        estimate = state.estimate + moved
         gradient = state.solver - centre + state.linear
         solver, gap = conditional_gradient_step(inner, state.solver, gradient)
         t, gap = state.round + 1, jnp.minimum(state.gap, gap)
@@ -285,12 +279,11 @@ def projection_free(
             sums=sums,
             gap=jnp.where(done, jnp.inf, gap),
             worst_gap=jnp.where(done, jnp.maximum(state.worst_gap, gap), state.worst_gap),
-            clipped=state.clipped + out_of_range.astype(jnp.int32),
         )
         return state, play(state.base, direction)
 
     def report(state):
-        return ProjectionFreeReport(state.clipped, jnp.sqrt(2.0 * state.worst_gap), radius)
+        return ProjectionFreeReport(jnp.sqrt(2.0 * state.worst_gap), radius)
 
     return Learner(
         init=init,

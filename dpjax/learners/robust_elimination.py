@@ -5,7 +5,6 @@ import jax.numpy as jnp
 from dpjax import _check, noise, privacy
 from dpjax.combinators.batches import every_round
 from dpjax.core import Learner, Number, Privacy
-from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.maths import exact_sums
@@ -80,9 +79,9 @@ def robust_elimination(
 
     def mean_of(key, epoch, active, total, rounds):
         if model == "local":
-            total = noise.laplace_sum(key, total, scale, rounds)
+            total = noise.laplace.sum(key, total, scale, rounds)
         else:
-            total = noise.laplace_total(key, total, scale)
+            total = noise.laplace.total(key, total, scale)
         return plan_of(epoch, active)[0] * exact_sums.mean(total, rounds)
 
     each = "each loss" if model == "local" else "sums, in parallel"
@@ -100,4 +99,4 @@ def robust_elimination(
         level = plan_of(state.learner.epoch, active)[0]
         return base.step(state, key, within(loss / level, -1.0, 1.0))
 
-    return base._replace(step=step, feedback=bandit)
+    return base._replace(step=step)

@@ -10,7 +10,7 @@ from dpjax import _check, privacy
 from dpjax.combinators import private_reduction
 from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.domains import Domain, LossSet, fitting
-from dpjax.feedback import linear
+from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector
 from dpjax.maths.barriers import rounded, rounded_product
 
@@ -92,6 +92,7 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
         action_set=domain,
         horizon=horizon,
         privacy=Privacy(),
+        clip=unclipped,
         report=lambda state: ScribleReport(state.violations, state.residual),
     )
 
@@ -135,11 +136,10 @@ def scrible(
       calibration: "derived", or "printed" for the paper's noise and eta (vector noise only).
 
     Returns:
-      A Learner whose action is a point y, (d,), and which sees <l, y> alone. Losses out of range
-      are clipped before the noise and counted. The report also counts the rounds with
-      eta n |f| > 1/4, which the proof excludes. In these rounds f is not clipped, since that would
-      bias the estimate. On a polytope it has the largest Newton decrement that was left at an x
-      (residual): about 1e-6 without such rounds.
+      A Learner whose action is a point y, (d,), and which sees <l, y> alone. The report counts
+      the rounds with eta n |f| > 1/4, which the proof excludes. In these rounds f is not clipped,
+      since that would bias the estimate. On a polytope it has the largest Newton decrement that was
+      left at an x (residual): about 1e-6 without such rounds.
 
     Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
     depend on eta, since the noise is put on what is seen. "printed" has

@@ -45,7 +45,7 @@ def sequential_halving(
       delta, noise: as of :func:`successive_elimination`.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
       Its report is an IdentificationReport. Its stopping time is known beforehand.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T and the recommendation.
@@ -117,7 +117,7 @@ def sequential_halving(
 
     declared = law.privacy._replace(reported=IdentificationReport._fields)
     learner = batch_bandit_learner(horizon, arms, init, step, declared, report)
-    return learner._replace(feedback=law.feedback)
+    return learner._replace(clip=law.clip)
 
 
 def _rank(key, means, active):

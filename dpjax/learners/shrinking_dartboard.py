@@ -7,12 +7,11 @@ from jax import random as jr
 
 from dpjax import _check, noise
 from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy
-from dpjax.feedback import clipped_full, full
+from dpjax.feedback import full
 from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.fixed_share import jump, share_for, shared
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import clip_loss
 
 
 class ShrinkingDartboardState(NamedTuple):
@@ -21,13 +20,11 @@ class ShrinkingDartboardState(NamedTuple):
     arm: Array  # () int32, the arm in play
     draws: Array  # () int32, k: arms drawn so far, the first one included
     refused: Array  # () int32
-    clipped: Array  # () int32, losses seen outside [0, 1]; 0 in batches, where nobody can count
 
 
 class ShrinkingDartboardReport(NamedTuple):
     resampled: Array  # () int32, draws after the first, with a last one that is never played
     refused: Array  # () int32, draws that coins asked for after the budget ran out; 0 if M = 1
-    clipped: Array  # () int32, losses that were outside [0, 1] and were clipped
 
 
 class BatchedDartboardReport(NamedTuple):
@@ -94,8 +91,7 @@ def shrinking_dartboard(
         calibration="printed" it must be 0.
 
     Returns:
-      A Learner with full information that plays arms, or for any batch but 1 a BatchLearner. Losses
-      outside [0, 1] are clipped, and without batches counted.
+      A Learner with full information that plays arms, or for any batch but 1 a BatchLearner.
 
     Privacy: epsilon-DP, or (epsilon, delta)-DP given delta, central, for replacement of one round,
     released: actions 1..T. What is declared in both calibrations counts exactly what one round
@@ -152,15 +148,14 @@ def shrinking_dartboard(
         zero = jnp.zeros((), jnp.int32)
         learned = exact_sums.nothing((arms,))
         arm = noise.categorical(key, logits(learned, eta, size))
-        return ShrinkingDartboardState(learned, arm, zero + 1, zero, zero), played(arm)
+        return ShrinkingDartboardState(learned, arm, zero + 1, zero), played(arm)
 
     def step(state, key, seen):
         coin_key, arm_key = jr.split(key)
         if single:
-            mean, clipped = clip_loss(seen, state.clipped)
-            total = exact_sums.of(mean)
+            mean, total = seen, exact_sums.of(seen)
         else:
-            mean, clipped, total = exact_sums.mean(seen, size), state.clipped, seen
+            mean, total = exact_sums.mean(seen, size), seen
         learned = learn(state.learned, total)
         # 1 - (1 - p) (1 - eta)^l, of which the second part alone depends on data.
         moved = -jnp.expm1(jnp.log1p(-eta) * mean[state.arm])
@@ -176,24 +171,24 @@ def shrinking_dartboard(
             arm = noise.categorical(arm_key, law)
         draws = state.draws + granted.astype(jnp.int32)
         refused = state.refused + (asked & ~granted).astype(jnp.int32)
-        return ShrinkingDartboardState(learned, arm, draws, refused, clipped), played(arm)
+        return ShrinkingDartboardState(learned, arm, draws, refused), played(arm)
 
     def report(state):
         if single:
-            return ShrinkingDartboardReport(state.draws - 1, state.refused, state.clipped)
+            return ShrinkingDartboardReport(state.draws - 1, state.refused)
         size_now = jnp.asarray(size, jnp.int32)
         return BatchedDartboardReport(state.draws - 1, state.refused, size_now)
 
     rest: dict[str, Any] = {
+        "feedback": full,
         "action_set": Arms(arms),
         "horizon": horizon,
         "privacy": declared,
         "report": report,
     }
     if single:
-        return Learner(init=init, step=step, feedback=full, **rest)
-    zero = jnp.zeros(arms, jnp.float32)
-    return BatchLearner(init=init, step=step, feedback=clipped_full, zero=zero, **rest)
+        return Learner(init=init, step=step, **rest)
+    return BatchLearner(init=init, step=step, **rest)
 
 
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):

@@ -13,7 +13,6 @@ from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import clip_loss
 
 
 class SparseVectorState(NamedTuple):
@@ -22,13 +21,11 @@ class SparseVectorState(NamedTuple):
     since: Any  # ExactSum () q, its losses since it was drawn
     armed: Array  # (2,) uint32, words of the key of the noise of the threshold in use
     redrawn: Array  # () int32 k, how often an arm was drawn anew
-    clipped: Array  # () int32, losses seen outside [0, 1]
 
 
 class SparseVectorReport(NamedTuple):
     redrawn: Array  # () int32, draws after the first
     spent: Array  # () bool, whether no draw is left, so that the arm stays whatever it loses
-    clipped: Array  # () int32
 
 
 def draw_budget(horizon, arms) -> int:
@@ -86,8 +83,8 @@ def sparse_vector_experts(
       draws: M, at least 1; by default so many that they run out with probability at most 1 / T.
 
     Returns:
-      A Learner with full information that plays arms. Losses outside [0, 1] are clipped and
-      counted. It reports the draws, since regret is linear in T once they have run out.
+      A Learner with full information that plays arms. It reports the draws, since regret is
+      linear in T once they have run out.
 
     Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. A
     replaced round moves q by some c, |c| <= 1, in all later comparisons of one interval between
@@ -129,13 +126,12 @@ def sparse_vector_experts(
         none, zero = exact_sums.nothing((arms,)), jnp.zeros((), jnp.int32)
         arm = noise.categorical(arm_key, selectors.exponential(none, 2.0 * gamma))
         armed = jr.key_data(armed)
-        return SparseVectorState(none, arm, exact_sums.nothing(), armed, zero, zero), arm
+        return SparseVectorState(none, arm, exact_sums.nothing(), armed, zero), arm
 
     def step(state, key, loss):
         query_key, arm_key, fresh = jr.split(key, 3)
-        inside, clipped = clip_loss(loss, state.clipped)
-        losses = exact_sums.add(state.losses, exact_sums.of(inside))
-        since = exact_sums.add(state.since, exact_sums.of(inside[state.arm]))
+        losses = exact_sums.add(state.losses, exact_sums.of(loss))
+        since = exact_sums.add(state.since, exact_sums.of(loss[state.arm]))
         q = exact_sums.to_float(since)
         lost = noise.exceeds(query_key, state.armed, level, q, 1.0 / comparisons)
         left = lost & (state.redrawn < budget)
@@ -144,10 +140,10 @@ def sparse_vector_experts(
         since = jax.tree.map(lambda leaf: jnp.where(left, 0, leaf), since)
         armed = jnp.where(left, jr.key_data(fresh), state.armed)
         redrawn = state.redrawn + left.astype(jnp.int32)
-        return SparseVectorState(losses, arm, since, armed, redrawn, clipped), arm
+        return SparseVectorState(losses, arm, since, armed, redrawn), arm
 
     def report(state):
-        return SparseVectorReport(state.redrawn, state.redrawn >= budget, state.clipped)
+        return SparseVectorReport(state.redrawn, state.redrawn >= budget)
 
     declared = Privacy(
         epsilon=comparisons + 2.0 * gamma * most,

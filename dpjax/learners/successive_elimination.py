@@ -82,7 +82,7 @@ def successive_elimination(
         probability of failure may exceed beta.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
       Its report has the fields of an IdentificationReport beside its own: it stops when one arm is
       left, and with probability at least 1 - beta this is the best one.
 
@@ -138,4 +138,4 @@ def successive_elimination(
         return exact_sums.mean(law.release(key, total, rounds), rounds)
 
     learner = elimination_learner(horizon, arms, epoch_plan, mean_of, law.privacy)
-    return learner._replace(feedback=law.feedback)
+    return learner._replace(clip=law.clip)

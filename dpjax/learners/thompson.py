@@ -8,14 +8,12 @@ import jax.numpy as jnp
 from dpjax import _check
 from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, posterior_draws
-from dpjax.maths.clipping import clip_loss
 
 
 class ThompsonState(NamedTuple):
     ones: Array  # (K,) int32, losses of 1
     zeros: Array  # (K,) int32, losses of 0
     arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
 
 
 def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
@@ -31,7 +29,7 @@ def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
       prior: a, positive. The paper's prior is uniform, a = 1; that of Jeffreys is a = 1/2.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: none is declared.
 
@@ -43,27 +41,26 @@ def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
 
     Examples:
       >>> learner = learners.thompson(1000, 4)
-      >>> learner.privacy.epsilon, learner.feedback.__name__  # nothing is declared
+      >>> learner.privacy.epsilon, learner.feedback.name  # nothing is declared
       (inf, 'bandit')
     """
     horizon, arms = check_arms(horizon, arms)
     _check.inside(0.0, jnp.inf, prior=prior)
 
-    def choose(key, ones, zeros, clipped):
+    def choose(key, ones, zeros):
         draws = posterior_draws(key, ones.astype(jnp.float32), zeros.astype(jnp.float32), prior)
         arm = jnp.argmin(draws).astype(jnp.int32)
-        return ThompsonState(ones, zeros, arm, clipped), arm
+        return ThompsonState(ones, zeros, arm), arm
 
     def init(key):
         zeros = jnp.zeros(arms, jnp.int32)
-        return choose(key, zeros, zeros, jnp.zeros((), jnp.int32))
+        return choose(key, zeros, zeros)
 
     def step(state, key, loss):
         round_key, choice_key = jax.random.split(key)
-        inside, clipped = clip_loss(loss, state.clipped)
-        one = jax.random.uniform(round_key) < inside
+        one = jax.random.uniform(round_key) < loss
         ones = state.ones.at[state.arm].add(one.astype(jnp.int32))
         zeros = state.zeros.at[state.arm].add((~one).astype(jnp.int32))
-        return choose(choice_key, ones, zeros, clipped)
+        return choose(choice_key, ones, zeros)
 
     return bandit_learner(horizon, arms, init, step, Privacy())

@@ -65,7 +65,7 @@ def adap_tt(
       ratio: r above 1, by which a phase multiplies the pulls of its arm.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
       Its report is an IdentificationReport: stopped, stopping_time and recommendation. It never
       stops where two arms are best, but for errors.
 
@@ -212,4 +212,4 @@ def _bounds_of(law):
 def _private(horizon, arms, grid, law, bounds, cost, rule) -> BatchLearner:
     """The learner with noise on the sum of each phase. A loss is in one phase only."""
     learner = top_two(horizon, arms, grid, law.release, bounds, cost, rule, law.privacy)
-    return learner._replace(feedback=law.feedback)
+    return learner._replace(clip=law.clip)

@@ -32,7 +32,7 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
       failure: delta in (0, 1), the probability of a wrong recommendation that is allowed.
 
     Returns:
-      A BatchLearner with bandit feedback. Losses outside [0, 1] are clipped before they are summed.
+      A BatchLearner with bandit feedback.
       Its report is an IdentificationReport: stopped, stopping_time and recommendation.
 
     Privacy: none.

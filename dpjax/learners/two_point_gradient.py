@@ -1,6 +1,7 @@
 """Follow the regularized leader on private two-point gradient estimates of convex losses."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -9,18 +10,16 @@ from jax import random as jr
 from dpjax import _check, mechanisms
 from dpjax.core import Array, Learner, Number
 from dpjax.domains import Domain, check_domain, shrunk
-from dpjax.feedback import values
-from dpjax.learners.parts.clipping import report_clipped
+from dpjax.feedback import difference
 from dpjax.learners.parts.one_point import as_floats, directions, inradius_of
 from dpjax.learners.parts.prefix_sums import calibrate, noise_length
 from dpjax.maths.barriers import rounded_product
-from dpjax.maths.clipping import within
+from dpjax.maths.clipping import into_range
 
 
 class TwoPointGradientState(NamedTuple):
     direction: Array  # (n,) u_t
     sums: Any  # of the mechanism
-    clipped: Array  # () int32
 
 
 def default_smoothing(horizon, domain) -> float:
@@ -68,8 +67,8 @@ def two_point_gradient(
         and z the root mean square length of a prefix's noise.
 
     Returns:
-      A Learner that sees the values of its loss at its two points, (2,), and whose action is both
-      of them, (2, d), in the domain. Differences beyond 2 zeta G are clipped and counted.
+      A Learner that sees how far its loss differs at its two points, (), and whose action is both
+      of them, (2, d), in the domain.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
     replacement of one round's loss function, released: actions 1..T. Given all releases before, a
@@ -87,8 +86,8 @@ def two_point_gradient(
     Examples:
       >>> learner = learners.two_point_gradient(1000, domains.ball(3), epsilon=1.0)
       >>> state, points = jax.eval_shape(learner.init, jax.random.key(0))
-      >>> points.shape, learner.feedback.__name__
-      ((2, 3), 'values')
+      >>> points.shape, learner.feedback.name
+      ((2, 3), 'difference')
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
@@ -98,11 +97,11 @@ def two_point_gradient(
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     zeta = default_smoothing(horizon, domain) if smoothing is None else smoothing
     space = directions(domain)
-    n = space.dim
+    n, most = space.dim, 2.0 * zeta * longest
     calibrated = calibrate(
         horizon, (n,), (2 * n**1.5 * longest, 2 * n * longest), epsilon=epsilon, delta=delta,
         mechanism=mechanism, noise=noise, value_range=(-n * longest, n * longest),
-        loss_range=(-n * longest, n * longest),
+        loss_range=(-most, most),
     )  # fmt: skip
     if rate is None:
         square = n**2 * longest**2 / max(n - 1, 1)
@@ -111,37 +110,31 @@ def two_point_gradient(
     eta = jnp.asarray(rate, jnp.float32)
     inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
     centre = jnp.asarray(domain.centre, jnp.float32)
-    most = 2.0 * zeta * longest
 
-    def play(key, release, sums, clipped):
+    def play(key, release, sums):
         direction = space.draw(key)
         base = inner.project(centre - rounded_product(0.5 * eta, space.lift(release)))
         move = rounded_product(zeta, space.lift(direction))
-        return TwoPointGradientState(direction, sums, clipped), jnp.stack(
-            [base + move, base - move]
-        )
+        return TwoPointGradientState(direction, sums), jnp.stack([base + move, base - move])
 
     def init(key):
         direction_key, sums_key = jr.split(key)
         sums, release = calibrated.stream.init(sums_key)
-        return play(direction_key, release, sums, jnp.zeros((), jnp.int32))
+        return play(direction_key, release, sums)
 
-    def step(state, key, losses):
+    def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
-        seen = losses[0] - losses[1]
-        difference = within(seen, -most, most)
-        # The values are rounded, so that a difference may exceed its bound by a little.
-        outside = ~(jnp.abs(difference - seen) <= 1e-3 * most)  # True for NaN
-        estimate = rounded_product(n / (2.0 * zeta), difference, state.direction)
+        estimate = rounded_product(n / (2.0 * zeta), loss, state.direction)
         sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
-        return play(direction_key, release, sums, state.clipped + outside.astype(jnp.int32))
+        return play(direction_key, release, sums)
 
     return Learner(
         init=init,
         step=step,
-        feedback=values,
+        feedback=difference,
         action_set=domain,
         horizon=horizon,
         privacy=calibrated.privacy,
-        report=report_clipped,
+        # The values are rounded, so that a difference may exceed its bound by a little.
+        clip=partial(into_range, low=-most, high=most, tolerance=1e-3 * most),
     )

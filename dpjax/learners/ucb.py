@@ -24,7 +24,7 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
         The paper's 4 gives sqrt(2 ln t / n_a).
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: none.
 
@@ -56,7 +56,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Lea
         t^-alpha.
 
     Returns:
-      A Learner with bandit feedback. Losses outside [0, 1] are clipped and counted.
+      A Learner with bandit feedback.
 
     Privacy: none.
 

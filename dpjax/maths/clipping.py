@@ -11,8 +11,13 @@ def within(loss, low, high):
     return jnp.where(loss > low, jnp.minimum(loss, high), low)
 
 
-def clip_loss(loss, clipped):
-    """The losses, of any shape, clipped to [0, 1]; and ``clipped`` plus how many were outside."""
-    inside = within(loss, 0.0, 1.0)
-    outside = (inside != loss).astype(jnp.int32)
-    return inside, clipped + (jnp.sum(outside, dtype=jnp.int32) if outside.ndim else outside)
+def into_range(losses, low, high, tolerance=None):
+    """The losses, of any shape, clipped to [low, high]; and how many of them lay outside, () int32.
+
+    Losses beyond the range by at most ``tolerance`` are not counted, since they may be off by
+    rounding. By default that is a millionth of the width of the range.
+    """
+    inside = within(losses, low, high)
+    near = jnp.abs(inside - losses) <= (1e-6 * (high - low) if tolerance is None else tolerance)
+    outside = (~near).astype(jnp.int32)  # 1 for NaN
+    return inside, jnp.sum(outside, dtype=jnp.int32) if outside.ndim else outside

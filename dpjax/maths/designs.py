@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import _check
+from dpjax.core import Array, Numbers
 from dpjax.maths.places import at
 
 # The part of an action outside the span of others counts as rounding, if it is shorter than this
@@ -26,7 +27,7 @@ from dpjax.maths.places import at
 _PARALLEL = 1e-5
 
 
-def circle_net(zeta) -> np.ndarray:
+def circle_net(zeta: float) -> np.ndarray:
     """Evenly spaced points (K, 2) on the unit circle; each point of it is within zeta of one.
 
     K = ceil(pi / (2 arcsin(zeta / 2))), which is about pi / zeta, and at least 2. Half the angle
@@ -45,7 +46,7 @@ def circle_net(zeta) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def span_coordinates(actions) -> np.ndarray:
+def span_coordinates(actions: Numbers) -> np.ndarray:
     """The actions (K, d) in coordinates of their span: (K, r) float64 with orthonormal columns.
 
     It is computed on the host. Directions whose singular value is at most 1e-9 of the largest are
@@ -76,7 +77,7 @@ def span_coordinates(actions) -> np.ndarray:
     return left[:, lengths > 1e-9 * lengths[0]]
 
 
-def coordinates(actions, active=None):
+def coordinates(actions: Array, active: Array | None = None) -> tuple[Array, Array]:
     """Coordinates of the active actions in a basis that consists of some of them.
 
     The basis is chosen greedily: the next action is the one farthest from the span of those before.
@@ -121,7 +122,7 @@ def coordinates(actions, active=None):
     return points, basis
 
 
-def inverse(matrix):
+def inverse(matrix: Array) -> Array:
     """The inverse of a small positive definite matrix (d, d), by Gauss-Jordan elimination.
 
     It computes elementwise. jnp.linalg would go through the trials one by one.
@@ -144,7 +145,7 @@ def inverse(matrix):
     return lax.fori_loop(0, dim, eliminate, matrix)
 
 
-def inverse_information(points, weights):
+def inverse_information(points: Array, weights: Array) -> Array:
     """V^-1 (d, d) for V = sum_a w_a a a', with actions in :func:`coordinates`.
 
     Where a coordinate is 0 for all actions, V gets a 1 on its diagonal. No leverage depends on it.
@@ -158,7 +159,7 @@ def inverse_information(points, weights):
     return inverse(information + jnp.where(empty, jnp.eye(points.shape[1]), 0.0))
 
 
-def leverages(actions, weights, active=None):
+def leverages(actions: Array, weights: Array, active: Array | None = None) -> Array:
     """The leverages a' V^-1 a (K,) for V = sum_a w_a a a'; 0 for actions that are not active.
 
     The weights must span what the active actions span.
@@ -172,7 +173,7 @@ def leverages(actions, weights, active=None):
     return jnp.sum(points[:, :, None] * spread[None] * points[:, None, :], axis=(1, 2))
 
 
-def core_set_steps(dim, ratio=2.0) -> int:
+def core_set_steps(dim: int, ratio: float = 2.0) -> int:
     """A number of Frank-Wolfe steps after which no leverage in r <= dim dimensions exceeds ratio r.
 
     A step at a largest leverage of at least ratio r raises ln det V by at least
@@ -194,7 +195,7 @@ def core_set_steps(dim, ratio=2.0) -> int:
     return steps
 
 
-def g_optimal(actions, active=None, *, ratio=2.0):
+def g_optimal(actions: Array, active: Array | None = None, *, ratio: float = 2.0) -> Array:
     """Weights (K,) of a design over the active actions with leverages of at most ratio r.
 
     The weights start uniform on a basis of actions (:func:`coordinates`). Frank-Wolfe steps in
@@ -246,5 +247,5 @@ def g_optimal(actions, active=None, *, ratio=2.0):
     weights = start.astype(points.dtype) / jnp.maximum(rank, 1.0)
     spread = rank * jnp.eye(actions.shape[1], dtype=points.dtype)
     leverage = rank * jnp.sum(points * points, axis=1)
-    start = (jnp.zeros((), jnp.int32), weights, spread, leverage)
-    return lax.while_loop(wanted, step, start)[1]
+    first = (jnp.zeros((), jnp.int32), weights, spread, leverage)
+    return lax.while_loop(wanted, step, first)[1]

@@ -5,14 +5,17 @@ empirical mean of losses.
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.scipy.special import xlog1py, xlogy
+
+from dpjax.core import Array, Number
 
 # e^-epsilon is 0 from 104 on, and 0 times this is still 0.
 _INFINITE = 1e6
 
 
-def kl(x, y):
+def kl(x: Number | np.ndarray, y: Number | np.ndarray) -> Array:
     """kl(x, y) = x ln(x / y) + (1 - x) ln((1 - x) / (1 - y)) of Bernoulli laws; it can be inf.
 
     Examples:
@@ -23,7 +26,7 @@ def kl(x, y):
     return jnp.maximum(entropy - xlogy(x, y) - xlog1py(1.0 - x, -y), 0.0)
 
 
-def log_gap(ratio, quotient):
+def log_gap(ratio: Number | np.ndarray, quotient: Number | np.ndarray) -> Array:
     """r - ln(q) >= 0 for q = 1 + r > 0, to full relative accuracy for small r and small q too.
 
     Examples:
@@ -37,7 +40,7 @@ def log_gap(ratio, quotient):
     return jnp.where(jnp.abs(ratio) < 0.1, series * ratio * ratio, ratio - jnp.log(quotient))
 
 
-def kl_lower(x, radius):
+def kl_lower(x: Number | np.ndarray, radius: Number | np.ndarray) -> Array:
     """The smallest y in [0, x] with kl(x, y) <= radius, for radius >= 0.
 
     With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r). The
@@ -72,7 +75,9 @@ def kl_lower(x, radius):
     return jnp.where(inside, y, jnp.where(x > 0.0, x, 0.0))
 
 
-def d_epsilon(x, y, epsilon):
+def d_epsilon(
+    x: Number | np.ndarray, y: Number | np.ndarray, epsilon: Number | np.ndarray
+) -> Array:
     """inf over z in [y, x] of epsilon (x - z) + kl(z, y), for y <= x: kl under privacy.
 
     Let z0 = y e^epsilon / (1 - y + y e^epsilon), where the slope of kl(., y) is epsilon. The value
@@ -102,7 +107,9 @@ def _slope_is_below(x, y, epsilon):
     return x * (1.0 - y) * jnp.exp(-epsilon) <= y * (1.0 - x)
 
 
-def d_epsilon_lower(x, radius, epsilon):
+def d_epsilon_lower(
+    x: Number | np.ndarray, radius: Number | np.ndarray, epsilon: Number | np.ndarray
+) -> Array:
     """The smallest y in [0, x] with d_epsilon(x, y) <= radius, for radius >= 0.
 
     It solves epsilon x - ln(1 - y + y e^epsilon) = radius where the slope of kl at the solution is

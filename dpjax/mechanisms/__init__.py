@@ -7,7 +7,7 @@ returns a :class:`dpjax.Mechanism`. The horizon and the law of the noise determi
 prefix sums is factorized, so the mechanism knows its sensitivity, its variance and its matrices
 before any noise has a scale. The second step is ``mechanism.stream(shape, *, scale)``, which
 returns a :class:`dpjax.Stream`, the transducer of values of that shape. The scale is at least 0. It
-is b of Laplace noise, and the standard deviation of Gaussian and Skellam noise::
+is b of Laplace noise, and the standard deviation of Gaussian noise::
 
     mechanism = mechanisms.tree(1024)
     stream = mechanism.stream((10,), scale=mechanism.sensitivity[0] * change / epsilon)

@@ -44,7 +44,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
 
     Args:
       horizon: T, rounds of the learner that it serves. Only the depth of the state depends on it.
-      noise: "laplace" or "gaussian".
+      noise: a law of real numbers, such as "laplace" or "gaussian".
       totals: "carried" or "separate".
 
     Returns:

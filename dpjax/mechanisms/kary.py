@@ -13,9 +13,9 @@ from dpjax.core import Array, Mechanism
 from dpjax.maths.places import at
 from dpjax.mechanisms.prefix import (
     INTEGER_LAWS,
+    LAWS,
     PrefixNoise,
     as_floats,
-    by_l2,
     check,
     draw,
     from_noise,
@@ -41,8 +41,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam", as for
-        :func:`tree`.
+      noise: as for :func:`tree`.
       k: branching, odd and at least 3. By default all are tried, and the one with the least mean
         variance for this horizon and law is taken. With k beyond 2T each value has its own noise.
 
@@ -197,7 +196,7 @@ def best_branching(count, noise) -> int:
         nodes[live] += _digit_sum(count, ks[live], power[live])
         heights[live] += 1
         power[live] *= ks[live]
-    costs = nodes * (heights if by_l2(noise) else heights**2)
+    costs = nodes * heights ** (3 - LAWS[noise].norm)
     return int(ks[np.argmin(costs)])
 
 

@@ -11,6 +11,7 @@ from dpjax.core import Array, Mechanism, Stream
 from dpjax.maths.two_words import add_compensated
 from dpjax.mechanisms.prefix import (
     INTEGER_LAWS,
+    LAWS,
     add_noise,
     as_floats,
     as_integers,
@@ -50,15 +51,13 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
                   sum is replaced by its Gaussian limit
         laplace   model "distributed": users send integers to a secure sum, and its discrete Laplace
                   noise is replaced by the continuous law; "discrete_laplace" has that law itself
-        skellam   model "distributed": users send integers to a secure sum, and parts of this noise
 
-    With "discrete_gaussian" noise whoever adds up a batch is trusted, since that law is no sum of
-    parts of its kind.
+    Noise of integers has the model of its law (:class:`dpjax.noise.Law`): "distributed" if it is a
+    sum of parts of its kind, which users add to their messages, else "central".
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam", as for
-        :func:`tree`.
+      noise: as for :func:`tree`.
       batch: items whose sum is noised at once.
 
     Returns:
@@ -138,8 +137,8 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
         members = np.arange(horizon - 1) // batch == np.arange(count)[:, None]
         return complete.astype(np.float64), members.astype(np.float64)
 
-    models = {"gaussian": "shuffle", "discrete_gaussian": "central"}
-    model = models.get(noise, "distributed")
+    law = LAWS[noise]
+    model = law.limit or law.model
     return Mechanism(
         horizon, noise, in_nodes(min(count, 1)), variance, matrices, stream,
         model="local" if batch == 1 else model,

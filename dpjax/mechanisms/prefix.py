@@ -34,26 +34,19 @@ class PrefixNoise(NamedTuple):
     path: Callable  # key -> noise of the prefixes 0 .. horizon - 1, (horizon, *shape)
 
 
-# Laws of integers, for encoders whose entries are integers.
-INTEGER_LAWS = ("discrete_laplace", "discrete_gaussian", "skellam")
-LAWS = ("laplace", "gaussian", *INTEGER_LAWS)
+LAWS = {name: law for name, law in noise.LAWS.items() if law.calibrate is not None}
+REAL_LAWS = tuple(name for name, law in LAWS.items() if not law.integers)
+# For encoders whose entries are integers.
+INTEGER_LAWS = tuple(name for name, law in LAWS.items() if law.integers)
 
 
 def check(horizon, law, *laws) -> int:
     """The horizon as a Python integer; refuses bad arguments by name.
 
-    The law must be "laplace" or "gaussian", or one of further ``laws``.
+    The law must be one of real numbers, or one of further ``laws``.
     """
-    _check.one_of("laplace", "gaussian", *laws, noise=law)
+    _check.one_of(*REAL_LAWS, *laws, noise=law)
     return _check.size(1, horizon=horizon)
-
-
-def by_l2(law) -> bool:
-    """Whether noise of a law hides a change by its L2 norm; else it does so by its L1 norm.
-
-    What Skellam noise hides depends on both norms, and on the L1 norm only where it is small.
-    """
-    return law.endswith("gaussian") or law == "skellam"
 
 
 def in_nodes(count) -> tuple[float, float]:
@@ -63,7 +56,7 @@ def in_nodes(count) -> tuple[float, float]:
 
 def add_noise(law, key, value, scale):
     """A value plus noise of a law of :data:`LAWS`."""
-    return getattr(noise, law)(key, value, scale)
+    return LAWS[law](key, value, scale)
 
 
 def as_integers(law, key, value, scale):
@@ -113,10 +106,7 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
     def stream(shape, *, scale):
         shape = check_shape(shape)
         _check.non_negative(scale=scale)
-        inner = prefix_noise(shape, scale)
-        # The mark of Skellam noise has the number of draws that hide a value, from which both norms
-        # follow, since their weights are 1.
-        return _stream(law, inner, shape, scale, sensitivity[by_l2(law) and law != "skellam"])
+        return _stream(law, prefix_noise(shape, scale), shape, scale, sensitivity)
 
     return Mechanism(horizon, law, sensitivity, variance_of, matrices, stream)
 
@@ -130,7 +120,6 @@ def check_shape(shape) -> tuple[int, ...]:
 
 def _stream(law, inner, shape, scale, sensitivity) -> Stream:
     """The prefix sums plus the noise of ``inner``, a PrefixNoise."""
-    site = getattr(noise, f"{law}_prefix")
 
     def init(key):
         state, first = inner.init(key)
@@ -143,7 +132,7 @@ def _stream(law, inner, shape, scale, sensitivity) -> Stream:
         # release.
         total, error = add_compensated(state.total, state.error, value)
         new, now = inner.step(state.noise, key)
-        release = site(total + now, key, value, scale, sensitivity)
+        release = LAWS[law].prefix(key, total + now, value, scale, sensitivity)
         return PrefixState(total, error, new), release
 
     return Stream(init, step, inner.path)

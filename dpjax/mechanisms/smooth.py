@@ -42,7 +42,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     Args:
       horizon: T, rounds of the learner that it serves; at most binom(30, 15), some 1.5e8.
-      noise: "laplace" or "gaussian".
+      noise: a law of real numbers, such as "laplace" or "gaussian".
 
     Returns:
       A Mechanism, where h is the least even number with binom(h, h / 2) >= T. Its (L1, L2)

@@ -42,16 +42,15 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
     Args:
       horizon: T, rounds of the learner that it serves; the prefixes 0 .. T - 1 are released.
-      noise: "laplace" or "gaussian"; or "discrete_laplace", "discrete_gaussian" or "skellam", for
-        values that are integers. Other values are rounded at random to an integer beside them,
-        without a bias.
+      noise: "laplace", "gaussian", or another law of ``dpjax.noise.LAWS``. Most of these hide
+        integers. Other values are then rounded at random to an integer beside them, without a bias.
       identical_law: adds h - popcount(t) fresh draws to prefix t, so that all prefixes are equally
         noisy, the empty one too. This doubles the mean variance. A proof needs it: expected regret
         is then that of noise that is drawn once.
 
     Returns:
       A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its
-      streams is that of each node's noise; of Skellam noise it is the standard deviation.
+      streams is that of each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -149,7 +148,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     Args:
       horizon: T, rounds of the learner that it serves.
-      noise: "laplace" or "gaussian".
+      noise: a law of real numbers, such as "laplace" or "gaussian".
 
     Returns:
       A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its

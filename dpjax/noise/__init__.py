@@ -1,14 +1,17 @@
 """All private releases of the package: values with noise added, and random choices.
 
-Each function takes a key, which it consumes, and returns the noisy release. Scales are arguments:
-:mod:`dpjax.privacy` computes a scale from epsilon. With a scale of 0 the value itself is returned.
-Draws are float32 idealisations of the continuous laws; the Laplace draw, for instance, never
-exceeds 22.2 scales.
+A law of noise is a callable record: ``noise.laplace(key, value, scale)`` adds noise to a value, and
+``noise.laplace.total`` to an exact sum. It also says which scale a declared privacy needs, and what
+a release spends (:class:`Law`). Each function takes a key, which it consumes. Scales are arguments.
+With a scale of 0 the value itself is returned. Draws are float32 idealisations of the continuous
+laws; the Laplace draw, for instance, never exceeds 22.2 scales.
 
-Releases are marked. The functions named in SITES appear by name in the jaxpr of a learner's step,
-where :mod:`dpjax.audit` finds what went in and what came out. Compilers inline these functions.
+Every release is an equation of one primitive, ``release``, by which :mod:`dpjax.audit` finds it in
+a learner: with its arguments by position or by keyword, in branches, in scans and under
+``jax.vmap``. To add a law, write its file and name it in LAWS.
 """
 
+from dpjax.noise.binomial import binomial
 from dpjax.noise.choices import (
     categorical,
     choose,
@@ -17,98 +20,53 @@ from dpjax.noise.choices import (
     least,
     randomized_response,
 )
-from dpjax.noise.marks import (
-    discrete_gaussian_prefix,
-    discrete_laplace_prefix,
-    gaussian_prefix,
-    laplace_prefix,
-    skellam_prefix,
-)
-from dpjax.noise.totals import (
-    binomial_total,
-    binomial_words,
-    discrete_gaussian_total,
-    discrete_gaussian_words,
-    discrete_laplace_total,
-    discrete_laplace_words,
-    gaussian_total,
-    gaussian_words,
-    laplace_sum,
-    laplace_sum_words,
-    laplace_total,
-    laplace_words,
-    skellam_total,
-    skellam_words,
-)
-from dpjax.noise.values import (
-    discrete_gaussian,
-    discrete_laplace,
-    gaussian,
-    laplace,
-    laplace_along,
-    skellam,
-    wishart,
-)
+from dpjax.noise.discrete_gaussian import discrete_gaussian
+from dpjax.noise.discrete_laplace import discrete_laplace
+from dpjax.noise.gaussian import gaussian
+from dpjax.noise.laplace import laplace
+from dpjax.noise.law import Calibration, Cost, Law
+from dpjax.noise.logistic import logistic
+from dpjax.noise.skellam import skellam
+from dpjax.noise.wishart import wishart
 
-SITES = (
-    "laplace",
-    "laplace_words",
-    "laplace_sum_words",
-    "gaussian_words",
-    "discrete_laplace_words",
-    "discrete_gaussian_words",
-    "skellam_words",
-    "binomial_words",
-    "randomized_response",
-    "laplace_along",
-    "gaussian",
-    "discrete_laplace",
-    "discrete_gaussian",
-    "skellam",
-    "choose",
-    "categorical",
-    "least",
-    "exceeds",
-    "coin",
-    "laplace_prefix",
-    "gaussian_prefix",
-    "discrete_laplace_prefix",
-    "discrete_gaussian_prefix",
-    "skellam_prefix",
-)
+LAWS = {
+    law.name: law
+    for law in (
+        laplace,
+        gaussian,
+        discrete_laplace,
+        discrete_gaussian,
+        skellam,
+        binomial,
+        logistic,
+    )
+}
 
 __all__ = [
-    "SITES",
-    "binomial_total",
-    "binomial_words",
+    "LAWS",
+    "Calibration",
+    "Cost",
+    "Law",
+    "binomial",
     "categorical",
     "choose",
     "coin",
     "discrete_gaussian",
-    "discrete_gaussian_prefix",
-    "discrete_gaussian_total",
-    "discrete_gaussian_words",
     "discrete_laplace",
-    "discrete_laplace_prefix",
-    "discrete_laplace_total",
-    "discrete_laplace_words",
     "exceeds",
     "gaussian",
-    "gaussian_prefix",
-    "gaussian_total",
-    "gaussian_words",
     "laplace",
-    "laplace_along",
-    "laplace_prefix",
-    "laplace_sum",
-    "laplace_sum_words",
-    "laplace_total",
-    "laplace_words",
     "least",
+    "logistic",
     "randomized_response",
     "skellam",
-    "skellam_prefix",
-    "skellam_total",
-    "skellam_words",
     "wishart",
 ]
+
+
+def __getattr__(name: str):
+    for law in LAWS.values():
+        method = name.removeprefix(f"{law.name}_")
+        if method in ("total", "sum", "along", "prefix"):
+            raise AttributeError(f"dpjax.noise.{name} is dpjax.noise.{law.name}.{method} now")
+    raise AttributeError(f"module 'dpjax.noise' has no attribute {name!r}")

@@ -1,9 +1,9 @@
 """Random choices: an index, a truth value, or bits that are flipped."""
 
-import jax
 import jax.numpy as jnp
 from jax import random as jr
 
+from dpjax.core import Array, Number
 from dpjax.maths.laws import (
     as_laplace,
     below,
@@ -12,10 +12,11 @@ from dpjax.maths.laws import (
     index_of_powers,
     random_words,
 )
+from dpjax.noise.laplace import laplace
+from dpjax.noise.release import kind, release
 
 
-@jax.jit
-def randomized_response(key, value, scale, count):
+def randomized_response(key: Array, value: Array, scale: Number, count: Array) -> Array:
     """How many of ``count`` bits are 1 after each was flipped by itself, () int32.
 
     Args:
@@ -25,10 +26,15 @@ def randomized_response(key, value, scale, count):
       count: () int32.
 
     Examples:
-      >>> traced = jax.make_jaxpr(noise.randomized_response)(jax.random.key(0), 3, 1.0, 10)
-      >>> traced.eqns[0].params["name"]  # the site that an audit sees
-      'randomized_response'
+      >>> int(noise.randomized_response(jax.random.key(0), 3, 0.0, 10))  # nothing is flipped
+      3
     """
+    return release("flips", None, key, value, scale, count)
+
+
+@kind
+def _flips(law, key, value, scale, count):
+    del law
     ones_key, zeros_key = jr.split(key)
     scale = jnp.asarray(scale, jnp.float32)
     flip = jnp.where(jnp.isnan(scale), 0.5, 1.0 / (1.0 + jnp.exp(1.0 / scale)))
@@ -36,8 +42,7 @@ def randomized_response(key, value, scale, count):
     return value - lost + binomial(zeros_key, count - value, flip)
 
 
-@jax.jit
-def choose(key, probabilities):
+def choose(key: Array, probabilities: Array) -> Array:
     """An index drawn with the given probabilities, (n,) -> () int32.
 
     Probabilities add up to 1, up to rounding. They are rounded to multiples of a unit, 2^-55 for up
@@ -49,11 +54,16 @@ def choose(key, probabilities):
       >>> int(noise.choose(jax.random.key(0), jnp.array([0.0, 1.0, 0.0])))
       1
     """
+    return release("choice", None, key, probabilities)
+
+
+@kind
+def _choice(law, key, probabilities):
+    del law
     return index_of(key, probabilities)
 
 
-@jax.jit
-def categorical(key, logits):
+def categorical(key: Array, logits: Array) -> Array:
     """An index drawn from softmax(logits), (n,) -> () int32: the exponential mechanism.
 
     The largest logit is subtracted, so a weight is e^-x for some x >= 0. Near 1 the digits of
@@ -66,11 +76,16 @@ def categorical(key, logits):
       >>> int(noise.categorical(jax.random.key(0), jnp.array([-jnp.inf, 0.0, -1000.0])))
       1
     """
+    return release("categorical", None, key, logits)
+
+
+@kind
+def _categorical(law, key, logits):
+    del law
     return index_of_powers(key, jnp.max(logits) - logits)
 
 
-@jax.jit
-def least(key, value, scale):
+def least(key: Array, value: Array, scale: Number) -> Array:
     """The index of the smallest of ``value`` (n,) plus Laplace noise of this scale, () int32.
 
     The noisy values themselves are not released. Among equals the index is drawn uniformly.
@@ -79,13 +94,18 @@ def least(key, value, scale):
       >>> int(noise.least(jax.random.key(0), jnp.array([50.0, 0.0, 70.0]), 1.0))
       1
     """
+    return release("least", laplace, key, value, scale)
+
+
+@kind
+def _least(law, key, value, scale):
+    del law
     draw = as_laplace(random_words(key, value.shape))
     noisy = value + jnp.asarray(scale, jnp.float32) * draw
     return jnp.argmin(jnp.where(noisy == jnp.min(noisy), draw, jnp.inf)).astype(jnp.int32)
 
 
-@jax.jit
-def exceeds(key, armed, threshold, value, scale):
+def exceeds(key: Array, armed: Array, threshold: Number, value: Array, scale: Number) -> Array:
     """Whether ``value`` is above ``threshold``, both with Laplace noise of this scale, () bool.
 
     The noise of the threshold is drawn from a key whose words are ``armed``, as ``jr.key_data`` has
@@ -98,13 +118,18 @@ def exceeds(key, armed, threshold, value, scale):
       >>> [bool(noise.exceeds(key, armed, 100.0, value, 1.0)) for value in (0.0, 200.0)]
       [False, True]
     """
+    return release("comparison", laplace, key, armed, threshold, value, scale)
+
+
+@kind
+def _comparison(law, key, armed, threshold, value, scale):
+    del law
     own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
     level = threshold + scale * as_laplace(random_words(own, ()))
     return value + scale * as_laplace(random_words(key, ())) > level
 
 
-@jax.jit
-def coin(key, probability):
+def coin(key: Array, probability: Array) -> Array:
     """True with the given probability, () bool.
 
     Args:
@@ -118,4 +143,10 @@ def coin(key, probability):
       >>> [bool(noise.coin(key, probability)) for probability in (0.0, 1.0, jnp.array([0.5, 0.5]))]
       [False, True, True]
     """
-    return below(key, jnp.atleast_1d(jnp.asarray(probability, jnp.float32)))
+    return release("coin", None, key, probability)
+
+
+@kind
+def _coin(law, key, probability):
+    del law
+    return below(key, jnp.atleast_1d(probability.astype(jnp.float32)))

@@ -5,6 +5,7 @@ It plays experts, the sphere and the cube with the paper's calibration and ours,
 baselines and later learners.
 """
 
+import os
 from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
@@ -177,7 +178,13 @@ def table(data) -> list[dict]:
                    "standard_error cost cost_low cost_high centre bound trials")  # fmt: skip
 
 
-def reproduce(out="results/agarwal2017", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/agarwal2017",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     The table "" has all final regrets, "_free" the epsilon from which on privacy is free, "_slopes"

@@ -4,6 +4,7 @@ The papers have no experiment. This file measures the regret of the private redu
 batches against T, N and epsilon, over arms and over the ball.
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 
@@ -169,7 +170,7 @@ def adversary_table(data) -> list[dict]:
     """Final regret beside that of the centre, and how often the proof's condition failed."""
     cells = inference.mean(data.final_regret).rename(mean="regret").assign(
         centre=_lengths(data).mean("trial"),
-        violations=data.report_base_violations.astype(np.float64).mean("trial"),
+        violations=data.report_violations.astype(np.float64).mean("trial"),
         trials=data.sizes["trial"],
     )  # fmt: skip
     found = rows(cells, ("environment", "learner", "epsilon"), losses="environment")
@@ -204,7 +205,11 @@ def figure(data, x, note=""):
 
 
 def reproduce(
-    out="results/agarwal2017-bandits", *, horizon=HORIZON, trials=TRIALS, progress=True
+    out: str | os.PathLike = "results/agarwal2017-bandits",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
 ) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 

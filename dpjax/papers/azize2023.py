@@ -7,6 +7,7 @@ kind and not to the digit. All learners are played by batches, which changes the
 percent.
 """
 
+import os
 from functools import partial
 
 import numpy as np
@@ -184,7 +185,13 @@ def error_figure(data):
     return drawn
 
 
-def reproduce(out="results/azize2023", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/azize2023",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     The table "" has stopping times and errors beside the lower bound, "_plain" those of learners

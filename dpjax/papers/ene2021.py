@@ -4,6 +4,7 @@ The paper has no experiment. This file measures its regret under three calibrati
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
 """
 
+import os
 from functools import partial
 from typing import Any
 
@@ -63,7 +64,7 @@ def play_settings(instance, noise, horizon, epsilons, rates, trials, *, dim=None
     study = Study({"PRIVATEBANDIT": learner}, {"iid": losses(domain)},
                   {"horizon": horizon, "setting": axis}, trials, SEED, checkpoints=1)  # fmt: skip
     data = play(study, progress).squeeze(["learner", "environment"], drop=True)
-    assert not data.report_clipped.any()
+    assert not data.clipped.any()
     total = data.tally_loss.values[0].astype(np.float64)
     best = np.asarray(jax.jit(jax.vmap(domain.minimizer))(total.astype(np.float32)), np.float64)
     hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent
@@ -194,7 +195,13 @@ def verdict(by_horizon) -> str:
     return "\n".join(lines)
 
 
-def reproduce(out="results/ene2021", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/ene2021",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     The table "" has all final regrets, "_slopes" fitted exponents, "_baselines" other learners.

@@ -5,6 +5,7 @@ vectors on the unit sphere, rewards <theta, a> in [-1, 1] become losses (1 - <th
 T = 1e8 rounds are played in batches.
 """
 
+import os
 from functools import partial
 from itertools import product
 
@@ -201,7 +202,13 @@ def _parameters(horizon, trials) -> dict:
     }  # fmt: skip
 
 
-def reproduce(out="results/hanna2022", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/hanna2022",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     Tables: "" final regrets with quantiles and bounds, "_curves", "_horizon", "_exponents",

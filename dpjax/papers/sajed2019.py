@@ -4,6 +4,7 @@ Four instances have five Bernoulli arms each, and T = 5e7. Learners that play in
 rounds; learners that choose anew each round play a 400th of them.
 """
 
+import os
 from functools import partial
 from itertools import product
 
@@ -105,7 +106,13 @@ def horizon_table(data) -> list[dict]:
     )
 
 
-def reproduce(out="results/sajed2019", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/sajed2019",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     Tables: "" final regrets with quantiles and bounds, "_curves", "_knee", "_horizon", "_stopping"

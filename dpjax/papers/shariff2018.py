@@ -5,6 +5,7 @@ Within these the Gaussian curves level off, while learners with Wishart noise st
 pseudo-regret in units of rewards -1 and 1.
 """
 
+import os
 from functools import partial
 
 import numpy as np
@@ -200,7 +201,13 @@ def scaling_figure(data):
     return drawn
 
 
-def reproduce(out="results/shariff2018", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/shariff2018",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     The table "" has measured over published regret, "_curves" what the first figure draws, "_floor"

@@ -7,6 +7,7 @@ Formulas are masked in the text that we could read. Horizon, arms, trials, group
 are reconstructed; they agree with each other and with everything that the text states.
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -222,7 +223,13 @@ def memory_figure(data):
     return drawn
 
 
-def reproduce(out="results/tossou2017", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/tossou2017",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     The table and figure "" are of the five adversaries, "_memory" of adversaries with memory;

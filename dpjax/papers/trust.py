@@ -6,6 +6,7 @@ a mechanism for each model. Within a game all models declare the same epsilon, a
 where they need one. The predictions are those of Chernoff's bounds.
 """
 
+import os
 from functools import partial
 
 import numpy as np
@@ -116,7 +117,13 @@ def horizon_figure(data, note):
     return drawn
 
 
-def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=True) -> str:
+def reproduce(
+    out: str | os.PathLike = "results/trust",
+    *,
+    horizon: int = HORIZON,
+    trials: int = TRIALS,
+    progress: bool = True,
+) -> str:
     """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
 
     The table "" is of successive elimination on five arms, "_linear" of linear elimination, and
@@ -147,8 +154,8 @@ def reproduce(out="results/trust", *, horizon=HORIZON, trials=TRIALS, progress=T
             "_slopes": slope_rows({"contexts": contexts, "points": points}),
             "_predictions": prediction_rows(),
         }  # fmt: skip
-        bits = ("Bernoulli losses. One bound for the widths of all laws. delta = 1e-6 for "
-                "Gaussian, Skellam and binomial noise, 0 for the others. ")  # fmt: skip
+        bits = ("Bernoulli losses. One bound for the widths of all laws. delta = 1e-6, "
+                "or 0 where noise is pure. ")  # fmt: skip
         figures = {
             "": partial(cost_figure, arms, "final_regret", "regret",
                         bits + "Successive elimination of five arms."),

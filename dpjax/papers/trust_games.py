@@ -7,6 +7,7 @@ import numpy as np
 
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.analysis import bounds
+from dpjax.learners.parts import gram
 from dpjax.learners.parts.sum_noise import WITH_DELTA
 from dpjax.papers.hanna2022_games import on_sphere
 from dpjax.study import Study
@@ -95,7 +96,8 @@ def contexts_study(horizon, trials, short=False) -> Study:
     """LinUCB on a tree, on fixed batches of T^(3/5) users, and on each user alone."""
 
     def learner(mechanism, horizon, epsilon):
-        return learners.linucb(horizon, DIM, epsilon=epsilon, delta=DELTA, mechanism=mechanism)
+        law = gram.gaussian(mechanism=mechanism)
+        return learners.linucb(horizon, DIM, epsilon=epsilon, delta=DELTA, gram=law)
 
     def shuffled(horizon, epsilon):
         batch = max(1, round(horizon**0.6))

@@ -20,17 +20,6 @@ from dpjax.privacy.continuous import (
     zcdp_mu,
     zcdp_rho,
 )
-from dpjax.privacy.discrete import (
-    discrete_gaussian_delta,
-    discrete_gaussian_epsilon,
-    discrete_gaussian_scale,
-    discrete_laplace_delta,
-    discrete_laplace_scale,
-    discrete_laplace_variance,
-    skellam_delta,
-    skellam_epsilon,
-    skellam_variance,
-)
 from dpjax.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -39,32 +28,14 @@ from dpjax.privacy.gaussian import (
     gaussian_scale,
 )
 from dpjax.privacy.group import group_privacy, individual_privacy
-from dpjax.privacy.integer import (
-    binomial_coins,
-    binomial_delta,
-    binomial_epsilon,
-    integer_delta,
-    integer_epsilon,
-)
-from dpjax.privacy.integer_tables import INTEGER_LAWS, integer_noise
+from dpjax.privacy.integer import integer_delta, integer_epsilon
 from dpjax.privacy.shuffle import shuffle_delta, shuffle_epsilon, shuffle_local_epsilon
-from dpjax.privacy.skellam import skellam_renyi, skellam_vector_epsilon, skellam_vector_scale
 
 __all__ = [
-    "INTEGER_LAWS",
     "UserSensitivity",
     "advanced_composition",
-    "binomial_coins",
-    "binomial_delta",
-    "binomial_epsilon",
     "bounded_range_rho",
     "default_delta",
-    "discrete_gaussian_delta",
-    "discrete_gaussian_epsilon",
-    "discrete_gaussian_scale",
-    "discrete_laplace_delta",
-    "discrete_laplace_scale",
-    "discrete_laplace_variance",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_inverse_mu",
@@ -75,7 +46,6 @@ __all__ = [
     "individual_privacy",
     "integer_delta",
     "integer_epsilon",
-    "integer_noise",
     "laplace_scale",
     "noise_ratio",
     "pure_mu",
@@ -83,12 +53,6 @@ __all__ = [
     "shuffle_delta",
     "shuffle_epsilon",
     "shuffle_local_epsilon",
-    "skellam_delta",
-    "skellam_epsilon",
-    "skellam_renyi",
-    "skellam_variance",
-    "skellam_vector_epsilon",
-    "skellam_vector_scale",
     "user_sensitivity",
     "zcdp_delta",
     "zcdp_epsilon",

@@ -15,12 +15,14 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import erfinv, ndtri
 
+from dpjax.core import Array, Number
+
 
 def _real(value):
     return jnp.asarray(value, jnp.result_type(float))
 
 
-def default_delta(horizon):
+def default_delta(horizon: float) -> float:
     """T^-2, the delta of learners and studies to which none is given; 1/4 where T = 1.
 
     Examples:
@@ -30,7 +32,7 @@ def default_delta(horizon):
     return 1.0 / max(horizon, 2) ** 2
 
 
-def laplace_scale(sensitivity, epsilon):
+def laplace_scale(sensitivity: Number, epsilon: Number) -> Array:
     """Scale of the Laplace noise that makes a release epsilon-DP.
 
     Dwork, McSherry, Nissim & Smith 2006, Proposition 1: scale = sensitivity / epsilon, with
@@ -43,7 +45,7 @@ def laplace_scale(sensitivity, epsilon):
     return _real(sensitivity) / _real(epsilon)
 
 
-def noise_ratio(sensitivity, scale):
+def noise_ratio(sensitivity: Number, scale: Number) -> Array:
     """Sensitivity over scale: the epsilon of Laplace noise, or the mu of Gaussian noise.
 
     It is inf at scale 0, and 0 where the sensitivity is 0, since nothing is released then.
@@ -56,7 +58,7 @@ def noise_ratio(sensitivity, scale):
     return jnp.where(sensitivity > 0.0, sensitivity / jnp.where(sensitivity > 0.0, scale, 1.0), 0.0)
 
 
-def zcdp_epsilon(rho, delta):
+def zcdp_epsilon(rho: Number, delta: Number) -> Array:
     """The least epsilon at delta that rho-zCDP implies through its Renyi divergences.
 
     With L = ln(1/delta) it is the minimum over b = alpha - 1 > 0 of
@@ -79,7 +81,7 @@ def zcdp_epsilon(rho, delta):
     return _least_epsilon(*jnp.broadcast_arrays(_real(rho), _log_inverse(delta)))
 
 
-def zcdp_inverse_root(epsilon, delta):
+def zcdp_inverse_root(epsilon: Number, delta: Number) -> Array:
     """1 / sqrt(rho) for the largest rho whose :func:`zcdp_epsilon` at delta is at most epsilon.
 
     rho is the maximum over b > 0 of (epsilon + ln(1 + 1/b) - (L - ln(1 + b)) / b) / (1 + b). Any b
@@ -93,7 +95,7 @@ def zcdp_inverse_root(epsilon, delta):
     return _least_inverse_root(*jnp.broadcast_arrays(_real(epsilon), _log_inverse(delta)))
 
 
-def zcdp_rho(epsilon, delta):
+def zcdp_rho(epsilon: Number, delta: Number) -> Array:
     """The largest rho whose :func:`zcdp_epsilon` at delta is at most epsilon; inf at epsilon = inf.
 
     Examples:
@@ -104,7 +106,7 @@ def zcdp_rho(epsilon, delta):
     return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
 
 
-def zcdp_delta(rho, epsilon):
+def zcdp_delta(rho: Number, epsilon: Number) -> Array:
     """The delta at epsilon whose :func:`zcdp_epsilon` is epsilon, and the least one by that bound.
 
     ln delta is the minimum over b > 0 of b ((1 + b) rho - epsilon - ln(1 + 1/b)) - ln(1 + b). It is
@@ -117,7 +119,7 @@ def zcdp_delta(rho, epsilon):
     return _least_delta(*jnp.broadcast_arrays(_real(rho), _real(epsilon)))
 
 
-def zcdp_start(rho, delta):
+def zcdp_start(rho: Number, delta: Number) -> Array:
     """rho + 2 sqrt(rho ln(1/delta)), where solvers start that need an epsilon that is too large.
 
     Bun & Steinke 2016, Proposition 1.3. It is at least :func:`zcdp_epsilon`.
@@ -126,7 +128,7 @@ def zcdp_start(rho, delta):
     return rho + 2.0 * jnp.sqrt(rho * jnp.log(1.0 / delta))
 
 
-def zcdp_inverse_root_start(epsilon, delta):
+def zcdp_inverse_root_start(epsilon: Number, delta: Number) -> Array:
     """1 / sqrt(rho) for the rho whose :func:`zcdp_start` at delta is epsilon; 0 at epsilon = inf.
 
     With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L), which cancels to 0 in float32
@@ -233,7 +235,7 @@ def _least_delta(rho, epsilon):
     return jnp.where(solvable, found, jnp.minimum(edge, 1.0))
 
 
-def gaussian_rho(mu):
+def gaussian_rho(mu: Number) -> Array:
     """The rho of one Gaussian mechanism with the given mu, and of each mu-GDP release: mu^2 / 2.
 
     Bun & Steinke 2016, Proposition 1.6; Dong, Roth & Su 2022, Corollary B.6 (as recalled).
@@ -245,7 +247,7 @@ def gaussian_rho(mu):
     return 0.5 * jnp.square(_real(mu))
 
 
-def zcdp_mu(rho):
+def zcdp_mu(rho: Number) -> Array:
     """The mu of the Gaussian mechanism that is rho-zCDP: sqrt(2 rho).
 
     It holds for Gaussian noise only. Another release that is rho-zCDP need not be mu-GDP.
@@ -257,7 +259,7 @@ def zcdp_mu(rho):
     return jnp.sqrt(2.0 * _real(rho))
 
 
-def pure_rho(epsilon):
+def pure_rho(epsilon: Number) -> Array:
     """The rho of each epsilon-DP release: epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4).
 
     Examples:
@@ -267,7 +269,7 @@ def pure_rho(epsilon):
     return 0.5 * jnp.square(_real(epsilon))
 
 
-def pure_mu(epsilon):
+def pure_mu(epsilon: Number) -> Array:
     """The mu of each epsilon-DP release: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
     The trade-off function of epsilon-DP consists of two chords that meet at the point where both
@@ -285,7 +287,7 @@ def pure_mu(epsilon):
     return jnp.where(epsilon < 1.0, near, -2.0 * ndtri(jax.nn.sigmoid(-epsilon)))
 
 
-def advanced_composition(count, epsilon, delta):
+def advanced_composition(count: Number, epsilon: Number, delta: Number) -> Array:
     """Epsilon at delta of ``count`` adaptive epsilon-DP releases, in two-term form.
 
     count epsilon^2 + epsilon sqrt(2 count ln(1/delta)). Dwork, Rothblum & Vadhan 2010,
@@ -301,7 +303,7 @@ def advanced_composition(count, epsilon, delta):
     return count * epsilon**2 + epsilon * jnp.sqrt(2.0 * count * jnp.log(1.0 / delta))
 
 
-def bounded_range_rho(width, count=1.0):
+def bounded_range_rho(width: Number, count: Number = 1.0) -> Array:
     """rho of ``count`` adaptive draws whose log-likelihood ratios lie in intervals of this width.
 
     Each draw has width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2), and zCDP

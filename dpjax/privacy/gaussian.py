@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import log_ndtr, ndtr
 
+from dpjax.core import Array, Number
 from dpjax.privacy.continuous import _real, zcdp_inverse_root_start, zcdp_start
 
 _ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
@@ -75,7 +76,7 @@ def _largest(value):
     return 0.01 / jnp.finfo(value.dtype).eps ** 2
 
 
-def gaussian_delta(mu, epsilon):
+def gaussian_delta(mu: Number, epsilon: Number) -> Array:
     """The delta at epsilon of a mu-GDP release, such as one Gaussian mechanism.
 
     Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
@@ -91,7 +92,7 @@ def gaussian_delta(mu, epsilon):
     return jnp.where(jnp.isinf(epsilon), 0.0, delta)
 
 
-def gaussian_epsilon(mu, delta):
+def gaussian_epsilon(mu: Number, delta: Number) -> Array:
     """The epsilon at which :func:`gaussian_delta` of a mu-GDP release is delta, in (0, 1).
 
     It is 0 where :func:`gaussian_delta` is at most delta at epsilon = 0 already, and inf at
@@ -105,7 +106,7 @@ def gaussian_epsilon(mu, delta):
     return _solve_epsilon(*jnp.broadcast_arrays(_real(mu), _real(delta)))
 
 
-def gaussian_inverse_mu(epsilon, delta):
+def gaussian_inverse_mu(epsilon: Number, delta: Number) -> Array:
     """1 / mu for the largest mu whose :func:`gaussian_delta` at epsilon is delta in (0, 1).
 
     It is 0 at epsilon = inf, else inf at delta = 0, which no Gaussian noise reaches. It is found by
@@ -119,7 +120,7 @@ def gaussian_inverse_mu(epsilon, delta):
     return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
 
 
-def gaussian_mu(epsilon, delta):
+def gaussian_mu(epsilon: Number, delta: Number) -> Array:
     """The largest mu whose :func:`gaussian_delta` at epsilon is at most delta.
 
     The reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
@@ -170,7 +171,7 @@ def _solve_epsilon(mu, delta):
     return jnp.where(positive, jnp.where(solvable, epsilon, by_zcdp), 0.0)
 
 
-def gaussian_scale(sensitivity, epsilon, delta):
+def gaussian_scale(sensitivity: Number, epsilon: Number, delta: Number) -> Array:
     """Standard deviation of the Gaussian noise that makes a release (epsilon, delta)-DP, exactly.
 
     No smaller one does (Balle & Wang 2018). The sensitivity is L2. It is 0 at epsilon = inf.

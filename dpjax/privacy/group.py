@@ -2,10 +2,11 @@
 
 import jax.numpy as jnp
 
+from dpjax.core import Array, Number
 from dpjax.privacy.continuous import _real
 
 
-def group_privacy(epsilon, delta, size):
+def group_privacy(epsilon: Number, delta: Number, size: int) -> tuple[Array, Array]:
     """The (epsilon, delta) of ``size`` changes at once, where one change has the given one.
 
     (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) for k = size, with delta cut off at 1:
@@ -21,10 +22,10 @@ def group_privacy(epsilon, delta, size):
     epsilon, delta = _real(epsilon), _real(delta)
     most = jnp.exp((size - 1) * epsilon) * _share(epsilon, size)
     grown = jnp.where(delta > 0.0, jnp.minimum(most * delta, 1.0), 0.0)
-    return size * epsilon, jnp.where(epsilon < jnp.inf, grown, delta)
+    return _real(size * epsilon), jnp.where(epsilon < jnp.inf, grown, delta)
 
 
-def individual_privacy(epsilon, delta, size):
+def individual_privacy(epsilon: Number, delta: Number, size: int) -> tuple[Array, Array]:
     """The (epsilon, delta) of one change for which ``size`` changes have the given one.
 
     The inverse of :func:`group_privacy`: (epsilon / k, delta (e^(epsilon / k) - 1) /

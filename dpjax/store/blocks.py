@@ -6,13 +6,14 @@
 import hashlib
 import itertools
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from dpjax.core import Result
+from dpjax.core import Numbers, Result
 from dpjax.store import layout as layouts
 from dpjax.store.layout import ROOT, Layout
 from dpjax.store.objects import Damaged, Files, decode, encode, together
@@ -73,13 +74,13 @@ class Store(NamedTuple):
                 missing.append(corner)
         return missing
 
-    def write(self, point, seed, cells) -> None:
+    def write(self, point: int, seed: int, cells: tuple) -> None:
         """Writes a block, and its ``done`` last.
 
         Args:
           point: the first point of the block.
           seed: the first seed of the block.
-          cells: a Result's (regret, tally, report) with leading axes (points, seeds) of a block.
+          cells: a Result's fields but for rounds, with leading axes (points, seeds) of a block.
             Points past the last one are dropped. Seeds past the last one are kept for a store that
             grows.
 
@@ -110,11 +111,11 @@ class Store(NamedTuple):
             block[:rows] = leaf
             self.files.write(self._key(name, point, seed), encode(block))
 
-    def result(self, structure=None) -> Result:
+    def result(self, structure: Any = None) -> Result:
         """Reads all cells that are asked for.
 
         Args:
-          structure: pytree like (regret, tally, report). If it is given, all cells must be done. By
+          structure: pytree like a Result but for rounds. If it is given, all cells must be done. By
             default the containers are those with which the store was made, and cells that are not
             done hold NaN or a fill value, with a warning.
 
@@ -235,7 +236,7 @@ class Store(NamedTuple):
             return error
         return bool(done[: self.points - point, : self.seeds - seed].all())
 
-    def evidence(self, corners) -> tuple[int, str | None]:
+    def evidence(self, corners: Sequence[tuple[int, int]]) -> tuple[int, str | None]:
         """(how many cells prove to be of this sweep, the first block that proves not to be).
 
         Examples:
@@ -266,7 +267,9 @@ class Store(NamedTuple):
         return proven, None
 
 
-def cell_checksums(identity, points, seeds, leaves) -> np.ndarray:
+def cell_checksums(
+    identity: bytes, points: np.ndarray, seeds: Numbers, leaves: Sequence[np.ndarray]
+) -> np.ndarray:
     """A checksum of 32 bits for each cell, over its sweep, its place and all of its values.
 
     The words of a cell are multiplied by random odd numbers of 64 bits, which depend on the sweep.

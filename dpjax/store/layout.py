@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import coordinate_name, leaf_axes, leaf_names, optional
+from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.store.objects import Damaged, digest
 
 ROOT = "zarr.json"
@@ -66,7 +66,7 @@ def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout
     structure = traced.output
     names = [
         name
-        for prefix, tree in zip(("regret", "tally", "report"), structure, strict=True)
+        for prefix, tree in zip(Result._fields[1:], structure, strict=True)
         for name in leaf_names(prefix, tree)
     ]
     attributes = {
@@ -249,10 +249,9 @@ def _understand(root) -> Layout:
 
 
 def unflatten(structure, leaves) -> tuple:
-    """(regret, tally, report) made of the leaves, in the containers that a root describes."""
+    """A Result but for its rounds, made of the leaves, in the containers that a root describes."""
     leaves = iter(leaves)
-    regret, tally, report = (_unflatten(tree, leaves) for tree in json.loads(structure))
-    return regret, tally, report
+    return tuple(_unflatten(tree, leaves) for tree in json.loads(structure))
 
 
 def _digest(root) -> str:

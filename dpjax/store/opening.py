@@ -1,18 +1,32 @@
 """Opens a store: creates, compares, mends, grows or rebuilds it for the sweep that asks for it."""
 
+import os
 import re
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from dpjax.core import Result
+from dpjax.core import Array, Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
 from dpjax.store.layout import ROOT, Layout
 from dpjax.store.objects import Damaged, Files, decode, digest, together
 
 
-def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) -> Store:
+def open_store(
+    url: str | os.PathLike,
+    game: Callable,
+    points: Any,
+    seeds: int,
+    key: Array,
+    *,
+    play: Callable,
+    rounds: np.ndarray,
+    traced: Any,
+    block: tuple[int, int],
+) -> Store:
     """Creates the store of a sweep, or opens it, compares it with the sweep, mends and grows it.
 
     Args:
@@ -64,7 +78,7 @@ def open_store(url, game, points, seeds, key, *, play, rounds, traced, block) ->
             _write(files, layouts.write(grown))
 
 
-def read(url) -> Result:
+def read(url: str | os.PathLike) -> Result:
     """The Result of a stored sweep, as NumPy arrays.
 
     Cells that are not done hold NaN (in arrays of integers the least one, of truth values False),
@@ -95,7 +109,7 @@ def read(url) -> Result:
     return Store(files, layout, *layout.shape).result()
 
 
-def is_empty(url) -> bool:
+def is_empty(url: str | os.PathLike) -> bool:
     """Whether a folder or URL holds nothing.
 
     Examples:

@@ -1,5 +1,8 @@
 """``data.dpjax``: what one asks of the data of a study."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pandas
 import xarray
@@ -24,7 +27,7 @@ class Accessor:
     def __init__(self, data: xarray.Dataset):
         self._data = data
 
-    def mean(self, of="final_regret", confidence=0.95) -> xarray.Dataset:
+    def mean(self, of: str = "final_regret", confidence: float = 0.95) -> xarray.Dataset:
         """See :func:`dpjax.study.inference.mean`.
 
         Examples:
@@ -36,7 +39,9 @@ class Accessor:
         """
         return inference.mean(self._array(of), confidence)
 
-    def quantile(self, q=0.5, of="final_regret", confidence=0.95) -> xarray.Dataset:
+    def quantile(
+        self, q: float = 0.5, of: str = "final_regret", confidence: float = 0.95
+    ) -> xarray.Dataset:
         """See :func:`dpjax.study.inference.quantile`.
 
         Examples:
@@ -48,7 +53,9 @@ class Accessor:
         """
         return inference.quantile(self._array(of), q, confidence)
 
-    def median_of_means(self, groups, of="final_regret", confidence=0.95) -> xarray.Dataset:
+    def median_of_means(
+        self, groups: int, of: str = "final_regret", confidence: float = 0.95
+    ) -> xarray.Dataset:
         """The median of the means of equal groups of trials, with bootstrap percentiles.
 
         Examples:
@@ -60,7 +67,7 @@ class Accessor:
         """
         return inference.median_of_means(self._array(of), groups, confidence)
 
-    def gini(self, of="final_regret", confidence=0.95) -> xarray.Dataset:
+    def gini(self, of: str = "final_regret", confidence: float = 0.95) -> xarray.Dataset:
         """Gini's mean difference between two trials, with bootstrap percentiles.
 
         Examples:
@@ -72,7 +79,7 @@ class Accessor:
         """
         return inference.gini(self._array(of), confidence)
 
-    def proportion(self, of, confidence=0.95) -> xarray.Dataset:
+    def proportion(self, of: str, confidence: float = 0.95) -> xarray.Dataset:
         """See :func:`dpjax.study.inference.proportion`.
 
         Examples:
@@ -84,7 +91,7 @@ class Accessor:
         """
         return inference.proportion(self._array(of), confidence)
 
-    def identification(self, confidence=0.95) -> xarray.Dataset:
+    def identification(self, confidence: float = 0.95) -> xarray.Dataset:
         """See :func:`dpjax.study.identification.identification`.
 
         Examples:
@@ -98,7 +105,9 @@ class Accessor:
         """
         return identification.identification(self._data, confidence)
 
-    def difference(self, of="final_regret", confidence=0.95, **to) -> xarray.Dataset:
+    def difference(
+        self, of: str = "final_regret", confidence: float = 0.95, **to: Any
+    ) -> xarray.Dataset:
         """Paired differences to one place, as in ``data.dpjax.difference(learner="EXP3")``.
 
         Examples:
@@ -111,7 +120,9 @@ class Accessor:
         """
         return inference.difference(self._array(of), to, confidence)
 
-    def band(self, over="round", of="regret", confidence=0.95) -> xarray.Dataset:
+    def band(
+        self, over: str | Sequence[str] = "round", of: str = "regret", confidence: float = 0.95
+    ) -> xarray.Dataset:
         """See :func:`dpjax.study.inference.band`.
 
         Examples:
@@ -123,7 +134,9 @@ class Accessor:
         """
         return inference.band(self._array(of), over, confidence)
 
-    def slope(self, over="horizon", of="final_regret", confidence=0.95) -> xarray.Dataset:
+    def slope(
+        self, over: str = "horizon", of: str = "final_regret", confidence: float = 0.95
+    ) -> xarray.Dataset:
         """See :func:`dpjax.study.trends.slope`.
 
         Examples:
@@ -137,7 +150,12 @@ class Accessor:
         return trends.slope(self._array(of), over, confidence)
 
     def crossing(
-        self, level, of=np.inf, over="epsilon", value="final_regret", confidence=0.95
+        self,
+        level: float,
+        of: float = np.inf,
+        over: str = "epsilon",
+        value: str = "final_regret",
+        confidence: float = 0.95,
     ) -> xarray.Dataset:
         """See :func:`dpjax.study.trends.crossing`; ``value`` names the variable here.
 
@@ -151,7 +169,9 @@ class Accessor:
         """
         return trends.crossing(self._array(value), level, of, over, confidence)
 
-    def worst(self, over="environment", of="final_regret", confidence=0.95) -> xarray.Dataset:
+    def worst(
+        self, over: str = "environment", of: str = "final_regret", confidence: float = 0.95
+    ) -> xarray.Dataset:
         """See :func:`dpjax.study.choice.worst`.
 
         Examples:
@@ -164,7 +184,9 @@ class Accessor:
         """
         return choice.worst(self._array(of), over, confidence)
 
-    def tune(self, *over, of="final_regret", confidence=0.95) -> xarray.Dataset:
+    def tune(
+        self, *over: str, of: str = "final_regret", confidence: float = 0.95
+    ) -> xarray.Dataset:
         """See :func:`dpjax.study.choice.tune`; ``over`` are the axes of the settings.
 
         Examples:
@@ -178,7 +200,11 @@ class Accessor:
         return choice.tune(self._array(of), list(over), confidence)
 
     def frontier(
-        self, over="epsilon", settings=None, of="final_regret", confidence=0.95
+        self,
+        over: str = "epsilon",
+        settings: Sequence[str] | None = None,
+        of: str = "final_regret",
+        confidence: float = 0.95,
     ) -> xarray.Dataset:
         """The least mean regret for each level of declared privacy, over all settings.
 
@@ -223,7 +249,7 @@ class Accessor:
             found.append(best.assign_coords({over: level}))
         return xarray.concat(found, over, combine_attrs="override", join="exact")
 
-    def table(self, of="final_regret", confidence=0.95) -> pandas.DataFrame:
+    def table(self, of: str = "final_regret", confidence: float = 0.95) -> pandas.DataFrame:
         """Means with their standard errors, one row a cell, beside what the cell declares.
 
         A learner that does not take an axis has one row, with an empty entry for the axis.
@@ -252,7 +278,7 @@ class Accessor:
         keys = [name for name in frame.columns if name in array.dims]
         return frame.drop_duplicates(subset=keys).assign(trials=array.sizes["trial"])
 
-    def figure(self, x, **options):
+    def figure(self, x: str, **options: Any) -> plot.Figure:
         """See :func:`dpjax.study.plot.figure`.
 
         Examples:

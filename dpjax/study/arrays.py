@@ -6,7 +6,7 @@ import xarray
 DRAWS, SEED = 1000, 2017  # of resampling
 
 
-def check(array, fewest=2, **levels) -> int:
+def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
     """The number of trials.
 
     Raises:
@@ -26,7 +26,7 @@ def check(array, fewest=2, **levels) -> int:
     return array.sizes["trial"]
 
 
-def place(array, to: dict):
+def place(array: xarray.DataArray, to: dict) -> xarray.DataArray:
     """The part of an array at a place, without the coordinates along the axes that it leaves out.
 
     Raises:
@@ -43,19 +43,19 @@ def place(array, to: dict):
     return chosen.reset_coords(drop=True)
 
 
-def bare(array):
+def bare(array: xarray.DataArray) -> xarray.DataArray:
     """The array in float64, with the coordinates of its dimensions and no others."""
     return array.reset_coords(drop=True).astype(np.float64)
 
 
-def axis_values(array, name) -> np.ndarray:
+def axis_values(array: xarray.DataArray, name: str) -> np.ndarray:
     """The numbers along an axis."""
     if name not in array.dims or name == "trial":
         raise ValueError(f"over: {name} is no axis of the data: {', '.join(map(str, array.dims))}")
     return array[name].values
 
 
-def resampled_means(array, draws=DRAWS) -> xarray.DataArray:
+def resampled_means(array: xarray.DataArray, draws: int = DRAWS) -> xarray.DataArray:
     """Means over resampled trials, with the dimension ``draw`` in place of ``trial``.
 
     The same trials are drawn for all cells, which keeps them paired.
@@ -66,25 +66,25 @@ def resampled_means(array, draws=DRAWS) -> xarray.DataArray:
     return xarray.dot(weights, bare(array), dim="trial")
 
 
-def interval(drawn, confidence) -> tuple:
+def interval(drawn: xarray.DataArray, confidence: float) -> tuple:
     """The lower and upper percentile of draws along the dimension ``draw``."""
     low, high = percentiles(np.moveaxis(drawn.values, drawn.get_axis_num("draw"), 0), confidence)
     like = drawn.isel(draw=0, drop=True)
     return like.copy(data=low), like.copy(data=high)
 
 
-def percentiles(drawn, confidence) -> tuple:
+def percentiles(drawn: np.ndarray, confidence: float) -> tuple:
     """The percentiles of draws (B, ...). They are draws themselves, which may be infinite."""
     edges = [(1.0 - confidence) / 2, (1.0 + confidence) / 2]
     low, high = np.quantile(drawn, edges, axis=0, method="nearest")
     return low, high
 
 
-def shown(array) -> str:
+def shown(array: xarray.DataArray) -> str:
     """The name of an array in words."""
     return str(array.name or "the mean").replace("_", " ")
 
 
-def attributes(array, estimate) -> dict:
+def attributes(array: xarray.DataArray, estimate: str) -> dict:
     """What an estimate is called, and of how many trials it is."""
     return {"estimate": estimate, "trials": int(array.sizes["trial"])}

@@ -4,6 +4,8 @@ Arrays are as in :mod:`dpjax.study.inference`. Choosing is paid for: by a band t
 cells at once, or by trials that the choice has not seen.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray
 from scipy import stats
@@ -11,7 +13,9 @@ from scipy import stats
 from dpjax.study import arrays, inference
 
 
-def worst(array, over="environment", confidence=0.95) -> xarray.Dataset:
+def worst(
+    array: xarray.DataArray, over: str = "environment", confidence: float = 0.95
+) -> xarray.Dataset:
     """The largest mean along an axis, where it is, and an interval.
 
     The interval is that of the largest true mean. It comes from a band that holds at all values of
@@ -42,7 +46,9 @@ def worst(array, over="environment", confidence=0.95) -> xarray.Dataset:
     )
 
 
-def tune(array, over, confidence=0.95) -> xarray.Dataset:
+def tune(
+    array: xarray.DataArray, over: str | Sequence[str], confidence: float = 0.95
+) -> xarray.Dataset:
     """The setting with the least mean: chosen on one half of the trials, reported on the other.
 
     The reported mean is free of the luck by which the setting was chosen. A setting is a candidate
@@ -74,7 +80,8 @@ def tune(array, over, confidence=0.95) -> xarray.Dataset:
     axes = [over] if isinstance(over, str) else list(over)
     for name in axes:
         if name not in array.dims or name == "trial":
-            raise ValueError(f"over: {name} is no axis of settings: {', '.join(array.dims)}")
+            known = ", ".join(map(str, array.dims))
+            raise ValueError(f"over: {name} is no axis of settings: {known}")
     flat = arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(trials // 2)), flat.isel(trial=slice(trials // 2, None))
     means = halves[0].mean("trial", skipna=False)

@@ -8,7 +8,7 @@ import xarray
 from dpjax.study import arrays, inference
 
 
-def identification(data, confidence=0.95) -> xarray.Dataset:
+def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dataset:
     """Errors and stopping times, each with an interval in each cell.
 
     Trials that did not stop are censored at the horizon. They count as no error, and their stopping

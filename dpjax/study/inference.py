@@ -5,6 +5,7 @@ they do not name. Cells that were not played are NaN, and stay so. Trials of dif
 paired: intervals that involve several cells resample whole trials, all cells together.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -26,7 +27,7 @@ from dpjax.study.arrays import (
 )
 
 
-def mean(array, confidence=0.95) -> xarray.Dataset:
+def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """The mean over trials, with Student's interval in each cell.
 
     Returns:
@@ -52,7 +53,7 @@ def mean(array, confidence=0.95) -> xarray.Dataset:
     )
 
 
-def quantile(array, q=0.5, confidence=0.95) -> xarray.Dataset:
+def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) -> xarray.Dataset:
     """A quantile over trials, with an interval between two of the order statistics.
 
     The interval covers the quantile with at least the given probability whatever the law of the
@@ -96,7 +97,7 @@ def quantile(array, q=0.5, confidence=0.95) -> xarray.Dataset:
     return xarray.Dataset(found, attrs=attributes(array, what))
 
 
-def proportion(array, confidence=0.95) -> xarray.Dataset:
+def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """How often a yes-or-no variable is true, with the interval of Clopper & Pearson in each cell.
 
     The interval covers the probability with at least the given confidence for any number of trials.
@@ -126,7 +127,12 @@ def proportion(array, confidence=0.95) -> xarray.Dataset:
     return xarray.Dataset(found, attrs=attributes(array, what))
 
 
-def statistic(array, function, confidence=0.95, name="statistic") -> xarray.Dataset:
+def statistic(
+    array: xarray.DataArray,
+    function: Callable[[np.ndarray], np.ndarray],
+    confidence: float = 0.95,
+    name: str = "statistic",
+) -> xarray.Dataset:
     """Any statistic of the trials, with bootstrap percentiles.
 
     Args:
@@ -155,7 +161,9 @@ def statistic(array, function, confidence=0.95, name="statistic") -> xarray.Data
     return xarray.Dataset(found, attrs=attributes(array, what))
 
 
-def median_of_means(array, groups, confidence=0.95) -> xarray.Dataset:
+def median_of_means(
+    array: xarray.DataArray, groups: int, confidence: float = 0.95
+) -> xarray.Dataset:
     """The median of the means of ``groups`` equal groups of trials, with bootstrap percentiles.
 
     Examples:
@@ -172,7 +180,7 @@ def median_of_means(array, groups, confidence=0.95) -> xarray.Dataset:
     return statistic(array, compute, confidence, "median_of_means")
 
 
-def gini(array, confidence=0.95) -> xarray.Dataset:
+def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """Gini's mean difference between two trials, with bootstrap percentiles.
 
     Examples:
@@ -186,7 +194,7 @@ def gini(array, confidence=0.95) -> xarray.Dataset:
     return statistic(array, compute, confidence, "gini")
 
 
-def gini_spread(array, groups) -> xarray.Dataset:
+def gini_spread(array: xarray.DataArray, groups: int) -> xarray.Dataset:
     """The median of means, with Gini's mean difference of the trials below it and above it.
 
     These are the error bars of Tossou & Dimitrakakis 2017. They show how trials spread, and are no
@@ -218,7 +226,7 @@ def gini_spread(array, groups) -> xarray.Dataset:
     return xarray.Dataset(kept, attrs=attributes(array, what))
 
 
-def difference(array, to: dict, confidence=0.95) -> xarray.Dataset:
+def difference(array: xarray.DataArray, to: dict, confidence: float = 0.95) -> xarray.Dataset:
     """The mean of the paired differences to one place, trial by trial.
 
     Args:
@@ -242,7 +250,9 @@ def difference(array, to: dict, confidence=0.95) -> xarray.Dataset:
     return mean(array - base, confidence)
 
 
-def band(array, over="round", confidence=0.95) -> xarray.Dataset:
+def band(
+    array: xarray.DataArray, over: str | Sequence[str] = "round", confidence: float = 0.95
+) -> xarray.Dataset:
     """The mean with a band that covers all values along some axes at once.
 
     The width is a quantile of the largest studentized deviation along the axes, over resampled

@@ -108,7 +108,8 @@ def labelled(study, played) -> xarray.Dataset:
         lengths = {"trial": study.trials, "round": len(rounds)}
         table.put("regret", lengths, [*place, np.arange(study.trials), at], regret)
         values = {"final_regret": result.regret[..., -1]}
-        for prefix, tree in (("tally", result.tally), ("report", result.report)):
+        for prefix in ("tally", "report", "clipped"):
+            tree = getattr(result, prefix)
             values |= dict(zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True))
         best = program.best_arms() if "report_recommendation" in values else None
         if best is not None:

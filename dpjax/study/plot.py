@@ -1,10 +1,12 @@
 """Figures of a study: one style, and captions that the data write themselves."""
 
 import textwrap
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
+import xarray
 from matplotlib import colormaps, ticker
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -30,7 +32,16 @@ _WIDE = 8.0, 20.0
 
 
 def figure(
-    data, x, *, y=None, color=None, line=None, panel=None, estimate=None, confidence=0.95, note=""
+    data: xarray.Dataset,
+    x: str,
+    *,
+    y: str | None = None,
+    color: str | None = None,
+    line: str | None = None,
+    panel: str | Sequence[str] | None = None,
+    estimate: Callable | None = None,
+    confidence: float = 0.95,
+    note: str = "",
 ) -> Figure:
     """Curves of an estimate with its band, over one axis of the data.
 
@@ -57,7 +68,7 @@ def figure(
     """
     y = ("regret" if x == "round" else "final_regret") if y is None else y
     if y not in data:
-        raise ValueError(f"y: the data have no {y!r}, but {', '.join(data.data_vars)}")
+        raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
     array = data[y]
     facets = [panel] if isinstance(panel, str) else list(panel or ())
     named = {"x": x, "color": color, "line": line}
@@ -139,7 +150,7 @@ def _models(data) -> list[str]:
     return found
 
 
-def check_axes(sizes, named) -> None:
+def check_axes(sizes: dict[str, int], named: dict) -> None:
     """Refuses a figure that names axes that are not there, or leaves out one of several values.
 
     Args:

@@ -1,5 +1,6 @@
 """A study: what is played, how it is laid out in programs, and what it costs."""
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -13,15 +14,10 @@ from jax import random as jr
 from tqdm.auto import tqdm
 
 from dpjax import _check
-from dpjax.core import BatchLearner, Environment, Learner, Result
+from dpjax.core import Array, BatchLearner, Environment, Learner, Result
 from dpjax.engine import devices
 from dpjax.engine.compute import compiled_ahead
-from dpjax.simulate import (
-    checkpoint_rounds,
-    has_bandit_feedback,
-    simulate,
-    simulate_batches,
-)
+from dpjax.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.store import is_empty
 from dpjax.study import grid as grids
 from dpjax.study import halving
@@ -90,7 +86,7 @@ class Study:
     grid: Mapping[str, Any] = field(default_factory=dict)
     trials: int = 100
     key: Any = 0
-    checkpoints: Any = 20
+    checkpoints: Checkpoints = 20
     play: Callable | None = None
     parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
 
@@ -126,7 +122,7 @@ class Study:
                 raise ValueError(f"{program}: {error}") from None
         layout(self)  # It refuses cells that two parts have.
 
-    def __add__(self, other) -> "Study":
+    def __add__(self, other: "Study") -> "Study":
         """Both studies as one. They have the same trials, key and checkpoints, and no common cell.
 
         Where one of them lacks an axis of the other, its numbers stand at every value of it.
@@ -147,7 +143,7 @@ class Study:
         )  # fmt: skip
 
     @property
-    def prng_key(self):
+    def prng_key(self) -> Array:
         """The key of all sweeps.
 
         Examples:
@@ -174,7 +170,14 @@ class Study:
         """
         return [program for part in self.parts for program in programs_of(part)]
 
-    def run(self, store=None, *, mesh=None, chunk=None, progress=True) -> xarray.Dataset | None:
+    def run(
+        self,
+        store: str | os.PathLike | None = None,
+        *,
+        mesh: jax.sharding.Mesh | None = None,
+        chunk: int | None = None,
+        progress: bool = True,
+    ) -> xarray.Dataset | None:
         """Plays the study. While one program is played, threads compile the next ones.
 
         Args:
@@ -224,7 +227,7 @@ class Study:
                 found.append(None if result is None else Played(program, result))
         return None if devices.processes(mesh) > 1 else labelled(self, found)
 
-    def tune(self, *over, confidence=0.95, progress=True) -> xarray.Dataset:
+    def tune(self, *over: str, confidence: float = 0.95, progress: bool = True) -> xarray.Dataset:
         """The best setting by successive halving, for grids too large to play with all trials.
 
         See :func:`dpjax.study.halving.tune`; ``over`` are the axes of the settings.
@@ -238,7 +241,14 @@ class Study:
         """
         return halving.tune(self, list(over), confidence, progress)
 
-    def play_some(self, program, some, trials, checkpoints, progress) -> Result:
+    def play_some(
+        self,
+        program: Program,
+        some: np.ndarray,
+        trials: int,
+        checkpoints: Checkpoints,
+        progress: bool,
+    ) -> Result:
         """The Result of a program of which only some points are played.
 
         Args:
@@ -267,8 +277,7 @@ class Study:
             all_points[some] = leaf
             return all_points
 
-        rest = jax.tree.map(spread, (result.regret, result.tally, result.report))
-        return Result(result.rounds, *rest)
+        return Result(result.rounds, *jax.tree.map(spread, tuple(result[1:])))
 
     def cost(self) -> Cost:
         """What the study takes here, measured: compiles each pair and plays it for a short while.
@@ -314,7 +323,7 @@ class Study:
 def _has_batches(learner, environment) -> bool:
     """Whether a game can be played by batches."""
     both = isinstance(learner, BatchLearner) and environment.batch is not None
-    return both and has_bandit_feedback(learner)
+    return both and learner.feedback.name == "bandit"
 
 
 def _seconds(game, points, trials, play) -> tuple[float, float]:

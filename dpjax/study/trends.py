@@ -9,7 +9,9 @@ import xarray
 from dpjax.study import arrays
 
 
-def slope(array, over="horizon", confidence=0.95) -> xarray.Dataset:
+def slope(
+    array: xarray.DataArray, over: str = "horizon", confidence: float = 0.95
+) -> xarray.Dataset:
     """The exponent of the mean in an axis: the slope of log(mean) over log(axis).
 
     It is the least-squares slope through all finite positive values of the axis. The interval
@@ -52,7 +54,13 @@ def slope(array, over="horizon", confidence=0.95) -> xarray.Dataset:
     return xarray.Dataset({"slope": centre, "low": low, "high": high}, attrs=attributes)
 
 
-def crossing(array, level, of, over="epsilon", confidence=0.95) -> xarray.Dataset:
+def crossing(
+    array: xarray.DataArray,
+    level: float,
+    of: float,
+    over: str = "epsilon",
+    confidence: float = 0.95,
+) -> xarray.Dataset:
     """From which value of an axis on the mean is within a factor of that at one value.
 
     ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which on privacy costs at
@@ -102,7 +110,7 @@ def crossing(array, level, of, over="epsilon", confidence=0.95) -> xarray.Datase
     return xarray.Dataset(found, attrs=arrays.attributes(array, what))
 
 
-def first_within(logs, ratios, level):
+def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:
     """Where along the last axis ratios are at most a level from then on.
 
     Args:

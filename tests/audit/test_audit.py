@@ -10,11 +10,11 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, learners, mechanisms, noise, privacy
+from dpjax import audit, domains, environments, learners, mechanisms, noise, privacy, simulate
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Batch, BatchLearner, Learner, Policies, Privacy, empty_report
-from dpjax.feedback import bandit, contextual, full
+from dpjax.core import Arms, Batch, BatchLearner, Feedback, Learner, Policies, Privacy, empty_report
+from dpjax.feedback import bandit, contextual, full, unclipped
 from dpjax.maths import exact_sums
 
 # Many of the learners here are to be found out.
@@ -243,6 +243,7 @@ def learner_of(step, horizon=4, state=0.0, epsilon=1.0):
                    empty_report)  # fmt: skip
 
 
+@partial(Feedback, "first arm")
 def bandit_of_first(loss, action):
     del action
     return bandit(loss, jnp.int32(0))
@@ -345,18 +346,23 @@ def test_an_index_is_exchanged_for_every_other_one():
 
 
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("clips", [True, False])
-def test_a_learner_that_never_clips_fails(clips):
-    """Within the range of losses both declare what they spend."""
+@pytest.mark.parametrize("clip", [None, unclipped])
+def test_the_frame_clips_for_a_learner_that_does_not(clip):
+    """Without the frame it spends 40 times what it declares, since losses are far out of range."""
 
     def step(state, key, loss):
-        loss = jnp.clip(loss, 0.0, 1.0) if clips else loss
         return state, (noise.laplace(key, loss, 1.0) > 0.5).astype(jnp.int32)
 
     start = jnp.float32(0.0), jnp.int32(0)
-    learner = learner_of(step)._replace(init=lambda key: start, action_set=Arms(2))
+    learner = learner_of(step)._replace(init=lambda key: start, action_set=Arms(2), clip=clip)
     verdict = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(0)), jr.key(1))
-    assert verdict.failed == (() if clips else ("epsilon",))
+    assert verdict.failed == (() if clip is None else ("epsilon",))
+    far = Pair(CHANGED.losses, jnp.where(CHANGED.losses != CHANGED.others, 40.0, CHANGED.losses))
+    replayed = jax.jit(lambda: audit.replay(learner, far, jr.key(0)))()
+    assert float(audit.spent(replayed, 0.0)) == pytest.approx(1.0 if clip is None else 40.0)
+    wild = environments.gaussian([40.0, 40.0], deviation=0.0)
+    found = simulate(learner, wild, jr.key(0), checkpoints=1).clipped
+    assert found == (0 if clip else 4)
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -493,7 +499,7 @@ def scale_of_rounding(state, key, loss):
 
 
 def no_draws(state, key, loss):
-    total = noise.laplace_sum(key, exact_sums.of(loss), 1.0, jnp.int32(0))
+    total = noise.laplace.sum(key, exact_sums.of(loss), 1.0, jnp.int32(0))
     return state, exact_sums.to_float(total)
 
 
@@ -513,13 +519,6 @@ def one_draw_for_all_rows(state, key, loss):
     rows = jnp.stack([loss, 0.0 * loss])
     noisy = jax.vmap(lambda value: noise.laplace(key, value, 1.0))(rows)
     return state, noisy[0] - noisy[1]
-
-
-def in_a_loop(state, key, loss):
-    def again(i, total):
-        return total + noise.laplace(jr.fold_in(key, i), loss, 1.0)
-
-    return state, jax.lax.fori_loop(0, 8, again, 0.0 * loss)
 
 
 def until_it_is_small(state, key, loss):
@@ -548,7 +547,7 @@ def scale_from_data(state, key, loss):
 
 def weights_from_data(state, key, loss):
     weights = jnp.stack([jnp.float32(1.0), 1.0 - loss])
-    return state, noise.laplace_along(key, loss, 1.0, weights)
+    return state, noise.laplace.along(key, loss, 1.0, weights)
 
 
 def one_key_for_two(state, key, loss):
@@ -570,16 +569,15 @@ def a_constant_key(state, key, loss):
 
 
 def a_mechanism_without_noise(state, key, loss):
-    return state + loss, noise.laplace_prefix(state + loss, key, loss, 1.0, 1.0)
+    return state + loss, noise.laplace.prefix(key, state + loss, loss, 1.0, (1.0, 1.0))
 
 
 NO_PRIVACY = [
     noise_of_jax, good_noise_of_jax, a_leak_beside_a_release, a_release_times_zero,
     a_leak_in_the_last_round, memory_without_release, scale_of_rounding, no_draws, integer_noise,
-    one_name_alike, one_draw_for_all_rows, in_a_loop, until_it_is_small,
-    key_from_data, scale_from_data, weights_from_data,
-    one_key_for_two, one_key_for_two_releases_of_data, a_key_that_draws_something_else,
-    a_constant_key, a_mechanism_without_noise,
+    one_name_alike, one_draw_for_all_rows, until_it_is_small, key_from_data, scale_from_data,
+    weights_from_data, one_key_for_two, one_key_for_two_releases_of_data,
+    a_key_that_draws_something_else, a_constant_key, a_mechanism_without_noise,
 ]  # fmt: skip
 
 
@@ -605,16 +603,17 @@ def test_a_scale_that_is_none_hides_nothing(scale, expected):
 
 
 @pytest.mark.usefixtures("quick_compilation")
-def test_two_draws_at_once_are_no_draw_of_the_package():
-    """Two rows of probabilities side by side, each worth ln 3 and both ln 9."""
-    odds = jnp.array([3.0, 1.0])
+@pytest.mark.parametrize("ratio", [3.0, 9.0])
+def test_two_draws_at_once_cost_both(ratio):
+    """Two rows of probabilities side by side, each worth ln 3 and both ln 9, or twice that."""
+    odds = jnp.array([ratio, 1.0])
 
     def step(state, key, loss):
         rows = jnp.stack([jnp.where(loss > 0.5, odds, odds[::-1])] * 2)
-        arms = jax.vmap(noise.choose)(jr.split(key), rows)
+        arms = jax.vmap(noise.choose)(jr.split(key), rows / jnp.sum(odds))
         return state, jnp.sum(arms).astype(jnp.float32)
 
-    assert spent_by(step) == np.inf
+    assert spent_by(step) == pytest.approx(2.0 * np.log(ratio), rel=1e-6)
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -659,12 +658,12 @@ def test_a_key_of_init_that_draws_again_is_found(again):
 @pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "skellam"])
 def test_noise_that_is_zero_by_chance_is_not_missed(law):
     """Small integers are often drawn twice. Sums without noise are still found."""
-    rounds, mark = 16, getattr(noise, f"{law}_prefix")
+    rounds, own = 16, noise.LAWS[law]
 
     def fresh(scale, drawn):
         def step(state, key, loss):
-            state += loss + drawn * getattr(noise, law)(key, jnp.float32(0.0), scale)
-            return state, mark(state, key, loss, scale, 1.0)
+            state += loss + drawn * own(key, jnp.float32(0.0), scale)
+            return state, own.prefix(key, state, loss, scale, (1.0, 1.0))
 
         def init(key):
             del key
@@ -719,12 +718,10 @@ def test_a_batch_learner_that_leaks_is_found(leak):
         return (), Batch(jnp.float32(0.0), jnp.int32(2))
 
     def step(state, key, total):
-        released = exact_sums.to_float(noise.laplace_total(key, total, 1.0))
+        released = exact_sums.to_float(noise.laplace.total(key, total, 1.0))
         return state, Batch(released + leak * exact_sums.to_float(total), jnp.int32(2))
 
-    learner = BatchLearner(
-        init, step, bandit_of_first, None, jnp.float32(0.0), 4, declared(1.0), empty_report
-    )
+    learner = BatchLearner(init, step, bandit_of_first, Arms(2), 4, declared(1.0), empty_report)
     replayed = jax.jit(lambda: audit.replay(learner, CHANGED, jr.key(0)))()
     spent = float(audit.spent(replayed, 0.0))
     assert spent == (np.inf if leak else 1.0)

@@ -10,12 +10,12 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, combinators, domains, learners, mechanisms, noise, privacy
+from dpjax import audit, combinators, domains, gram, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Learner, Privacy
+from dpjax.core import Arms, Feedback, Learner, Privacy
 from dpjax.domains import clipped
-from dpjax.feedback import bandit, full
+from dpjax.feedback import bandit, full, unclipped
 from dpjax.maths.clipping import within
 
 HORIZON = 6
@@ -315,7 +315,8 @@ def summing(horizon):
     return Learner(
         init=lambda key: start,
         step=step,
-        feedback=first_entry,
+        feedback=Feedback("first entry", first_entry),
+        clip=unclipped,
         action_set=Arms(DIM),
         horizon=horizon,
         privacy=Privacy(),
@@ -381,7 +382,7 @@ def test_every_printed_calibration_is_tried():
     takes = {
         name: inspect.signature(getattr(learners, name)).parameters for name in learners.__all__
     }
-    names = {name for name in takes if {"calibration", "split"} & set(takes[name])}
+    names = {name for name in takes if {"calibration", "split", "gram"} & set(takes[name])}
     assert names == {name for name, _ in PRINTED}
 
 
@@ -419,11 +420,12 @@ def test_an_epsilon_from_the_noise_is_the_inverse_of_the_derived_scale():
     assert float(privacy.noise_ratio(1.0, 0.0)) == np.inf
     assert float(privacy.noise_ratio(0.0, 0.0)) == 0.0
     for calibration in ("printed", "code"):
-        wishart = partial(learners.linucb, 16, 3, delta=1e-3, noise="wishart", floor=1e3)
-        assert float(wishart(epsilon=1.0, calibration=calibration).privacy.epsilon) < 0.5
-        assert float(wishart(epsilon=np.inf, calibration=calibration).privacy.epsilon) == np.inf
+        law = gram.wishart(calibration=calibration, floor=1e3)
+        wishart = partial(learners.linucb, 16, 3, delta=1e-3, gram=law)
+        assert float(wishart(epsilon=1.0).privacy.epsilon) < 0.5
+        assert float(wishart(epsilon=np.inf).privacy.epsilon) == np.inf
     # Of the authors' program at large epsilon Sheffet's theorem does not speak.
-    assert float(wishart(epsilon=1e3, calibration="code").privacy.epsilon) == np.inf
+    assert float(wishart(epsilon=1e3).privacy.epsilon) == np.inf
 
 
 def test_mechanisms_without_noise_still_declare_nothing():

@@ -14,10 +14,9 @@ from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import doubling, interleave, minibatch, user_level
-from dpjax.core import Arms, Batch, BatchLearner, Privacy, Sums
-from dpjax.feedback import clipped_bandit
+from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, Sums
+from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
-from dpjax.privacy.accountants import sums_of
 
 quickly = pytest.mark.usefixtures("quick_compilation")
 K, TAU, HORIZON = 3, 4, 13
@@ -32,16 +31,15 @@ def noisy_sums(release, declared):
     return BatchLearner(
         init=lambda key: ((), Batch(jnp.zeros((), jnp.float32), jnp.int32(TAU))),
         step=step,
-        feedback=lambda loss, action: clipped_bandit(loss, jnp.int32(0)),
+        feedback=Feedback("first arm", lambda loss, action: bandit(loss, jnp.int32(0))),
         action_set=None,
-        zero=jnp.zeros((), jnp.float32),
         horizon=HORIZON,
         privacy=declared,
     )
 
 
 def laplace(key, total):
-    return exact_sums.to_float(noise.laplace_total(key, total, 1.0 / 0.2))
+    return exact_sums.to_float(noise.laplace.total(key, total, 1.0 / 0.2))
 
 
 def gaussian(key, total):
@@ -112,7 +110,7 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
     mechanism = mechanisms.tree(horizon, noise=law)
     scale = 4.0 * mechanism.sensitivity[index]
     mu = mechanism.sensitivity[index] / scale
-    one = Privacy(epsilon=mu, sums=sums_of(mechanism))
+    one = Privacy(epsilon=mu, sums=mechanism.sums)
     if law == "gaussian":
         one = one._replace(epsilon=privacy.gaussian_epsilon(mu, 1e-4), delta=1e-4, rho=0.5 * mu**2)
     plain = audit.releases(mechanism, (), scale=scale, privacy=one)

@@ -1,5 +1,7 @@
 """Studies from files: they are played as written, and what is wrong is named."""
 
+from functools import partial
+
 import pytest
 import xarray
 
@@ -68,6 +70,35 @@ def test_domains_and_mechanisms_are_built_by_name(tmp_path):
     assert labels["domain"] == ["ball"]
     assert isinstance(study.parts[0].axes["domain"].values[0], domains.Domain)
     assert study.parts[0].learners["FTRL"] is learners.ftrl
+
+
+def test_laws_of_gram_matrices_are_built_by_name(tmp_path):
+    text = """
+    [learners]
+    Wishart = {factory = "linucb", gram = {factory = "wishart", floor = 3.0}}
+    LinUCB = "linucb"
+    [environments]
+    gap = "gap_arms"
+    [grid]
+    horizon = 16
+    dim = 3
+    delta = 0.1
+    epsilon = 1.0
+    gram = ["losses_only", {factory = "gaussian", mechanism = "per_item"}]
+    [study]
+    trials = 2
+    """
+    study, _ = read_study(written(tmp_path, text))
+    axis = study.parts[0].axes["gram"]
+    assert axis.labels.tolist() == ["losses_only", "gaussian mechanism=per_item"]
+    makers = [partial(learners.linucb, gram=law) for law in axis.values]
+    made = [make(16, 3, epsilon=1.0, delta=0.1) for make in makers]
+    assert [(each.privacy.model, each.privacy.unit) for each in made] == [
+        ("joint", "entry"), ("local", "round"),
+    ]  # fmt: skip
+    wrong = text.replace("losses_only", "laplace")
+    with pytest.raises(ValueError, match="gram has no 'laplace'"):
+        read_study(written(tmp_path, wrong))
 
 
 def test_the_example_is_a_study():

@@ -79,7 +79,7 @@ def own_l1_ball(steps=100):
         return jnp.where(largest, jnp.where(g > 0, -2.0, 2.0), 0.0)
 
     return domains.from_minimizer(
-        4, minimizer, centre=np.zeros(4), diameter=4, losses=domains.box_losses(4), steps=steps
+        4, minimizer, centre=np.zeros(4), diameter=4, losses=domains.box_losses(4), project=steps
     )
 
 
@@ -87,7 +87,7 @@ def own_ball(steps=100):
     """Radius 1.5, dimension 3, likewise; projections start away from its middle."""
     return domains.from_minimizer(
         3, domains.ball(3, 1.5).minimizer, centre=[0.5, 0.0, -1.0], diameter=3.0,
-        losses=domains.ball_losses(3), steps=steps,
+        losses=domains.ball_losses(3), project=steps,
     )  # fmt: skip
 
 
@@ -636,8 +636,8 @@ BAD_ARGUMENTS = [
     ("minimizer", ValueError, lambda: own(minimizer=lambda g: g[:2])),
     ("minimizer", ValueError, lambda: own(minimizer=jnp.sum)),
     ("losses", ValueError, lambda: own(losses=domains.box_losses(2))),
-    ("steps", ValueError, lambda: own(steps=0)),
-    ("steps", TypeError, lambda: own(steps=10.0)),
+    ("project", ValueError, lambda: own(project=0)),
+    ("project", ValueError, lambda: own(project=10.0)),
     ("range", ValueError, lambda: numerical(range=0.0)),
     ("range", ValueError, lambda: numerical(range=np.nan)),
     ("strong_convexity", ValueError, lambda: numerical(strong_convexity=0.0)),
@@ -659,3 +659,17 @@ def test_bad_arguments_are_refused_by_name(case):
     argument, error, factory = BAD_ARGUMENTS[case]
     with pytest.raises(error, match=rf"^{argument} must [^\n]+$"):
         factory()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_keywords_before_project_work_and_name_the_new_spelling(exact):
+    ball = domains.ball(3)
+    old = {"exact_projection": ball.exact_projection} if exact else {"steps": 20}
+    with pytest.warns(DeprecationWarning, match="will go in version 0.2; write project=") as seen:
+        before = own(**old)
+    assert [warning.filename for warning in seen] == [own.__code__.co_filename]
+    after = own(project=ball.exact_projection if exact else 20)
+    assert before.exact_projection is after.exact_projection
+    assert (after.exact_projection is None) != exact
+    far = jnp.array([3.0, -1.0, 2.0])
+    np.testing.assert_array_equal(before.project(far), after.project(far))

@@ -29,7 +29,6 @@ from dpjax.engine import (
     devices,
     kernel,
     kernel_programs,
-    kernel_values,
     one_kernel,
     scalarize,
 )
@@ -38,6 +37,7 @@ from dpjax.engine.scalarize import scalarized
 from dpjax.environments import loss_families
 from tests.engine.abstract_devices import KERNEL, lowered
 from tests.engine.games import SIZES, game_of, traced
+from tests.test_generators import FOUR
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
 TRIALS = 40  # more than a block of 32, and not two of them
@@ -172,7 +172,8 @@ def test_a_kernel_plays_by_batches(quick_compilation):
     assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"]))
 
 
-def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog):
+@pytest.mark.parametrize("impl", [generators.threefry13, FOUR], ids=["threefry13", "four words"])
+def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog, impl):
     """Points and seeds are one axis of trials there."""
 
     def game(epsilon):
@@ -182,7 +183,7 @@ def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog):
         clear_caches()
         return sweep(game, np.array([0.5, 1.0, 2.0]), 5, key, checkpoints=2, progress=False)
 
-    key = jr.key(0, impl=generators.threefry13)
+    key = jr.key(0, impl=impl)
     expected = played(key)
     forms = (lambda *given: compile.as_kernel(*given, target="interpret"), compile.as_lanes)
     here = compile.ACCELERATOR._replace(forms=forms)
@@ -225,13 +226,13 @@ def test_the_text_of_a_block_is_threefry(rounds):
     """The text for the assembler of NVIDIA's cards, run by an interpreter of its six statements."""
     key = np.random.default_rng(0).integers(0, 2**32, (3, 50), np.uint32)
     expected = generators.threefry2x32(key[0], key[1], np.uint32(0), key[2], rounds)
-    for name, words in zip("xy", expected, strict=True):
+    for index, words in enumerate(expected):
         registers = {f"${i + 1}": word for i, word in enumerate(key)}
 
         def value(operand, registers=registers):
             return registers[operand] if operand in registers else np.uint32(int(operand, 0))
 
-        text = kernel_values.block_text(rounds, name).strip("{} ")
+        text = generators.threefry.block_text(index, rounds).strip("{} ")
         for statement in filter(None, map(str.strip, text.split(";"))):
             operation, rest = statement.split(None, 1)
             target, *operands = rest.split(", ")

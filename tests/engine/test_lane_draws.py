@@ -48,7 +48,7 @@ def test_noise(shape):
             laws.normal(key, shape),
             noise.laplace(key, zero, scale),
             noise.gaussian(jr.fold_in(key, 3), zero, 1.0),
-            noise.laplace_along(key, jnp.float32(0.0), scale, jnp.ones(3)),
+            noise.laplace.along(key, jnp.float32(0.0), scale, jnp.ones(3)),
         )
 
     check(function, keys, scale)

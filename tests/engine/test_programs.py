@@ -16,6 +16,7 @@ from dpjax import clear_caches, simulate, store, sweep
 from dpjax.core import Arms, Batch, BatchLearner, Outcome, Privacy
 from dpjax.engine import programs
 from dpjax.feedback import bandit
+from dpjax.maths import exact_sums
 from dpjax.simulate import simulate_batches
 from tests.engine import notebooks
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
@@ -156,12 +157,16 @@ def test_nothing_is_stale_in_batches():
         batch = Batch(jnp.zeros((), jnp.int32), jnp.int32(2))
         learner = BatchLearner(
             init=lambda key: ((), batch), step=lambda state, key, total: (state, batch),
-            feedback=bandit, zero=jnp.float32(0.0), action_set=Arms(2), horizon=2,
+            feedback=bandit, action_set=Arms(2), horizon=2,
             privacy=Privacy(),
         )  # fmt: skip
         cost = factor * point
         return learner, game_of(cost)[1]._replace(
-            batch=lambda state, *_: (state, jnp.float32(0.0), jnp.asarray(cost, jnp.float32))
+            batch=lambda state, key, arm, rounds, feedback: (
+                state,
+                jax.tree.map(exact_sums.of, feedback(jnp.zeros(2), arm)),
+                jnp.asarray(cost, jnp.float32),
+            )
         )
 
     assert play(game, play=simulate_batches) == [2.0, 6.0]
@@ -197,7 +202,7 @@ def test_what_was_traced_is_what_is_compiled():
     )  # fmt: skip
     table[:] = 2.0
     program = programs.compiled(traced, (2, 2), None)
-    regret, _ = program.run([POINTS.astype(np.float32)], np.arange(2, dtype=np.int32), jr.key(0))
+    regret, *_ = program.run([POINTS.astype(np.float32)], np.arange(2, dtype=np.int32), jr.key(0))
     np.testing.assert_array_equal(regret[0, :, 0], [2.0, 6.0])
 
 

@@ -85,16 +85,16 @@ def test_a_primitive_calls_what_its_parameter_holds():
             for inner in interpret.programs(eqn)
         )
     }
-    assert calls == {"jit", "custom_jvp_call", "custom_vjp_call"}
+    assert calls == {"jit", "custom_jvp_call", "custom_vjp_call", "release"}
     assert calls <= set(walk.CALLED)
 
 
 def test_releases_are_found_within_any_call():
     x, _, key = arguments()
     closed = jax.make_jaxpr(released)(key, x)
-    assert interpret.names(closed) == ["laplace"]
+    assert [site[:2] for site in interpret.sites(closed)] == [("value", noise.laplace)]
 
-    def visit(index, name, function, inputs):
+    def visit(index, site, function, inputs):
         return [jnp.full_like(inputs[1], 7.0)], jnp.int32(index)
 
     outputs, records = interpret.run(closed, [key, x], visit)

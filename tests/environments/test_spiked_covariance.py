@@ -139,7 +139,7 @@ def final(make, epsilon, horizon=256, trials=64, size=SIZE, rank=RANK):
 
     swept = sweep(game, np.array([epsilon], np.float32), trials, jr.key(2), checkpoints=1,
                   progress=False)  # fmt: skip
-    assert (np.asarray(swept.report.clipped) == 0).all()
+    assert (np.asarray(swept.clipped) == 0).all()
     return swept.regret[0, :, 0]
 
 

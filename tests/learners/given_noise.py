@@ -38,13 +38,13 @@ def with_releases(learner, released):
     def step(state, key, seen):
         asked = []
 
-        def laplace_total(key, total, scale):
-            del key
+        def given_total(law, key, total, scale):
+            del law, key
             value = exact_sums.to_float(total)
             asked.append((value, jnp.asarray(scale, jnp.float32)))
             return exact_sums.of(released(state.log.count, value, scale))
 
-        with mock.patch.object(noise, "laplace_total", laplace_total):
+        with mock.patch.object(noise.Law, "total", given_total):
             inner, following = learner.step(state.inner, key, seen)
         ((value, scale),) = asked
         return Logged(inner, Log(state.log.count + 1, value, scale)), following

@@ -11,8 +11,13 @@ from tests.play import play_table
 
 def play(learner, losses, key):
     """Plays (T, d), what was seen (T,) and the last state, on loss vectors (T, d)."""
+    return played(learner, losses, key)[:3]
+
+
+def played(learner, losses, key):
+    """As :func:`play`, and how many losses were clipped."""
     game = play_table(learner, losses, key)
-    return game.actions[:-1], game.seen, game.last
+    return game.actions[:-1], game.seen, game.last, game.clipped
 
 
 class Recorded(NamedTuple):

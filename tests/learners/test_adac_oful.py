@@ -26,9 +26,9 @@ def test_without_noise_and_with_a_batch_in_each_round_it_is_oful():
     features, losses = table(HORIZON, 6, DIM)
     expected, leads = oful(features, losses)
     assert leads.min() > 2e-5
-    arms, _, report = trajectory(without_noise, features, losses)
+    arms, _, report, clipped = trajectory(without_noise, features, losses)
     np.testing.assert_array_equal(arms, expected)
-    assert (report.batches, report.clipped) == (HORIZON, 0)
+    assert (report.batches, clipped) == (HORIZON, 0)
     assert np.isinf(without_noise().privacy.epsilon)
 
 
@@ -77,7 +77,7 @@ def test_with_given_noise_it_plays_as_in_numpy(monkeypatch):
     features, losses = table(HORIZON, 6, DIM, seed=3)
     arms, leads, batches = in_numpy(features, losses, drawn)
     assert leads.min() > 2e-5
-    played, _, report = trajectory(private, features, losses)
+    played, _, report, _ = trajectory(private, features, losses)
     np.testing.assert_array_equal(played, arms)
     assert 10 < batches < 40 and report.batches == batches
 

@@ -10,6 +10,7 @@ from scipy import optimize, stats
 from dpjax import environments, simulate_batches, sweep
 from dpjax.analysis import bounds
 from dpjax.core import BatchLearner
+from dpjax.feedback import seen_inside
 from dpjax.learners import adap_klucb, adap_ucb
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
@@ -224,5 +225,5 @@ def test_regret_is_within_its_bound_and_klucb_is_better():
 def test_it_plays_batches(name):
     learner = LEARNERS[name](8, 2, epsilon=1.0)
     assert isinstance(learner, BatchLearner)
-    assert float(learner.feedback(jnp.array([7.0, -3.0]), 0)) == 1.0
-    assert float(learner.feedback(jnp.array([7.0, -3.0]), 1)) == 0.0
+    assert float(seen_inside(learner, jnp.array([7.0, -3.0]), 0)[0]) == 1.0
+    assert float(seen_inside(learner, jnp.array([7.0, -3.0]), 1)[0]) == 0.0

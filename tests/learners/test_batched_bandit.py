@@ -8,6 +8,7 @@ from jax import random as jr
 
 from dpjax import environments, every_round, noise, simulate_batches, sweep
 from dpjax.analysis import bounds
+from dpjax.feedback import seen_inside
 from dpjax.learners import batched_bandit, exp2
 from dpjax.learners.batched_bandit import batch_rounds, htinf
 from dpjax.maths import exact_sums
@@ -32,12 +33,13 @@ def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
     """The change of the value that is released over the noise's scale, for one replaced loss."""
     asked = []
 
-    def laplace_total(key, total, scale):
+    def asked_total(law, key, total, scale):
+        assert law is noise.laplace
         del key
         asked.append((float(exact_sums.to_float(total)), float(scale)))
         return total
 
-    monkeypatch.setattr(noise, "laplace_total", laplace_total)
+    monkeypatch.setattr(noise.Law, "total", asked_total)
     learner = batched_bandit(1000, 3, epsilon=epsilon, base=base)
     state, batch = learner.init(jr.key(0))
     rounds = int(batch.rounds)
@@ -52,8 +54,8 @@ def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
 def test_losses_are_clipped_before_they_are_averaged():
     """A loss of 9 counts as 1: otherwise it would move the average by more than 1 / tau."""
     learner = batched_bandit(100, 2, epsilon=0.2)
-    assert learner.feedback(jnp.array([9.0, -3.0]), jnp.int32(0)) == 1.0
-    assert learner.feedback(jnp.array([9.0, -3.0]), jnp.int32(1)) == 0.0
+    assert seen_inside(learner, jnp.array([9.0, -3.0]), 0)[0] == 1.0
+    assert seen_inside(learner, jnp.array([9.0, -3.0]), 1)[0] == 0.0
 
 
 @pytest.mark.slow

@@ -19,12 +19,12 @@ def unit_noise(monkeypatch):
     """Every Laplace draw is one scale: prefix t of a tree then has popcount(t) of them."""
     scales = []
 
-    def laplace(key, value, scale):
-        del key
+    def one_scale(law, key, value, scale):
+        del law, key
         scales.append(scale)
         return value + scale
 
-    monkeypatch.setattr(noise, "laplace", laplace)
+    monkeypatch.setattr(noise.Law, "__call__", one_scale)
     return scales
 
 
@@ -78,7 +78,7 @@ def test_a_round_changes_one_tree_by_its_loss():
     """The other trees get 0: the exact sums after a round differ in the arm that was played."""
     losses = losses_of_games(2, 1, 50, [0.4, 0.5, 0.6])[0] * 0.75
     arms, states = play(dp_ucb(50, 3, epsilon=np.inf), losses, jr.key(1))
-    totals = np.asarray(states.sums.mechanism.total)
+    totals = np.asarray(states.sums.total)
     steps = np.diff(totals, axis=0, prepend=0)
     expected = np.where(np.arange(3) == np.asarray(arms)[:, None], np.asarray(losses), 0.0)
     np.testing.assert_allclose(steps, expected, atol=1e-5)

@@ -17,7 +17,7 @@ HORIZON, ARMS, GAMES = 250, 3, 8
 @pytest.fixture
 def unit_noise(monkeypatch):
     """Every Laplace draw is one scale."""
-    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
+    monkeypatch.setattr(noise.Law, "__call__", lambda law, key, value, scale: value + scale)
 
 
 def noise_by_hand(n, epsilon):

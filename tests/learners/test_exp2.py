@@ -149,14 +149,14 @@ def test_violations_and_the_cap_are_reported(monkeypatch):
         learner = exp2(1000, 3, epsilon=0.1)
         state, _ = learner.init(jr.key(0))
         report = learner.report(learner.step(state, jr.key(1), jnp.float32(0.5))[0])
-        assert (report.base.violations, report.base.capped) == (broken, 0)
+        assert (report.violations, report.capped) == (broken, 0)
     learner = exp2(4, 3, epsilon=0.1)
-    assert learner.report(learner.init(jr.key(0))[0]).base.capped == 1
+    assert learner.report(learner.init(jr.key(0))[0]).capped == 1
 
 
 def test_losses_out_of_range_are_counted():
     learner = exp2(10, 3, epsilon=jnp.inf, loss_range=(-1.0, 2.0))
-    assert learner.report(told(learner, [-1.0, 2.0, 2.5, -9.0]).last).clipped == 2
+    assert told(learner, [-1.0, 2.0, 2.5, -9.0]).clipped == 2
     assert learner.privacy.loss_range == (-1.0, 2.0)
 
 

@@ -195,7 +195,7 @@ def test_ones_own_regularizer_and_domain_play():
         smoothness=4.0,
     )  # fmt: skip
     by_minimizer = domains.from_minimizer(
-        3, ball.minimizer, centre=np.zeros(3), diameter=2.0, losses=ball.losses, steps=30
+        3, ball.minimizer, centre=np.zeros(3), diameter=2.0, losses=ball.losses, project=30
     )
     total = jnp.sum(table("ball"), axis=0)
     best = float(total @ ball.minimizer(total))

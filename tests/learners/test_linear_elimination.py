@@ -13,6 +13,7 @@ from dpjax import environments, noise, simulate, simulate_batches, sweep
 from dpjax.analysis import bounds
 from dpjax.combinators import rescale_losses
 from dpjax.core import BatchLearner
+from dpjax.feedback import seen_inside
 from dpjax.learners import linear_elimination
 from dpjax.learners.linear_elimination import (
     chernoff_radius,
@@ -328,7 +329,7 @@ def two_draws(x):
 
 @pytest.mark.parametrize(
     ("law", "distribution", "function"),
-    [("laplace", one_draw, "laplace_total"), ("local_laplace", two_draws, "laplace_sum")],
+    [("laplace", one_draw, "total"), ("local_laplace", two_draws, "sum")],
 )
 def test_law_of_a_release(law, distribution, function, monkeypatch):
     """On the sum of two losses: one Laplace draw of scale 1 / epsilon, or one for each loss.
@@ -338,8 +339,12 @@ def test_law_of_a_release(law, distribution, function, monkeypatch):
     private, plain = first_releases(law)
     assert stats.kstest(private, distribution).pvalue > 1e-3
     assert (plain == 0).all()
-    draw = getattr(noise, function)
-    monkeypatch.setattr(noise, function, lambda k, x, scale, *n: draw(k, x, 0.5 * scale, *n))
+    draw = getattr(noise.Law, function)
+
+    def halved(own, key, total, scale, *count):
+        return draw(own, key, total, 0.5 * scale, *count)
+
+    monkeypatch.setattr(noise.Law, function, halved)
     assert stats.kstest(first_releases(law)[0], distribution).pvalue < 1e-6
 
 
@@ -579,7 +584,8 @@ def test_linear_losses_in_another_range():
     """Losses -<theta, a> in [-1, 1]: through rescale_losses, and the mean is 1/2 + linear."""
     learner = rescale_losses(linear_elimination(10, ACTIONS, epsilon=1.0), -1, 1)
     assert isinstance(learner, BatchLearner) and learner.privacy.loss_range == (-1.0, 1.0)
-    seen = [float(learner.feedback(jnp.full(ARMS, x), 2)) for x in (-3.0, -1.0, 0.0, 0.5, 1.0)]
+    losses = (-3.0, -1.0, 0.0, 0.5, 1.0)
+    seen = [float(seen_inside(learner, jnp.full(ARMS, x), 2)[0]) for x in losses]
     assert seen == [0.0, 0.0, 0.5, 0.75, 1.0]
 
 

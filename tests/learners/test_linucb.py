@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import audit, environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
-from dpjax.learners.parts import gram_noise, gram_sums
+from dpjax.learners.parts import gram, gram_sums
 from dpjax.maths import ellipsoids
 from tests.play import play_table
 
@@ -35,11 +35,11 @@ def _trajectory(learner_of, features, losses, key):
     game = play_table(learner, (features, losses), key)
     policies = jax.tree.map(lambda leaf: leaf[:-1], game.actions)
     arms = jax.lax.map(lambda pair: pair[0](pair[1]), (policies, features))
-    return arms, policies.args[0], learner.report(game.last)
+    return arms, policies.args[0], learner.report(game.last), game.clipped
 
 
 def trajectory(learner_of, features, losses, key=0):
-    """Arms (T,), beliefs and report of one game on a table."""
+    """Arms (T,), beliefs, report and losses that were clipped, of one game on a table."""
     made = _trajectory(learner_of, jnp.asarray(features), jnp.asarray(losses), jr.key(key))
     return jax.tree.map(np.asarray, made)
 
@@ -64,8 +64,11 @@ def without_privacy(dim):
     return learners.linucb(300, dim, epsilon=jnp.inf, delta=DELTA)
 
 
+EXACT = gram.gaussian(mechanism=mechanisms.exact)
+
+
 def on_exact_sums(dim):
-    return learners.linucb(300, dim, epsilon=1.0, delta=DELTA, mechanism=mechanisms.exact)
+    return learners.linucb(300, dim, epsilon=1.0, delta=DELTA, gram=EXACT)
 
 
 @pytest.mark.parametrize("dim", [3, 10])
@@ -75,9 +78,9 @@ def test_without_noise_it_is_oful(make, dim):
     features, losses = table(300, 6, dim)
     expected, leads = oful(features, losses)
     assert leads.min() > 2e-5
-    arms, _, report = trajectory(partial(make, dim), features, losses)
+    arms, _, report, clipped = trajectory(partial(make, dim), features, losses)
     np.testing.assert_array_equal(arms, expected)
-    assert (report.clipped, report.indefinite) == (0, 0)
+    assert (clipped, report.indefinite) == (0, 0)
     assert np.isinf(make(dim).privacy.epsilon)
 
 
@@ -87,7 +90,7 @@ def test_on_unit_vectors_it_is_a_bandit():
     rng = np.random.default_rng(1)
     losses = np.where(rng.random((horizon, dim)) < [0.2, 0.5, 0.6, 0.7], 1.0, -1.0)
     features = np.broadcast_to(np.eye(dim, dtype=np.float32), (horizon, dim, dim))
-    arms, _, _ = trajectory(partial(without_privacy, dim), features, losses)
+    arms, *_ = trajectory(partial(without_privacy, dim), features, losses)
     n, total = np.ones(dim), np.zeros(dim)
     for t in range(horizon):
         beta = np.sqrt(2 * np.log(horizon) + np.log(n).sum()) + 1.0
@@ -99,12 +102,12 @@ def test_on_unit_vectors_it_is_a_bandit():
 
 
 VARIANTS = {
-    "gaussian": {},
-    "printed, with a floor": {"calibration": "printed", "norm_bound": "paper", "floor": 5000.0},
-    "wishart": {"noise": "wishart"},
-    "reward only": {"protected": "losses"},
-    "local": {"mechanism": mechanisms.per_item},
-    "shuffled": {"mechanism": partial(mechanisms.per_item, batch=10)},
+    "gaussian": gram.gaussian(),
+    "printed, with a floor": gram.gaussian(calibration="printed", norm_bound="paper", floor=5000.0),
+    "wishart": gram.wishart(),
+    "reward only": gram.losses_only(),
+    "local": gram.gaussian(mechanism=mechanisms.per_item),
+    "shuffled": gram.gaussian(mechanism=partial(mechanisms.per_item, batch=10)),
 }
 # Beyond 1, how often the bound on the losses' noise may fail: once for each regularizer.
 EVENTS = {"local": 64, "shuffled": 64}
@@ -112,13 +115,9 @@ EVENTS = {"local": 64, "shuffled": 64}
 
 def gram_sums_of(variant, horizon, dim):
     """The private Gram matrices that a learner of that variant keeps."""
-    given = dict(VARIANTS[variant])
-    make = {"wishart": gram_noise.wishart, "losses": gram_noise.losses_only}.get(
-        given.pop("noise", None) or given.pop("protected", None), gram_noise.symmetric
-    )
-    bounds = gram_noise.Bounds(1.0, 1.0, 1.0)
-    given |= {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
-    return gram_sums.gram_sums(dim, bounds, make(horizon, dim, bounds, **given))
+    bounds = gram.Bounds(1.0, 1.0, 1.0)
+    given = {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
+    return gram_sums.gram_sums(dim, VARIANTS[variant].noise(horizon, dim, bounds, **given))
 
 
 def private(dim, horizon=64, epsilon=1.0, **changed):
@@ -129,7 +128,7 @@ def private(dim, horizon=64, epsilon=1.0, **changed):
 def two_games(variant):
     """One game, and the same with round 20 replaced: beliefs, releases, regularizers, report."""
     dim, horizon = 3, 64
-    learner = private(dim, **VARIANTS[variant])
+    learner = private(dim, gram=VARIANTS[variant])
     sums = gram_sums_of(variant, horizon, dim)
     regularized = sums.by_round(lambda regularizer: regularizer)
     features, losses = table(horizon, 5, dim)
@@ -194,10 +193,10 @@ def test_declared_privacy_is_joint():
     assert (declared.model, declared.released, declared.unit) == ("joint", "policies 1..T", "round")
     assert (declared.epsilon, declared.delta, declared.neighbours) == (1.0, DELTA, "replace")
     assert declared.rho > 0 and declared.calibration == "derived"
-    code = private(3, calibration="code").privacy
+    code = private(3, gram=gram.gaussian(calibration="code")).privacy
     assert code.calibration == "code" and code.paper_epsilon == 1.0
     assert 0.0 <= float(code.epsilon) < 0.1 and float(code.rho) < 0.002  # (0, 0.1) is enough
-    assert private(3, protected="losses").privacy.unit == "entry"
+    assert private(3, gram=gram.losses_only()).privacy.unit == "entry"
 
 
 # What standard differential privacy would cost
@@ -263,9 +262,9 @@ def test_standard_privacy_costs_linear_regret():
 
 
 @cache
-def final_regret(horizon=2**12, seeds=32, **changed):
+def final_regret(law=gram.gaussian, horizon=2**12, seeds=32, **options):
     def game(epsilon):
-        learner = learners.linucb(horizon, 5, epsilon=epsilon, delta=DELTA, **changed)
+        learner = learners.linucb(horizon, 5, epsilon=epsilon, delta=DELTA, gram=law(**options))
         return learner, environments.gap_arms(5, gap=0.1, arms=10)
 
     swept = sweep(game, np.array([1.0, np.inf]), seeds, jr.key(0), checkpoints=1, progress=False)
@@ -293,7 +292,7 @@ def test_noise_that_is_not_shifted_leaves_indefinite_matrices_and_they_are_count
 
 @pytest.mark.slow
 def test_protecting_losses_alone_costs_less():
-    losses = final_regret(protected="losses").regret[0, :, -1]
+    losses = final_regret(gram.losses_only).regret[0, :, -1]
     rows = final_regret().regret[0, :, -1]
     assert losses.mean() + 5.0 * losses.std() / 32**0.5 < rows.mean()
 
@@ -308,35 +307,102 @@ def test_rows_beyond_the_bounds_are_clipped_and_counted():
     wild_losses[10] *= 7.0
     clipped = wild_features / np.maximum(1.0, np.linalg.norm(wild_features, axis=2, keepdims=True))
     make = partial(private, 2)
-    _, beliefs, report = trajectory(make, wild_features, wild_losses)
-    _, expected, plain = trajectory(make, clipped, losses)
-    assert (report.clipped, plain.clipped) == (2, 0)
+    _, beliefs, _, outside = trajectory(make, wild_features, wild_losses)
+    _, expected, _, none = trajectory(make, clipped, losses)
+    assert (outside, none) == (2, 0)
     np.testing.assert_allclose(beliefs.estimate, expected.estimate, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("law, options, message", [
+    (gram.gaussian, {"floor": -1.0}, "floor must be greater than 0"),
+    (gram.gaussian, {"floor": 2.0, "shifted": False}, "floor: noise that is not shifted has no"),
+    (gram.wishart, {"floor": 2.0, "shifted": False}, "floor: noise that is not shifted has no"),
+    (gram.losses_only, {"floor": 0.0}, "floor must be greater than 0"),
+    (gram.gaussian, {"calibration": "zcdp"}, "calibration must be one of derived, printed, code"),
+    (gram.wishart, {"calibration": "zcdp"}, "calibration must be one of derived, printed, code"),
+    (gram.gaussian, {"norm_bound": "none"}, "norm_bound must be one of tight, paper"),
+    (gram.gaussian, {"mechanism": mechanisms.kary, "calibration": "printed"},
+     "mechanism: only derived Gaussian noise has a choice of it"),
+    (gram.gaussian, {"mechanism": "tree"}, "mechanism must be a factory"),
+    (gram.losses_only, {"mechanism": mechanisms.tree(9)}, "mechanism must be a factory"),
+    (gram.gaussian, {"failure": 1.0}, "failure must be strictly between 0 and 1"),
+])  # fmt: skip
+def test_bad_laws_are_refused_by_name(law, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        law(**options)
+
+
+SHORT = {"gram": gram.gaussian(mechanism=lambda _, **law: mechanisms.tree(9, **law))}
+OF_ANOTHER_LAW = {"gram": gram.gaussian(mechanism=lambda horizon, noise: mechanisms.tree(horizon))}
 
 
 @pytest.mark.parametrize("changed, message", [
     ({"delta": None}, "delta must be given"),
     ({"delta": 1.5}, "delta"),
-    ({"noise": "laplace"}, "noise"),
-    ({"floor": -1.0}, "floor"),
-    ({"floor": 2.0, "shifted": False}, "floor"),
-    ({"calibration": "zcdp"}, "calibration"),
-    ({"norm_bound": "none"}, "norm_bound"),
-    ({"mechanism": mechanisms.kary, "noise": "wishart"}, "mechanism"),
-    ({"mechanism": mechanisms.kary, "calibration": "printed"}, "mechanism"),
-    ({"mechanism": lambda _, **law: mechanisms.tree(9, **law)}, "mechanism covers 9 rounds"),
-    ({"mechanism": lambda horizon, noise: mechanisms.tree(horizon)}, "mechanism has laplace noise"),
-    ({"protected": "contexts"}, "protected"),
-    ({"protected": "losses", "noise": "wishart"}, "protected"),
+    ({"gram": gram.gaussian}, r"gram must be a Gram, such as gram.gaussian\(\)"),
+    ({"gram": "wishart"}, "gram must be a Gram"),
+    ({"gram": gram.gaussian(floor=2.0), "ridge": 1.0}, "ridge: the given floor takes its place"),
+    (SHORT, "mechanism covers 9 rounds"),
+    (OF_ANOTHER_LAW, "mechanism has laplace noise"),
     ({"feature_bound": 0.0}, "feature_bound"),
     ({"loss_bound": -1.0}, "loss_bound"),
     ({"parameter_bound": 0.0}, "parameter_bound"),
     ({"deviation": 0.0}, "deviation"),
-    ({"failure": 1.0}, "failure"),
 ])  # fmt: skip
 def test_bad_arguments_are_refused_by_name(changed, message):
     with pytest.raises((ValueError, TypeError), match=message):
         learners.linucb(10, 2, **{"epsilon": 1.0, "delta": DELTA, **changed})
+
+
+OLD = [
+    ({"noise": "wishart", "floor": 9.0}, gram.wishart(floor=9.0), "gram.wishart(floor=...)"),
+    ({"noise": "wishart", "norm_bound": "paper"}, gram.wishart(), "gram.wishart()"),
+    ({"protected": "losses"}, gram.losses_only(), "gram.losses_only()"),
+    ({"shifted": False, "failure": 0.3}, gram.gaussian(shifted=False, failure=0.3),
+     "gram.gaussian(shifted=..., failure=...)"),
+    ({"calibration": "code", "norm_bound": "paper"},
+     gram.gaussian(calibration="code", norm_bound="paper"),
+     "gram.gaussian(calibration=..., norm_bound=...)"),
+    ({"mechanism": mechanisms.kary}, gram.gaussian(mechanism=mechanisms.kary),
+     "gram.gaussian(mechanism=...)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("old, law, spelling", OLD, ids=[case[2] for case in OLD])
+def test_keywords_before_gram_work_and_name_the_new_spelling(old, law, spelling):
+    with pytest.warns(DeprecationWarning) as seen:
+        before = learners.linucb(16, 2, epsilon=1.0, delta=DELTA, **old)
+    (warning,) = seen
+    assert warning.filename == __file__
+    assert str(warning.message) == (
+        f"linucb: {', '.join(old)} will go in version 0.2; write gram={spelling}"
+    )
+    after = learners.linucb(16, 2, epsilon=1.0, delta=DELTA, gram=law)
+    assert str(before.privacy) == str(after.privacy)
+    beliefs = [learner.init(jr.key(0))[1].args[0] for learner in (before, after)]
+    jax.tree.map(np.testing.assert_array_equal, *beliefs)
+
+
+@pytest.mark.parametrize("old, message", [
+    ({"noise": "laplace"}, "noise must be one of gaussian, wishart"),
+    ({"noise": "wishart", "norm_bound": "none"}, "norm_bound must be one of tight, paper"),
+    ({"protected": "contexts"}, "protected must be one of rows, losses"),
+    ({"protected": "losses", "noise": "wishart"}, "protected: losses alone take derived Gaussian"),
+    ({"protected": "losses", "shifted": False}, "shifted: gram.losses_only has no choice of it"),
+    ({"noise": "wishart", "mechanism": mechanisms.kary}, "mechanism: gram.wishart has no choice"),
+    ({"floor": 1.0, "gram": gram.wishart()}, "floor must go into gram, which is given already"),
+])  # fmt: skip
+def test_keywords_before_gram_are_refused_as_before(old, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        learners.linucb(16, 2, epsilon=1.0, delta=DELTA, **old)
+
+
+def test_a_traced_floor_outside_of_its_domain_makes_the_declared_epsilon_nan():
+    def declared(floor):
+        law = gram.gaussian(floor=floor)
+        return learners.linucb(16, 2, epsilon=1.0, delta=DELTA, gram=law).privacy.epsilon
+
+    np.testing.assert_array_equal(jax.jit(jax.vmap(declared))(jnp.array([-1.0, 2.0])), [jnp.nan, 1])
 
 
 def test_a_missing_delta_is_named():

@@ -14,7 +14,7 @@ from scipy import stats
 from dpjax import audit, domains, environments, learners, mechanisms, privacy, sweep
 from dpjax.analysis import bounds
 from dpjax.cli import audits
-from dpjax.learners.parts import gram_noise, gram_sums
+from dpjax.learners.parts import gram, gram_sums
 from dpjax.maths import ellipsoids
 
 DELTA = 1e-3
@@ -22,7 +22,7 @@ DELTA = 1e-3
 TAKE = [
     name
     for name in learners.__all__
-    if "mechanism" in inspect.signature(getattr(learners, name)).parameters
+    if {"mechanism", "gram"} & set(inspect.signature(getattr(learners, name)).parameters)
 ]
 TWINS = [name for name in TAKE if name != "projection_free"]
 
@@ -32,7 +32,8 @@ def twin(name, noise="gaussian", mechanism=mechanisms.per_item, **options):
     law = {"noise": noise} if name not in ("ftpl", "linucb") else {}
     law |= {"delta": DELTA if noise == "gaussian" else None}
     domain, mechanism = audits.domains_of(name)[-1], partial(mechanism, **options)
-    return audits.build(name, domain, audits.HORIZON, 1.0, mechanism=mechanism, **law)
+    law |= {"mechanism": mechanism, "gram": gram.gaussian(mechanism=mechanism)}
+    return audits.build(name, domain, audits.HORIZON, 1.0, **law)
 
 
 def halved(horizon, noise, **options):
@@ -164,14 +165,14 @@ def test_the_bound_of_local_ftrl(name):
 
 # LinUCB ---------------------------------------------------------------------------------------
 
-BOUNDS = gram_noise.Bounds(1.0, 1.0, 1.0)
+BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
 
 
 def private_sums(horizon, dim, batch, **changed):
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 0.1, **changed}
     mechanism = partial(mechanisms.per_item, batch=batch)
-    drawn = gram_noise.symmetric(horizon, dim, BOUNDS, mechanism=mechanism, **given)
-    return gram_sums.gram_sums(dim, BOUNDS, drawn)
+    drawn = gram.gaussian(mechanism=mechanism).noise(horizon, dim, BOUNDS, **given)
+    return gram_sums.gram_sums(dim, drawn)
 
 
 def noise_alone(sums, horizon, dim, trials):
@@ -228,9 +229,8 @@ def test_regularizers_grow_with_the_noise(batch):
 @pytest.mark.parametrize("batch", [1, 4])
 def test_policies_change_where_a_message_was_sent(batch):
     """Within a batch the policy stays the same, to the bit."""
-    learner = learners.linucb(
-        17, 2, epsilon=1.0, delta=DELTA, mechanism=partial(mechanisms.per_item, batch=batch)
-    )
+    law = gram.gaussian(mechanism=partial(mechanisms.per_item, batch=batch))
+    learner = learners.linucb(17, 2, epsilon=1.0, delta=DELTA, gram=law)
     rng = np.random.default_rng(0)
     features = jnp.asarray(rng.normal(size=(17, 3, 2)) / 3.0, jnp.float32)
     losses = jnp.asarray(rng.uniform(-1, 1, size=(17, 3)), jnp.float32)
@@ -278,9 +278,8 @@ def test_one_confidence_bound_for_all_rounds_fails_where_the_regularizer_grows()
 
 def test_losses_alone_take_a_central_mechanism():
     with pytest.raises(ValueError, match="^mechanism: losses alone take a mechanism for the"):
-        learners.linucb(
-            8, 2, epsilon=1.0, delta=DELTA, protected="losses", mechanism=mechanisms.per_item
-        )
+        law = gram.losses_only(mechanism=mechanisms.per_item)
+        learners.linucb(8, 2, epsilon=1.0, delta=DELTA, gram=law)
 
 
 @pytest.mark.slow
@@ -295,7 +294,8 @@ def test_who_is_trusted_with_contexts_decides_the_regret():
     }.items():
 
         def game(epsilon, mechanism=mechanism):
-            learner = learners.linucb(horizon, 5, epsilon=epsilon, delta=0.1, mechanism=mechanism)
+            law = gram.gaussian(mechanism=mechanism)
+            learner = learners.linucb(horizon, 5, epsilon=epsilon, delta=0.1, gram=law)
             return learner, environments.gap_arms(5, gap=0.1, arms=10)
 
         swept = sweep(game, np.array([10.0]), seeds, jr.key(0), checkpoints=1, progress=False)

@@ -8,7 +8,8 @@ from jax import random as jr
 
 from dpjax import audit, learners
 from dpjax.audit import Pair
-from dpjax.core import Learner
+from dpjax.core import Feedback, Learner
+from dpjax.feedback import unclipped
 from dpjax.learners.parts.arm_sums import ArmSums
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -31,7 +32,8 @@ def given_totals(learner, batches):
     return Learner(
         init=learner.init,
         step=learner.step,
-        feedback=total,
+        feedback=Feedback("total", total),
+        clip=unclipped,
         action_set=None,
         horizon=batches,
         privacy=learner.privacy,

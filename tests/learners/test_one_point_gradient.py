@@ -7,6 +7,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, environments, learners, mechanisms, sweep
+from dpjax.core import Feedback
 from dpjax.environments import loss_families
 from dpjax.learners.parts.one_point import directions, flaxman_radius
 from tests.learners.replay import changed_rounds, given_releases, play, worlds
@@ -67,7 +68,7 @@ def test_sensitivity_of_a_round_is_that_of_the_calibration(name):
         HORIZON, domain, epsilon=0.5, lipschitz=1.0, loss_range=RANGE,
         mechanism=given_releases(releases, mechanisms.tree, asked),
     )  # fmt: skip
-    told = learner._replace(feedback=lambda loss, action: loss[0])
+    told = learner._replace(feedback=Feedback("told", lambda loss, action: loss[0]))
     huge = 1e6 * jnp.ones((HORIZON, 1))
     values = worlds(told, jnp.concatenate([huge[None], changed_rounds(huge, -huge)]), jr.key(9))
     recorded = values[2].sums.values

@@ -40,7 +40,7 @@ def test_the_recursion_of_the_paper():
         v = -d / np.linalg.norm(d)
         x, previous = x + (v - x) / (t + 1), x
     assert 1.5 < longest <= 2.0 + 2.0
-    assert int(learner.report(game.last).clipped) == 0
+    assert int(learner.report(game.last).longer) == 0
     assert jax.vmap(BALL.contains)(game.actions).all()
 
 
@@ -67,7 +67,7 @@ def test_longer_summands_are_clipped_and_counted():
     """Quadratics with the constants of linear losses of length 1/2."""
     learner = learners.online_frank_wolfe(HORIZON, BALL, epsilon=np.inf, lipschitz=0.5)
     game = play_table(learner, functions(targets()), jr.key(0))
-    assert int(learner.report(game.last).clipped) > 32
+    assert int(learner.report(game.last).longer) > 32
 
 
 def test_a_replaced_loss_spends_what_is_declared():
@@ -129,7 +129,7 @@ def pseudo_regret(epsilon, horizon, trials=48):
 
     found = sweep(game, np.array([epsilon], np.float32), trials, jr.key(1), checkpoints=1,
                   progress=False)  # fmt: skip
-    assert (np.asarray(found.report.clipped) == 0).all()
+    assert (np.asarray(found.report.longer) == 0).all()
     return found.regret[0, :, 0], float(bounds.online_frank_wolfe(horizon, DIM, epsilon, 2.0, 1.0))
 
 

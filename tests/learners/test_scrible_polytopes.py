@@ -99,7 +99,7 @@ def test_every_play_is_feasible(horizon, seeds):
     result = sweep(game, epsilons, seeds, jr.key(0), checkpoints=1, progress=False)
     assert horizon * result.regret.size > (10**6 if horizon > 2**11 else 10**5)
     assert (result.regret == 0).all()
-    assert (result.report.clipped == 0).all()
+    assert (result.clipped == 0).all()
 
 
 def test_regret_is_below_the_bound_and_nothing_is_left_of_the_decrement():
@@ -118,7 +118,7 @@ def test_regret_is_below_the_bound_and_nothing_is_left_of_the_decrement():
     facets = int(BODY.barrier.parameter)
     bound = bounds.scrible_polytope(horizon, 3, epsilons, rows=facets, bound=(high - low) / 2)
     assert (upper < bound).all()
-    report = result.report.base
+    report = result.report
     assert (report.violations[-1] == 0).all() and report.residual[-1].max() < 1e-4
     assert (report.violations[0] > 0).any() and report.residual[0].max() < 1.0
 

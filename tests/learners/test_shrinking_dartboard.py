@@ -546,23 +546,14 @@ def test_probabilities_of_large_sums():
 
 
 def test_losses_outside_the_range_are_clipped_and_counted():
-    """-3 acts as 0 and 7 as 1; the report counts the entries, and no other."""
-    wild = jnp.array([[-3.0, 0.5, 7.0], [0.0, 1.0, 1.5], [0.2, 0.3, 0.4]])
-    learner = shrinking_dartboard(4, 3, epsilon=1.0)
-    first, _ = learner.init(jr.key(0))
-    step = jax.jit(learner.step)
-
-    def feed(losses):
-        state = first
-        for t, row in enumerate(losses, start=1):
-            state, _ = step(state, jr.key(t), row)
-        return state
-
-    state, tame = feed(wild), feed(jnp.clip(wild, 0.0, 1.0))
-    for name in ("learned", "arm", "draws"):
-        np.testing.assert_array_equal(getattr(state, name), getattr(tame, name))
-    assert learner.report(state).clipped == 3
-    assert learner.report(tame).clipped == 0
+    """-3 acts as 0 and 7 as 1, with batches and without."""
+    wild = jnp.array([[-3.0, 0.5, 7.0], [0.0, 1.0, 1.5], [0.2, 0.3, 0.4], [0.0, 1.0, 0.0]])
+    for batch in (1, 2):
+        learner = shrinking_dartboard(4, 3, epsilon=1.0, batch=batch)
+        game = play_table(learner, wild, jr.key(0))
+        tame = play_table(learner, jnp.clip(wild, 0.0, 1.0), jr.key(0))
+        jax.tree.map(np.testing.assert_array_equal, game.states, tame.states)
+        assert (game.clipped, tame.clipped) == (3, 0)
 
 
 @pytest.mark.parametrize("shifts", [0.0, jnp.float32(0.0)])

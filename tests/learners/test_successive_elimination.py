@@ -12,6 +12,7 @@ from scipy import stats
 from dpjax import environments, simulate, simulate_batches, sweep
 from dpjax.analysis import bounds
 from dpjax.core import Batch, BatchLearner
+from dpjax.feedback import seen_inside
 from dpjax.learners import successive_elimination
 from dpjax.learners.successive_elimination import epoch_length, epoch_radius
 from tests.learners.batches import changes_of_releases, reusing, told_sums, with_pulls
@@ -418,5 +419,5 @@ def test_default_failure_is_one_over_the_horizon():
 def test_losses_outside_the_range_are_clipped_before_they_are_summed():
     """Of a batch of 5 rounds, -3 counts as 0 and 7 as 1."""
     learner = successive_elimination(10, 2, epsilon=np.inf)
-    seen = [float(learner.feedback(jnp.array([loss, 0.5]), 0)) for loss in (-3.0, 0.25, 7.0)]
+    seen = [float(seen_inside(learner, jnp.array([loss, 0.5]), 0)[0]) for loss in (-3.0, 0.25, 7.0)]
     assert seen == [0.0, 0.25, 1.0]

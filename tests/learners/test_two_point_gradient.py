@@ -36,7 +36,7 @@ def test_the_updates(domain):
         np.testing.assert_allclose(game.actions[t], expected, atol=2e-4)
         total = total + n * (given[t] @ u) * u  # <l, x+ - x-> / (2 zeta) = <l, u>
     assert jax.vmap(jax.vmap(domain.contains))(game.actions).all()
-    assert int(learner.report(game.last).clipped) == 0
+    assert int(game.clipped) == 0
 
 
 def test_values_and_their_mean_are_those_of_the_points():
@@ -78,7 +78,7 @@ def test_steeper_losses_are_clipped_and_counted():
     line = domains.ball(1)
     learner = learners.two_point_gradient(8, line, epsilon=np.inf, lipschitz=1.0, rate=0.01)
     game = play_table(learner, 2.0 * jnp.ones((8, 1)), jr.key(0))
-    assert int(learner.report(game.last).clipped) == 8
+    assert int(game.clipped) == 8
     bases = np.asarray(game.actions).mean(axis=1)[:, 0]
     np.testing.assert_allclose(bases, -0.005 * np.arange(9), atol=1e-5)
 
@@ -105,7 +105,7 @@ def regrets(make, epsilon, kind, horizon, trials=32):
 
     found = sweep(game, np.array([epsilon], np.float32), trials, jr.key(3), checkpoints=1,
                   progress=False)  # fmt: skip
-    return found.regret[0, :, 0], found.report
+    return found.regret[0, :, 0], found.clipped
 
 
 @pytest.mark.parametrize("epsilon", [10.0, np.inf])
@@ -114,8 +114,8 @@ def test_regret_is_below_its_bound(kind, epsilon):
     def two(horizon, epsilon):
         return learners.two_point_gradient(horizon, BALL, epsilon=epsilon, lipschitz=1.0)
 
-    found, report = regrets(two, epsilon, kind, 512)
-    assert (np.asarray(report.clipped) == 0).all()
+    found, clipped = regrets(two, epsilon, kind, 512)
+    assert (np.asarray(clipped) == 0).all()
     bound = float(bounds.two_point_gradient(512, DIM, epsilon))
     assert found.mean() + 4 * stats.sem(found) < bound
     assert epsilon < np.inf or found.mean() + 4 * stats.sem(found) > 0.1 * bound

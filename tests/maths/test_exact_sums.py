@@ -106,7 +106,7 @@ def test_noise_on_a_sum_has_its_law_at_any_size(total, epsilon):
     law = stats.laplace(scale=1 / epsilon).cdf
     total = total - 500.0 if total > 2.0**30 else total  # the noise is not to be cut
     for seed, factor, right in [(0, 1.0, True), (1, 0.5, False), (2, 2.0, False)]:
-        draws = added(noise.laplace_total, total, seed, factor / epsilon)
+        draws = added(noise.laplace.total, total, seed, factor / epsilon)
         p_value = stats.kstest(draws, law).pvalue
         assert p_value > 1e-3 if right else p_value < 1e-6
 
@@ -125,7 +125,7 @@ def test_noise_of_each_loss_on_a_sum_has_its_law_at_any_size(total):
     others = np.random.default_rng(1).laplace(size=(200_000, 4)).sum(axis=1)
 
     def release(key, start, scale):
-        return noise.laplace_sum(key, start, scale, 4)
+        return noise.laplace.sum(key, start, scale, 4)
 
     assert stats.ks_2samp(added(release, total, 3), others).pvalue > 1e-3
     assert stats.ks_2samp(added(release, total, 4, 0.5), others).pvalue < 1e-6
@@ -134,14 +134,14 @@ def test_noise_of_each_loss_on_a_sum_has_its_law_at_any_size(total):
 @pytest.mark.parametrize("value", [0.0, -0.3, 2.0**30])
 def test_no_noise_at_scale_0(value):
     """The sum itself."""
-    assert not added(noise.laplace_total, value, 5, 0.0, 100).any()
-    assert not added(lambda *a: noise.laplace_sum(*a, 7), value, 5, 0.0, 100).any()
+    assert not added(noise.laplace.total, value, 5, 0.0, 100).any()
+    assert not added(lambda *a: noise.laplace.sum(*a, 7), value, 5, 0.0, 100).any()
 
 
 def test_one_draw_for_each_sum_and_key():
     """Sums of shape (3,) get three draws, the same as values get from that key."""
     total = exact_sums.of(jnp.array([1.0, 2.0, 3.0]))
-    released = exact_sums.to_float(noise.laplace_total(jr.key(6), total, 2.0))
+    released = exact_sums.to_float(noise.laplace.total(jr.key(6), total, 2.0))
     plain = noise.laplace(jr.key(6), jnp.array([1.0, 2.0, 3.0]), 2.0)
     np.testing.assert_allclose(released, plain, rtol=1e-6)
     assert len(np.unique(released - jnp.arange(1.0, 4.0))) == 3

@@ -9,11 +9,12 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import mechanisms, privacy
+from dpjax import mechanisms
 from dpjax.audit import Pair, mutants, replay, spent
 from dpjax.domains import ball, box_losses, simplex
 from dpjax.learners import ftrl
 from dpjax.learners.parts.prefix_sums import of_rounded
+from dpjax.noise.discrete_laplace import exact_variance
 
 HORIZON = 12
 FACTORIES = {
@@ -50,7 +51,7 @@ def test_noise_of_prefixes_is_of_integers_and_has_its_variance(name, law):
     assert (found == np.round(found)).all()
     exact = np.append(0.0, np.cumsum(np.asarray(values)))
     noise = found - exact
-    one = privacy.discrete_laplace_variance(scale) if law == "discrete_laplace" else scale**2
+    one = exact_variance(scale) if law == "discrete_laplace" else scale**2
     draws = np.asarray(FACTORIES[name](HORIZON, noise=law).variance())
     ratio = np.mean(noise[:, 1:] ** 2, axis=0) / (one * draws[1:])
     error = np.sqrt(np.var(noise[:, 1:] ** 2, axis=0) / 8000) / (one * draws[1:])
@@ -133,5 +134,7 @@ def test_declarations_and_bad_laws():
     )
     with pytest.raises(ValueError, match="delta must be given where noise is discrete_gaussian"):
         ftrl(8, ball(2), epsilon=1.0, noise="discrete_gaussian")
-    with pytest.raises(ValueError, match="noise must be one of laplace, gaussian; got 'discrete"):
+    with pytest.raises(
+        ValueError, match="noise must be one of laplace, gaussian, logistic; got 'discrete"
+    ):
         ftrl(8, ball(2), epsilon=1.0, noise="discrete_laplace", mechanism=mechanisms.smooth)

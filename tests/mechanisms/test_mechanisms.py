@@ -206,7 +206,7 @@ def as_rows_of_draws(monkeypatch):
     """
     drawn, used = [0], set()
 
-    def unit_vectors(key, value, scale):
+    def unit_vectors(law, key, value, scale):
         name = jr.key_data(key).tobytes()
         assert name not in used, "a key is used twice"
         used.add(name)
@@ -215,8 +215,7 @@ def as_rows_of_draws(monkeypatch):
         drawn[0] += len(rows)
         return value + scale * jnp.asarray(rows.reshape(value.shape))
 
-    monkeypatch.setattr(noise, "laplace", unit_vectors)
-    monkeypatch.setattr(noise, "gaussian", unit_vectors)
+    monkeypatch.setattr(noise.Law, "__call__", unit_vectors)
 
 
 def check_rows(rows, decoder, one_by_one):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpjax import privacy
+from dpjax import noise, privacy
 from dpjax.papers import trust, trust_games
 from tests.papers.small import keep_only, read_rows
 
@@ -24,7 +24,7 @@ def test_predictions_by_hand():
 
     for epsilon in (0.1, 1.0, 3.0):
         scale = float(privacy.gaussian_scale(1.0, epsilon, trust_games.DELTA))
-        coins = privacy.binomial_coins(epsilon, trust_games.DELTA)
+        coins = noise.binomial.least_scale(epsilon, trust_games.DELTA)
         stretch = 1.0 / np.tanh(0.5 * epsilon)
         found = rows[epsilon]
         assert_near(found["central, Gaussian"], least(lambda u, s=scale: 0.5 * (u * s) ** 2))

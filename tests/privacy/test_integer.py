@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpjax import privacy
+from dpjax import noise, privacy
+from dpjax.noise.discrete_laplace import exact_variance
 
 NAN, INF = math.nan, math.inf
 LAWS = {
-    "binomial": (privacy.binomial_delta, privacy.binomial_coins),
-    "discrete_laplace": (privacy.discrete_laplace_delta, privacy.discrete_laplace_scale),
-    "discrete_gaussian": (privacy.discrete_gaussian_delta, privacy.discrete_gaussian_scale),
-    "skellam": (privacy.skellam_delta, privacy.skellam_variance),
+    name: (law.delta, law.least_scale) for name, law in noise.LAWS.items() if law.delta is not None
 }
 both = pytest.mark.parametrize(("delta_of", "least"), LAWS.values(), ids=LAWS)
 
@@ -43,7 +41,7 @@ def test_binomial_delta_enumerates_all_coins():
             q = np.array([sum(total + sensitivity + c == s for c in coins) for s in sums]) / 64
             for above, below in ((p, q), (q, p)):
                 worst = max(worst, np.maximum(above - math.exp(epsilon) * below, 0.0).sum())
-        assert privacy.binomial_delta(6, epsilon, sensitivity) == pytest.approx(worst, rel=1e-12)
+        assert noise.binomial.delta(6, epsilon, sensitivity) == pytest.approx(worst, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -55,17 +53,17 @@ def test_binomial_delta_enumerates_all_coins():
 )
 def test_the_least_number_of_coins(delta, coins):
     for epsilon, number in coins.items():
-        assert privacy.binomial_coins(epsilon, delta) == number
-        assert privacy.binomial_delta(number - 1, epsilon) > delta
+        assert noise.binomial.least_scale(epsilon, delta) == number
+        assert noise.binomial.delta(number - 1, epsilon) > delta
 
 
 def test_binomial_delta_to_many_digits():
     """By mpmath, with 40 digits."""
-    assert privacy.binomial_delta(79, 1.0) == pytest.approx(1.18e-6, rel=5e-3)
-    assert privacy.binomial_delta(80, 1.0) == pytest.approx(9.833613000323403e-07, rel=1e-12)
-    assert privacy.binomial_delta(5279, 0.1) == pytest.approx(9.984205907586705e-07, rel=1e-9)
-    assert privacy.binomial_delta(375402, 0.01) == pytest.approx(1.00005972604969e-6, rel=1e-9)
-    assert privacy.binomial_delta(10**6, 0.01) == pytest.approx(1.0747764300382715e-10, rel=1e-9)
+    assert noise.binomial.delta(79, 1.0) == pytest.approx(1.18e-6, rel=5e-3)
+    assert noise.binomial.delta(80, 1.0) == pytest.approx(9.833613000323403e-07, rel=1e-12)
+    assert noise.binomial.delta(5279, 0.1) == pytest.approx(9.984205907586705e-07, rel=1e-9)
+    assert noise.binomial.delta(375402, 0.01) == pytest.approx(1.00005972604969e-6, rel=1e-9)
+    assert noise.binomial.delta(10**6, 0.01) == pytest.approx(1.0747764300382715e-10, rel=1e-9)
 
 
 def test_binomial_delta_by_distribution_functions():
@@ -73,11 +71,13 @@ def test_binomial_delta_by_distribution_functions():
         k = math.ceil((coins + 1) / (1 + math.exp(epsilon))) - 1
         law = stats.binom(coins, 0.5)
         expected = law.cdf(k) - math.exp(epsilon) * law.cdf(k - 1)
-        assert privacy.binomial_delta(coins, epsilon) == pytest.approx(expected, rel=1e-9)
+        assert noise.binomial.delta(coins, epsilon) == pytest.approx(expected, rel=1e-9)
 
 
 def test_levels_bring_binomial_noise_near_gaussian_noise():
-    deviations = [math.sqrt(privacy.binomial_coins(1.0, 1e-6, g)) / 2 / g for g in (1, 2, 4, 10)]
+    deviations = [
+        math.sqrt(noise.binomial.least_scale(1.0, 1e-6, g)) / 2 / g for g in (1, 2, 4, 10)
+    ]
     assert np.round(deviations, 3).tolist() == [4.472, 4.287, 4.241, 4.227]
     assert deviations[-1] > 4.225  # of the exact Gaussian mechanism
 
@@ -85,25 +85,25 @@ def test_levels_bring_binomial_noise_near_gaussian_noise():
 def test_discrete_laplace_variances_and_laws():
     printed = {0.1: 199.83, 0.5: 7.835, 1.0: 1.841, 2.0: 0.362, 4.0: 0.038}
     for epsilon, variance in printed.items():
-        assert privacy.discrete_laplace_variance(1 / epsilon) == pytest.approx(variance, rel=5e-3)
-    assert privacy.discrete_laplace_variance(0.0) == 0.0
+        assert exact_variance(1 / epsilon) == pytest.approx(variance, rel=5e-3)
+    assert exact_variance(0.0) == 0.0
     k = np.arange(-3000, 3001)
     for scale, shift, epsilon in ((1.0, 1, 0.5), (2.0, 3, 0.3), (20.0, 7, 0.1), (0.5, 2, 3.0)):
         law = np.log(math.tanh(0.5 / scale)) - np.abs(k) / scale
         expected = privacy.integer_delta(law, shift, epsilon)
-        got = privacy.discrete_laplace_delta(scale, epsilon, shift)
+        got = noise.discrete_laplace.delta(scale, epsilon, shift)
         assert got == pytest.approx(expected, rel=1e-11)
         variance = np.exp(law) @ k**2
-        assert privacy.discrete_laplace_variance(scale) == pytest.approx(variance, rel=1e-11)
+        assert exact_variance(scale) == pytest.approx(variance, rel=1e-11)
 
 
 def test_discrete_laplace_noise_is_purely_private():
-    assert privacy.discrete_laplace_scale(0.5, sensitivity=3) == 6.0
-    assert privacy.discrete_laplace_delta(6.0, 0.5, 3) == 0.0
-    assert privacy.discrete_laplace_delta(6.0, 0.49, 3) > 1e-3
+    assert noise.discrete_laplace.least_scale(0.5, sensitivity=3) == 6.0
+    assert noise.discrete_laplace.delta(6.0, 0.5, 3) == 0.0
+    assert noise.discrete_laplace.delta(6.0, 0.49, 3) > 1e-3
     # For sensitivity 1 the calibration has a closed form.
     scale = 1.0 / math.log((math.e + 1e-3) / (1.0 - 1e-3))
-    assert privacy.discrete_laplace_scale(1.0, 1e-3) == pytest.approx(scale, rel=1e-11)
+    assert noise.discrete_laplace.least_scale(1.0, 1e-3) == pytest.approx(scale, rel=1e-11)
 
 
 def test_differences_of_polya_noise_sum_to_discrete_laplace_noise():
@@ -117,7 +117,7 @@ def test_differences_of_polya_noise_sum_to_discrete_laplace_noise():
     # The window leaves out mass e^-42, and its first cell has as much.
     assert privacy.integer_delta(law, 1, epsilon) < 1e-14
     assert privacy.integer_delta(law, 1, 0.99 * epsilon) == pytest.approx(
-        privacy.discrete_laplace_delta(1 / epsilon, 0.99 * epsilon), rel=1e-9
+        noise.discrete_laplace.delta(1 / epsilon, 0.99 * epsilon), rel=1e-9
     )
 
 
@@ -127,52 +127,52 @@ def test_skellam_noise():
         law = np.log(np.convolve(poisson, poisson[::-1]))
     for shift, epsilon in ((1, 0.2), (1, 1.0), (3, 1.0)):
         expected = privacy.integer_delta(law, shift, epsilon)
-        assert privacy.skellam_delta(18.0, epsilon, shift) == pytest.approx(expected, rel=1e-9)
-    assert privacy.skellam_delta(18.0, 1.0) == pytest.approx(6.7e-8, rel=5e-3)
+        assert noise.skellam.delta(18.0**0.5, epsilon, shift) == pytest.approx(expected, rel=1e-9)
+    assert noise.skellam.delta(18.0**0.5, 1.0) == pytest.approx(6.7e-8, rel=5e-3)
     for epsilon, variance in {0.25: 234.1, 0.5: 61.23, 1.0: 14.24, 2.0: 2.198}.items():
-        assert privacy.skellam_variance(epsilon, 1e-6) == pytest.approx(variance, rel=3e-4)
+        assert noise.skellam.least_scale(epsilon, 1e-6) ** 2 == pytest.approx(variance, rel=3e-4)
 
 
 def test_discrete_gaussian_noise():
-    assert privacy.discrete_gaussian_delta(3.0, 1.0) == pytest.approx(2.178e-4, rel=2e-4)
+    assert noise.discrete_gaussian.delta(3.0, 1.0) == pytest.approx(2.178e-4, rel=2e-4)
     for scale, epsilon, shift in ((1.0, 1.5, 1), (3.0, 1.0, 2), (50.0, 0.1, 1)):
         k = np.arange(-700, 701)
         weights = np.exp(-(k**2) / (2 * scale**2))
         with np.errstate(divide="ignore"):
             expected = privacy.integer_delta(np.log(weights / weights.sum()), shift, epsilon)
-        delta = privacy.discrete_gaussian_delta(scale, epsilon, shift)
+        delta = noise.discrete_gaussian.delta(scale, epsilon, shift)
         assert delta == pytest.approx(expected, rel=1e-11)
         # It is shift^2 / (2 scale^2)-zCDP.
         assert delta < privacy.zcdp_delta(shift**2 / (2 * scale**2), epsilon)
     # Wide noise is calibrated as the Gaussian mechanism is.
-    assert privacy.discrete_gaussian_scale(0.01, 1e-6) == pytest.approx(306.3502, rel=1e-5)
+    assert noise.discrete_gaussian.least_scale(0.01, 1e-6) == pytest.approx(306.3502, rel=1e-5)
 
 
 def test_delta_of_small_discrete_gaussian_noise_can_rise_with_its_scale():
     """It dips at scale (2 epsilon)^-1/2, where P(0) = e^epsilon P(-1)."""
     for epsilon, scale, factor in ((1.0, 0.75, 1.01), (5.0, 0.48, 10.0)):
-        dip = privacy.discrete_gaussian_delta((2.0 * epsilon) ** -0.5, epsilon)
-        assert privacy.discrete_gaussian_delta(scale, epsilon) > factor * dip
+        dip = noise.discrete_gaussian.delta((2.0 * epsilon) ** -0.5, epsilon)
+        assert noise.discrete_gaussian.delta(scale, epsilon) > factor * dip
 
 
 @both
 def test_the_least_noise_is_the_least(delta_of, least):
     for epsilon, delta, sensitivity in ((0.3, 1e-6, 1), (1.0, 1e-3, 1), (1.0, 1e-6, 3)):
-        noise = least(epsilon, delta, sensitivity)
-        assert delta_of(noise, epsilon, sensitivity) <= delta
-        less = noise - 1 if isinstance(noise, int) else noise * (1 - 1e-6)
+        amount = least(epsilon, delta, sensitivity)
+        assert delta_of(amount, epsilon, sensitivity) <= delta
+        less = amount - 1 if isinstance(amount, int) else amount * (1 - 1e-6)
         assert delta_of(less, epsilon, sensitivity) > delta
-        # Half the deviation; a quarter of the coins or of the variance.
-        halved = {int: lambda m: m // 4}.get(type(noise), lambda m: m / 2)(noise)
+        # Half the deviation, or a quarter of the coins.
+        halved = {int: lambda m: m // 4}.get(type(amount), lambda m: m / 2)(amount)
         assert delta_of(halved, epsilon, sensitivity) > 2 * delta
     assert least(INF, 1e-6) == 0
 
 
 @both
 def test_delta_falls_in_epsilon_and_noise_and_rises_in_the_sensitivity(delta_of, least):
-    noises = [2, 3, 5, 9, 20, 60]
+    amounts = [2, 3, 5, 9, 20, 60]
     deltas = np.array(
-        [[[delta_of(n, e, s) for s in (1, 2, 3)] for e in (0.0, 0.1, 0.5, 1.0)] for n in noises]
+        [[[delta_of(n, e, s) for s in (1, 2, 3)] for e in (0.0, 0.1, 0.5, 1.0)] for n in amounts]
     )
     assert (np.diff(deltas, axis=0) <= 1e-15).all()
     assert (np.diff(deltas, axis=1) <= 1e-15).all()
@@ -208,12 +208,12 @@ def test_bad_numbers_are_refused_by_name(delta_of, least):
             delta_of(4, 1.0, sensitivity)
         with pytest.raises(ValueError, match="sensitivity must be"):
             least(1.0, 1e-6, sensitivity)
-    for noise in (-1, NAN):
-        with pytest.raises((TypeError, ValueError), match=r"^(coins|scale|variance) must be"):
-            delta_of(noise, 1.0)
+    for amount in (-1, NAN):
+        with pytest.raises((TypeError, ValueError), match=r"^(coins|scale) must be"):
+            delta_of(amount, 1.0)
 
 
-@pytest.mark.parametrize("least", [privacy.binomial_coins, privacy.discrete_gaussian_scale])
+@pytest.mark.parametrize("least", [noise.binomial.least_scale, noise.discrete_gaussian.least_scale])
 def test_more_noise_than_integers_hold_is_refused(least):
     with pytest.raises(ValueError, match="epsilon and delta must allow for"):
         least(1e-6, 1e-9)

@@ -9,6 +9,7 @@ import pytest
 
 from dpjax import privacy
 from dpjax.privacy import shuffle
+from dpjax.privacy.integer import binomial_log_pmf
 
 NAN, INF = math.nan, math.inf
 CURVES = ("response", "stronger_clones", "clones")
@@ -157,7 +158,7 @@ def test_the_worst_inputs_are_found_near_the_ends():
 def worst_of_ends(local_epsilon, users, epsilon):
     q = 1 / (1 + math.exp(-local_epsilon))
     k = np.arange(users)
-    start, law = privacy.integer.binomial_log_pmf(users - 1, -local_epsilon)
+    start, law = binomial_log_pmf(users - 1, -local_epsilon)
     others = np.zeros(users + 2)
     others[k[start : start + len(law)] + 1] = np.exp(law)
     p, r = q * others[:-1] + (1 - q) * others[1:], (1 - q) * others[:-1] + q * others[1:]

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from dpjax import noise, privacy
-from dpjax.privacy.discrete import _skellam
+from dpjax.noise.skellam import _log_pmf, renyi
 
 ORDERS = (2, 3, 4, 8, 32, 128)
 
@@ -16,7 +16,7 @@ ORDERS = (2, 3, 4, 8, 32, 128)
 def divergence(order, shift, scale):
     """The exact Renyi divergence of a shifted Skellam variable, from its probabilities."""
     margin = int(order * shift * 3) + 10  # The largest terms lie where the tilted law has its mass.
-    law = _skellam(scale**2, shift + margin)
+    law = _log_pmf(scale**2, shift + margin)
     here, there = law[shift:], law[:-shift]
     seen = np.isfinite(here) & np.isfinite(there)
     terms = order * there[seen] + (1 - order) * here[seen]
@@ -34,20 +34,24 @@ def test_the_bound_on_the_divergence_holds(scale, shift):
     """For one entry, and so for several, whose divergences add up; it is tight for much noise."""
     orders = np.array([order for order in ORDERS if order * shift <= 256])
     exact = np.array([divergence(order, shift, scale) for order in orders])
-    bound = np.asarray(privacy.skellam_renyi(orders, norms(shift), scale))
+    bound = np.asarray(renyi(orders, norms(shift), scale))
     assert (exact <= bound * (1.0 + 1e-5)).all()
     if scale >= 30.0:
         assert (exact[:3] > 0.98 * bound[:3]).all()
     # Half of the noise, and a change that is counted by half, are told apart.
     for wrong in (
-        privacy.skellam_renyi(orders, norms(shift), 2.0 * scale),
-        privacy.skellam_renyi(orders, norms(0.5 * shift), scale),
+        renyi(orders, norms(shift), 2.0 * scale),
+        renyi(orders, norms(0.5 * shift), scale),
     ):
         assert scale < 2.0 or (exact > np.asarray(wrong)).any()
     # Two entries: the bound of the vector is that of its norms, and no less than both exact ones.
-    both = privacy.skellam_renyi(orders, norms(shift, 1), scale)
+    both = renyi(orders, norms(shift, 1), scale)
     one = np.array([divergence(order, 1, scale) for order in orders])
     assert (exact + one <= np.asarray(both) * (1.0 + 1e-5)).all()
+
+
+def scale_for(change, epsilon, delta):
+    return noise.skellam.calibrate(change, epsilon, delta).scale
 
 
 def joint_delta(shifts, scale, epsilon):
@@ -70,10 +74,10 @@ def joint_delta(shifts, scale, epsilon):
 def test_the_scale_is_enough_by_exact_probabilities(shifts, epsilon):
     """For one and two entries at delta = 1e-4. Half is too little, but where noise is tiny."""
     delta = 1e-4
-    scale = float(privacy.skellam_vector_scale(norms(*shifts), epsilon, delta))
+    scale = float(scale_for(norms(*shifts), epsilon, delta))
     assert joint_delta(shifts, scale, epsilon) <= delta
     assert scale < 2.0 or joint_delta(shifts, 0.5 * scale, epsilon) > delta
-    assert float(privacy.skellam_vector_epsilon(norms(*shifts), scale, delta)) == pytest.approx(
+    assert float(noise.skellam.together(norms(*shifts), scale, delta)) == pytest.approx(
         epsilon, rel=1e-4
     )
     # Where the noise is much, it is that of Gaussian noise by Renyi divergences.
@@ -85,22 +89,22 @@ def test_the_scale_is_enough_by_exact_probabilities(shifts, epsilon):
 def test_the_epsilon_of_a_single_integer_is_no_less_than_the_exact_one():
     for change in (1, 4):
         for scale, looser in ((2.0, 1.9), (8.0, 1.15), (40.0, 1.11)):
-            exact = privacy.skellam_epsilon(scale**2, 1e-6, change)
-            bound = float(privacy.skellam_vector_epsilon((change, change), scale, 1e-6))
+            exact = noise.skellam.epsilon(scale, 1e-6, change)
+            bound = float(noise.skellam.together((change, change), scale, 1e-6))
             assert exact < bound < looser * exact
 
 
 def test_releases_add_up_and_a_traced_epsilon_gives_the_same():
     one = (3.0, 5.0**0.5)
-    twice = privacy.skellam_vector_epsilon(np.stack([one, one], axis=1), 4.0, 1e-5)
-    as_one = privacy.skellam_vector_epsilon((6.0, 10.0**0.5), 4.0, 1e-5)
+    twice = noise.skellam.together(np.stack([one, one], axis=1), 4.0, 1e-5)
+    as_one = noise.skellam.together((6.0, 10.0**0.5), 4.0, 1e-5)
     assert float(twice) == pytest.approx(float(as_one), rel=1e-5)
-    traced = jax.jit(lambda e: privacy.skellam_vector_scale(one, e, 1e-5))(np.float32(0.7))
-    assert float(traced) == float(privacy.skellam_vector_scale(one, 0.7, 1e-5))
-    assert float(privacy.skellam_vector_scale(one, np.inf, 1e-5)) == 0.0
-    assert float(privacy.skellam_vector_scale((0.0, 0.0), 1.0, 1e-5)) == 0.0
-    assert float(privacy.skellam_vector_epsilon((0.0, 0.0), 1.0, 1e-5)) == 0.0
-    many = privacy.skellam_vector_scale(one, np.array([0.01, 0.1, 1.0, 10.0])[0], 1e-5)
+    traced = jax.jit(lambda e: scale_for(one, e, 1e-5))(np.float32(0.7))
+    assert float(traced) == float(scale_for(one, 0.7, 1e-5))
+    assert float(scale_for(one, np.inf, 1e-5)) == 0.0
+    assert float(scale_for((0.0, 0.0), 1.0, 1e-5)) == 0.0
+    assert float(noise.skellam.together((0.0, 0.0), 1.0, 1e-5)) == 0.0
+    many = scale_for(one, np.array([0.01, 0.1, 1.0, 10.0])[0], 1e-5)
     gaussian = privacy.gaussian_scale(one[1], 0.01, 1e-5)
     assert 1.0 < float(many) / float(gaussian) < 1.15
 
@@ -127,21 +131,21 @@ def test_draws_of_vectors_have_the_law():
 def test_scales_for_tiny_epsilons_are_finite_and_enough(epsilon):
     """Half of a scale has more than the epsilon. At 1e-12 delta covers all that is left."""
     norms = 3.0, 5.0**0.5
-    scale = float(jax.jit(privacy.skellam_vector_scale)(norms, np.float32(epsilon), 1e-6))
+    scale = float(jax.jit(scale_for)(norms, np.float32(epsilon), 1e-6))
     assert np.isfinite(scale)
-    found = float(privacy.skellam_vector_epsilon(norms, scale, 1e-6))
+    found = float(noise.skellam.together(norms, scale, 1e-6))
     assert 0.98 * epsilon * (epsilon > 1e-10) <= found <= epsilon * (1 + 1e-4)
-    assert float(privacy.skellam_vector_epsilon(norms, 0.5 * scale, 1e-6)) > 1.5 * epsilon
+    assert float(noise.skellam.together(norms, 0.5 * scale, 1e-6)) > 1.5 * epsilon
 
 
 def test_the_scale_for_an_epsilon_that_is_not_a_number_is_none():
-    assert np.isnan(privacy.skellam_vector_scale((1.0, 1.0), np.nan, 1e-6))
+    assert np.isnan(scale_for((1.0, 1.0), np.nan, 1e-6))
 
 
 def test_a_traced_large_epsilon_has_the_scale_of_a_plain_one():
     """The last step of the bisection is not tried again, where it would be rounded otherwise."""
     for epsilon in (8.0, 100.0, 1e3, 1e4):
-        found = jax.jit(lambda e: privacy.skellam_vector_scale((8.0, 4.0), e, 1e-3))(epsilon)
-        plain = privacy.skellam_vector_scale((8.0, 4.0), epsilon, 1e-3)
+        found = jax.jit(lambda e: scale_for((8.0, 4.0), e, 1e-3))(epsilon)
+        plain = scale_for((8.0, 4.0), epsilon, 1e-3)
         assert np.isfinite(found)
         np.testing.assert_allclose(found, plain, rtol=1e-6)

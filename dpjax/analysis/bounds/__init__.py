@@ -1,7 +1,11 @@
 """The papers' bounds on regret and on stopping times, to draw beside what was measured.
 
-They compute with NumPy on the host, in float64 whatever the arguments are. Arguments broadcast.
-Regret is in units of one round's loss.
+They compute with NumPy on the host, in float64 whatever the arguments are. Numbers broadcast, and a
+bound has their common shape. Regret is in units of one round's loss.
+
+``horizon`` is T, in rounds. ``arms`` is K, and ``dim`` is the dimension of the actions. ``epsilon``
+is the declared privacy, and inf stands for none. ``failure`` is a probability, and ``rate`` is a
+learning rate. ``means`` are the mean losses of all arms, (K,) in [0, 1]; they do not broadcast.
 """
 
 from dpjax.analysis.bounds.adversarial import (

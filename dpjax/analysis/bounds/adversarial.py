@@ -3,9 +3,10 @@
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64
+from dpjax.core import Numbers
 
 
-def ftrl(horizon, dim, epsilon, *, domain):
+def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
 
     The theorem of Agarwal & Singh 2017 for their losses (of norm at most 1: largest entry, length,
@@ -37,7 +38,7 @@ def ftrl(horizon, dim, epsilon, *, domain):
     return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
 
 
-def ftrl_printed(horizon, dim, epsilon, *, domain):
+def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """:func:`ftrl` with sqrt(D_R S' T) as its first term: Agarwal & Singh 2017, Theorem 3.4.
 
     S' is the largest squared dual norm of a loss in the local norm of R. So the first term is
@@ -54,7 +55,7 @@ def ftrl_printed(horizon, dim, epsilon, *, domain):
     return whole - plain + plain / np.sqrt(2.0)
 
 
-def ftrl_local_rate(horizon, dim, epsilon, *, domain):
+def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """The rate eta for which :func:`ftrl_local` holds: "simplex", "ball" or "cube".
 
     It is sqrt(D_R / (T m)) for a second moment m that has the noise in it.
@@ -71,7 +72,7 @@ def ftrl_local_rate(horizon, dim, epsilon, *, domain):
     return np.sqrt(4.0 * width / (horizon * moment))
 
 
-def ftrl_local(horizon, dim, epsilon, *, domain):
+def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise: "simplex", "ball" or "cube".
 
     Losses are those of :func:`ftrl`, replaced by a whole round, and the rate is that of
@@ -112,7 +113,7 @@ def _local_noise(dim, epsilon, domain):
     return scale, 1.0 + 2.0 * dim * scale**2, np.ones_like(dim) if domain == "ball" else dim
 
 
-def before_ftrl(horizon, dim, epsilon, *, domain):
+def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
 
     Agarwal & Singh 2017 print this as the best regret known before them (Table 1), up to logarithms
@@ -130,7 +131,7 @@ def before_ftrl(horizon, dim, epsilon, *, domain):
     return np.sqrt(horizon * (np.log(dim) if domain == "simplex" else dim)) / epsilon
 
 
-def ftpl(horizon, dim):
+def ftpl(horizon: Numbers, dim: Numbers) -> np.ndarray:
     """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, where privacy costs nothing.
 
     (8 / pi)^(1/4) N^(1/4) |X|_2 |Y|_2 sqrt(T) with unit norms: Abernethy et al. 2014, in Agarwal &
@@ -144,7 +145,7 @@ def ftpl(horizon, dim):
     return (8.0 / np.pi * dim) ** 0.25 * np.sqrt(horizon)
 
 
-def hedge(horizon, arms, rate):
+def hedge(horizon: Numbers, arms: Numbers, rate: Numbers) -> np.ndarray:
     """ln K / eta + eta T / 8, losses in [0, 1]: Cesa-Bianchi & Lugosi 2006, Theorem 2.2.
 
     Examples:
@@ -156,7 +157,14 @@ def hedge(horizon, arms, rate):
     return np.log(arms) / rate + rate * horizon / 8.0
 
 
-def shrinking_dartboard(horizon, arms, rate, restart, batch=1, shifts=0):
+def shrinking_dartboard(
+    horizon: Numbers,
+    arms: Numbers,
+    rate: Numbers,
+    restart: Numbers,
+    batch: Numbers = 1,
+    shifts: Numbers = 0,
+) -> np.ndarray:
     """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) for eta <= p, nan elsewhere.
 
     n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in
@@ -179,7 +187,7 @@ def shrinking_dartboard(horizon, arms, rate, restart, batch=1, shifts=0):
     return np.where(rate <= restart, value, np.nan)
 
 
-def shrinking_dartboard_batched(horizon, arms, epsilon):
+def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
 
     It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
@@ -198,7 +206,7 @@ def shrinking_dartboard_batched(horizon, arms, epsilon):
     return np.where(epsilon <= 2.0, value, np.inf)
 
 
-def lazy_to_private(horizon, arms, epsilon):
+def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best rate that is known.
 
     It is claimed for oblivious losses and (epsilon, delta)-DP by Asi, Koren, Liu & Talwar, "Private
@@ -212,7 +220,7 @@ def lazy_to_private(horizon, arms, epsilon):
     return np.sqrt(horizon * np.log(arms)) + np.cbrt(horizon) * np.log(arms) / epsilon ** (2 / 3)
 
 
-def fixed_share(horizon, arms, rate, shifts):
+def fixed_share(horizon: Numbers, arms: Numbers, rate: Numbers, shifts: Numbers) -> np.ndarray:
     """D / eta + eta T / 8 against S shifts of the best arm, for exponential weights that share.
 
     D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K) at alpha = S / (T - 1), at
@@ -236,7 +244,7 @@ def _share_complexity(rounds, arms, shifts):
     return np.log(arms) + moves - stays
 
 
-def shrinking_dartboard_pure(horizon, arms, epsilon):
+def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """:func:`shrinking_dartboard` at an eta that pure epsilon surely allows.
 
     With p_0 = 1 / sqrt(8 T) it is eta = min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since

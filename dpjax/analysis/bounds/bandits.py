@@ -3,9 +3,10 @@
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64
+from dpjax.core import Numbers
 
 
-def exp3(horizon, arms):
+def exp3(horizon: Numbers, arms: Numbers) -> np.ndarray:
     """2 sqrt(e - 1) sqrt(T K ln K): Auer et al. 2002, Corollary 3.2.
 
     Examples:
@@ -16,7 +17,7 @@ def exp3(horizon, arms):
     return 2.0 * np.sqrt((np.e - 1.0) * horizon * arms * np.log(arms))
 
 
-def dp_exp3_lap(horizon, arms, epsilon):
+def dp_exp3_lap(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """(2b + 1) 2 sqrt((e - 1) T K ln K) + 2 T K e^(-b epsilon) + sqrt(32 T) / epsilon.
 
     b = ln T / epsilon, so the middle term is 2K. The theorem of Tossou & Dimitrakakis 2017 with
@@ -33,7 +34,7 @@ def dp_exp3_lap(horizon, arms, epsilon):
     return width * exp3(horizon, arms) + 2.0 * arms + np.sqrt(32.0 * horizon) / epsilon
 
 
-def dp_exp3_lap_printed(horizon, arms, epsilon):
+def dp_exp3_lap_printed(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """(4 ln T / epsilon) sqrt((e - 1) T K ln K) + 2K + sqrt(32 T) / epsilon.
 
     The corollary of Tossou & Dimitrakakis 2017, as reconstructed: 2b stands for 2b + 1, which
@@ -50,7 +51,7 @@ def dp_exp3_lap_printed(horizon, arms, epsilon):
     return width * exp3(horizon, arms) + 2.0 * arms + np.sqrt(32.0 * horizon) / epsilon
 
 
-def exp3_minibatch(horizon, arms, tau, memory):
+def exp3_minibatch(horizon: Numbers, arms: Numbers, tau: Numbers, memory: Numbers) -> np.ndarray:
     """sqrt(7 T tau K ln K) + T m / tau + tau, against memory m < tau; nan where m >= tau.
 
     It bounds policy regret: Arora, Dekel & Tewari 2012 for EXP3, and the theorem of Tossou &
@@ -65,7 +66,7 @@ def exp3_minibatch(horizon, arms, tau, memory):
     return np.where(np.less(memory, tau), value, np.nan)
 
 
-def switching_cost_lower(horizon, arms):
+def switching_cost_lower(horizon: Numbers, arms: Numbers) -> np.ndarray:
     """K^(1/3) T^(2/3) / (50 log2 T): lower bound for any learner, Dekel et al. 2014.
 
     At T = 1 the logarithm counts as 1. No more than T + 1 arms count.
@@ -80,7 +81,7 @@ def switching_cost_lower(horizon, arms):
     return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * logs)
 
 
-def exp2(horizon, arms, epsilon):
+def exp2(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, losses in [0, 1].
 
     Agarwal & Singh 2017, Theorem 4.1, with corrected parameters, our constants and noise of scale
@@ -95,7 +96,7 @@ def exp2(horizon, arms, epsilon):
     return np.sqrt(horizon * arms * np.log(arms) * (3.0 + noise)) + 1.0
 
 
-def exp2_rate(horizon, arms, epsilon):
+def exp2_rate(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(N T ln T ln N) / epsilon: Agarwal & Singh 2017, Theorem 4.1, with constant 1.
 
     It is printed up to constants, for epsilon <= 1. Table 2 leaves out the logarithm of T.
@@ -108,7 +109,9 @@ def exp2_rate(horizon, arms, epsilon):
     return np.sqrt(arms * horizon * np.log(horizon) * np.log(arms)) / epsilon
 
 
-def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
+def scrible(
+    horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str, noise: str = "scalar"
+) -> np.ndarray:
     """2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M: "simplex", "ball" or "cube", with their own losses.
 
     Losses lie in [0, 1] on the simplex, have length at most 1 on the ball, and absolute values that
@@ -138,7 +141,9 @@ def scrible(horizon, dim, epsilon, *, domain, noise="scalar"):
     return _with_barrier(horizon, n, parameter, bound, 8.0 * size**2 / epsilon**2)
 
 
-def scrible_polytope(horizon, dim, epsilon, *, rows, bound):
+def scrible_polytope(
+    horizon: Numbers, dim: Numbers, epsilon: Numbers, *, rows: Numbers, bound: Numbers
+) -> np.ndarray:
     """2 n sqrt(2 m T ln T (M^2 + 8 M^2 / epsilon^2)) + 2M on a polytope with m facets in R^n.
 
     Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof, scalar noise and the
@@ -166,7 +171,9 @@ def _with_barrier(horizon, dim, parameter, bound, variance):
     return 2.0 * dim * np.sqrt(2.0 * parameter * horizon * np.log(horizon) * moment) + 2.0 * bound
 
 
-def before_bandits(horizon, epsilon, *, arms=None):
+def before_bandits(
+    horizon: Numbers, epsilon: Numbers, *, arms: Numbers | None = None
+) -> np.ndarray:
     """N T^(2/3) / epsilon over arms, T^(2/3) / epsilon over convex sets, with constant 1.
 
     Table 2 of Agarwal & Singh 2017 has it as the best regret known before (Smith & Thakurta 2013).
@@ -182,7 +189,7 @@ def before_bandits(horizon, epsilon, *, arms=None):
     return dim * np.cbrt(horizon) ** 2 / epsilon
 
 
-def tsallis_inf(horizon, arms):
+def tsallis_inf(horizon: Numbers, arms: Numbers) -> np.ndarray:
     """4 sqrt(K T) + 1: Zimmert & Seldin 2021, Theorem 1; losses in [0, 1].
 
     Examples:
@@ -195,7 +202,9 @@ def tsallis_inf(horizon, arms):
     return 4.0 * np.sqrt(arms * horizon) + 1.0
 
 
-def batched_bandit(horizon, arms, epsilon, *, base="htinf"):
+def batched_bandit(
+    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, base: str = "htinf"
+) -> np.ndarray:
     """tau R(T / tau) + tau, tau = ceil(1 / epsilon): Asi, Raman & Talwar 2025.
 
     R bounds the regret of the base on losses with noise of scale lambda = 1 / (epsilon tau). For

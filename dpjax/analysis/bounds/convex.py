@@ -7,15 +7,18 @@ be ours, its derivation is in the docstring, and c is the centre of the ball.
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64
+from dpjax.core import Numbers
 
 
-def tree_levels(horizon):
+def tree_levels(horizon: Numbers) -> np.ndarray:
     """ceil(log2 T): the levels of a binary tree that releases the prefixes 0 .. T - 1."""
     (horizon,) = float64(horizon)
     return np.ceil(np.log2(horizon))
 
 
-def tree_noise(horizon, dim, change, epsilon):
+def tree_noise(
+    horizon: Numbers, dim: Numbers, change: Numbers, epsilon: Numbers
+) -> tuple[np.ndarray, np.ndarray]:
     """(largest, mean) root mean square length of the Laplace noise of a tree's prefixes 0 .. T - 1.
 
     A node has scale h ``change`` / epsilon, with h the number of levels. The prefix t has as many
@@ -32,7 +35,7 @@ def tree_noise(horizon, dim, change, epsilon):
     return one_node * np.sqrt(levels), one_node * np.sqrt(bits / horizon)
 
 
-def online_gradient(horizon):
+def online_gradient(horizon: Numbers) -> np.ndarray:
     """1.5 D G sqrt(T) = 3 sqrt(T), without privacy: Hazan 2016, Theorem 3.1.
 
     Examples:
@@ -43,7 +46,7 @@ def online_gradient(horizon):
     return 3.0 * np.sqrt(horizon)
 
 
-def ftpl_private(horizon, dim, inverse_mu):
+def ftpl_private(horizon: Numbers, dim: Numbers, inverse_mu: Numbers) -> np.ndarray:
     """s sqrt(N) + T / (s sqrt(2 pi)) for follow the perturbed leader, linear oblivious losses.
 
     s is the larger of what a leader needs, sqrt(T) (2 pi N)^(-1/4), and the noise of a prefix of
@@ -62,7 +65,7 @@ def ftpl_private(horizon, dim, inverse_mu):
     return s * np.sqrt(dim) + horizon / (s * np.sqrt(2.0 * np.pi))
 
 
-def ftpl_rate(horizon, dim, epsilon, delta):
+def ftpl_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, delta: Numbers) -> np.ndarray:
     """N^(1/4) sqrt(T) + N ln(T)^1.5 ln(ln(T) / delta) / epsilon, with constant 1.
 
     Agarwal & Singh 2017, Theorem 3.5, which is printed up to constants.
@@ -77,7 +80,7 @@ def ftpl_rate(horizon, dim, epsilon, delta):
     return dim**0.25 * np.sqrt(horizon) + private
 
 
-def ftrl_gradients(horizon, dim, epsilon):
+def ftrl_gradients(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T (1 + 2 z)): FTRL with the rate "noisy" on gradients, with Laplace noise on the tree.
 
     The bound is ours, for adaptive convex losses, too: D sqrt(T (G^2 + 2 G z)) of
@@ -93,7 +96,7 @@ def ftrl_gradients(horizon, dim, epsilon):
     return np.sqrt(horizon * (1.0 + 2.0 * mean))
 
 
-def private_ftal_quadratic(horizon, dim, epsilon):
+def private_ftal_quadratic(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """(8 + 2 z)(1 + ln T): private FTAL with H = 1 on gradients, Laplace noise on the tree.
 
     The bound is ours, for losses |x - z_t|^2 / 2 with z_t on the ball, whose gradients are at most
@@ -114,7 +117,7 @@ def private_ftal_quadratic(horizon, dim, epsilon):
     return (8.0 + 2.0 * largest) * (1.0 + np.log(horizon))
 
 
-def private_ftal(horizon, dim, epsilon):
+def private_ftal(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """2 H T + ((1 + 2 H)^2 / 2 + z)(1 + ln T) / H for private FTAL with Laplace noise on the tree.
 
     The bound is ours, for linear losses and the H of :func:`dpjax.learners.private_ftal`. Let
@@ -135,7 +138,9 @@ def private_ftal(horizon, dim, epsilon):
     return 2.0 * convexity * horizon + stability * logs / convexity
 
 
-def private_giga(horizon, dim, inverse_mu, drift=0.0):
+def private_giga(
+    horizon: Numbers, dim: Numbers, inverse_mu: Numbers, drift: Numbers = 0.0
+) -> np.ndarray:
     """a T / 2 + ((1 + a)^2 / (2 a) + sqrt(N) b)(1 + ln T) for private GIGA, linear losses.
 
     The bound is ours. a is the alpha of :func:`dpjax.learners.private_giga`, and the noise of round
@@ -157,7 +162,7 @@ def private_giga(horizon, dim, inverse_mu, drift=0.0):
     return np.where(infinite, np.inf, 0.5 * alpha * horizon + steps * logs / alpha)
 
 
-def flaxman_printed(horizon, dim):
+def flaxman_printed(horizon: Numbers, dim: Numbers) -> np.ndarray:
     """2 T^(3/4) sqrt(3 R n C (L + C / r)), C = 2: Flaxman et al. 2005, Theorem 2, as recalled.
 
     Examples:
@@ -177,7 +182,7 @@ def _estimates(horizon, dim):
     return zeta, 2.0 * dim / zeta
 
 
-def one_point_gradient(horizon, dim):
+def one_point_gradient(horizon: Numbers, dim: Numbers) -> np.ndarray:
     """M sqrt(T) + 3 zeta T with M = 2 N / zeta, for :func:`dpjax.learners.one_point_gradient`.
 
     The bound is ours. Gradient steps of length 1 / (M sqrt(T)) on the smoothed losses have the
@@ -193,7 +198,7 @@ def one_point_gradient(horizon, dim):
     return longest * np.sqrt(horizon) + 3.0 * zeta * horizon
 
 
-def private_one_point(horizon, dim, epsilon):
+def private_one_point(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """:func:`one_point_gradient`, plus T min(2, z / (M sqrt(T))) for Laplace noise on the tree.
 
     The bound is ours. With steps of length 1 / (M sqrt(T)) the noise of a prefix, at most z long,
@@ -210,7 +215,7 @@ def private_one_point(horizon, dim, epsilon):
     return one_point_gradient(horizon, dim) + horizon * moved
 
 
-def two_point_gradient(horizon, dim, epsilon):
+def two_point_gradient(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T (S + 2 z)) + 3 zeta T with S = N^2 / max(N - 1, 1), Laplace noise on the tree.
 
     The bound is ours, of :func:`dpjax.learners.two_point_gradient` with R = r = G = 1. z is the
@@ -230,7 +235,13 @@ def two_point_gradient(horizon, dim, epsilon):
     return np.sqrt(horizon * (square + 2.0 * mean)) + 3.0 * zeta * horizon
 
 
-def online_frank_wolfe(horizon, dim, epsilon, lipschitz=1.0, smoothness=0.0):
+def online_frank_wolfe(
+    horizon: Numbers,
+    dim: Numbers,
+    epsilon: Numbers,
+    lipschitz: Numbers = 1.0,
+    smoothness: Numbers = 0.0,
+) -> np.ndarray:
     """Online Frank-Wolfe on the unit ball, i.i.d. losses, Laplace noise on the tree.
 
     The bound is ours, on the sum of h_t = F(x_t) - min F for the mean loss F, in expectation:
@@ -259,7 +270,7 @@ def online_frank_wolfe(horizon, dim, epsilon, lipschitz=1.0, smoothness=0.0):
     return start + 8.0 * longest * np.sqrt(horizon) + steps
 
 
-def projection_free(horizon, dim, epsilon):
+def projection_free(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """PRIVATEBANDIT with Laplace noise, calibrated to a single change, in m batches of b rounds.
 
     The bound is ours:
@@ -291,7 +302,7 @@ def projection_free(horizon, dim, epsilon):
     return leader + batches * batch * away + 2.0 * zeta * horizon
 
 
-def projection_free_rate(horizon, dim, epsilon):
+def projection_free_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """D T^(3/4) (sqrt(n) + n^1.5 ln(T)^2 / epsilon) with constant 1: Ene et al. 2021, Lemma 8.
 
     It is printed up to constants, for the printed Laplace noise.

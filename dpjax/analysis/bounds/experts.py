@@ -3,9 +3,12 @@
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64, suboptimal
+from dpjax.core import Numbers
 
 
-def limited_updates(horizon, arms, epsilon, *, selector="exponential"):
+def limited_updates(
+    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, selector: str = "exponential"
+) -> np.ndarray:
     """1 + 3.42 sqrt(T ln K) + 4 (ln K + c) log2(T) / epsilon: i.i.d. losses, pseudo-regret.
 
     The constants are ours, for limited updates of Asi et al. 2023, Algorithm 2. 3.42 is
@@ -23,7 +26,9 @@ def limited_updates(horizon, arms, epsilon, *, selector="exponential"):
     return 1.0 + 3.42 * np.sqrt(horizon * np.log(arms)) + noise
 
 
-def limited_updates_gaps(horizon, means, epsilon, *, selector="exponential"):
+def limited_updates_gaps(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, *, selector: str = "exponential"
+) -> np.ndarray:
     """At most 1 + sum_i Delta_i sum_j 2^(j+1) p_ij: i.i.d. losses, and batches that double.
 
     Arm i is drawn after a batch of n = 2^j rounds with probability at most
@@ -66,7 +71,7 @@ def limited_updates_gaps(horizon, means, epsilon, *, selector="exponential"):
     return np.minimum(total, horizon * np.max(gaps, initial=0.0))
 
 
-def sparse_vector_experts(horizon, arms, epsilon):
+def sparse_vector_experts(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """2 (N + 1) (2 alpha + 4 M ln(4) / epsilon + 1) + 2: oblivious losses, one expert has none.
 
     N = ln K / ln(8/5), alpha = (4 / epsilon) ln(2 T^2), and M draws are those of the learner. So it

@@ -2,13 +2,15 @@
 
 import numpy as np
 
+from dpjax.core import Numbers
 
-def float64(*values):
+
+def float64(*values: Numbers) -> list[np.ndarray]:
     """The values as float64 arrays of NumPy, in a list."""
     return [np.asarray(value, np.float64) for value in values]
 
 
-def log_gap(ratio):
+def log_gap(ratio: Numbers) -> np.ndarray:
     """r - ln(1 + r), by its series for small r; inf at r = -1."""
     small = np.where(np.abs(ratio) < 1e-3, ratio, 0.0)
     series = np.zeros_like(ratio)
@@ -19,7 +21,7 @@ def log_gap(ratio):
     return np.where(small == ratio, series * small**2, plain)
 
 
-def bernoulli_divergence(x, y, change):
+def bernoulli_divergence(x: Numbers, y: Numbers, change: Numbers) -> np.ndarray:
     """kl of Bernoulli laws of means x and y, with ``change`` = x - y computed without rounding.
 
     It is x g(-change / x) + (1 - x) g(change / (1 - x)) with g = :func:`log_gap`. Both terms are
@@ -32,7 +34,7 @@ def bernoulli_divergence(x, y, change):
     return np.where(x > 0.0, first, y) + np.where(x < 1.0, second, 1.0 - y)
 
 
-def suboptimal(means):
+def suboptimal(means: Numbers) -> tuple[np.ndarray, np.ndarray, np.floating]:
     """(means, gaps) of the suboptimal arms, and the mean of the best arm."""
     means = np.asarray(means, np.float64)
     if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):

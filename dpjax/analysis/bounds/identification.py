@@ -8,6 +8,7 @@ import numpy as np
 
 from dpjax.analysis.bounds.host import float64, log_gap
 from dpjax.analysis.bounds.stochastic_lower import kl
+from dpjax.core import Numbers
 
 # Below this epsilon the characteristic time is in proportion to 1 / epsilon, up to a factor of
 # 1 + epsilon / min Delta, and float64 has too few digits for the small differences.
@@ -120,7 +121,7 @@ def _solve(best, gaps, epsilon):
     return (1.0 + np.sum(samples, axis=-1)) / v[..., 0], samples
 
 
-def characteristic_time(means, epsilon):
+def characteristic_time(means: Numbers, epsilon: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """(T*_epsilon, optimal proportions of samples): what best-arm identification must cost.
 
     1 / T*_epsilon = max over w in the simplex of the min over b != a* of the inf over u of
@@ -157,7 +158,7 @@ def characteristic_time(means, epsilon):
     return (time * scale)[()], weights / np.sum(weights, axis=-1, keepdims=True)
 
 
-def total_variation_time(means):
+def total_variation_time(means: Numbers) -> np.floating:
     """1 / min Delta_b + sum 1 / Delta_b over b != a*: epsilon T*_epsilon as epsilon goes to 0.
 
     There 1 / T* is the max over w of min_b min(w_a*, w_b) Delta_b, which w_b = c / Delta_b and
@@ -175,7 +176,7 @@ def total_variation_time(means):
     return 1.0 / np.min(gaps) + np.sum(1.0 / gaps)
 
 
-def stopping_time_lower(means, epsilon, failure):
+def stopping_time_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> np.ndarray:
     """E tau >= T*_epsilon kl(failure, 1 - failure) for every epsilon-DP learner that is correct.
 
     Correct means that on every instance it stops on a wrong arm with probability at most
@@ -193,7 +194,7 @@ def stopping_time_lower(means, epsilon, failure):
     return characteristic_time(means, epsilon)[0] * kl(failure, 1.0 - failure)
 
 
-def stopping_time_lower_local(means, epsilon, failure):
+def stopping_time_lower_local(means: Numbers, epsilon: Numbers, failure: Numbers) -> np.ndarray:
     """The lower bound on E tau under local epsilon-DP: T*_inf(p + (1 - 2 p) mu) kl(d, 1 - d).
 
     Here p = 1 / (1 + e^epsilon) and d is ``failure``. Every local randomizer of one bit is
@@ -213,7 +214,7 @@ def stopping_time_lower_local(means, epsilon, failure):
     return time * kl(failure, 1.0 - failure)
 
 
-def azize_2023_lower(means, epsilon, failure):
+def azize_2023_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> np.ndarray:
     """max(T_KL, T_TV / (6 epsilon)) ln(1 / (3 failure)), a lower bound on E tau as reconstructed.
 
     It is 0 if the failure is above 1 / 3.
@@ -234,7 +235,7 @@ def azize_2023_lower(means, epsilon, failure):
     return np.maximum(plain, private) * np.maximum(np.log(1.0 / (3.0 * failure)), 0.0)
 
 
-def sequential_halving_error(horizon, means, epsilon):
+def sequential_halving_error(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """An upper bound on the error probability of private sequential halving, at most 1.
 
     It is

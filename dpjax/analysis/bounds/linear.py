@@ -3,10 +3,13 @@
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64
+from dpjax.core import Numbers
 from dpjax.maths.designs import core_set_steps
 
 
-def linear_elimination(horizon, arms, dim, epsilon, *, model="central"):
+def linear_elimination(
+    horizon: Numbers, arms: int, dim: int, epsilon: Numbers, *, model: str = "central"
+) -> np.ndarray:
     """Worst case of linear elimination with radius "exact" or "chernoff", summed over its phases.
 
     It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus 4 gamma of the last phase that surely
@@ -42,7 +45,7 @@ def linear_elimination(horizon, arms, dim, epsilon, *, model="central"):
     return regret + left * gap
 
 
-def linear_elimination_printed(horizon, epsilon):
+def linear_elimination_printed(horizon: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T ln T) + ln^2 T / epsilon: Hanna et al. 2022 in Chari's survey, with constant 1.
 
     It is printed up to constants, among them powers of the dimension.
@@ -55,7 +58,15 @@ def linear_elimination_printed(horizon, epsilon):
     return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
 
 
-def cucb(horizon, dim, ones, epsilon, *, read="one", model="central"):
+def cucb(
+    horizon: Numbers,
+    dim: int,
+    ones: int,
+    epsilon: Numbers,
+    *,
+    read: str = "one",
+    model: str = "central",
+) -> np.ndarray:
     """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
 
     Here k is the largest number of ones in a vertex, h and b are those of
@@ -88,7 +99,7 @@ def cucb(horizon, dim, ones, epsilon, *, read="one", model="central"):
     return (1.0 + 2.0**-13) * (sampling + noise) + 2.5 * ones * dim + hindsight
 
 
-def azize_basu_linear(horizon, dim, epsilon):
+def azize_basu_linear(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """max(e^-2, e^(-6 epsilon sqrt(T))) d sqrt(T) / 8: minimax lower bound, actions [-1, 1]^d.
 
     Azize & Basu 2022, Theorem 4, in units of rewards with Gaussian noise of variance 1. Privacy
@@ -110,9 +121,10 @@ def _linucb_logs(horizon, dim, smallest, largest, feature_bound):
 
 
 def linucb(
-    horizon, dim, smallest, largest, tilt, *,
-    gap=None, mean_bound=1.0, parameter_bound=1.0, feature_bound=1.0, deviation=1.0, failure=None,
-):  # fmt: skip
+    horizon: Numbers, dim: Numbers, smallest: Numbers, largest: Numbers, tilt: Numbers, *,
+    gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
+    feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
+) -> np.ndarray:  # fmt: skip
     """B sqrt(8 T) W, or 8 B W^2 / gap where the best arm of each round leads by that gap.
 
     W = sigma (2 ln(2 / alpha) + ln det) + (S sqrt(rho_max) + gamma) sqrt(widths), with
@@ -140,9 +152,10 @@ def linucb(
 
 
 def linucb_planned(
-    horizon, dim, smallest, largest, tilt, *,
-    gap=None, mean_bound=1.0, parameter_bound=1.0, feature_bound=1.0, deviation=1.0, failure=None,
-):  # fmt: skip
+    horizon: Numbers, dim: Numbers, smallest: Numbers, largest: Numbers, tilt: Numbers, *,
+    gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
+    feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
+) -> np.ndarray:  # fmt: skip
     """As :func:`linucb`, but B beta sqrt(8 T widths), which the authors' program minimizes.
 
     It minimizes this over the floor of the regularizer.
@@ -166,9 +179,10 @@ def linucb_planned(
 
 
 def adac_oful(
-    horizon, dim, rho, *, growth=1.0, ridge=1.0, loss_bound=1.0, parameter_bound=1.0,
-    feature_bound=1.0, deviation=None, failure=None,
-):  # fmt: skip
+    horizon: Numbers, dim: Numbers, rho: Numbers, *, growth: Numbers = 1.0, ridge: Numbers = 1.0,
+    loss_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0, feature_bound: Numbers = 1.0,
+    deviation: Numbers | None = None, failure: Numbers | None = None,
+) -> np.ndarray:  # fmt: skip
     """sqrt(1 + C) beta sqrt(8 T widths): AdaC-OFUL, with probability 1 - alpha, 1 - 1 / T at first.
 
     Within a batch |x|_(V^-1) is at most sqrt(1 + C) times what it would be if V were renewed in

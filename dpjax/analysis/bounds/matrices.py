@@ -6,9 +6,10 @@ Regret is in expectation. The bounds are ours, and their derivations are in the 
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64
+from dpjax.core import Numbers
 
 
-def ftpl_gram_perturbation(horizon, size, rank):
+def ftpl_gram_perturbation(horizon: Numbers, size: Numbers, rank: Numbers) -> np.ndarray:
     """sqrt(T / (4 sqrt(pi) k sqrt(n))): the standard deviation of an entry that a leader needs.
 
     It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The minimizer sees
@@ -23,7 +24,7 @@ def ftpl_gram_perturbation(horizon, size, rank):
     return np.sqrt(horizon / (4.0 * np.sqrt(np.pi) * rank * np.sqrt(size)))
 
 
-def ftpl_gram(horizon, size, rank, noise=0.0):
+def ftpl_gram(horizon: Numbers, size: Numbers, rank: Numbers, noise: Numbers = 0.0) -> np.ndarray:
     """2 k sigma sqrt(n) + T / (4 sqrt(pi) sigma) for follow the perturbed leader.
 
     With sigma = :func:`ftpl_gram_perturbation` / sqrt 2 this is 1.062 sqrt(k T) n^(1/4). Let Phi be
@@ -54,7 +55,7 @@ def ftpl_gram(horizon, size, rank, noise=0.0):
     return 2.0 * rank * sigma * np.sqrt(size) + horizon * stability
 
 
-def matrix_ftrl(horizon, size, noise=0.0):
+def matrix_ftrl(horizon: Numbers, size: Numbers, noise: Numbers = 0.0) -> np.ndarray:
     """sqrt(T ln(n) / 2) + 2 s sqrt(2 n): FTRL with the von Neumann entropy, rank 1.
 
     The rate is sqrt(8 ln(n) / T), and s is the standard deviation of an entry of a prefix's

@@ -6,10 +6,13 @@
 import numpy as np
 
 from dpjax.analysis.bounds.host import float64, suboptimal
+from dpjax.core import Numbers
 from dpjax.maths.clipped_means import epoch_plan
 
 
-def successive_elimination(horizon, means, epsilon, failure=None):
+def successive_elimination(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, failure: Numbers | None = None
+) -> np.ndarray:
     """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(1 / Delta_a)))} ceil(R_e)), + beta T: DP-SE.
 
     An arm with Delta_a >= 2^-e is gone after epoch e. So a gap of 1 has one epoch. R_e is the
@@ -42,16 +45,16 @@ def successive_elimination(horizon, means, epsilon, failure=None):
 
 
 def robust_elimination(
-    horizon,
-    means,
-    epsilon,
+    horizon: Numbers,
+    means: Numbers,
+    epsilon: Numbers,
     *,
-    moment=1.0,
-    order=2.0,
-    largest_gap=1.0,
-    model="central",
-    failure=None,
-):
+    moment: float = 1.0,
+    order: float = 2.0,
+    largest_gap: float = 1.0,
+    model: str = "central",
+    failure: Numbers | None = None,
+) -> np.ndarray:
     """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(largest_gap / Delta_a)))} ceil(R_e))
     + beta T largest_gap.
 
@@ -85,7 +88,9 @@ def robust_elimination(
     return total
 
 
-def adap_ucb(horizon, means, epsilon, exploration=3.1):
+def adap_ucb(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, exploration: float = 3.1
+) -> np.ndarray:
     """sum (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)), alpha > 3: AdaP-UCB.
 
     Azize & Basu 2022.
@@ -107,7 +112,9 @@ def _failures(exploration):
     return exploration / (exploration - 3.0) if exploration > 3.0 else np.inf
 
 
-def adac_ucb(horizon, means, rho, exploration=3.1):
+def adac_ucb(
+    horizon: Numbers, means: Numbers, rho: Numbers, exploration: float = 3.1
+) -> np.ndarray:
     """sum (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta / (beta - 3)), beta > 3.
 
     This is for AdaC-UCB, with our own constants. Let n be the number of losses in the mean of an
@@ -129,7 +136,7 @@ def adac_ucb(horizon, means, rho, exploration=3.1):
     return np.sum(leading + _failures(exploration), axis=-1)
 
 
-def ucb1(horizon, means):
+def ucb1(horizon: Numbers, means: Numbers) -> np.ndarray:
     """8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a: Auer et al. 2002, Theorem 1.
 
     Examples:
@@ -142,7 +149,9 @@ def ucb1(horizon, means):
     return 8.0 * np.log(horizon) * np.sum(1.0 / gaps) + (1.0 + np.pi**2 / 3.0) * np.sum(gaps)
 
 
-def lazy_ucb(horizon, means, epsilon, exploration=3.0):
+def lazy_ucb(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, exploration: Numbers = 3.0
+) -> np.ndarray:
     """sum Delta_a (4 O_a + 1), with O_a the least O for which 2 r(O) < Delta_a: Anytime-Lazy-UCB.
 
     r(O) = sqrt(alpha log2(T) / O) + alpha log2(T) / (epsilon O) is the confidence radius of a mean
@@ -167,7 +176,7 @@ def lazy_ucb(horizon, means, epsilon, exploration=3.0):
     return total
 
 
-def explore_then_commit_error(gap, rounds, epsilon):
+def explore_then_commit_error(gap: Numbers, rounds: Numbers, epsilon: Numbers) -> np.ndarray:
     """e^(-m gap^2 / 4) + (2 + y) e^-y / 4, y = epsilon m gap / 2, at most 1: the wrong one of two.
 
     It is for m rounds of each arm and Laplace noise of scale 1 / epsilon on their sums. If the
@@ -186,7 +195,9 @@ def explore_then_commit_error(gap, rounds, epsilon):
     return np.minimum(np.exp(-0.25 * rounds * gap**2) + 0.25 * (2.0 + y) * np.exp(-y), 1.0)
 
 
-def explore_then_commit(horizon, means, epsilon, rounds):
+def explore_then_commit(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, rounds: Numbers
+) -> np.ndarray:
     """sum Delta_a (m + (T - K m) P_a): Explore-then-commit with m ``rounds`` of each arm.
 
     P_a is :func:`explore_then_commit_error` at the gap of arm a. The learner rounds m down, and

@@ -6,9 +6,10 @@
 import numpy as np
 
 from dpjax.analysis.bounds.host import bernoulli_divergence, float64, suboptimal
+from dpjax.core import Numbers
 
 
-def kl(x, y):
+def kl(x: Numbers, y: Numbers) -> np.ndarray:
     """kl of Bernoulli laws of means x and y.
 
     Examples:
@@ -19,7 +20,7 @@ def kl(x, y):
     return bernoulli_divergence(x, y, x - y)
 
 
-def d_epsilon_divergence(x, y, epsilon):
+def d_epsilon_divergence(x: Numbers, y: Numbers, epsilon: Numbers) -> np.ndarray:
     """inf over z between x and y of epsilon |z - x| + kl(z, y), for x >= y, in closed form.
 
     It is kl(x, y) where the slope of kl(., y) at x is at most epsilon, and else
@@ -53,7 +54,7 @@ def _linear(x, y, epsilon):
     return np.where(small, near, far)
 
 
-def lai_robbins(horizon, means):
+def lai_robbins(horizon: Numbers, means: Numbers) -> np.ndarray:
     """sum Delta_a ln T / kl(mu_a, mu*): asymptotic lower bound, Lai & Robbins 1985.
 
     Examples:
@@ -66,7 +67,7 @@ def lai_robbins(horizon, means):
     return np.log(horizon) * np.sum(gap / kl(mean, best))
 
 
-def lai_robbins_local(horizon, means, epsilon):
+def lai_robbins_local(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(m) = p + (1 - 2 p) m: local asymptotic lower bound.
 
     Here p = 1 / (1 + e^epsilon). Every local randomizer of one bit is randomized response with flip
@@ -88,7 +89,7 @@ def lai_robbins_local(horizon, means, epsilon):
     return np.log(horizon) * np.sum(gap / information, axis=-1)
 
 
-def shariff_sheffet(horizon, arms, epsilon):
+def shariff_sheffet(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """(K - 1) ln T / (200 epsilon): asymptotic lower bound, Shariff & Sheffet 2018, Corollary 15.
 
     It is printed for rewards in {-1, 1}, whose regret is twice that of losses in [0, 1].
@@ -101,7 +102,7 @@ def shariff_sheffet(horizon, arms, epsilon):
     return (arms - 1.0) * np.log(horizon) / (200.0 * epsilon)
 
 
-def shariff_sheffet_pulls(horizon, means, epsilon):
+def shariff_sheffet_pulls(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """ln T / (200 epsilon Delta_a) for each suboptimal arm: asymptotic lower bound on its pulls.
 
     Shariff & Sheffet 2018, Claim 14: for rewards in {-1, 1} an epsilon-DP learner with a regret of
@@ -120,7 +121,7 @@ def shariff_sheffet_pulls(horizon, means, epsilon):
     return np.log(horizon)[..., None] / (200.0 * epsilon[..., None] * gap)
 
 
-def d_epsilon_pulls(horizon, means, epsilon):
+def d_epsilon_pulls(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """ln T / d_epsilon(mu_a, mu*) for each suboptimal arm: asymptotic lower bound on mean pulls.
 
     Azize et al. 2025, whose bound on regret is :func:`d_epsilon`. It is at least
@@ -138,7 +139,7 @@ def d_epsilon_pulls(horizon, means, epsilon):
     return np.log(horizon)[..., None] / d_epsilon_divergence(mean, best, epsilon[..., None])
 
 
-def azize_basu(horizon, means, epsilon):
+def azize_basu(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """sum Delta_a ln T / min(kl(mu_a, mu*), 6 epsilon Delta_a): asymptotic lower bound.
 
     Azize & Basu 2022, Theorem 3, for Bernoulli losses.
@@ -154,7 +155,7 @@ def azize_basu(horizon, means, epsilon):
     return np.log(horizon) * np.sum(gap / information, axis=-1)
 
 
-def azize_basu_minimax(horizon, arms, epsilon):
+def azize_basu_minimax(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """max(sqrt(T (K - 1)) / 27, (K - 1) / (131 epsilon)): minimax lower bound.
 
     Azize & Basu 2022, Theorem 2, with the constants of the submission. It is for T of at least
@@ -171,7 +172,7 @@ def azize_basu_minimax(horizon, arms, epsilon):
     return np.maximum(plain, np.minimum((arms - 1.0) / (131.0 * epsilon), 3.0 * horizon / 262.0))
 
 
-def d_epsilon(horizon, means, epsilon):
+def d_epsilon(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """sum Delta_a ln T / d_epsilon(mu_a, mu*): asymptotic lower bound, Azize et al. 2025.
 
     It is at least :func:`azize_basu` and :func:`lai_robbins`, since d_epsilon is at most kl and at

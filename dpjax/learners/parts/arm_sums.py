@@ -7,10 +7,8 @@ import jax.numpy as jnp
 
 from dpjax import _check, privacy
 from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
-from dpjax.feedback import bandit, clipped_bandit
-from dpjax.learners.parts.clipping import report_clipped
+from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, laws
-from dpjax.maths.clipping import clip_loss
 from dpjax.maths.exact_sums import ExactSum
 
 
@@ -104,7 +102,7 @@ def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian m
 
 
 def bandit_learner(horizon, arms, init, step, privacy) -> Learner:
-    """A Learner over arms with bandit feedback, whose state counts the losses that it clipped."""
+    """A Learner over arms with bandit feedback."""
     return Learner(
         init=init,
         step=step,
@@ -112,7 +110,6 @@ def bandit_learner(horizon, arms, init, step, privacy) -> Learner:
         action_set=Arms(arms),
         horizon=horizon,
         privacy=privacy,
-        report=report_clipped,
     )
 
 
@@ -120,35 +117,31 @@ class SumsState(NamedTuple):
     round: Array  # () int32, rounds so far
     sums: ArmSums  # of the losses of each arm
     arm: Array  # () int32, the arm in play
-    clipped: Array  # () int32
 
 
 def learner_of_sums(horizon, arms, choose, privacy) -> Learner:
     """A bandit learner whose next arm is choose(key, rounds so far, sums of the losses so far)."""
 
-    def play(key, t, sums, clipped):
+    def play(key, t, sums):
         arm = choose(key, t, sums)
-        return SumsState(t, sums, arm, clipped), arm
+        return SumsState(t, sums, arm), arm
 
     def init(key):
-        zero = jnp.zeros((), jnp.int32)
-        return play(key, zero, no_losses(arms), zero)
+        return play(key, jnp.zeros((), jnp.int32), no_losses(arms))
 
     def step(state, key, loss):
-        inside, clipped = clip_loss(loss, state.clipped)
-        return play(key, state.round + 1, record(state.sums, state.arm, inside), clipped)
+        return play(key, state.round + 1, record(state.sums, state.arm, loss))
 
     return bandit_learner(horizon, arms, init, step, privacy)
 
 
 def batch_bandit_learner(horizon, arms, init, step, privacy, report) -> BatchLearner:
-    """A BatchLearner over arms with bandit feedback, clipped before it is summed."""
+    """A BatchLearner over arms with bandit feedback."""
     return BatchLearner(
         init=init,
         step=step,
-        feedback=clipped_bandit,
+        feedback=bandit,
         action_set=Arms(arms),
-        zero=jnp.zeros((), jnp.float32),
         horizon=horizon,
         privacy=privacy,
         report=report,

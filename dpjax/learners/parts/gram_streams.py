@@ -12,11 +12,10 @@ from jax import random as jr
 from dpjax import mechanisms, noise, privacy
 from dpjax.core import Array, Sums
 from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
-from dpjax.learners.parts.prefix_sums import build
+from dpjax.learners.parts.prefix_sums import accountant_of, build
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
 from dpjax.mechanisms import prefix
-from dpjax.privacy.accountants import accountant_of, sums_of
 
 
 class NodesState(NamedTuple):
@@ -118,11 +117,11 @@ def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gau
       mechanism: a factory of ``dpjax.mechanisms``.
     """
     built = build(mechanism, horizon, "gaussian")
-    sensitivity = built.sensitivity[1]
-    if sensitivity == float("inf"):  # exact sums, for which no scale has a meaning
-        sensitivity, epsilon = 0.0, float("inf")
+    sensitivity = built.sensitivity
+    if sensitivity[1] == float("inf"):  # exact sums, for which no scale has a meaning
+        sensitivity, epsilon = (0.0, 0.0), float("inf")
     epsilon = real(epsilon)
-    scale = privacy.gaussian_scale(sensitivity * change, epsilon, delta)
+    scale = privacy.gaussian_scale(sensitivity[1] * change, epsilon, delta)
     stream = built.stream((len(weights),), scale=scale)
     if built.model == "central":
         init, step = _on_one_stream(stream, weights, scale, sensitivity)
@@ -137,7 +136,7 @@ def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gau
     rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
     return Gaussian(
         init, step, deviation, growing, epsilon, epsilon, rho, built.model, accountant_of(built),
-        sums_of(built),
+        built.sums,
     )  # fmt: skip
 
 
@@ -175,8 +174,9 @@ def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> G
     epsilon, levels, size = real(epsilon), levels_of(horizon, calibration), len(weights)
     scale = printed_gaussian_scale(bounds.row, levels, epsilon, delta)
     # A row is in one node of each level that holds data.
-    sensitivity = levels_of(horizon, "derived") ** 0.5
-    mu = privacy.noise_ratio(sensitivity * bounds.row**2, scale)
+    levels_of_data = levels_of(horizon, "derived")
+    sensitivity = float(levels_of_data), levels_of_data**0.5
+    mu = privacy.noise_ratio(sensitivity[1] * bounds.row**2, scale)
 
     def draw(key):
         return noise.gaussian(key, jnp.zeros(size, jnp.float32), scale)
@@ -187,7 +187,7 @@ def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> G
     like = mechanisms.tree(horizon, noise="gaussian")
     return Gaussian(
         init, step, scale * np.sqrt(levels), None, epsilon, found, 0.5 * mu * mu,
-        like.model, accountant_of(like), sums_of(like),
+        like.model, accountant_of(like), like.sums,
     )  # fmt: skip
 
 
@@ -199,7 +199,7 @@ def _weighed(init, step, weights, scale, sensitivity):
         return state, weights * drawn
 
     def release(noisy, key, row):
-        return noise.gaussian_prefix(noisy, key, row, scale * weights, sensitivity)
+        return noise.gaussian.prefix(key, noisy, row, scale * weights, sensitivity)
 
     return on_exact_sums(
         lambda key: weigh(*init(key)), lambda state, key: weigh(*step(state, key)), release

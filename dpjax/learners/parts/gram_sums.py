@@ -5,25 +5,25 @@ rows and columns of the sum are the Gram matrix of the features, and its last ro
 features times the losses. Matrices are packed as in :mod:`dpjax.maths.ellipsoids`. The last entry,
 the sum of squared losses, is not used.
 
-The noise is made in :mod:`dpjax.learners.parts.gram_noise`, with its privacy.
+The noise is made in :mod:`dpjax.learners.parts.gram`, with its privacy.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array
 from dpjax.learners.parts.gram_calibration import Regularizer
 from dpjax.maths import ellipsoids
 from dpjax.maths.clipping import within
 
 
-def within_bounds(features, loss, bounds):
-    """Features and a loss within their Bounds, and whether they were outside: (x (d,), y (), bool).
+def within_bounds(seen, bounds):
+    """The ``clip`` of a learner of rows (features (d,), loss ()) within Bounds.
 
     Longer features are scaled down to the largest length, and losses are clipped.
     """
+    features, loss = seen
     farthest, largest = (jnp.asarray(x, jnp.float32) for x in (bounds.features, bounds.loss))
     # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
     finite = within(features, -1e3 * farthest, 1e3 * farthest)
@@ -32,16 +32,11 @@ def within_bounds(features, loss, bounds):
     kept = within(loss, -largest, largest)
     # A row at the bound may be off by rounding, and is not counted as clipped.
     outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
-    return inside, kept, outside
-
-
-class GramSumsState(NamedTuple):
-    noisy: Any  # of the GramNoise
-    clipped: Array  # () int32
+    return (inside, kept), outside.astype(jnp.int32)
 
 
 class GramSums(NamedTuple):
-    """A calibrated release of the Gram matrix, which clips its rows."""
+    """A calibrated release of the Gram matrix of rows within Bounds."""
 
     init: Callable  # key -> (state, release of no rows, packed, with the regularizer)
     step: Callable  # (state, key, features (d,), loss ()) -> (state, release of the rows so far)
@@ -49,12 +44,11 @@ class GramSums(NamedTuple):
     by_round: Callable  # function of a Regularizer -> (state -> its value in the next round)
 
 
-def gram_sums(dim, bounds, drawn) -> GramSums:
+def gram_sums(dim, drawn) -> GramSums:
     """Noisy Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1.
 
     Args:
       dim: d, entries of the features.
-      bounds: the Bounds that the noise is for.
       drawn: a GramNoise.
     """
 
@@ -65,19 +59,14 @@ def gram_sums(dim, bounds, drawn) -> GramSums:
 
     def init(key):
         inner, now = drawn.init(key)
-        start = GramSumsState(inner, jnp.zeros((), jnp.int32))
-        return start, ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))
+        return inner, ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))
 
     def step(state, key, features, loss):
-        inside, kept, outside = within_bounds(features, loss, bounds)
-        row = ellipsoids.outer(jnp.append(inside, kept))
-        inner, now = drawn.step(state.noisy, key, row)
-        release = ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))
-        clipped = state.clipped + outside.astype(jnp.int32)
-        return GramSumsState(inner, clipped), release
+        row = ellipsoids.outer(jnp.append(features, loss))
+        inner, now = drawn.step(state, key, row)
+        return inner, ellipsoids.add_to_diagonal(now, dim + 1, offset(inner))
 
     def by_round(function):
-        inner = drawn.by_round(lambda regularizer: function(in_float32(regularizer)))
-        return lambda state: inner(state.noisy)
+        return drawn.by_round(lambda regularizer: function(in_float32(regularizer)))
 
     return GramSums(init, step, in_float32(drawn.regularizer), by_round)

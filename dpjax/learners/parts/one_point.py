@@ -16,7 +16,6 @@ from dpjax import _check
 from dpjax.core import Array
 from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
-from dpjax.maths.clipping import within
 
 RANGES = ("signed", "nonnegative", "nonnegative_inside")
 
@@ -34,12 +33,19 @@ class Values(NamedTuple):
 
     low: Any  # ()
     high: Any  # ()
-    read: Callable  # F () -> (F clipped, less the middle of the range; whether it was out of range)
 
     @property
     def bound(self):
-        """C, half the width of the range, and the largest absolute value that ``read`` gives."""
+        """C, half the width of the range."""
         return 0.5 * (self.high - self.low)
+
+    @property
+    def middle(self):
+        """The middle of the range. Less this the values are in [-C, C].
+
+        As E[u] = 0 it leaves estimates unbiased, and it makes them smaller.
+        """
+        return 0.5 * (self.low + self.high)
 
 
 def unit_vector(key, dim):
@@ -66,9 +72,6 @@ def directions(domain) -> Directions:
 def values(domain, loss_range, lipschitz, reach) -> Values:
     """The range of the losses at points up to ``reach`` away from the domain.
 
-    Values out of range are clipped to it. The middle of the range is subtracted. As E[u] = 0 this
-    leaves estimates unbiased, and it makes them smaller.
-
     Args:
       domain: a Domain, of diameter D.
       loss_range: (low, high) as declared, or one of three words for losses that are 0 somewhere on
@@ -85,15 +88,7 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
         low = low[loss_range]
     else:
         low, high = _check.interval(loss_range=loss_range)
-    middle = 0.5 * (low + high)
-    # A value at an end of the range may be off by rounding, and is not counted as clipped.
-    tolerance = 1e-6 * (high - low)
-
-    def read(value):
-        clipped = within(value, low, high)
-        return clipped - middle, ~(jnp.abs(clipped - value) <= tolerance)  # True for NaN
-
-    return Values(low, high, read)
+    return Values(low, high)
 
 
 def entries_of(weight, losses, count=1) -> tuple:

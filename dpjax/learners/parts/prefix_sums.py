@@ -12,26 +12,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, mechanisms, privacy
-from dpjax.core import Array, Learner, Mechanism, Number, Privacy, Stream
-from dpjax.domains import sensitivity
+from dpjax import _check, mechanisms
+from dpjax.core import Array, Clip, Learner, Mechanism, Number, Privacy, Stream
+from dpjax.domains import LossSet, sensitivity
 from dpjax.feedback import full
-from dpjax.learners.parts.clipping import clip_into, report_clipped
-from dpjax.mechanisms.prefix import INTEGER_LAWS, LAWS, by_l2
-from dpjax.privacy.accountants import accountant_of, sums_of
-
-
-class PrefixSumsState(NamedTuple):
-    mechanism: Any
-    clipped: Array  # () int32, loss vectors that lay outside the declared set
+from dpjax.learners.parts.clipping import clip_into
+from dpjax.mechanisms.prefix import LAWS
 
 
 class PrefixSums(NamedTuple):
-    """A calibrated mechanism that clips what it sums."""
+    """A calibrated mechanism, for losses that were clipped."""
 
     init: Callable  # key -> (state, release of the empty prefix, (d,))
     step: Callable  # (state, key, loss (d,)) -> (state, release of the losses so far, (d,))
-    report: Callable  # state -> ClippedReport
+    clip: Clip  # of the learner whose losses these are
     scale: Any  # () of each draw
     variance: Callable  # rounds -> variance of a coordinate's noise, over that of a draw
     privacy: Privacy
@@ -46,25 +40,17 @@ class Calibrated(NamedTuple):
     privacy: Privacy
 
     @property
-    def variance(self):
+    def variance(self) -> Callable:
         """rounds -> variance of a coordinate's noise, over that of a draw."""
         return self.mechanism.variance
 
-    def deviation(self, rounds=None) -> Array:
+    def deviation(self, rounds: Any = None) -> Array:
         """The standard deviation of a coordinate's noise in these prefixes (n,), or in all (T,).
 
         Noise of integers counts as the continuous law of its scale.
         """
         spread = jnp.asarray(self.variance(rounds), jnp.float32)
-        return self.scale * jnp.sqrt(draw_variance(self.mechanism.noise) * spread)
-
-
-class Calibration(NamedTuple):
-    """A scale, and what is declared of it."""
-
-    scale: Any  # () of each draw
-    epsilon: Any  # () that this scale has
-    rho: Any  # () of zCDP; nan for Laplace noise
+        return self.scale * jnp.sqrt(LAWS[self.mechanism.noise].variance(1.0) * spread)
 
 
 # What is released where a mechanism of that model sums up one value of each round.
@@ -76,7 +62,7 @@ RELEASED = {
 }
 
 
-def build(factory, horizon, noise) -> Mechanism:
+def build(factory: Callable, horizon: int, noise: str) -> Mechanism:
     """The mechanism that a factory makes, refused where it does not serve the learner."""
     built = factory(horizon, noise=noise)
     _check.built(Mechanism, "mechanisms.tree(horizon)", **{"what mechanism returns": built})
@@ -89,49 +75,12 @@ def build(factory, horizon, noise) -> Mechanism:
     return built
 
 
-def laplace_calibration(change, epsilon, printed_scale=None) -> Calibration:
-    """Of Laplace noise for a change of at most ``change`` in L1 norm after encoding."""
-    if printed_scale is None:
-        scale, found = privacy.laplace_scale(change, epsilon), epsilon
-    else:
-        scale, found = printed_scale, privacy.noise_ratio(change, printed_scale)
-    return Calibration(scale, found, float("nan"))
-
-
-def gaussian_calibration(change, epsilon, delta, printed_scale=None) -> Calibration:
-    """Of Gaussian noise for a change of at most ``change`` in L2 norm after encoding.
-
-    Examples:
-      >>> found = prefix_sums.gaussian_calibration(1.0, 1.0, 1e-6)
-      >>> round(float(found.scale), 2), round(float(found.rho), 3)
-      (4.22, 0.028)
-    """
-    if printed_scale is None:
-        scale = privacy.gaussian_scale(change, epsilon, delta)
-        rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
-        return Calibration(scale, epsilon, rho)
-    mu = privacy.noise_ratio(change, printed_scale)
-    found = privacy.gaussian_epsilon(mu, delta)
-    return Calibration(printed_scale, found, 0.5 * mu * mu)
-
-
-def discrete_gaussian_calibration(change, epsilon, delta) -> Calibration:
-    """Of discrete Gaussian noise for a change of at most ``change`` in L2 norm, by zCDP."""
-    rho = privacy.zcdp_rho(epsilon, delta)
-    return Calibration(change / jnp.sqrt(2.0 * rho), epsilon, rho)
-
-
-def skellam_calibration(encoder, change, epsilon, delta) -> Calibration:
-    """Of Skellam noise for a change of one value by at most (L1, L2) ``change``.
-
-    The encoder's (L1, L2) sensitivity multiplies these norms.
-    """
-    encoded = tuple(norm * size for norm, size in zip(encoder, change, strict=True))
-    scale = privacy.skellam_vector_scale(encoded, epsilon, delta)
-    return Calibration(scale, epsilon, float("nan"))
-
-
-def of_rounded(change, shape, value_range, unit) -> tuple:
+def of_rounded(
+    change: tuple[Number, Number],
+    shape: tuple[int, ...],
+    value_range: tuple[Number, Number],
+    unit: str,
+) -> tuple:
     """The (L1, L2) change of a value whose entries are rounded at random to integers.
 
     An entry that changes by c moves by at most c + 1, and within the integers around its range.
@@ -160,19 +109,19 @@ def of_rounded(change, shape, value_range, unit) -> tuple:
 
 
 def calibrate(
-    horizon,
-    shape,
-    change,
+    horizon: int,
+    shape: tuple[int, ...],
+    change: tuple[Number, Number],
     *,
-    epsilon,
-    delta,
-    mechanism,
-    noise,
-    value_range,
-    loss_range,
-    neighbours="replace",
-    unit="round",
-    printed_scale=None,
+    epsilon: Number,
+    delta: Number | None,
+    mechanism: Callable,
+    noise: str,
+    value_range: tuple[Number, Number],
+    loss_range: tuple[float, float],
+    neighbours: str = "replace",
+    unit: str = "round",
+    printed_scale: Number | None = None,
 ) -> Calibrated:
     """The mechanism that hides a change of one value by at most ``change``.
 
@@ -190,10 +139,10 @@ def calibrate(
       shape: of a value.
       change: (L1, L2), the largest change of one value between neighbours.
       epsilon: privacy; inf adds no noise.
-      delta: in (0, 1) for Gaussian, discrete Gaussian and Skellam noise, None for the others.
+      delta: in (0, 1); None for noise that is pure (:class:`dpjax.noise.Law`).
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
-      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam".
+      noise: a name of ``dpjax.noise.LAWS``.
       value_range: (low, high) of the entries of what is summed. Integer noise needs it, since the
         entries are rounded. It has no default: the values need not be losses.
       loss_range: the range of losses that is declared.
@@ -222,16 +171,14 @@ def calibrate(
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
         encoder = (0.0, 0.0)
-    if noise in INTEGER_LAWS:
+    law = LAWS[noise]
+    if law.integers:
         change = of_rounded(change, shape, value_range, unit)
-    if noise == "skellam":
-        found = skellam_calibration(encoder, change, epsilon, delta)
-    elif noise == "discrete_gaussian":
-        found = discrete_gaussian_calibration(encoder[1] * change[1], epsilon, delta)
-    elif noise != "gaussian":
-        found = laplace_calibration(encoder[0] * change[0], epsilon, printed_scale)
+    encoded = encoder[0] * change[0], encoder[1] * change[1]
+    if printed_scale is None:
+        found = law.calibrate(encoded, epsilon, delta)
     else:
-        found = gaussian_calibration(encoder[1] * change[1], epsilon, delta, printed_scale)
+        found = law.declare(encoded, printed_scale, delta)
     declared = Privacy(
         epsilon=found.epsilon,
         delta=0.0 if delta is None else delta,
@@ -243,20 +190,23 @@ def calibrate(
         released=RELEASED[built.model],
         calibration="derived" if printed_scale is None else "printed",
         accountant=accountant_of(built),
-        sums=sums_of(built),
+        sums=built.sums,
         paper_epsilon=float("nan") if printed_scale is None else epsilon,
     )
     stream = built.stream(shape, scale=jnp.asarray(found.scale, jnp.float32))
     return Calibrated(built, stream, found.scale, declared)
 
 
-def _check_noise(noise, delta, mechanism, printed_scale) -> None:
+def _check_noise(
+    noise: str, delta: Number | None, mechanism: Callable, printed_scale: Number | None
+) -> None:
     """Refuses a law of the noise, a delta and a mechanism that do not go together."""
     _check.one_of(*LAWS, noise=noise)
     _check.factory("mechanisms.tree", mechanism=mechanism)
-    if by_l2(noise) and delta is None:
+    pure = LAWS[noise].pure
+    if not pure and delta is None:
         raise ValueError(f"delta must be given where noise is {noise}, which is never pure DP")
-    if not by_l2(noise) and delta is not None:
+    if pure and delta is not None:
         raise ValueError(f"delta must be left out where noise is {noise}, which is pure DP")
     if delta is not None:
         _check.delta(delta)
@@ -267,7 +217,7 @@ def _check_noise(noise, delta, mechanism, printed_scale) -> None:
 
 def prefix_sums(
     horizon: int,
-    losses,
+    losses: LossSet,
     *,
     epsilon: Number,
     delta: Number | None,
@@ -275,7 +225,7 @@ def prefix_sums(
     noise: str,
     neighbours: str = "replace",
     unit: str = "round",
-    printed_scale=None,
+    printed_scale: Number | None = None,
 ) -> PrefixSums:
     """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.
 
@@ -287,10 +237,10 @@ def prefix_sums(
         an entry, have their entries clipped to its range (:func:`dpjax.domains.clipped`), and are
         counted.
       epsilon: privacy; inf adds no noise.
-      delta: in (0, 1) for Gaussian, discrete Gaussian and Skellam noise, None for the others.
+      delta: in (0, 1); None for noise that is pure (:class:`dpjax.noise.Law`).
       mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
         the horizon and ``noise``.
-      noise: "laplace", "gaussian", "discrete_laplace", "discrete_gaussian" or "skellam".
+      noise: a name of ``dpjax.noise.LAWS``.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       printed_scale: as for :func:`calibrate`.
@@ -312,20 +262,25 @@ def prefix_sums(
         loss_range=losses.entry, neighbours=neighbours, unit=unit, printed_scale=printed_scale,
     )  # fmt: skip
     clip = clip_into(losses, unit)
-
-    def init(key):
-        state, release = stream.init(key)
-        return PrefixSumsState(state, jnp.zeros((), jnp.int32)), release
-
-    def step(state, key, loss):
-        inside, count = clip(loss, state.clipped)
-        inner, release = stream.step(state.mechanism, key, inside)
-        return PrefixSumsState(inner, count), release
-
-    return PrefixSums(init, step, report_clipped, scale, built.variance, declared)
+    return PrefixSums(stream.init, stream.step, clip, scale, built.variance, declared)
 
 
-def sampled_rounds(horizon) -> np.ndarray:
+def accountant_of(mechanism: Mechanism) -> str:
+    """The theorem by which the noise of a mechanism hides one value."""
+    law = LAWS[mechanism.noise]
+    title = law.title
+    name = f"{title[0].upper()}{title[1:]} mechanism"
+    if mechanism.model == "local":
+        return f"{name} on each item"
+    if mechanism.model != "central":
+        idealised = "" if law.integers else ", which idealises integer noise"
+        return f"{name} on the sum of each batch{idealised}"
+    if mechanism.noise == "gaussian":
+        return f"one {name} on the encoded stream, exact"
+    return f"{name} on the encoded stream"
+
+
+def sampled_rounds(horizon: int) -> np.ndarray:
     """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, where there are more.
 
     They are spread by multiples of the golden ratio, since equal steps would meet the same bits of
@@ -341,26 +296,23 @@ def sampled_rounds(horizon) -> np.ndarray:
     return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
 
 
-def draw_variance(noise) -> float:
-    """The variance of a draw of scale 1: 2 for Laplace noise, else 1."""
-    return 1.0 if by_l2(noise) else 2.0
-
-
-def noise_length(horizon, dim, sums, noise):
+def noise_length(horizon: int, dim: int, sums: PrefixSums | Calibrated, noise: str) -> Array:
     """The root mean square length of the noise in the prefixes 0 .. T - 1, in R^d, ().
 
     The mean is over :func:`sampled_rounds`. ``noise`` is the law of the draws of ``sums``, which
     are PrefixSums or Calibrated.
     """
     spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
-    draws = dim * spread * draw_variance(noise)
+    draws = dim * spread * float(LAWS[noise].variance(1.0))
     return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
 
 
-def full_information_learner(horizon, domain, sums, init, step) -> Learner:
+def full_information_learner(
+    horizon: int, domain: Any, sums: PrefixSums, init: Callable, step: Callable
+) -> Learner:
     """A Learner over a domain that sees losses through PrefixSums, whose state it has as ``sums``.
 
-    It declares the privacy of the sums and reports what they clipped.
+    It declares the privacy of the sums, and its losses are clipped for them.
     """
     return Learner(
         init=init,
@@ -369,5 +321,5 @@ def full_information_learner(horizon, domain, sums, init, step) -> Learner:
         action_set=domain,
         horizon=horizon,
         privacy=sums.privacy,
-        report=lambda state: sums.report(state.sums),
+        clip=sums.clip,
     )

@@ -12,17 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check, noise, privacy
-from dpjax.core import Number, Privacy, Sums
-from dpjax.feedback import bandit, clipped_bandit
+from dpjax.core import Clip, Number, Privacy, Sums
+from dpjax.feedback import to_bit
 from dpjax.learners.parts.arm_sums import gaussian_draws, one_release
 from dpjax.maths import exact_sums
-from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
 
-WITH_DELTA = ("gaussian", "discrete_gaussian", "binomial", "skellam")
 LOCAL = ("local_laplace", "randomized_response")
-LAWS = ("laplace", "discrete_laplace", *WITH_DELTA, *LOCAL)
-
+LAWS = (*noise.LAWS, *LOCAL)
+WITH_DELTA = tuple(name for name, law in noise.LAWS.items() if not law.pure)
 
 # Where Chernoff's bound is tried, as parts of a tilt that is at least the best one.
 _PARTS = np.sin(np.arange(2, 40) * np.pi / 80.0).astype(np.float32)
@@ -43,7 +41,7 @@ class SumNoise(NamedTuple):
     variance: Number  # () of a draw z, or its proxy
     pole: Number  # () inf where there is none
     each: bool  # whether each loss has a draw of its own
-    feedback: Callable  # what a learner sees of a round, as in BatchLearner
+    clip: Clip | None  # of the learner: to_bit, if the noise hides bits alone
     privacy: Privacy
 
     def error(self, weights, counts, draws, exponent):
@@ -95,35 +93,31 @@ class SumNoise(NamedTuple):
         return jnp.min(jnp.where(gained > 0.0, needed / gained, jnp.inf))
 
 
-def bits(loss, arm):
-    """Bandit feedback rounded to the nearer of 0 and 1, (), for noise that hides bits alone."""
-    return jnp.round(within(bandit(loss, arm), 0.0, 1.0))
-
-
 def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
     """The noise of that name, calibrated for sums of which one loss is replaced.
 
-    - "laplace" and "gaussian": the server adds a real number to the sum of a batch.
-    - "discrete_gaussian": the server adds an integer.
-    - "discrete_laplace" and "skellam", distributed: each user adds a part of an integer, and only
-      the sum of a batch is opened. Both laws are sums of independent parts. (The draw is that of
-      the whole. Nobody's modulus is simulated, nor users who drop out.)
-    - "binomial", shuffle: users and fair coins send bits, a shuffler mixes them, and the server
-      sees how many are 1.
-    - "local_laplace" and "randomized_response", local: each loss has its own noise, or is a bit
-      that is flipped with probability 1 / (1 + e^epsilon).
+    A law of ``dpjax.noise.LAWS`` is added to the sum of a batch, and its trust model is declared:
 
-    Only Laplace and Gaussian noise takes losses that are no bits. For the others each loss is
-    rounded to the nearer of 0 and 1, so play them on Bernoulli losses. A sum that is no integer all
-    the same, as one of averages, is rounded to the nearest integer before its noise is added. If
-    one summand changes by at most 1, the rounded sum does too.
+    - "central": the server adds it.
+    - "distributed": each user adds a part of it, and only the sum of a batch is opened. Such a law
+      is one of sums of independent parts. (The draw is that of the whole. Nobody's modulus is
+      simulated, nor users who drop out.)
+    - "shuffle": users and fair coins send bits, a shuffler mixes them, and the server sees how many
+      are 1.
+
+    Two more are local, for each loss by itself. "local_laplace" adds Laplace noise to it, and
+    "randomized_response" flips it, a bit, with probability 1 / (1 + e^epsilon).
+
+    Noise of real numbers takes losses that are no bits. For the others each loss is rounded to the
+    nearer of 0 and 1, so play them on Bernoulli losses. A sum that is no integer all the same, as
+    one of averages, is rounded to the nearest integer before its noise is added. If one summand
+    changes by at most 1, the rounded sum does too.
 
     Args:
       law: one of :data:`LAWS`.
       epsilon: inf for no noise.
-      delta: in (0, 1) for "gaussian", "discrete_gaussian", "binomial" and "skellam"; else None.
-        For the last three it is a plain number, and the amount of noise is the least one by the
-        exact delta of the law, up to a percent (:func:`dpjax.privacy.integer_noise`).
+      delta: in (0, 1) for a law that is not pure; else None. For integers it is a plain number, and
+        the amount of noise is the least one by the exact delta of the law, up to a percent.
 
     Returns:
       A SumNoise. It declares what holds where each loss is in one released sum, and where earlier
@@ -139,8 +133,10 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
     epsilon = _check.epsilon(epsilon)
     if delta is not None:
         _check.delta(delta)
-    make = _local if law in LOCAL else _pure if delta is None else _approximate
-    return make(law, epsilon, delta, one_release(epsilon))
+    declared = one_release(epsilon)
+    if law in LOCAL:
+        return _local(law, epsilon, declared)
+    return _of_law(noise.LAWS[law], epsilon, delta, declared)
 
 
 def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
@@ -157,84 +153,55 @@ def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
     accountant = "parallel composition of Gaussian mechanisms"
     declared = gaussian_draws(1.0 / variance, horizon, delta, accountant)
     declared = declared._replace(sums=Sums("gaussian", "releases"))
-    release = _of_sum("gaussian_total", jnp.sqrt(variance))
-    return _gaussian(release, variance, clipped_bandit, declared)
+    return _with_draws(noise.gaussian, jnp.sqrt(variance), declared)
 
 
-def _gaussian(release, variance, feedback, declared):
-    """Noise of sums with a Gaussian moment-generating function, or one below it."""
+# What of the sums of batches others see.
+_SEEN = {"central": "", "shuffle": "shuffled bits of each batch, ", "distributed": "opened sums, "}
+
+
+def _of_law(law, epsilon, delta, declared) -> SumNoise:
+    found = law.single(epsilon, delta)
+    if isinstance(found.scale, jax.core.Tracer):  # It is NaN where a plain epsilon is refused.
+        epsilon = jnp.where(jnp.isnan(found.scale), jnp.nan, epsilon)
+    declared = declared._replace(
+        epsilon=epsilon,
+        delta=0.0 if delta is None else delta,
+        rho=found.rho,
+        model=law.model,
+        released=f"{_SEEN[law.model]}actions 1..T",
+        accountant=f"parallel composition of {law.title} mechanisms",
+        sums=None if law.pure or law.of_rho is None else Sums(law.name, "releases"),
+    )
+    return _with_draws(law, found.scale, declared)
+
+
+def _with_draws(law, scale, declared) -> SumNoise:
+    """One draw of a law in each released sum, however many losses it has."""
+
+    def release(key, losses, count) -> ExactSum:
+        del count
+        return law.total(key, _nearest(losses) if law.integers else losses, scale)
+
     return SumNoise(
-        release, 0.25, lambda tilt: 0.5 * variance * tilt * tilt, variance, jnp.inf, False,
-        feedback, declared,
+        release, 0.25, lambda tilt: law.cumulant(tilt, scale), law.variance(scale), law.pole(scale),
+        False, to_bit if law.integers else None, declared,
     )  # fmt: skip
 
 
-def _laplace_cumulant(scale):
-    """ln E e^(l z) = -ln(1 - (l scale)^2) of a Laplace draw; a discrete one has less."""
-    return lambda tilt: -jnp.log1p(-jnp.square(tilt * scale))
-
-
-def _pole(epsilon):
-    """The pole of the cumulant of Laplace noise of scale 1 / epsilon, () float32."""
-    return jnp.asarray(epsilon, jnp.float32)
-
-
-def _pure(law, epsilon, delta, declared):
-    del delta
-    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
-    release, feedback = _of_sum("laplace_total", scale), clipped_bandit
-    if law == "discrete_laplace":
-        release, feedback = _of_sum("discrete_laplace_total", scale), bits
-        declared = _declared(declared, "distributed", "discrete Laplace mechanisms")
-    return SumNoise(
-        release, 0.25, _laplace_cumulant(scale), 2.0 * scale * scale, _pole(epsilon), False,
-        feedback, declared,
-    )  # fmt: skip
-
-
-def _approximate(law, epsilon, delta, declared):
-    declared = declared._replace(delta=delta)
-    if law == "gaussian":
-        scale = privacy.gaussian_scale(1.0, epsilon, delta)
-        declared = _declared(declared, "central", "Gaussian mechanisms")
-        sums = Sums("gaussian", "releases")
-        declared = declared._replace(rho=0.5 / (scale * scale), sums=sums)
-        release = _of_sum("gaussian_total", scale)
-        return _gaussian(release, scale * scale, clipped_bandit, declared)
-    amount = privacy.integer_noise(law, epsilon, delta)
-    if isinstance(amount, jax.core.Tracer):  # It is NaN where a plain epsilon is refused.
-        declared = declared._replace(epsilon=jnp.where(jnp.isnan(amount), jnp.nan, epsilon))
-    if law == "discrete_gaussian":
-        declared = _declared(declared, "central", "discrete Gaussian mechanisms")
-        sums = Sums("discrete_gaussian", "releases")
-        declared = declared._replace(rho=0.5 / (amount * amount), sums=sums)
-        release = _of_sum("discrete_gaussian_total", amount)
-        return _gaussian(release, amount * amount, bits, declared)
-    if law == "binomial":
-        declared = _declared(declared, "shuffle", "binomial mechanisms")
-        release = _of_sum("binomial_total", amount)
-        return _gaussian(release, 0.25 * amount, bits, declared)
-    declared = _declared(declared, "distributed", "Skellam mechanisms")
-    release = _of_sum("skellam_total", amount)
-    return SumNoise(
-        release, 0.25, lambda tilt: amount * (jnp.cosh(tilt) - 1.0), amount, jnp.inf, False, bits,
-        declared,
-    )  # fmt: skip
-
-
-def _local(law, epsilon, delta, declared):
-    del delta
+def _local(law, epsilon, declared) -> SumNoise:
+    laplace = noise.laplace
     scale = privacy.laplace_scale(1.0, epsilon)
     if law == "local_laplace":
 
         def release(key, losses, count):
-            return noise.laplace_sum(key, losses, scale, count)
+            return laplace.sum(key, losses, scale, count)
 
         accountant = "Laplace mechanism on each observed loss"
         declared = declared._replace(model="local", accountant=accountant)
         return SumNoise(
-            release, 0.25, _laplace_cumulant(scale), 2.0 * scale * scale, _pole(epsilon), True,
-            clipped_bandit, declared,
+            release, 0.25, lambda tilt: laplace.cumulant(tilt, scale), laplace.variance(scale),
+            laplace.pole(scale), True, None, declared,
         )  # fmt: skip
     # Let p be the probability of a flip. Then 1 / (1 - 2p) is 1 / tanh(epsilon / 2).
     stretch = 1.0 / jnp.tanh(0.5 * jnp.asarray(epsilon, jnp.float32))
@@ -250,36 +217,13 @@ def _local(law, epsilon, delta, declared):
         accountant="randomized response, each loss",
     )
     # A stretched bit lies in an interval of that length, so that Hoeffding's lemma holds for it.
-    return _gaussian(debiased, jnp.float32(0.0), bits, declared)._replace(
-        per_loss=0.25 * stretch * stretch
-    )
-
-
-def _of_sum(name, amount) -> Callable:
-    """The release of a sum by one draw of :mod:`dpjax.noise`, however many losses it has."""
-    of_integers = name not in ("laplace_total", "gaussian_total")
-
-    def release(key, losses, count) -> ExactSum:
-        del count
-        return getattr(noise, name)(key, _nearest(losses) if of_integers else losses, amount)
-
-    return release
+    return SumNoise(
+        debiased, 0.25 * stretch * stretch, lambda tilt: 0.0 * tilt, jnp.float32(0.0), jnp.inf,
+        False, to_bit, declared,
+    )  # fmt: skip
 
 
 def _nearest(total) -> ExactSum:
     """The integer nearest to a sum, which hides what noise of integers cannot."""
     whole = exact_sums.add(total, exact_sums.of(0.5)).whole
     return ExactSum(whole, jnp.zeros_like(whole))
-
-
-def _declared(declared, model, mechanisms):
-    seen = {
-        "central": "",
-        "shuffle": "shuffled bits of each batch, ",
-        "distributed": "opened sums, ",
-    }
-    return declared._replace(
-        model=model,
-        released=f"{seen[model]}actions 1..T",
-        accountant=f"parallel composition of {mechanisms}",
-    )

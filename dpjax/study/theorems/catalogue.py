@@ -1,5 +1,7 @@
 """All theorems by name, and the learners that have none, each with the reason."""
 
+from collections.abc import Iterable
+
 from dpjax import _check
 from dpjax.study.theorems import arms, points, vectors
 from dpjax.study.theorems.statement import Theorem
@@ -46,7 +48,7 @@ PAPERS_WITHOUT: dict[str, str] = {
 }
 
 
-def find(name) -> Theorem:
+def find(name: str) -> Theorem:
     """The theorem of that name; ValueError where there is none.
 
     Examples:
@@ -62,7 +64,7 @@ def find(name) -> Theorem:
     return THEOREMS[name]
 
 
-def named(words) -> list[str]:
+def named(words: Iterable[str]) -> list[str]:
     """The names of theorems that words mean: of a theorem itself, of a learner or of a paper.
 
     A paper and a learner stand for all of their theorems. Hyphens and underscores are the same, and

@@ -1,6 +1,6 @@
 """Measures theorems: plays their learners, and compares the worst regret with the bounds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,15 +8,17 @@ import pandas
 import xarray
 
 from dpjax import _check
+from dpjax.core import Array
 from dpjax.study import choice, trends
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
 from dpjax.study.theorems.catalogue import find
+from dpjax.study.theorems.statement import Theorem
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 
 
-def verdict(low, high, bound, largest, reading="derived") -> str:
+def verdict(low: float, high: float, bound: float, largest: float, reading: str = "derived") -> str:
     """What an interval (low, high) of the worst regret says of a bound.
 
     "vacuous" where no play exceeds the bound, "violated" where the whole interval lies above it,
@@ -38,7 +40,7 @@ def verdict(low, high, bound, largest, reading="derived") -> str:
     return "held" if high <= bound else "open"
 
 
-def first_horizon(theorem, bound, epsilon) -> float:
+def first_horizon(theorem: Theorem, bound: Callable, epsilon: float) -> float:
     """The smallest horizon from which on a bound is below the largest regret; inf beyond 2^40.
 
     Examples:
@@ -74,12 +76,12 @@ class Measured(NamedTuple):
 
 
 def measure(
-    name,
+    name: str,
     *,
     epsilons: Sequence[float] = EPSILONS,
     horizon: int = 2**14,
     trials: int = 200,
-    key=0,
+    key: Array | int = 0,
     progress: bool = True,
 ) -> Measured:
     """Plays the learner of a theorem, and compares its worst regret with the bound.
@@ -114,7 +116,16 @@ def measure(
     return judge(name, theorem, regret)
 
 
-def play(name, theorem, *, epsilons, horizon, trials, key=0, progress=True) -> xarray.DataArray:
+def play(
+    name: str,
+    theorem: Theorem,
+    *,
+    epsilons: Sequence[float],
+    horizon: int,
+    trials: int,
+    key: Array | int = 0,
+    progress: bool = True,
+) -> xarray.DataArray:
     """Final regret of the learner of a theorem, by epsilon, horizon, environment and trial.
 
     The arguments are those of :func:`measure`.
@@ -139,7 +150,7 @@ def play(name, theorem, *, epsilons, horizon, trials, key=0, progress=True) -> x
     return regret if private else regret.expand_dims(epsilon=levels)
 
 
-def judge(name, theorem, regret) -> Measured:
+def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
     """What the final regret that was played says of a theorem, which is shown by that name.
 
     Examples:

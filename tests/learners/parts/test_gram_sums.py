@@ -11,7 +11,7 @@ from scipy import optimize, stats
 
 from dpjax import mechanisms, noise, privacy
 from dpjax.analysis import bounds
-from dpjax.learners.parts import gram_calibration, gram_noise, gram_sums
+from dpjax.learners.parts import gram, gram_calibration, gram_sums
 from dpjax.maths import ellipsoids, laws
 
 # The experiment of Shariff & Sheffet 2018: losses -1 and 1 and unit features, so L~^2 = 2.
@@ -178,12 +178,12 @@ def test_sensitivity_of_the_gram_matrix_and_the_noise_that_it_needs():
     assert weighed(1.0) == pytest.approx(2.0**0.5, rel=1e-12)  # the footnote's way is too little
 
 
-BOUNDS = gram_noise.Bounds(1.0, 1.0, 1.0)
+BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
 
 
-def make(horizon, dim, noise=gram_noise.symmetric, *, bounds=BOUNDS, **changed):
-    given = {"epsilon": 1.0, "delta": DELTA, "failure": 0.1, **changed}
-    return gram_sums.gram_sums(dim, bounds, noise(horizon, dim, bounds, **given))
+def make(horizon, dim, law=gram.gaussian, *, bounds=BOUNDS, epsilon=1.0, **options):
+    given = {"epsilon": epsilon, "delta": DELTA, "failure": 0.1}
+    return gram_sums.gram_sums(dim, law(**options).noise(horizon, dim, bounds, **given))
 
 
 def releases(sums, horizon, dim, trials):
@@ -240,7 +240,7 @@ def test_covariance_of_symmetric_gaussian_noise_on_the_tree(calibration):
 def test_wishart_noise_on_the_tree_has_exactly_m_nodes_in_every_release():
     """Variances m k and 2 m k of scale L~^2 = 2, the same in each release, with means 0."""
     horizon, dim, trials = 5, 2, 4000
-    sums = make(horizon, dim, gram_noise.wishart, calibration="printed")
+    sums = make(horizon, dim, gram.wishart, calibration="printed")
     levels = 4
     n = levels * float(gram_calibration.wishart_freedom(3, levels, 1.0, DELTA, "printed"))
     made = releases(sums, horizon, dim, trials)
@@ -343,16 +343,16 @@ def test_wishart_regularizers_are_accurate_but_for_the_stated_probability(kind):
 
 def test_every_regularizer_is_the_ridge_without_privacy():
     for kind, changed in [
-        (gram_noise.symmetric, {}),
-        (gram_noise.symmetric, {"shifted": False}),
-        (gram_noise.symmetric, {"calibration": "printed"}),
-        (gram_noise.symmetric, {"mechanism": mechanisms.exact}),
-        (gram_noise.wishart, {}),
-        (gram_noise.wishart, {"shifted": False}),
-        (gram_noise.losses_only, {}),
+        (gram.gaussian, {}),
+        (gram.gaussian, {"shifted": False}),
+        (gram.gaussian, {"calibration": "printed"}),
+        (gram.gaussian, {"mechanism": mechanisms.exact}),
+        (gram.wishart, {}),
+        (gram.wishart, {"shifted": False}),
+        (gram.losses_only, {}),
     ]:
         epsilon = 1.0 if "mechanism" in changed else np.inf
-        drawn = kind(100, 3, BOUNDS, epsilon=epsilon, delta=DELTA, failure=0.1, **changed)
+        drawn = kind(**changed).noise(100, 3, BOUNDS, epsilon=epsilon, delta=DELTA, failure=0.1)
         assert tuple(map(float, drawn.regularizer)) == (1.0, 1.0, 1.0, 0.0), changed
         assert np.isinf(drawn.privacy.epsilon)
 
@@ -371,7 +371,7 @@ def test_other_mechanisms_serve_gaussian_noise(name):
 
 def test_sums_do_not_stop_at_2_to_the_24():
     """Rows of length 64 and more of length 1: a plain float32 sum loses the latter."""
-    sums = make(20_000, 1, bounds=gram_noise.Bounds(64.0, 1.0, 1.0), epsilon=np.inf)
+    sums = make(20_000, 1, bounds=gram.Bounds(64.0, 1.0, 1.0), epsilon=np.inf)
 
     def add(length):
         return lambda t, state: sums.step(state, jr.key(0), length[None], jnp.float32(1.0))[0]

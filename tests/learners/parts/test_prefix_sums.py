@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import domains, mechanisms, privacy
 from dpjax.learners.ftrl import printed_scale
-from dpjax.learners.parts.prefix_sums import calibrate, prefix_sums
+from dpjax.learners.parts.prefix_sums import calibrate, noise_length, prefix_sums
 
 SETS = {
     "experts in [-1, 1]": lambda d: domains.box_losses(d),
@@ -148,19 +148,21 @@ def test_balanced_pairs_on_the_simplex_show_what_a_common_shift_hides():
 
 def replay(sums, key):
     """The function of losses (T, d) that returns what is released, the empty prefix first, (T, d),
-    and the last state. One program, for all the sequences that a test compares.
+    and how many losses were clipped. One program, for all the sequences that a test compares.
     """
 
     @jax.jit
     def releases(losses):
         def one_round(state, round_and_loss):
             t, loss = round_and_loss
-            return sums.step(state, jr.fold_in(key, t), loss)
+            inside, clipped = sums.clip(loss)
+            state, release = sums.step(state, jr.fold_in(key, t), inside)
+            return state, (release, clipped)
 
         state, first = sums.init(jr.fold_in(key, 0))
         rounds = jnp.arange(1, len(losses))
-        state, rest = jax.lax.scan(one_round, state, (rounds, losses[:-1]))
-        return jnp.concatenate([first[None], rest]), state
+        _, (rest, clipped) = jax.lax.scan(one_round, state, (rounds, losses[:-1]))
+        return jnp.concatenate([first[None], rest]), clipped.sum()
 
     return releases
 
@@ -192,11 +194,11 @@ def test_losses_are_clipped_and_counted_and_those_on_the_border_are_not():
     directions = np.asarray(jr.normal(jr.key(0), (8, 3)))
     border = directions / np.linalg.norm(directions, axis=1, keepdims=True)
     releases = replay(sums, jr.key(0))
-    rows, state = releases(border.astype(np.float32))
-    assert sums.report(state).clipped == 0
+    rows, clipped = releases(border.astype(np.float32))
+    assert clipped == 0
     np.testing.assert_allclose(rows[1:], np.cumsum(border, axis=0)[:-1], atol=1e-5)
-    rows, state = releases(3.0 * border.astype(np.float32))
-    assert sums.report(state).clipped == 7
+    rows, clipped = releases(3.0 * border.astype(np.float32))
+    assert clipped == 7
     np.testing.assert_allclose(rows[1:], np.cumsum(border, axis=0)[:-1], atol=1e-5)
 
 
@@ -222,8 +224,8 @@ def of_another_law(horizon, *, noise):
         ({"noise": "gaussian", "delta": 1.0}, "delta must be strictly between 0 and 1"),
         (
             {"noise": "cauchy"},
-            "noise must be one of laplace, gaussian, discrete_laplace, discrete_gaussian, skellam; "
-            "got 'c",
+            "noise must be one of laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, "
+            "logistic; got 'c",
         ),
         ({"neighbours": "add"}, "neighbours must be one of replace, zero_out; got 'add'"),
         ({"unit": "user"}, "unit must be one of round, entry; got 'user'"),
@@ -263,3 +265,19 @@ def test_deviations_are_the_rows_of_the_decoder_times_a_draw(noise, size, draw):
     np.testing.assert_allclose(found.deviation(), exact, rtol=1e-5)
     np.testing.assert_allclose(found.deviation(np.arange(3, 9)), exact[3:9], rtol=1e-5)
     assert not np.allclose(0.5 * found.deviation(), exact, rtol=0.1)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian", "discrete_gaussian", "skellam"])
+def test_the_length_of_the_noise_is_known_at_a_traced_epsilon(law):
+    """As of a plain one: sweeps trace it, and rates come from it."""
+
+    def length(epsilon):
+        delta = None if law == "laplace" else 1e-5
+        sums = prefix_sums(
+            8, domains.box_losses(2), epsilon=epsilon, delta=delta, mechanism=mechanisms.tree,
+            noise=law,
+        )  # fmt: skip
+        return noise_length(8, 2, sums, law)
+
+    assert float(jax.jit(length)(0.5)) == pytest.approx(float(length(0.5)), rel=1e-6)
+    assert float(length(0.25)) > 1.5 * float(length(0.5))

@@ -128,7 +128,7 @@ def test_declarations():
     assert models == {
         "laplace": "central", "gaussian": "central", "discrete_gaussian": "central",
         "discrete_laplace": "distributed", "skellam": "distributed", "binomial": "shuffle",
-        "local_laplace": "local", "randomized_response": "local",
+        "logistic": "central", "local_laplace": "local", "randomized_response": "local",
     }  # fmt: skip
     for law in LAWS:
         declared = noise_of(law, 0.5).privacy

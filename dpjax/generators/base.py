@@ -1,0 +1,146 @@
+"""What a counter-based generator is: a block function, and how keys and numbers are read off it."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+from jax.extend.random import define_prng_impl
+
+
+class Generator(NamedTuple):
+    """A generator whose keys are two words, and whose draws are blocks of a key and a counter.
+
+    Number i of 32 bits that a key draws is ``numbers`` of block i // size, at i % size. Key i of
+    a split, and the key that folds in i, are the first two words of block i.
+
+    Examples:
+      >>> generator = generators.of(jax.random.key(0).dtype)
+      >>> generator.name, generator.size
+      ('threefry2x32', 1)
+    """
+
+    name: str
+    block: Callable  # (first, second, counter), uint32 that broadcast -> at least two random words
+    numbers: Callable  # the words of a block -> the numbers that it draws, a tuple
+    size: int  # how many numbers these are
+    impl: Any  # of ``jax.random.key``
+    text: Callable | None = None  # index of a word -> the block in PTX, of which it is returned
+
+    def wrap(self, words: jax.Array) -> jax.Array:
+        """Turns an array of words (..., 2) into keys (...).
+
+        Examples:
+          >>> generator = generators.of(jax.random.key(0).dtype)
+          >>> generator.wrap(jnp.zeros((3, 2), jnp.uint32)).shape
+          (3,)
+        """
+        return jr.wrap_key_data(words, impl=self.impl)
+
+    def drawn(self, blocks: Callable, shape: tuple, axis: int = -1) -> jax.Array:
+        """The numbers of ``shape`` that a key draws.
+
+        Args:
+          blocks: a shape -> the words of as many blocks 0, 1, ..., with axes before and behind.
+          shape: of the numbers.
+          axis: the last axis of the blocks among those of the words, from the end.
+
+        Examples:
+          >>> generator = generators.of(jax.random.key(0).dtype)
+          >>> words = jnp.uint32(6), jnp.uint32(3)
+          >>> print(generator.drawn(lambda shape: [jnp.full(shape, x) for x in words], (2,)))
+          [5 5]
+        """
+        if self.size == 1:
+            return self.numbers(blocks(shape))[0]
+        total = math.prod(shape)
+        several = jnp.stack(self.numbers(blocks((-(-total // self.size),))), axis)
+        before, behind = several.shape[: axis - 1], several.shape[several.ndim + 1 + axis :]
+        flat = several.reshape(*before, -1, *behind)
+        return lax.slice_in_dim(flat, 0, total, axis=len(before)).reshape(*before, *shape, *behind)
+
+
+# By the dtype of keys, as a word. Their draws depend on the key alone, and not on what is drawn
+# beside them.
+KNOWN: dict[str, Generator] = {}
+
+
+def defined(
+    name: str, tag: str, block: Callable, numbers: Any, size: int, text: Any = None
+) -> Generator:
+    """A Generator with an implementation for JAX.
+
+    Seeds become keys as those of JAX's default generator do.
+
+    Args:
+      name: of the generator.
+      tag: the dtype of its keys is key<tag>.
+      block, numbers, size, text: as of :class:`Generator`.
+    """
+
+    def blocks(key, shape):
+        """The blocks 0, 1, ... of a key, as arrays of this shape."""
+        count = math.prod(shape)
+        if count >= 2**32:
+            raise ValueError(f"shape must have fewer than 2^32 entries for {name}, got {shape}")
+        low = lax.iota(np.uint32, count).reshape(shape)
+        return block(*(jnp.broadcast_to(word, shape) for word in key), low)
+
+    def from_seed(seed):
+        return jr.key_data(jr.key(seed, impl="threefry2x32"))
+
+    def split(key, shape):
+        return jnp.stack(blocks(key, shape)[:2], axis=-1)
+
+    def random_bits(key, bit_width, shape):
+        if bit_width == 64:
+            first, second, *_ = (
+                lax.convert_element_type(x, jnp.uint64) for x in blocks(key, shape)
+            )
+            return lax.shift_left(first, jnp.full_like(first, 32)) | second
+        found = generator.drawn(lambda shape: blocks(key, shape), shape)
+        return lax.convert_element_type(found, f"uint{bit_width}")
+
+    def fold_in(key, data):
+        return jnp.stack(block(*key, jnp.asarray(data, jnp.uint32))[:2])
+
+    impl = define_prng_impl(
+        key_shape=(2,), seed=from_seed, split=split, random_bits=random_bits, fold_in=fold_in,
+        name=name, tag=tag,
+    )  # fmt: skip
+    generator = KNOWN[f"key<{tag}>"] = Generator(name, block, numbers, size, impl, text)
+    return generator
+
+
+def is_of_the_key_alone(dtype: Any) -> bool:
+    """Whether draws from keys of this dtype depend on the key alone, and not on the batch size.
+
+    Examples:
+      >>> generators.is_of_the_key_alone(jax.random.key(0).dtype)
+      True
+      >>> generators.is_of_the_key_alone(jax.random.key(0, impl="rbg").dtype)
+      False
+    """
+    return str(dtype) in KNOWN
+
+
+def of(dtype: Any) -> Generator | None:
+    """The Generator of keys of this dtype, or None.
+
+    It is None for the default keys of JAX if the flag ``jax_threefry_partitionable`` is off.
+
+    Examples:
+      >>> generators.of(jax.random.key(0, impl=generators.threefry13).dtype).name
+      'threefry2x32_13'
+      >>> generators.of(jax.random.key(0, impl="rbg").dtype) is None
+      True
+    """
+    if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return None
+    found = KNOWN.get(str(dtype))
+    partitionable = jax.config.jax_threefry_partitionable  # type: ignore[attr-defined]
+    return found if found is None or found.impl != "threefry2x32" or partitionable else None

@@ -1,0 +1,318 @@
+"""The noise of a learner's Gram matrix, as the argument ``gram`` of :func:`dpjax.learners.linucb`.
+
+``__all__`` lists its laws. Each factory returns a :class:`Gram`, which knows the noise, the shift
+of the eigenvalues that goes with it, and the privacy that is declared.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax import _check, mechanisms, noise, privacy
+from dpjax.core import Number, Privacy
+from dpjax.learners.parts.gram_calibration import (
+    Regularizer,
+    gaussian_regularizer,
+    levels_of,
+    loss_regularizer,
+    per_round_failure,
+    real,
+    wishart_freedom,
+    wishart_regularizer,
+    wishart_rho,
+)
+from dpjax.learners.parts.gram_streams import (
+    derived_gaussian,
+    every_level,
+    on_exact_sums,
+    printed_gaussian,
+)
+from dpjax.learners.parts.prefix_sums import RELEASED
+from dpjax.maths import ellipsoids
+
+__all__ = ["gaussian", "losses_only", "wishart"]
+
+
+class Bounds(NamedTuple):
+    """Bounds on each round. A row beyond them is clipped before it is summed."""
+
+    features: Any  # L, the largest length of features
+    loss: Any  # the largest absolute value of a loss
+    parameter: Any  # S, at least |theta|
+
+    @property
+    def row(self):
+        """L~, the largest length of a row v = (features, loss)."""
+        return jnp.sqrt(real(self.features) ** 2 + real(self.loss) ** 2)
+
+
+class GramNoise(NamedTuple):
+    """Noisy Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1."""
+
+    init: Callable  # key -> (state, noise of no rows (packed,))
+    step: Callable  # (state, key, v v' of the next row) -> (state, noisy sum so far (packed,))
+    regularizer: Regularizer  # of round T
+    by_round: Callable  # function of a Regularizer -> (state -> its value in the next round)
+    noisy: Any  # () bool, whether there is any noise
+    events: Any  # () how many confidence bounds of losses fail separately, 1 .. T
+    privacy: Privacy
+
+
+class Gram(NamedTuple):
+    """A law of noise for Gram matrices, which a learner calibrates to its sizes and its epsilon."""
+
+    noise: Callable  # (horizon, dim, bounds, *, epsilon, delta, failure, ridge) -> GramNoise
+    floor: Number | None  # the smallest eigenvalue of noise and shift; None if derived
+    failure: Number | None  # alpha, as of a learner; None for 1 / T
+
+
+def _gram(noise, floor, failure, shifted=True) -> Gram:
+    """A Gram of checked numbers."""
+    made = Gram(noise, floor, failure)
+    check_numbers(made)
+    if floor is not None and not shifted:
+        raise ValueError("floor: noise that is not shifted has no floor to choose")
+    return made
+
+
+def check_numbers(gram) -> None:
+    """Refuses numbers of a Gram, or notes conditions on traced ones for the learner that runs."""
+    _check.positive(**_check.given(floor=gram.floor))
+    _check.inside(0.0, 1.0, **_check.given(failure=gram.failure))
+
+
+def _constant(regularizer):
+    """(regularizer, by_round) where the regularizer is the same in all rounds."""
+
+    def by_round(function):
+        value = function(regularizer)
+        return lambda state: value
+
+    return regularizer, by_round
+
+
+def _regularized(stream, regularizer_of):
+    """(regularizer, by_round) of a Gaussian stream.
+
+    Args:
+      stream: a Gaussian.
+      regularizer_of: deviation of the noise -> Regularizer.
+    """
+    last = regularizer_of(stream.deviation)
+    if stream.growing is None:
+        return _constant(last)
+    return last, lambda function: lambda state: function(regularizer_of(stream.growing(state)))
+
+
+def _of_gaussian(horizon, stream, regularizer_of, declared) -> GramNoise:
+    # The confidence bound of OFUL holds for all rounds at once only where the regularizer is the
+    # same in all of them.
+    regularizer, by_round = _regularized(stream, regularizer_of)
+    return GramNoise(
+        init=stream.init,
+        step=stream.step,
+        regularizer=regularizer,
+        by_round=by_round,
+        noisy=jnp.isfinite(stream.asked),
+        events=1.0 if stream.growing is None else float(horizon),
+        privacy=declared,
+    )
+
+
+def _declared(bounds, delta, calibration, asked, model="central", **found) -> Privacy:
+    """The declaration of Gram matrices where epsilon ``asked`` was asked for.
+
+    The model is that of the mechanism. A round's own arm depends on its features without noise, so
+    that the central one is joint here. In the others the user chooses the arm from the public
+    policy.
+    """
+    return Privacy(
+        delta=delta,
+        loss_range=(-bounds.loss, bounds.loss),
+        model="joint" if model == "central" else model,
+        released="policies 1..T" if model == "central" else RELEASED[model],
+        calibration=calibration,
+        paper_epsilon=float("nan") if calibration == "derived" else asked,
+        **found,
+    )
+
+
+def gaussian(
+    *,
+    mechanism: Callable = mechanisms.tree,
+    shifted: bool = True,
+    floor: Number | None = None,
+    calibration: str = "derived",
+    norm_bound: str = "tight",
+    failure: Number | None = None,
+) -> Gram:
+    """Symmetric Gaussian noise: variance s^2 off the diagonal, and 2 s^2 on it.
+
+    A changed row v -> w moves v v' by at most sqrt(2) L~^2 in Frobenius norm. Entries off the
+    diagonal are there twice, so that a change D has |D|_F^2 / (2 s^2) in units of this noise, and
+    the sensitivity is L~^2. With variance s^2 on the diagonal, too, it would be sqrt(2) L~^2, so
+    the larger variance is needed.
+
+    Args:
+      mechanism: a factory of ``dpjax.mechanisms``, for derived noise. Printed noise is that of a
+        tree of which every release holds one node of each level. With ``per_item`` the learner is
+        local, and with ``partial(per_item, batch=B)`` shuffled.
+      shifted: whether eigenvalues are shifted up by the norm bound Upsilon of the noise and by
+        rho_min. False gives the ridge and the confidence of OFUL, in the manner of Mishra &
+        Thakurta 2015, an ablation that no bound covers.
+      floor: rho_min > 0, the smallest eigenvalue of noise and shift; by default Upsilon, and at
+        least the ridge of the learner. A floor takes the place of the ridge.
+      calibration: "derived", "printed" (the paper's) or "code" (the authors' program).
+      norm_bound: "tight" or "paper", see
+        :func:`dpjax.learners.parts.gram_calibration.gaussian_norm`.
+      failure: alpha, the probability that some confidence bound fails; by default 1 / T.
+
+    Examples:
+      >>> local = gram.gaussian(mechanism=mechanisms.per_item)
+      >>> learners.linucb(1000, 3, epsilon=1.0, delta=1e-6, gram=local).privacy.model
+      'local'
+    """
+    _check.one_of("derived", "printed", "code", calibration=calibration)
+    _check.one_of("tight", "paper", norm_bound=norm_bound)
+    _check.factory("mechanisms.tree", mechanism=mechanism)
+    if mechanism is not mechanisms.tree and calibration != "derived":
+        raise ValueError("mechanism: only derived Gaussian noise has a choice of it")
+
+    def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramNoise:
+        rows, columns = ellipsoids.indices(dim + 1)
+        weights = np.where(rows == columns, np.sqrt(2.0), 1.0)
+        if calibration == "derived":
+            stream = derived_gaussian(horizon, weights, bounds.row**2, epsilon, delta, mechanism)
+        else:
+            stream = printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration)
+
+        def regularizer_of(deviation):
+            if not shifted:
+                return Regularizer(ridge, ridge, ridge, 0.0)
+            per_round = per_round_failure(horizon, failure, calibration)
+            return gaussian_regularizer(
+                deviation, dim, per_round, norm_bound=norm_bound, floor=floor, ridge=ridge
+            )
+
+        declared = _declared(
+            bounds, delta, calibration, stream.asked, stream.model,
+            epsilon=stream.epsilon, rho=stream.rho, unit="round", accountant=stream.accountant,
+            sums=stream.sums,
+        )  # fmt: skip
+        return _of_gaussian(horizon, stream, regularizer_of, declared)
+
+    return _gram(noise, floor, failure, shifted)
+
+
+def losses_only(
+    *,
+    mechanism: Callable = mechanisms.tree,
+    floor: Number | None = None,
+    failure: Number | None = None,
+) -> Gram:
+    """Gaussian noise on the last row alone, an ablation whose features are public.
+
+    A changed loss moves the last row by at most twice L times the bound on losses. The calibration
+    is the derived one.
+
+    Args:
+      mechanism: a factory of ``dpjax.mechanisms`` for the central model.
+      floor, failure: as of :func:`gaussian`.
+
+    Examples:
+      >>> public = gram.losses_only()
+      >>> learners.linucb(1000, 3, epsilon=1.0, delta=1e-6, gram=public).privacy.unit
+      'entry'
+    """
+    _check.factory("mechanisms.tree", mechanism=mechanism)
+
+    def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramNoise:
+        rows, columns = ellipsoids.indices(dim + 1)
+        weights = np.where((rows == dim) & (columns < dim), 1.0, 0.0)
+        change = 2.0 * bounds.features * bounds.loss
+        stream = derived_gaussian(horizon, weights, change, epsilon, delta, mechanism)
+
+        def regularizer_of(deviation):
+            per_round = per_round_failure(horizon, failure, "derived")
+            return loss_regularizer(
+                deviation, dim, per_round, bounds.parameter, floor=floor, ridge=ridge
+            )
+
+        declared = _declared(
+            bounds, delta, "derived", stream.asked,
+            epsilon=stream.epsilon, rho=stream.rho, unit="entry", accountant=stream.accountant,
+            sums=stream.sums,
+        )  # fmt: skip
+        return _of_gaussian(horizon, stream, regularizer_of, declared)
+
+    return _gram(noise, floor, failure)
+
+
+def wishart(
+    *,
+    shifted: bool = True,
+    floor: Number | None = None,
+    calibration: str = "derived",
+    failure: Number | None = None,
+) -> Gram:
+    """Centred Wishart noise W_p(L~^2 I, k), p = d + 1, in each node of a tree, and its shift.
+
+    It rests on Sheffet 2015, Theorem 4.1, in all calibrations
+    (:func:`dpjax.learners.parts.gram_calibration.wishart_freedom`).
+
+    Args:
+      shifted: whether eigenvalues are shifted down as far as rho_min allows. False gives plain
+        Wishart noise.
+      floor: rho_min > 0; by default 4 L~^2 sqrt(m k) D, and at least the ridge of the learner.
+      calibration, failure: as of :func:`gaussian`.
+
+    Examples:
+      >>> learner = learners.linucb(1000, 3, epsilon=1.0, delta=1e-6, gram=gram.wishart())
+      >>> learner.privacy.model
+      'joint'
+    """
+    _check.one_of("derived", "printed", "code", calibration=calibration)
+
+    def noise_of(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramNoise:
+        lower, left = ellipsoids.indices(dim + 1)
+        epsilon, levels = real(epsilon), levels_of(horizon, calibration)
+        finite = jnp.isfinite(epsilon)
+        scale = jnp.where(finite, bounds.row**2, 0.0)
+        k = wishart_freedom(dim + 1, levels, jnp.where(finite, epsilon, 1.0), delta, calibration)
+        shown = epsilon
+        if calibration != "derived":
+            # A row is in one node of each level that holds data.
+            by_node = wishart_rho(dim + 1, levels_of(horizon, "derived"), k, delta)
+            shown = privacy.zcdp_epsilon(by_node, 0.5 * real(delta))
+            shown = jnp.where(finite, shown, jnp.inf)
+
+        def draw(key):
+            square = jnp.zeros((dim + 1, dim + 1), jnp.float32)
+            return noise.wishart(key, square, scale, k)[lower, left]
+
+        # No audit knows the law of its releases.
+        init, step = every_level(levels, len(lower), draw)
+        init, step = on_exact_sums(init, step, lambda noisy, key, row: noisy)
+        per_round = per_round_failure(horizon, failure, calibration)
+        regularizer, by_round = _constant(
+            wishart_regularizer(
+                scale, levels * k, dim, per_round, shifted=shifted, floor=floor, ridge=ridge
+            )
+        )
+        return GramNoise(
+            init=init,
+            step=step,
+            regularizer=regularizer,
+            by_round=by_round,
+            noisy=finite,
+            events=1.0,
+            privacy=_declared(
+                bounds, delta, calibration, epsilon,
+                epsilon=shown, rho=float("nan"), unit="round",
+                accountant="Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP",
+            ),
+        )  # fmt: skip
+
+    return _gram(noise_of, floor, failure, shifted)

@@ -1,0 +1,55 @@
+"""Gaussian noise of standard deviation ``scale``."""
+
+import jax.numpy as jnp
+
+from dpjax import privacy
+from dpjax.maths.laws import normal
+from dpjax.noise.law import Calibration, Cost, Law
+
+
+def draw(key, scale, shape):
+    """Independent normal draws."""
+    return scale * normal(key, shape).astype(scale.dtype)
+
+
+def cumulant(tilt, scale):
+    """tilt^2 scale^2 / 2. A discrete Gaussian draw has less."""
+    return 0.5 * jnp.square(scale) * tilt * tilt
+
+
+def calibrate(change, epsilon, delta):
+    """By the exact curve of one Gaussian mechanism, |change|_2 over scale being its mu."""
+    scale = privacy.gaussian_scale(change[1], epsilon, delta)
+    return Calibration(scale, epsilon, 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2)
+
+
+def declare(change, scale, delta):
+    """The epsilon and rho that a given scale has."""
+    mu = privacy.noise_ratio(change[1], scale)
+    return Calibration(scale, privacy.gaussian_epsilon(mu, delta), 0.5 * mu * mu)
+
+
+def cost(units):
+    """rho = |change|_2^2 / (2 scale^2)."""
+    rho = jnp.sum(jnp.square(units)) / 2.0
+    return Cost(jnp.float32(0.0), rho, rho)
+
+
+def of_rho(rho, delta):
+    """The epsilon of Gaussian noise alone that is rho-zCDP, exactly."""
+    return privacy.gaussian_epsilon(privacy.zcdp_mu(rho), delta)
+
+
+gaussian = Law(
+    "gaussian",
+    draw,
+    variance=lambda scale: scale * scale,
+    cumulant=cumulant,
+    pole=lambda scale: jnp.inf,
+    calibrate=calibrate,
+    declare=declare,
+    cost=cost,
+    norm=2,
+    of_rho=of_rho,
+    limit="shuffle",
+)

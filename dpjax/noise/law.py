@@ -1,0 +1,230 @@
+"""What dpjax knows of a law of noise: one record, from which all calibrations and audits follow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from dpjax import privacy
+from dpjax.core import Array, Number
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
+from dpjax.noise.release import kind, release
+
+Change = tuple[Any, Any]  # the (L1, L2) norms of a change
+
+
+class Calibration(NamedTuple):
+    """A scale, and the privacy that it has."""
+
+    scale: Any  # () of each draw
+    epsilon: Any  # ()
+    rho: Any  # () of zCDP; nan where none is declared
+
+
+class Cost(NamedTuple):
+    """What one release spends."""
+
+    pure: Any  # () epsilon, by basic composition
+    rho: Any  # () in zCDP
+    gaussian: Any  # () the part of rho that comes from Gaussian noise
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Law:
+    """A law of noise. Calling it adds noise to a value.
+
+    It is the only place that knows the law. Learners and mechanisms take its scale, its declared
+    privacy and its moments from here, and audits what a release spends. No change of a sum is
+    assumed: a calibration is given the norms of the largest change that one unit can make.
+
+    Attributes:
+      name: as in ``LAWS`` and in the ``noise=`` of learners.
+      draw: (key, scale, shape) -> noise (*shape), of the dtype of the scale or float32.
+      variance: scale -> the variance of a draw, or a number above it.
+      cumulant: (tilt, scale) -> ln E e^(tilt z) of a draw z, or a number above it.
+      pole: scale -> the tilt from which on the cumulant is infinite.
+      calibrate: (Change, epsilon, delta) -> Calibration of a vector that changes by that. Delta is
+        None for pure differential privacy. None for a law that is calibrated for one integer only.
+      declare: (Change, scale, delta) -> Calibration of a given scale. None if no paper prints one.
+      cost: changes over scales (...) -> Cost of a release in which these entries change. None if
+        the host computes what releases spend, by ``epsilon`` or ``together``.
+      norm: 1 or 2. The noise hides a change by this norm of it.
+      integers: whether it hides changes by integers alone.
+      pure: whether it has no delta.
+      of_one: (epsilon, delta) -> Calibration of one integer that changes by 1, by its exact delta.
+        None if ``calibrate`` serves it.
+      epsilon: (scale, delta, change) -> the exact epsilon of one integer that changes by
+        ``change``, on the host. None if ``cost`` says it.
+      delta: (scale, epsilon, change) -> its exact delta.
+      least_scale: (epsilon, delta, change) -> the least scale for it.
+      together: (L1 (n,) and L2 (n,) norms of changes, scales (n,), delta) -> the epsilon of n
+        releases of vectors.
+      of_rho: (rho, delta) -> the epsilon of zCDP by this noise. None if no rho is declared.
+      draw_sum: (key, scale, counts (*shape)) -> the sum of so many draws, (*shape).
+      model: whom a sum of a batch with this noise needs, as in ``Privacy``: "central", "shuffle" or
+        "distributed".
+      limit: the model whose integer noise it idealises, or None.
+
+    A scale is a scale, a standard deviation or a number of coins, as the law's file says. A scale
+    of 0 adds nothing.
+
+    Examples:
+      >>> key = jax.random.key(0)
+      >>> noisy, noisier = noise.laplace(key, 0.0, 1.0), noise.laplace(key, 0.0, 2.0)
+      >>> float(noisier / noisy)
+      2.0
+    """
+
+    name: str
+    draw: Callable
+    variance: Callable
+    cumulant: Callable
+    pole: Callable
+    calibrate: Any
+    declare: Any
+    cost: Any
+    norm: int
+    integers: bool = False
+    pure: bool = False
+    of_one: Any = None
+    epsilon: Any = None
+    delta: Any = None
+    least_scale: Any = None
+    together: Any = None
+    of_rho: Any = privacy.zcdp_epsilon
+    draw_sum: Any = None
+    model: str = "central"
+    limit: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The name in the middle of a sentence.
+
+        Examples:
+          >>> noise.discrete_gaussian.title
+          'discrete Gaussian'
+        """
+        lower = ("binomial", "discrete", "logistic")
+        words = self.name.split("_")
+        return " ".join(word if word in lower else word.capitalize() for word in words)
+
+    def __repr__(self) -> str:
+        return f"noise.{self.name}"
+
+    def __call__(self, key: Array, value: Any, scale: Number) -> Array:
+        """``value`` plus independent noise in each entry, of its shape and dtype."""
+        return release("value", self, key, value, scale)
+
+    def total(self, key: Array, total: ExactSum, scale: Number) -> ExactSum:
+        """An ExactSum plus independent noise in each entry. The sum is not rounded to float32.
+
+        So the noise hides one loss among any number of losses. (Noise of scale 1 changes a float32
+        sum of 2^27 only one time in a hundred.) The noise is a float32, rounded to a multiple of
+        2^-30. A result beyond 2^31 is cut off, which begins to matter at a scale of 10^8. So is one
+        with a scale that is not a number.
+
+        Examples:
+          >>> from dpjax.maths import exact_sums
+          >>> noisy = noise.skellam.total(jax.random.key(0), exact_sums.of(2.5), 2.0)
+          >>> float(exact_sums.to_float(noisy) % 1.0)  # the noise is an integer
+          0.5
+        """
+        return ExactSum(*release("words", self, key, jnp.stack(total), scale))
+
+    def sum(self, key: Array, total: ExactSum, scale: Number, count: Array) -> ExactSum:
+        """An ExactSum plus the sum of ``count`` independent draws, as exact as :meth:`total`.
+
+        Examples:
+          >>> from dpjax.maths import exact_sums
+          >>> noisy = noise.laplace.sum(jax.random.key(0), exact_sums.of(2.5), 1.0, 0)
+          >>> float(exact_sums.to_float(noisy))  # of no draws
+          2.5
+        """
+        return ExactSum(*release("draws", self, key, jnp.stack(total), scale, count))
+
+    def along(self, key: Array, value: Array, scale: Number, weights: Array) -> Array:
+        """``value`` () plus <Z, weights> for a vector Z of independent draws.
+
+        This is the value of a noisy linear loss at the point ``weights`` (d,), where Z is the noise
+        of the loss vector.
+
+        Examples:
+          >>> float(noise.laplace.along(jax.random.key(0), 0.5, 1.0, jnp.zeros(3)))  # weights 0
+          0.5
+        """
+        return release("along", self, key, value, scale, weights)
+
+    def prefix(
+        self, key: Array, noisy: Array, value: Array, scale: Number, sensitivity: Change
+    ) -> Array:
+        """``noisy``, declared to audits as a prefix sum with noise that includes ``value``.
+
+        Args:
+          key: the key from which the noise of this round was drawn.
+          noisy: the sum of all values so far, with noise.
+          value: the latest value.
+          scale: of each draw.
+          sensitivity: the largest (L1, L2) norm of a column of the mechanism's encoder.
+
+        Examples:
+          >>> float(noise.laplace.prefix(jax.random.key(0), 7.5, 1.0, 2.0, (1.0, 1.0)))
+          7.5
+        """
+        l1, l2 = map(float, sensitivity)
+        return release("prefix", self, key, noisy, value, scale, sensitivity=(l1, l2))
+
+    def single(self, epsilon: Number, delta: Number | None) -> Calibration:
+        """The Calibration of one number that changes by at most 1.
+
+        Examples:
+          >>> [int(noise.binomial.single(epsilon, 1e-6).scale) for epsilon in (0.5, 1.0, np.inf)]
+          [272, 80, 0]
+        """
+        if self.of_one is not None:
+            return self.of_one(epsilon, delta)
+        return self.calibrate((1.0, 1.0), epsilon, delta)
+
+
+def of_pure(units: Array) -> Cost:
+    """The cost of noise that spends epsilon = the sum of changes over scales."""
+    pure = jnp.sum(units)
+    return Cost(pure, pure * pure / 2.0, jnp.float32(0.0))
+
+
+def _scale(law, scale, dtype):
+    return scale if law.integers else jnp.asarray(scale, dtype)
+
+
+@kind
+def _value(law, key, value, scale):
+    draw = law.draw(key, _scale(law, scale, value.dtype), value.shape)
+    return value + draw.astype(value.dtype)
+
+
+def _with_noise(words, draw):
+    return jnp.stack(exact_sums.shifted(ExactSum(*words), draw))
+
+
+@kind
+def _words(law, key, words, scale):
+    return _with_noise(words, law.draw(key, _scale(law, scale, jnp.float32), words.shape[1:]))
+
+
+@kind
+def _draws(law, key, words, scale, count):
+    count = jnp.broadcast_to(count, words.shape[1:]).astype(jnp.float32)
+    return _with_noise(words, law.draw_sum(key, jnp.asarray(scale, jnp.float32), count))
+
+
+@kind
+def _along(law, key, value, scale, weights):
+    draw = law.draw(key, _scale(law, scale, weights.dtype), weights.shape)
+    return value + jnp.sum(draw * weights)
+
+
+@kind
+def _prefix(law, key, noisy, value, scale):
+    del law, key, value, scale
+    return noisy

@@ -1,0 +1,116 @@
+"""A private release is one primitive of JAX, so that audits find it wherever it stands.
+
+``release(kind, law, key, ...)`` computes what the kind says: a value with noise of the law, or a
+random choice. Under ``jax.vmap`` it stays one release, which knows what its members share. It is
+differentiated through its arguments at fixed draws.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from dpjax.core import Array
+
+
+class Site(NamedTuple):
+    """What a release is, as an equation of a traced program says it."""
+
+    kind: str  # how its arguments are read, one of KINDS
+    law: Any  # the Law of its noise; None for a draw that has no noise
+    sensitivity: Any = None  # (L1, L2) of the mechanism of prefix sums, else None
+    mapped: tuple = ()  # for each jax.vmap around it, from the outside, the mapped axis of each
+    # argument, or None where its members share it
+
+
+# Each is (law, key, *arguments) -> the release.
+KINDS: dict[str, Callable] = {}
+
+
+def kind(function: Callable) -> Callable:
+    """Makes a function of (law, key, *arguments) a kind of release, by its name."""
+    KINDS[function.__name__.strip("_")] = function
+    return function
+
+
+def release(kind: str, law: Any, key: Array, *arguments: Any, sensitivity=None) -> Array:
+    """The release of this kind with noise of this law, which consumes the key."""
+    return bind(Site(kind, law, sensitivity), key, *arguments)
+
+
+def bind(site: Site, *inputs: Any) -> Array:
+    """A release of these inputs, the first of which is its key."""
+    inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
+    shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=_is_weak(x)) for x in inputs)
+    return release_p.bind(*inputs, site=site, jaxpr=_compiled(site).trace(*shapes).jaxpr)
+
+
+def over_members(function: Callable, site: Site) -> Callable:
+    """A function of the inputs of one release, mapped over the members of a site."""
+    for axes in reversed(site.mapped):
+        function = jax.vmap(function, in_axes=axes)
+    return function
+
+
+def _is_weak(array):
+    return getattr(jax.typeof(array), "weak_type", False)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(site):
+    def one(key, *arguments):
+        return KINDS[site.kind](site.law, key, *arguments)
+
+    return jax.jit(over_members(one, site))
+
+
+release_p = Primitive("release")
+
+
+@release_p.def_impl
+def _run(*inputs, site, jaxpr):
+    del jaxpr
+    return _compiled(site)(*inputs)
+
+
+@release_p.def_abstract_eval
+def _aval(*inputs, site, jaxpr):
+    del inputs, site
+    return jaxpr.out_avals[0]
+
+
+def _lower(context, *inputs, site, jaxpr):
+    del jaxpr
+    return mlir.lower_fun(_compiled(site), multiple_results=False)(context, *inputs)
+
+
+def _batch(inputs, axes, *, site, jaxpr):
+    del jaxpr
+    axes = tuple(axis if isinstance(axis, int) else None for axis in axes)
+    return bind(site._replace(mapped=(axes, *site.mapped)), *inputs), 0
+
+
+def _differentiate(primals, tangents, *, site, jaxpr):
+    released = release_p.bind(*primals, site=site, jaxpr=jaxpr)
+    moving = [i for i, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
+    moving = [i for i in moving if tangents[i].dtype != jax.dtypes.float0]
+    if not moving or not jnp.issubdtype(released.dtype, jnp.inexact):
+        return released, ad.Zero(jax.typeof(released).to_tangent_aval())
+
+    def at_fixed_draws(*arguments):
+        inputs = list(primals)
+        for i, argument in zip(moving, arguments, strict=True):
+            inputs[i] = argument
+        return _compiled(site)(*inputs)
+
+    of_moving = [[row[i] for i in moving] for row in (primals, tangents)]
+    return released, jax.jvp(at_fixed_draws, *of_moving)[1]
+
+
+mlir.register_lowering(release_p, _lower)
+batching.primitive_batchers[release_p] = _batch
+ad.primitive_jvps[release_p] = _differentiate

@@ -1,0 +1,256 @@
+"""Differences of two Poisson variables of mean scale^2 / 2 each: Skellam noise.
+
+A value changes by an integer vector c, and each entry gets independent Skellam noise of variance
+v = scale^2. By Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private
+federated learning", Theorem 3.5, the Renyi divergence of each integer order a >= 2 is at most
+
+    a |c|_2^2 / (2 v) + min(((2 a - 1) |c|_2^2 + 6 |c|_1) / (4 v^2), 3 |c|_1 / (2 v)).
+
+The first term is that of Gaussian noise, and the second one vanishes as v grows. Divergences of
+adaptive releases add up (Mironov 2017). For a single integer :func:`exact_epsilon` is exact.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+from scipy.special import ive
+
+from dpjax import _check
+from dpjax.maths.laws import binomial, normal
+from dpjax.noise.law import Calibration, Law
+from dpjax.privacy.continuous import _real
+from dpjax.privacy.integer import (
+    LARGEST_DEVIATION,
+    TAIL,
+    _deviation,
+    _least,
+    _sensitivity,
+    integer_delta,
+    integer_epsilon,
+)
+from dpjax.privacy.integer_tables import STEP, least_amount
+
+# From here on a draw is a rounded normal one, within a millionth of its law in total variation.
+_WIDE = 2.0**20
+_TRIALS = 2**31 - 1
+# The least epsilon over these orders is within a percent of that over all integers from 2 on, down
+# to epsilon = 1e-12.
+_ORDERS = np.unique(
+    np.round(
+        np.concatenate(
+            [np.arange(2, 40), np.geomspace(40, 2**24, 240), np.geomspace(2**24, 2**50, 256)]
+        )
+    )
+)
+# The scale is sought between these powers of 2, times the L2 norm of the change.
+_LOWEST, _HIGHEST, _HALVINGS = -10.0, 50.0, 41
+
+
+def draw(key, scale, shape):
+    """Draws (*shape) float32.
+
+    In place of a Poisson variable of mean m it draws Bin(n, p) with n = 2^31 - 1 and the p for
+    which n p (1 - p) is m. Each of the two is within p of its Poisson law in total variation, which
+    is scale^2 / 2^32. (A variance above 2^30 is none of such a difference.)
+    """
+    if shape:
+        keys = jr.split(key, math.prod(shape))
+        return jax.vmap(lambda key: draw(key, scale, ()))(keys).reshape(shape)
+    ones_key, others_key = jr.split(key)
+    variance = jnp.square(jnp.asarray(scale, jnp.float32))
+    share = 0.5 * jnp.where(variance < _WIDE, variance, 0.0) / _TRIALS
+    p = share * (1.0 + share)
+    few = binomial(ones_key, _TRIALS, p) - binomial(others_key, _TRIALS, p)
+    many = jnp.round(jnp.sqrt(variance) * normal(ones_key))
+    return jnp.where(variance < _WIDE, few.astype(jnp.float32), many)
+
+
+def _log_pmf(variance, shift):
+    # The noise is sub-gamma: P(X >= sqrt(2 variance x) + x / 3) <= e^-x, since
+    # cosh(t) - 1 <= t^2 / (2 (1 - t / 3)).
+    half = math.ceil(math.sqrt(2.0 * variance * TAIL) + TAIL / 3.0) + shift
+    with np.errstate(divide="ignore"):
+        side = np.log(ive(np.arange(half + 1), variance))
+    return np.concatenate([side[:0:-1], side])
+
+
+def exact_delta(scale: float, epsilon: float, sensitivity: int = 1) -> float:
+    """Delta at epsilon of the difference of two Poisson variables of mean scale^2 / 2 each.
+
+    :func:`integer_delta` of P(k) = e^-v I_|k|(v) at v = scale^2, with the modified Bessel function
+    I. Sums of such noise are such noise, so delta falls in the variance. (Agarwal, Kairouz & Liu
+    2021 bound its Renyi divergences instead.)
+
+    Args:
+      scale: greater than 0 and at most 10 000.
+      epsilon: at least 0 and finite.
+      sensitivity: largest change of the value, an integer from 1 to 10 000.
+
+    Examples:
+      >>> [f"{noise.skellam.delta(scale, 1.0):.2g}" for scale in (2.0, 4.0)]
+      ['0.0035', '2.7e-07']
+    """
+    shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
+    return integer_delta(_log_pmf(scale**2, shift), shift, epsilon)
+
+
+def exact_epsilon(scale: float, delta: float, sensitivity: int = 1) -> float:
+    """The least epsilon whose :func:`exact_delta` is at most delta.
+
+    Examples:
+      >>> [round(noise.skellam.epsilon(scale, 1e-6), 2) for scale in (4.0, 8.0)]
+      [0.95, 0.49]
+    """
+    shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
+    return integer_epsilon(_log_pmf(scale**2, shift), shift, delta)
+
+
+def least_scale(epsilon: float, delta: float, sensitivity: int = 1) -> float:
+    """The least scale whose :func:`exact_delta` at epsilon is at most delta.
+
+    It is 0 at epsilon = inf.
+
+    Examples:
+      >>> [round(noise.skellam.least_scale(epsilon, 1e-6) ** 2, 1) for epsilon in (0.5, 1.0)]
+      [61.2, 14.2]
+    """
+    epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
+    _check.delta(delta)
+    if math.isinf(epsilon):
+        return 0.0
+    return _least(
+        lambda scale: exact_delta(scale, epsilon, shift),
+        delta,
+        1.0,
+        float(LARGEST_DEVIATION),
+    )
+
+
+def renyi(order, change, scale):
+    """The bound above on the Renyi divergence of an order, (...) in the shape of the order.
+
+    Args:
+      order: a, integers of at least 2.
+      change: (L1, L2) norms of the change, two numbers.
+      scale: standard deviation of the noise in each entry.
+
+    """
+    order, (l1, l2), scale = _real(order), map(_real, change), _real(scale)
+    squared, inverse = jnp.square(l2), 1.0 / jnp.square(scale)
+    near = 0.25 * ((2.0 * order - 1.0) * squared + 6.0 * l1) * jnp.square(inverse)
+    found = 0.5 * order * jnp.square(l2 / scale) + jnp.minimum(near, 1.5 * l1 * inverse)
+    return jnp.where(l1 > 0.0, found, 0.0)
+
+
+def vector_epsilon(change, scale, delta):
+    """An epsilon at delta of vectors with Skellam noise, (), from :func:`renyi`.
+
+    From divergences D_a it is the least D_a + ln(1 - 1 / a) - ln(delta a) / (a - 1) over orders a
+    (Canonne, Kamath & Steinke 2020, Proposition 12).
+
+    Args:
+      change: (L1, L2) norms of the change, two numbers; or of the changes of n adaptive releases,
+        two arrays (n,).
+      scale: standard deviation of the noise in each entry, () or (n,).
+      delta: in (0, 1).
+
+    Examples:
+      >>> epsilonof = jax.jit(noise.skellam.together)
+      >>> [round(float(epsilonof((2.0, 1.4), scale, 1e-6)), 2) for scale in (5.0, 10.0)]
+      [1.32, 0.62]
+    """
+    arrays = (jnp.atleast_1d(_real(number)) for number in (*change, scale))
+    l1, l2, scale = jnp.broadcast_arrays(*arrays)
+    each = jax.vmap(lambda *release: renyi(_ORDERS, release[:2], release[2]))(l1, l2, scale)
+    found = _from_renyi(jnp.sum(each, axis=0), _real(delta))
+    return jnp.where(jnp.any(l1 > 0.0), found, 0.0)
+
+
+def vector_scale(change, epsilon, delta):
+    """The least scale whose :func:`vector_epsilon` at delta is at most epsilon, ().
+
+    It is 0 at epsilon = inf, and inf where epsilon asks for more than 2^50 times the L2 norm.
+
+    Args:
+      change: (L1, L2) norms of the change, two numbers.
+      epsilon: may be traced.
+      delta: in (0, 1); may be traced.
+
+    Examples:
+      >>> scale = noise.skellam.calibrate((2.0, 1.4), 1.0, 1e-6).scale
+      >>> print(f"{scale:.3g}")
+      6.43
+    """
+    return _solve_scale(*jnp.broadcast_arrays(*map(_real, (*change, epsilon, delta))))
+
+
+def _from_renyi(divergences, delta):
+    orders = _real(_ORDERS)
+    tails = (jnp.log(delta) + jnp.log(orders)) / (orders - 1.0)
+    return jnp.maximum(jnp.min(divergences + jnp.log1p(-1.0 / orders) - tails), 0.0)
+
+
+# It is jitted, since factories are also called eagerly, and solved one by one under vmap, so that
+# the last bit does not depend on what is solved beside it.
+@jax.jit
+@jax.custom_batching.sequential_vmap
+def _solve_scale(l1, l2, epsilon, delta):
+    def enough(power):
+        scale = l2 * jnp.exp2(power)
+        return _from_renyi(renyi(_ORDERS, (l1, l2), scale), delta) <= epsilon
+
+    def halve(_, ends):
+        low, high = ends
+        middle = 0.5 * (low + high)
+        found = enough(middle)
+        return jnp.where(found, low, middle), jnp.where(found, middle, high)
+
+    ends = jnp.full_like(l2, _LOWEST), jnp.full_like(l2, _HIGHEST)
+    _, power = lax.fori_loop(0, _HALVINGS, halve, ends)
+    # Its logarithm is rounded by less than a millionth. A power that was found is not tried again,
+    # since another program may round otherwise.
+    solved = (power < _HIGHEST) | enough(power)
+    found = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
+    found = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), found, 0.0)
+    return jnp.where(jnp.isnan(epsilon), jnp.nan, found)
+
+
+def _grid(delta):
+    del delta
+    return np.sqrt(np.geomspace(1e-4, 20_000.0, 1 + round(math.log(2e8, STEP))))
+
+
+def of_one(epsilon, delta):
+    """The least scale for a change by 1, up to a percent, by :func:`exact_delta`."""
+    scale = least_amount(exact_epsilon, _grid, lambda deviation: deviation, epsilon, delta)
+    return Calibration(scale, epsilon, float("nan"))
+
+
+def calibrate(change, epsilon, delta):
+    """By :func:`vector_scale`."""
+    return Calibration(vector_scale(change, epsilon, delta), epsilon, float("nan"))
+
+
+skellam = Law(
+    "skellam",
+    draw,
+    variance=lambda scale: scale * scale,
+    cumulant=lambda tilt, scale: jnp.square(scale) * (jnp.cosh(tilt) - 1.0),
+    pole=lambda scale: jnp.inf,
+    calibrate=calibrate,
+    declare=None,
+    cost=None,
+    norm=2,
+    integers=True,
+    of_one=of_one,
+    epsilon=exact_epsilon,
+    delta=exact_delta,
+    least_scale=least_scale,
+    together=vector_epsilon,
+    of_rho=None,
+    model="distributed",
+)

@@ -1,0 +1,449 @@
+"""Releases are found wherever they stand in a step, and cost what their members cost together."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+
+from dpjax import audit, noise
+from dpjax.core import Feedback, Learner, Privacy, empty_report
+from dpjax.engine import interpret
+from dpjax.feedback import bandit
+from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:spent is infinite"),
+    pytest.mark.usefixtures("quick_compilation"),
+]
+
+PAIR = audit.Pair(jnp.zeros((2, 1)), jnp.zeros((2, 1)).at[0].set(1.0))
+WEIGHTS = jnp.array([1.0, 2.0, 3.0])
+
+
+def learner_of(release, scale):
+    """A learner whose actions are ``release(key, loss, scale)``."""
+    zero = jnp.zeros((), jnp.float32)
+    return Learner(
+        lambda key: (zero, zero),
+        lambda state, key, loss: (state, release(key, loss, scale)),
+        Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))),
+        None, 2, Privacy()._replace(epsilon=1.0), empty_report,
+    )  # fmt: skip
+
+
+def replays_of(release, *scales):
+    """For each scale; the loss of the first round changes by 1."""
+    run = jax.jit(lambda scale: audit.replay(learner_of(release, scale), PAIR, jr.key(0)))
+    return [run(jnp.float32(scale)) for scale in scales]
+
+
+def spent_by(release, *scales, delta=0.0):
+    return [float(audit.spent(each, delta)) for each in replays_of(release, *scales)]
+
+
+# Each is (key, loss, scale) -> (), and what it costs at scale 1. -------------------------------
+
+
+def by_keyword(key, loss, scale):
+    return noise.laplace(scale=scale, value=loss, key=key)
+
+
+def in_a_scan(key, loss, scale):
+    def one(total, inputs):
+        own, weight = inputs
+        return total + noise.laplace(own, weight * loss, scale), None
+
+    return lax.scan(one, 0.0 * loss, (jr.split(key, 3), WEIGHTS))[0]
+
+
+def in_a_scan_that_goes_back(key, loss, scale):
+    """Its rows are released, and the sum of them is played."""
+
+    def one(total, inputs):
+        own, weight = inputs
+        return total + weight, noise.laplace(own, total * loss, scale)
+
+    return jnp.sum(lax.scan(one, 0.0, (jr.split(key, 3), WEIGHTS), reverse=True)[1])
+
+
+def in_a_loop_of_fixed_length(key, loss, scale):
+    def again(i, total):
+        return total + noise.laplace(jr.fold_in(key, i), loss, scale)
+
+    return lax.fori_loop(0, 8, again, 0.0 * loss)
+
+
+def in_a_condition_in_a_scan(key, loss, scale):
+    """One round in two releases twice the loss."""
+
+    def one(total, inputs):
+        own, i = inputs
+        drawn = lax.cond(
+            i % 2 == 0,
+            lambda: noise.laplace(own, loss, scale),
+            lambda: noise.laplace(own, 2.0 * loss, scale),
+        )
+        return total + drawn, None
+
+    return lax.scan(one, 0.0 * loss, (jr.split(key, 4), jnp.arange(4)))[0]
+
+
+def in_a_scan_in_a_condition(key, loss, scale):
+    return lax.cond(
+        jnp.sum(jr.key_data(key)) == 0,
+        lambda: noise.laplace(key, 100.0 * loss, scale),
+        lambda: in_a_scan(key, loss, scale),
+    )
+
+
+def side_by_side(key, loss, scale):
+    noisy = jax.vmap(lambda own, weight: noise.laplace(own, weight * loss, scale))
+    return jnp.sum(noisy(jr.split(key, 3), WEIGHTS))
+
+
+def side_by_side_in_columns(key, loss, scale):
+    """Vectors in the columns of a matrix, each with a scale of its own."""
+    columns = loss * jnp.arange(6.0).reshape(2, 3)
+    noisy = jax.vmap(noise.laplace, (0, 1, 0))(jr.split(key, 3), columns, scale * WEIGHTS)
+    return jnp.sum(noisy)
+
+
+def of_one_value(key, loss, scale):
+    """All members share the value, and each has its own noise."""
+    return jnp.sum(jax.vmap(lambda own: noise.laplace(own, loss, scale))(jr.split(key, 3)))
+
+
+def in_two_maps(key, loss, scale):
+    def row(keys, weight):
+        return jax.vmap(lambda own, more: noise.laplace(own, weight * more * loss, scale))(
+            keys, WEIGHTS
+        )
+
+    return jnp.sum(jax.vmap(row)(jr.split(key, (2, 3)), WEIGHTS[:2]))
+
+
+def in_a_scan_that_is_mapped(key, loss, scale):
+    keys = jr.split(key, 2)
+    return jnp.sum(jax.vmap(lambda own: in_a_scan(own, loss, scale))(keys))
+
+
+def in_a_map_that_is_scanned(key, loss, scale):
+    def one(total, own):
+        return total + side_by_side(own, loss, scale), None
+
+    return lax.scan(one, 0.0 * loss, jr.split(key, 2))[0]
+
+
+def as_exact_sums(key, loss, scale):
+    totals = ExactSum(*jax.vmap(exact_sums.of)(loss * WEIGHTS))
+    released = jax.vmap(noise.laplace.total, (0, 0, None))(jr.split(key, 3), totals, scale)
+    return jnp.sum(exact_sums.to_float(released))
+
+
+def as_sums_of_draws(key, loss, scale):
+    """A sum of several draws hides as much as one, and a sum of none nothing of no change."""
+    values, counts = loss * jnp.array([0.0, 2.0, 3.0]), jnp.array([0, 1, 5])
+    totals = ExactSum(*jax.vmap(exact_sums.of)(values))
+    keys = jr.split(key, 3)
+    released = jax.vmap(noise.laplace.sum, (0, 0, None, 0))(keys, totals, scale, counts)
+    return jnp.sum(exact_sums.to_float(released))
+
+
+def as_noise_of_vectors(key, loss, scale):
+    """The largest weight is 2, then 4: 1 / 2 and 2 / 4."""
+    weights = jnp.array([[1.0, -2.0], [4.0, 0.0]])
+    along = jax.vmap(noise.laplace.along, (0, 0, None, 0))
+    return jnp.sum(along(jr.split(key), loss * WEIGHTS[:2], scale, weights))
+
+
+def as_least_values(key, loss, scale):
+    """Each of two choices among three values that change by 2, 1 and 0."""
+    values = loss * jnp.arange(3.0)[::-1]
+    found = jax.vmap(lambda own: noise.least(own, values, scale))(jr.split(key))
+    return jnp.sum(found).astype(jnp.float32)
+
+
+def as_flips(key, loss, scale):
+    ones = (loss * jnp.array([1.0, 3.0])).astype(jnp.int32)
+    found = jax.vmap(lambda own, value: noise.randomized_response(own, value, scale, 9))
+    return jnp.sum(found(jr.split(key), ones)).astype(jnp.float32)
+
+
+def as_logits(key, loss, scale):
+    rows = jnp.stack([loss * WEIGHTS[:2] / scale] * 3)
+    drawn = jax.vmap(noise.categorical)(jr.split(key, 3), rows)
+    return jnp.sum(drawn).astype(jnp.float32)
+
+
+def cost_of_logits(scale):
+    """Of softmax(0, 0) and softmax(1, 2): the first entry has the largest ratio."""
+    return 3.0 * (np.log1p(np.exp(1.0 / scale)) - np.log(2.0))
+
+
+SEEN = {
+    by_keyword: 1.0,
+    in_a_scan: 6.0,
+    in_a_scan_that_goes_back: 3.0 + 5.0,
+    in_a_loop_of_fixed_length: 8.0,
+    in_a_condition_in_a_scan: 6.0,
+    in_a_scan_in_a_condition: 6.0,
+    side_by_side: 6.0,
+    side_by_side_in_columns: (0 + 3) / 1 + (1 + 4) / 2 + (2 + 5) / 3,
+    of_one_value: 3.0,
+    in_two_maps: 18.0,
+    in_a_scan_that_is_mapped: 12.0,
+    in_a_map_that_is_scanned: 12.0,
+    as_exact_sums: 6.0,
+    as_sums_of_draws: 5.0,
+    as_noise_of_vectors: 1.0,
+    as_least_values: 4.0,
+    as_flips: 4.0,
+}
+QUICK = (by_keyword, side_by_side, side_by_side_in_columns, in_two_maps, as_exact_sums)
+
+
+@pytest.mark.parametrize(
+    "release",
+    [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in SEEN],
+    ids=lambda release: release.__name__,
+)
+def test_a_release_costs_what_its_members_cost_together(release):
+    """And half of the noise costs twice as much."""
+    cost = SEEN[release]
+    assert spent_by(release, 1.0, 0.5) == pytest.approx([cost, 2.0 * cost], rel=1e-5)
+
+
+def test_choices_side_by_side_add_up():
+    exact = [cost_of_logits(scale) for scale in (1.0, 0.5)]
+    assert spent_by(as_logits, 1.0, 0.5) == pytest.approx(exact, rel=1e-5)
+
+
+# Functions of members that stay as they are if all members move alike. --------------------------
+
+
+def whether_coins_differ(key, loss, scale):
+    heads = jax.vmap(lambda own: noise.coin(own, jax.nn.sigmoid(loss / scale)))(jr.split(key))
+    return (heads[0] ^ heads[1]).astype(jnp.float32)
+
+
+def the_sum_of_two_choices(key, loss, scale):
+    law = jax.nn.softmax(loss * WEIGHTS[:2] / scale)
+    return jnp.sum(jax.vmap(lambda own: noise.choose(own, law))(jr.split(key))).astype(jnp.float32)
+
+
+def the_difference_of_counts(key, loss, scale):
+    ones = jnp.stack([loss, 3.0 * loss]).astype(jnp.int32)
+    found = jax.vmap(lambda own, value: noise.randomized_response(own, value, scale, 9))
+    counts = found(jr.split(key), ones)
+    return (counts[0] - counts[1]).astype(jnp.float32)
+
+
+def the_smallest_total(key, loss, scale):
+    totals = ExactSum(*jax.vmap(exact_sums.of)(loss * WEIGHTS))
+    released = jax.vmap(noise.laplace.total, (0, 0, None))(jr.split(key, 3), totals, scale)
+    return jnp.argmin(exact_sums.to_float(released)).astype(jnp.float32)
+
+
+def the_smallest_value(key, loss, scale):
+    noisy = jax.vmap(lambda own, weight: noise.laplace(own, weight * loss, scale))
+    return jnp.argmin(noisy(jr.split(key, 3), WEIGHTS)).astype(jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("release", "cost"),
+    [
+        (whether_coins_differ, lambda scale: cost_of_logits(scale) / 1.5),
+        (the_sum_of_two_choices, lambda scale: cost_of_logits(scale) / 1.5),
+        pytest.param(the_difference_of_counts, lambda scale: 4.0 / scale, marks=pytest.mark.slow),
+        (the_smallest_total, lambda scale: 6.0 / scale),
+        (the_smallest_value, lambda scale: 6.0 / scale),
+    ],
+    ids=lambda value: value.__name__.strip("<>"),
+)
+def test_members_that_are_compared_cost_what_they_cost_by_themselves(release, cost):
+    """At each of 16 keys, whatever was released."""
+
+    @jax.jit
+    def spent(scale):
+        learner = learner_of(release, scale)
+        return jax.vmap(lambda key: audit.replay(learner, PAIR, key).pure)(jr.split(jr.key(7), 16))
+
+    for scale in (1.0, 0.5):
+        np.testing.assert_allclose(spent(jnp.float32(scale)), cost(scale), rtol=1e-5)
+
+
+# Other ways of accounting ----------------------------------------------------------------------
+
+
+def test_gaussian_noise_side_by_side_adds_up_in_zcdp():
+    def release(key, loss, scale):
+        noisy = jax.vmap(lambda own, weight: noise.gaussian(own, weight * loss, scale))
+        return jnp.sum(noisy(jr.split(key, 3), WEIGHTS))
+
+    for scale, found in zip((1.0, 0.5), replays_of(release, 1.0, 0.5), strict=True):
+        assert float(found.rho) == pytest.approx(14.0 / (2.0 * scale**2), rel=1e-5)
+        assert float(found.gaussian) == float(found.rho) and int(found.touched) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "binomial",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("skellam", "discrete_gaussian")),
+    ],
+)
+def test_integers_side_by_side_are_accounted_for_one_by_one(name):
+    """Each of three sums has its own share of delta, and its own change."""
+    law = noise.LAWS[name]
+    amount, less = {"binomial": (1600.0, 400.0)}.get(name, (20.0, 10.0))
+
+    def release(key, loss, amount):
+        totals = ExactSum(*jax.vmap(exact_sums.of)(loss * WEIGHTS))
+        released = jax.vmap(law.total, (0, 0, None))(jr.split(key, 3), totals, amount)
+        return jnp.sum(exact_sums.to_float(released))
+
+    spent = spent_by(release, amount, less, delta=1e-5)
+    for each, found in zip((amount, less), spent, strict=True):
+        exact = [law.epsilon(int(each), 1e-5 / 3, change) for change in (1, 2, 3)]
+        assert found == pytest.approx(sum(exact), rel=1e-6)
+    assert spent[1] > 1.7 * spent[0]
+
+
+@pytest.mark.slow
+def test_vectors_side_by_side_are_accounted_for_together():
+    def release(key, loss, scale):
+        noisy = jax.vmap(lambda own, weight: noise.skellam(own, weight * loss, scale))
+        return jnp.sum(noisy(jr.split(key, 3), WEIGHTS))
+
+    norms = np.asarray(WEIGHTS)
+    spent = spent_by(release, 20.0, 10.0, delta=1e-5)
+    for scale, found in zip((20.0, 10.0), spent, strict=True):
+        together = noise.skellam.together((norms, norms), scale, 1e-5)
+        assert found == pytest.approx(float(together), rel=1e-5)
+    assert spent[1] > 1.7 * spent[0]
+
+
+# What is shared, or not seen -------------------------------------------------------------------
+
+
+def one_key_for_all_members(key, loss, scale):
+    noisy = jax.vmap(lambda weight: noise.laplace(key, weight * loss, scale))(WEIGHTS)
+    return jnp.sum(noisy)
+
+
+def one_key_for_each_row(key, loss, scale):
+    """Mapped by the outer map, and shared within the inner one."""
+
+    def row(own):
+        return jax.vmap(lambda weight: noise.laplace(own, weight * loss, scale))(WEIGHTS)
+
+    return jnp.sum(jax.vmap(row)(jr.split(key, 2)))
+
+
+def one_key_for_each_column(key, loss, scale):
+    """Shared by the outer map, and mapped by the inner one."""
+    keys = jr.split(key, 3)
+
+    def row(weight):
+        return jax.vmap(lambda own: noise.laplace(own, weight * loss, scale))(keys)
+
+    return jnp.sum(jax.vmap(row)(WEIGHTS[:2]))
+
+
+def one_key_for_all_rounds(key, loss, scale):
+    def one(total, weight):
+        return total + noise.laplace(key, weight * loss, scale), None
+
+    return lax.scan(one, 0.0 * loss, WEIGHTS)[0]
+
+
+def equal_keys(key, loss, scale):
+    """They are mapped, and are all the same."""
+    keys = jr.wrap_key_data(jnp.stack([jr.key_data(key)] * 3))
+    noisy = jax.vmap(lambda own, weight: noise.laplace(own, weight * loss, scale))
+    return jnp.sum(noisy(keys, WEIGHTS))
+
+
+def two_members_alike(key, loss, scale):
+    keys = jr.split(key, 3)
+    noisy = jax.vmap(lambda own, weight: noise.laplace(own, weight * loss, scale))
+    return jnp.sum(noisy(keys[jnp.array([0, 1, 0])], WEIGHTS))
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        one_key_for_all_members, one_key_for_each_row, one_key_for_each_column,
+        one_key_for_all_rounds, equal_keys, two_members_alike,
+    ],
+    ids=lambda release: release.__name__,
+)  # fmt: skip
+def test_noise_that_members_share_hides_nothing(release):
+    (replayed,) = replays_of(release, 1.0)
+    assert not bool(replayed.fresh_keys)
+    assert float(audit.spent(replayed, 0.0)) == np.inf
+
+
+def until_it_is_small(key, loss, scale):
+    def again(carry):
+        index, _ = carry
+        return index + 1, noise.laplace(jr.fold_in(key, index), loss, scale)
+
+    start = jnp.int32(0), 9.0 + 0.0 * loss
+    return lax.while_loop(lambda carry: carry[1] > 0.5, again, start)[1]
+
+
+def in_a_long_scan(key, loss, scale):
+    def one(total, own):
+        return total + noise.laplace(own, loss, scale), None
+
+    return lax.scan(one, 0.0 * loss, jr.split(key, interpret.MOST_ROUNDS + 1))[0]
+
+
+def with_a_leak_in_one_member(key, loss, scale):
+    noisy = jax.vmap(lambda own, weight: noise.laplace(own, weight * loss, scale))
+    return jnp.sum(noisy(jr.split(key, 3), WEIGHTS) + jnp.array([0.0, 0.0, 1e-3]) * loss)
+
+
+def with_a_scale_from_data(key, loss, scale):
+    scales = scale + 1e-4 * loss * jnp.array([0.0, 0.0, 1.0])
+    noisy = jax.vmap(noise.laplace)(jr.split(key, 3), loss * WEIGHTS, scales)
+    return jnp.sum(noisy)
+
+
+def with_one_member_without_noise(key, loss, scale):
+    scales = scale * jnp.array([1.0, 0.0, 1.0])
+    return jnp.sum(jax.vmap(noise.laplace)(jr.split(key, 3), loss * WEIGHTS, scales))
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        until_it_is_small, in_a_long_scan, with_a_leak_in_one_member, with_a_scale_from_data,
+        with_one_member_without_noise,
+    ],
+    ids=lambda release: release.__name__,
+)  # fmt: skip
+def test_what_is_not_seen_or_not_hidden_spends_all(release):
+    assert spent_by(release, 1.0) == [np.inf]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "release",
+    [by_keyword, in_a_condition_in_a_scan, in_two_maps, in_a_scan_that_is_mapped, as_least_values],
+    ids=lambda release: release.__name__,
+)
+def test_mutants_are_made_where_replays_find_releases(release):
+    """Half the noise costs twice as much. One key for all of it shows, and so does none of it."""
+    found = audit.mutants(learner_of(release, 1.0), PAIR.losses)
+
+    def spent(mutant):
+        replayed = jax.jit(lambda: audit.replay(mutant, PAIR, jr.key(0)))()
+        return float(audit.spent(replayed, 0.0))
+
+    assert spent(found["noise halved"]) == pytest.approx(2.0 * SEEN[release], rel=1e-5)
+    assert spent(found["noise reused"]) == spent(found["noise forgotten"]) == np.inf

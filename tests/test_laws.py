@@ -1,0 +1,319 @@
+"""Each law of noise by its record alone, so that a new law is tested once it is in LAWS."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+
+from dpjax import audit, noise, privacy
+from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, empty_report
+from dpjax.feedback import bandit
+from dpjax.maths import exact_sums
+
+DELTA = 1e-4
+SCALES = {"binomial": 400.0}  # others: 10. The deviation is about 10 then.
+LONG = ("discrete_gaussian", "skellam", "binomial")  # to compile, since their draws loop
+every_law = pytest.mark.parametrize(
+    "law",
+    [
+        pytest.param(law, marks=pytest.mark.slow if law.name in LONG else ())
+        for law in noise.LAWS.values()
+    ],
+    ids=noise.LAWS,
+)
+
+
+def scale_of(law):
+    return SCALES.get(law.name, 10.0)
+
+
+def fewer(law, scale):
+    """The scale of noise of half the deviation."""
+    return scale / 4.0 if law.name == "binomial" else scale / 2.0
+
+
+def amount(law, scale):
+    return int(scale) if law.name == "binomial" else float(scale)
+
+
+def draws(law, scale, count=2**17):
+    keys = jr.split(jr.key(0), count)
+    draw = jax.jit(jax.vmap(lambda key: law.draw(key, jnp.float32(scale), ())))
+    return np.asarray(draw(keys), np.float64)
+
+
+def test_the_record_names_itself():
+    for name, law in noise.LAWS.items():
+        assert law.name == name and getattr(noise, name) is law
+        assert repr(law) == f"noise.{name}"
+    assert noise.discrete_gaussian.title == "discrete Gaussian"
+
+
+@every_law
+def test_variance_and_cumulant_are_those_of_the_draws(law):
+    """To six standard errors, and a thousandth for integers; half the deviation is rejected.
+
+    The noise is centred.
+    """
+    scale = scale_of(law)
+    found, variance = draws(law, scale), float(law.variance(jnp.float32(scale)))
+    root = len(found) ** 0.5
+    assert abs(found.mean()) < 6.0 * found.std() / root
+    error = 6.0 * np.std(found**2) / root + 1e-3 * variance
+    assert abs(np.mean(found**2) - variance) < error < 0.1 * variance
+    if law.integers:
+        assert (found % 1.0 == found[0] % 1.0).all()
+    for tilt in (-0.4, 0.2, 0.4):
+        tilt /= variance**0.5
+        powers = np.exp(tilt * found)
+        error = 6.0 * np.std(powers) / root / np.mean(powers)
+        cumulant, other = (
+            float(law.cumulant(jnp.float32(tilt), jnp.float32(each)))
+            for each in (scale, fewer(law, scale))
+        )
+        assert abs(np.log(np.mean(powers)) - cumulant) < error + 1e-3 * cumulant
+        assert abs(np.log(np.mean(powers)) - other) > error
+
+
+@every_law
+@pytest.mark.parametrize("size", [0.4, 1.0])
+def test_little_noise_has_no_more_variance_and_no_larger_cumulant(law, size):
+    """Of discrete noise they are bounds."""
+    scale = {"binomial": 7.0}.get(law.name, size)
+    found = draws(law, scale)
+    variance, root = float(law.variance(jnp.float32(scale))), len(found) ** 0.5
+    assert np.mean(found**2) <= variance + 6.0 * np.std(found**2) / root
+    for tilt in (0.3, 0.6):
+        tilt = min(tilt, 0.4 * float(law.pole(scale)))
+        powers = np.exp(tilt * found)
+        most = float(law.cumulant(jnp.float32(tilt), jnp.float32(scale)))
+        assert np.log(np.mean(powers)) <= most + 6.0 * np.std(powers) / root
+
+
+@every_law
+def test_the_cumulant_is_finite_below_the_pole(law):
+    scale = jnp.float32(scale_of(law))
+    pole = float(law.pole(scale))
+    if np.isinf(pole):
+        assert np.isfinite(law.cumulant(jnp.float32(5.0 / scale), scale))
+    else:
+        assert np.isfinite(law.cumulant(jnp.float32(0.999 * pole), scale))
+        assert not np.isfinite(law.cumulant(jnp.float32(pole), scale))
+
+
+@every_law
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
+def test_the_scale_for_one_number_keeps_delta(law, epsilon):
+    """By the exact delta of the law where it has one; noise of half the deviation does not."""
+    delta = None if law.pure else DELTA
+    found = law.single(epsilon, delta)
+    assert float(found.epsilon) == pytest.approx(epsilon)
+
+    def delta_of(scale):
+        if law.delta is not None:
+            return law.delta(amount(law, scale), epsilon)
+        if law.pure:  # of continuous Laplace noise
+            return -np.expm1(min(0.5 * (epsilon - 1.0 / scale), 0.0))
+        return float(privacy.gaussian_delta(1.0 / scale, epsilon))
+
+    allowed = (1.0 + 1e-4) * DELTA if delta else 1e-6
+    assert delta_of(float(found.scale)) <= allowed
+    assert delta_of(fewer(law, float(found.scale))) > 2.0 * allowed
+    assert float(law.single(np.inf, delta).scale) == 0.0
+    traced = jax.jit(lambda e: law.single(e, delta).scale)(np.float32(epsilon))
+    assert float(traced) == pytest.approx(float(found.scale), rel=1e-5)
+
+
+@every_law
+def test_laws_of_integers_know_their_least_scale_and_epsilon(law):
+    """Least scales are least, and epsilons are those of deltas. Continuous laws have neither."""
+    assert (law.least_scale is None) == (not law.integers) == (law.delta is None)
+    if law.least_scale is None:
+        return
+    least = law.least_scale(0.5, DELTA)
+    less = least - 1 if isinstance(least, int) else (1.0 - 1e-6) * least
+    assert law.delta(least, 0.5) <= DELTA < law.delta(less, 0.5)
+    if law.epsilon is not None:
+        assert law.delta(least, law.epsilon(least, DELTA, 2), 2) == pytest.approx(DELTA, rel=1e-6)
+
+
+@every_law
+def test_a_vector_is_calibrated_and_declared_by_its_norms(law):
+    """Scales grow with the norm that counts, and a given scale has the epsilon it was made for."""
+    if law.calibrate is None:
+        return
+    delta = None if law.pure else DELTA
+    found = law.calibrate((3.0, 2.0), 0.7, delta)
+    twice = law.calibrate((6.0, 4.0), 0.7, delta)
+    assert float(twice.scale) == pytest.approx(2.0 * float(found.scale), rel=0.01)
+    other = law.calibrate((3.0, 4.0) if law.norm == 1 else (3.0, 1.0), 0.7, delta)
+    assert (float(other.scale) == float(found.scale)) == (law.norm == 1)
+    assert float(law.calibrate((3.0, 2.0), np.inf, delta).scale) == 0.0
+    if law.declare is not None:
+        declared = law.declare((3.0, 2.0), found.scale, delta)
+        assert float(declared.epsilon) == pytest.approx(0.7, rel=1e-4)
+        assert float(law.declare((3.0, 2.0), 0.5 * found.scale, delta).epsilon) > 1.3
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@every_law
+def test_a_replay_spends_what_a_law_is_calibrated_for(law):
+    """One loss of an exact sum changes by 1. Noise of half the deviation spends far more."""
+    epsilon, delta = 0.5, 0.0 if law.pure else DELTA
+    scale = float(law.single(epsilon, delta or None).scale)
+
+    def spent(scale):
+        def init(key):
+            return (), Batch(jnp.float32(0.0), jnp.int32(2))
+
+        def step(state, key, total):
+            released = law.total(key, total, scale)
+            return state, Batch(exact_sums.to_float(released), jnp.int32(2))
+
+        learner = BatchLearner(
+            init, step, Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))),
+            Arms(1), 4,
+            Privacy()._replace(epsilon=epsilon, delta=delta), empty_report,
+        )  # fmt: skip
+        pair = audit.Pair(jnp.zeros((4, 1)), jnp.zeros((4, 1)).at[1].set(1.0))
+        replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
+        return float(audit.spent(replayed, delta))
+
+    # The zCDP of discrete Gaussian noise is not what one exact release spends.
+    assert 0.95 * epsilon < spent(scale) <= (1.0 + 1e-5) * epsilon
+    assert spent(fewer(law, scale)) > 1.8 * epsilon
+
+
+# The same bits, and derivatives -----------------------------------------------------------------
+
+KEYS = jr.split(jr.key(5), 4)
+VALUES = jnp.array([0.3, -2.0, 1e6, 0.0], jnp.float32)
+
+
+def as_total(law):
+    def release(key, value):
+        return law.total(key, exact_sums.of(value), scale_of(law))
+
+    return release
+
+
+RELEASES = {
+    **{f"{name} total": as_total(law) for name, law in noise.LAWS.items()},
+    **{
+        name: lambda key, value, law=law: law(key, value, jnp.float32(scale_of(law)))
+        for name, law in noise.LAWS.items()
+    },
+    **{
+        f"{name} vector": lambda key, value, law=law: law(key, value * jnp.ones((2, 3)), 0.7)
+        for name, law in noise.LAWS.items()
+        if law.name not in ("skellam", "binomial")
+    },
+    "along": lambda key, value: noise.laplace.along(key, value, 2.0, jnp.arange(3.0)),
+    "sum": lambda key, value: noise.laplace.sum(key, exact_sums.of(value), 2.0, jnp.int32(5)),
+    "choose": lambda key, value: noise.choose(key, jax.nn.softmax(value * jnp.arange(3.0))),
+    "categorical": lambda key, value: noise.categorical(key, value * jnp.arange(3.0)),
+    "least": lambda key, value: noise.least(key, value * jnp.arange(3.0), 1.0),
+    "coin": lambda key, value: noise.coin(key, jax.nn.sigmoid(value)),
+    "flips": lambda key, value: noise.randomized_response(key, jnp.int32(3), 1.0, jnp.int32(9)),
+    "exceeds": lambda key, value: noise.exceeds(key, jr.key_data(key) + 1, 0.5, value, 1.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_has_the_same_bits_eagerly_compiled_mapped_and_scanned(name):
+    """And not those of another key."""
+    release = RELEASES[name]
+    eager = [jax.tree.leaves(release(*each)) for each in zip(KEYS, VALUES, strict=True)]
+    once = jax.jit(release)
+    compiled = [jax.tree.leaves(once(*each)) for each in zip(KEYS, VALUES, strict=True)]
+    mapped = jax.tree.leaves(jax.vmap(release)(KEYS, VALUES))
+    both = jax.tree.leaves(jax.jit(jax.vmap(release))(KEYS, VALUES))
+    scanned = jax.tree.leaves(lax.map(lambda each: release(*each), (KEYS, VALUES)))
+    for i in range(len(KEYS)):
+        for found in (compiled[i], *([leaf[i] for leaf in x] for x in (mapped, both, scanned))):
+            for ours, theirs in zip(eager[i], found, strict=True):
+                assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+                np.testing.assert_array_equal(ours, theirs)
+    others = jax.tree.leaves(jax.vmap(release)(jr.split(jr.key(6), 64), jnp.full(64, 0.3)))
+    assert max(len(np.unique(leaf)) for leaf in others) > 1
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@every_law
+def test_derivatives_at_a_fixed_draw(law):
+    """A noisy value moves as the value does, in forward and reverse mode, mapped and compiled."""
+    key, value, scale = jr.key(1), jnp.float32(1.5), jnp.float32(scale_of(law))
+
+    def squared(value):
+        return jnp.square(law(key, value, scale))
+
+    exact = 2.0 * float(law(key, value, scale))
+    for derivative in (jax.grad(squared), jax.jacfwd(squared), jax.jit(jax.grad(squared))):
+        assert float(derivative(value)) == pytest.approx(exact, rel=1e-6)
+    mapped = jax.vmap(jax.grad(squared))(jnp.stack([value, 2.0 * value]))
+    np.testing.assert_allclose(mapped, [exact, exact + 2.0 * float(value)], rtol=1e-5)
+    of_mapped = jax.grad(lambda values: jnp.sum(jax.vmap(squared)(values)))
+    np.testing.assert_allclose(of_mapped(jnp.stack([value, 2.0 * value])), mapped, rtol=1e-6)
+    assert float(jax.grad(jax.grad(squared))(value)) == pytest.approx(2.0)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(
+    "law",
+    [noise.laplace, pytest.param(noise.gaussian, marks=pytest.mark.slow)],
+    ids=lambda law: law.name,
+)
+def test_derivatives_by_the_scale_and_the_weights(law):
+    """The noise is the scale times a draw. So the derivative is the draw, of a wrong scale not."""
+    key, value, weights = jr.key(2), jnp.float32(0.5), jnp.array([1.0, -2.0, 0.5])
+
+    def noisy(scale):
+        return law(key, value, scale)
+
+    for scale in (0.1, 3.0):
+        draw = (float(noisy(scale)) - 0.5) / scale
+        for derivative in (jax.grad(noisy), jax.jacfwd(noisy)):
+            assert float(derivative(jnp.float32(scale))) == pytest.approx(draw, rel=1e-4)
+
+    def along(weights):
+        return law.along(key, value, 2.0, weights)
+
+    for derivative in (jax.grad(along), jax.jacrev(along), jax.jacfwd(along)):
+        draws = 2.0 * law(key, jnp.zeros(3), 1.0)
+        np.testing.assert_allclose(derivative(weights), draws, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_derivatives_through_a_scan_of_releases():
+    def run(rate):
+        def one(point, key):
+            return point - rate * noise.gaussian(key, point, 0.3), None
+
+        return lax.scan(one, jnp.float32(1.0), jr.split(jr.key(3), 4))[0]
+
+    rate, step = jnp.float32(0.1), 1e-2
+    both = [float(run(rate + side * step)) for side in (1.0, -1.0)]
+    numeric = (both[0] - both[1]) / (2.0 * step)
+    for derivative in (jax.grad(run), jax.jacfwd(run)):
+        assert float(derivative(rate)) == pytest.approx(numeric, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+def test_choices_and_exact_sums_do_not_move():
+    """They are integers or truth values. A derivative through them is that of what is beside."""
+    key = jr.key(4)
+
+    def game(x):
+        index = noise.choose(key, jax.nn.softmax(x * jnp.arange(3.0)))
+        other = noise.categorical(key, x * jnp.arange(3.0))
+        total = exact_sums.to_float(noise.laplace.total(key, exact_sums.of(x), 1.0 + x))
+        heads = noise.coin(key, jax.nn.sigmoid(x))
+        return x * (index + other).astype(jnp.float32) + 0.0 * total + jnp.where(heads, x, 0.0)
+
+    x = jnp.float32(0.7)
+    for derivative in (jax.grad(game), jax.jacfwd(game)):
+        assert float(derivative(x)) == pytest.approx(float(game(x)) / 0.7, rel=1e-5)

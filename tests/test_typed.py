@@ -1,0 +1,123 @@
+"""Public functions say the types of their parameters and results; mypy checks that they hold.
+
+The table has the share of parameters with a type that each room must reach. To raise a share, write
+the types, set it to 1, and run this test: its message names what has no type yet. Where not all of
+them are written, enter the share that the message says, rounded down. A share never goes down. In a
+room of share 1 every function also says its result.
+"""
+
+import importlib
+import inspect
+import types
+from importlib.resources import files
+
+import pytest
+
+import dpjax
+
+LEAST = {
+    "dpjax": 1.0,
+    "dpjax.analysis.bounds": 1.0,
+    "dpjax.analysis.statistics": 1.0,
+    "dpjax.audit": 1.0,
+    "dpjax.cli": 1.0,
+    "dpjax.combinators": 1.0,
+    "dpjax.comparison": 1.0,
+    "dpjax.core": 1.0,
+    "dpjax.domains": 1.0,
+    "dpjax.environments": 1.0,
+    "dpjax.environments.loss_families": 1.0,
+    "dpjax.feedback": 1.0,
+    "dpjax.generators": 1.0,
+    "dpjax.learners": 1.0,
+    "dpjax.learners.parts.gram": 1.0,
+    "dpjax.learners.parts.prefix_sums": 1.0,
+    "dpjax.maths.designs": 1.0,
+    "dpjax.maths.divergences": 1.0,
+    "dpjax.mechanisms": 1.0,
+    "dpjax.noise": 1.0,
+    "dpjax.papers": 1.0,
+    "dpjax.privacy": 1.0,
+    "dpjax.settings": 1.0,
+    "dpjax.simulate": 1.0,
+    "dpjax.stopping": 1.0,
+    "dpjax.store": 1.0,
+    "dpjax.study": 1.0,
+    "dpjax.study.choice": 1.0,
+    "dpjax.study.inference": 1.0,
+    "dpjax.study.theorems": 1.0,
+    "dpjax.study.trends": 1.0,
+    "dpjax.sweep": 1.0,
+}
+ROOMS = {name: importlib.import_module(name) for name in LEAST}
+
+
+def _functions(module):
+    """(place, function, whether it has a self) of the public functions, factories and methods."""
+    listed = hasattr(module, "__all__")
+    for name in module.__all__ if listed else vars(module):
+        value = getattr(module, name)
+        ours = listed or getattr(value, "__module__", None) == module.__name__
+        if inspect.ismodule(value) and hasattr(value, "reproduce"):  # of the papers
+            yield f"{name}.reproduce", value.reproduce, False
+        if name.startswith("_") or not ours or not callable(value):
+            continue
+        if not inspect.isclass(value):
+            yield name, value, False
+            continue
+        for own, method in vars(value).items():
+            plain = getattr(method, "__func__", method)  # of a class method or a static one
+            if getattr(value, "_is_protocol", False):
+                continue
+            if inspect.isfunction(plain) and (own == "__init__" or not own.startswith("_")):
+                yield f"{name}.{own}", plain, not isinstance(method, staticmethod)
+
+
+def _typed(module) -> tuple[dict[str, bool], dict[str, bool]]:
+    """Whether each parameter of the public functions of a module has a type, and each result."""
+    parameters, results = {}, {}
+    for place, function, has_self in _functions(module):
+        signature = inspect.signature(function)
+        for parameter in list(signature.parameters.values())[has_self:]:
+            parameters[f"{place}({parameter.name})"] = parameter.annotation is not parameter.empty
+        if not place.endswith(".__init__"):
+            results[place] = signature.return_annotation is not signature.empty
+    return parameters, results
+
+
+@pytest.mark.parametrize("room", LEAST)
+def test_parameters_and_results_have_types(room):
+    parameters, results = _typed(ROOMS[room])
+    share = sum(parameters.values()) / max(len(parameters), 1)
+    bare = [place for place, typed in (parameters | results).items() if not typed]
+    message = f"a share of {share:.3f} in {room}; without a type: {', '.join(bare)}"
+    assert share >= LEAST[room], message
+    assert LEAST[room] < 1.0 or not bare, message
+
+
+def test_every_public_module_is_in_the_table():
+    listed = (getattr(dpjax, name) for name in dpjax.__all__)
+    assert {module.__name__ for module in listed if inspect.ismodule(module)} <= LEAST.keys()
+
+
+def test_what_has_no_type_is_found():
+    class Kind:
+        def method(self, bare, typed: int) -> None: ...
+
+        @staticmethod
+        def plain(bare): ...
+
+    module = types.ModuleType("module")
+    module.__all__ = ["Kind"]
+    module.Kind = Kind
+    parameters, results = _typed(module)
+    assert parameters == {
+        "Kind.method(bare)": False,
+        "Kind.method(typed)": True,
+        "Kind.plain(bare)": False,
+    }
+    assert results == {"Kind.method": True, "Kind.plain": False}
+
+
+def test_the_package_says_that_it_has_types():
+    assert (files("dpjax") / "py.typed").is_file()
