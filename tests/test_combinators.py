@@ -479,3 +479,16 @@ def test_rescale_losses_refuses_what_has_another_range():
         rescale_losses(once, 0.0, 2.0)
     with pytest.raises(TypeError, match="^learner must be a learner, got Environment"):
         rescale_losses(environments.bernoulli([0.1, 0.2]), 0.0, 1.0)
+
+
+def test_arms_are_drawn_from_points_outside_of_the_simplex():
+    """What is negative counts as 0, and the rest is scaled: no draw has a negative probability."""
+    point = jnp.array([1.5, -0.5, 0.5])
+    outside = learners.hedge(8, 3, epsilon=1.0)._replace(
+        action_set=domains.simplex(3), init=lambda key: ((), point),
+        step=lambda state, key, loss: ((), point),
+    )  # fmt: skip
+    played = sample_arms(outside)
+    arms = jax.vmap(lambda key: played.init(key)[1])(jr.split(jr.key(0), 4000))
+    counts = np.bincount(np.asarray(arms), minlength=3)
+    assert counts[1] == 0 and counts[0] / 4000 == pytest.approx(0.75, abs=0.03)

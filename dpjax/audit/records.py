@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.noise import Cost
 from dpjax.noise.release import Site, over_members
 
 
@@ -62,6 +61,3 @@ def key_data(key):
     """The words of a key, or of several keys, (n, 2)."""
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return (jr.key_data(key) if typed else key).reshape(-1, 2)
-
-
-__all__ = ["Cost", "Record", "Rule", "draw", "key_data", "of_members", "record"]

@@ -187,6 +187,8 @@ def host_row(site, record, twin):
         of_l1, of_l2 = site.sensitivity or (1.0, 1.0)
         l1, l2 = of_l1 * jnp.sum(change), of_l2 * jnp.sqrt(jnp.sum(jnp.square(change)))
         kind = VECTOR if site.sensitivity is None else PREFIXES
+        if site.law.together is None:  # a law of one integer
+            kind = ONE
         scale = record.scale * (1.0 if site.sensitivity is None else of_l2)
     row = jnp.stack([jnp.asarray(x, jnp.float32).reshape(()) for x in (kind, place, scale, l1, l2)])
     return jnp.where(hidden, row, 0.0)

@@ -140,7 +140,10 @@ def sample_arms(learner: Learner) -> Learner:
         return learner.feedback(loss, jax.nn.one_hot(arm, loss.shape[0], dtype=jnp.float32))
 
     def draw(key, state, point):
-        return state, noise.choose(key, point)
+        # A learner that explores may play points a little outside of the simplex.
+        weights = jnp.maximum(point, 0.0)
+        total = jnp.sum(weights)
+        return state, noise.choose(key, jnp.where(total > 1.001, weights / total, weights))
 
     def init(key):
         base_key, arm_key = jax.random.split(key)

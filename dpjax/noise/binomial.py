@@ -30,7 +30,8 @@ def draw(key, coins, shape):
 
 def _whole(coins) -> int:
     """Coins as an integer. A scale is a real number, of which a whole one is accepted."""
-    return _check.size(0, coins=int(coins) if coins == int(coins) else coins)
+    whole = isinstance(coins, float | np.floating) and float(coins).is_integer()
+    return _check.size(0, coins=int(coins) if whole else coins)
 
 
 def exact_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:

@@ -447,3 +447,15 @@ def test_mutants_are_made_where_replays_find_releases(release):
 
     assert spent(found["noise halved"]) == pytest.approx(2.0 * SEEN[release], rel=1e-5)
     assert spent(found["noise reused"]) == spent(found["noise forgotten"]) == np.inf
+
+
+@pytest.mark.slow
+def test_one_integer_with_binomial_noise_is_accounted_for_exactly():
+    """As a value, and not as a sum. A quarter of the coins costs more."""
+
+    def release(key, loss, scale):
+        return noise.binomial(key, loss, scale)
+
+    for coins in (400.0, 100.0):
+        (found,) = spent_by(release, coins, delta=1e-4)
+        assert found == pytest.approx(noise.binomial.epsilon(int(coins), 1e-4), rel=1e-5)
