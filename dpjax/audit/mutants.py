@@ -10,10 +10,10 @@ from jax import random as jr
 from dpjax import noise
 from dpjax.audit.pairs import check_fits
 from dpjax.audit.rules import RULES
+from dpjax.audit.visits import Rewritten, sites
 from dpjax.combinators import as_learner
 from dpjax.core import BatchLearner, Learner
 from dpjax.domains import LossSet
-from dpjax.engine import interpret
 from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -59,9 +59,7 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     learner = as_learner(learner)
     check_fits(learner, losses)
     seen = [
-        site
-        for site in interpret.sites(_traced_step(learner, losses), whiles=True)
-        if isinstance(site, Site)
+        site for site in sites(_traced_step(learner, losses), whiles=True) if isinstance(site, Site)
     ]
     if not seen:
         raise ValueError(
@@ -102,12 +100,7 @@ def _rewritten(learner, rewrite) -> Learner:
     def changed(function):
         def run(*arguments):
             program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-
-            def visit(index, site, function, inputs):
-                del index, function
-                return [rewrite(site, inputs)], ()
-
-            outputs, _ = interpret.run(program, jax.tree.leaves(arguments), visit, whiles=True)
+            outputs = Rewritten(rewrite).evaluate(program, jax.tree.leaves(arguments))
             return jax.tree.unflatten(jax.tree.structure(shape), outputs)
 
         return run

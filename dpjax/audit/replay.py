@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.audit import comparisons, streams
+from dpjax.audit import comparisons, streams, visits
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.records import draw, of_members, record
@@ -26,7 +26,6 @@ from dpjax.audit.rules import (
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.domains import Domain
-from dpjax.engine import interpret
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
 from dpjax.settings import in_float32
@@ -228,7 +227,7 @@ class _Traced(NamedTuple):
 
 def _traced(function, *arguments) -> _Traced:
     program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    return _Traced(program, jax.tree.structure(shape), interpret.sites(program, draws=True))
+    return _Traced(program, jax.tree.structure(shape), visits.sites(program, draws=True))
 
 
 def _run(traced, arguments, forced=None):
@@ -242,7 +241,7 @@ def _run(traced, arguments, forced=None):
         return outputs if forced is None else [forced[index]], own
 
     leaves = jax.tree.leaves(arguments)
-    outputs, records = interpret.run(traced.program, leaves, visit, draws=True)
+    outputs, records = visits.run(traced.program, leaves, visit, draws=True)
     return jax.tree.unflatten(traced.structure, outputs), records
 
 

@@ -14,7 +14,7 @@ from jax import lax
 from jax.errors import JaxRuntimeError
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from dpjax.engine import walk
+from dpjax.engine.evaluate import equations
 
 _OPTIONS = {
     # A kernel can neither call a library nor fork into threads.
@@ -145,5 +145,5 @@ def _one_kernel(function):
 
 def _apart(jaxpr) -> str | None:
     """The name of an operation in a program that no kernel can hold; None where there is none."""
-    names = (eqn.primitive.name for eqn in walk.equations(jaxpr))
+    names = (eqn.primitive.name for eqn in equations(jaxpr))
     return next((name for name in names if name in _APART or name.startswith("scatter")), None)

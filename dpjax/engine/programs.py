@@ -21,8 +21,9 @@ from jax import random as jr
 from jax.extend.core import ClosedJaxpr, Literal
 
 from dpjax import _check, settings
-from dpjax.engine import devices, reads, walk
+from dpjax.engine import devices, reads
 from dpjax.engine.compile import compile_block
+from dpjax.engine.evaluate import equations
 
 # A sweep warns when it compiles this many programs that differ in nothing but numbers.
 _ALIKE = 5
@@ -86,8 +87,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
 def _key_types(jaxpr) -> set:
     """The dtypes of all keys in a program."""
-    equations = walk.equations(jaxpr)
-    avals = {atom.aval for eqn in equations for atom in (*eqn.invars, *eqn.outvars)}
+    avals = {atom.aval for eqn in equations(jaxpr) for atom in (*eqn.invars, *eqn.outvars)}
     dtypes = {getattr(aval, "dtype", None) for aval in avals}
     return {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
 
