@@ -1,9 +1,9 @@
 """Evaluates traced programs (jaxprs) on values of any kind.
 
-A :class:`ValueDomain` says what the values are and what equations return for them. Calls, conditions and
-loops are interpreted here, once for all domains: batched arrays, the entries of arrays within a
-kernel, a replay's values, the float64 shadow of the tests, and :data:`DEPENDENCE`, whose values say
-whether they depend on a batch.
+A :class:`ValueDomain` says what the values are and what equations return for them. Calls,
+conditions and loops are interpreted here, once for all domains: batched arrays, the entries of
+arrays within a kernel, a replay's values, the float64 shadow of the tests, and :data:`DEPENDENCE`,
+whose values say whether they depend on a batch.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,8 @@ CALLED = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
-_CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
+# The primitives of control flow, and the methods of a domain that interpret them.
+CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
 
 
 def rebind(eqn, operands, **changes) -> list:
@@ -153,7 +154,7 @@ class ValueDomain:
         inner = called(eqn)
         if inner is not None:
             return self.evaluate(inner, operands)
-        if control := _CONTROL.get(eqn.primitive.name):
+        if control := CONTROL.get(eqn.primitive.name):
             return getattr(self, control)(eqn, operands)
         return rebind(eqn, operands)
 
@@ -226,7 +227,7 @@ class _Dependence(ValueDomain):
     def bind(self, eqn, operands):
         if not any(operands):
             return [False] * len(eqn.outvars)
-        if called(eqn) is not None or eqn.primitive.name in _CONTROL:
+        if called(eqn) is not None or eqn.primitive.name in CONTROL:
             return super().bind(eqn, operands)
         return [True] * len(eqn.outvars)
 
