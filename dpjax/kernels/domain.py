@@ -31,7 +31,7 @@ from dpjax.kernels.rules import RULES, clamped, equals, fill_of, starts_of
 # A scan of so few rounds, without a loop in them, is written out.
 WRITTEN_OUT = 4
 # The most operations of the rounds. Compilers take more than 20 seconds over more.
-MOST_OPERATIONS = 2000
+MOST_OPERATIONS = 6000
 # A constant of more entries is in memory.
 FEW_CONSTANTS = 128
 

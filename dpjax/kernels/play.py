@@ -174,12 +174,13 @@ class _Kernel:
         ]
         sizes = [math.prod(aval.shape) for aval in avals]
         pairs = zip(sizes, avals, strict=True)
-        found = pl.pallas_call(
-            lambda *refs: self._kernel(refs[: len(arrays)], refs[len(arrays) :], loads),
-            out_shape=[self._shape(size, type_in_memory(aval.dtype)) for size, aval in pairs],
-            grid=(self.blocks,), in_specs=specs, out_specs=[self._spec(size) for size in sizes],
-            **self.target.options(),
-        )(*arrays)  # fmt: skip
+        shapes = [self._shape(size, type_in_memory(aval.dtype)) for size, aval in pairs]
+
+        def kernel(*refs):
+            self._kernel(refs[: len(arrays)], refs[len(arrays) :], loads)
+
+        out_specs = [self._spec(size) for size in sizes]
+        found = self.target.call(kernel, arrays, shapes, self.blocks, specs, out_specs)
         outputs = zip(found, avals, self.main.outvars, strict=True)
         return [self._restored(x, aval, var.aval.dtype) for x, aval, var in outputs]
 

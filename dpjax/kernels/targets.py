@@ -93,6 +93,13 @@ class Target:
         """The options of ``pallas_call``."""
         return {"interpret": True}
 
+    def call(self, kernel, arrays, shapes, blocks, in_specs, out_specs) -> list:
+        """The arrays of these shapes that a kernel fills for all blocks of trials."""
+        return pl.pallas_call(
+            kernel, out_shape=shapes, grid=(blocks,), in_specs=in_specs, out_specs=out_specs,
+            **self.options(),
+        )(*arrays)  # fmt: skip
+
     def within(self, zeros) -> "Target":
         """The target within a kernel that was given these zeros."""
         del zeros

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dpjax.engine.dependence import depends
 from jax import lax
 from jax import random as jr
 
 from dpjax import noise
 from dpjax.engine import interpret, walk
-from dpjax.engine.dependence import depends
 
 
 @jax.custom_jvp
