@@ -40,7 +40,7 @@ from dpjax.engine.batched import (
     repeated,
     zeros_like,
 )
-from dpjax.engine.evaluate import DEPENDENCE, ValueDomain, called, equations, rebind
+from dpjax.engine.evaluate import CONTROL, DEPENDENCE, ValueDomain, called, equations, rebind
 from dpjax.generators import of
 
 
@@ -116,7 +116,7 @@ class Batch(ValueDomain):
             return rebind(eqn, operands)
         if calls and name in ("jit", "release"):
             return self._call(eqn, operands)
-        if calls or name in ("cond", "scan", "while"):
+        if calls or name in CONTROL:
             return super().bind(eqn, operands)
         if name in batched_draws.RULES:
             return batched_draws.RULES[name](eqn, operands, self)

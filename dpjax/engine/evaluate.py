@@ -22,7 +22,8 @@ CALLED = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
-_CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
+# The primitives that run programs in another way, and the methods of a domain that interpret them.
+CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
 
 
 def rebind(eqn, operands, **changes) -> list:
@@ -146,7 +147,7 @@ class ValueDomain:
         inner = called(eqn)
         if inner is not None:
             return self.evaluate(inner, operands)
-        if control := _CONTROL.get(eqn.primitive.name):
+        if control := CONTROL.get(eqn.primitive.name):
             return getattr(self, control)(eqn, operands)
         return rebind(eqn, operands)
 
@@ -225,7 +226,7 @@ class _Dependence(ValueDomain):
     def bind(self, eqn, operands):
         if not any(operands):
             return [False] * len(eqn.outvars)
-        if called(eqn) is not None or eqn.primitive.name in _CONTROL:
+        if called(eqn) is not None or eqn.primitive.name in CONTROL:
             return super().bind(eqn, operands)
         return [True] * len(eqn.outvars)
 
