@@ -30,7 +30,8 @@ ALLOWED = {
     "learners.parts": COMMON | {"domains", "feedback", "mechanisms"},
     "learners": COMMON | {"combinators", "domains", "feedback", "learners.parts", "mechanisms"},
     "environments": COMMON | {"domains", "feedback", "generators"},
-    "engine": {"_check", "generators", "noise", "settings"},
+    "engine": {"_check", "generators", "settings"},
+    "kernels": {"engine", "generators"},
     "simulate": {"_check", "action_sets", "combinators", "core", "feedback", "settings"},
     "factories": {"_check", "core", "learners"},
     "store": {"core", "__version__"},
@@ -109,6 +110,18 @@ def test_a_learner_imports_another_only_where_the_paper_combines_them():
             if isinstance(node, ast.ImportFrom) and node.module.startswith("dpjax.learners.")
         }
         assert others - {"parts"} <= combined.get(path.stem, set())
+
+
+def test_only_the_choice_of_a_platform_names_the_room_of_kernels():
+    """It imports the room by name if an accelerator is there. No other module imports it."""
+    naming = {path.relative_to(ROOT).as_posix() for path in FILES
+              if room_of(path) != "kernels" and "dpjax.kernels" in path.read_text()}  # fmt: skip
+    assert naming == {"engine/compile.py"}
+    program = (
+        "import sys, dpjax; print({'dpjax.kernels', 'jax.experimental.pallas'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 def test_few_files_name_a_law_of_noise():

@@ -10,14 +10,14 @@ from jax import random as jr
 from dpjax import noise
 from dpjax.audit.pairs import check_fits
 from dpjax.audit.rules import RULES
-from dpjax.audit.visits import Rewritten, sites
+from dpjax.audit.visits import Rewritten, releases
 from dpjax.combinators import as_learner
 from dpjax.core import BatchLearner, Learner
 from dpjax.domains import LossSet
 from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
-from dpjax.noise.release import Site, bind, over_members
+from dpjax.noise.release import bind, over_members
 
 SHARPER = 16
 
@@ -58,9 +58,7 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     """
     learner = as_learner(learner)
     check_fits(learner, losses)
-    seen = [
-        site for site in sites(_traced_step(learner, losses), whiles=True) if isinstance(site, Site)
-    ]
+    seen = releases(_traced_step(learner, losses).jaxpr)
     if not seen:
         raise ValueError(
             "learner: no release was seen in its steps, so that there is none to make a mistake "

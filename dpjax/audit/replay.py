@@ -102,8 +102,8 @@ def replay(
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
     about pairs that were not run. A difference within four units in the last place of a float32
     counts as rounding. One that noise hides does so only where it costs less than 1e-5, and one of
-    an ExactSum never does. A replay sees noise from :mod:`dpjax.noise` but for that within while
-    loops. Other noise shows as actions that differ.
+    an ExactSum never does. A replay sees noise from :mod:`dpjax.noise`; other noise shows as
+    actions that differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.
@@ -120,6 +120,7 @@ def replay(
     Raises:
       ValueError: the sequences differ in shape, in no round, or in more than the learner's
         ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
+        A release is in a loop whose number of rounds is not fixed, or is more than 256.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)

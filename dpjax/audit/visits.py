@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import jaxprs_in_params
 
-from dpjax.engine.evaluate import CALLED, ValueDomain, rebind
+from dpjax.engine.evaluate import CALLED, CONTROL, ValueDomain, equations, rebind
 from dpjax.noise.release import Site, release_p
 
 # The primitives that consume a key and are no releases.
@@ -45,37 +45,54 @@ def programs(eqn) -> list:
     return found
 
 
-def has_releases(jaxpr) -> bool:
-    """Whether a release stands anywhere in a program."""
-    return any(
-        eqn.primitive is release_p or any(map(has_releases, jaxprs_in_params(eqn.params)))
-        for eqn in jaxpr.eqns
-    )
+def releases(jaxpr) -> list[Site]:
+    """The sites of all releases in a program, those in any loop among them, each once."""
+    return [eqn.params["site"] for eqn in equations(jaxpr) if eqn.primitive is release_p]
 
 
-def sites(closed, *, whiles=False, draws=False) -> list[Site | str]:
+def sites(closed, *, draws=False) -> list[Site | str]:
     """The sites of a program in its order, those of each branch of a condition in turn.
 
     Args:
       closed: a ClosedJaxpr.
-      whiles: whether to enter while loops, too.
       draws: whether to name what else consumes a key too, as :func:`site` does.
+
+    Raises:
+      ValueError: a release stands where no visitor comes, such as a while loop.
     """
     found: list[Site | str] = []
     for eqn in closed.jaxpr.eqns:
         if here := site(eqn, draws=draws):
             found.append(here)
-        elif _is_entered(eqn, whiles):
+        elif _is_entered(eqn):
             for inner in programs(eqn):
-                found += sites(inner, whiles=whiles, draws=draws) * _times(eqn)
+                found += sites(inner, draws=draws) * _times(eqn)
+        elif _times(eqn):
+            _check_no_releases(eqn)
     return found
 
 
-def _is_entered(eqn, whiles=False) -> bool:
+def _is_entered(eqn) -> bool:
     name = eqn.primitive.name
     if name == "scan":
-        return has_releases(eqn.params["jaxpr"].jaxpr) and 0 < _times(eqn) <= MOST_ROUNDS
-    return name in CALLED or name == "cond" or (whiles and name == "while")
+        return 0 < _times(eqn) <= MOST_ROUNDS and bool(releases(eqn.params["jaxpr"].jaxpr))
+    return name in CALLED or name == "cond"
+
+
+def _check_no_releases(eqn) -> None:
+    """Refuses an equation in which a release is out of reach."""
+    name = eqn.primitive.name
+    place = {
+        "while": "a loop whose number of rounds is not fixed",
+        "scan": f"a scan of {_times(eqn)} rounds",
+    }.get(name, name)
+    for release in chain.from_iterable(map(releases, jaxprs_in_params(eqn.params))):
+        law = release.law.name if release.law else release.kind
+        raise ValueError(
+            f"learner: an audit cannot find a release ({law}) in {place}; it finds releases in "
+            "jax.jit, lax.cond, jax.vmap, and in lax.scan and lax.fori_loop of a fixed number of "
+            f"rounds, at most {MOST_ROUNDS}"
+        )
 
 
 def _times(eqn) -> int:
@@ -163,7 +180,10 @@ def _zeros(leaf):
 
 
 class Rewritten(ValueDomain):
-    """The domain of arrays, in which ``rewrite(site, operands)`` stands for each release."""
+    """The domain of arrays, in which ``rewrite(site, operands)`` stands for each release.
+
+    It enters all loops, and runs each of them as a loop.
+    """
 
     def __init__(self, rewrite):
         self.rewrite = rewrite
@@ -171,4 +191,6 @@ class Rewritten(ValueDomain):
     def bind(self, eqn, operands):
         if eqn.primitive is release_p:
             return [self.rewrite(eqn.params["site"], operands)]
+        if eqn.primitive.name not in (*CALLED, *CONTROL):
+            _check_no_releases(eqn)
         return super().bind(eqn, operands)

@@ -106,7 +106,7 @@ class Batch(ValueDomain):
         return repeated(value, self) if differs else value
 
     def truth(self, value):
-        return jnp.any(value.value) if isinstance(value, Batched) else value
+        return super().truth(value.value if isinstance(value, Batched) else value)
 
     def bind(self, eqn, operands):
         name, calls = eqn.primitive.name, called(eqn) is not None
@@ -159,15 +159,18 @@ class Batch(ValueDomain):
         return lax.cond(jnp.any(takes), taken, zeros_like(taken), *operands)
 
     def select(self, index, cases):
-        """The case of each member's index (B,), which is false or true if there are two cases."""
+        """The case of each member's index (..., B), which is false or true for one of two cases."""
+        if not any(flags_of([index, *cases])):
+            return super().select(index, cases)
+        which, *cases = (repeated(x, self).value for x in (index, *cases))
+        if which.dtype != bool and len(cases) == 2:
+            which = which > 0
 
         def select(*arrays):
-            which = jnp.broadcast_to(index.value, arrays[0].shape)
-            if which.dtype != bool and len(arrays) == 2:
-                which = which > 0
-            return lax.select_n(which, *arrays)
+            axes = (*range(which.ndim - 1), arrays[0].ndim - 1)
+            return lax.select_n(lax.broadcast_in_dim(which, arrays[0].shape, axes), *arrays)
 
-        return Batched(jax.tree.map(select, *[case.value for case in cases]))
+        return Batched(jax.tree.map(select, *cases))
 
 
 def _drawn(closed) -> int:

@@ -3,12 +3,13 @@
 A :class:`ValueDomain` says what the values are and what equations return for them. Calls,
 conditions and loops are interpreted here, once for all domains: batched arrays, the entries of
 arrays within a kernel, a replay's values, the float64 shadow of the tests, and :data:`DEPENDENCE`,
-whose values say whether they depend on a batch.
+whose values say whether they depend on a batch. ``docs/engine.md`` shows how to write one.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
@@ -21,12 +22,12 @@ CALLED = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
-# The primitives of control flow, and the methods of a domain that interpret them.
+# The primitives that run programs in another way, and the methods of a domain that interpret them.
 CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
 
 
 def rebind(eqn, operands, **changes) -> list:
-    """What an equation's own primitive returns for other operands and changed parameters."""
+    """The outputs of an equation's primitive for other operands and changed parameters."""
     parameters = eqn.primitive.get_bind_params({**eqn.params, **changes})
     outputs = eqn.primitive.bind(*operands, **parameters)
     return list(outputs) if eqn.primitive.multiple_results else [outputs]
@@ -70,9 +71,9 @@ def while_operands(eqn, operands) -> tuple[list, list, list]:
 class ValueDomain:
     """What the values of a program are, and what its equations do with them.
 
-    The methods as they stand serve arrays. A domain overrides ``bind`` for its equations, which
-    leaves to this class those that run programs, and the other methods as far as its values are
-    something else than arrays.
+    The methods as they stand serve arrays. A domain overrides ``bind`` for its equations, and calls
+    that of this class for those that run programs. It overrides other methods only if its values
+    are not arrays, or if members of a batch have values of their own.
     """
 
     def constant(self, array) -> Any:
@@ -99,34 +100,26 @@ class ValueDomain:
         return carried
 
     def select(self, index, cases) -> Any:
-        """The case of each member's index, where members have indices of their own."""
-        raise NotImplementedError
+        """The case that an index names, if members of a batch or a ``jax.vmap`` have their own."""
+        which = lax.broadcast_in_dim(index, cases[0].shape, range(index.ndim))
+        return lax.select_n(which, *cases)
 
     def truth(self, value) -> Any:
         """Whether a value holds for any member, () bool."""
-        return value
+        return jnp.any(value) if value.ndim else value
 
     def switch(self, index, branches) -> list:
-        """What the branch () -> outputs returns that an index, which all members share, names."""
+        """The outputs of the branch () -> outputs that an index names, which all members share."""
         return lax.switch(index, branches)
 
     def rounds(self, eqn, step, start, rows) -> tuple[Any, Any]:
-        """What a scan carries at its end, and the rows that its step returned."""
+        """The values that a scan carries at its end, and the rows that its step returned."""
         options = {name: eqn.params[name] for name in ("length", "reverse", "unroll")}
         return lax.scan(step, start, rows, **options)
 
-    def repeat(self, going, step, start, differs) -> list:
-        """What a while loop carries at its end; ``differs`` tells whether members stop apart."""
-        if not differs:
-            return lax.while_loop(lambda carry: self.truth(going(carry)), step, start)
-
-        def step_of_some(carry):
-            """One round for the members that go on; the others keep what they have."""
-            results, index = step(carry), going(carry)
-            pairs = zip(map(self.restored, carry), map(self.restored, results), strict=True)
-            return [self.carried(self.select(index, pair), True) for pair in pairs]
-
-        return lax.while_loop(lambda carry: self.truth(going(carry)), step_of_some, start)
+    def repeat(self, going, step, start) -> list:
+        """The values that a while loop carries at its end."""
+        return lax.while_loop(lambda carry: self.truth(going(carry)), step, start)
 
     def evaluate(self, closed, inputs) -> list:
         """The outputs of a program.
@@ -202,16 +195,22 @@ class ValueDomain:
         test, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
         flags = self.flags(eqn, operands)
         (differs,) = DEPENDENCE.evaluate(test, [*map(self.differs, tested), *flags])
+        # Members stop apart: those of the batch, or those of a jax.vmap around the loop.
+        apart = differs or test.out_avals[0].ndim
 
         def going(carry):
             (answer,) = self.evaluate(test, [*tested, *map(self.restored, carry)])
             return answer
 
         def step(carry):
-            outputs = self.evaluate(body, [*constants, *map(self.restored, carry)])
+            values = list(map(self.restored, carry))
+            outputs = self.evaluate(body, [*constants, *values])
+            if apart:  # the members that have stopped keep their values
+                index = going(carry)
+                outputs = [self.select(index, x) for x in zip(values, outputs, strict=True)]
             return self._handed_on(outputs, flags)
 
-        last = self.repeat(going, step, self._handed_on(start, flags), differs)
+        last = self.repeat(going, step, self._handed_on(start, flags))
         return list(map(self.restored, last))
 
 
@@ -231,22 +230,24 @@ class _Dependence(ValueDomain):
             return super().bind(eqn, operands)
         return [True] * len(eqn.outvars)
 
+    def differs(self, value):
+        return value
+
     def flags(self, eqn, operands):
         return [True] * len(eqn.outvars)  # nothing is handed on in another form
 
-    def cond(self, eqn, operands):
-        index, *operands = operands
-        branches = [self.evaluate(branch, operands) for branch in eqn.params["branches"]]
-        return [index or any(column) for column in zip(*branches, strict=True)]
+    def select(self, index, cases):
+        return index or any(cases)
+
+    def switch(self, index, branches):
+        return [any(column) for column in zip(*[branch() for branch in branches], strict=True)]
 
     def rounds(self, eqn, step, start, rows):
         last = _fixed_point(lambda carry: step(carry, rows)[0], start)
         return last, step(last, rows)[1]
 
-    def repeat(self, going, step, start, differs):
-        last = _fixed_point(step, start)
-        # Where the number of rounds depends on a flagged value, so does all that is carried.
-        return [going(last) or flag for flag in last]
+    def repeat(self, going, step, start):
+        return _fixed_point(step, start)
 
 
 def _fixed_point(step: Callable, flags) -> list[bool]:
