@@ -26,7 +26,7 @@ from dpjax.kernels.entries import (
     words_of,
 )
 from dpjax.kernels.moves import Moves, index_of
-from dpjax.kernels.rules import RULES, clamped, equals, fill_of, starts_of
+from dpjax.kernels.rules import RULES, clamped, equals, fill_of, offset_dims, starts_of
 
 # A scan of so few rounds, without a loop in them, is written out.
 WRITTEN_OUT = 4
@@ -213,7 +213,7 @@ class Entries(ValueDomain):
             raise Unfit("a loop within the rounds stacks what it computes")
 
         def one(i, carry):
-            place = np.int32(length - 1) - i if eqn.params["reverse"] else i
+            place = jnp.asarray(np.int32(length - 1) - i if eqn.params["reverse"] else i)
             carry, outputs = step(carry, [self._row(x, place) for x in rows])
             for stack, output in zip(stacks, map(self.restored, outputs), strict=True):
                 _stack(stack, place, entries(output), self.target.lanes)
@@ -255,69 +255,40 @@ def _traced(function, dtypes):
 # Arrays in memory are read and written at an index. What else meets them reads all their entries.
 
 
-def _window(domain, eqn, value, row, sizes) -> np.ndarray:
-    starts = [np.int32(0)] * len(sizes)
-    for axis, x in zip(_axes(eqn), row, strict=True):
-        starts[axis] = x.value
-    apart = any(x.differs for x in row)
-    if apart and (value.memory.differs or not domain.target.reads_apart):
-        raise Unfit("trials read an array in memory at places of their own")
-    return value.read(starts, sizes)
-
-
-def _axes(eqn):
-    """The axes along which an equation has an index."""
+def _read(domain, eqn, operands):
+    value, *rest = operands
+    index, shape, axes = index_of(eqn), eqn.outvars[0].aval.shape, range(len(value.shape))
     if eqn.primitive.name == "gather":
-        return eqn.params["dimension_numbers"].start_index_map
-    return range(eqn.invars[0].aval.ndim)
+        axes = eqn.params["dimension_numbers"].start_index_map
+    found: list[Entry] = []
+    for row in starts_of(eqn, [value, *map(entries, rest)]).values():
+        moved, starts = clamped(domain, row, index), [np.int32(0)] * len(value.shape)
+        if any(x.differs for x in moved) and (
+            value.memory.differs or not domain.target.reads_apart
+        ):
+            raise Unfit("trials read an array in memory at places of their own")
+        for axis, x in zip(axes, moved, strict=True):
+            starts[axis] = x.value
+        window = value.read(starts, eqn.params["slice_sizes"]).reshape(-1)
+        if not index.clamped:
+            pairs = zip(row, moved, strict=True)
+            inside = domain.all_of([domain.compute(lax.eq, a, b) for a, b in pairs])
+            window = [domain.select_entry(inside, x, fill_of(eqn)) for x in window]
+        found += list(window)
+    inner = offset_dims(eqn)
+    order = [*(axis for axis in range(len(shape)) if axis not in inner), *inner]
+    return filled([shape[axis] for axis in order], found).transpose(np.argsort(order))
 
 
-def _dynamic_slice(domain, eqn, operands):
-    index = index_of(eqn)
-    value, *starts = [operands[0], *map(entries, operands[1:])]
-    row = clamped(domain, [x[()] for x in starts], index)
-    return _window(domain, eqn, value, row, eqn.params["slice_sizes"])
-
-
-def _dynamic_update_slice(domain, eqn, operands):
-    value, update, *starts = [operands[0], *map(entries, operands[1:])]
+def _write(domain, eqn, operands):
+    value, (update, *starts) = operands[0], map(entries, operands[1:])
     row = clamped(domain, [x[()] for x in starts], index_of(eqn))
     if any(x.differs for x in row):
         raise Unfit("trials write an array in memory at places of their own")
     return value.write([x.value for x in row], update, domain.target.lanes)
 
 
-def _gather(domain, eqn, operands):
-    value, table = operands[0], entries(operands[1])
-    numbers, sizes, index = (
-        eqn.params["dimension_numbers"],
-        eqn.params["slice_sizes"],
-        index_of(eqn),
-    )
-    if numbers.operand_batching_dims:
-        raise Unfit("gather of batches from memory")
-    shape = eqn.outvars[0].aval.shape
-    outer = [axis for axis in range(len(shape)) if axis not in numbers.offset_dims]
-    inner = [n for axis, n in enumerate(sizes) if axis not in numbers.collapsed_slice_dims]
-    found = []
-    for row in starts_of(eqn, [value, table]).values():
-        moved = clamped(domain, row, index)
-        window = _window(domain, eqn, value, moved, sizes).reshape(-1)
-        if not index.clamped:
-            pairs = zip(row, moved, strict=True)
-            inside = domain.all_of([domain.compute(lax.eq, a, b) for a, b in pairs])
-            fill = Entry(value.memory.dtype.type(fill_of(eqn)))
-            window = [domain.select_entry(inside, x, fill) for x in window]
-        found += list(window)
-    result = filled([*(shape[axis] for axis in outer), *inner], found)
-    return result.transpose(np.argsort([*outer, *numbers.offset_dims]))
-
-
-_IN_MEMORY = {
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
-    "gather": _gather,
-}
+_IN_MEMORY = {"dynamic_slice": _read, "dynamic_update_slice": _write, "gather": _read}
 
 
 def moves_of(main) -> Moves:

@@ -95,7 +95,8 @@ class Moves:
           Unfit: there are too many.
         """
         if _name(eqn) not in self._moved:
-            raise Unfit(f"{eqn.primitive.name} of an array as large as {eqn.invars[0].aval.shape}")
+            shapes = ", ".join(str(atom.aval.shape) for atom in (*eqn.invars, *eqn.outvars))
+            raise Unfit(f"{eqn.primitive.name} moves too many entries, of arrays {shapes}")
         return self._moved[_name(eqn)]
 
 

@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from dpjax.engine.batch_last import batch_last
-from dpjax.engine.evaluate import DEPENDENCE, called, equations, rebind, scan_sizes
+from dpjax.engine.evaluate import DEPENDENCE, equations, rebind, scan_sizes
 from dpjax.engine.one_kernel import Unfit
 from dpjax.generators import of
 from dpjax.kernels.domain import FEW_CONSTANTS, Entries, moves_of
@@ -141,16 +141,16 @@ class _Kernel:
 
         They are rows, constants with many entries, and what is carried and updated in its place.
         """
-        body = _body(self.main)
-        updated = _updated(body)
+        inner = [eqn for eqn in equations(_body(self.main)) if "update_slice" in eqn.primitive.name]
+        updated = {(eqn.invars[0].aval.shape, eqn.invars[0].aval.dtype) for eqn in inner}
         flags = []
         for i, atom in enumerate(self.main.invars):
+            size, shape, dtype = atom.aval.size, atom.aval.shape, atom.aval.dtype
             if i in self.carried:
-                stays = atom.aval.size > _FEW and body.invars[i - len(self.main.invars)] in updated
+                stays = size > _FEW and (shape, dtype) in updated
             else:
-                is_row = i >= self.first + self.count
-                stays = (is_row and atom.aval.shape) or atom.aval.size > FEW_CONSTANTS
-            flags.append(bool(stays) and not of(atom.aval.dtype))
+                stays = size > FEW_CONSTANTS or (i >= self.carried.stop and shape)
+            flags.append(bool(stays) and not of(dtype))
         return flags
 
     def __call__(self, operands) -> list:
@@ -259,30 +259,3 @@ def _copied(array, ref) -> InMemory:
 
     lax.fori_loop(0, math.prod(array.shape), copy, 0)
     return InMemory(Memory(ref, array.memory.dtype, True, [0]), array.shape, 0)
-
-
-def _updated(jaxpr) -> set:
-    """The arguments of a program that are updated at an index, in it or in a program within it."""
-    found = set()
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "dynamic_update_slice":
-            found |= set(eqn.invars[:1]) if not isinstance(eqn.invars[0], Literal) else set()
-        for body, operands in _inner(eqn):
-            hits = _updated(body)
-            pairs = zip(body.invars, operands, strict=True)
-            found |= {x for var, x in pairs if var in hits and not isinstance(x, Literal)}
-    return found & set(jaxpr.invars)
-
-
-def _inner(eqn) -> list[tuple]:
-    """The programs of a call, condition or loop, each with the operands that it is given."""
-    name, inner = eqn.primitive.name, called(eqn)
-    if inner is not None:
-        return [(inner.jaxpr, eqn.invars)]
-    if name == "cond":
-        return [(branch.jaxpr, eqn.invars[1:]) for branch in eqn.params["branches"]]
-    if name == "scan":
-        return [(eqn.params["jaxpr"].jaxpr, eqn.invars)]
-    if name == "while":
-        return [(eqn.params["body_jaxpr"].jaxpr, eqn.invars[eqn.params["cond_nconsts"] :])]
-    return []

@@ -56,12 +56,12 @@ def _static(domain, eqn, operands) -> list:
 
 def _indexed(domain, eqn, operands) -> list:
     name, index, shape = eqn.primitive.name, index_of(eqn), eqn.outvars[0].aval.shape
-    (numbers,), moved = domain.moves.of(eqn), [x.reshape(-1) for x in moving(eqn, operands)]
-    old, moved = moved[0], np.concatenate(moved)
-    conditions = {
-        place: _conditions(domain, row, index) for place, row in starts_of(eqn, operands).items()
-    }
-    result, offsets = [], _offset_dims(eqn, len(shape))
+    operands_moved = [x.reshape(-1) for x in moving(eqn, operands)]
+    old, moved = operands_moved[0], np.concatenate(operands_moved)
+    (numbers,), offsets = domain.moves.of(eqn), offset_dims(eqn)
+    rows = starts_of(eqn, operands).items()
+    conditions = {place: _conditions(domain, row, index) for place, row in rows}
+    result: list[Entry | Key] = []
     columns = numbers.reshape(len(numbers), -1).T
     for place, column in zip(np.ndindex(*shape), columns, strict=True):
         outer = tuple(n for axis, n in enumerate(place) if axis not in offsets)
@@ -73,20 +73,18 @@ def _indexed(domain, eqn, operands) -> list:
         if name in UPDATES:
             result.append(_updated(domain, name, old[default], found))
         else:
-            entry = moved[default] if default != OUTSIDE else _fill(eqn)
+            entry = moved[default] if default != OUTSIDE else fill_of(eqn)
             for here, other in found:
                 entry = domain.select_entry(here, other, entry)
             result.append(entry)
     return [filled(shape, result)]
 
 
-def _offset_dims(eqn, ndim):
+def offset_dims(eqn):
     """The axes of an output along which an index does not differ."""
-    return (
-        eqn.params["dimension_numbers"].offset_dims
-        if eqn.primitive.name == "gather"
-        else range(ndim)
-    )
+    if eqn.primitive.name == "gather":
+        return eqn.params["dimension_numbers"].offset_dims
+    return range(eqn.outvars[0].aval.ndim)
 
 
 def starts_of(eqn, operands) -> dict:
@@ -141,19 +139,14 @@ def _updated(domain, name, old, found):
     return entry
 
 
-def _fill(eqn) -> Entry:
+def fill_of(eqn) -> Entry:
     """What a gather returns for an index that is out of bounds."""
-    return Entry(eqn.outvars[0].aval.dtype.type(fill_of(eqn)))
-
-
-def fill_of(eqn):
-    """The number that a gather returns for an index that is out of bounds."""
     fill, dtype = eqn.params["fill_value"], eqn.outvars[0].aval.dtype
-    if fill is not None:
-        return fill
-    if np.issubdtype(dtype, np.floating):
-        return np.nan
-    return np.iinfo(dtype).min if np.issubdtype(dtype, np.signedinteger) else np.iinfo(dtype).max
+    if fill is None:
+        limits = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
+        signed = np.issubdtype(dtype, np.signedinteger)
+        fill = np.nan if limits is None else limits.min if signed else limits.max
+    return Entry(dtype.type(fill))
 
 
 def _platform_index(domain, eqn, operands) -> list:
@@ -280,11 +273,6 @@ def _sort(domain, eqn, operands) -> list:
     return [np.moveaxis(x.reshape(shape), 0, axis) for x in columns]
 
 
-def _add_any(domain, eqn, operands) -> list:
-    """A sum of gradients."""
-    return [each(partial(domain.compute, lax.add), *operands)]
-
-
 @lru_cache(maxsize=256)
 def _number_of(generator, i, dtype):
     """Number i of a block, as a function of its words."""
@@ -348,7 +336,7 @@ RULES = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(STATIC, _static),
     **dict.fromkeys(INDEXED, _indexed),
-    "add_any": _add_any,
+    "add_any": _elementwise,  # a sum of gradients
     "argmax": _extreme(_is_more),
     "argmin": _extreme(_is_less),
     "cummax": _running(lax.max),

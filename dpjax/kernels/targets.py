@@ -71,6 +71,7 @@ def _expm1(eqn, x):
 
 # Each is (equation, *operands) -> output, for an elementwise equation without code on cards.
 _WITHOUT_CODE = {
+    "add_any": lambda eqn, x, y: x + y,
     "clamp": lambda eqn, low, x, high: jnp.minimum(jnp.maximum(x, low), high),
     "is_finite": lambda eqn, x: jnp.abs(x) < _like(x, np.inf),
     "reduce_precision": _reduce_precision,
