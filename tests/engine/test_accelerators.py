@@ -70,9 +70,9 @@ def test_every_learner_compiles_as_one_kernel(kernels, compilers, name, platform
         monkeypatch.setenv(variable, value)
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # libtpu refuses those of tests/__init__.py
     found = kernels.in_process(name, platform)
-    in_lanes = name in LONG or (name, platform) in REFUSED
-    assert found["form"] == ("lanes" if in_lanes else "kernel"), found["why"]
-    if not in_lanes:
+    several = name in LONG or (name, platform) in REFUSED
+    assert found["layout"] == ("trials last" if several else "one kernel"), found["why"]
+    if not several:
         assert found.get("spilled", 0) == 0
         # For a TPU, writing out what the compiler did takes longer than compiling.
         assert found["seconds"] < 20 or platform == "tpu"
