@@ -22,7 +22,7 @@ CALLED = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
-# The primitives that run programs in another way, and the methods of a domain that interpret them.
+# The primitives of control flow, and the methods of a domain that interpret them.
 CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
 
 
