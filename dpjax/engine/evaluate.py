@@ -196,7 +196,7 @@ class ValueDomain:
         flags = self.flags(eqn, operands)
         (differs,) = DEPENDENCE.evaluate(test, [*map(self.differs, tested), *flags])
         # Members stop apart: those of the batch, or those of a jax.vmap around the loop.
-        apart = differs or test.out_avals[0].ndim
+        ends_differ = differs or test.out_avals[0].ndim
 
         def going(carry):
             (answer,) = self.evaluate(test, [*tested, *map(self.restored, carry)])
@@ -205,7 +205,7 @@ class ValueDomain:
         def step(carry):
             values = list(map(self.restored, carry))
             outputs = self.evaluate(body, [*constants, *values])
-            if apart:  # the members that have stopped keep their values
+            if ends_differ:  # the members that have stopped keep their values
                 index = going(carry)
                 outputs = [self.select(index, x) for x in zip(values, outputs, strict=True)]
             return self._handed_on(outputs, flags)

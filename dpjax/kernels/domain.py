@@ -31,7 +31,7 @@ from dpjax.kernels.rules import RULES, clamped, equals, fill_of, offset_dims, st
 # A scan of so few rounds, without a loop in them, is written out.
 WRITTEN_OUT = 4
 # The most operations of the rounds. Compilers take more than 20 seconds over more.
-MOST_OPERATIONS = 6000
+MOST_OPERATIONS = 5000
 # A constant of more entries is in memory.
 FEW_CONSTANTS = 128
 
