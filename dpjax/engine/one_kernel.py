@@ -146,4 +146,6 @@ def _one_kernel(function):
 def _not_in_a_kernel(jaxpr) -> str | None:
     """The name of an operation in a program that no kernel can hold; None where there is none."""
     names = (eqn.primitive.name for eqn in equations(jaxpr))
-    return next((name for name in names if name in _NOT_IN_A_KERNEL or name.startswith("scatter")), None)
+    return next(
+        (name for name in names if name in _NOT_IN_A_KERNEL or name.startswith("scatter")), None
+    )

@@ -1,7 +1,8 @@
 """Evaluates a program on entries within a kernel of an accelerator."""
 
 import math
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import jax
@@ -36,19 +37,13 @@ MOST_OPERATIONS = 5000
 FEW_CONSTANTS = 128
 
 
-@jax.tree_util.register_pytree_node_class
+@partial(jax.tree_util.register_dataclass, data_fields=("numbers",), meta_fields=("form",))
+@dataclass(frozen=True)
 class Handed:
     """What a loop or a branch hands on of a value: numbers, or the place of an array in memory."""
 
-    def __init__(self, numbers, form):
-        self.numbers, self.form = numbers, form
-
-    def tree_flatten(self):
-        return self.numbers, self.form
-
-    @classmethod
-    def tree_unflatten(cls, form, numbers):
-        return cls(list(numbers), form)
+    numbers: list
+    form: tuple  # (Memory or None, shape, type of each entry or the first row)
 
 
 class Entries(ValueDomain):
@@ -114,13 +109,10 @@ class Entries(ValueDomain):
 
     def all_of(self, conditions) -> Entry:
         """Whether all conditions hold, of which those that are known are settled at once."""
-        rest = [x for x in conditions if not x.known]
-        if any(x.known and not x.value for x in conditions) or not rest:
-            return Entry(np.bool_(len(rest) == 0 and all(x.value for x in conditions)))
-        result = rest[0]
-        for condition in rest[1:]:
-            result = self.compute(lax.bitwise_and, result, condition)
-        return result
+        if any(x.known and not x.value for x in conditions):
+            return Entry(np.bool_(False))
+        rest = [x for x in conditions if not x.known] or [Entry(np.bool_(True))]
+        return reduce(partial(self.compute, lax.bitwise_and), rest)
 
     def block(self, key, counter) -> list[Entry]:
         """The random words of a key at a counter."""
