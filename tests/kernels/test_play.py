@@ -33,6 +33,7 @@ from dpjax.kernels.entries import Entry, filled
 from dpjax.kernels.moves import Moves
 from tests.engine.abstract_devices import KERNEL, lowered
 from tests.engine.games import SIZES, game_of, traced
+from tests.kernels.mosaic_gpu import MosaicGPU
 from tests.test_generators import FOUR
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
@@ -62,6 +63,13 @@ def kernels(program, platform):
 def test_every_learner_lowers_as_one_kernel(name):
     program = traced(game_of(name, 1024), [512, 1024]).program
     assert [kernels(program, platform) for platform in CARDS] == [1, 1]
+
+
+def test_a_target_is_a_class():
+    """EXP3 for NVIDIA GPUs through Mosaic, in place of Triton."""
+    program = traced(game_of("exp3", 64), [32, 64]).program
+    function = played_by_kernel(program, FLAGS, MosaicGPU())
+    assert "mosaic_gpu" in lowered(function, arguments(256), "cuda")
 
 
 @pytest.mark.parametrize("name", ["linear_elimination", "successive_elimination"])
