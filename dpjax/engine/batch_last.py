@@ -38,7 +38,7 @@ from dpjax.engine.batched import (
     is_key_type,
     isolated,
     repeated,
-    zeros_like,
+    zeros_of,
 )
 from dpjax.engine.evaluate import CONTROL, DEPENDENCE, ValueDomain, called, equations, rebind
 from dpjax.generators import of
@@ -140,7 +140,11 @@ class Batch(ValueDomain):
             outputs = inside.evaluate(closed, operands)
             return [inside.carried(x, flag) for x, flag in zip(outputs, flags, strict=True)]
 
-        return list(isolated(draw, self, *operands))
+        def zeros():
+            avals = zip(closed.out_avals, flags, strict=True)
+            return [zeros_of(x, self) if flag else jnp.zeros(x.shape, x.dtype) for x, flag in avals]
+
+        return list(isolated(draw, zeros, self, *operands))
 
     def branch(self, index, place, branch, operands):
         """Each branch that any member takes is computed for all of them.
@@ -156,7 +160,11 @@ class Batch(ValueDomain):
         if self.always_true is None or other_keys or not branch.jaxpr.eqns:
             return taken(*operands)
         takes = index.value == np.asarray(place, index.value.dtype)
-        return lax.cond(jnp.any(takes), taken, zeros_like(taken), *operands)
+
+        def zeros(*_):
+            return [zeros_of(aval, self) for aval in branch.out_avals]
+
+        return lax.cond(jnp.any(takes), taken, zeros, *operands)
 
     def select(self, index, cases):
         """The case of each member's index (..., B), which is false or true for one of two cases."""

@@ -22,6 +22,7 @@ from dpjax.engine.batched import (
     isolated,
     pairs,
     repeated,
+    zeros_of,
 )
 from dpjax.generators import of
 
@@ -51,17 +52,21 @@ def _random_bits(eqn, operands, batch) -> list:
         found = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
         return lax.convert_element_type(found, dtype)
 
-    return [Batched(isolated(draw, batch, keys))]
+    return [
+        Batched(isolated(draw, lambda: zeros_of(eqn.outvars[0].aval, batch).value, batch, keys))
+    ]
 
 
 def _random_split(eqn, operands, batch) -> list:
     (keys,) = operands
     if not is_key(keys):
         return by_vmap(eqn, operands)
-    shape = eqn.params["shape"]
-    return [
-        Batched(pairs(lambda keys: _blocks(keys, shape)[:2], batch, computed(keys, batch).value))
-    ]
+    keys, shape = computed(keys, batch).value, eqn.outvars[0].aval.shape
+
+    def split(keys):
+        return _blocks(keys, eqn.params["shape"])[:2]
+
+    return [Batched(pairs(split, shape, batch, keys))]
 
 
 def _random_fold_in(eqn, operands, batch) -> list:
@@ -92,7 +97,7 @@ def _random_unwrap(eqn, operands, batch) -> list:
         return lax.select(odd, second, first)
 
     # It stays apart, because a kernel that interleaves is not vectorized with what follows.
-    return [Batched(isolated(interleave, batch, words))]
+    return [Batched(isolated(interleave, lambda: jnp.zeros(shape, np.uint32), batch, words))]
 
 
 def _random_wrap(eqn, operands, batch) -> list:

@@ -95,8 +95,11 @@ def platform_of(mesh) -> Platform:
     device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
     if device.platform == "cpu":
         return CPU
-    # Kernels are experimental: what changes in them must not reach those who have no accelerator.
-    return import_module("dpjax.kernels").platform_of(device)
+    try:  # Pallas is experimental. If it changes, sweeps must be compiled in the usual way.
+        return import_module("dpjax.kernels").platform_of(device)
+    except (ImportError, AttributeError) as reason:
+        _log.info("no kernels for %s: %s", device.platform, reason)
+        return ACCELERATOR
 
 
 def compile_block(traced, size, mesh):
