@@ -112,7 +112,7 @@ def compiled(name, platform, options=None):
     import jax
     from jax.sharding import SingleDeviceSharding
 
-    from dpjax import kernels
+    import dpjax.kernels  # noqa: F401
     from dpjax.engine import compile
 
     if platform == "tpu":  # Pallas asks the default device which kind of TPU it is
@@ -121,7 +121,7 @@ def compiled(name, platform, options=None):
         tpu_info.get_device_kind = lambda: "TPU v5 lite"
         tpu_info.get_num_device_cores = lambda: 1
     traced = program_of(name)
-    here = kernels.platform_for(platform)
+    here = compile.PLATFORMS[platform]
     size, place = (1, TRIALS), SingleDeviceSharding(device(platform))
     shapes = compile.block_shapes(traced, size, None)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)

@@ -5,6 +5,7 @@ divides the table into blocks (:mod:`dpjax.engine.blocks`). It computes the bloc
 program (:mod:`dpjax.engine.compute`) and joins them in memory or in a store (:mod:`dpjax.store`).
 """
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from dpjax import _check, settings
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result
 from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Block, Plan, at_once, block_shape, block_size, empty, put
-from dpjax.engine.compile import platform_of
+from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.watch import watched
 from dpjax.simulate import Checkpoints, checkpoint_rounds, simulate
 from dpjax.store import open_store
@@ -137,6 +138,8 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     _check.untraced("sweep", (points, key))
     _check.key(key=key)
     devices.check_mesh(mesh)
+    if platform_of(mesh) is not CPU:
+        _add_kernels()
     chunk = _check.size(1, chunk=platform_of(mesh).chunk if chunk is None else chunk)
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
@@ -150,6 +153,14 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     block = block_shape(count, seeds, chunk, mesh)
     traced = programs.trace(game, play, rounds, points, key.dtype)
     return Plan(game, play, key, points, count, seeds, rounds, traced, chunk, block, mesh)
+
+
+def _add_kernels() -> None:
+    """Adds the platforms that have kernels, unless Pallas, which is experimental, has changed."""
+    try:
+        import dpjax.kernels  # noqa: F401
+    except ImportError as reason:
+        logging.getLogger(__name__).info("there are no kernels: %s", reason)
 
 
 def _is_list_of_numbers(tree) -> bool:

@@ -13,7 +13,6 @@ sweep was not compiled in a quicker way.
 import logging
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import jax
@@ -88,18 +87,17 @@ ACCELERATOR = Platform(
 )
 
 
+# The platforms by kind of device. dpjax.kernels adds those for which there are kernels.
+PLATFORMS = {"cpu": CPU}
+
+
 def platform_of(mesh) -> Platform:
     """The platform of a mesh, or of the devices that JAX uses by default."""
     if mesh is None and jax.default_backend() == "cpu":
         return CPU
     device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
-    if device.platform == "cpu":
-        return CPU
-    try:  # Pallas is experimental. If it changes, sweeps must be compiled in the usual way.
-        return import_module("dpjax.kernels").platform_of(device)
-    except (ImportError, AttributeError) as reason:
-        _log.info("no kernels for %s: %s", device.platform, reason)
-        return ACCELERATOR
+    cuda = device.platform == "gpu" and "cuda" in device.client.platform_version
+    return PLATFORMS.get("cuda" if cuda else device.platform, ACCELERATOR)
 
 
 def compile_block(traced, size, mesh):

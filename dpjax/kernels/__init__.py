@@ -6,11 +6,11 @@ The kernels are written in Pallas, for NVIDIA GPUs through Triton and for TPUs t
 
 from functools import partial
 
-from dpjax.engine.compile import ACCELERATOR, over_trials
+from dpjax.engine.compile import ACCELERATOR, PLATFORMS, over_trials
 from dpjax.kernels.play import played_by_kernel
 from dpjax.kernels.targets import TARGETS
 
-__all__ = ["TARGETS", "one_kernel", "platform_for", "platform_of", "played_by_kernel"]
+__all__ = ["TARGETS", "one_kernel", "played_by_kernel"]
 
 
 def one_kernel(program, size, platform, target):
@@ -31,13 +31,7 @@ def one_kernel(program, size, platform, target):
     return over_trials(lambda point, seeds, key: play(*point, seeds, key))
 
 
-def platform_for(target):
-    """The platform of an accelerator for which there are kernels."""
-    return ACCELERATOR._replace(layouts=(partial(one_kernel, target=target), *ACCELERATOR.layouts))
-
-
-def platform_of(device):
-    """The platform of a device that is no CPU."""
-    if device.platform == "gpu" and "cuda" in device.client.platform_version:
-        return platform_for("cuda")
-    return platform_for("tpu") if device.platform == "tpu" else ACCELERATOR
+PLATFORMS.update(
+    (name, ACCELERATOR._replace(layouts=(partial(one_kernel, target=name), *ACCELERATOR.layouts)))
+    for name in ("cuda", "tpu")
+)

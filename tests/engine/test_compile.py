@@ -1,5 +1,6 @@
 """The choice of a platform and of a compiler, and programs for devices that are not here."""
 
+import importlib
 import sys
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
+import dpjax.kernels
 from dpjax import clear_caches, environments, learners, simulate, sweep
 from dpjax.engine import compile, devices, one_kernel, programs
 
@@ -25,36 +27,46 @@ def traced():
     return programs.trace(game, simulate, np.array([8, HORIZON]), POINTS, jr.key(0).dtype)
 
 
-def test_a_mesh_has_the_platform_of_its_devices(monkeypatch, caplog):
+def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):
     class Device:
-        def __init__(self, platform):
-            self.platform = platform
+        def __init__(self, platform, version="cuda 13000"):
+            self.platform, self.platform_version = platform, version
+            self.client = self
 
     class Mesh:
-        def __init__(self, platform):
-            self.devices = np.array([Device(platform)])
+        def __init__(self, *platform):
+            self.devices = np.array([Device(*platform)])
 
+    monkeypatch.setattr(compile, "PLATFORMS", {"cpu": compile.CPU})
     assert compile.platform_of(Mesh("cpu")) is compile.CPU
-    # The room of kernels decides on all others.
-    asked = []
-
-    class Room:
-        @staticmethod
-        def platform_of(device):
-            asked.append(device.platform)
-            return compile.ACCELERATOR
-
-    monkeypatch.setitem(sys.modules, "dpjax.kernels", Room)
-    for name in ("gpu", "tpu"):
-        assert compile.platform_of(Mesh(name)) is compile.ACCELERATOR
-    assert asked == ["gpu", "tpu"]
-    # Pallas has changed, so that the room cannot be imported.
-    monkeypatch.setitem(sys.modules, "dpjax.kernels", None)
-    caplog.set_level("INFO", logger="dpjax")
     assert compile.platform_of(Mesh("gpu")) is compile.ACCELERATOR
-    assert "no kernels for gpu: " in caplog.text
+    importlib.reload(dpjax.kernels)
+    assert compile.platform_of(Mesh("gpu")) is compile.PLATFORMS["cuda"]
+    assert compile.platform_of(Mesh("tpu")) is compile.PLATFORMS["tpu"]
+    assert compile.platform_of(Mesh("gpu", "rocm 70000")) is compile.ACCELERATOR
     here = compile.platform_of(jax.make_mesh((1,), ("one",)))
     assert compile.platform_of(None) is here
+
+
+def test_a_sweep_asks_for_kernels_only_on_an_accelerator(monkeypatch, caplog):
+    """And plays without them if Pallas has changed, so that they cannot be imported."""
+    monkeypatch.setitem(sys.modules, "dpjax.kernels", None)
+    caplog.set_level("INFO", logger="dpjax")
+
+    def played(checkpoints):
+        return sweep(game, POINTS, 2, jr.key(0), checkpoints=checkpoints, progress=False).regret[
+            ..., -1
+        ]
+
+    expected = played(1)
+    assert "kernels" not in caplog.text
+    accelerator = lambda mesh: compile.ACCELERATOR  # noqa: E731
+    monkeypatch.setattr(compile, "platform_of", accelerator)
+    monkeypatch.setattr(sys.modules["dpjax.sweep"], "platform_of", accelerator)
+    np.testing.assert_allclose(played(2), expected, rtol=1e-4, atol=1e-4)
+    assert "there are no kernels: import of dpjax.kernels halted" in caplog.text
+    monkeypatch.undo()
+    clear_caches()
 
 
 def test_compilers_are_tried_in_order_until_one_serves():

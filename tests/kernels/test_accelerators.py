@@ -21,8 +21,6 @@ from tests import ROOT
 from tests.test_benchmarks import BENCHMARKS
 
 pytestmark = pytest.mark.accelerator
-# The kernel of this one, for TPUs, has a layout that their compiler does not implement.
-REFUSED = {("projection_free", "tpu")}
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +66,7 @@ def test_every_learner_compiles_as_one_kernel(kernels, compilers, name, platform
         monkeypatch.setenv(variable, value)
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # libtpu refuses those of tests/__init__.py
     found = kernels.in_process(name, platform)
-    several = (name, platform) in REFUSED
-    assert found["layout"] == ("trials last" if several else "one kernel"), found["why"]
-    if not several:
-        assert found.get("spilled", 0) <= (16 if name == "track_and_stop" else 0)
-        # For a TPU, writing out what the compiler did takes longer than compiling.
-        assert found["seconds"] < 20 or platform == "tpu"
+    assert found["layout"] == "one kernel", found["why"]
+    assert found.get("spilled", 0) <= (16 if name == "track_and_stop" else 0)
+    # For a TPU, writing out what the compiler did takes longer than compiling.
+    assert found["seconds"] < 20 or platform == "tpu"
