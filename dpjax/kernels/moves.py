@@ -18,8 +18,8 @@ from dpjax.engine.evaluate import rebind
 from dpjax.engine.one_kernel import Unfit
 
 STATIC = {
-    "broadcast_in_dim", "concatenate", "copy", "copy_p", "pad", "reshape", "rev", "slice", "split",
-    "squeeze", "stack", "stop_gradient", "tile", "transpose", "unstack",
+    "broadcast_in_dim", "concatenate", "copy", "copy_p", "iota", "pad", "reshape", "rev", "slice",
+    "split", "squeeze", "stack", "stop_gradient", "tile", "transpose", "unstack",
 }  # fmt: skip
 SCATTERS = {"scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul", "scatter-sub"}
 INDEXED = {"dynamic_slice", "dynamic_update_slice", "gather", *SCATTERS}

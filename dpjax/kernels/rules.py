@@ -98,13 +98,12 @@ def starts_of(eqn, operands) -> dict:
 
 def clamped(domain, row, index) -> list[Entry]:
     """An index, moved to the nearest places that there are."""
-    bounds = [
-        (x.dtype.type(0), x.dtype.type(n - 1)) for x, n in zip(row, index.counts, strict=True)
-    ]
-    return [
-        domain.compute(lax.clamp, Entry(low), x, Entry(high))
-        for x, (low, high) in zip(row, bounds, strict=True)
-    ]
+
+    def moved(x, count):
+        low, high = (Entry(x.dtype.type(i)) for i in (0, count - 1))
+        return low if count == 1 else domain.compute(lax.clamp, low, x, high)
+
+    return list(map(moved, row, index.counts))
 
 
 def _conditions(domain, row, index) -> list[Entry]:
@@ -157,8 +156,7 @@ def _platform_index(domain, eqn, operands) -> list:
 def _iota(domain, eqn, operands) -> list:
     if operands:
         raise Unfit("iota of a traced shape")
-    with jax.ensure_compile_time_eval():
-        return [known(np.asarray(rebind(eqn, [])[0]))]
+    return [known(domain.moves.of(eqn)[0])]
 
 
 def _reduced(function):
