@@ -11,6 +11,7 @@ from dpjax import noise
 from dpjax.audit import visits
 from dpjax.engine.evaluate import CALLED, CONTROL, DEPENDENCE, ValueDomain, equations
 from tests.engine.equation_by_equation import ONE_BY_ONE
+from tests.shadow import shadowed
 
 
 @jax.custom_jvp
@@ -82,6 +83,22 @@ def test_members_of_a_mapped_loop_stop_apart(domain):
     assert expected[1][:, 0].tolist() == [3.0, 1.0, 0.0]
     for a, b in zip(expected, domain.evaluate(closed, [STARTS]), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_members_of_a_mapped_loop_stop_apart_in_float64():
+    """Sums of thirds, which the shadow adds up more closely."""
+
+    def summed(start):
+        carry = lax.while_loop(lambda c: c[0] < 5.0, lambda c: (c[0] + start, c[1] + c[0]),
+                               (start, jnp.zeros(())))  # fmt: skip
+        return carry[1]
+
+    starts = jnp.float32([1.0 / 3.0, 1.0, 9.0])
+    found, shadow = shadowed(jax.vmap(summed), starts)
+    np.testing.assert_array_equal(found, jnp.stack(list(map(summed, starts))))
+    exact = [np.float64(x) * sum(range(1, int(np.ceil(5.0 / x)))) for x in np.asarray(starts)]
+    np.testing.assert_allclose(shadow, exact, rtol=1e-15)
+    assert not np.array_equal(found, shadow)
 
 
 def test_a_primitive_calls_what_its_parameter_holds():
