@@ -21,7 +21,7 @@ from jax import random as jr
 from jax.extend.core import ClosedJaxpr, Literal
 
 from dpjax import _check, settings
-from dpjax.engine import devices, reads, walk
+from dpjax.engine import closure_digest, devices, walk
 from dpjax.engine.compile import compile_block
 
 # A sweep warns when it compiles this many programs that differ in nothing but numbers.
@@ -70,7 +70,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
     point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.float32), points)
     seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
-    with reads.as_now(game, play), _check.traceable("game"):
+    with closure_digest.as_now(game, play), _check.traceable("game"):
         program, output = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
     _check.untraced("sweep", program.consts)
     for dtype in _key_types(program.jaxpr):
@@ -151,7 +151,7 @@ def clear_caches() -> None:
     """
     with _lock:
         _kept.clear()
-    reads.forget()
+    closure_digest.forget()
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "dpjax":
             for value in list(vars(module).values()):
