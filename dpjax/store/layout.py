@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax import random as jr
 
+from dpjax._version import __version__
 from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.store.objects import Damaged, digest
 
@@ -61,8 +62,6 @@ class Layout(NamedTuple):
 
 def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout:
     """The layout of a new store. Arguments are those of :func:`dpjax.store.open_store`."""
-    from dpjax import __version__
-
     structure = traced.output
     names = [
         name
