@@ -75,8 +75,8 @@ def sweep(
         ``xarray.open_zarr`` reads (see :mod:`dpjax.store`; it needs ``dpjax[store]``). A sweep
         computes only what the store does not hold yet. One that was killed goes on where it
         stopped, and ends with the same bytes. One with more seeds, or with more points after the
-        old ones, computes what is new. A warning names what is damaged, and the sweep makes it
-        again.
+        old ones, computes what is new. A warning names damaged objects, which are written again.
+        Without an intact root (``zarr.json``) the store is refused, and stays as it is.
         The size of a store's blocks is fixed when it is made. From then on, ``chunk`` says how many
         blocks are computed at once.
       progress: whether to show a progress bar over the chunks, in a terminal or a notebook.

@@ -323,7 +323,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
         run(tmp_path / "thesis.tex", 2)
     assert tree(tmp_path) == {"thesis.tex": b"all of it"}
     zarr.create_group(tmp_path / "group")
-    with pytest.raises(ValueError, match="not the store of a sweep"):
+    with pytest.raises(ValueError, match="not that of a sweep; name another folder"):
         run(tmp_path / "group", 2)
     with pytest.raises(ValueError, match="no store of a sweep"):
         store.read(tmp_path / "nothing")
