@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ ALLOWED = {
     "core": set(),
     "generators": set(),
     "settings": set(),
+    "_version": set(),
     "_check": {"core", "generators"},
     "maths": {"_check", "core"},
     "feedback": {"core", "maths"},
@@ -34,15 +36,15 @@ ALLOWED = {
     "kernels": {"engine", "generators"},
     "simulate": {"_check", "action_sets", "combinators", "core", "feedback", "settings"},
     "factories": {"_check", "core", "learners"},
-    "store": {"core", "__version__"},
+    "store": {"core", "_version"},
     "study": ALL - {"audit", "cli", "explore", "papers"},
     "sweep": {"_check", "core", "engine", "kernels", "settings", "simulate", "store"},
     "audit": COMMON | {"combinators", "domains", "engine", "feedback", "settings"},
-    "analysis": {"core", "maths", "store", "__version__"},
-    "comparison": ALL - {"cli", "explore", "papers"} | {"__version__"},
+    "analysis": {"core", "maths", "store", "_version"},
+    "comparison": ALL - {"cli", "explore", "papers"} | {"_version"},
     "explore": {"analysis", "store", "study"},
     "papers": ALL - {"cli", "engine", "audit", "explore"},
-    "cli": ALL | {"__version__"},
+    "cli": ALL | {"_version"},
     "__init__": ALL - {"cli", "explore", "papers"},
     "__main__": {"cli"},
 }
@@ -85,6 +87,16 @@ def test_imports_within_the_package(path):
     inside, _ = imports(path)
     extra = inside - ALLOWED[room_of(path)] - {room_of(path)}
     assert not extra, f"{path.name} may not import {sorted(extra)}"
+
+
+def test_no_room_imports_one_above_it():
+    """Neither directly nor through others."""
+    graph = {}
+    for path in FILES:
+        graph.setdefault(room_of(path), set()).update(imports(path)[0] - {room_of(path)})
+    TopologicalSorter(graph).prepare()
+    with pytest.raises(CycleError):
+        TopologicalSorter({**graph, "core": {"store"}}).prepare()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
