@@ -36,6 +36,7 @@ from dpjax import (
 from dpjax.combinators import as_learner
 from dpjax.core import Environment, Number, Outcome, Policies, Result
 from dpjax.domains import Domain
+from dpjax.feedback import seen_inside
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.
@@ -260,8 +261,8 @@ def test_one_operation_at_a_time_agrees_with_a_sweep_to_rounding(name):
         for t in range(1, 5):
             loss = revealed(name, table()[t - 1])
             assert_close(played(action, loss), actions[t - 1])
-            loss = learner.feedback(loss, action)
-            state, action = learner.step(state, jr.fold_in(coins, t), loss)
+            seen, _ = seen_inside(learner, loss, action)
+            state, action = learner.step(state, jr.fold_in(coins, t), seen)
 
 
 @every_learner

@@ -134,7 +134,8 @@ def stopping_by_exact_means(learner):
         batch = jax.tree.map(lambda one, other: jnp.where(stopped, one, other), last, following)
         return (inner, batch, sums, counts, stopped), batch
 
-    return learner._replace(init=init, step=step, report=lambda state: ())
+    declared = learner.privacy._replace(reported=())
+    return learner._replace(init=init, step=step, report=lambda state: (), privacy=declared)
 
 
 def recommending_by_exact_means(learner):

@@ -422,7 +422,7 @@ def test_features_of_another_dimension_are_refused():
 @pytest.mark.slow
 def test_public_features_have_no_noise_and_need_none():
     """Entries without noise are no missing noise. A changed feature would be charged for."""
-    learner = learners.linucb(16, 3, epsilon=1.0, delta=1e-3, protected="losses")
+    learner = learners.linucb(16, 3, epsilon=1.0, delta=1e-3, gram=gram.losses_only())
     pairs = audit.pairs_for(learner, 8, jr.key(0))
     verdict = audit.verdict(learner, pairs, jr.key(1))
     assert verdict.failed == () and 0.5 < verdict.spent.max() <= 1.0 + 1e-5
