@@ -78,6 +78,13 @@ PLACES = {
         "def cost(point): return settings.factor * point",
         "settings.factor = 2.0",
     ),
+    "another module": (
+        "library = np\ndef cost(point): return library.float32(1.0) * point", "library = jnp"
+    ),
+    "a function of another module": (
+        "import math, cmath\nroot = math.sqrt\ndef cost(point): return root(1.0).real * point",
+        "root = cmath.sqrt",
+    ),
     "a module in a class": (
         "import types\nclass Settings: module = types.ModuleType('settings')\n"
         "Settings.module.factor = 1.0\ndef cost(point): return Settings.module.factor * point",
