@@ -37,9 +37,10 @@ def as_now(*functions):
     known: dict[Any, str] = {}
     try:
         digest = _Pickler(functions, known, None).digest.hexdigest()
-    except Exception:  # a value cannot be read, or is nested too deeply: it counts as changed
-        digest = known[as_now] = uuid.uuid4().hex
-    if all(_first.setdefault(each, now) == now for each, now in known.items()):
+        changed = any(_first.setdefault(each, now) != now for each, now in known.items())
+    except Exception:  # a value cannot be read, or is nested too deeply
+        digest, changed = uuid.uuid4().hex, True
+    if not changed:
         return _context("")
     if digest not in _entered and len(_entered) == _CONTEXTS:
         forget()
