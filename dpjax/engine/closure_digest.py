@@ -37,9 +37,10 @@ def as_now(*functions):
     known: dict[Any, str] = {}
     try:
         digest = _Pickler(functions, known, None).digest.hexdigest()
-    except Exception:  # a value cannot be read, or is nested too deeply: it counts as changed
-        digest = known[as_now] = uuid.uuid4().hex
-    if all(_first.setdefault(each, now) == now for each, now in known.items()):
+        changed = any(_first.setdefault(each, now) != now for each, now in known.items())
+    except Exception:  # a value cannot be read, or is nested too deeply
+        digest, changed = uuid.uuid4().hex, True
+    if not changed:
         return _context("")
     if digest not in _entered and len(_entered) == _CONTEXTS:
         forget()
@@ -89,9 +90,9 @@ def _content(value, names):
         return hash(value), value.co_code, value.co_consts
     if isinstance(value, types.FunctionType | types.ModuleType | type):
         space = getattr(value, "__globals__", vars(value))
-        parts = ["__qualname__", "__defaults__", "__kwdefaults__"]
+        parts = ["__module__", "__name__", "__qualname__", "__defaults__", "__kwdefaults__"]
         read: dict = {}
-        if not _is_library(space.get("__name__") or value.__module__):
+        if not _is_library(space.get("__name__") or value.__module__ or ""):
             parts += ["__code__", "__bases__"]
             read = {name: x for name, x in space.items() if names is None or name in names}
         cells = [gc.get_referents(cell) for cell in getattr(value, "__closure__", None) or ()]
@@ -102,7 +103,7 @@ def _content(value, names):
         return id(value), gc.get_referents(value)
     if isinstance(reduced, tuple):
         return *reduced[:3], *map(list, filter(None, reduced[3:5]))  # entries of lists and dicts
-    return reduced, getattr(value, "__wrapped__", None)
+    return reduced, [getattr(value, name, None) for name in ("__module__", "__wrapped__")]
 
 
 def _names(code) -> set[str]:

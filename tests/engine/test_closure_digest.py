@@ -78,6 +78,13 @@ PLACES = {
         "def cost(point): return settings.factor * point",
         "settings.factor = 2.0",
     ),
+    "another module": (
+        "library = np\ndef cost(point): return library.float32(1.0) * point", "library = jnp"
+    ),
+    "a function of another module": (
+        "import math, cmath\nroot = math.sqrt\ndef cost(point): return root(1.0).real * point",
+        "root = cmath.sqrt",
+    ),
     "a module in a class": (
         "import types\nclass Settings: module = types.ModuleType('settings')\n"
         "Settings.module.factor = 1.0\ndef cost(point): return Settings.module.factor * point",
@@ -211,9 +218,11 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD)
 def test_a_value_that_cannot_be_read_stops_no_game(odd):
     """It is traced anew, if nothing shows whether the value has changed."""
-    cells = Notebook(ODD[odd], *CALLED, f"def game(point): return odd and game_of({KEPT['cond']})")
+    cells = Notebook(ODD[odd], *CALLED, f"def game(point): return game_of({KEPT['cond']})")
     cells.names["odd"] = (cells.names["odd"],)
-    for factor in (1.0, 2.0):
+    assert play(cells.game) == [2.0, 6.0]
+    cells.run(f"def game(point): return odd and game_of({KEPT['cond']})")
+    for factor in (2.0, 3.0):
         cells.run(f"factor = {factor}")
         assert play(cells.game) == [2.0 * factor, 6.0 * factor]
 
