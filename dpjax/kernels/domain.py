@@ -171,14 +171,15 @@ class Entries(ValueDomain):
             return cases[0]
         if any(isinstance(case, InMemory) for case in cases):
             raise Unfit("trials choose between arrays in memory")
-        index, (*rest, found) = index[()], cases
+        *rest, found = cases
         for i, case in reversed(list(enumerate(rest))):
-            here = self.compute(lax.le, index, Entry(index.dtype.type(i)))
-            found = each(partial(self.select_entry, here), case, found)
+            here = each(lambda x, i=i: self.compute(lax.le, x, Entry(x.dtype.type(i))), index)
+            here = here.reshape((*here.shape, *[1] * (case.ndim - here.ndim)))
+            found = each(self.select_entry, np.broadcast_to(here, case.shape), case, found)
         return found
 
     def truth(self, value):
-        answer = value[()].value
+        answer = reduce(partial(self.compute, lax.bitwise_or), value.reshape(-1)).value
         if not np.shape(answer):
             return answer
         return jnp.max(jnp.where(answer, np.float32(1), np.float32(0))) > np.float32(0)

@@ -70,6 +70,10 @@ OPERATIONS = [
     lambda x, i: (jr.normal(jr.fold_in(jr.key(1), i), (2,)), jr.bits(jr.split(jr.key(2), 3)[1])),
     lambda x, i: (jnp.where(i > 1, x, 0.0), jnp.all(x > 0.0), jnp.max(x), jnp.prod(x, 0)),
     lambda x, i: (jnp.unstack(x, axis=1)[0], [*x][1]),
+    # Each row stops by itself.
+    lambda x, i: jax.vmap(
+        lambda row: lax.while_loop(lambda c: jnp.sum(c) < 9.0, lambda c: 2.0 * c, row)
+    )(jnp.abs(x) + jnp.arange(1.0, 4.0)[:, None]),
 ]
 
 
