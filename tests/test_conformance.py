@@ -164,19 +164,24 @@ def unpack(result):
     return result._replace(tally=tally, report=report), actions, state
 
 
+class Notes(list):
+    """A list that a game may write: when it grows, nothing that the game reads has changed."""
+
+    def __reduce_ex__(self, protocol):
+        return "Notes"
+
+
 @cache
 def grid(name):
-    traced = []
-    # A list that grows would be something that the game reads, and that has changed.
-    note = traced.append
+    traced = Notes()
 
     def game(epsilon):
-        note(isinstance(epsilon, jax.core.Tracer))
+        traced.append(isinstance(epsilon, jax.core.Tracer))
         return recorded(make(name, epsilon=epsilon), on_table(name, table()))
 
     with compilations() as compiled:
         played = play(game)
-    return Grid(game, traced.copy(), compiled, *played)
+    return Grid(game, [*traced], compiled, *played)
 
 
 def cell(tree, *index):
