@@ -158,6 +158,7 @@ def two_games(variant):
     return jax.tree.map(np.asarray, made)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_beliefs_follow_from_the_releases(variant):
     """theta~ and beta W from the release and the regularizer, in float64."""
@@ -179,6 +180,7 @@ def test_beliefs_follow_from_the_releases(variant):
     assert report.indefinite.sum() == 0
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_policies_do_not_depend_on_later_rounds_nor_on_the_rounds_own_data(variant):
     """Round 20 replaced: policies 1 .. 20 are the same to the bit, a later one is not."""
@@ -188,6 +190,7 @@ def test_policies_do_not_depend_on_later_rounds_nor_on_the_rounds_own_data(varia
     assert (beliefs.estimate[0, 20] != beliefs.estimate[1, 20]).any()
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_declared_privacy_is_joint():
     declared = private(3).privacy
     assert (declared.model, declared.released, declared.unit) == ("joint", "policies 1..T", "round")
@@ -368,6 +371,7 @@ OLD = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("old, law, spelling", OLD, ids=[case[2] for case in OLD])
 def test_keywords_before_gram_work_and_name_the_new_spelling(old, law, spelling):
     with pytest.warns(DeprecationWarning) as seen:
