@@ -19,7 +19,7 @@ import numpy as np
 
 from dpjax import domains, factories, learners, sweep
 from dpjax.comparison import competitors, standard
-from dpjax.engine import walk
+from dpjax.engine.evaluate import equations
 from dpjax.simulate import simulate
 
 HORIZON, SEEDS = 64, 8
@@ -55,7 +55,7 @@ def measure(name) -> str:
         return simulate(*game(epsilon), key, checkpoints=1)
 
     program = jax.make_jaxpr(cell)(np.float32(1.0), key)
-    count = sum(1 for _ in walk.equations(program.jaxpr))
+    count = sum(1 for _ in equations(program.jaxpr))
     return f"| `{name}` | {count} | {seconds:.2f} |"
 
 

@@ -10,7 +10,7 @@ Each row plays some number of trials at once through ``sweep``, and shows:
 - the memory floor: microseconds for reading and writing the state of all trials once, at the
   bandwidth of a large copy. A program that keeps the state in registers, or writes only what
   changes, can beat it;
-- the form in which the game is compiled: one kernel, numbers or lanes (docs/accelerators.md);
+- the layout in which the game is compiled (docs/accelerators.md);
 - microseconds per round, and their ratio to the larger floor. What a call of two rounds takes is
   shown apart: it is the start and end of a game and the host's own work.
 
@@ -46,7 +46,7 @@ ON_ACCELERATOR = {
 }
 GRIDS = {"W1": "W1-8", "W4": None, "W5": "W5", "W5-given": "W5-given"}
 COLUMNS = (
-    "workload", "form", "trials", "points", "T", "rounds x trials / s", "us a round",
+    "workload", "layout", "trials", "points", "T", "rounds x trials / s", "us a round",
     "launch floor", "memory floor", "times the floor", "ms a call", "compile s", "programs", "MiB",
 )  # fmt: skip
 
@@ -95,8 +95,8 @@ def _told(record):
 
 
 @contextlib.contextmanager
-def refused_forms():
-    """A list with an entry for each form of a program that does not serve; prints the reason."""
+def refused_layouts():
+    """A list with an entry for each layout of a program that does not serve; prints the reason."""
     found, log = [], logging.getLogger("dpjax.engine.compile")
     handler = logging.Handler()
     handler.emit = lambda record: found.append(_told(record))
@@ -115,7 +115,7 @@ def row(name, trials, points, horizon, floors):
             progress=False, chunk=trials * len(points),
         )  # fmt: skip
 
-    with compiled_programs() as programs, refused_forms() as refused:
+    with compiled_programs() as programs, refused_layouts() as refused:
         first, _ = seconds(play, horizon, 0)
     times = [seconds(play, horizon, seed)[0] for seed in (1, 2, 3)]
     play(2, 0)
@@ -127,9 +127,9 @@ def row(name, trials, points, horizon, floors):
     memory = 2 * state_bytes(game, points[0]) * cells / bytes_a_second
     return {
         "workload": name,
-        "form": [getattr(form, "func", form).__name__ for form in platform_of(None).forms][
+        "layout": [getattr(each, "func", each).__name__ for each in platform_of(None).layouts][
             len(refused)
-        ].removeprefix("as_"),
+        ],
         "trials": trials,
         "points": len(points),
         "T": horizon,

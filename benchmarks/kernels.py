@@ -5,11 +5,11 @@
     python benchmarks/kernels.py exp3 W4 W5 --platforms cuda --json FILE   # learners, workloads
 
 Nothing is run on a card: all figures are those of compilers. Each row is a game of a learner with
-four arms or dimensions over 4096 rounds, for 65536 trials, in the first form that serves it (see
+four arms or dimensions over 4096 rounds, for 65536 trials, in the first layout that serves it (see
 dpjax/engine/compile.py). Its columns are
 
-- the form, one kernel, numbers (vectors of trials in plain XLA) or lanes, and why not another;
-- kernels for the whole game, of which all rounds are one where the form is a kernel;
+- the layout, one kernel, or arrays with the trials last and why they are;
+- kernels for the whole game, of which all rounds are one if the layout is one kernel;
 - for the H100 registers a thread, bytes spilled, and instructions in the loop over rounds;
 - for the TPU bundles in that loop, for 1024 trials;
 - CPU seconds for tracing, lowering and compiling.
@@ -56,8 +56,8 @@ _NO_KERNEL = {
     "opt-barrier", "parameter", "partition-id", "tuple", "while",
 }  # fmt: skip
 COLUMNS = {
-    "cuda": ("learner", "form", "kernels", "registers", "spilled", "instructions", "seconds"),
-    "tpu": ("learner", "form", "kernels", "bundles", "seconds"),
+    "cuda": ("learner", "layout", "kernels", "registers", "spilled", "instructions", "seconds"),
+    "tpu": ("learner", "layout", "kernels", "bundles", "seconds"),
 }
 # The loops around the rounds: over checkpoints and over pieces, and on a TPU over blocks of trials.
 _DEPTH = {"cuda": 3, "tpu": 4}
@@ -108,10 +108,11 @@ def program_of(name, horizon=HORIZON):
 
 
 def compiled(name, platform, options=None):
-    """(the compiled game of a learner, the form that served, why earlier ones did not)."""
+    """(the compiled game of a learner, the layout that served, why earlier ones did not)."""
     import jax
     from jax.sharding import SingleDeviceSharding
 
+    import dpjax.kernels  # noqa: F401
     from dpjax.engine import compile
 
     if platform == "tpu":  # Pallas asks the default device which kind of TPU it is
@@ -120,15 +121,15 @@ def compiled(name, platform, options=None):
         tpu_info.get_device_kind = lambda: "TPU v5 lite"
         tpu_info.get_num_device_cores = lambda: 1
     traced = program_of(name)
-    here = {"cuda": compile.CUDA, "tpu": compile.TPU}[platform]
+    here = compile.PLATFORMS[platform]
     size, place = (1, TRIALS), SingleDeviceSharding(device(platform))
     shapes = compile.block_shapes(traced, size, None)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)
     reasons = []
-    for form in here.forms:
-        title = getattr(form, "func", form).__name__.removeprefix("as_")
+    for layout in here.layouts:
+        title = getattr(layout, "func", layout).__name__.replace("_", " ")
         try:
-            function = form(traced.program, size, here)
+            function = layout(traced.program, size, here)
             lowered = jax.jit(function).trace(*shapes).lower(lowering_platforms=(platform,))
             return lowered.compile(options), title, "; ".join(reasons)
         except Exception as error:  # as compile.compile_block does
@@ -200,10 +201,15 @@ def row(name, platform) -> dict:
     folder = Path(os.environ["DPJAX_DUMP"])
     begin = time.process_time()
     options = {"xla_dump_to": str(folder)} if platform == "cuda" else None
-    program, form, reason = compiled(name, platform, options)
+    program, layout, reason = compiled(name, platform, options)
     seconds = round(time.process_time() - begin, 1)
-    found = {"learner": name, "form": form, "why": reason, "kernels": kernels(program.as_text())}
-    if form == "kernel":
+    found = {
+        "learner": name,
+        "layout": layout,
+        "why": reason,
+        "kernels": kernels(program.as_text()),
+    }
+    if layout == "one kernel":
         found |= {"cuda": of_cuda, "tpu": of_tpu}[platform](folder, program.as_text())
     return found | {"seconds": seconds}
 
@@ -219,7 +225,7 @@ def in_process(name, platform) -> dict:
         command = [sys.executable, __file__, name, "--platforms", platform, "--row"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
-            return {"learner": name, "form": "error", "why": done.stderr.splitlines()[-1]}
+            return {"learner": name, "layout": "error", "why": done.stderr.splitlines()[-1]}
         return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -248,7 +254,7 @@ def main():
             if found[-1].get("why"):
                 cells[1] += f" ({found[-1]['why']})"
             print(f"| {' | '.join(cells)} |", flush=True)
-        served = sum(each["form"] == "kernel" for each in found)
+        served = sum(each["layout"] == "one kernel" for each in found)
         print(f"\n{served} of {len(found)} in one kernel")
         if arguments.json:
             Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")

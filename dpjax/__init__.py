@@ -15,6 +15,7 @@ from dpjax import (
     stopping,
     store,
 )
+from dpjax._version import __version__ as __version__
 from dpjax.analysis import bounds, statistics
 from dpjax.combinators import every_round
 from dpjax.core import (
@@ -80,7 +81,6 @@ __all__ = [
     "sweep",
     "trajectory",
 ]
-__version__ = "0.1.0"
 
 
 def __getattr__(name):

@@ -5,6 +5,7 @@ divides the table into blocks (:mod:`dpjax.engine.blocks`). It computes the bloc
 program (:mod:`dpjax.engine.compute`) and joins them in memory or in a store (:mod:`dpjax.store`).
 """
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from dpjax import _check, settings
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result
 from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Block, Plan, at_once, block_shape, block_size, empty, put
-from dpjax.engine.compile import platform_of
-from dpjax.engine.watch import watched
+from dpjax.engine.compile import CPU, platform_of
+from dpjax.engine.progress import with_progress
 from dpjax.simulate import Checkpoints, checkpoint_rounds, simulate
 from dpjax.store import open_store
 
@@ -75,8 +76,8 @@ def sweep(
         ``xarray.open_zarr`` reads (see :mod:`dpjax.store`; it needs ``dpjax[store]``). A sweep
         computes only what the store does not hold yet. One that was killed goes on where it
         stopped, and ends with the same bytes. One with more seeds, or with more points after the
-        old ones, computes what is new. A warning names what is damaged, and the sweep makes it
-        again.
+        old ones, computes what is new. A warning names damaged objects, which are written again.
+        Without an intact root (``zarr.json``) the store is refused, and stays as it is.
         The size of a store's blocks is fixed when it is made. From then on, ``chunk`` says how many
         blocks are computed at once.
       progress: whether to show a progress bar over the chunks, in a terminal or a notebook.
@@ -137,6 +138,8 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     _check.untraced("sweep", (points, key))
     _check.key(key=key)
     devices.check_mesh(mesh)
+    if platform_of(mesh) is not CPU:
+        _add_kernels()
     chunk = _check.size(1, chunk=platform_of(mesh).chunk if chunk is None else chunk)
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
@@ -150,6 +153,14 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     block = block_shape(count, seeds, chunk, mesh)
     traced = programs.trace(game, play, rounds, points, key.dtype)
     return Plan(game, play, key, points, count, seeds, rounds, traced, chunk, block, mesh)
+
+
+def _add_kernels() -> None:
+    """Adds the platforms that have kernels, unless Pallas, which is experimental, has changed."""
+    try:
+        import dpjax.kernels  # noqa: F401
+    except ImportError as reason:
+        logging.getLogger(__name__).info("there are no kernels: %s", reason)
 
 
 def _is_list_of_numbers(tree) -> bool:
@@ -191,7 +202,7 @@ def _number_of_points(points) -> int:
 def _into_memory(plan, progress) -> Result:
     """Computes all blocks and joins them."""
     output: Any = None
-    for block, cells in watched(plan, plan.blocks(plan.corners), progress):
+    for block, cells in with_progress(plan, plan.blocks(plan.corners), progress):
         if output is None:
             output = empty(plan.count, plan.seeds, cells)
         put(output, cells, block.point, block.seeds[0])
@@ -221,7 +232,7 @@ def _into_store(plan, url, progress) -> Result | None:
     mine = set(devices.share(plan.mesh, plan.corners))
     missing = [corner for corner in store.missing() if corner in mine]
     if missing:
-        for block, cells in watched(plan, _joined(plan, missing), progress):
+        for block, cells in with_progress(plan, _joined(plan, missing), progress):
             _write(store, block, cells)
     if several:
         devices.wait_for_all(f"{url} is complete")

@@ -149,7 +149,7 @@ ELSEWHERE = {
     "bash .ci/run": "what runs these commands",
     "python benchmarks/in_numba.py": "imported by benchmarks/references.py",
     "python benchmarks/in_numpy.py": "imported by benchmarks/references.py",
-    "python benchmarks/kernels.py": "tests/engine/test_accelerators.py",
+    "python benchmarks/kernels.py": "tests/kernels/test_accelerators.py",
     "python benchmarks/measure.py": "imported by benchmarks/speed.py",
     "python benchmarks/references.py": "imported by benchmarks/speed.py",
     "python benchmarks/workloads.py": "imported by benchmarks/speed.py",

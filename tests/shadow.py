@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax.engine import walk
+from dpjax.engine.evaluate import CONTROL, ValueDomain, called, rebind
 
 # Draws and bits, whose shadow is always the float32 result.
 _DRAWN = {"bitcast_convert_type", "iota", "nextafter", "random_gamma"}
@@ -42,7 +42,7 @@ def _play(function, arguments, alone):
         pairs = [(leaf, _widened(leaf)) for leaf in flat]
         if alone:
             pairs = [(wide, wide) for _, wide in pairs]
-        return _run(closed, pairs, alone)
+        return _Shadowed(alone).evaluate(closed, pairs)
 
     flat = jax.tree.leaves(arguments)
     with jax.enable_x64(True):
@@ -64,32 +64,38 @@ def _narrowed(value):
     return lax.convert_element_type(value, jnp.float32) if value.dtype == np.float64 else value
 
 
-def _run(closed, pairs, alone) -> list:
-    """Evaluates a program on pairs (value, shadow), which are equal where they are no floats.
+class _Shadowed(ValueDomain):
+    """The domain of pairs (value, shadow), which are equal if they are no floats.
 
     Alone, the value is the shadow.
     """
 
-    def pair(value):
-        return _widened(value) if alone else value, _widened(value)
+    def __init__(self, alone):
+        self.alone = alone
 
-    return walk.evaluate(closed, pairs, partial(_bind, alone=alone), constant=pair)
+    def constant(self, array):
+        return _widened(array) if self.alone else array, _widened(array)
 
+    def bind(self, eqn, operands):
+        if called(eqn) is not None or eqn.primitive.name in CONTROL:
+            return super().bind(eqn, operands)
+        return _operation(eqn, operands, self.alone)
 
-def _bind(eqn, inputs, alone) -> list:
-    name, inner = eqn.primitive.name, walk.called(eqn)
-    run = partial(_run, alone=alone)
-    if inner is not None:
-        return run(inner, inputs)
-    if name in _PROGRAMS:
-        return _PROGRAMS[name](eqn, inputs, run)
-    return _operation(eqn, inputs, alone)
+    def select(self, index, cases):
+        values, shadows = zip(*cases, strict=True)
+        return super().select(index[0], values), super().select(index[0], shadows)
+
+    def truth(self, value):
+        return super().truth(value[0])
+
+    def switch(self, index, branches):
+        return super().switch(index[0], branches)
 
 
 def _operation(eqn, inputs, alone) -> list:
-    """The pairs that an equation returns, where it runs no program."""
+    """The pairs that an equation returns that runs no program."""
     name, params = eqn.primitive.name, eqn.params
-    bind = partial(walk.bind, eqn)
+    bind = partial(rebind, eqn)
     values, shadows = ([pair[i] for pair in inputs] for i in (0, 1))
     narrow = [_narrowed(value) for value in values]
     to_float = any(aval.aval.dtype == np.float32 for aval in eqn.outvars)
@@ -132,29 +138,3 @@ def _in_float64(jaxpr):
     (eqn,) = jaxpr.eqns
     program = jax.make_jaxpr(lambda x, y: eqn.primitive.bind(x, y, **eqn.params))
     return program(np.float64(0.0), np.float64(0.0)).jaxpr
-
-
-def _cond(eqn, inputs, run) -> list:
-    (index, _), *operands = inputs
-    return walk.cond(eqn, [index, *operands], run)
-
-
-def _while(eqn, inputs, run) -> list:
-    goes_on, after, start = walk.while_parts(eqn, inputs, run, run)
-
-    def going(carry):
-        """Whether the loop goes on: (), or in a loop that is mapped one answer for each member."""
-        return goes_on(carry)[0]
-
-    def step(carry):
-        now, results = going(carry), after(carry)
-
-        def kept(old, new):
-            return jnp.where(jnp.expand_dims(now, range(now.ndim, new.ndim)), new, old)
-
-        return jax.tree.map(kept, carry, results)
-
-    return lax.while_loop(lambda carry: jnp.any(going(carry)), step, start)
-
-
-_PROGRAMS = {"cond": _cond, "scan": walk.scan, "while": _while}

@@ -23,7 +23,7 @@ PARTS = 8
 # Files whose tests share nothing, and how many parts they have: a search takes hours.
 APART = {
     "tests/test_commands.py": PARTS,
-    "tests/engine/test_accelerators.py": PARTS,
+    "tests/kernels/test_accelerators.py": PARTS,
     "tests/audit/test_combinations.py": 8 * PARTS,
 }
 GONE = pytest.StashKey[list[str]]()  # the lines of slow.txt that name no test of a collected file

@@ -14,6 +14,7 @@ from dpjax import environments, simulate
 from dpjax.combinators import EveryRoundState, as_learner
 from dpjax.core import Arms, Environment, Outcome, Policies
 from dpjax.domains import Domain
+from dpjax.feedback import seen_inside
 from dpjax.maths.two_words import add_compensated
 from tests.shadow import in_float64, shadowed
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make, plays
@@ -155,7 +156,7 @@ def start(learner, environment, rounds=24):
 
 def seen(learner, environment, nature, t, action):
     outcome = environment.step(nature, jr.fold_in(jr.key(1), t), action)[1]
-    return learner.feedback(outcome.loss, action)
+    return seen_inside(learner, outcome.loss, action)[0]
 
 
 def counts(states):

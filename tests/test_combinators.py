@@ -213,6 +213,13 @@ def test_minibatch_refuses_neighbours_whose_losses_are_0():
         minibatch(base, 8, 2)
 
 
+def test_minibatch_refuses_what_has_no_average():
+    """The average of features is none of an arm."""
+    base = learners.linucb(8, 2, epsilon=1.0, delta=1e-3)
+    with pytest.raises(ValueError, match="learner must see losses alone.*'contextual'"):
+        minibatch(base, 16, 2)
+
+
 @pytest.mark.parametrize(
     ("horizon", "tau", "name"),
     [(0, 1, "horizon"), (8, 0.5, "tau"), (8, 0, "tau"), (8, float("nan"), "tau")],

@@ -36,6 +36,7 @@ from dpjax import (
 from dpjax.combinators import as_learner
 from dpjax.core import Environment, Number, Outcome, Policies, Result
 from dpjax.domains import Domain
+from dpjax.feedback import seen_inside
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.
@@ -163,19 +164,24 @@ def unpack(result):
     return result._replace(tally=tally, report=report), actions, state
 
 
+class Notes(list):
+    """A list that a game may write: when it grows, nothing that the game reads has changed."""
+
+    def __reduce_ex__(self, protocol):
+        return "Notes"
+
+
 @cache
 def grid(name):
-    traced = []
-    # A list that grows would be something that the game reads, and that has changed.
-    note = traced.append
+    traced = Notes()
 
     def game(epsilon):
-        note(isinstance(epsilon, jax.core.Tracer))
+        traced.append(isinstance(epsilon, jax.core.Tracer))
         return recorded(make(name, epsilon=epsilon), on_table(name, table()))
 
     with compilations() as compiled:
         played = play(game)
-    return Grid(game, traced.copy(), compiled, *played)
+    return Grid(game, [*traced], compiled, *played)
 
 
 def cell(tree, *index):
@@ -260,8 +266,8 @@ def test_one_operation_at_a_time_agrees_with_a_sweep_to_rounding(name):
         for t in range(1, 5):
             loss = revealed(name, table()[t - 1])
             assert_close(played(action, loss), actions[t - 1])
-            loss = learner.feedback(loss, action)
-            state, action = learner.step(state, jr.fold_in(coins, t), loss)
+            seen, _ = seen_inside(learner, loss, action)
+            state, action = learner.step(state, jr.fold_in(coins, t), seen)
 
 
 @every_learner

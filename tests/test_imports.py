@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ ALLOWED = {
     "core": set(),
     "generators": set(),
     "settings": set(),
+    "_version": set(),
     "_check": {"core", "generators"},
     "maths": {"_check", "core"},
     "feedback": {"core", "maths"},
@@ -30,18 +32,19 @@ ALLOWED = {
     "learners.parts": COMMON | {"domains", "feedback", "mechanisms"},
     "learners": COMMON | {"combinators", "domains", "feedback", "learners.parts", "mechanisms"},
     "environments": COMMON | {"domains", "feedback", "generators"},
-    "engine": {"_check", "generators", "noise", "settings"},
+    "engine": {"_check", "generators", "settings"},
+    "kernels": {"engine", "generators"},
     "simulate": {"_check", "action_sets", "combinators", "core", "feedback", "settings"},
     "factories": {"_check", "core", "learners"},
-    "store": {"core", "__version__"},
+    "store": {"core", "_version"},
     "study": ALL - {"audit", "cli", "explore", "papers"},
-    "sweep": {"_check", "core", "engine", "settings", "simulate", "store"},
+    "sweep": {"_check", "core", "engine", "kernels", "settings", "simulate", "store"},
     "audit": COMMON | {"combinators", "domains", "engine", "feedback", "settings"},
-    "analysis": {"core", "maths", "store", "__version__"},
-    "comparison": ALL - {"cli", "explore", "papers"} | {"__version__"},
+    "analysis": {"core", "maths", "store", "_version"},
+    "comparison": ALL - {"cli", "explore", "papers"} | {"_version"},
     "explore": {"analysis", "store", "study"},
     "papers": ALL - {"cli", "engine", "audit", "explore"},
-    "cli": ALL | {"__version__"},
+    "cli": ALL | {"_version"},
     "__init__": ALL - {"cli", "explore", "papers"},
     "__main__": {"cli"},
 }
@@ -86,6 +89,16 @@ def test_imports_within_the_package(path):
     assert not extra, f"{path.name} may not import {sorted(extra)}"
 
 
+def test_no_room_imports_one_above_it():
+    """Neither directly nor through others."""
+    graph = {}
+    for path in FILES:
+        graph.setdefault(room_of(path), set()).update(imports(path)[0] - {room_of(path)})
+    TopologicalSorter(graph).prepare()
+    with pytest.raises(CycleError):
+        TopologicalSorter({**graph, "core": {"store"}}).prepare()
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_figures_import_their_libraries(path):
     _, outside = imports(path)
@@ -109,6 +122,18 @@ def test_a_learner_imports_another_only_where_the_paper_combines_them():
             if isinstance(node, ast.ImportFrom) and node.module.startswith("dpjax.learners.")
         }
         assert others - {"parts"} <= combined.get(path.stem, set())
+
+
+def test_only_a_sweep_names_the_room_of_kernels():
+    """It imports the room if an accelerator is there. No other module imports it."""
+    others = [path for path in FILES if room_of(path) != "kernels"]
+    naming = [path.name for path in others if "import dpjax.kernels" in path.read_text()]
+    assert naming == ["sweep.py"]
+    program = (
+        "import sys, dpjax; print({'dpjax.kernels', 'jax.experimental.pallas'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 def test_few_files_name_a_law_of_noise():

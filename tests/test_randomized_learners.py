@@ -20,7 +20,7 @@ from dpjax.combinators import (
     rescale_losses,
 )
 from dpjax.core import Arms, Batch, BatchLearner, Learner, Privacy
-from dpjax.feedback import bandit, clip_seen, full
+from dpjax.feedback import bandit, clip_seen, full, seen_inside
 
 quickly = pytest.mark.usefixtures("quick_compilation")
 
@@ -140,7 +140,7 @@ def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
         def one_round(carry, loss):
             state, key = carry
             key, own = jr.split(key)
-            seen = learner.feedback(jnp.stack([loss, 1.0 - loss]), action)
+            seen, _ = seen_inside(learner, jnp.stack([loss, 1.0 - loss]), action)
             return (learner.step(state, own, seen)[0], key), ()
 
         (state, _), _ = jax.lax.scan(one_round, (state, key), losses)
@@ -157,8 +157,8 @@ def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
         rare = table[:, ~frequent].sum(axis=1, keepdims=True)
         table = np.concatenate([table[:, frequent], rare], axis=1)
         assert least <= stats.chi2_contingency(table[:, table.any(axis=0)]).pvalue <= most
-    rounded = learner.feedback(jnp.array([0.7, 0.2]), jnp.int32(0))
-    assert rounded == 1.0 and learner.feedback(jnp.array([np.nan, 0.2]), jnp.int32(0)) == 0.0
+    seen = [seen_inside(learner, jnp.array([loss, 0.2]), jnp.int32(0)) for loss in (0.7, np.nan)]
+    assert [(float(bit), int(outside)) for bit, outside in seen] == [(1.0, 0), (0.0, 1)]
 
 
 # What it costs --------------------------------------------------------------------------------

@@ -20,10 +20,9 @@ import xarray
 import zarr
 from jax import random as jr
 
-import dpjax
 from dpjax import environments, learners, simulate, simulate_batches, store
 from dpjax.engine import programs
-from dpjax.store import objects, opening
+from dpjax.store import layout, objects, opening
 from tests import ROOT
 from tests.stored import (
     POINTS,
@@ -267,11 +266,11 @@ def test_a_store_of_another_sweep_is_refused_by_field_and_both_values(undisturbe
     assert tree(undisturbed[0]) == before
 
 
-@pytest.mark.parametrize("module", [dpjax, jax])
-def test_a_store_of_another_version_is_refused(undisturbed, monkeypatch, module):
+@pytest.mark.parametrize(("name", "module"), [("dpjax", layout), ("jax", jax)])
+def test_a_store_of_another_version_is_refused(undisturbed, monkeypatch, name, module):
     version = module.__version__
     monkeypatch.setattr(module, "__version__", "9.9.9")
-    message = f"version of {module.__name__}: {version} there, 9.9.9 here"
+    message = f"version of {name}: {version} there, 9.9.9 here"
     with pytest.raises(ValueError, match=message):
         run(undisturbed[0])
 
@@ -324,7 +323,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
         run(tmp_path / "thesis.tex", 2)
     assert tree(tmp_path) == {"thesis.tex": b"all of it"}
     zarr.create_group(tmp_path / "group")
-    with pytest.raises(ValueError, match="not the store of a sweep"):
+    with pytest.raises(ValueError, match="not that of a sweep; name another folder"):
         run(tmp_path / "group", 2)
     with pytest.raises(ValueError, match="no store of a sweep"):
         store.read(tmp_path / "nothing")

@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from dpjax import __version__
+from dpjax._version import __version__
 from dpjax.analysis import plot
 from dpjax.store.objects import is_left_behind, process_mark
 

@@ -10,14 +10,14 @@ from jax import random as jr
 from dpjax import noise
 from dpjax.audit.pairs import check_fits
 from dpjax.audit.rules import RULES
+from dpjax.audit.visits import Rewritten, releases
 from dpjax.combinators import as_learner
 from dpjax.core import BatchLearner, Learner
 from dpjax.domains import LossSet
-from dpjax.engine import interpret
 from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
-from dpjax.noise.release import Site, bind, over_members
+from dpjax.noise.release import bind, over_members
 
 SHARPER = 16
 
@@ -58,11 +58,7 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     """
     learner = as_learner(learner)
     check_fits(learner, losses)
-    seen = [
-        site
-        for site in interpret.sites(_traced_step(learner, losses), whiles=True)
-        if isinstance(site, Site)
-    ]
+    seen = releases(_traced_step(learner, losses).jaxpr)
     if not seen:
         raise ValueError(
             "learner: no release was seen in its steps, so that there is none to make a mistake "
@@ -102,12 +98,7 @@ def _rewritten(learner, rewrite) -> Learner:
     def changed(function):
         def run(*arguments):
             program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-
-            def visit(index, site, function, inputs):
-                del index, function
-                return [rewrite(site, inputs)], ()
-
-            outputs, _ = interpret.run(program, jax.tree.leaves(arguments), visit, whiles=True)
+            outputs = Rewritten(rewrite).evaluate(program, jax.tree.leaves(arguments))
             return jax.tree.unflatten(jax.tree.structure(shape), outputs)
 
         return run

@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import _check
-from dpjax.audit import comparisons, streams
+from dpjax.audit import comparisons, streams, visits
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.records import draw, of_members, record
@@ -26,7 +26,6 @@ from dpjax.audit.rules import (
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.domains import Domain
-from dpjax.engine import interpret
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
 from dpjax.settings import in_float32
@@ -103,8 +102,8 @@ def replay(
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
     about pairs that were not run. A difference within four units in the last place of a float32
     counts as rounding. One that noise hides does so only where it costs less than 1e-5, and one of
-    an ExactSum never does. A replay sees noise from :mod:`dpjax.noise` but for that within while
-    loops. Other noise shows as actions that differ.
+    an ExactSum never does. A replay sees noise from :mod:`dpjax.noise`; other noise shows as
+    actions that differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.
@@ -121,6 +120,7 @@ def replay(
     Raises:
       ValueError: the sequences differ in shape, in no round, or in more than the learner's
         ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
+        A release is in a loop whose number of rounds is not fixed, or is more than 256.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
@@ -228,7 +228,7 @@ class _Traced(NamedTuple):
 
 def _traced(function, *arguments) -> _Traced:
     program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    return _Traced(program, jax.tree.structure(shape), interpret.sites(program, draws=True))
+    return _Traced(program, jax.tree.structure(shape), visits.sites(program, draws=True))
 
 
 def _run(traced, arguments, forced=None):
@@ -242,7 +242,7 @@ def _run(traced, arguments, forced=None):
         return outputs if forced is None else [forced[index]], own
 
     leaves = jax.tree.leaves(arguments)
-    outputs, records = interpret.run(traced.program, leaves, visit, draws=True)
+    outputs, records = visits.run(traced.program, leaves, visit, draws=True)
     return jax.tree.unflatten(traced.structure, outputs), records
 
 

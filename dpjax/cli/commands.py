@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
 
-from dpjax import __version__, environments, learners, mechanisms, papers
+from dpjax import environments, learners, mechanisms, papers
+from dpjax._version import __version__
 from dpjax.analysis.output import FigureWarning, shown
 from dpjax.cli import audits, compare, config, explore, run, theorem, trial
 from dpjax.cli.arguments import (

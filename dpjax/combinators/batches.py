@@ -10,7 +10,7 @@ from jax import lax
 from dpjax import _check
 from dpjax.action_sets import example_loss
 from dpjax.core import Array, Batch, BatchLearner, Learner, Number
-from dpjax.feedback import clip_seen, seen_inside
+from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
 
 
@@ -18,8 +18,8 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
     """Plays each action of the base for tau rounds, and feeds the base their average loss.
 
     Args:
-      learner: the base, a Learner that sees one number in each round. It plays ceil(T / tau)
-        batches, and its horizon must be at least that.
+      learner: the base, a Learner that sees a loss, or a vector of losses, in each round. It plays
+        ceil(T / tau) batches, and its horizon must be at least that.
       horizon: T, rounds.
       tau: rounds in a batch, 1 <= tau; may be traced.
 
@@ -27,9 +27,9 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
       A BatchLearner. A last batch that the horizon cuts short is never reported.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a base that is too short, whose users have
-        rounds a fixed distance apart, or whose neighbours have losses of 0: an average with one
-        loss of 0 is not 0.
+      ValueError, TypeError: bad arguments, by name; a base that is too short, that sees more than
+        losses, whose users have rounds a fixed distance apart, or whose neighbours have losses of
+        0: an average with one loss of 0 is not 0.
 
     Privacy: that of the base, whose losses are the averages, released: actions 1..T. A replaced
     round replaces one of them. Someone has to see the losses of a batch to average them, so that
@@ -48,6 +48,11 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    if learner.feedback.losses is not True:
+        raise ValueError(
+            "learner must see losses alone, which have an average; its feedback is "
+            f"{learner.feedback.name!r}"
+        )
     horizon = _check.size(1, horizon=horizon)
     _check.between(1.0, jnp.inf, tau=tau)
     if not isinstance(tau, jax.core.Tracer):
@@ -77,8 +82,8 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         return state, Batch(action, rounds)
 
     def step(state, key, total):
-        mean, _ = clip_seen(learner, exact_sums.mean(total, rounds))
-        state, action = learner.step(state, key, mean)
+        # Each loss has been clipped. An average of bits is no bit: bases for bits round their sums.
+        state, action = learner.step(state, key, exact_sums.mean(total, rounds))
         return state, Batch(action, rounds)
 
     return BatchLearner(

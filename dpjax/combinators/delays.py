@@ -1,6 +1,7 @@
 """Learners for losses that arrive late."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -85,10 +86,13 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
 
     def step(state, key, loss):
         turn, t = state.round % count, state.round + 1
-        own = learner.step(copy_of(state.copies, turn), key, loss)
+        own, action = learner.step(copy_of(state.copies, turn), key, loss)
+        # A copy that has no further turn releases no action.
+        last = copy_of(state.actions, turn)
+        action = jax.tree.map(partial(jnp.where, t + delay < horizon), action, last)
         copies, actions = jax.tree.map(
             lambda all_copies, one: all_copies.at[turn].set(one),
-            (state.copies, state.actions), own,
+            (state.copies, state.actions), (own, action),
         )  # fmt: skip
         return InterleaveState(t, copies, actions), copy_of(actions, t % count)
 

@@ -8,33 +8,43 @@ primitive that has no rule here is mapped by ``jax.vmap``, alone.
 
 Two things differ from ``vmap`` besides the layout, and neither changes a number. What does not
 depend on the batch carries no batch axis, not even through loops, so that round counters and shared
-losses are computed once. And the keys of a generator travel as two separate arrays
-of words, and are drawn from by a function that is written out, so that it joins what uses it in one
-kernel. The layout itself may change last bits: where rows are short, compilers contract some
-products and sums, and not others.
+losses are computed once. And the keys of a generator travel as two separate arrays of words, and
+are drawn from by a function that is written out, so that it joins what uses it in one kernel. The
+layout itself may change last bits: if rows are short, compilers contract some products and sums,
+and not others.
 
-The values are in :mod:`dpjax.engine.lanes`. The rules are in ``lane_rules`` (numbers), ``places``
-(reads and writes at an index), ``lane_draws`` (keys) and ``lane_programs`` (calls and loops).
+The values are in :mod:`dpjax.engine.batched`. The rules are in ``batched_rules`` (numbers),
+``indexing`` (reads and writes at an index) and ``batched_draws`` (keys).
 """
 
-from functools import partial
+from dataclasses import dataclass
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from dpjax.engine import lane_draws, lane_programs, lane_rules, walk
-from dpjax.engine.lanes import (
-    Batch,
+from dpjax.engine import batched_draws, batched_rules
+from dpjax.engine.batched import (
+    Batched,
+    always_true,
     as_array,
-    as_lanes,
+    as_batched,
     by_vmap,
-    certain,
+    computed,
     flags_of,
-    forced,
-    with_lanes,
+    is_key,
+    is_key_type,
+    isolated,
+    repeated,
+    zeros_of,
 )
+from dpjax.engine.evaluate import CONTROL, DEPENDENCE, ValueDomain, called, equations, rebind
+from dpjax.generators import of
 
 
-def batch_last(function, batched, *, apart=True):
+def batch_last(function, batched, *, isolate_draws=True):
     """``function`` mapped over the last axis of some of its arguments.
 
     It returns the same values as ``jax.vmap(function, in_axes, out_axes=-1)`` where in_axes are -1
@@ -43,7 +53,7 @@ def batch_last(function, batched, *, apart=True):
     Args:
       function: of positional arguments, pytrees of arrays; it is traced once.
       batched: for each argument whether all its leaves carry the batch as their last axis.
-      apart: whether draws are kept in kernels of their own, which compilers for CPU need.
+      isolate_draws: whether draws are kept in kernels of their own, which compilers for CPU need.
 
     Returns:
       A function of the same arguments, whose outputs all carry the batch as their last axis.
@@ -73,31 +83,127 @@ def batch_last(function, batched, *, apart=True):
         )
         (size,) = lengths
         inputs = [
-            as_lanes(leaf) if flag else leaf for leaf, flag in zip(leaves, flags, strict=True)
+            as_batched(leaf) if flag else leaf for leaf, flag in zip(leaves, flags, strict=True)
         ]
-        batch = Batch(size, certain(jax.tree.leaves(inputs)) if apart else None)
-        results = [as_array(with_lanes(x, batch)) for x in _evaluate(closed, inputs, batch)]
+        batch = Batch(size, always_true(jax.tree.leaves(inputs)) if isolate_draws else None)
+        results = [as_array(repeated(x, batch)) for x in batch.evaluate(closed, inputs)]
         return jax.tree.unflatten(jax.tree.structure(output), results)
 
     return mapped
 
 
-def _evaluate(closed, inputs, batch) -> list:
-    """The outputs of a program whose inputs are arrays or Lanes."""
-    return walk.evaluate(closed, inputs, partial(_bind, batch=batch))
+@dataclass(frozen=True, eq=False)
+class Batch(ValueDomain):
+    """The domain whose values are arrays, shared by all members, and Batched ones."""
+
+    size: int  # B
+    always_true: Any  # () bool that no compiler knows; None if kernels need not be kept apart
+
+    def differs(self, value):
+        return isinstance(value, Batched)
+
+    def carried(self, value, differs):
+        return repeated(value, self) if differs else value
+
+    def truth(self, value):
+        return super().truth(value.value if isinstance(value, Batched) else value)
+
+    def bind(self, eqn, operands):
+        name, calls = eqn.primitive.name, called(eqn) is not None
+        if not calls and name not in batched_draws.RULES:
+            operands = [computed(x) for x in operands]
+        if not any(flags_of(operands)):
+            return rebind(eqn, operands)
+        if calls and name in ("jit", "release"):
+            return self._call(eqn, operands)
+        if calls or name in CONTROL:
+            return super().bind(eqn, operands)
+        if name in batched_draws.RULES:
+            return batched_draws.RULES[name](eqn, operands, self)
+        if batched_rules.applies(eqn, operands):
+            return batched_rules.by_rule(eqn, operands, self)
+        return by_vmap(eqn, operands)
+
+    def _call(self, eqn, operands):
+        closed = called(eqn)
+        drawn = _drawn(closed) if any(is_key(x) and self.differs(x) for x in operands) else 0
+        if not drawn:
+            return self.evaluate(closed, operands)
+        if drawn > 1:
+            operands = [computed(x, self) for x in operands]  # keys, once for all the draws
+        flags = DEPENDENCE.evaluate(closed, flags_of(operands))
+        # A single number is drawn and used within one kernel. Of several numbers one kernel draws
+        # the bits, and another computes with them.
+        inside = self if drawn > 1 else Batch(self.size, None)
+
+        def draw(*operands):
+            outputs = inside.evaluate(closed, operands)
+            return [inside.carried(x, flag) for x, flag in zip(outputs, flags, strict=True)]
+
+        def zeros():
+            avals = zip(closed.out_avals, flags, strict=True)
+            return [zeros_of(x, self) if flag else jnp.zeros(x.shape, x.dtype) for x, flag in avals]
+
+        return list(isolated(draw, zeros, self, *operands))
+
+    def branch(self, index, place, branch, operands):
+        """Each branch that any member takes is computed for all of them.
+
+        A branch is skipped only on CPU. An accelerator would wait longer for the answer than for
+        the branch.
+        """
+
+        def taken(*operands):
+            return [repeated(x, self) for x in self.evaluate(branch, operands)]
+
+        other_keys = any(is_key_type(x) and not of(x.aval.dtype) for x in branch.jaxpr.outvars)
+        if self.always_true is None or other_keys or not branch.jaxpr.eqns:
+            return taken(*operands)
+        takes = index.value == np.asarray(place, index.value.dtype)
+
+        def zeros(*_):
+            return [zeros_of(aval, self) for aval in branch.out_avals]
+
+        return lax.cond(jnp.any(takes), taken, zeros, *operands)
+
+    def select(self, index, cases):
+        """The case of each member's index (..., B), which is false or true for one of two cases."""
+        if not any(flags_of([index, *cases])):
+            return super().select(index, cases)
+        which, *cases = (repeated(x, self).value for x in (index, *cases))
+        if which.dtype != bool and len(cases) == 2:
+            which = which > 0
+
+        def select(*arrays):
+            axes = (*range(which.ndim - 1), arrays[0].ndim - 1)
+            return lax.select_n(lax.broadcast_in_dim(which, arrays[0].shape, axes), *arrays)
+
+        return Batched(jax.tree.map(select, *cases))
 
 
-def _bind(eqn, operands, batch) -> list:
-    """The outputs of an equation whose operands are arrays or Lanes."""
-    name = eqn.primitive.name
-    if walk.called(eqn) is None and name not in lane_draws.RULES:
-        operands = [forced(x) for x in operands]
-    if not any(flags_of(operands)):
-        return walk.bind(eqn, operands)
-    if name in lane_programs.RULES:
-        return lane_programs.RULES[name](eqn, operands, batch, _evaluate)
-    if name in lane_draws.RULES:
-        return lane_draws.RULES[name](eqn, operands, batch)
-    if lane_rules.applies(eqn, operands):
-        return lane_rules.by_rule(eqn, operands, batch)
-    return by_vmap(eqn, operands)
+def _drawn(closed) -> int:
+    """How many numbers a program draws, if it computes that many of them elementwise; 0 if not.
+
+    Its operations can then be one kernel, which computes nothing twice.
+    """
+    eqns = [eqn for eqn in equations(closed.jaxpr) if called(eqn) is None]
+    names = [eqn.primitive.name for eqn in eqns]
+    sizes = [
+        var.aval.size * (1 + is_key_type(var))  # a key has two words
+        for eqn, name in zip(eqns, names, strict=True)
+        if name in ("random_bits", "random_split")
+        for var in eqn.outvars
+    ]
+    if not sizes and "random_fold_in" in names:  # then a key's own words are drawn
+        sizes = [1]
+    if len(sizes) != 1 or any(map(is_key_type, closed.jaxpr.outvars)):
+        return 0
+    simple = _ONE_BY_ONE.issuperset(names)
+    largest = max(var.aval.size for eqn in eqns for var in (*eqn.invars, *eqn.outvars))
+    return sizes[0] if simple and largest <= max(sizes[0], 2) else 0
+
+
+_ONE_BY_ONE = {
+    *batched_rules.ELEMENTWISE, "broadcast_in_dim", "random_bits", "random_fold_in",
+    "random_split", "random_unwrap", "random_wrap", "reshape", "slice", "squeeze",
+}  # fmt: skip

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 
 from dpjax import settings
-from dpjax.engine import devices, programs, walk
+from dpjax.engine import devices, programs
 from dpjax.engine.blocks import Block, empty, halved, put, threads
 from dpjax.engine.compile import platform_of
+from dpjax.engine.evaluate import equations
 
 _BY_LIBRARY = {"eig", "eigh", "schur", "svd"}
 
@@ -102,7 +103,7 @@ def _takes_turns(program) -> bool:
 
     Two of them at a time wait for each other for ever, as measured with jaxlib 0.10.2 on two cores.
     """
-    return any(eqn.primitive.name in _BY_LIBRARY for eqn in walk.equations(program.jaxpr))
+    return any(eqn.primitive.name in _BY_LIBRARY for eqn in equations(program.jaxpr))
 
 
 def _fitting(plan, size, mesh, limit) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from jax import lax
 from jax.errors import JaxRuntimeError
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from dpjax.engine import walk
+from dpjax.engine.evaluate import equations
 
 _OPTIONS = {
     # A kernel can neither call a library nor fork into threads.
@@ -26,7 +26,7 @@ _OPTIONS = {
 _OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
 
 # Primitives for which XLA has no code that can be a part of a kernel.
-_APART = {
+_NOT_IN_A_KERNEL = {
     "approx_top_k", "cholesky", "conv_general_dilated", "debug_callback", "debug_print", "eig",
     "eigh", "fft", "ffi_call", "geqrf", "hessenberg", "householder_product", "io_callback", "lu",
     "pure_callback", "qr", "schur", "sort", "svd", "top_k", "triangular_solve",
@@ -129,8 +129,8 @@ def _one_kernel(function):
 
     def called(*arguments):
         closed, output = jax.make_jaxpr(jax.jit(function), return_shape=True)(*arguments)
-        if apart := _apart(closed.jaxpr):
-            raise Unfit(f"XLA has no code for {apart} that can be a part of a kernel")
+        if name := _not_in_a_kernel(closed.jaxpr):
+            raise Unfit(f"XLA has no code for {name} that can be a part of a kernel")
         (call,) = closed.jaxpr.eqns
         values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))
@@ -143,7 +143,9 @@ def _one_kernel(function):
     return called
 
 
-def _apart(jaxpr) -> str | None:
+def _not_in_a_kernel(jaxpr) -> str | None:
     """The name of an operation in a program that no kernel can hold; None where there is none."""
-    names = (eqn.primitive.name for eqn in walk.equations(jaxpr))
-    return next((name for name in names if name in _APART or name.startswith("scatter")), None)
+    names = (eqn.primitive.name for eqn in equations(jaxpr))
+    return next(
+        (name for name in names if name in _NOT_IN_A_KERNEL or name.startswith("scatter")), None
+    )

@@ -18,11 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Literal, Var
 
 from dpjax import _check, settings
-from dpjax.engine import devices, reads, walk
+from dpjax.engine import closure_digest, devices
 from dpjax.engine.compile import compile_block
+from dpjax.engine.evaluate import equations
 
 # A sweep warns when it compiles this many programs that differ in nothing but numbers.
 _ALIKE = 5
@@ -70,7 +71,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
     point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.float32), points)
     seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
-    with reads.as_now(game, play), _check.traceable("game"):
+    with closure_digest.as_now(game, play), _check.traceable("game"):
         program, output = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
     _check.untraced("sweep", program.consts)
     for dtype in _key_types(program.jaxpr):
@@ -86,8 +87,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
 
 def _key_types(jaxpr) -> set:
     """The dtypes of all keys in a program."""
-    equations = walk.equations(jaxpr)
-    avals = {atom.aval for eqn in equations for atom in (*eqn.invars, *eqn.outvars)}
+    avals = {atom.aval for eqn in equations(jaxpr) for atom in (*eqn.invars, *eqn.outvars)}
     dtypes = {getattr(aval, "dtype", None) for aval in avals}
     return {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
 
@@ -151,7 +151,7 @@ def clear_caches() -> None:
     """
     with _lock:
         _kept.clear()
-    reads.forget()
+    closure_digest.forget()
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "dpjax":
             for value in list(vars(module).values()):
@@ -200,7 +200,6 @@ def digests(program) -> tuple[str, str, tuple]:
     themselves are returned.
     """
     known: dict[int, tuple[bytes, bytes]] = {}
-    described: dict[int, str] = {}
     callbacks: list = []
 
     def visit(program) -> tuple[bytes, bytes]:
@@ -215,17 +214,16 @@ def digests(program) -> tuple[str, str, tuple]:
             text.append(f"{array.dtype}{array.shape}")
             numbers.update(array)
 
-        def place(atom) -> str:
-            if not isinstance(atom, Literal):
-                return f"{places.setdefault(atom, len(places))}:{_type(atom.aval)}"
-            if type(atom.val) in _PLAIN:
-                numbers.update(f"{atom.val!r},".encode())
-            else:
-                feed(atom.val)
-            return _type(atom.aval)
-
         def describe(value):
-            if type(value) in _PLAIN:
+            if isinstance(value, Var):
+                text.append(f"{places.setdefault(value, len(places))}:{_type(value.aval)}")
+            elif isinstance(value, Literal):
+                if type(value.val) in _PLAIN:
+                    numbers.update(f"{value.val!r},".encode())
+                else:
+                    feed(value.val)
+                text.append(_type(value.aval))
+            elif type(value) in _PLAIN:
                 text.append(repr(value))
             elif hasattr(value, "eqns"):
                 inner, numbers_of_inner = visit(value)
@@ -235,8 +233,7 @@ def digests(program) -> tuple[str, str, tuple]:
                 feed(value)
             elif isinstance(value, tuple | list):
                 text.append(f"{type(value).__name__}{len(value)}")
-                for part in value:
-                    describe(part)
+                each(value)
             elif isinstance(value, dict):
                 for name in sorted(value):
                     text.append(name)
@@ -244,22 +241,22 @@ def digests(program) -> tuple[str, str, tuple]:
             elif isinstance(value, set | frozenset):
                 text.extend(sorted(map(repr, value)))
             else:
-                # The program keeps the object alive, so that no other object has its id.
-                if id(value) not in described:
-                    described[id(value)] = re.sub("0x[0-9a-f]+", "", repr(value))
-                text.append(described[id(value)])
+                text.append(re.sub("0x[0-9a-f]+", "", repr(value)))
+
+        def each(values):
+            for value in values:
+                describe(value)
 
         jaxpr = getattr(program, "jaxpr", program)
         for constant in getattr(program, "consts", ()):
             feed(constant)
-        text.extend(map(place, (*jaxpr.constvars, *jaxpr.invars)))
+        each((*jaxpr.constvars, *jaxpr.invars))
         for equation in jaxpr.eqns:
             text.append(equation.primitive.name)
-            text.extend(map(place, (*equation.invars, *equation.outvars)))
-            describe(equation.params)
+            each((*equation.invars, *equation.outvars, equation.params))
             if "callback" in equation.params:
                 callbacks.append(equation.params["callback"])
-        text.extend(map(place, jaxpr.outvars))
+        each(jaxpr.outvars)
         known[id(program)] = hashlib.sha256("\n".join(text).encode()).digest(), numbers.digest()
         return known[id(program)]
 

@@ -29,9 +29,9 @@ def draw(key, coins, shape):
 
 
 def _whole(coins) -> int:
-    """Coins as an integer. A scale is a real number, of which a whole one is accepted."""
-    whole = isinstance(coins, float | np.floating) and float(coins).is_integer()
-    return _check.size(0, coins=int(coins) if whole else coins)
+    """Coins as an integer. A scale is a real number, which is rounded down as by a draw."""
+    real = isinstance(coins, float | np.floating) and math.isfinite(coins)
+    return _check.size(0, coins=math.floor(coins) if real else coins)
 
 
 def exact_delta(coins: int, epsilon: float, sensitivity: int = 1) -> float:

@@ -19,6 +19,7 @@ from dpjax import domains, environments, learners, mechanisms
 from dpjax.analysis import bounds, statistics
 from dpjax.analysis.output import format_table
 from dpjax.combinators import arms_as_points
+from dpjax.core import Feedback
 from dpjax.learners.hedge import plain_rate
 from dpjax.papers import agarwal2017_costs as costs
 from dpjax.papers import agarwal2017_figures as figures
@@ -86,7 +87,7 @@ LEARNERS: dict[str, Callable] = {
 
 def _on_unit_losses(learner):
     """Shows the learner losses moved from [-1, 1] into [0, 1], where its calibration holds."""
-    return learner._replace(feedback=lambda loss, action: (loss + 1.0) / 2.0)
+    return learner._replace(feedback=Feedback("moved", lambda loss, action: (loss + 1.0) / 2.0))
 
 
 def _hedge(horizon, dim, epsilon):

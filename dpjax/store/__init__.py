@@ -14,8 +14,8 @@ for these reasons:
 - One object, ``zarr.json`` at the root, holds all that identifies the sweep and the shape of the
   arrays. It also holds a digest of itself and digests of the metadata and coordinates, which are
   written before it. A store grows when this object is replaced.
-- A sweep writes metadata and coordinates again where they are damaged or gone. It also writes the
-  root again, if the checksums of the cells prove that they are its own.
+- A sweep writes metadata and coordinates again if they are damaged or gone. A store whose root is
+  damaged or gone is refused and left as it is.
 
 Processes need no lock, since two that compute the same block write the same bytes.
 

@@ -205,22 +205,17 @@ class Store(NamedTuple):
         Raises:
           Damaged: a cell that is done does not hold what was written.
         """
-        *parts, fits = self._examine(point, seed)
-        if not fits[parts[-1][: len(fits)]].all():
-            path = self.files.path(self._key("checksum", point, seed))
-            raise Damaged(
-                f"store: {path} does not fit the other arrays of its block, or not its place"
-            )
-        return parts
-
-    def _examine(self, point, seed) -> list[np.ndarray]:
-        """All arrays of a block, and which cells of known points have the right checksum."""
-        # ``done`` is read first, since what it speaks of was written before it.
+        # ``done`` is read first, since all that it speaks of was written before it.
         done = self._read("done", point, seed)
         *leaves, sums = (self._read(name, point, seed) for name in [*self.layout.arrays][:-1])
         known = min(self.block[0], self.layout.shape[0] - point)
         fits = sums[:known] == self._checksums(point, seed, [leaf[:known] for leaf in leaves])
-        return [*leaves, sums, done, fits]
+        if not fits[done[:known]].all():
+            path = self.files.path(self._key("checksum", point, seed))
+            raise Damaged(
+                f"store: {path} does not fit the other arrays of its block, or not its place"
+            )
+        return [*leaves, sums, done]
 
     def _checksums(self, point, seed, leaves):
         words = self.layout.point_words()[point : point + len(leaves[0])]
@@ -235,36 +230,6 @@ class Store(NamedTuple):
         except Damaged as error:
             return error
         return bool(done[: self.points - point, : self.seeds - seed].all())
-
-    def evidence(self, corners: Sequence[tuple[int, int]]) -> tuple[int, str | None]:
-        """(how many cells prove to be of this sweep, the first block that proves not to be).
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "its_own", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
-          >>> cells = jax.tree.map(
-          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
-          >>> opened.write(0, 0, cells)
-          >>> opened.evidence([(0, 0)])  # four cells, and none of another sweep
-          (4, None)
-        """
-        proven = 0
-        for point, seed in corners:
-            try:
-                *_, done, fits = self._examine(point, seed)
-            except Damaged:
-                continue
-            done = done[: len(fits)]
-            if not fits[done].all():
-                return proven, self.files.path(self._key("done", point, seed))
-            proven += int(done.sum())
-        return proven, None
 
 
 def cell_checksums(

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax import random as jr
 
+from dpjax._version import __version__
 from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.store.objects import Damaged, digest
 
@@ -61,8 +62,6 @@ class Layout(NamedTuple):
 
 def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout:
     """The layout of a new store. Arguments are those of :func:`dpjax.store.open_store`."""
-    from dpjax import __version__
-
     structure = traced.output
     names = [
         name
@@ -122,7 +121,15 @@ def compare(found, new, url) -> None:
             if pair[0] != pair[1]:
                 refuse(f"points: {name} of point {index}", *pair)
     if cells(found) != cells(new):
-        raise Damaged(f"store: {url}/{ROOT} is damaged: its arrays are not those of its program")
+        raise refusal(url, "damaged: its arrays are not those of its program")
+
+
+def refusal(url, trouble) -> Damaged:
+    """The error for a root that is damaged or gone. Nothing is read or written without it."""
+    return Damaged(
+        f"store: {url}/{ROOT} is {trouble}; restore it from a copy, or delete {url} and run the "
+        "sweep again, which computes everything anew"
+    )
 
 
 def grow(found, new, url) -> Layout:
@@ -199,7 +206,7 @@ def read(text, url) -> Layout:
       Damaged: the root is not as it was written.
       ValueError: the root is that of something else, or of an older store.
     """
-    damaged = Damaged(f"store: {url}/{ROOT} is damaged")
+    damaged = refusal(url, "damaged")
     try:
         root = json.loads(text)
     except (ValueError, RecursionError):
@@ -210,7 +217,9 @@ def read(text, url) -> Layout:
         raise damaged
     written = str(attributes.get("format"))
     if not written.startswith("dpjax sweep"):
-        raise ValueError(f"store: {url} is a Zarr group, but not the store of a sweep")
+        raise ValueError(
+            f"store: {url}/{ROOT} is not that of a sweep; name another folder, or restore it"
+        )
     if written != _FORMAT:
         raise ValueError(
             f"store: {url} is of another version of dpjax: its format is {written!r}, and this "

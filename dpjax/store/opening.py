@@ -1,4 +1,4 @@
-"""Opens a store: creates, compares, mends, grows or rebuilds it for the sweep that asks for it."""
+"""Opens a store: creates, compares, mends or grows it for the sweep that asks for it."""
 
 import os
 import re
@@ -11,8 +11,8 @@ import numpy as np
 from dpjax.core import Array, Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
-from dpjax.store.layout import ROOT, Layout
-from dpjax.store.objects import Damaged, Files, decode, digest, together
+from dpjax.store.layout import ROOT
+from dpjax.store.objects import Files, digest, together
 
 
 def open_store(
@@ -40,8 +40,8 @@ def open_store(
       The store.
 
     Raises:
-      ValueError: the store is of another sweep (the message names the field and both values); it is
-        damaged beyond what this sweep can prove to be its own; or the folder holds something else.
+      ValueError: the store is of another sweep (the message names the field and both values); its
+        root is damaged or gone; or the folder holds something else.
       OSError: the store cannot be read or written.
 
     Examples:
@@ -64,18 +64,19 @@ def open_store(
     # Another process may create or grow the store meanwhile. So this repeats until the root fits
     # this sweep and everything is as the root says.
     while True:
-        found, wrong = _find(files, new)
-        if found is None:
+        if (text := files.read(ROOT)) is None:
             _create(files, new)
-        elif wrong:
+            continue
+        found = layouts.read(text, files.url)
+        if wrong := _wrong(files, found):
             _warn_of(files, wrong, "written again", stacklevel=6)
             _mend(files, found, wrong)
-        else:
-            layouts.compare(found, new, files.url)
-            grown = layouts.grow(found, new, files.url)
-            if grown.shape == found.shape:
-                return Store(files, grown, *new.shape)
-            _write(files, layouts.write(grown))
+            continue
+        layouts.compare(found, new, files.url)
+        grown = layouts.grow(found, new, files.url)
+        if grown.shape == found.shape:
+            return Store(files, grown, *new.shape)
+        _write(files, layouts.write(grown))
 
 
 def read(url: str | os.PathLike) -> Result:
@@ -101,8 +102,8 @@ def read(url: str | os.PathLike) -> Result:
     files = Files(url)
     text = files.read(ROOT)
     if text is None:
-        gone = f", {files.path(ROOT)} is gone" if files.keys() else ""
-        raise ValueError(f"store: there is no store of a sweep in {files.url}{gone}")
+        _refuse_blocks(files)
+        raise ValueError(f"store: there is no store of a sweep in {files.url}")
     layout = layouts.read(text, files.url)
     if wrong := _wrong(files, layout):
         _warn_of(files, wrong, "the sweep, called again, writes them again", stacklevel=3)
@@ -117,30 +118,6 @@ def is_empty(url: str | os.PathLike) -> bool:
       True
     """
     return not Files(url).keys()
-
-
-def _find(files, new) -> tuple[Layout | None, list[str]]:
-    """The layout of a store and the names of its damaged objects; (None, []) if there is no store.
-
-    A root that is gone or damaged is made anew from the sweep, if the blocks prove to be its own.
-    """
-    complaint = None
-    if (text := files.read(ROOT)) is not None:
-        try:
-            intact = layouts.read(text, files.url)
-        except ValueError as error:
-            complaint = error
-        else:
-            return intact, _wrong(files, intact)
-    try:
-        found = _rebuilt(files, new)
-    except ValueError:
-        if complaint is None or isinstance(complaint, Damaged):
-            raise
-        found = None
-    if found is None and complaint is not None:
-        raise complaint
-    return found, [ROOT] if found else []
 
 
 def _wrong(files, layout) -> list[str]:
@@ -161,47 +138,6 @@ def _warn_of(files, wrong, remedy, stacklevel) -> None:
     )
 
 
-def _rebuilt(files, new) -> Layout | None:
-    """The layout of a sweep whose root is gone, from its blocks; None where no block is done.
-
-    A block does not say how many points and seeds it has. All ways to divide its cells into points
-    and seeds are tried. Only the right one gives each cell the place that its checksum covers.
-
-    Raises:
-      ValueError: there are blocks, and not all of them are of this sweep.
-    """
-    found = re.findall(r"^(done/c/(\d+)/(\d+))$", "\n".join(files.keys()), re.MULTILINE)
-    if not found:
-        return None
-    tried = []
-    for size in {_size(files, key) for key, *_ in found}:
-        for points in (n for n in range(1, size + 1) if size % n == 0):
-            layout = new._replace(block=(points, size // points))
-            corners = [(int(i) * points, int(j) * layout.block[1]) for _, i, j in found]
-            known = [corner for corner in corners if corner[0] < layout.shape[0]]
-            proven, strange = Store(files, layout, *layout.shape).evidence(known)
-            tried.append((proven, strange is None, strange, layout))
-    proven, all_fit, strange, layout = max(
-        tried, key=lambda each: each[:2], default=(0, True, None, new)
-    )
-    if proven and all_fit:
-        return layouts.grow(layout, new, files.url)
-    what = f"{strange} is" if proven else "its blocks are"
-    raise ValueError(
-        f"store: {files.path(ROOT)} is damaged or gone, and {what} not of this sweep, or damaged; "
-        "only the sweep that made the store can write it again"
-    )
-
-
-def _size(files, key) -> int:
-    """How many cells a block has, read off its ``done``; 0 where that is damaged."""
-    data = files.read(key) or b""
-    try:
-        return decode(data, (len(data) - 4,), np.dtype(bool), key).size
-    except Damaged:
-        return 0
-
-
 def _mend(files, layout, wrong) -> None:
     """Writes the damaged objects again, or all objects where the new root is not the old one."""
     objects = layouts.write(layout)
@@ -211,8 +147,17 @@ def _mend(files, layout, wrong) -> None:
     _write(files, objects)
 
 
+def _refuse_blocks(files) -> None:
+    """Raises a sentence if there are finished blocks without a root."""
+    # The root is read last: another process may just have written it, and then blocks.
+    blocks = any(key.startswith("done/c/") for key in files.keys())  # noqa: SIM118
+    if blocks and files.read(ROOT) is None:
+        raise layouts.refusal(files.url, "gone")
+
+
 def _create(files, new) -> None:
     """Creates a store where there is none, or where one was begun and has no finished block."""
+    _refuse_blocks(files)
     objects = layouts.write(new)
     names = {key.partition("/")[0] for key in objects}
     for key in sorted(files.keys()):

@@ -216,9 +216,9 @@ class Study:
             )  # fmt: skip
             return made, store is None or is_empty(stored(program))
 
-        watched = progress and jax.process_index() == 0 and len(programs) > 1
+        shown = progress and jax.process_index() == 0 and len(programs) > 1
         with (
-            tqdm(programs, unit="program", disable=None if watched else True) as bar,
+            tqdm(programs, unit="program", disable=None if shown else True) as bar,
             closing(compiled_ahead(map(plan, programs))) as plans,
         ):
             for program in bar:

@@ -22,7 +22,7 @@ import ctypes, gc, json, warnings
 import jax, numpy as np
 from jax import lax, random as jr
 from dpjax import clear_caches, environments, learners, simulate, sweep
-from dpjax.engine import programs, reads
+from dpjax.engine import closure_digest, programs
 
 warnings.simplefilter("ignore")
 
@@ -73,7 +73,7 @@ for i in range(100):
     programs.trace(game, simulate, np.array([8]), np.ones(2, np.float32), jr.key(0).dtype)
     if i % 10 == 9:
         found.append(megabytes())
-print(json.dumps([found, len(reads._entered)]))
+print(json.dumps([found, len(closure_digest._entered)]))
 """
 )
 

@@ -85,6 +85,16 @@ def assert_mended(folder, whole, told=True):
     assert all(str(folder) in text for text in warned)
 
 
+def assert_refused(folder, words, **options):
+    """Both a read and a sweep end in a sentence with these words, and change no file."""
+    before = tree(folder)
+    for refused in (lambda: store.read(folder), lambda: play(folder, **options)):
+        result, error, warned = noted(refused)
+        assert result is None and not warned and words in str(error), error
+        assert "\n" not in str(error)
+        assert tree(folder) == before
+
+
 # One damage each
 
 
@@ -111,13 +121,14 @@ def test_one_changed_digit_of_the_root_is_found(folder, whole):
         root.write_text(text[:at] + ("7" if text[at] != "7" else "3") + text[at + 1 :])
         if digits == "[0, 0]":
             root.write_text(text.replace("[0, 0]", "[0, 1]"))
-        with pytest.raises(ValueError, match=f"{root} is damaged"):
-            store.read(folder)
-        assert_mended(folder, whole)
+        assert_refused(folder, f"{root} is damaged; restore it from a copy")
+    root.write_text(text)
+    assert_mended(folder, whole, told=False)
 
 
 @pytest.mark.parametrize("damage", ["gone", "truncated", "empty", "zeroed", "no name", "a list"])
-def test_a_root_is_made_again_from_the_same_call(folder, whole, damage):
+def test_a_damaged_root_is_refused_and_nothing_is_touched(folder, whole, damage):
+    """By the same call and by others. With its root, or from the beginning, the sweep runs."""
     root = folder / "zarr.json"
     data = root.read_bytes()
     if damage == "gone":
@@ -127,38 +138,33 @@ def test_a_root_is_made_again_from_the_same_call(folder, whole, damage):
             "truncated": data[:-100], "empty": b"", "zeroed": bytes(len(data)),
             "no name": data.replace(b'"attributes"', b'"attribute"'), "a list": b"[]",
         }[damage])  # fmt: skip
-    with pytest.raises(ValueError, match=f"store: .*{folder}"):
-        store.read(folder)
-    # Only from the same call: another sweep is refused and changes nothing.
-    before = tree(folder)
-    for options in ({"key": jax.random.key(1)}, {"points": {**POINTS, "epsilon": np.ones(2)}}):
-        with pytest.raises(ValueError, match=f"{folder}.*(not of this sweep|not the store of)"):
-            play(folder, **options)
-        assert tree(folder) == before
-    with pytest.warns(RuntimeWarning, match=str(root)):
-        assert_same(play(folder), whole[1])
-    assert tree(folder) == tree(whole[0])
-
-
-def test_a_root_that_is_made_again_with_fewer_seeds_and_points_grows(folder, whole, monkeypatch):
-    (folder / "zarr.json").unlink()
+    todo = f"; restore it from a copy, or delete {folder} and run the sweep again, which computes"
+    words = {
+        "gone": f"store: {root} is gone{todo}",
+        "no name": f"store: {root} is not that of a sweep; name another folder, or restore it",
+        "a list": f"store: {root} is not that of a sweep; name another folder, or restore it",
+    }
+    refused = words.get(damage, f"store: {root} is damaged{todo}")
     first = {name: values[:1] for name, values in POINTS.items()}
-    part = play(folder, seeds=3, points=first)
-    np.testing.assert_array_equal(part.regret, whole[1].regret[:1, :3])
-    assert store.read(folder).regret.shape[:2] == (1, 3)
-    monkeypatch.setattr(store.Store, "write", None)  # nothing is computed again
+    for options in ({}, {"key": jax.random.key(1)}, {"seeds": 3, "points": first}):
+        assert_refused(folder, refused, **options)
+    root.write_bytes(data)
+    assert_mended(folder, whole, told=False)
+    shutil.rmtree(folder)
     assert_same(play(folder), whole[1])
-    assert tree(folder) == tree(whole[0])
 
 
-def test_a_root_with_blocks_of_one_point_does_not_take_more(tmp_path):
-    first = {name: values[:1] for name, values in POINTS.items()}
-    play(tmp_path / "store", points=first)
-    (tmp_path / "store" / "zarr.json").unlink()
-    with pytest.raises(ValueError, match="made with one point"):
-        play(tmp_path / "store")
-    assert not (tmp_path / "store" / "zarr.json").exists()
-    play(tmp_path / "store", points=first)
+def test_a_store_of_one_point_is_refused_without_its_root(tmp_path):
+    folder, first = tmp_path / "store", {name: values[:1] for name, values in POINTS.items()}
+    play(folder, points=first)
+    (folder / "zarr.json").unlink()
+    assert_refused(folder, "zarr.json is gone", points=first)
+
+
+def test_a_store_without_a_finished_block_needs_no_root(folder, whole):
+    (folder / "zarr.json").unlink()
+    shutil.rmtree(folder / "done" / "c")
+    assert_mended(folder, whole, told=False)
 
 
 @pytest.mark.parametrize("arrays", ["one", "all"])
@@ -341,8 +347,7 @@ def test_a_root_that_says_what_cannot_be(folder, whole, said):
 
 def test_a_root_of_deep_lists(folder, whole):
     (folder / "zarr.json").write_text("[" * 10**5)
-    assert assert_read_is_right(folder, whole[1]) == "named"
-    assert_mended(folder, whole)
+    assert_refused(folder, f"{folder}/zarr.json is damaged")
 
 
 # What can stand in the place of an object
@@ -375,7 +380,9 @@ def test_what_is_no_file(folder, whole, name, what, monkeypatch):
         }[what]()
     seen = assert_read_is_right(folder, whole[1])
     result, error, _ = noted(lambda: play(folder))
-    if error is not None:
+    if name == "zarr.json" and what == "dangling link":
+        assert f"{file} is gone; restore it" in str(error)
+    elif error is not None:
         assert str(error).startswith("store: cannot ") and str(file) in str(error)
         assert what in ("folder", "pipe", "loop", "forbidden")
     else:
@@ -412,12 +419,23 @@ def test_stores_behind_a_url_are_mended(whole):
     url = "memory://attack/store"
     expected = play(url)
     system = objects.Files(url).system
-    for path in ["epsilon/c/0", "zarr.json", "regret/c/0/1/0", "done/zarr.json"]:
+    for path in ["epsilon/c/0", "regret/c/0/1/0", "done/zarr.json"]:
         system.rm_file(f"/attack/store/{path}")
         assert_same(play(url), expected)
-    system.pipe_file("/attack/store/zarr.json", b"{}")
-    with pytest.raises(ValueError, match="not the store of a sweep"):
-        store.read(url)
+    root = system.cat_file("/attack/store/zarr.json")
+    for damage, words in (
+        (b"{}", "is not that of a sweep"),
+        (root[:-9], "is damaged"),
+        (None, "is gone"),
+    ):
+        if damage is None:
+            system.rm_file("/attack/store/zarr.json")
+        else:
+            system.pipe_file("/attack/store/zarr.json", damage)
+        for refused in (lambda: store.read(url), lambda: play(url)):
+            with pytest.raises(ValueError, match=f"store: {url}/zarr.json {words}"):
+                refused()
+    system.pipe_file("/attack/store/zarr.json", root)
     assert_same(play(url), expected)
     assert_same(store.read(url), expected)
     before = {path: system.cat_file(path) for path in system.find("/attack/store")}
@@ -483,8 +501,12 @@ def test_every_object_damaged_in_every_way(whole, folder):
             file = folder / name
             file.unlink() if damaged is None else file.write_bytes(damaged)
             reads[assert_read_is_right(folder, whole[1])] += 1
-            # What is not done is no damage: it is computed in silence.
-            assert_mended(folder, whole, told=not (what == "gone" and name.startswith("done/c/")))
+            if name == "zarr.json":
+                assert_refused(folder, "zarr.json is ")
+                file.write_bytes(data)
+            # A block that is not done is no damage: it is computed in silence.
+            silent = name == "zarr.json" or (what == "gone" and name.startswith("done/c/"))
+            assert_mended(folder, whole, told=not silent)
             tried[what] += 1
     places = sorted(name.removeprefix("done/") for name in good if name.startswith("done/c/"))
     for source, target in itertools.permutations(places, 2):

@@ -521,15 +521,6 @@ def one_draw_for_all_rows(state, key, loss):
     return state, noisy[0] - noisy[1]
 
 
-def until_it_is_small(state, key, loss):
-    def again(carry):
-        index, _ = carry
-        return index + 1, noise.laplace(jr.fold_in(key, index), loss, 1.0)
-
-    start = jnp.int32(0), 9.0 + 0.0 * loss
-    return state, jax.lax.while_loop(lambda carry: carry[1] > 0.5, again, start)[1]
-
-
 def with_a_derivative_of_its_own(state, key, loss):
     release = jax.custom_jvp(lambda value: noise.laplace(key, value, 1.0))
     release.defjvp(lambda primals, tangents: (release(*primals), *tangents))
@@ -575,7 +566,7 @@ def a_mechanism_without_noise(state, key, loss):
 NO_PRIVACY = [
     noise_of_jax, good_noise_of_jax, a_leak_beside_a_release, a_release_times_zero,
     a_leak_in_the_last_round, memory_without_release, scale_of_rounding, no_draws, integer_noise,
-    one_name_alike, one_draw_for_all_rows, until_it_is_small, key_from_data, scale_from_data,
+    one_name_alike, one_draw_for_all_rows, key_from_data, scale_from_data,
     weights_from_data, one_key_for_two, one_key_for_two_releases_of_data,
     a_key_that_draws_something_else, a_constant_key, a_mechanism_without_noise,
 ]  # fmt: skip

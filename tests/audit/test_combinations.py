@@ -26,7 +26,7 @@ from tests.combinations import (
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 # A configuration takes seconds to compile, so that a default run tries a few.
-FEW = {"hedge": 2, "sequential_halving": 1, "exp2": 1}
+FEW = {"hedge": 1, "sequential_halving": 1, "exp2": 1}
 FEW_WITHIN = [("lazy_ucb", ("minibatch", "every_round")), ("hedge", ("doubling", "user_level"))]
 
 

@@ -22,7 +22,7 @@ from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import as_learner
 from dpjax.core import Arms
-from dpjax.feedback import full
+from dpjax.feedback import full, seen_inside
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
@@ -79,7 +79,8 @@ def history_of(learner, losses, key):
     def play(carry, given):
         state, action = carry
         key, loss = given
-        state, action = learner.step(state, key, learner.feedback(loss, action))
+        seen, _ = seen_inside(learner, loss, action)
+        state, action = learner.step(state, key, seen)
         return (state, action), action
 
     _, rest = lax.scan(play, (state, action), (keys[1:], losses[:-1]))

@@ -77,7 +77,7 @@ def test_version(capsys):
     code, printed, _ = call(capsys, "--version")
     assert (code, printed) == (0, f"dpjax {dpjax.__version__}\n")
     pyproject = ROOT / "pyproject.toml"
-    assert 'version = {attr = "dpjax.__version__"}' in pyproject.read_text()
+    assert 'version = {attr = "dpjax._version.__version__"}' in pyproject.read_text()
 
 
 @pytest.mark.parametrize(

@@ -9,48 +9,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.engine import walk
+from dpjax.engine.evaluate import ValueDomain, called, rebind
 
 
 def run(function, *arguments) -> list:
-    """The leaves of what a function returns, as arrays."""
+    """The leaves of the value that a function returns, as arrays."""
     closed = jax.make_jaxpr(function)(*arguments)
-    return _outputs(closed, list(map(jnp.asarray, jax.tree.leaves(arguments))))
+    return ONE_BY_ONE.evaluate(closed, list(map(jnp.asarray, jax.tree.leaves(arguments))))
 
 
-def _outputs(closed, inputs) -> list:
-    return walk.evaluate(closed, inputs, _bind)
+class _OneByOne(ValueDomain):
+    """The domain of arrays that are there. Conditions and loops are those of Python."""
+
+    def bind(self, eqn, operands):
+        is_block = called(eqn) is not None and eqn.params.get("name", "").startswith("block of ")
+        return rebind(eqn, operands) if is_block else super().bind(eqn, operands)
+
+    def switch(self, index, branches):
+        return branches[int(np.clip(int(index), 0, len(branches) - 1))]()
+
+    def rounds(self, eqn, step, start, rows):
+        length, carry, found = eqn.params["length"], start, {}
+        for i in range(length)[:: -1 if eqn.params["reverse"] else 1]:
+            carry, found[i] = step(carry, [row[i] for row in rows])
+        columns = zip(*(found[i] for i in range(length)), strict=True)
+        return carry, list(map(jnp.stack, columns))
+
+    def repeat(self, going, step, start):
+        carry = start
+        while bool(self.truth(going(carry))):
+            carry = step(carry)
+        return carry
 
 
-def _bind(eqn, inputs) -> list:
-    name, called = eqn.primitive.name, walk.called(eqn)
-    if name in _PROGRAMS:
-        return _PROGRAMS[name](eqn, inputs)
-    if called is not None and not eqn.params.get("name").startswith("block of "):
-        return _outputs(called, inputs)
-    return walk.bind(eqn, inputs)
-
-
-def _cond(eqn, inputs) -> list:
-    index, *inputs = inputs
-    branches = eqn.params["branches"]
-    return _outputs(branches[int(np.clip(int(index), 0, len(branches) - 1))], inputs)
-
-
-def _while(eqn, inputs) -> list:
-    going, step, carry = walk.while_parts(eqn, inputs, _outputs, _outputs)
-    while bool(going(carry)):
-        carry = step(carry)
-    return carry
-
-
-def _scan(eqn, inputs) -> list:
-    step, carry, rows = walk.scan_parts(eqn, inputs, _outputs)
-    length, found = eqn.params["length"], {}
-    for i in range(length)[:: -1 if eqn.params["reverse"] else 1]:
-        carry, found[i] = step(carry, [row[i] for row in rows])
-    columns = zip(*(found[i] for i in range(length)), strict=True)
-    return [*carry, *map(jnp.stack, columns)]
-
-
-_PROGRAMS = {"cond": _cond, "scan": _scan, "while": _while}
+ONE_BY_ONE = _OneByOne()

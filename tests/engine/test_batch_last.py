@@ -134,6 +134,27 @@ def test_loops():
     check(function, VECTOR, INDEX, KEYS)
 
 
+@pytest.mark.parametrize("batched", [(True, False), (False, True), (True, True)])
+def test_members_of_a_mapped_loop_stop_apart(batched):
+    """Members of a jax.vmap. All axes have the same length, so that a mix-up shows."""
+
+    def function(starts, shared):
+        def until_five(start):
+            def again(carry):
+                x, total, square, rest = carry
+                return 2.0 * x, total + jnp.ones(B), square + jnp.diag(shared), rest - 1.0
+
+            zeros = jnp.zeros(B), jnp.zeros((B, B)), shared[0]
+            return lax.while_loop(lambda carry: carry[0] < 5.0, again, (start, *zeros))
+
+        return jax.vmap(until_five)(starts)
+
+    starts = np.float32([0.1, 9.0, 0.5, 0.25, 3.0])
+    starts = starts[:, None] * np.float32([1.0, 2.0, 4.0, 0.5, 1.0]) if batched[0] else starts
+    shared = np.ones((B, B), np.float32) if batched[1] else np.ones(B, np.float32)
+    check(function, starts, shared, batched=batched)
+
+
 def random_function(seed):
     """A program of fifteen random equations, with a loop and a condition in it."""
     rng = np.random.default_rng(seed)

@@ -1,4 +1,7 @@
-"""The choice of a platform and of a way to compile, and programs for devices that are not here."""
+"""The choice of a platform and of a compiler, and programs for devices that are not here."""
+
+import importlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +9,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
+import dpjax.kernels
 from dpjax import clear_caches, environments, learners, simulate, sweep
 from dpjax.engine import compile, devices, one_kernel, programs
 
@@ -23,7 +27,7 @@ def traced():
     return programs.trace(game, simulate, np.array([8, HORIZON]), POINTS, jr.key(0).dtype)
 
 
-def test_a_mesh_has_the_platform_of_its_devices():
+def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):
     class Device:
         def __init__(self, platform, version="cuda 13000"):
             self.platform, self.platform_version = platform, version
@@ -33,18 +37,42 @@ def test_a_mesh_has_the_platform_of_its_devices():
         def __init__(self, *platform):
             self.devices = np.array([Device(*platform)])
 
+    monkeypatch.setattr(compile, "PLATFORMS", {"cpu": compile.CPU})
     assert compile.platform_of(Mesh("cpu")) is compile.CPU
-    assert compile.platform_of(Mesh("gpu")) is compile.CUDA
-    assert compile.platform_of(Mesh("tpu")) is compile.TPU
+    assert compile.platform_of(Mesh("gpu")) is compile.ACCELERATOR
+    importlib.reload(dpjax.kernels)
+    assert compile.platform_of(Mesh("gpu")) is compile.PLATFORMS["cuda"]
+    assert compile.platform_of(Mesh("tpu")) is compile.PLATFORMS["tpu"]
     assert compile.platform_of(Mesh("gpu", "rocm 70000")) is compile.ACCELERATOR
     here = compile.platform_of(jax.make_mesh((1,), ("one",)))
     assert compile.platform_of(None) is here
 
 
-def test_ways_are_tried_in_order_until_one_serves():
+def test_a_sweep_asks_for_kernels_only_on_an_accelerator(monkeypatch, caplog):
+    """And plays without them if Pallas has changed, so that they cannot be imported."""
+    monkeypatch.setitem(sys.modules, "dpjax.kernels", None)
+    caplog.set_level("INFO", logger="dpjax")
+
+    def played(checkpoints):
+        return sweep(game, POINTS, 2, jr.key(0), checkpoints=checkpoints, progress=False).regret[
+            ..., -1
+        ]
+
+    expected = played(1)
+    assert "kernels" not in caplog.text
+    accelerator = lambda mesh: compile.ACCELERATOR  # noqa: E731
+    monkeypatch.setattr(compile, "platform_of", accelerator)
+    monkeypatch.setattr(sys.modules["dpjax.sweep"], "platform_of", accelerator)
+    np.testing.assert_allclose(played(2), expected, rtol=1e-4, atol=1e-4)
+    assert "there are no kernels: import of dpjax.kernels halted" in caplog.text
+    monkeypatch.undo()
+    clear_caches()
+
+
+def test_compilers_are_tried_in_order_until_one_serves():
     tried = []
 
-    def way(name, error=None):
+    def compiler(name, error=None):
         def compiled(function, arguments, batched, spread):
             tried.append(name)
             if error:
@@ -53,21 +81,21 @@ def test_ways_are_tried_in_order_until_one_serves():
 
         return compiled
 
-    def found(*ways):
+    def found(*compilers):
         tried.clear()
-        return compile.compile_for(compile.CPU._replace(ways=ways), None, (), ())
+        return compile.compile_for(compile.CPU._replace(compilers=compilers), None, (), ())
 
     unfit = one_kernel.Unfit("it sorts")
-    assert found(way("one"), way("two")) == "one" and tried == ["one"]
-    assert found(way("one", unfit), way("two", unfit), way("three")) == "three"
+    assert found(compiler("one"), compiler("two")) == "one" and tried == ["one"]
+    assert found(compiler("one", unfit), compiler("two", unfit), compiler("three")) == "three"
     assert tried == ["one", "two", "three"]
     with pytest.raises(one_kernel.Unfit, match="it sorts"):
-        found(way("one", unfit), way("two", unfit))
+        found(compiler("one", unfit), compiler("two", unfit))
     with pytest.raises(ValueError, match="another"):
-        found(way("one", ValueError("another")), way("two"))
+        found(compiler("one", ValueError("another")), compiler("two"))
 
 
-def test_a_way_says_why_it_does_not_serve():
+def test_a_compiler_says_why_it_does_not_serve():
     def sorts(x):
         return jnp.sort(x, axis=0)
 
@@ -83,7 +111,7 @@ def test_a_block_lowers_for_an_accelerator(target, meshed):
     if meshed:
         mesh = devices.local(mesh)
     one = traced()
-    function = compile.block_function(one.program, compile.ACCELERATOR.apart)
+    function = compile.block_function(one.program, compile.ACCELERATOR.isolate_draws)
     if meshed:
         function = devices.shard(function, mesh)
     shapes = compile.block_shapes(one, SIZE, mesh)
@@ -99,7 +127,7 @@ def test_only_cpu_keeps_draws_in_kernels_of_their_own():
     shapes = compile.block_shapes(one, SIZE, None)
 
     def conditions(platform):
-        function = compile.block_function(one.program, platform.apart)
+        function = compile.block_function(one.program, platform.isolate_draws)
         return str(jax.make_jaxpr(function)(*shapes)).count(" cond[")
 
     assert conditions(compile.CPU) > conditions(compile.ACCELERATOR) == 0

@@ -68,6 +68,7 @@ def interval_of(**arguments):
 SIZES = [(2, 2), (8, 2), (100, 2), (300, 7), (2048, 3)]
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("horizon", "arms"), [*SIZES, pytest.param(125_000, 5, marks=LONG)])
 def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
     """Every f is tried, at the epsilons of the direct sums, which fall as f grows."""
@@ -137,6 +138,7 @@ def test_a_replay_spends_what_is_declared_and_a_shorter_interval_more_than_asked
     assert (spent > epsilons).all()
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("epsilon", "interval"), [(1.0, 1), (0.3, 4), (0.1, 10), (7.0, 1)])
 def test_the_printed_interval(epsilon, interval):
     """ceil(1 / epsilon), and a declaration of what it is worth: more than what was asked for."""
@@ -247,6 +249,7 @@ def test_ties_are_broken_evenly():
     assert stats.chisquare(counts[1:]).pvalue > 1e-3
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_traced_epsilon_gives_the_same_declaration():
     """Under vmap, over both calibrations."""
     epsilons = jnp.array([1e-3, 0.1, 1.0, 10.0, np.inf], jnp.float32)

@@ -105,7 +105,7 @@ def arms_of_round_11(epsilon, base, key):
     """Arms of many games with these statistics after nine rounds, which the tenth leaves."""
     zero, samples = jnp.zeros((), jnp.int32), jnp.asarray(SAMPLES, jnp.int32)
     means = jnp.asarray(MEANS, jnp.float32)
-    state = LazyState(jnp.int32(9), samples, means, no_losses(ARMS), zero, zero)
+    state = LazyState(jnp.int32(9), samples, means, no_losses(ARMS), zero)
     learner = lazy_thompson(16, ARMS, epsilon=epsilon, log_base=base)
     step = jax.vmap(lambda key: learner.step(state, key, jnp.float32(0.5))[1])
     return step(jr.split(key, 20_000))

@@ -158,6 +158,7 @@ def two_games(variant):
     return jax.tree.map(np.asarray, made)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_beliefs_follow_from_the_releases(variant):
     """theta~ and beta W from the release and the regularizer, in float64."""
@@ -179,6 +180,7 @@ def test_beliefs_follow_from_the_releases(variant):
     assert report.indefinite.sum() == 0
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_policies_do_not_depend_on_later_rounds_nor_on_the_rounds_own_data(variant):
     """Round 20 replaced: policies 1 .. 20 are the same to the bit, a later one is not."""
@@ -188,6 +190,7 @@ def test_policies_do_not_depend_on_later_rounds_nor_on_the_rounds_own_data(varia
     assert (beliefs.estimate[0, 20] != beliefs.estimate[1, 20]).any()
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_declared_privacy_is_joint():
     declared = private(3).privacy
     assert (declared.model, declared.released, declared.unit) == ("joint", "policies 1..T", "round")
@@ -368,6 +371,7 @@ OLD = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("old, law, spelling", OLD, ids=[case[2] for case in OLD])
 def test_keywords_before_gram_work_and_name_the_new_spelling(old, law, spelling):
     with pytest.warns(DeprecationWarning) as seen:
@@ -422,7 +426,7 @@ def test_features_of_another_dimension_are_refused():
 @pytest.mark.slow
 def test_public_features_have_no_noise_and_need_none():
     """Entries without noise are no missing noise. A changed feature would be charged for."""
-    learner = learners.linucb(16, 3, epsilon=1.0, delta=1e-3, protected="losses")
+    learner = learners.linucb(16, 3, epsilon=1.0, delta=1e-3, gram=gram.losses_only())
     pairs = audit.pairs_for(learner, 8, jr.key(0))
     verdict = audit.verdict(learner, pairs, jr.key(1))
     assert verdict.failed == () and 0.5 < verdict.spent.max() <= 1.0 + 1e-5

@@ -22,7 +22,7 @@ def test_each_point_minimizes_the_noisy_sum_plus_quadratics_around_its_own_past(
             HORIZON, domain, epsilon=epsilon, strong_convexity=CURVATURE
         )
         game = jax.device_get(play_table(learner, losses[:-1], jr.key(1)))
-        points, inner = game.actions.astype(np.float64), game.states.sums.mechanism
+        points, inner = game.actions.astype(np.float64), game.states.sums
         for t in range(1, HORIZON):
             # What is released: the sum kept by the mechanism, and its noise.
             level = (t & -t).bit_length() - 1

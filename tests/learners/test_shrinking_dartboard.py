@@ -231,6 +231,7 @@ def derived_by_hand(setting, delta):
     return min(pure, least_epsilon(total, delta))
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("delta", [None, 1e-30, 1e-6, 0.1])
 @pytest.mark.parametrize("horizon", [1, 2, 16, 1000, 2**20])
 def test_derived_setting(horizon, delta):
@@ -308,6 +309,7 @@ def test_restart_probabilities_are_the_best_for_small_epsilon():
             assert derived_by_hand(setting, delta) > 0.01
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("horizon", [16, 1000, 2**20])
 def test_printed_setting(horizon):
     """eta and p of the corollaries for epsilon <= 1, by hand; epsilon is at most the one asked."""
@@ -509,6 +511,7 @@ def test_regret_is_within_its_bound():
         assert (np.diff(regret.mean(1)) < 4 * error[1:]).all()
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_traced_arguments_give_the_same_declaration():
     """Under jit and vmap, epsilon and delta traced, in both calibrations."""
     epsilons, deltas = np.float32(EPSILONS), np.geomspace(1e-8, 0.1, 8).astype(np.float32)
@@ -545,6 +548,7 @@ def test_probabilities_of_large_sums():
     np.testing.assert_allclose(p, exact / exact.sum(), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_losses_outside_the_range_are_clipped_and_counted():
     """-3 acts as 0 and 7 as 1, with batches and without."""
     wild = jnp.array([[-3.0, 0.5, 7.0], [0.0, 1.0, 1.5], [0.2, 0.3, 0.4], [0.0, 1.0, 0.0]])

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import jax
 import numpy as np
 import pytest
 from scipy import stats
@@ -64,6 +65,15 @@ def test_binomial_delta_to_many_digits():
     assert noise.binomial.delta(5279, 0.1) == pytest.approx(9.984205907586705e-07, rel=1e-9)
     assert noise.binomial.delta(375402, 0.01) == pytest.approx(1.00005972604969e-6, rel=1e-9)
     assert noise.binomial.delta(10**6, 0.01) == pytest.approx(1.0747764300382715e-10, rel=1e-9)
+
+
+def test_half_a_coin_is_not_tossed():
+    """As a draw rounds down: a scale is a real number, and half of an odd one is not whole."""
+    key = jax.random.key(0)
+    for coins, least in ((5.5, 5), (np.float32(80.0), 80)):
+        assert noise.binomial.delta(coins, 1.0) == noise.binomial.delta(least, 1.0)
+        assert noise.binomial.delta(coins, 1.0) < noise.binomial.delta(least - 1, 1.0)
+        assert noise.binomial(key, 0.0, coins) == noise.binomial(key, 0.0, float(least))
 
 
 def test_binomial_delta_by_distribution_functions():

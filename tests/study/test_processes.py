@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpjax.engine import watch
+from dpjax.engine import progress
 from tests.engine.test_devices import free_port, run_children
 from tests.study.shared_play import study
 
@@ -19,7 +19,7 @@ def test_two_processes_play_what_one_plays(tmp_path, monkeypatch):
         assert not list(blocks), "a block is played again"
         yield from ()
 
-    monkeypatch.setattr(watch, "compute", read_only)
+    monkeypatch.setattr(progress, "compute", read_only)
     read = study().run(store, progress=False)
     for name in whole.data_vars:
         np.testing.assert_array_equal(read[name], whole[name])

@@ -1,24 +1,24 @@
-"""Equations on lanes that compute with numbers or move them about.
+"""Equations on batched values that compute with numbers or move them about.
 
 Every axis that such an equation names is where it was, since the batch stands behind all of them.
 So the primitive is bound again, with one axis more. Reads and writes at an index have a module of
-their own, :mod:`dpjax.engine.places`.
+their own, :mod:`dpjax.engine.indexing`.
 """
 
 from jax import lax
 
-from dpjax.engine import places
-from dpjax.engine.lanes import (
-    Lanes,
+from dpjax.engine import indexing
+from dpjax.engine.batched import (
+    Batched,
     Words,
     as_array,
     by_vmap,
     fit,
     is_key,
     is_key_type,
-    with_lanes,
+    repeated,
 )
-from dpjax.engine.walk import bind
+from dpjax.engine.evaluate import rebind
 from dpjax.generators import of
 
 
@@ -30,8 +30,8 @@ def applies(eqn, operands) -> bool:
     keys = [atom.aval.dtype for atom in (*eqn.invars, *eqn.outvars) if is_key_type(atom)]
     if not all(map(of, keys)):
         return False
-    if name in places.RULES:
-        return places.applies(eqn, operands)
+    if name in indexing.RULES:
+        return indexing.applies(eqn, operands)
     if name == "bitcast_convert_type":
         return eqn.invars[0].aval.dtype.itemsize == eqn.outvars[0].aval.dtype.itemsize
     if name == "reshape":
@@ -43,25 +43,27 @@ def by_rule(eqn, operands, batch) -> list:
     """The outputs of an equation by its rule, which is used once for each word of keys."""
     rule = RULES[eqn.primitive.name]
     if not any(map(is_key_type, eqn.invars)):
-        return [Lanes(x) for x in rule(eqn, operands, batch)]
-    operands = [with_lanes(x, batch) if is_key(x) else x for x in operands]
+        return [Batched(x) for x in rule(eqn, operands, batch)]
+    operands = [repeated(x, batch) if is_key(x) else x for x in operands]
     outputs = [
-        rule(eqn, [Lanes(getattr(x.value, word)) if is_key(x) else x for x in operands], batch)
+        rule(eqn, [Batched(getattr(x.value, word)) if is_key(x) else x for x in operands], batch)
         for word in ("first", "second")
     ]
     generator = of(eqn.outvars[0].aval.dtype)
     assert generator is not None  # a rule is for keys of a Generator
-    return [Lanes(Words(first, second, generator)) for first, second in zip(*outputs, strict=True)]
+    return [
+        Batched(Words(first, second, generator)) for first, second in zip(*outputs, strict=True)
+    ]
 
 
 def _elementwise(eqn, operands, batch) -> list:
     (output,) = eqn.outvars
     shape = output.aval.shape
-    return bind(eqn, [fit(x, shape, batch) for x in operands])
+    return rebind(eqn, [fit(x, shape, batch) for x in operands])
 
 
 def _same_axes(eqn, operands, batch) -> list:
-    return bind(eqn, [with_lanes(x, batch).value for x in operands])
+    return rebind(eqn, [repeated(x, batch).value for x in operands])
 
 
 def _broadcast_in_dim(eqn, operands, batch) -> list:
@@ -88,7 +90,7 @@ def _slice(eqn, operands, batch) -> list:
 
 def _pad(eqn, operands, batch) -> list:
     operand, value = operands
-    if isinstance(value, Lanes):
+    if isinstance(value, Batched):
         return [as_array(x) for x in by_vmap(eqn, operands)]
     return [lax.pad(operand.value, value, (*eqn.params["padding_config"], (0, 0, 0)))]
 
@@ -118,5 +120,5 @@ RULES = {
     "reshape": _reshape,
     "slice": _slice,
     "transpose": _transpose,
-    **places.RULES,
+    **indexing.RULES,
 }

@@ -1,8 +1,9 @@
 """Values that differ between the members of a batch, which is their last axis.
 
-:mod:`dpjax.engine.batch_last` evaluates programs on them. A value is an array where all members
-share it, and Lanes where they differ. Keys of a :class:`dpjax.generators.Generator` travel as two
-separate arrays of words.
+:mod:`dpjax.engine.batch_last` evaluates programs on them. A value is an array if all members share
+it, and Batched if they differ. Keys of a :class:`dpjax.generators.Generator` travel as two separate
+arrays of words. A function that takes ``batch`` reads two attributes of it: ``size``, B, and
+``always_true``, () bool, a condition that keeps kernels apart, or None if none need be.
 """
 
 from dataclasses import dataclass
@@ -15,16 +16,11 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax.engine import walk
+from dpjax.engine.evaluate import rebind
 from dpjax.generators import Generator, of
 
 
-class Batch(NamedTuple):
-    size: int  # B
-    certain: Any  # () bool, always true; None where kernels need not be kept apart
-
-
-class Lanes(NamedTuple):
+class Batched(NamedTuple):
     """A value that differs between the members of the batch."""
 
     value: Any  # array (..., B), or keys as Words or Deferred
@@ -56,19 +52,19 @@ def is_key_type(atom) -> bool:
 
 def is_key(value) -> bool:
     """Whether a value, which all members share or not, holds keys."""
-    if isinstance(value, Lanes):
+    if isinstance(value, Batched):
         return isinstance(value.value, Words | Deferred)
     return jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
 
 
 def flags_of(values) -> list[bool]:
     """Which values differ between the members."""
-    return [isinstance(x, Lanes) for x in values]
+    return [isinstance(x, Batched) for x in values]
 
 
-def as_lanes(array) -> Lanes:
+def as_batched(array) -> Batched:
     """An array whose last axis is the batch, as a value; keys become words."""
-    return Lanes(_words(array) if of(array.dtype) else array)
+    return Batched(_words(array) if of(array.dtype) else array)
 
 
 def _words(keys) -> Words:
@@ -80,25 +76,20 @@ def _words(keys) -> Words:
 
 def as_array(value):
     """The array of a value; words become keys again."""
-    array = forced(value).value if isinstance(value, Lanes) else value
+    array = computed(value).value if isinstance(value, Batched) else value
     if isinstance(array, Words):
         return array.generator.wrap(jnp.stack([array.first, array.second], axis=-1))
     return array
 
 
-def with_lanes(value, batch) -> Lanes:
-    """A value as Lanes. One that all members share is repeated for each of them."""
-    if isinstance(value, Lanes):
-        return forced(value)
+def repeated(value, batch) -> Batched:
+    """A value as Batched. One that all members share is repeated for each of them."""
+    if isinstance(value, Batched):
+        return computed(value)
     value = jnp.asarray(value)
     if of(value.dtype):
         value = _words(value)
-    return Lanes(jax.tree.map(lambda x: _spread(x, x.shape, batch), value))
-
-
-def with_lanes_where(flags, values, batch) -> list:
-    """The values, of which those that are flagged become Lanes."""
-    return [with_lanes(x, batch) if flag else x for x, flag in zip(values, flags, strict=True)]
+    return Batched(jax.tree.map(lambda x: _spread(x, x.shape, batch), value))
 
 
 def _spread(array, shape, batch):
@@ -108,7 +99,7 @@ def _spread(array, shape, batch):
 
 def fit(operand, shape, batch):
     """The array of an operand, which may be a scalar, in the full shape (*shape, B)."""
-    if not isinstance(operand, Lanes):
+    if not isinstance(operand, Batched):
         return _spread(operand, shape, batch)
     array = operand.value
     if array.ndim == len(shape) + 1:
@@ -120,16 +111,16 @@ def by_vmap(eqn, operands) -> list:
     """The outputs of an equation, mapped by ``jax.vmap``."""
     axes = [-1 if flag else None for flag in flags_of(operands)]
     arrays = [as_array(x) for x in operands]
-    outputs = jax.vmap(lambda *xs: walk.bind(eqn, xs), in_axes=axes, out_axes=-1)(*arrays)
-    return [as_lanes(x) for x in outputs]
+    outputs = jax.vmap(lambda *xs: rebind(eqn, xs), in_axes=axes, out_axes=-1)(*arrays)
+    return [as_batched(x) for x in outputs]
 
 
 # What follows keeps kernels apart. Compilers for CPU repeat a draw in every kernel that reads it,
-# be it of twenty instructions or of two thousand. They do not look into a condition, even one that
-# always holds.
+# whether it takes twenty instructions or two thousand. They do not look into a condition, even one
+# that always holds.
 
 
-def certain(arrays):
+def always_true(arrays):
     """A condition on one of the arrays that always holds, though no compiler knows it, () bool.
 
     It is None where no array serves.
@@ -141,30 +132,35 @@ def certain(arrays):
     return None
 
 
-def apart(function, batch, *arrays):
-    """``function(*arrays)`` in kernels that no other operation joins."""
-    if batch.certain is None:
+def isolated(function, zeros, batch, *arrays):
+    """``function(*arrays)`` in kernels that no other operation joins.
+
+    Args:
+      function: of these arrays.
+      zeros: () -> zeros of the types that the function returns. Without it the function would be
+        traced once more, which takes a fifth of the time of tracing a game.
+      batch: as of all functions here.
+    """
+    if batch.always_true is None:
         return function(*arrays)
-    return lax.cond(batch.certain, function, zeros_like(function), *arrays)
+    return lax.cond(batch.always_true, function, lambda *_: zeros(), *arrays)
 
 
-def zeros_like(function):
-    """A function of the same arguments, whose outputs are zeros."""
-
-    def zeros(*arguments):
-        output = jax.eval_shape(function, *arguments)
-        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), output)
-
-    return zeros
+def zeros_of(aval, batch) -> Batched:
+    """Zeros of a type for each member; keys are words of zeros."""
+    shape, generator = (*aval.shape, batch.size), of(aval.dtype)
+    if generator:
+        return Batched(Words(jnp.zeros(shape, np.uint32), jnp.zeros(shape, np.uint32), generator))
+    return Batched(jnp.zeros(shape, aval.dtype))
 
 
-def pairs(function, batch, keys, *arrays) -> Words:
-    """The words ``function(keys, *arrays)`` of new keys, computed by one kernel.
+def pairs(function, shape, batch, keys, *arrays) -> Words:
+    """The words ``function(keys, *arrays)`` of new keys (*shape, B), computed by one kernel.
 
     A kernel writes one array, and two kernels would compute every block twice. So the two words
     leave the kernel as the parts of a complex number, with which nothing is computed.
     """
-    if batch.certain is None:
+    if batch.always_true is None:
         first, second = function(keys, *arrays)
         return Words(first, second, keys.generator)
 
@@ -172,26 +168,29 @@ def pairs(function, batch, keys, *arrays) -> Words:
         real, imaginary = (lax.bitcast_convert_type(x, np.float32) for x in function(*arrays))
         return lax.complex(real, imaginary)
 
-    both = apart(joined, batch, keys, *arrays)
+    def zeros():
+        return jnp.zeros((*shape, batch.size), np.complex64)
+
+    both = isolated(joined, zeros, batch, keys, *arrays)
     first, second = (
         lax.bitcast_convert_type(x, np.uint32) for x in (lax.real(both), lax.imag(both))
     )
     return Words(first, second, keys.generator)
 
 
-def forced(value, batch=None):
+def computed(value, batch=None):
     """A value whose keys, if they are deferred, become Words.
 
-    Where the batch is given, a kernel that stays apart computes them.
+    If the batch is given, a kernel of their own computes them.
     """
-    if not (isinstance(value, Lanes) and isinstance(value.value, Deferred)):
+    if not (isinstance(value, Batched) and isinstance(value.value, Deferred)):
         return value
     keys, data = value.value
-    keys = forced(Lanes(keys), batch).value
+    keys = computed(Batched(keys), batch).value
 
     def fold(keys, data):
         return keys.generator.block(keys.first, keys.second, data)[:2]
 
     if batch:
-        return Lanes(pairs(fold, batch, keys, data))
-    return Lanes(Words(*fold(keys, data), keys.generator))
+        return Batched(pairs(fold, data.shape[:-1], batch, keys, data))
+    return Batched(Words(*fold(keys, data), keys.generator))

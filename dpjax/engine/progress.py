@@ -13,14 +13,22 @@ from tqdm import tqdm
 from dpjax.engine.compute import compute
 
 
-def watched(plan, blocks, progress):
-    """Yields (block, cells) beside a progress bar, and warns at the end of what went wrong."""
-    # A notebook is no terminal, but somebody watches it.
-    shown = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+def with_progress(plan, blocks, progress):
+    """Computes blocks beside a progress bar, and warns of bad results at the end.
+
+    Args:
+      plan: a Plan.
+      blocks: the blocks to compute.
+      progress: whether to show the bar, in a terminal or a notebook.
+
+    Yields:
+      Each block, and its cells.
+    """
+    visible = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     bar = tqdm(
         total=len(blocks),
         unit="chunk",
-        disable=not (progress and shown and jax.process_index() == 0),
+        disable=not (progress and visible and jax.process_index() == 0),
         bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} chunks [{elapsed}<{remaining}{postfix}]",
     )
     begin, played, bad, clipped = time.perf_counter(), 0, [], np.full(plan.count, np.inf)
@@ -28,7 +36,7 @@ def watched(plan, blocks, progress):
         with bar, closing(compute(plan, blocks)) as computed:
             for block, cells in computed:
                 bad += _not_finite(plan, block, cells)
-                _see_clipped(clipped, block, cells)
+                _keep_least_clipped(clipped, block, cells)
                 played += min(plan.block[0], plan.count - block.point) * len(block.seeds)
                 yield block, cells
                 rate = played * float(plan.rounds[-1]) / (time.perf_counter() - begin)
@@ -66,7 +74,7 @@ def _warn(plan, bad, clipped) -> None:
         )
 
 
-def _see_clipped(least, block, cells) -> None:
+def _keep_least_clipped(least, block, cells) -> None:
     """Lowers ``least`` to the fewest losses that were clipped in a trajectory of each point."""
     clipped: Any = cells[-1]
     if np.ndim(clipped) == 2:  # else it was played by a function that counts none

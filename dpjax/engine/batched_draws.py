@@ -1,4 +1,4 @@
-"""Equations on lanes that make or consume keys: draws, splits and folds.
+"""Equations on batched values that make or consume keys: draws, splits and folds.
 
 The block function is written out here, so that it joins what uses it in one kernel. The counters
 are shared by all members of the batch.
@@ -11,17 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax.engine.lanes import (
+from dpjax.engine.batched import (
+    Batched,
     Deferred,
-    Lanes,
     Words,
-    apart,
     by_vmap,
+    computed,
     fit,
-    forced,
     is_key,
+    isolated,
     pairs,
-    with_lanes,
+    repeated,
+    zeros_of,
 )
 from dpjax.generators import of
 
@@ -43,23 +44,29 @@ def _random_bits(eqn, operands, batch) -> list:
     if not is_key(keys) or width == 64 or np.prod(shape) >= 2**32:
         return by_vmap(eqn, operands)
     if np.prod(shape) != 1:
-        keys = forced(keys, batch)  # once for all the draws
+        keys = computed(keys, batch)  # once for all the draws
     dtype = eqn.outvars[0].aval.dtype
 
     def draw(keys):
-        words = forced(keys).value
+        words = computed(keys).value
         found = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
         return lax.convert_element_type(found, dtype)
 
-    return [Lanes(apart(draw, batch, keys))]
+    return [
+        Batched(isolated(draw, lambda: zeros_of(eqn.outvars[0].aval, batch).value, batch, keys))
+    ]
 
 
 def _random_split(eqn, operands, batch) -> list:
     (keys,) = operands
     if not is_key(keys):
         return by_vmap(eqn, operands)
-    shape = eqn.params["shape"]
-    return [Lanes(pairs(lambda keys: _blocks(keys, shape)[:2], batch, forced(keys, batch).value))]
+    keys, shape = computed(keys, batch).value, eqn.outvars[0].aval.shape
+
+    def split(keys):
+        return _blocks(keys, eqn.params["shape"])[:2]
+
+    return [Batched(pairs(split, shape, batch, keys))]
 
 
 def _random_fold_in(eqn, operands, batch) -> list:
@@ -68,19 +75,19 @@ def _random_fold_in(eqn, operands, batch) -> list:
         return by_vmap(eqn, operands)
     shape = eqn.outvars[0].aval.shape
     data = fit(data, shape, batch).astype(np.uint32)
-    if not isinstance(keys, Lanes) or eqn.invars[0].aval.shape != shape:
-        words = with_lanes(keys, batch).value
-        keys = Lanes(jax.tree.map(lambda x: fit(Lanes(x), shape, batch), words))
-    return [Lanes(Deferred(keys.value, data))]
+    if not isinstance(keys, Batched) or eqn.invars[0].aval.shape != shape:
+        words = repeated(keys, batch).value
+        keys = Batched(jax.tree.map(lambda x: fit(Batched(x), shape, batch), words))
+    return [Batched(Deferred(keys.value, data))]
 
 
 def _random_unwrap(eqn, operands, batch) -> list:
     (keys,) = operands
     if not is_key(keys):
         return by_vmap(eqn, operands)
-    words = forced(keys, batch).value
-    if batch.certain is None:
-        return [Lanes(jnp.stack([words.first, words.second], axis=-2))]
+    words = computed(keys, batch).value
+    if batch.always_true is None:
+        return [Batched(jnp.stack([words.first, words.second], axis=-2))]
     shape = (*words.first.shape[:-1], 2, batch.size)
 
     def interleave(words):
@@ -90,7 +97,7 @@ def _random_unwrap(eqn, operands, batch) -> list:
         return lax.select(odd, second, first)
 
     # It stays apart, because a kernel that interleaves is not vectorized with what follows.
-    return [Lanes(apart(interleave, batch, words))]
+    return [Batched(isolated(interleave, lambda: jnp.zeros(shape, np.uint32), batch, words))]
 
 
 def _random_wrap(eqn, operands, batch) -> list:
@@ -98,7 +105,7 @@ def _random_wrap(eqn, operands, batch) -> list:
     generator = of(eqn.outvars[0].aval.dtype)
     if not generator:
         return by_vmap(eqn, operands)
-    return [Lanes(Words(data.value[..., 0, :], data.value[..., 1, :], generator))]
+    return [Batched(Words(data.value[..., 0, :], data.value[..., 1, :], generator))]
 
 
 # Each is (equation, operands, batch) -> outputs.

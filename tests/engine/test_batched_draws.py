@@ -1,4 +1,4 @@
-"""Keys and draws on lanes are those of jax.random."""
+"""Keys and draws of batched programs are those of jax.random."""
 
 import jax
 import jax.numpy as jnp

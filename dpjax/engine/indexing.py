@@ -1,4 +1,4 @@
-"""Equations on lanes that read or write at an index.
+"""Equations on batched values that read or write at an index.
 
 Where all members share the index, the primitive is bound again. Where each member has an index of
 its own among few places, the place is found by comparison: a comparison joins its neighbours in
@@ -12,8 +12,8 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode
 
-from dpjax.engine.lanes import Lanes, flags_of, is_key_type, with_lanes
-from dpjax.engine.walk import bind
+from dpjax.engine.batched import Batched, flags_of, is_key_type, repeated
+from dpjax.engine.evaluate import rebind
 
 # The number of places up to which comparing is quicker, as measured on a CPU. A read costs as much
 # as some twenty comparisons. A write cost more than any number of comparisons that was tried.
@@ -26,7 +26,7 @@ UPDATES = {
     "scatter-mul": lax.mul,
     "scatter-sub": lax.sub,
 }
-NOTHING = {"scatter-add": -0.0, "scatter-sub": 0.0}
+NEUTRAL = {"scatter-add": -0.0, "scatter-sub": 0.0}
 _SCATTERS = ("scatter", *UPDATES)
 # The operands of each primitive that are indices.
 _INDICES = {
@@ -52,7 +52,7 @@ def _dynamic_slice(eqn, operands, batch) -> list:
 
 def _dynamic_update_slice(eqn, operands, batch) -> list:
     operand, update, *indices = operands
-    operand, update = (with_lanes(x, batch).value for x in (operand, update))
+    operand, update = (repeated(x, batch).value for x in (operand, update))
     if _differ(indices):
         return [_written(eqn, operand, dict(enumerate(indices)), update, batch)]
     return [lax.dynamic_update_slice(operand, update, (*indices, _zero(indices)))]
@@ -66,19 +66,19 @@ def _gather(eqn, operands, batch) -> list:
     offset_dims = (*numbers.offset_dims, eqn.outvars[0].aval.ndim)
     numbers = numbers._replace(offset_dims=offset_dims)
     changes = {"dimension_numbers": numbers, "slice_sizes": (*sizes, batch.size)}
-    return bind(eqn, [operand.value, indices], **changes)
+    return rebind(eqn, [operand.value, indices], **changes)
 
 
 def _scatter(eqn, operands, batch) -> list:
     operand, indices, updates = operands
     numbers = eqn.params["dimension_numbers"]
-    operand, updates = (with_lanes(x, batch).value for x in (operand, updates))
+    operand, updates = (repeated(x, batch).value for x in (operand, updates))
     if _differ([indices]):
         indices = _by_axis(numbers.scatter_dims_to_operand_dims, indices)
         return [_written(eqn, operand, indices, updates, batch)]
     window = (*numbers.update_window_dims, eqn.invars[2].aval.ndim)
     numbers = numbers._replace(update_window_dims=window)
-    return bind(eqn, [operand, indices, updates], dimension_numbers=numbers)
+    return rebind(eqn, [operand, indices, updates], dimension_numbers=numbers)
 
 
 def _zero(indices):
@@ -94,7 +94,7 @@ def _differ(indices) -> bool:
 
 def _by_axis(axes, indices) -> dict:
     """The index along each axis, from a vector of them (n, B)."""
-    return {axis: Lanes(indices.value[i]) for i, axis in enumerate(axes)}
+    return {axis: Batched(indices.value[i]) for i, axis in enumerate(axes)}
 
 
 class Part(NamedTuple):
@@ -153,7 +153,7 @@ def _here(part, indices, shape, batch):
     here = jnp.ones((*shape, batch.size), bool)
     for axis, index in indices.items():
         if part.shape[axis] == 1:
-            index = with_lanes(index, batch).value
+            index = repeated(index, batch).value
             if part.moved:
                 index = jnp.clip(index, 0, shape[axis] - 1)
             along = (shape[axis], batch.size)
@@ -166,7 +166,7 @@ def _here(part, indices, shape, batch):
 def _read(eqn, operand, indices, batch):
     """Each member's part of an operand: the bits of all other parts are masked, and or-ed to it."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
-    operand = with_lanes(operand, batch).value
+    operand = repeated(operand, batch).value
     here = _here(part, indices, shape, batch)
     axes = [axis for axis in part.axes if part.shape[axis] == 1]
     if operand.dtype == np.bool_:
@@ -188,11 +188,11 @@ def _written(eqn, operand, indices, update, batch):
     update = lax.reshape(update, (*part.shape, batch.size))
     update = jnp.broadcast_to(update, operand.shape)
     name = eqn.primitive.name
-    if name in NOTHING:
+    if name in NEUTRAL:
         # The sum is taken in all places instead of being selected afterwards, because a compiler
         # would contract it with a product that the update is. x + -0 and x - 0 are x, also where
         # x is 0 or -0. Only numbers below float32's normal ones become 0, as in all arithmetic.
-        nothing = lax.full_like(update, NOTHING[name])
+        nothing = lax.full_like(update, NEUTRAL[name])
         return UPDATES[name](operand, lax.select(here, update, nothing))
     if name in UPDATES:
         update = UPDATES[name](operand, update)

@@ -24,32 +24,29 @@ from dpjax import (
     simulate_batches,
     sweep,
 )
-from dpjax.engine import (
-    compile,
-    devices,
-    kernel,
-    kernel_programs,
-    one_kernel,
-    scalarize,
-)
+from dpjax.engine import compile, devices, one_kernel
 from dpjax.engine.batch_last import batch_last
-from dpjax.engine.scalarize import scalarized
 from dpjax.environments import loss_families
+from dpjax.kernels import TARGETS, domain, played_by_kernel
+from dpjax.kernels import one_kernel as as_one_kernel
+from dpjax.kernels.entries import Entry, filled
+from dpjax.kernels.moves import Moves
 from tests.engine.abstract_devices import KERNEL, lowered
 from tests.engine.games import SIZES, game_of, traced
+from tests.kernels.mosaic_gpu import MosaicGPU
 from tests.test_generators import FOUR
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
 TRIALS = 40  # more than a block of 32, and not two of them
-TARGETS = {name: kernel.TARGETS[name] for name in ("cuda", "tpu")}
+CARDS = "cuda", "tpu"
 # Compilers take some ten seconds for each of the others.
 OFTEN = {"dp_exp3_lap", "exp3", "successive_elimination"}
 
 
 @pytest.fixture(autouse=True)
 def rounds_of_any_length(monkeypatch):
-    """The limit is for compilers, which take long over LinUCB."""
-    monkeypatch.setattr(kernel, "MOST_EQUATIONS", 5000)
+    """The limit is for compilers, which take long over some."""
+    monkeypatch.setattr(domain, "MOST_OPERATIONS", 10**6)
 
 
 def arguments(trials=TRIALS):
@@ -58,36 +55,35 @@ def arguments(trials=TRIALS):
 
 def kernels(program, platform):
     """How many kernels of Pallas a game becomes."""
-    function = kernel.played_by_kernel(scalarized(program, FLAGS), FLAGS, TARGETS[platform])
+    function = played_by_kernel(program, FLAGS, TARGETS[platform])
     return lowered(function, arguments(2048), platform).count(KERNEL[platform])
-
-
-def test_a_learner_whose_rounds_are_too_long_says_so(monkeypatch):
-    monkeypatch.setattr(scalarize, "MOST_OPERATIONS", 50)
-    program = traced(game_of("exp3", 1024), [512, 1024]).program
-    with pytest.raises(
-        one_kernel.Unfit, match=r"the rounds are \d+ operations on numbers, more than 50"
-    ):
-        scalarized(program, FLAGS)
 
 
 @pytest.mark.parametrize("name", learners.__all__)
 def test_every_learner_lowers_as_one_kernel(name):
     program = traced(game_of(name, 1024), [512, 1024]).program
-    assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
+
+
+@pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="Mosaic of jax 0.12 asserts otherwise")
+def test_a_target_is_a_class():
+    """EXP3 for NVIDIA GPUs through Mosaic, in place of Triton."""
+    program = traced(game_of("exp3", 64), [32, 64]).program
+    function = played_by_kernel(program, FLAGS, MosaicGPU())
+    assert "mosaic_gpu" in lowered(function, arguments(256), "cuda")
 
 
 @pytest.mark.parametrize("name", ["linear_elimination", "successive_elimination"])
 def test_a_game_played_by_batches_lowers_as_one_kernel(name):
     program = traced(game_of(name, 10**6), [10**5, 10**6], simulate_batches).program
-    assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
 
 
 def test_each_device_of_a_mesh_has_a_kernel():
     mesh, one = devices.local(jax.make_mesh((1,), ("one",))), traced(game_of("exp3", 64), [64])
     size = 2, 1024
-    for platform in TARGETS:
-        function = compile.as_kernel(one.program, size, None, target=platform)
+    for platform in CARDS:
+        function = as_one_kernel(one.program, size, None, target=platform)
         shapes = compile.block_shapes(one, size, mesh)
         text = lowered(devices.shard(function, mesh), shapes, platform)
         assert text.count(KERNEL[platform]) == 1
@@ -136,7 +132,7 @@ def test_every_environment_lowers_as_one_kernel(name):
         return factories.build(learner, 64, sizes, epsilon=epsilon), environment
 
     program = traced(game, [32, 64]).program
-    assert [kernels(program, platform) for platform in TARGETS] == [1, 1]
+    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
 
 
 def assert_same(program, play):
@@ -146,7 +142,7 @@ def assert_same(program, play):
     def run(function):
         return jax.jit(function).lower(*arguments()).compile(options)(*arguments())
 
-    expected = run(batch_last(jaxpr_as_fun(program), FLAGS, apart=False))
+    expected = run(batch_last(jaxpr_as_fun(program), FLAGS, isolate_draws=False))
     for found, want in zip(run(play), expected, strict=True):
         np.testing.assert_allclose(np.asarray(found), np.asarray(want), rtol=1e-4, atol=1e-4)
     return expected
@@ -157,10 +153,9 @@ def marked(name):
 
 
 @pytest.mark.parametrize("name", [*map(marked, learners.__all__)])
-def test_a_kernel_has_the_numbers_of_the_lanes(name, quick_compilation):
+def test_a_kernel_has_the_numbers_of_a_sweep(name, quick_compilation):
     program = traced(game_of(name, 12), [5, 12]).program
-    found = scalarized(program, FLAGS)
-    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"]))
+    assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
 
 
 @pytest.mark.slow
@@ -168,8 +163,7 @@ def test_a_kernel_plays_by_batches(quick_compilation):
     program = traced(
         game_of("successive_elimination", 3000), [1000, 3000], simulate_batches
     ).program
-    found = scalarized(program, FLAGS)
-    assert_same(program, kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"]))
+    assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
 
 
 @pytest.mark.parametrize("impl", [generators.threefry13, FOUR], ids=["threefry13", "four words"])
@@ -185,8 +179,8 @@ def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog, impl):
 
     key = jr.key(0, impl=impl)
     expected = played(key)
-    forms = (lambda *given: compile.as_kernel(*given, target="interpret"), compile.as_lanes)
-    here = compile.ACCELERATOR._replace(forms=forms)
+    layouts = (lambda *given: as_one_kernel(*given, target="interpret"), compile.trials_last)
+    here = compile.ACCELERATOR._replace(layouts=layouts)
     monkeypatch.setattr(compile, "platform_of", lambda mesh: here)
     with caplog.at_level(logging.INFO, logger="dpjax"):
         found = played(key)
@@ -214,11 +208,9 @@ def test_arrays_in_memory():
         return lax.fori_loop(0, 40, one_round, (marked, sums))
 
     program = jax.make_jaxpr(sieve)(jnp.float32(1.0), jnp.int32(0), jr.key(0))
-    found = scalarized(program, FLAGS)
-    play = kernel.played_by_kernel(found, FLAGS, kernel.TARGETS["interpret"])
-    expected = assert_same(program, play)
+    expected = assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
     assert 0.1 < np.mean(expected[0]) < 0.9
-    assert lowered(kernel.played_by_kernel(found, FLAGS, TARGETS["cuda"]), arguments(), "cuda")
+    assert lowered(played_by_kernel(program, FLAGS, TARGETS["cuda"]), arguments(), "cuda")
 
 
 @pytest.mark.parametrize("rounds", [13, 20])
@@ -251,32 +243,54 @@ STATEMENTS = {
 
 def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
     def refused(function, *given):
-        program = scalarized(jax.make_jaxpr(function)(*given), [True])
+        program = jax.make_jaxpr(function)(*given)
         with pytest.raises(one_kernel.Unfit) as error:
-            lowered(
-                kernel.played_by_kernel(program, [True], kernel.TARGETS["tpu"]), given_lanes, "tpu"
-            )
+            lowered(played_by_kernel(program, [True], TARGETS["tpu"]), given_trials, "tpu")
         return str(error.value)
 
     large = jnp.arange(400.0)
-    given_lanes = (jnp.zeros(1024, jnp.int32),)
+    given_trials = (jnp.zeros(1024, jnp.int32),)
 
     def looks_up(i):
         start = i, jnp.float32(0.0)
         return lax.fori_loop(0, 9, lambda t, c: (c[0] + 1, c[1] + large[(c[0] + t) % 400]), start)
 
     assert "at places of their own" in refused(looks_up, jnp.int32(0))
-    monkeypatch.setattr(kernel, "MOST_EQUATIONS", 2)
-    assert "equations, more than 2" in refused(looks_up, jnp.int32(0))
+    monkeypatch.setattr(domain, "MOST_OPERATIONS", 2)
+    assert "the rounds have more than 2 operations" in refused(looks_up, jnp.int32(0))
 
 
 @pytest.mark.parametrize(("mantissa", "fits"), [(23, True), (7, False)])
 def test_a_number_is_rounded_to_no_other_precision(mantissa, fits):
     """A kernel has no code for it. To the precision that a number has, nothing is rounded."""
     closed = jax.make_jaxpr(lambda x: lax.reduce_precision(x, 8, mantissa))(jnp.float32(0.1))
-    inputs, target = [jnp.full(32, 0.1, jnp.float32)], TARGETS["cuda"]
+    entry = Entry(jnp.full(32, 0.1, jnp.float32))
+    on_card = domain.Entries(TARGETS["cuda"], Moves([]), None, [])
     if fits:
-        assert kernel_programs.outputs_of(closed, inputs, target)[0] is inputs[0]
+        (found,) = on_card.evaluate(closed, [filled((), [entry])])
+        assert found[()].value is entry.value
     else:
         with pytest.raises(one_kernel.Unfit, match="another precision"):
-            kernel_programs.outputs_of(closed, inputs, target)
+            on_card.evaluate(closed, [filled((), [entry])])
+
+
+def test_a_sweep_shows_the_reason_on_request(monkeypatch, caplog):
+    """A kernel that cannot hold a game leaves it to XLA, and no number changes."""
+
+    def game(epsilon):
+        return learners.exp3(8, 3), environments.bernoulli([0.3, 0.5, 0.5])
+
+    def played():
+        clear_caches()
+        return sweep(game, np.ones(1), 2, jr.key(0), progress=False)
+
+    expected = played()
+    monkeypatch.setattr(domain, "MOST_OPERATIONS", 2)
+    layouts = (lambda *given: as_one_kernel(*given, target="interpret"), compile.trials_last)
+    here = compile.ACCELERATOR._replace(layouts=layouts)
+    monkeypatch.setattr(compile, "platform_of", lambda mesh: here)
+    with caplog.at_level(logging.INFO, logger="dpjax"):
+        found = played()
+    clear_caches()
+    assert "does not serve: the rounds have more than 2 operations" in caplog.text
+    np.testing.assert_allclose(found.regret, expected.regret, rtol=1e-5)

@@ -8,8 +8,10 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.engine import interpret, walk
-from dpjax.engine.dependence import depends
+from dpjax.audit import visits
+from dpjax.engine.evaluate import CALLED, CONTROL, DEPENDENCE, ValueDomain, equations
+from tests.engine.equation_by_equation import ONE_BY_ONE
+from tests.shadow import shadowed
 
 
 @jax.custom_jvp
@@ -42,35 +44,61 @@ def arguments():
     return jnp.float32([0.3, -1.2, 0.0]), jnp.int32(1), jr.key(0)
 
 
-def by_hand(closed, inputs):
-    """Evaluates a program, and all the programs in it, by the functions of walk."""
-
-    def bind(eqn, operands):
-        inner = walk.called(eqn)
-        if inner is not None:
-            return by_hand(inner, operands)
-        if eqn.primitive.name == "cond":
-            return walk.cond(eqn, operands, by_hand)
-        if eqn.primitive.name == "scan":
-            return walk.scan(eqn, operands, by_hand)
-        if eqn.primitive.name == "while":
-            return lax.while_loop(*walk.while_parts(eqn, operands, by_hand, by_hand))
-        return walk.bind(eqn, operands)
-
-    return walk.evaluate(closed, inputs, bind)
-
-
 @pytest.mark.parametrize("n", [0, 1, 5])
-def test_a_program_evaluated_by_hand_returns_what_it_returned(n):
+def test_a_program_that_is_evaluated_returns_the_same_values(n):
     x, _, key = arguments()
     closed = jax.make_jaxpr(function)(x, jnp.int32(n), key)
-    names = {eqn.primitive.name for eqn in walk.equations(closed.jaxpr)}
+    names = {eqn.primitive.name for eqn in equations(closed.jaxpr)}
     assert {"jit", "custom_jvp_call", "custom_vjp_call", "scan", "while", "cond"} <= names
     expected = jax.jit(function)(x, jnp.int32(n), key)
-    found = jax.jit(lambda *inputs: by_hand(closed, inputs))(x, jnp.int32(n), key)
+    found = jax.jit(lambda *inputs: ValueDomain().evaluate(closed, inputs))(x, jnp.int32(n), key)
     for a, b in zip(expected, found, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
+    for a, b in zip(expected, ONE_BY_ONE.evaluate(closed, [x, jnp.int32(n), key]), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def until_five(start):
+    """A loop that takes another number of rounds from each start, and carries several shapes."""
+
+    def again(carry):
+        x, total, key, square = carry
+        return 2.0 * x, total + jnp.ones(2), jr.fold_in(key, 1), square + x * jnp.eye(3)
+
+    zeros = jnp.zeros(2), jr.key(0), jnp.zeros((3, 3))
+    x, total, key, square = lax.while_loop(lambda carry: carry[0] < 5.0, again, (start, *zeros))
+    return x, total, jr.key_data(key), square
+
+
+STARTS = jnp.float32([0.7, 3.0, 9.0])
+
+
+@pytest.mark.parametrize("domain", [ValueDomain(), ONE_BY_ONE], ids=["compiled", "one by one"])
+def test_members_of_a_mapped_loop_stop_apart(domain):
+    """The condition of such a loop is a vector. A member that has stopped keeps its values."""
+    closed = jax.make_jaxpr(jax.vmap(until_five))(STARTS)
+    expected = [jnp.stack(column) for column in zip(*map(until_five, STARTS), strict=True)]
+    assert expected[1][:, 0].tolist() == [3.0, 1.0, 0.0]
+    for a, b in zip(expected, domain.evaluate(closed, [STARTS]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_members_of_a_mapped_loop_stop_apart_in_float64():
+    """Sums of thirds, which the shadow adds up more closely."""
+
+    def summed(start):
+        carry = lax.while_loop(lambda c: c[0] < 5.0, lambda c: (c[0] + start, c[1] + c[0]),
+                               (start, jnp.zeros(())))  # fmt: skip
+        return carry[1]
+
+    starts = jnp.float32([1.0 / 3.0, 1.0, 9.0])
+    found, shadow = shadowed(jax.vmap(summed), starts)
+    np.testing.assert_array_equal(found, jnp.stack(list(map(summed, starts))))
+    exact = [np.float64(x) * sum(range(1, int(np.ceil(5.0 / x)))) for x in np.asarray(starts)]
+    np.testing.assert_allclose(shadow, exact, rtol=1e-15)
+    assert not np.array_equal(found, shadow)
 
 
 def test_a_primitive_calls_what_its_parameter_holds():
@@ -78,31 +106,33 @@ def test_a_primitive_calls_what_its_parameter_holds():
     closed = jax.make_jaxpr(function)(*arguments())
     calls = {
         eqn.primitive.name
-        for eqn in walk.equations(closed.jaxpr)
-        if eqn.primitive.name not in ("cond", "scan", "while")
+        for eqn in equations(closed.jaxpr)
+        if eqn.primitive.name not in CONTROL
         and any(
             getattr(inner, "in_avals", None) == [atom.aval for atom in eqn.invars]
-            for inner in interpret.programs(eqn)
+            for inner in visits.programs(eqn)
         )
     }
     assert calls == {"jit", "custom_jvp_call", "custom_vjp_call", "release"}
-    assert calls <= set(walk.CALLED)
+    assert calls <= set(CALLED)
 
 
 def test_releases_are_found_within_any_call():
     x, _, key = arguments()
     closed = jax.make_jaxpr(released)(key, x)
-    assert [site[:2] for site in interpret.sites(closed)] == [("value", noise.laplace)]
+    assert [site[:2] for site in visits.sites(closed)] == [("value", noise.laplace)]
 
     def visit(index, site, function, inputs):
         return [jnp.full_like(inputs[1], 7.0)], jnp.int32(index)
 
-    outputs, records = interpret.run(closed, [key, x], visit)
+    outputs, records = visits.run(closed, [key, x], visit)
     assert outputs[0].tolist() == [7.0] * 3 and records == [0]
 
 
 def flow(function, flags):
-    return depends(jax.make_jaxpr(function)(*[jnp.float32(i) for i in range(len(flags))]), flags)
+    return DEPENDENCE.evaluate(
+        jax.make_jaxpr(function)(*map(jnp.float32, range(len(flags)))), flags
+    )
 
 
 def test_dependence_goes_through_calls_conditions_and_loops():

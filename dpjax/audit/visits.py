@@ -1,0 +1,196 @@
+"""Runs a traced program while a visitor looks at the releases in it.
+
+A program is run equation by equation under whatever transformations surround it, so that the
+result can be compiled and mapped like any function. At each release of :mod:`dpjax.noise` a visitor
+decides what comes out. A scan with releases in it is written out, round by round.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import jaxprs_in_params
+
+from dpjax.engine.evaluate import CALLED, CONTROL, ValueDomain, equations, rebind
+from dpjax.noise.release import Site, release_p
+
+# The primitives that consume a key and are no releases.
+DRAWS = ("random_bits", "random_split", "random_fold_in")
+# A scan with releases is written out if it has so many rounds at most.
+MOST_ROUNDS = 256
+
+
+def site(eqn, *, draws=False) -> Site | str | None:
+    """The Site of the release that an equation is, or None.
+
+    Args:
+      eqn: of a jaxpr.
+      draws: whether to name what else consumes a key, as in DRAWS, too.
+    """
+    if eqn.primitive is release_p:
+        return eqn.params["site"]
+    name = eqn.primitive.name
+    return name if draws and name in DRAWS else None
+
+
+def programs(eqn) -> list:
+    """The programs within an equation, closed."""
+    found = []
+    for value in eqn.params.values():
+        parts = value if isinstance(value, tuple | list) else [value]
+        found += [part for part in parts if hasattr(part, "jaxpr") and hasattr(part, "consts")]
+    return found
+
+
+def releases(jaxpr) -> list[Site]:
+    """The sites of all releases in a program, those in any loop among them, each once."""
+    return [eqn.params["site"] for eqn in equations(jaxpr) if eqn.primitive is release_p]
+
+
+def sites(closed, *, draws=False) -> list[Site | str]:
+    """The sites of a program in its order, those of each branch of a condition in turn.
+
+    Args:
+      closed: a ClosedJaxpr.
+      draws: whether to name what else consumes a key too, as :func:`site` does.
+
+    Raises:
+      ValueError: a release stands where no visitor comes, such as a while loop.
+    """
+    found: list[Site | str] = []
+    for eqn in closed.jaxpr.eqns:
+        if here := site(eqn, draws=draws):
+            found.append(here)
+        elif _is_entered(eqn):
+            for inner in programs(eqn):
+                found += sites(inner, draws=draws) * _times(eqn)
+        elif _times(eqn):
+            _check_no_releases(eqn)
+    return found
+
+
+def _is_entered(eqn) -> bool:
+    name = eqn.primitive.name
+    if name == "scan":
+        return 0 < _times(eqn) <= MOST_ROUNDS and bool(releases(eqn.params["jaxpr"].jaxpr))
+    return name in CALLED or name == "cond"
+
+
+def _check_no_releases(eqn) -> None:
+    """Refuses an equation in which a release is out of reach."""
+    name = eqn.primitive.name
+    place = {
+        "while": "a loop whose number of rounds is not fixed",
+        "scan": f"a scan of {_times(eqn)} rounds",
+    }.get(name, name)
+    for release in chain.from_iterable(map(releases, jaxprs_in_params(eqn.params))):
+        law = release.law.name if release.law else release.kind
+        raise ValueError(
+            f"learner: an audit cannot find a release ({law}) in {place}; it finds releases in "
+            "jax.jit, lax.cond, jax.vmap, and in lax.scan and lax.fori_loop of a fixed number of "
+            f"rounds, at most {MOST_ROUNDS}"
+        )
+
+
+def _times(eqn) -> int:
+    return eqn.params["length"] if eqn.primitive.name == "scan" else 1
+
+
+def run(closed, arguments, visit: Callable, *, draws=False) -> tuple[list, list]:
+    """Evaluates a program, and leaves its sites to the visitor.
+
+    Args:
+      closed: a ClosedJaxpr.
+      arguments: flat list of its arguments.
+      visit: (index, site, function, arguments) -> (outputs, record), where ``function`` is what
+        the site does and ``record`` a pytree of arrays. Sites are numbered in the order of
+        :func:`sites`.
+      draws: as of :func:`sites`.
+
+    Returns:
+      (outputs, records): a record for each of the :func:`sites`. In a branch that is not taken a
+      record is all zeros.
+    """
+    visited = _Visited(visit, draws, 0)
+    return visited.evaluate(closed, arguments), visited.records
+
+
+class _Visited(ValueDomain):
+    """The domain of arrays, in which a visitor decides on releases."""
+
+    def __init__(self, visit, draws, first):
+        self.visit, self.draws, self.first, self.records = visit, draws, first, []
+
+    def bind(self, eqn, operands):
+        if here := site(eqn, draws=self.draws):
+            index, function = self.first + len(self.records), partial(_rebound, eqn)
+            outputs, record = self.visit(index, here, function, operands)
+            self.records.append(record)
+            return outputs
+        return super().bind(eqn, operands) if _is_entered(eqn) else rebind(eqn, operands)
+
+    def cond(self, eqn, operands):
+        """Each branch returns the records of all sites of the condition."""
+        index, *operands = operands
+        branches, first, places = eqn.params["branches"], self.first + len(self.records), []
+        for branch in branches:
+            places.append(first)
+            first += len(sites(branch, draws=self.draws))
+
+        def taken(i):
+            visited = _Visited(self.visit, self.draws, places[i])
+            return visited.evaluate(branches[i], operands), visited.records
+
+        shapes = [jax.eval_shape(lambda i=i: taken(i)[1]) for i in range(len(branches))]
+
+        def complete(i):
+            def branch():
+                outputs, mine = taken(i)
+                others = [jax.tree.map(_zeros, shape) for shape in shapes]
+                others[i] = mine
+                return outputs, list(chain.from_iterable(others))
+
+            return branch
+
+        outputs, records = lax.switch(index, [complete(i) for i in range(len(branches))])
+        self.records += records
+        return outputs
+
+    def rounds(self, eqn, step, start, rows):
+        carry, length, reverse = start, eqn.params["length"], eqn.params["reverse"]
+        stacked = []
+        for i in reversed(range(length)) if reverse else range(length):
+            carry, row = step(carry, [leaf[i] for leaf in rows])
+            stacked.append(row)
+        stacked = stacked[::-1] if reverse else stacked
+        return carry, [jnp.stack(column) for column in zip(*stacked, strict=True)]
+
+
+def _rebound(eqn, *operands) -> list:
+    return rebind(eqn, operands)
+
+
+def _zeros(leaf):
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        raise TypeError("a record must hold the data of a key (jax.random.key_data), not a key")
+    return jnp.zeros(leaf.shape, leaf.dtype)
+
+
+class Rewritten(ValueDomain):
+    """The domain of arrays, in which ``rewrite(site, operands)`` stands for each release.
+
+    It enters all loops, and runs each of them as a loop.
+    """
+
+    def __init__(self, rewrite):
+        self.rewrite = rewrite
+
+    def bind(self, eqn, operands):
+        if eqn.primitive is release_p:
+            return [self.rewrite(eqn.params["site"], operands)]
+        if eqn.primitive.name not in (*CALLED, *CONTROL):
+            _check_no_releases(eqn)
+        return super().bind(eqn, operands)

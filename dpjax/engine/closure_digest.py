@@ -1,0 +1,118 @@
+"""Digests of the values that functions of Python read, so that JAX traces them as they are now.
+
+A function may be given by name to ``jit``, ``cond``, ``switch``, ``scan``, ``while_loop``,
+``fori_loop`` or ``checkpoint``. JAX keeps its trace under the function, and ignores the globals,
+closures, arrays and objects that the function reads. If one of them has changed since the function
+was first seen, the game is traced in a context of its own. To trace every game in such a context
+would take four times as long.
+
+A digest is that of a pickle, which is never read back: pickling visits containers, objects and
+arrays, and a function or class is written as its content. A value that cannot be pickled counts
+by its identity and the values that it refers to, a function of a library by its name and closure.
+"""
+
+import gc
+import hashlib
+import pickle
+import sys
+import sysconfig
+import types
+import uuid
+import weakref
+from typing import Any
+
+import jax
+
+_LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
+# callable -> its digest when it was first seen
+_first: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_context = jax.make_user_context("")
+# After this many contexts JAX forgets all of its traces, since it cannot forget one context.
+_CONTEXTS = 64
+_entered: set[str] = set()
+
+
+def as_now(*functions):
+    """A context in which JAX traces these functions, and those that they read, as they are now."""
+    known: dict[Any, str] = {}
+    try:
+        digest = _Pickler(functions, known, None).digest.hexdigest()
+        changed = any(_first.setdefault(each, now) != now for each, now in known.items())
+    except Exception:  # a value cannot be read, or is nested too deeply
+        digest, changed = uuid.uuid4().hex, True
+    if not changed:
+        return _context("")
+    if digest not in _entered and len(_entered) == _CONTEXTS:
+        forget()
+    _entered.add(digest)
+    return _context(digest)
+
+
+def forget() -> None:
+    """Makes JAX forget all traces, and this module the digests of functions that were traced."""
+    jax.clear_caches()
+    _first.clear()
+    _entered.clear()
+
+
+class _Pickler(pickle.Pickler):
+    """The digest of a value; those of the callables in it are added to ``known``.
+
+    Of a module only the attributes with these ``names`` are read, or all if it is None.
+    """
+
+    def __init__(self, value, known, names):
+        self.known, self.names, self.digest = known, names, hashlib.sha256()
+        super().__init__(types.SimpleNamespace(write=self.digest.update), pickle.HIGHEST_PROTOCOL)
+        self.dump(value)
+
+    def persistent_id(self, value):
+        """The digest of a class, or of a callable under which JAX may keep traces."""
+        kind = type(value)
+        by_identity = kind.__hash__ is object.__hash__ and kind.__weakrefoffset__
+        if not (isinstance(value, type) or (callable(value) and by_identity)):
+            return None
+        if value not in self.known:
+            self.known[value] = ""  # until it is known, for it may read itself
+            names = _names(value.__code__) if isinstance(value, types.FunctionType) else None
+            pickler = _Pickler(_content(value, names), self.known, names)
+            self.known[value] = pickler.digest.hexdigest()
+        return self.known[value]
+
+    def reducer_override(self, value):
+        return object, (), _content(value, self.names)
+
+
+def _content(value, names):
+    """The values that decide on the behaviour of a value."""
+    if isinstance(value, types.CodeType):
+        # Constants too, since -1.0 and -2.0 have the same hash.
+        return hash(value), value.co_code, value.co_consts
+    if isinstance(value, types.FunctionType | types.ModuleType | type):
+        space = getattr(value, "__globals__", vars(value))
+        parts = ["__module__", "__name__", "__qualname__", "__defaults__", "__kwdefaults__"]
+        read: dict = {}
+        if not _is_library(space.get("__name__") or value.__module__ or ""):
+            parts += ["__code__", "__bases__"]
+            read = {name: x for name, x in space.items() if names is None or name in names}
+        cells = [gc.get_referents(cell) for cell in getattr(value, "__closure__", None) or ()]
+        return [getattr(value, name, None) for name in parts], read, cells
+    try:
+        reduced = value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    except Exception:  # it cannot be pickled
+        return id(value), gc.get_referents(value)
+    if isinstance(reduced, tuple):
+        return *reduced[:3], *map(list, filter(None, reduced[3:5]))  # entries of lists and dicts
+    return reduced, [getattr(value, name, None) for name in ("__module__", "__wrapped__")]
+
+
+def _names(code) -> set[str]:
+    """All names of globals and attributes in a code and in the functions that it defines."""
+    inner = [_names(x) for x in code.co_consts if isinstance(x, types.CodeType)]
+    return {*code.co_names}.union(*inner)
+
+
+def _is_library(module) -> bool:
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    names = *sys.builtin_module_names, "dpjax"
+    return module.partition(".")[0] in names or file.startswith(_LIBRARIES)

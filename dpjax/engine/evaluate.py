@@ -1,0 +1,263 @@
+"""Evaluates traced programs (jaxprs) on values of any kind.
+
+A :class:`ValueDomain` says what the values are and what equations return for them. Calls,
+conditions and loops are interpreted here, once for all domains: batched arrays, the entries of
+arrays within a kernel, a replay's values, the float64 shadow of the tests, and :data:`DEPENDENCE`,
+whose values say whether they depend on a batch. ``docs/engine.md`` shows how to write one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
+
+# The primitives that call one program with their operands, and the parameter that holds it.
+CALLED = {
+    "jit": "jaxpr",
+    "release": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
+# The primitives of control flow, and the methods of a domain that interpret them.
+CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
+
+
+def rebind(eqn, operands, **changes) -> list:
+    """The outputs of an equation's primitive for other operands and changed parameters."""
+    parameters = eqn.primitive.get_bind_params({**eqn.params, **changes})
+    outputs = eqn.primitive.bind(*operands, **parameters)
+    return list(outputs) if eqn.primitive.multiple_results else [outputs]
+
+
+def called(eqn) -> ClosedJaxpr | None:
+    """The program that an equation calls with its operands, or None if it calls none."""
+    parameter = CALLED.get(eqn.primitive.name)
+    return None if parameter is None else eqn.params[parameter]
+
+
+def equations(jaxpr):
+    """Yields every equation of a program, and of all the programs within it."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in jaxprs_in_params(eqn.params):
+            yield from equations(inner)
+
+
+def scan_sizes(eqn) -> tuple[int, int]:
+    """How many constants and how many carried values a scan has.
+
+    Both are read off the shapes, because versions of JAX differ in the parameters that say it.
+    Constants and carried values have the shapes of the body's; rows that go in or come out have
+    one axis more.
+    """
+    body = eqn.params["jaxpr"]
+    pairs = zip(eqn.invars, body.in_avals, strict=True)
+    rows = sum(atom.aval.ndim > aval.ndim for atom, aval in pairs)
+    pairs = zip(eqn.outvars, body.out_avals, strict=True)
+    carried = sum(atom.aval.ndim == aval.ndim for atom, aval in pairs)
+    return len(eqn.invars) - carried - rows, carried
+
+
+def while_operands(eqn, operands) -> tuple[list, list, list]:
+    """The operands of a while loop: constants of its test, those of its body, what is carried."""
+    n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    return operands[:n], operands[n : n + m], operands[n + m :]
+
+
+class ValueDomain:
+    """What the values of a program are, and what its equations do with them.
+
+    The methods as they stand serve arrays. A domain overrides ``bind`` for its equations, and calls
+    that of this class for those that run programs. It overrides other methods only if its values
+    are not arrays, or if members of a batch have values of their own.
+    """
+
+    def constant(self, array) -> Any:
+        """The value of an array that stands in the program."""
+        return array
+
+    def differs(self, value) -> bool:
+        """Whether the members of a batch have values of their own."""
+        del value
+        return False
+
+    def carried(self, value, differs) -> Any:
+        """The pytree of arrays that a loop or a branch hands on for a value.
+
+        Args:
+          value: of the domain.
+          differs: whether members have values of their own in any round or branch.
+        """
+        del differs
+        return value
+
+    def restored(self, carried) -> Any:
+        """The value that was handed on."""
+        return carried
+
+    def select(self, index, cases) -> Any:
+        """The case that an index names, if members of a batch or a ``jax.vmap`` have their own."""
+        which = lax.broadcast_in_dim(index, cases[0].shape, range(index.ndim))
+        return lax.select_n(which, *cases)
+
+    def truth(self, value) -> Any:
+        """Whether a value holds for any member, () bool."""
+        return jnp.any(value) if value.ndim else value
+
+    def switch(self, index, branches) -> list:
+        """The outputs of the branch () -> outputs that an index names, which all members share."""
+        return lax.switch(index, branches)
+
+    def rounds(self, eqn, step, start, rows) -> tuple[Any, Any]:
+        """The values that a scan carries at its end, and the rows that its step returned."""
+        options = {name: eqn.params[name] for name in ("length", "reverse", "unroll")}
+        return lax.scan(step, start, rows, **options)
+
+    def repeat(self, going, step, start) -> list:
+        """The values that a while loop carries at its end."""
+        return lax.while_loop(lambda carry: self.truth(going(carry)), step, start)
+
+    def evaluate(self, closed, inputs) -> list:
+        """The outputs of a program.
+
+        Args:
+          closed: a ClosedJaxpr.
+          inputs: the values of its arguments, in a flat list.
+        """
+        jaxpr = closed.jaxpr
+        values: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
+        values.update(zip(jaxpr.constvars, map(self.constant, closed.consts), strict=True))
+
+        def read(atom):
+            if isinstance(atom, Literal):
+                return self.constant(np.asarray(atom.val, atom.aval.dtype))
+            return values[atom]
+
+        for eqn in jaxpr.eqns:
+            outputs = self.bind(eqn, [read(atom) for atom in eqn.invars])
+            values.update(zip(eqn.outvars, outputs, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def bind(self, eqn, operands) -> list:
+        """The outputs of an equation."""
+        inner = called(eqn)
+        if inner is not None:
+            return self.evaluate(inner, operands)
+        if control := CONTROL.get(eqn.primitive.name):
+            return getattr(self, control)(eqn, operands)
+        return rebind(eqn, operands)
+
+    def flags(self, eqn, operands) -> list[bool]:
+        """Which outputs of an equation differ between members."""
+        return DEPENDENCE.bind(eqn, list(map(self.differs, operands)))
+
+    def _handed_on(self, values, flags) -> list:
+        return [self.carried(x, flag) for x, flag in zip(values, flags, strict=True)]
+
+    def cond(self, eqn, operands) -> list:
+        """The outputs of a condition."""
+        index, *operands = operands
+        branches, flags = eqn.params["branches"], self.flags(eqn, [index, *operands])
+        if self.differs(index):
+            cases = [self.branch(index, i, b, operands) for i, b in enumerate(branches)]
+            return [self.select(index, column) for column in zip(*cases, strict=True)]
+
+        def taken(branch):
+            return lambda: self._handed_on(self.evaluate(branch, operands), flags)
+
+        return list(map(self.restored, self.switch(index, [taken(b) for b in branches])))
+
+    def branch(self, index, place, branch, operands) -> list:
+        """The outputs of the branch in a place, which some members' index may name."""
+        del index, place
+        return self.evaluate(branch, operands)
+
+    def scan(self, eqn, operands) -> list:
+        """The outputs of a scan."""
+        body, (n, m), flags = eqn.params["jaxpr"], scan_sizes(eqn), self.flags(eqn, operands)
+        constants, start, rows = operands[:n], operands[n : n + m], operands[n + m :]
+
+        def step(carry, row):
+            outputs = self.evaluate(body, [*constants, *map(self.restored, carry), *row])
+            outputs = self._handed_on(outputs, flags)
+            return outputs[:m], outputs[m:]
+
+        last, rows = self.rounds(eqn, step, self._handed_on(start, flags[:m]), rows)
+        return [*map(self.restored, last), *rows]
+
+    def while_loop(self, eqn, operands) -> list:
+        """The outputs of a while loop."""
+        tested, constants, start = while_operands(eqn, operands)
+        test, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+        flags = self.flags(eqn, operands)
+        (differs,) = DEPENDENCE.evaluate(test, [*map(self.differs, tested), *flags])
+        # Members stop apart: those of the batch, or those of a jax.vmap around the loop.
+        ends_differ = differs or test.out_avals[0].ndim
+
+        def going(carry):
+            (answer,) = self.evaluate(test, [*tested, *map(self.restored, carry)])
+            return answer
+
+        def step(carry):
+            values = list(map(self.restored, carry))
+            outputs = self.evaluate(body, [*constants, *values])
+            if ends_differ:  # the members that have stopped keep their values
+                index = going(carry)
+                outputs = [self.select(index, x) for x in zip(values, outputs, strict=True)]
+            return self._handed_on(outputs, flags)
+
+        last = self.repeat(going, step, self._handed_on(start, flags))
+        return list(map(self.restored, last))
+
+
+class _Dependence(ValueDomain):
+    """Whether a value depends on arguments that are flagged, read off a program without running it.
+
+    Values are bools.
+    """
+
+    def constant(self, array):
+        return False
+
+    def bind(self, eqn, operands):
+        if not any(operands):
+            return [False] * len(eqn.outvars)
+        if called(eqn) is not None or eqn.primitive.name in CONTROL:
+            return super().bind(eqn, operands)
+        return [True] * len(eqn.outvars)
+
+    def differs(self, value):
+        return value
+
+    def flags(self, eqn, operands):
+        return [True] * len(eqn.outvars)  # nothing is handed on in another form
+
+    def select(self, index, cases):
+        return index or any(cases)
+
+    def switch(self, index, branches):
+        return [any(column) for column in zip(*[branch() for branch in branches], strict=True)]
+
+    def rounds(self, eqn, step, start, rows):
+        last = _fixed_point(lambda carry: step(carry, rows)[0], start)
+        return last, step(last, rows)[1]
+
+    def repeat(self, going, step, start):
+        return _fixed_point(step, start)
+
+
+def _fixed_point(step: Callable, flags) -> list[bool]:
+    """The least flags, at least those given, that a loop's body keeps."""
+    while True:
+        grown = [a or b for a, b in zip(flags, step(flags), strict=True)]
+        if grown == flags:
+            return flags
+        flags = grown
+
+
+DEPENDENCE = _Dependence()
+"""Which outputs of a program or an equation depend on the inputs that are true."""

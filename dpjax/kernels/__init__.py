@@ -1,0 +1,37 @@
+"""Plays a game's rounds as one kernel of an accelerator; nothing imports it unless one is there.
+
+The kernels are written in Pallas, for NVIDIA GPUs through Triton and for TPUs through Mosaic.
+``docs/engine.md`` explains how they are made.
+"""
+
+from functools import partial
+
+from dpjax.engine.compile import ACCELERATOR, PLATFORMS, over_trials
+from dpjax.kernels.play import played_by_kernel
+from dpjax.kernels.targets import TARGETS
+
+__all__ = ["TARGETS", "one_kernel", "played_by_kernel"]
+
+
+def one_kernel(program, size, platform, target):
+    """The function of a block whose rounds are one kernel of an accelerator.
+
+    Args:
+      program, size, platform: as of the other layouts (:mod:`dpjax.engine.compile`).
+      target: a name in :data:`TARGETS`.
+
+    Raises:
+      Unfit: the program has no loop. What a kernel cannot hold shows when the function is traced,
+        which raises it then.
+    """
+    del platform
+    points, _ = size
+    flags = [points > 1] * (len(program.in_avals) - 2) + [True, False]
+    play = played_by_kernel(program, flags, TARGETS[target])
+    return over_trials(lambda point, seeds, key: play(*point, seeds, key))
+
+
+PLATFORMS.update(
+    (name, ACCELERATOR._replace(layouts=(partial(one_kernel, target=name), *ACCELERATOR.layouts)))
+    for name in ("cuda", "tpu")
+)

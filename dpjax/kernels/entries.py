@@ -1,0 +1,168 @@
+"""Values within a kernel: arrays are taken apart into their entries, or stay in memory.
+
+A value is a NumPy array of objects, each an :class:`Entry` or a :class:`Key`, or it is
+:class:`InMemory`. An entry that trials share is a scalar; one that differs between them is a vector
+over the trials of a block. So only arithmetic is left of a program once it is traced.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+
+from dpjax.engine.one_kernel import Unfit
+from dpjax.generators import Generator, of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One number of an array."""
+
+    value: Any  # a scalar or a vector over trials; a NumPy scalar if it is known
+
+    @property
+    def known(self) -> bool:
+        """Whether the number is known while the program is traced."""
+        return isinstance(self.value, np.generic)
+
+    @property
+    def differs(self) -> bool:
+        """Whether trials have numbers of their own."""
+        return bool(np.shape(self.value))
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.value.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Key:
+    """A key of two words."""
+
+    first: Entry  # uint32
+    second: Entry  # uint32
+    generator: Generator
+
+    @property
+    def differs(self) -> bool:
+        return self.first.differs or self.second.differs
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Where an array is, and how often it was written until now."""
+
+    rows: Any  # a Ref, of (size, *lanes) if trials have arrays of their own, else of (size,)
+    dtype: Any  # booleans are whole numbers in memory
+    differs: bool
+    written: list  # of one number
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """An array that stays in memory, each of whose entries is a row of it."""
+
+    memory: Memory
+    shape: tuple
+    version: int  # how often the memory was written before it had this value
+    first: Any = 0  # the row of the first entry
+
+    def check(self) -> None:
+        """Raises Unfit if the memory has another value by now."""
+        if self.version != self.memory.written[0]:
+            raise Unfit("an array is read after it was written elsewhere")
+
+    def part(self, start, shape) -> "InMemory":
+        """The array of this shape that begins at an entry of this one."""
+        return replace(self, first=self.first + start, shape=shape)
+
+    def read(self, starts, sizes) -> np.ndarray:
+        """The entries of a window."""
+        self.check()
+        rows = [self.memory.rows[row] for row in self._rows(starts, sizes)]
+        return filled(sizes, [Entry(from_memory(x, self.memory.dtype)) for x in rows])
+
+    def write(self, starts, entries, lanes) -> "InMemory":
+        """The array after entries are written to a window in place."""
+        self.check()
+        rows = self._rows(starts, entries.shape)
+        for row, entry in zip(rows, entries.reshape(-1), strict=True):
+            self.memory.rows[row] = to_memory(spread(entry.value, lanes))
+        self.memory.written[0] += 1
+        return replace(self, version=self.memory.written[0])
+
+    def _rows(self, starts, sizes) -> list:
+        strides = np.cumprod([1, *self.shape[:0:-1]])[::-1].tolist()
+        first = self.first
+        for start, stride in zip(starts, strides, strict=False):
+            first = first + start * np.int32(stride)
+        places = np.ndindex(*sizes)
+        return [first + np.int32(np.dot(place, strides[: len(place)])) for place in places]
+
+
+def to_memory(x):
+    """A number as memory holds it: booleans as whole numbers."""
+    return x.astype(jnp.int32) if x.dtype == np.bool_ else x
+
+
+def from_memory(x, dtype):
+    """The number of this type that memory holds as ``x``."""
+    return x != 0 if np.dtype(dtype) == np.bool_ else x
+
+
+def type_in_memory(dtype) -> np.dtype:
+    """The type of numbers in memory."""
+    return np.dtype(np.int32 if np.dtype(dtype) == np.bool_ else dtype)
+
+
+def spread(value, lanes):
+    """A number as a vector over the trials."""
+    return value if np.shape(value) else lax.broadcast_in_dim(value, lanes, ())
+
+
+def filled(shape, entries) -> np.ndarray:
+    """An array of objects, filled in row-major order."""
+    array = np.empty(int(np.prod(shape, dtype=int)), object)
+    for i, entry in enumerate(entries):
+        array[i] = entry
+    return array.reshape(shape)
+
+
+def known(array) -> np.ndarray:
+    """The entries of an array or of keys that are known while the program is traced."""
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        with jax.ensure_compile_time_eval():
+            return as_keys(known(np.asarray(jr.key_data(array))), of(array.dtype))
+    array = np.asarray(array)
+    return filled(array.shape, map(Entry, array.reshape(-1)))
+
+
+def as_keys(words, generator) -> np.ndarray:
+    """Keys from their words (..., 2)."""
+    return filled(words.shape[:-1], [Key(a, b, generator) for a, b in words.reshape(-1, 2)])
+
+
+def words_of(keys) -> np.ndarray:
+    """The words (..., 2) of keys."""
+    words = [word for key in keys.reshape(-1) for word in (key.first, key.second)]
+    return filled((*keys.shape, 2), words)
+
+
+def entries(value) -> np.ndarray:
+    """The entries of a value."""
+    return value.read((), value.shape) if isinstance(value, InMemory) else value
+
+
+def is_key(value) -> bool:
+    """Whether entries are keys."""
+    return bool(value.size) and isinstance(value.reshape(-1)[0], Key)
+
+
+def each(function, *arrays) -> np.ndarray:
+    """A function of entries, applied to those of arrays of one shape."""
+    columns = zip(*(x.reshape(-1) for x in arrays), strict=True)
+    return filled(arrays[0].shape, [function(*column) for column in columns])

@@ -1,0 +1,261 @@
+"""Plays the rounds of many trials as one kernel of an accelerator.
+
+The main loop of a traced game becomes one Pallas kernel. Each block of trials goes through all
+rounds, and keeps its state in registers; large arrays stay in memory. XLA compiles what comes
+before the main loop and after it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax import random as jr
+from jax.experimental import pallas as pl
+from jax.extend.core import Literal, jaxpr_as_fun
+
+from dpjax.engine.batch_last import batch_last
+from dpjax.engine.evaluate import DEPENDENCE, equations, rebind, scan_sizes
+from dpjax.engine.one_kernel import Unfit
+from dpjax.generators import of
+from dpjax.kernels.domain import FEW_CONSTANTS, Entries, moves_of
+from dpjax.kernels.entries import (
+    InMemory,
+    Memory,
+    as_keys,
+    entries,
+    from_memory,
+    is_key,
+    spread,
+    to_memory,
+    type_in_memory,
+    words_of,
+)
+
+# An array of more entries stays in memory if it is updated at an index.
+_FEW = 24
+
+
+def main_loop(closed):
+    """The equation of the loop with the most equations in it.
+
+    Raises:
+      Unfit: the program has no loop.
+    """
+    loops = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive.name in ("scan", "while")]
+    if not loops:
+        raise Unfit("the program has no loop")
+    return max(loops, key=lambda eqn: sum(1 for _ in equations(_body(eqn))))
+
+
+def _body(loop):
+    return loop.params["jaxpr" if loop.primitive.name == "scan" else "body_jaxpr"].jaxpr
+
+
+def played_by_kernel(closed, flags, target) -> Callable:
+    """A function of many trials, whose main loop is one kernel.
+
+    Args:
+      closed: the ClosedJaxpr of one trial.
+      flags: for each of its arguments whether it carries the trials as its last axis.
+      target: a :class:`dpjax.kernels.targets.Target`.
+
+    Returns:
+      A function of the leaves of all trials, whose outputs carry the trials as their last axis.
+
+    Raises:
+      Unfit: the program has no loop. The function raises it when it is traced and a kernel cannot
+        hold an equation, or the rounds have too many of them for a compiler.
+    """
+    before, main, after, crossing = _cut(closed)
+    differ = DEPENDENCE.evaluate(before, list(flags))
+    moves = moves_of(main)
+
+    def function(*arguments):
+        batch = next(x.shape[-1] for x, flag in zip(arguments, flags, strict=True) if flag)
+        values = batch_last(jaxpr_as_fun(before), flags, isolate_draws=False)(*arguments)
+        values = [x if flag else x[..., 0] for x, flag in zip(values, differ, strict=True)]
+        known = dict(zip(crossing, zip(values, differ, strict=True), strict=True))
+        operands = [
+            (jnp.asarray(x.val, x.aval.dtype), False) if isinstance(x, Literal) else known[x]
+            for x in main.invars
+        ]
+        results = _Kernel(main, moves, batch, target)(operands)
+        flagged = [*differ, *[True] * len(results)]
+        return batch_last(jaxpr_as_fun(after), flagged, isolate_draws=False)(*values, *results)
+
+    return function
+
+
+def _cut(closed) -> tuple:
+    """(program before the main loop, its equation, program after it, variables that cross it)."""
+    main = main_loop(closed)
+    jaxpr, place = closed.jaxpr, closed.jaxpr.eqns.index(main)
+    made = {*jaxpr.invars, *jaxpr.constvars}
+    made.update(var for eqn in jaxpr.eqns[:place] for var in eqn.outvars)
+    used = [atom for eqn in jaxpr.eqns[place:] for atom in eqn.invars] + list(jaxpr.outvars)
+    crossing = list(dict.fromkeys(x for x in used if not isinstance(x, Literal) and x in made))
+
+    def before(*arguments):
+        values = dict(zip(jaxpr.invars, arguments, strict=True))
+        values.update(zip(jaxpr.constvars, closed.consts, strict=True))
+        values = _continued(jaxpr.eqns[:place], values)
+        return [values[var] for var in crossing]
+
+    def after(*arguments):
+        values = dict(zip([*crossing, *main.outvars], arguments, strict=True))
+        values = _continued(jaxpr.eqns[place + 1 :], values)
+        return [x.val if isinstance(x, Literal) else values[x] for x in jaxpr.outvars]
+
+    avals = [var.aval for var in (*crossing, *main.outvars)]
+    return jax.make_jaxpr(before)(*closed.in_avals), main, jax.make_jaxpr(after)(*avals), crossing
+
+
+def _continued(eqns, values) -> dict:
+    """The values of all variables after some equations."""
+    for eqn in eqns:
+        operands = [x.val if isinstance(x, Literal) else values[x] for x in eqn.invars]
+        values.update(zip(eqn.outvars, rebind(eqn, operands), strict=True))
+    return values
+
+
+class _Kernel:
+    """The kernel of a main loop, and how a block of trials finds its operands and results."""
+
+    def __init__(self, main, moves, batch, target):
+        self.main, self.moves, self.batch, self.target = main, moves, batch, target
+        self.blocks = -(-batch // math.prod(target.lanes))
+        if main.primitive.name == "scan":
+            self.first, self.count = scan_sizes(main)
+        else:
+            self.count = len(main.outvars)
+            self.first = len(main.invars) - self.count
+        self.carried = range(self.first, self.first + self.count)
+        self.in_memory = self._in_memory()
+
+    def _in_memory(self) -> list[bool]:
+        """Which operands of the main loop are arrays in memory.
+
+        They are rows, constants with many entries, and what is carried and updated in its place.
+        """
+        inner = [eqn for eqn in equations(_body(self.main)) if "update_slice" in eqn.primitive.name]
+        updated = {(eqn.invars[0].aval.shape, eqn.invars[0].aval.dtype) for eqn in inner}
+        flags = []
+        for i, atom in enumerate(self.main.invars):
+            size, shape, dtype = atom.aval.size, atom.aval.shape, atom.aval.dtype
+            if i in self.carried:
+                stays = size > _FEW and (shape, dtype) in updated
+            else:
+                stays = size > FEW_CONSTANTS or (i >= self.carried.stop and shape)
+            flags.append(bool(stays) and not of(dtype))
+        return flags
+
+    def __call__(self, operands) -> list:
+        """The outputs of the main loop (..., B), of operands (array, whether trials differ)."""
+        arrays, specs, loads = [], [], []
+        for i, ((value, differs), atom) in enumerate(zip(operands, self.main.invars, strict=True)):
+            value, dtype = _numbers(value, differs), atom.aval.dtype
+            shape = value.shape[:-1] if differs else value.shape
+            if i in self.carried and self.in_memory[i] and not differs:  # each trial writes its own
+                value, differs = jnp.broadcast_to(value[..., None], (*shape, self.batch)), True
+            array, spec = self._own(value) if differs else self.target.shared(_flat(value))
+            arrays.append(array)
+            specs.append(spec)
+            loads.append((shape, dtype, differs, self.in_memory[i]))
+        if self.target.takes_zeros:
+            array, spec = self._own(jnp.zeros(self.batch, jnp.int32))
+            arrays.append(array)
+            specs.append(spec)
+        avals = [
+            jax.eval_shape(lambda x: _numbers(x, False), var.aval) for var in self.main.outvars
+        ]
+        sizes = [math.prod(aval.shape) for aval in avals]
+        pairs = zip(sizes, avals, strict=True)
+        shapes = [self._shape(size, type_in_memory(aval.dtype)) for size, aval in pairs]
+
+        def kernel(*refs):
+            self._kernel(refs[: len(arrays)], refs[len(arrays) :], loads)
+
+        out_specs = [self._spec(size) for size in sizes]
+        found = self.target.call(kernel, arrays, shapes, self.blocks, specs, out_specs)
+        outputs = zip(found, avals, self.main.outvars, strict=True)
+        return [self._restored(x, aval, var.aval.dtype) for x, aval, var in outputs]
+
+    def _kernel(self, inputs, outputs, loads) -> None:
+        target = self.target.within(inputs[-1][0] if self.target.takes_zeros else None)
+        operands = [_loaded(ref, *load) for ref, load in zip(inputs, loads, strict=False)]
+        for i, ref in zip(self.carried, outputs, strict=False):
+            if isinstance(operands[i], InMemory):
+                operands[i] = _copied(operands[i], ref)
+        stacked = zip(outputs[self.count :], self.main.outvars[self.count :], strict=True)
+        stacks = [InMemory(Memory(x, v.aval.dtype, True, [0]), v.aval.shape, 0) for x, v in stacked]
+        domain = Entries(target, self.moves, self.main, stacks)
+        results = domain.bind(self.main, operands)[: self.count]
+        for ref, result in zip(outputs[: self.count], results, strict=True):
+            if not isinstance(result, InMemory):
+                result = words_of(result) if is_key(result) else result
+                for i, entry in enumerate(result.reshape(-1)):
+                    ref[i] = to_memory(spread(entry.value, target.lanes))
+
+    def _shape(self, size, dtype):
+        """The type of an array with this many entries for each trial, filled up to whole blocks."""
+        first, *rest = self.target.lanes
+        return jax.ShapeDtypeStruct((size, self.blocks * first, *rest), dtype)
+
+    def _spec(self, size):
+        rest = [0] * (len(self.target.lanes) - 1)
+        return pl.BlockSpec((size, *self.target.lanes), lambda i: (0, i, *rest))
+
+    def _own(self, value):
+        """An array (..., B), and where a block finds its trials."""
+        size = math.prod(value.shape[:-1])
+        value = value.astype(type_in_memory(value.dtype)).reshape(size, self.batch)
+        missing = self.blocks * math.prod(self.target.lanes) - self.batch
+        value = jnp.pad(value, ((0, 0), (0, missing)), mode="edge")
+        return value.reshape(self._shape(size, value.dtype).shape), self._spec(size)
+
+    def _restored(self, array, aval, dtype):
+        """An output (*shape, B) of the main loop from an array of the kernel's own."""
+        array = array.reshape(len(array), -1)[:, : self.batch].reshape(*aval.shape, self.batch)
+        generator = of(dtype)
+        if generator:
+            return generator.wrap(jnp.moveaxis(array, -2, -1))
+        return from_memory(array, dtype)
+
+
+def _numbers(value, differs):
+    """An array as it is; keys (...) as words (..., 2), and the trials remain the last axis."""
+    if not of(value.dtype):
+        return jnp.asarray(value)
+    words = jr.key_data(value)
+    return jnp.moveaxis(words, -1, -2) if differs else words
+
+
+def _flat(value):
+    return value.astype(type_in_memory(value.dtype)).reshape(-1)
+
+
+def _loaded(ref, shape, dtype, differs, in_memory) -> Any:
+    """What a kernel makes of an operand."""
+    generator = of(dtype)
+    array = InMemory(
+        Memory(ref, np.dtype(np.uint32) if generator else dtype, differs, [0]), shape, 0
+    )
+    if in_memory:
+        return array
+    found = entries(array)
+    return as_keys(found, generator) if generator else found
+
+
+def _copied(array, ref) -> InMemory:
+    """An array in memory that the kernel may write, with the same entries."""
+
+    def copy(i, _):
+        ref[i] = array.memory.rows[i]
+        return 0
+
+    lax.fori_loop(0, math.prod(array.shape), copy, 0)
+    return InMemory(Memory(ref, array.memory.dtype, True, [0]), array.shape, 0)

@@ -1,0 +1,205 @@
+"""The kinds of device that a kernel is for, and what their compilers have no code for."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+
+from dpjax.engine.evaluate import rebind
+from dpjax.engine.one_kernel import Unfit
+from dpjax.kernels.entries import spread
+
+
+def _like(x, number):
+    """A number of the type of another."""
+    return np.asarray(number, x.dtype)[()]
+
+
+def _round(eqn, x):
+    """To the nearest whole number, and to the even one of two."""
+    del eqn
+    low = jnp.floor(x)
+    rest, odd = x - low, low * _like(x, 0.5) != jnp.floor(low * _like(x, 0.5))
+    up = (rest > _like(x, 0.5)) | ((rest == _like(x, 0.5)) & odd)
+    return jnp.where(up, low + _like(x, 1), low)
+
+
+def _sign(eqn, x):
+    del eqn
+    if x.dtype.kind == "u":
+        return jnp.where(x > _like(x, 0), _like(x, 1), _like(x, 0))
+    positive = jnp.where(x > _like(x, 0), _like(x, 1), x)
+    return jnp.where(x < _like(x, 0), _like(x, -1), positive)
+
+
+def _reduce_precision(eqn, x):
+    kept = jnp.finfo(x.dtype)
+    if (eqn.params["exponent_bits"], eqn.params["mantissa_bits"]) != (kept.nexp, kept.nmant):
+        raise Unfit("numbers are rounded to another precision")
+    return x
+
+
+def _select_n(eqn, index, *cases):
+    if len(cases) == 2:
+        return rebind(eqn, [index, *cases])[0]
+    found = cases[-1]
+    for i, case in reversed(list(enumerate(cases[:-1]))):
+        found = jnp.where(index <= _like(index, i), case, found)
+    return found
+
+
+def _population_count(eqn, x):
+    del eqn
+    for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F)):
+        mask = np.asarray(mask, np.uint32).astype(x.dtype)[()]
+        x = (x & mask) + (lax.shift_right_logical(x, _like(x, shift)) & mask)
+    return lax.shift_right_logical(x * _like(x, 0x01010101), _like(x, 24))
+
+
+def _expm1(eqn, x):
+    """e^x - 1 by Kahan's formula, in which the errors of two roundings cancel."""
+    del eqn
+    power = jnp.exp(x)
+    less = power - _like(x, 1)
+    exact = (less == _like(x, 0)) | (less == _like(x, -1)) | (jnp.abs(less) == _like(x, np.inf))
+    ratio = less * x / jnp.log(jnp.where(exact, _like(x, 2), power))
+    return jnp.where(less == _like(x, 0), x, jnp.where(exact, less, ratio))
+
+
+# Each is (equation, *operands) -> output, for an elementwise equation without code on cards.
+_WITHOUT_CODE = {
+    "add_any": lambda eqn, x, y: x + y,
+    "clamp": lambda eqn, low, x, high: jnp.minimum(jnp.maximum(x, low), high),
+    "is_finite": lambda eqn, x: jnp.abs(x) < _like(x, np.inf),
+    "reduce_precision": _reduce_precision,
+    "round": _round,
+    "select_n": _select_n,
+    "sign": _sign,
+}
+
+
+class Target:
+    """A kind of device. As it stands it is Pallas's interpreter, which runs on a CPU."""
+
+    name = "interpret"
+    lanes: tuple[int, ...] = (32,)  # the shape of a vector over the trials of a block
+    replaced: ClassVar[dict] = {}  # elementwise primitives that are computed by others
+    takes_zeros = False  # whether a kernel is given a vector of zeros that no compiler knows
+    reads_apart = True  # whether trials may read an array in memory at places of their own
+
+    def options(self) -> dict:
+        """The options of ``pallas_call``."""
+        return {"interpret": True}
+
+    def call(self, kernel, arrays, shapes, blocks, in_specs, out_specs) -> list:
+        """The arrays of these shapes that a kernel fills for all blocks of trials."""
+        return pl.pallas_call(
+            kernel, out_shape=shapes, grid=(blocks,), in_specs=in_specs, out_specs=out_specs,
+            **self.options(),
+        )(*arrays)  # fmt: skip
+
+    def within(self, zeros) -> "Target":
+        """The target within a kernel that was given these zeros."""
+        del zeros
+        return self
+
+    def elementwise(self, eqn, operands) -> Any:
+        """What an elementwise equation returns for scalars and vectors over the trials."""
+        if any(np.shape(x) for x in operands):
+            operands = [spread(x, self.lanes) for x in operands]
+        function = self.replaced.get(eqn.primitive.name)
+        return function(eqn, *operands) if function else rebind(eqn, operands)[0]
+
+    def block(self, words, generator) -> list:
+        """The random words of a block of a generator, from those of a key and a counter."""
+        return list(generator.block(*words))
+
+    def carried(self, number, differs) -> Any:
+        """A number as a loop or a branch carries it."""
+        return spread(number, self.lanes) if differs else jnp.asarray(number)
+
+    def shared(self, array) -> tuple:
+        """An array (n,) that all trials share, and where a block finds it."""
+        size = 1 << (max(len(array), 1) - 1).bit_length()  # Triton knows powers of two only
+        return jnp.pad(array, (0, size - len(array))), pl.BlockSpec((size,), lambda i: (0,))
+
+
+class Triton(Target):
+    """An NVIDIA GPU. A warp has 32 trials, and waits for no other."""
+
+    name = "cuda"
+    replaced: ClassVar[dict] = _WITHOUT_CODE
+
+    def options(self):
+        from jax.experimental.pallas import triton
+
+        return {"compiler_params": triton.CompilerParams(num_warps=1, num_stages=1)}
+
+    def carried(self, number, differs):
+        number = spread(number, self.lanes) if differs else number
+        if isinstance(number, np.generic):
+            # Triton does not return constants from a loop or branch.
+            nothing: Any = pl.program_id(0) * np.int32(0)
+            return nothing.astype(number.dtype) + number
+        return number
+
+    def block(self, words, generator):
+        """A generator may have the block as text, which is assembled once for each word.
+
+        The assembler finds what they share.
+        """
+        if not generator.text or not any(np.shape(x) for x in words):
+            return super().block(words, generator)
+        words = [lax.bitcast_convert_type(spread(x, self.lanes), jnp.int32) for x in words]
+        return [self._assembled(words, generator.text(i)) for i in range(2)]
+
+    def _assembled(self, words, text):
+        from jax.experimental.pallas import triton
+
+        (word,) = triton.elementwise_inline_asm(
+            text, args=words, constraints="=r,r,r,r", pack=1,
+            result_shape_dtypes=[jax.ShapeDtypeStruct(self.lanes, jnp.int32)],
+        )  # fmt: skip
+        return lax.bitcast_convert_type(word, jnp.uint32)
+
+
+class Mosaic(Target):
+    """A TPU, whose vectors are 8 x 128."""
+
+    name = "tpu"
+    lanes = (8, 128)
+    replaced: ClassVar[dict] = {
+        **_WITHOUT_CODE,
+        "expm1": _expm1,
+        "population_count": _population_count,
+    }
+    takes_zeros = True
+    reads_apart = False
+
+    def __init__(self, zeros=None):
+        self.zeros = zeros
+
+    def within(self, zeros):
+        return Mosaic(zeros)
+
+    def options(self):
+        from jax.experimental.pallas import tpu
+
+        return {"compiler_params": tpu.CompilerParams(dimension_semantics=("parallel",))}
+
+    def carried(self, number, differs):
+        if differs and not np.shape(number):
+            # Vectors of one number have another layout, which a loop does not keep.
+            return spread(number, self.lanes) + self.zeros.astype(number.dtype)
+        return super().carried(number, differs)
+
+    def shared(self, array):
+        from jax.experimental.pallas import tpu
+
+        return array, pl.BlockSpec(memory_space=tpu.SMEM)
+
+
+TARGETS = {target.name: target for target in (Target(), Triton(), Mosaic())}

@@ -1,0 +1,259 @@
+"""All that functions read is found, and if it changed JAX traces them anew."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from dpjax import clear_caches, simulate
+from dpjax.engine import closure_digest
+from tests.engine.notebooks import CALLED, CELLS, KEPT, Notebook, play
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+def test_what_jax_keeps_is_traced_again_where_it_reads_something_else():
+    """One of these that is stale would show in the sum."""
+    cells = Notebook(*CALLED, f"def game(point): return game_of({' + '.join(KEPT.values())})")
+    usual = [2.0 * len(KEPT), 6.0 * len(KEPT)]
+    assert play(cells.game) == usual
+    cells.run("factor = 2.0")
+    assert play(cells.game) == [2.0 * cost for cost in usual]
+    cells.run("factor = 1.0")
+    assert play(cells.game) == usual
+
+
+@pytest.mark.parametrize("call", KEPT)
+def test_what_jax_keeps(call):
+    """By itself; the tests would show nothing else."""
+    cells = Notebook(*CALLED, f"def calls(point): return {KEPT[call]}")
+    trace = lambda: str(jax.make_jaxpr(lambda x: cells.names["calls"](x))(1.0))  # noqa: E731
+    first = trace()
+    cells.run("factor = 2.0")
+    assert trace() == first
+
+
+def is_traced_anew(game):
+    """Whether a game is traced in a context of its own, apart from all that JAX keeps."""
+    with closure_digest.as_now(game):
+        return closure_digest._context.value != ""
+
+
+PLACES = {
+    "a closure": (
+        "def make():\n    factor = 1.0\n    def cost(point): return factor * point\n"
+        "    def change():\n        nonlocal factor\n        factor = 2.0\n"
+        "    return cost, change\ncost, change = make()",
+        "change()",
+    ),
+    "a default": (
+        "def cost(point, factor=1.0): return factor * point", "cost.__defaults__ = (2.0,)",
+    ),
+    "an array": (
+        "table = np.ones(3)\ndef cost(point): return jnp.float32(table[2]) * point",
+        "table[2] = 2.0",
+    ),
+    "a list": ("table = [1.0]\ndef cost(point): return table[0] * point", "table[0] = 2.0"),
+    "a dict": (
+        "table = {'factor': 1.0}\ndef cost(point): return table['factor'] * point",
+        "table['factor'] = 2.0",
+    ),
+    "a class": (
+        "class Settings: factor = 1.0\ndef cost(point): return Settings.factor * point",
+        "Settings.factor = 2.0",
+    ),
+    "an object": (
+        "class Cost:\n    def __call__(self, point): return self.factor * point\n"
+        "inner = Cost()\ninner.factor = 1.0\ndef cost(point): return inner(point)",
+        "inner.factor = 2.0",
+    ),
+    "a helper": (
+        "def helper(point): return 1.0 * point\ndef cost(point): return helper(point)",
+        "def helper(point): return 2.0 * point",
+    ),
+    "a function within": (
+        "factor = 1.0\ndef cost(point): return (lambda: factor * point)()", "factor = 2.0"
+    ),
+    "a module": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "def cost(point): return settings.factor * point",
+        "settings.factor = 2.0",
+    ),
+    "another module": (
+        "library = np\ndef cost(point): return library.float32(1.0) * point", "library = jnp"
+    ),
+    "a function of another module": (
+        "import math, cmath\nroot = math.sqrt\ndef cost(point): return root(1.0).real * point",
+        "root = cmath.sqrt",
+    ),
+    "a module in a class": (
+        "import types\nclass Settings: module = types.ModuleType('settings')\n"
+        "Settings.module.factor = 1.0\ndef cost(point): return Settings.module.factor * point",
+        "Settings.module.factor = 2.0",
+    ),
+    "a namespace": (
+        "import types\nsettings = types.SimpleNamespace(factor=1.0)\n"
+        "def cost(point): return settings.factor * point",
+        "settings.factor = 2.0",
+    ),
+    "a property": (
+        "factor = 1.0\nclass Settings:\n    @property\n    def factor(self): return factor\n"
+        "settings = Settings()\ndef cost(point): return settings.factor * point",
+        "factor = 2.0",
+    ),
+    "an operator": (
+        "factor = 1.0\nclass Factor:\n    def __mul__(self, point): return factor * point\n"
+        "one = Factor()\ndef cost(point): return one * point",
+        "factor = 2.0",
+    ),
+    "slots": (
+        "class Settings: __slots__ = ('factor',)\nsettings = Settings()\nsettings.factor = 1.0\n"
+        "def cost(point): return settings.factor * point",
+        "settings.factor = 2.0",
+    ),
+    "a set": ("table = {1.0}\ndef cost(point): return max(table) * point", "table = {2.0}"),
+    "a deque": (
+        "from collections import deque\ntable = deque([1.0])\n"
+        "def cost(point): return table[0] * point",
+        "table[0] = 2.0",
+    ),
+    "an array of objects": (
+        "table = np.array([1.0], object)\ndef cost(point): return table[0] * point",
+        "table[0] = 2.0",
+    ),
+    "a table of pandas": (
+        "import pandas\ntable = pandas.DataFrame({'factor': [1.0]})\n"
+        "def cost(point): return float(table.factor[0]) * point",
+        "table.loc[0, 'factor'] = 2.0",
+    ),
+    "a function of a library that keeps a number": (
+        "import optax\nfactor = optax.constant_schedule(1.0)\n"
+        "def cost(point): return factor(0) * point",
+        "factor = optax.constant_schedule(2.0)",
+    ),
+    "a function that keeps its results": (
+        "import functools\nfactor = 1.0\n@functools.lru_cache\ndef helper(): return factor\n"
+        "def cost(point): return helper() * point",
+        "factor = 2.0; helper.cache_clear()",
+    ),
+    "a function with the name of another": (
+        "import functools\nfactor = 1.0\n@functools.wraps(jnp.sin)\n"
+        "def helper(point): return factor * point\ndef cost(point): return helper(point)",
+        "factor = 2.0",
+    ),
+    "a number with the hash of another": (
+        "def helper(point): return -1.0 * point\ndef cost(point): return helper(point)",
+        "def helper(point): return -2.0 * point",
+    ),
+    "an argument": (
+        "def helper(low, high): return low\ndef cost(point): return helper(low=point, high=1.0)",
+        "def helper(high, low): return high",
+    ),
+}  # fmt: skip
+# They keep what they read, and are themselves given to JAX by name.
+OBJECTS = {
+    "a partial": (
+        "import functools\ntable = np.ones(1)\n"
+        "cost = functools.partial(lambda table, point: float(table[0]) * point, table)",
+        "table[0] = 2.0",
+    ),
+    "a callable": (
+        "class Cost:\n    factor = 1.0\n    def __call__(self, point): return self.factor * point\n"
+        "cost = Cost()",
+        "cost.factor = 2.0",
+    ),
+    "a jitted function": (
+        "factor = 1.0\ndef inner(point): return factor * point\ncost = jax.jit(inner)",
+        "factor = 2.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_function_reads_is_found(place):
+    cell, edit = PLACES[place]
+    cells = Notebook(
+        cell, "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
+    )
+    assert not is_traced_anew(cells.game) and not is_traced_anew(cells.game)
+    cells.run(edit)
+    assert is_traced_anew(cells.game)
+
+
+@pytest.mark.parametrize("given", OBJECTS)
+def test_objects_that_jax_keeps_traces_under(given):
+    """Also if the game that uses them is new."""
+    cell, edit = OBJECTS[given]
+    game = "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
+    cells = Notebook(cell, game)
+    assert play(cells.game) == [2.0, 6.0]
+    cells.run(edit)
+    cells.run(game)
+    assert play(cells.game) == [4.0, 12.0]
+
+
+def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps():
+    """Redefined too; libraries are not looked into."""
+    cells = Notebook(*CELLS)
+    for _ in range(2):
+        assert not is_traced_anew(cells.game)
+        cells = Notebook(*CELLS)
+    known = {}
+    closure_digest._Pickler((cells.game, simulate, jnp.sum), known, None)
+    found = {each.__name__ for each in known} - {"simulate", "sum", "object", "float64"}
+    assert {"game", "cost", "game_of", "idle"} < found and len(found) < 40, found
+
+
+ODD = {
+    "an object that answers nothing": (
+        "class Odd:\n    def __getattr__(self, name): raise RuntimeError(name)\nodd = Odd()"
+    ),
+    "a list nested too deeply": "odd = []\nfor _ in range(3000): odd = [odd]",
+    "a chain of objects": (
+        "class Node: pass\nodd = node = Node()\n"
+        "for _ in range(3000):\n    node.next = Node()\n    node = node.next"
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_value_that_cannot_be_read_stops_no_game(odd):
+    """It is traced anew, if nothing shows whether the value has changed."""
+    cells = Notebook(ODD[odd], *CALLED, f"def game(point): return game_of({KEPT['cond']})")
+    cells.names["odd"] = (cells.names["odd"],)
+    assert play(cells.game) == [2.0, 6.0]
+    cells.run(f"def game(point): return odd and game_of({KEPT['cond']})")
+    for factor in (2.0, 3.0):
+        cells.run(f"factor = {factor}")
+        assert play(cells.game) == [2.0 * factor, 6.0 * factor]
+
+
+def test_what_jax_keeps_of_another_game():
+    """The function in cond is the same, the game that uses it is new."""
+    of_cond = f"def game(point): return game_of({KEPT['cond']})"
+    cells = Notebook(*CALLED, of_cond)
+    assert play(cells.game) == [2.0, 6.0]
+    cells.run("factor = 2.0")
+    cells.run(of_cond)
+    assert play(cells.game) == [4.0, 12.0]
+
+
+def test_clear_caches_leaves_nothing_stale():
+    """JAX's traces go with what is remembered of functions, or the second would be the first."""
+    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
+    assert play(cells.game) == [2.0, 6.0]
+    cells.run("factor = 2.0")
+    clear_caches()
+    assert play(cells.game) == [4.0, 12.0]
+    cells.run("factor = 1.0")
+    assert play(cells.game) == [2.0, 6.0]
+
+
+def test_traces_in_contexts_are_let_go(monkeypatch):
+    """After some of them, and with right numbers all along."""
+    monkeypatch.setattr(closure_digest, "_CONTEXTS", 3)
+    closure_digest.forget()
+    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
+    for factor in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 1.0):
+        cells.run(f"factor = {factor}")
+        assert play(cells.game) == [2.0 * factor, 6.0 * factor]
+        assert len(closure_digest._entered) <= 3

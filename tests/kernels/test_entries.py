@@ -1,0 +1,146 @@
+"""Rounds on entries have the numbers of the rounds as they are traced."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+from jax.extend.core import jaxpr_as_fun
+
+from dpjax import learners, simulate_batches
+from dpjax.engine import one_kernel
+from dpjax.engine.batch_last import batch_last
+from dpjax.kernels import TARGETS, domain, moves, played_by_kernel
+from tests.engine import equation_by_equation
+from tests.engine.games import game_of, traced
+from tests.kernels import on_entries
+
+FLAGS = [False, True, False]  # of the point, the seed and the key
+TRIALS = 4
+# The others take minutes together: every shape that is met for the first time is compiled.
+SHORT = [x for x in learners.__all__ if x != "track_and_stop"]  # it takes a million operations
+OFTEN = {"dp_exp3_lap", "dp_ucb", "exp3", "exp3_minibatch", "ftrl", "lazy_ucb", "ucb1"}
+
+
+def assert_same(program, *given):
+    """Bit for bit, if every operation is rounded by itself."""
+    given = given or (jnp.float32(1.0), jnp.arange(TRIALS, dtype=jnp.int32), jr.key(3))
+    expected = equation_by_equation.run(
+        batch_last(jaxpr_as_fun(program), FLAGS, isolate_draws=False), *given
+    )
+    for found, wanted in zip(on_entries.run(program, FLAGS, *given), expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+@pytest.fixture(autouse=True)
+def rounds_of_any_length(monkeypatch):
+    """The limit is for compilers."""
+    monkeypatch.setattr(domain, "MOST_OPERATIONS", 10**9)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=() if x in OFTEN else pytest.mark.slow) for x in SHORT],
+)
+def test_every_learner_has_the_same_bits(name):
+    assert_same(traced(game_of(name, 10), [4, 10]).program)
+
+
+@pytest.mark.slow
+def test_a_game_played_by_batches_has_the_same_bits():
+    game = game_of("successive_elimination", 3000)
+    assert_same(traced(game, [1000, 3000], simulate_batches).program)
+
+
+OPERATIONS = [
+    lambda x, i: (jnp.sum(x, 1), jnp.cumsum(x, 0), jnp.argmax(x, 1), jnp.argmin(x, 0)),
+    lambda x, i: (x[i], x.at[i].add(2.0), x.at[:, i].set(1.0), x[:, ::-1]),
+    lambda x, i: (lax.dynamic_slice(x, (i, i), (2, 2)), jnp.take(x, i, axis=1)),
+    lambda x, i: (lax.dynamic_update_slice(x, x[:2, :1], (i, i)), x.at[i, i].min(-1.0)),
+    lambda x, i: (jnp.sort(x, 1), jnp.argsort(x, 0), jnp.pad(x, 1), jnp.split(x, 3)[1]),
+    lambda x, i: (lax.pad(x, 0.5, ((-1, 2, 1), (0, 0, 0))), x.at[i + 2].mul(3.0)),
+    lambda x, i: (lax.cumsum(x, 1, reverse=True), jnp.concatenate([x, x]), jnp.tile(x, 2)),
+    lambda x, i: (x[jnp.stack([i, 2 - i])], jnp.take(x, i + 1, axis=0, mode="clip")),
+    lambda x, i: (jnp.take(x, i + 1, axis=0, mode="fill"), jax.vmap(lambda r: r[i])(x)),
+    lambda x, i: jnp.take_along_axis(x, jnp.stack([i, 1 - i % 2, i])[:, None], 1),
+    lambda x, i: lax.switch(i, [lambda: x, lambda: 2.0 * x, lambda: -x]),
+    lambda x, i: lax.scan(lambda c, r: (c + r, c * r[0]), x[0], x),
+    lambda x, i: lax.scan(lambda c, r: (c + r, ()), x[0], jnp.concatenate([x, x, x]))[0],
+    lambda x, i: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2.0), (i, x)),
+    lambda x, i: (jr.normal(jr.fold_in(jr.key(1), i), (2,)), jr.bits(jr.split(jr.key(2), 3)[1])),
+    lambda x, i: (jnp.where(i > 1, x, 0.0), jnp.all(x > 0.0), jnp.max(x), jnp.prod(x, 0)),
+    lambda x, i: (jnp.unstack(x, axis=1)[0], [*x][1]),
+    # Each row stops by itself.
+    lambda x, i: jax.vmap(
+        lambda row: lax.while_loop(lambda c: jnp.sum(c) < 9.0, lambda c: 2.0 * c, row)
+    )(jnp.abs(x) + jnp.arange(1.0, 4.0)[:, None]),
+]
+
+
+def looped(function):
+    """A function within a loop, whose length is not known when it is traced."""
+
+    def play(x, seed, _):
+        index = seed % 3
+        start = jax.tree.map(jnp.zeros_like, jax.eval_shape(function, x, index))
+
+        def one_round(carry):
+            t, x, _ = carry
+            return t + 1, x + 0.5, function(x, (index + t) % 3)
+
+        return lax.while_loop(lambda c: c[0] < 4 + 0 * seed, one_round, (0, x, start))
+
+    return play
+
+
+@pytest.mark.parametrize("function", OPERATIONS, ids=[str(i) for i in range(len(OPERATIONS))])
+def test_operations(function):
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 3)), jnp.float32)
+    program = jax.make_jaxpr(looped(function))(x, jnp.int32(0), jr.key(0))
+    assert_same(program, x, jnp.arange(TRIALS, dtype=jnp.int32), jr.key(0))
+
+
+def test_entries_move_as_their_numbers_do():
+    """By a rule of no primitive's own, whatever the index says."""
+    x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    program = jax.make_jaxpr(lambda x, i: (lax.rev(x, (0,)), lax.dynamic_slice(x, (i, 0), (2, 3))))
+    eqns = program(x, jnp.int32(0)).jaxpr.eqns
+    found = moves.Moves(eqns)
+    (reverse,) = (eqn for eqn in eqns if eqn.primitive.name == "rev")
+    (window,) = (eqn for eqn in eqns if eqn.primitive.name == "dynamic_slice")
+    np.testing.assert_array_equal(x.ravel()[found.of(reverse)[0]], x[::-1])
+    places = moves.places(moves.index_of(window)).tolist()
+    assert places == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    for (row, column), numbers in zip(places, found.of(window)[0], strict=True):
+        np.testing.assert_array_equal(x.ravel()[numbers], x[row : row + 2, column : column + 3])
+
+
+def test_products_are_added_up_in_the_order_of_their_entries():
+    """The library that JAX calls for a product alone rounds a product and a sum together."""
+    x = np.random.default_rng(0).normal(size=(3, 3, 2)).astype(np.float32)
+    program = jax.make_jaxpr(lambda x: lax.fori_loop(0, 2, lambda _, x: x.T @ x, x))(x[..., 0])
+    (found,) = on_entries.run(program, [True], x)
+    for i in range(2):
+        y = x[..., i].T @ x[..., i]
+        np.testing.assert_allclose(found[..., i], y.T @ y, rtol=1e-5)
+
+
+def test_a_kernel_says_what_it_cannot_hold():
+    def refused(function):
+        x = jnp.ones((3, 3, 32))
+        program = jax.make_jaxpr(function)(x[..., 0])
+        with pytest.raises(one_kernel.Unfit) as error:
+            jax.eval_shape(played_by_kernel(program, [True], TARGETS["interpret"]), x)
+        return str(error.value)
+
+    def in_a_loop(function):
+        return lambda x: lax.while_loop(lambda x: jnp.max(x) < 9.0, function, x)
+
+    assert refused(lambda x: x + 1.0) == "the program has no loop"
+    assert refused(in_a_loop(jnp.linalg.cholesky)) == "no kernel computes cholesky"
+    large = in_a_loop(lambda x: jnp.tile(x, (100, 100))[:3, :3])
+    assert refused(large) == "tile moves too many entries, of arrays (3, 3), (300, 300)"
+    assert "sort of more than 16" in refused(
+        in_a_loop(lambda x: jnp.sort(jnp.tile(x, (9, 1)), 0)[:3])
+    )
