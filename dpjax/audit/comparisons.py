@@ -21,7 +21,7 @@ def row(record, units, counts) -> tuple[Array, Array]:
 
 
 def costs(rows, keys):
-    """(pure, rho, first): what the comparisons of one site cost in all rounds.
+    """(pure, rho, drawn): what the comparisons of one site cost in all rounds.
 
     Let c_k be the change of the value of comparison k, in scales of the noise, among those of one
     armed threshold. Whatever the first run answers, the second one answers likewise with the same
@@ -36,8 +36,12 @@ def costs(rows, keys):
       keys: (T - 1, 2) uint32.
 
     Returns:
-      pure and rho, () float32, and (T - 1,) whether a comparison is the first of its threshold.
+      pure and rho, () float32, and rows of :func:`dpjax.audit.keys.distinct`, (T - 1, 4) uint32:
+      the keys of thresholds, each used where it comes first.
     """
+    # The comparisons of one threshold follow each other, also where several take turns.
+    order = jnp.lexsort(keys.T)
+    rows, keys = rows[order], keys[order]
 
     def one(carry, inputs):
         (largest, worst), (pure, rho), (last_key, ended) = carry
@@ -64,10 +68,5 @@ def costs(rows, keys):
     zero = jnp.float32(0.0)
     start = (jnp.full(2, -jnp.inf), zero), (zero, zero), (keys[0], jnp.bool(True))
     ((_, worst), (pure, rho), _), first = lax.scan(one, start, (rows, keys))
-    return pure + worst, rho + 0.5 * worst**2, first
-
-
-def key_rows(keys, first):
-    """The keys of armed thresholds as rows of ``keys.drawn``, each used where it comes first."""
     flags = jnp.stack([first, jnp.zeros_like(first)], axis=1).astype(jnp.uint32)
-    return jnp.concatenate([keys, flags], axis=1)
+    return pure + worst, rho + 0.5 * worst**2, jnp.concatenate([keys, flags], axis=1)

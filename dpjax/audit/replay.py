@@ -194,9 +194,9 @@ def replay(
     stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
     armed = jnp.zeros(2)
     for numbers, words in costs.compared:
-        *found, first = comparisons.costs(numbers, words)
+        *found, thresholds = comparisons.costs(numbers, words)
         armed += jnp.stack(found)
-        rows = jnp.concatenate([rows, comparisons.key_rows(words, first)])
+        rows = jnp.concatenate([rows, thresholds])
     missed = (
         streams.shared(costs.costs[:, prefix])
         if mechanism is None

@@ -164,6 +164,20 @@ def every_round(batch_learner: BatchLearner) -> Learner:
     )
 
 
+def step_before(ended, learner, state, key, loss, action) -> tuple:
+    """(state, action) after a loss. If the learner's part has ``ended``, ``action`` follows.
+
+    The last loss is then not read, unless a report that is released depends on it: what a learner
+    releases after its last action is not paid for.
+    """
+    if not learner.privacy.reported:
+        return lax.cond(
+            ended, lambda: (state, action), lambda: tuple(learner.step(state, key, loss))
+        )
+    own, following = learner.step(state, key, loss)
+    return own, jax.tree.map(partial(jnp.where, ended), action, following)
+
+
 def check_made(learner, horizon) -> None:
     """Refuses what a function ``make`` returned unless it is a Learner of this horizon."""
     if not isinstance(learner, Learner) or learner.horizon != horizon:

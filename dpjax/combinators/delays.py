@@ -1,14 +1,13 @@
 """Learners for losses that arrive late."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from dpjax import _check
-from dpjax.combinators.batches import as_learner, check_made
+from dpjax.combinators.batches import as_learner, check_made, step_before
 from dpjax.core import Array, Learner
 
 
@@ -86,10 +85,10 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
 
     def step(state, key, loss):
         turn, t = state.round % count, state.round + 1
-        own, action = learner.step(copy_of(state.copies, turn), key, loss)
-        # A copy that has no further turn releases no action.
-        last = copy_of(state.actions, turn)
-        action = jax.tree.map(partial(jnp.where, t + delay < horizon), action, last)
+        own, action = step_before(
+            t + delay >= horizon, learner, copy_of(state.copies, turn), key, loss,
+            copy_of(state.actions, turn),
+        )  # fmt: skip
         copies, actions = jax.tree.map(
             lambda all_copies, one: all_copies.at[turn].set(one),
             (state.copies, state.actions), (own, action),

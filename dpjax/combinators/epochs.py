@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import _check
-from dpjax.combinators.batches import check_made
+from dpjax.combinators.batches import check_made, step_before
 from dpjax.core import Array, Learner, Privacy
 from dpjax.feedback import clip_seen
 
@@ -118,11 +118,11 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
         def within(i):
             def play():
                 seen, _ = clip_seen(epochs[i], loss)
-                own, action = epochs[i].step(state.learners[i], key, seen)
+                mine = epochs[i], state.learners[i], key, seen
                 if i + 1 < len(epochs):
-                    fresh = state.first_actions[i + 1]
-                    ended = t == ends[i]
-                    action = jax.tree.map(lambda a, b: jnp.where(ended, a, b), fresh, action)
+                    own, action = step_before(t == ends[i], *mine, state.first_actions[i + 1])
+                else:
+                    own, action = epochs[i].step(*mine[1:])
                 return (*state.learners[:i], own, *state.learners[i + 1 :]), action
 
             return play

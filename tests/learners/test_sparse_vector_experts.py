@@ -130,10 +130,10 @@ def test_comparisons_cost_no_less_than_their_exact_law():
             ours, theirs = (answers(v[:n], 1.0, 1.0, exceeded) for v in (values, values + change))
             exact = max(exact, abs(np.log(ours / theirs)))
         rows = jnp.stack([jnp.float32(change), jnp.zeros(4), jnp.ones(4)], axis=1)
-        pure, rho, first = comparisons.costs(rows, jnp.zeros((4, 2), jnp.uint32))
+        pure, rho, drawn = comparisons.costs(rows, jnp.zeros((4, 2), jnp.uint32))
         assert exact <= float(pure) + 1e-3
         assert float(rho) == pytest.approx(float(pure) ** 2 / 2)
-        np.testing.assert_array_equal(first, [True, False, False, False])
+        np.testing.assert_array_equal(drawn[:, 2], [True, False, False, False])
         largest = max(largest, exact / float(pure))
     assert largest > 0.999
 
@@ -143,8 +143,8 @@ def charged(units, exceeded, keys):
         [jnp.float32(units), jnp.float32(exceeded), jnp.ones(len(units), jnp.float32)], axis=1
     )
     words = jnp.stack([jnp.uint32(keys), jnp.zeros(len(units), jnp.uint32)], axis=1)
-    pure, _, first = comparisons.costs(rows, words)
-    return float(pure), list(np.asarray(first))
+    pure, _, drawn = comparisons.costs(rows, words)
+    return float(pure), list(np.asarray(drawn[:, 2], bool))
 
 
 def test_each_armed_threshold_is_charged_once():
@@ -157,6 +157,8 @@ def test_each_armed_threshold_is_charged_once():
     fired = [False, True, False, False]
     assert charged([0, 1, 1, 1], fired, [7, 7, 8, 8]) == (2.0, [True, False, True, False])
     assert charged([0, 1, 0, 0], fired, [7] * 4) == (1.0, [True, False, True, False])
+    # Two thresholds may take turns: 7 is compared in rounds 1 and 3.
+    assert charged([0, 1, 1, 1], none, [7, 8, 7, 8]) == (2.0, [True, False, True, False])
 
 
 @pytest.mark.usefixtures("quick_compilation")
