@@ -17,10 +17,11 @@ import time
 import jax
 import numpy as np
 
-from dpjax import domains, factories, learners, sweep
-from dpjax.comparison import competitors, standard
+from dpjax import domains, learners, sweep
 from dpjax.engine.evaluate import equations
-from dpjax.simulate import simulate
+from dpjax.learners import factories
+from dpjax.study import competitors, standard
+from dpjax.study.simulate import simulate
 
 HORIZON, SEEDS = 64, 8
 

@@ -80,9 +80,10 @@ def program_of(name, horizon=HORIZON):
     import workloads
     from jax import random as jr
 
-    from dpjax import domains, environments, factories, learners, simulate
+    from dpjax import domains, environments, learners, simulate
     from dpjax.core import Arms, Policies
     from dpjax.engine import programs
+    from dpjax.learners import factories
 
     sizes = {
         "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]), "arms": 4, "delta": 1e-6,

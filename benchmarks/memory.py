@@ -18,7 +18,7 @@ import numpy as np
 
 from dpjax import domains, environments, learners, mechanisms, simulate
 from dpjax.engine import programs
-from dpjax.sweep import planned, sweep
+from dpjax.study.sweep import planned, sweep
 
 HORIZONS = [2**10, 2**14, 2**18, 2**22]
 TRIALS = 256

@@ -11,7 +11,8 @@ import numpy as np
 import workloads
 from measure import Implementation, c_library, call_c
 
-from dpjax import audit, domains, generators, privacy
+from dpjax import audit, domains, privacy
+from dpjax.core import generators
 from dpjax.learners.dp_ucb_int import derived_interval
 from dpjax.learners.exp3 import default_mixing
 from dpjax.learners.ftrl import default_rate

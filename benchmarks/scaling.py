@@ -21,8 +21,8 @@ from jax import random as jr
 from measure import seconds
 
 from dpjax import domains, environments, learners, sweep
-from dpjax.analysis import plot
-from dpjax.analysis.output import output_folder, write_csv
+from dpjax.report import plot
+from dpjax.report.output import output_folder, write_csv
 
 BASE = {"horizon": 2048, "size": 4, "trials": 1024, "points": 1}
 AXES = {

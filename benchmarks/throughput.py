@@ -50,7 +50,7 @@ def child(options) -> None:
     from dpjax import simulate
     from dpjax.engine import devices
     from dpjax.engine.compute import compute
-    from dpjax.sweep import planned
+    from dpjax.study.sweep import planned
 
     if options.devices > 1:
         jax.config.update("jax_num_cpu_devices", options.devices)

@@ -43,7 +43,10 @@ def public():
     """Where the names that packages export are defined: {dpjax.learners.exp3: its module's}."""
     packages = [file.parent.relative_to(ROOT) for file in (ROOT / "dpjax").rglob("__init__.py")]
     packages = [".".join(folder.parts) for folder in packages]
-    top = {"dpjax.simulate": "dpjax.simulate.simulate", "dpjax.sweep": "dpjax.sweep.sweep"}
+    top = {
+        "dpjax.simulate": "dpjax.study.simulate.simulate",
+        "dpjax.sweep": "dpjax.study.sweep.sweep",
+    }
     return top | {
         f"{package}.{name}": path
         for package in packages

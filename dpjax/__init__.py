@@ -3,20 +3,17 @@
 from typing import TYPE_CHECKING
 
 from dpjax import (
+    bounds,
     combinators,
     core,
     domains,
     environments,
-    generators,
     learners,
     mechanisms,
     noise,
     privacy,
-    stopping,
     store,
 )
-from dpjax._version import __version__ as __version__
-from dpjax.analysis import bounds, statistics
 from dpjax.combinators import every_round
 from dpjax.core import (
     Batch,
@@ -29,18 +26,22 @@ from dpjax.core import (
     Privacy,
     Result,
     Stream,
+    generators,
 )
+from dpjax.core._version import __version__ as __version__
 from dpjax.engine.programs import clear_caches
+from dpjax.engine.settings import keep_compiled
 from dpjax.environments import loss_families
+from dpjax.learners import stopping
 from dpjax.learners.parts import gram, prefix_sums
 from dpjax.maths import designs, divergences
-from dpjax.settings import keep_compiled
-from dpjax.simulate import simulate, simulate_batches, trajectory
-from dpjax.sweep import sweep
+from dpjax.report import statistics
+from dpjax.study.simulate import simulate, simulate_batches, trajectory
+from dpjax.study.sweep import sweep
 
 if TYPE_CHECKING:
-    from dpjax.comparison import compare
     from dpjax.study import Study
+    from dpjax.study.compare import compare
 
 __all__ = [
     "Batch",
@@ -90,7 +91,7 @@ def __getattr__(name):
 
         return Study
     if name == "compare":
-        from dpjax.comparison import compare
+        from dpjax.study.compare import compare
 
         return compare
     raise AttributeError(f"module 'dpjax' has no attribute {name!r}")

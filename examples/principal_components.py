@@ -4,8 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from dpjax import Study, domains, environments, learners, mechanisms
-from dpjax.analysis import bounds
+from dpjax import Study, bounds, domains, environments, learners, mechanisms
 
 GAUSSIAN = {"mechanism": mechanisms.stationary, "noise": "gaussian"}
 points = cache(domains.fantope)

@@ -1,7 +1,6 @@
 """How often must a private learner play each worse arm? Pulls beside two lower bounds on them."""
 
-from dpjax import Study, combinators, environments, learners
-from dpjax.analysis import bounds
+from dpjax import Study, bounds, combinators, environments, learners
 
 MEANS, EPSILONS = [0.3, 0.4, 0.5, 0.7], [0.01, 0.03, 0.1, 0.3, 1.0, 3.0]
 

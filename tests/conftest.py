@@ -9,7 +9,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from dpjax import clear_caches, generators
+from dpjax import clear_caches
+from dpjax.core import generators
 from tests import slow
 
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -9,10 +9,10 @@ import pytest
 from jax import random as jr
 
 from dpjax import combinators, domains, environments, learners, simulate, simulate_batches, sweep
-from dpjax.action_sets import fits
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Policies
-from dpjax.simulate import one_round, start
+from dpjax.domains.action_sets import fits
+from dpjax.study.simulate import one_round, start
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make
 
 BALL = domains.ball(ARMS)

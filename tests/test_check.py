@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpjax import _check
+from dpjax.core import _check
 
 NAN, INF = float("nan"), float("inf")
 

@@ -25,7 +25,6 @@ from dpjax import (
     combinators,
     domains,
     environments,
-    factories,
     gram,
     learners,
     mechanisms,
@@ -37,6 +36,7 @@ from dpjax.combinators import as_learner
 from dpjax.core import Environment, Number, Outcome, Policies, Result
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside
+from dpjax.learners import factories
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.

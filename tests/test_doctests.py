@@ -15,7 +15,7 @@ from tests import ROOT
 
 # Lines of the reference that show something without an example, and why.
 WITHOUT = {
-    "dpjax.comparison": "a comparison compiles for half a minute; tests/cli/test_compare.py",
+    "dpjax.study.compare": "a comparison compiles for half a minute; tests/cli/test_compare.py",
     "dpjax.learners.parts.prefix_sums": "calibrations that learners make for themselves",
     "dpjax.papers": "a paper is played for minutes; tests/papers",
 }

@@ -17,13 +17,13 @@ import pytest
 
 import dpjax
 from dpjax import Learner, Privacy, Study, environments, learners
-from dpjax.action_sets import Arms
-from dpjax.analysis.output import write_csv, write_json
 from dpjax.cli import main
-from dpjax.explore import choice
-from dpjax.explore.found import Cell, least, of_cells, value_text
-from dpjax.explore.stores import read_store, read_study
+from dpjax.domains.action_sets import Arms
 from dpjax.feedback import bandit
+from dpjax.report import panels as choice
+from dpjax.report.found import Cell, least, of_cells, value_text
+from dpjax.report.output import write_csv, write_json
+from dpjax.report.stores import read_store, read_study
 from tests import ROOT
 
 pytest.importorskip("plotly")

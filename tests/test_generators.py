@@ -9,8 +9,8 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, learners, noise, simulate, sweep
+from dpjax.core.generators import base, threefry, threefry2x32, threefry13
 from dpjax.engine.batch_last import batch_last
-from dpjax.generators import base, threefry, threefry2x32, threefry13
 from dpjax.maths import laws
 
 # The same functions with 20 rounds must be JAX's.

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import noise, stopping
+from dpjax import noise
+from dpjax.learners import stopping
 from dpjax.maths import exact_sums
 
 TRIALS, HORIZON = 2000, 2**16

@@ -14,7 +14,7 @@ from jax import random as jr
 from dpjax import audit, domains, environments, gram, learners, mechanisms, simulate, sweep
 from dpjax.engine import programs
 from dpjax.engine.blocks import block_size
-from dpjax.simulate import simulate_batches
+from dpjax.study.simulate import simulate_batches
 
 LOSSES = np.random.default_rng(0).random((8, 3))
 

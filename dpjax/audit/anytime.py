@@ -9,9 +9,8 @@ import numpy as np
 from jax import random as jr
 from scipy import special
 
-from dpjax import _check
-from dpjax.core import Array, Numbers
-from dpjax.settings import in_float32
+from dpjax.core import Array, Numbers, _check
+from dpjax.engine.settings import in_float32
 
 # Shares of the wealth are bet by these fractions, since the best fraction is not known beforehand.
 FRACTIONS = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])

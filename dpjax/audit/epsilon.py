@@ -11,17 +11,16 @@ from jax import lax
 from jax import random as jr
 from tqdm import tqdm
 
-from dpjax import _check
 from dpjax.audit.anytime import anytime
 from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.reports import reported
 from dpjax.combinators import as_learner
-from dpjax.core import Array, BatchLearner, Learner
+from dpjax.core import Array, BatchLearner, Learner, _check
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.devices import cores
+from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
-from dpjax.settings import in_float32
 
 # How many runs of each sequence train the statistic, and how many choose the event.
 TRAINING, SELECTION = 2**14, 2**16

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
-from dpjax.core import Learner, Mechanism, Number, Privacy
+from dpjax.core import Learner, Mechanism, Number, Privacy, _check
+from dpjax.engine.settings import in_float32
 from dpjax.feedback import full, unclipped
-from dpjax.settings import in_float32
 
 
 class Sensitivity(NamedTuple):

@@ -10,14 +10,13 @@ from jax import lax
 from jax import random as jr
 from scipy import special, stats
 
-from dpjax import _check
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.replay import _run, _traced
 from dpjax.combinators import as_learner
-from dpjax.core import Array, BatchLearner, Learner
+from dpjax.core import Array, BatchLearner, Learner, _check
+from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
-from dpjax.settings import in_float32
 
 
 class OneRun(NamedTuple):

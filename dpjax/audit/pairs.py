@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Arms, Array, Policies
+from dpjax.core import Arms, Array, Policies, _check
 from dpjax.domains import Domain, LossSet
+from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
-from dpjax.settings import in_float32
 
 
 class Pair(NamedTuple):

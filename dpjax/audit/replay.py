@@ -9,7 +9,6 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check
 from dpjax.audit import comparisons, streams, visits
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
@@ -24,11 +23,11 @@ from dpjax.audit.rules import (
     shift_of_prefix,
 )
 from dpjax.combinators import as_learner
-from dpjax.core import Array, BatchLearner, Learner, Mechanism
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, _check
 from dpjax.domains import Domain
+from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
-from dpjax.settings import in_float32
 
 # Both runs compute actions in the same way, but may round them differently. Differences of so many
 # units in the last place count as equal.

@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Mechanism
+from dpjax.core import Mechanism, _check
 from dpjax.noise import LAWS
 
 

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dpjax import _check, store
-from dpjax.analysis.output import refuse_to_overwrite, shown
+from dpjax import store
+from dpjax.core import _check
+from dpjax.report.output import refuse_to_overwrite, shown
 
 # The most devices that --devices makes. Each device that is made of a CPU has its own threads.
 DEVICES = 1024

@@ -10,9 +10,14 @@ import numpy as np
 from jax import random as jr
 from tqdm import tqdm
 
-from dpjax import _check, audit, domains, factories, learners
-from dpjax.analysis import plot
-from dpjax.analysis.output import (
+from dpjax import audit, domains, learners
+from dpjax.combinators import as_learner, user_level
+from dpjax.core import Learner, _check
+from dpjax.engine.devices import cores
+from dpjax.learners import factories
+from dpjax.learners.parts import gram
+from dpjax.report import plot
+from dpjax.report.output import (
     format_table,
     output_folder,
     versions,
@@ -20,10 +25,6 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
-from dpjax.combinators import as_learner, user_level
-from dpjax.core import Learner
-from dpjax.engine.devices import cores
-from dpjax.learners.parts import gram
 
 HORIZON = 16
 # Learners that release nothing within HORIZON rounds have a longer one.

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 
 from dpjax import environments, learners, mechanisms, papers
-from dpjax._version import __version__
-from dpjax.analysis.output import FigureWarning, shown
 from dpjax.cli import audits, compare, config, explore, run, theorem, trial
 from dpjax.cli.arguments import (
     Parser,
@@ -20,8 +18,10 @@ from dpjax.cli.arguments import (
     prepare,
     results_folder,
 )
+from dpjax.core._version import __version__
+from dpjax.engine.settings import keep_compiled
 from dpjax.papers.sweeps import kept_in, on_devices
-from dpjax.settings import keep_compiled
+from dpjax.report.output import FigureWarning, shown
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpjax.analysis.output import output_folder, shown
 from dpjax.cli.learner_files import find_factory, line_of
+from dpjax.report.output import output_folder, shown
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 
@@ -17,7 +17,7 @@ def run(
 ) -> tuple[str, str]:  # fmt: skip
     """Compares the learner of a file, and writes the page and its tables into the folder ``out``.
 
-    The files are those of :func:`dpjax.comparison.page.write`. The file is run as a program.
+    The files are those of :func:`dpjax.report.compare_page.write`. The file is run as a program.
 
     Args:
       file: as of :func:`dpjax.cli.learner_files.find_factory`.
@@ -32,8 +32,8 @@ def run(
         :func:`dpjax.compare`; the message names the file.
     """
     # Not above: other commands should not wait for what these import.
-    from dpjax.comparison import page
-    from dpjax.comparison.comparison import compare, name_of
+    from dpjax.report import compare_page as page
+    from dpjax.study.compare import compare, name_of
 
     path, factory = find_factory(file)
     name = shown(Path(path).name)

@@ -5,9 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpjax import _check, domains, environments, learners, mechanisms
-from dpjax.analysis.output import output_folder, versions, write_csv, write_figure, write_json
+from dpjax import domains, environments, learners, mechanisms
+from dpjax.core import _check
 from dpjax.learners.parts import gram
+from dpjax.report.output import output_folder, versions, write_csv, write_figure, write_json
 
 TABLES = ("learners", "environments", "grid", "study", "figure")
 SETTINGS = ("trials", "key", "checkpoints")
@@ -22,7 +23,7 @@ def read_study(path):
     arguments. ``[grid]`` has an entry for each axis. Values of ``domain``, ``mechanism`` and
     ``gram``, in the grid and among further arguments, are names of factories too, or such tables.
     ``[study]`` holds trials, key and checkpoints, and ``[figure]`` the arguments of
-    :func:`dpjax.study.plot.figure`.
+    :func:`dpjax.report.figures.figure`.
 
     Raises:
       ValueError: the file is no such file. The message names the file and the entry.
@@ -70,7 +71,7 @@ def _check_names(path, where, given, known) -> None:
 
 def _check_figure(study, figure) -> None:
     """Refuses a figure that does not fit the study, before the study is played."""
-    from dpjax.study import plot
+    from dpjax.report import figures as plot
     from dpjax.study.labelled import layout
 
     made, over_time = layout(study), figure.get("x") == "round"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from dpjax.analysis.output import output_folder
 from dpjax.core import optional
+from dpjax.report.output import output_folder
 
 
 def run(path, out=None, *, overwrite=False) -> str:
@@ -11,8 +11,8 @@ def run(path, out=None, *, overwrite=False) -> str:
 
     Raises:
       ImportError: plotly is not installed.
-      ValueError, OSError: as of :func:`dpjax.explore.page.read`, or ``out`` cannot be written, or
-        exists where it is not to be overwritten.
+      ValueError, OSError: as of :func:`dpjax.report.explore_page.read`, or ``out`` cannot be
+        written, or exists and is not to be overwritten.
     """
     out = default_out(path) if out is None else out
     if not out or Path(out).is_dir():
@@ -20,7 +20,9 @@ def run(path, out=None, *, overwrite=False) -> str:
     if Path(out).exists() and not overwrite:
         raise ValueError(f"out: {out} exists; say --overwrite to replace it, or name another file")
     optional("plotly", "explore")
-    from dpjax.explore import page  # not above: other commands should not wait for plotly
+    from dpjax.report import (
+        explore_page as page,  # not above: other commands should not wait for plotly
+    )
 
     text = page.html(page.read(path))
     with output_folder(Path(out).parent) as folder:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from dpjax import _check
+from dpjax.core import _check
 
 
 def find_factory(text) -> tuple[str, Callable]:
@@ -84,7 +84,7 @@ def _said(error) -> str:
 
 def _only(path, module) -> Callable:
     """The factory among the public functions that a file defines."""
-    from dpjax.comparison.comparison import prepared  # not above: it takes a while to import
+    from dpjax.study.compare import prepared  # not above: it takes a while to import
 
     public = {
         name: value

@@ -8,9 +8,15 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, domains, environments, factories
-from dpjax.analysis import plot, statistics
-from dpjax.analysis.output import (
+from dpjax import domains, environments
+from dpjax.cli.loss_files import read_losses
+from dpjax.combinators import count_switches, sample_arms
+from dpjax.core import Policies, _check
+from dpjax.learners import factories
+from dpjax.papers.sweeps import sweep
+from dpjax.privacy import default_delta
+from dpjax.report import plot, statistics
+from dpjax.report.output import (
     format_table,
     output_folder,
     shown,
@@ -19,11 +25,6 @@ from dpjax.analysis.output import (
     write_figure,
     write_json,
 )
-from dpjax.cli.loss_files import read_losses
-from dpjax.combinators import count_switches, sample_arms
-from dpjax.core import Policies
-from dpjax.papers.sweeps import sweep
-from dpjax.privacy import default_delta
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpjax import _check
-from dpjax.analysis.output import format_table, output_folder, versions, write_csv, write_json
+from dpjax.core import _check
+from dpjax.report.output import format_table, output_folder, versions, write_csv, write_json
 
 SHOWN = ("theorem", "bound", "epsilon", "horizon", "worst", "regret", "value", "verdict",
          "from_horizon")  # fmt: skip

@@ -9,16 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpjax import _check, environments, learners
-from dpjax.analysis import bounds
-from dpjax.analysis.output import (
-    format_table,
-    output_folder,
-    shown,
-    versions,
-    write_csv,
-    write_json,
-)
+from dpjax import bounds, environments, learners
+from dpjax.core import _check
+from dpjax.report.output import format_table, output_folder, shown, versions, write_csv, write_json
 from dpjax.study import Study
 
 EPSILONS = (0.1, 1.0, 10.0)

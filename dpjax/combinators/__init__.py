@@ -1,6 +1,5 @@
 """Learners made from learners and environments made from environments, for users to adapt them."""
 
-from dpjax import _check
 from dpjax.combinators.batches import EveryRoundState, as_learner, every_round, minibatch
 from dpjax.combinators.delays import InterleaveState, interleave
 from dpjax.combinators.environments import (
@@ -28,6 +27,7 @@ from dpjax.combinators.reduction import (
     private_reduction,
 )
 from dpjax.combinators.users import user_level
+from dpjax.core import _check
 
 __all__ = [
     "DoublingState",

@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax import _check
-from dpjax.action_sets import example_loss
-from dpjax.core import Array, Batch, BatchLearner, Learner, Number
+from dpjax.core import Array, Batch, BatchLearner, Learner, Number, _check
+from dpjax.domains.action_sets import example_loss
 from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
 

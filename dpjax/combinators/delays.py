@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check
 from dpjax.combinators.batches import as_learner, check_made, step_before
-from dpjax.core import Array, Learner
+from dpjax.core import Array, Learner, _check
 
 
 class InterleaveState(NamedTuple):

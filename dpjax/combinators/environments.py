@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, domains
-from dpjax.action_sets import fits
-from dpjax.core import Arms, Array, Environment
+from dpjax import domains
+from dpjax.core import Arms, Array, Environment, _check
+from dpjax.domains.action_sets import fits
 from dpjax.feedback import full
 from dpjax.maths.places import at
 

@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
 from dpjax.combinators.batches import check_made, step_before
-from dpjax.core import Array, Learner, Privacy
+from dpjax.core import Array, Learner, Privacy, _check
 from dpjax.feedback import clip_seen
 
 

@@ -6,9 +6,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, domains, noise
-from dpjax.action_sets import fits
-from dpjax.core import Arms, BatchLearner, Learner, Number
+from dpjax import domains, noise
+from dpjax.core import Arms, BatchLearner, Learner, Number, _check
+from dpjax.domains.action_sets import fits
 from dpjax.feedback import clip_seen, full, gradient
 
 

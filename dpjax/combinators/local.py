@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, noise
-from dpjax.action_sets import example_loss
-from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy
+from dpjax import noise
+from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.domains.action_sets import example_loss
 from dpjax.feedback import clip_seen, to_bit
 from dpjax.maths.exact_sums import ExactSum
 
@@ -55,7 +55,7 @@ def randomized_response(
     Regret: (e^epsilon + 1) / (e^epsilon - 1) times that of the base on losses p + (1 - 2p) l. So
     ``kl_ucb`` has asymptotically sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(mu) = p + (1 - 2p) mu.
     No learner in the local model has less on Bernoulli losses
-    (:func:`dpjax.analysis.bounds.lai_robbins_local`). Near means of 1/2 that is
+    (:func:`dpjax.bounds.lai_robbins_local`). Near means of 1/2 that is
     ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much as without privacy: 4.68 at epsilon = 1.
 
     Reference: Warner 1965; Ren, Zhou, Liu & Shroff, "Multi-armed bandits with local differential

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
 from dpjax.feedback import clip_seen
 
 # Feedbacks that show more than one number a round.

@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 
-from dpjax import _check, noise, privacy
-from dpjax.core import BatchLearner, Learner, Mechanism, Privacy
+from dpjax import noise, privacy
+from dpjax.core import BatchLearner, Learner, Mechanism, Privacy, _check
 
 
 def user_level(

@@ -5,8 +5,7 @@ import numpy as np
 from jax import lax
 from optax import projections
 
-from dpjax import _check
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain, constant
 from dpjax.domains.from_minimizer import about_zero, from_minimizer

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax import _check
-from dpjax.core import Number, Numbers
+from dpjax.core import Number, Numbers, _check
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain, LossSet
 from dpjax.domains.exact_projections import ExactProjection

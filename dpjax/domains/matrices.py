@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from optax import projections
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.domains.base import TOLERANCE, Domain, LossSet, Regularizer
 from dpjax.domains.from_minimizer import about_zero, from_minimizer
 from dpjax.domains.vectors import bisect, by_optax, check_radius, unit_vector

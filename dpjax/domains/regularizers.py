@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax import _check
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _check
 from dpjax.domains.base import Domain, Regularizer, constant
 
 

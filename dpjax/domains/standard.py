@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from optax import projections
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain
 from dpjax.domains.from_minimizer import null_space

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
 from dpjax.domains.base import TOLERANCE, Domain, constant
 from dpjax.domains.from_minimizer import (

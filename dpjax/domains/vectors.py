@@ -6,8 +6,7 @@ import numpy as np
 from jax import lax
 from optax import projections
 
-from dpjax import _check
-from dpjax.core import Array
+from dpjax.core import Array, _check
 from dpjax.maths import barriers
 
 

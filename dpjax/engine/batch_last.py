@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dpjax.core.generators import of
 from dpjax.engine import batched_draws, batched_rules
 from dpjax.engine.batched import (
     Batched,
@@ -41,7 +42,6 @@ from dpjax.engine.batched import (
     zeros_of,
 )
 from dpjax.engine.evaluate import CONTROL, DEPENDENCE, ValueDomain, called, equations, rebind
-from dpjax.generators import of
 
 
 def batch_last(function, batched, *, isolate_draws=True):

@@ -16,8 +16,8 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
+from dpjax.core.generators import Generator, of
 from dpjax.engine.evaluate import rebind
-from dpjax.generators import Generator, of
 
 
 class Batched(NamedTuple):

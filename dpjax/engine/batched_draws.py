@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dpjax.core.generators import of
 from dpjax.engine.batched import (
     Batched,
     Deferred,
@@ -24,7 +25,6 @@ from dpjax.engine.batched import (
     repeated,
     zeros_of,
 )
-from dpjax.generators import of
 
 
 def _blocks(keys: Words, shape) -> tuple:

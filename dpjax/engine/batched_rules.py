@@ -7,6 +7,7 @@ their own, :mod:`dpjax.engine.indexing`.
 
 from jax import lax
 
+from dpjax.core.generators import of
 from dpjax.engine import indexing
 from dpjax.engine.batched import (
     Batched,
@@ -19,7 +20,6 @@ from dpjax.engine.batched import (
     repeated,
 )
 from dpjax.engine.evaluate import rebind
-from dpjax.generators import of
 
 
 def applies(eqn, operands) -> bool:

@@ -10,8 +10,7 @@ from threading import Lock
 import jax
 import numpy as np
 
-from dpjax import settings
-from dpjax.engine import devices, programs
+from dpjax.engine import devices, programs, settings
 from dpjax.engine.blocks import Block, empty, halved, put, threads
 from dpjax.engine.compile import platform_of
 from dpjax.engine.evaluate import equations

@@ -20,8 +20,8 @@ import numpy as np
 from jax import random as jr
 from jax.extend.core import ClosedJaxpr, Literal, Var
 
-from dpjax import _check, settings
-from dpjax.engine import closure_digest, devices
+from dpjax.core import _check
+from dpjax.engine import closure_digest, devices, settings
 from dpjax.engine.compile import compile_block
 from dpjax.engine.evaluate import equations
 

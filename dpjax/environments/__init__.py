@@ -3,7 +3,7 @@
 ``__all__`` is the registry.
 """
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.consensus import consensus
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms

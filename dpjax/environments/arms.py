@@ -9,9 +9,8 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Array
-from dpjax.generators import of
+from dpjax.core import Array, _check
+from dpjax.core.generators import of
 
 
 def best_fixed_arm(state, tally):

@@ -3,8 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Arms, Environment, Numbers, Outcome
+from dpjax.core import Arms, Environment, Numbers, Outcome, _check
 from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
 from dpjax.maths import exact_sums, laws
 

@@ -13,8 +13,7 @@ from jax import random as jr
 from numpy.polynomial import chebyshev
 from scipy.special import betainc, betaincinv, ndtr
 
-from dpjax import _check
-from dpjax.core import Array, Environment, Numbers, Outcome, Policies
+from dpjax.core import Array, Environment, Numbers, Outcome, Policies, _check
 from dpjax.maths import laws
 
 # The mean reward of the best arm of a round. Those of the other arms are at least minus this.

@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Arms, Environment, Outcome
+from dpjax.core import Arms, Environment, Outcome, _check
 from dpjax.environments.arms import best_fixed_arm
 
 

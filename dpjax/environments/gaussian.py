@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Arms, Environment, Number, Numbers, Outcome
+from dpjax.core import Arms, Environment, Number, Numbers, Outcome, _check
 from dpjax.environments.arms import as_means
 from dpjax.maths import laws
 

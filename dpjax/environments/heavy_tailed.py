@@ -5,8 +5,7 @@ import numpy as np
 from jax import random as jr
 from scipy import stats
 
-from dpjax import _check
-from dpjax.core import Arms, Environment, Number, Numbers, Outcome
+from dpjax.core import Arms, Environment, Number, Numbers, Outcome, _check
 from dpjax.environments.arms import as_means
 from dpjax.maths.laws import as_laplace, random_words
 

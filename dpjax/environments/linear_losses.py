@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Array, Environment, Number, Outcome
+from dpjax.core import Array, Environment, Number, Outcome, _check
 from dpjax.domains import Domain, LossSet, fitting, support_function
 from dpjax.feedback import mean_value, middle
 from dpjax.maths import laws

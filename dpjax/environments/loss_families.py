@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Array
+from dpjax.core import Array, _check
 from dpjax.domains import Domain, check_domain, support_function
 from dpjax.maths import laws
 

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Numbers, Outcome
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
 from dpjax.environments.arms import as_means, best_fixed_arm, draw_losses
 
 

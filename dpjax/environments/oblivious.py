@@ -6,8 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Number, Outcome
+from dpjax.core import Arms, Array, Environment, Number, Outcome, _check
 from dpjax.environments.arms import best_fixed_arm
 
 

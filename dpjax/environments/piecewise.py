@@ -4,8 +4,7 @@ import itertools
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Arms, Environment, Numbers, Outcome
+from dpjax.core import Arms, Environment, Numbers, Outcome, _check
 from dpjax.environments.arms import BernoulliLosses
 
 

@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Environment, Number, Outcome
+from dpjax.core import Environment, Number, Outcome, _check
 from dpjax.domains import fantope, support_function
 from dpjax.domains.vectors import unit_vector
 from dpjax.environments.linear_losses import LinearTally

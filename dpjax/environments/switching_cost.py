@@ -6,8 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Arms, Array, Environment, Outcome
+from dpjax.core import Arms, Array, Environment, Outcome, _check
 from dpjax.environments.arms import best_fixed_arm
 from dpjax.maths import laws
 

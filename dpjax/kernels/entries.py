@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
+from dpjax.core.generators import Generator, of
 from dpjax.engine.one_kernel import Unfit
-from dpjax.generators import Generator, of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,10 +17,10 @@ from jax import random as jr
 from jax.experimental import pallas as pl
 from jax.extend.core import Literal, jaxpr_as_fun
 
+from dpjax.core.generators import of
 from dpjax.engine.batch_last import batch_last
 from dpjax.engine.evaluate import DEPENDENCE, equations, rebind, scan_sizes
 from dpjax.engine.one_kernel import Unfit
-from dpjax.generators import of
 from dpjax.kernels.domain import FEW_CONSTANTS, Entries, moves_of
 from dpjax.kernels.entries import (
     InMemory,

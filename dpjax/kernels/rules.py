@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jax import lax
 
+from dpjax.core.generators import of
 from dpjax.engine.batched_rules import ELEMENTWISE
 from dpjax.engine.evaluate import rebind
 from dpjax.engine.indexing import NEUTRAL, UPDATES
 from dpjax.engine.one_kernel import Unfit
-from dpjax.generators import of
 from dpjax.kernels.entries import Entry, Key, as_keys, each, filled, known, words_of
 from dpjax.kernels.moves import INDEXED, OUTSIDE, SCATTERS, STATIC, common, index_of, moving
 

@@ -3,7 +3,7 @@
 ``__all__`` is the registry. Tests, audits and the command line go through it.
 """
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.learners.adac_gope import adac_gope
 from dpjax.learners.adac_oful import adac_oful
 from dpjax.learners.adap import adac_ucb, adap_klucb, adap_ucb

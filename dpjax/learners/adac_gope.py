@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import BatchLearner, Number, Numbers
+from dpjax.core import BatchLearner, Number, Numbers, _check
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term
 from dpjax.learners.parts.sum_noise import zcdp_noise
 from dpjax.maths import designs, ellipsoids, exact_sums

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise
-from dpjax.core import Array, Learner, Number, Policies
+from dpjax import noise
+from dpjax.core import Array, Learner, Number, Policies, _check
 from dpjax.feedback import contextual
 from dpjax.learners.linucb import Belief, most_optimistic
 from dpjax.learners.parts.arm_sums import gaussian_draws
@@ -89,7 +89,7 @@ def adac_oful(
     earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
     Regret: at most sqrt(1 + C) times that of OFUL with the longer beta, with probability
-    1 - alpha, by :func:`dpjax.analysis.bounds.adac_oful`: O~(d sqrt(T) (1 + sqrt(d / rho))) for
+    1 - alpha, by :func:`dpjax.bounds.adac_oful`: O~(d sqrt(T) (1 + sqrt(d / rho))) for
     any features. Where those that are played spread in all directions, m is O(d / t), and privacy
     costs O~(d^2 / sqrt(rho)) alone.
 

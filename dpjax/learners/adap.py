@@ -5,8 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Array, Batch, BatchLearner, Number
+from dpjax.core import Array, Batch, BatchLearner, Number, _check
 from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, check_exploration
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise, zcdp_noise
 from dpjax.maths import divergences, exact_sums
@@ -140,7 +139,7 @@ def adac_ucb(
     loss is in one released sum, of sensitivity 1. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
     Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta /
-    (beta - 3)), by :func:`dpjax.analysis.bounds.adac_ucb`. So privacy costs sqrt(ln T / rho) an
+    (beta - 3)), by :func:`dpjax.bounds.adac_ucb`. So privacy costs sqrt(ln T / rho) an
     arm, where :func:`adap_ucb` pays ln T / epsilon.
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023. The constants

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import noise, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy, _check
 from dpjax.feedback import bandit, unclipped
 from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners.parts.arm_sums import check_arms, one_release

@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import BatchLearner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import BatchLearner, Number, Privacy, _check
 from dpjax.feedback import to_bit
 from dpjax.learners.parts import stopping_rules
 from dpjax.learners.parts.arm_sums import check_arms
@@ -40,7 +40,7 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
 
     Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with the characteristic
     time T of the sampled shares for the mean losses p + (1 - 2p) mu and without noise. Nobody needs
-    less than :func:`dpjax.analysis.bounds.stopping_time_lower_local`.
+    less than :func:`dpjax.bounds.stopping_time_lower_local`.
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "Differentially private best-arm identification",
     2024, from its abstract. The phases and the threshold are ours.

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
 from dpjax.learners.parts.arm_sums import ArmSums, check_exploration, no_losses
@@ -73,7 +73,7 @@ def cucb(
     which is released at most once with noise for epsilon / k. With "one", the entry that is read
     follows from actions, counts and coins, so that a round is in one sum.
 
-    Regret: O(d k^2 ln T / Delta + d k h ln^2 T), at most :func:`dpjax.analysis.bounds.cucb`.
+    Regret: O(d k^2 ln T / Delta + d k h ln^2 T), at most :func:`dpjax.bounds.cucb`.
 
     Reference: Chen, Wang, Yuan & Wang, "Combinatorial multi-armed bandit and its extension to
     probabilistically triggered arms", 2016; Chen, Zheng, Zhou, Yang, Chen & Wang,

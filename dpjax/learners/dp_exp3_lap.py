@@ -2,9 +2,8 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
 from dpjax.combinators import laplace_feedback
-from dpjax.core import Learner, Number
+from dpjax.core import Learner, Number, _check
 from dpjax.learners.exp3 import exp3
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, Batch, BatchLearner, Number
+from dpjax import noise, privacy
+from dpjax.core import Array, Batch, BatchLearner, Number, _check
 from dpjax.learners.parts.arm_sums import (
     batch_bandit_learner,
     check_arms,
@@ -65,7 +65,7 @@ def dp_klucb(
     to be forgotten.
 
     Regret: asymptotically sum Delta_a ln T / d_epsilon(mu_a, mu*) up to a factor of ratio, for
-    alpha = 1 (:func:`dpjax.analysis.bounds.d_epsilon`), which no private learner can beat.
+    alpha = 1 (:func:`dpjax.bounds.d_epsilon`), which no private learner can beat.
 
     Reference: Azize, Wu, Honda, Orabona, Ito & Basu, "Optimal regret of Bernoulli bandits under
     global differential privacy", 2025, as a secondary text presents it. The length of its batches

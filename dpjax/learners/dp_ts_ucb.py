@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
-from dpjax import _check, noise
-from dpjax.core import Array, Learner, Number
+from dpjax import noise
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     bandit_learner,

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, domains, mechanisms
-from dpjax.core import Array, Learner, Number
+from dpjax import domains, mechanisms
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, check_exploration
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.laws import smallest

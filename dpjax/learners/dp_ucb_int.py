@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     bandit_learner,

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, noise, privacy
+from dpjax import noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Feedback, Learner, Number, Privacy
+from dpjax.core import Arms, Array, Feedback, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear, unclipped
 from dpjax.learners.parts.arm_sums import check_mixing

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, check_mixing
 
 

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, privacy
+from dpjax import privacy
 from dpjax.combinators import minibatch
-from dpjax.core import BatchLearner, Number
+from dpjax.core import BatchLearner, Number, _check
 from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
 from dpjax.learners.parts.arm_sums import check_arms, check_mixing
 

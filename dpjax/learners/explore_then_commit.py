@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
-from dpjax.core import Array, Batch, BatchLearner, Number
+from dpjax.core import Array, Batch, BatchLearner, Number, _check
 from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
@@ -56,8 +55,8 @@ def explore_then_commit(
     most one released sum, which it moves by at most 1.
 
     Regret: at most sum_a Delta_a (m + (T - K m) P_a), by
-    :func:`dpjax.analysis.bounds.explore_then_commit`, where P_a =
-    :func:`dpjax.analysis.bounds.explore_then_commit_error` bounds the probability of committing to
+    :func:`dpjax.bounds.explore_then_commit`, where P_a =
+    :func:`dpjax.bounds.explore_then_commit_error` bounds the probability of committing to
     arm a. With the default m it is O~(T^(2/3) K^(1/3) + sqrt(K T / epsilon)) on all instances.
 
     Reference: Lattimore & Szepesvari, "Bandit algorithms", 2020, chapter 6. The noise, m and the

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Number
+from dpjax import mechanisms
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
 from dpjax.maths import laws

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, mechanisms
-from dpjax.core import Learner, Number
+from dpjax import mechanisms
+from dpjax.core import Learner, Number, _check
 from dpjax.domains import Domain, LossSet, Regularizer, ball_losses, fitting
 from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
 from dpjax.mechanisms.prefix import LAWS
@@ -89,7 +89,7 @@ def ftrl(
       delta: with Gaussian, discrete Gaussian or Skellam noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``. The paper's is
         ``partial(tree, identical_law=True)``. With ``per_item`` the learner is local, and its rate
-        should be :func:`dpjax.analysis.bounds.ftrl_local_rate`.
+        should be :func:`dpjax.bounds.ftrl_local_rate`.
       noise: "laplace" or "discrete_laplace", for pure differential privacy, "gaussian",
         "discrete_gaussian" or "skellam". The discrete laws are those of a tree, kary or per_item,
         which round losses to integers at random.

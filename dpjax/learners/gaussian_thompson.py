@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise
-from dpjax.core import Learner, Number
+from dpjax import noise
+from dpjax.core import Learner, Number, _check
 from dpjax.learners.parts.arm_sums import check_arms, gaussian_draws, learner_of_sums, totals
 
 

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Learner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Arms, Learner, Number, Privacy, _check
 from dpjax.feedback import full
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.fixed_share import complexity, shared

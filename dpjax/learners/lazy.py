@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Number
+from dpjax import noise, privacy
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     bandit_learner,

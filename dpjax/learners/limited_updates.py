@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import BatchLearner, Number, Numbers
+from dpjax.core import BatchLearner, Number, Numbers, _check
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term, phase_length
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
 from dpjax.maths import designs, exact_sums
@@ -188,7 +187,7 @@ def linear_elimination(
     "printed", whose coefficient of ln(4 |A_i| T / beta) / epsilon is below what Chernoff's bound
     gives.) An arm of phase i then has a gap of at most 4 gamma_(i-1), which by default gives
     O(sqrt(d T ln(K T)) + d (d + ln(K T)) ln T / epsilon)
-    (:func:`dpjax.analysis.bounds.linear_elimination`), and O(sqrt(d T ln(K T)) (1 + 1 / epsilon))
+    (:func:`dpjax.bounds.linear_elimination`), and O(sqrt(d T ln(K T)) (1 + 1 / epsilon))
     for "local_laplace".
 
     Reference: Hanna, Girgis, Fragouli & Diggavi, "Differentially private stochastic linear bandits:

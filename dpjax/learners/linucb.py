@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Number, Policies
+from dpjax import mechanisms
+from dpjax.core import Array, Learner, Number, Policies, _check
 from dpjax.feedback import contextual
 from dpjax.learners.parts import gram as laws
 from dpjax.learners.parts import gram_sums
@@ -150,7 +150,7 @@ def linucb(
     rho_max and gamma grow with it. Since the confidence bound of OFUL is for one rho_min,
     ln(2 / alpha) becomes ln(2 T / alpha).
 
-    Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)), by :func:`dpjax.analysis.bounds.linucb`. It is
+    Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)), by :func:`dpjax.bounds.linucb`. It is
     O~(T^(3/4)) for ``per_item``, and O~(T^(3/5)) for batches of T^(3/5) users.
 
     Reference: Shariff & Sheffet, "Differentially private contextual linear bandits", 2018,

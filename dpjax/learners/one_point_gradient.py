@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (

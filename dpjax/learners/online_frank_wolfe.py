@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Number
+from dpjax import mechanisms
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, ball_losses, check_domain
 from dpjax.feedback import gradient, whole
 from dpjax.learners.parts.one_point import as_floats
@@ -75,7 +75,7 @@ def online_frank_wolfe(
     Regret: for i.i.d. losses, expected, against the best point for their mean, at most
     (G D + D z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T) with
     W = G + beta D and z the largest root mean square length of a prefix's noise. The derivation is
-    ours (:func:`dpjax.analysis.bounds.online_frank_wolfe`). Against losses that are not i.i.d.
+    ours (:func:`dpjax.bounds.online_frank_wolfe`). Against losses that are not i.i.d.
     nothing is known.
 
     Reference: Han, Liang, Liang, Wang, Yao & Zhang, "On private online convex optimization: optimal

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import optax
 
-from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Number
+from dpjax import mechanisms
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, LossSet, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.clipping import clip_into

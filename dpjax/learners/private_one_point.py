@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax import _check, mechanisms
-from dpjax.core import Array, Learner, Number
+from dpjax import mechanisms
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, mechanisms, privacy
-from dpjax.core import Array, Learner, Number
+from dpjax import mechanisms, privacy
+from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, check_domain, conditional_gradient_step, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check, noise, privacy
+from dpjax import noise, privacy
 from dpjax.combinators.batches import every_round
-from dpjax.core import Learner, Number, Privacy
+from dpjax.core import Learner, Number, Privacy, _check
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.maths import exact_sums
@@ -51,7 +51,7 @@ def robust_elimination(
     and its noise has the scale 2 B_e / epsilon.
 
     Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1, at most
-    :func:`dpjax.analysis.bounds.robust_elimination`.
+    :func:`dpjax.bounds.robust_elimination`.
 
     Reference: in the style of Tao, Wu, Zhao & Wang, "Optimal rates of (locally) differentially
     private heavy-tailed multi-armed bandits", 2022. They set losses beyond B to 0; clipping has

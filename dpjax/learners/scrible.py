@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check, privacy
+from dpjax import privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector

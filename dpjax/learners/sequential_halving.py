@@ -60,7 +60,7 @@ def sequential_halving(
         H = max over i >= 2 of i / (Delta_i min(Delta_i, epsilon / sqrt(2))),
 
     where a stage has S arms, and Delta_2 <= ... <= Delta_K are the gaps of the arms but the best
-    (:func:`dpjax.analysis.bounds.sequential_halving_error`). It is below 1 only if T >= K R.
+    (:func:`dpjax.bounds.sequential_halving_error`). It is below 1 only if T >= K R.
 
     Reference: Karnin, Koren & Somekh, "Almost optimal exploration in multi-armed bandits", 2013.
     The noise and the bound are ours.

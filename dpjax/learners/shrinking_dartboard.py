@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax import _check, noise
-from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy
+from dpjax import noise
+from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Arms, Array, Learner, Number, Privacy
+from dpjax import noise, privacy
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms

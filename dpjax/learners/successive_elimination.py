@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import BatchLearner, Number
+from dpjax.core import BatchLearner, Number, _check
 from dpjax.learners.parts.arm_sums import check_arms, check_exploration, times
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.learners.parts.sum_noise import sum_noise
@@ -95,7 +94,7 @@ def successive_elimination(
 
     Regret: with probability 1 - beta an arm of gap Delta is, for alpha = 1, pulled at most
     sum_{e <= ceil(log2(1 / Delta))} ceil(R_e) times
-    (:func:`dpjax.analysis.bounds.successive_elimination`), which gives
+    (:func:`dpjax.bounds.successive_elimination`), which gives
     O(sum ln T / Delta + K ln T / epsilon). Where the noise is small, epoch e removes an arm of gap
     Delta_e / 4 in about half of the runs, so that the law of the regret has several modes.
 

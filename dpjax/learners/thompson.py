@@ -5,8 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, posterior_draws
 
 

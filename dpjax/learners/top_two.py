@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import BatchLearner, Number, Privacy
+from dpjax.core import BatchLearner, Number, Privacy, _check
 from dpjax.learners.parts import stopping_rules
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.identification import (
@@ -78,7 +77,7 @@ def adap_tt(
 
     Stopping time: with Hoeffding's rule and r = 2, at most about 4 T ln(1 / failure) as failure
     goes to 0, where T is the characteristic time of the sampled shares
-    (:func:`dpjax.analysis.bounds.characteristic_time`); it is r times where nothing is forgotten.
+    (:func:`dpjax.bounds.characteristic_time`); it is r times where nothing is forgotten.
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "On the complexity of differentially private
     best-arm identification with fixed confidence", 2023, after the authors' public code.

@@ -41,7 +41,7 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
     recommended arm, each round.
 
     Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, for Bernoulli losses
-    and their characteristic time T (:func:`dpjax.analysis.bounds.characteristic_time`). Nobody
+    and their characteristic time T (:func:`dpjax.bounds.characteristic_time`). Nobody
     needs less than T ln(1 / (2.4 failure)).
 
     Reference: Garivier & Kaufmann, "Optimal best arm identification with fixed confidence", 2016,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax import _check, noise
-from dpjax.core import Array, Learner, Number, Privacy
+from dpjax import noise
+from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.learners.parts.arm_sums import bandit_learner, check_arms
 
 # Thousands of estimates were tried (equal, far apart, in two groups). After 6 steps the worst sum

@@ -61,7 +61,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Lea
     Privacy: none.
 
     Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*) for alpha = 1, which no learner can beat
-    (:func:`dpjax.analysis.bounds.lai_robbins`).
+    (:func:`dpjax.bounds.lai_robbins`).
 
     Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
     2011, with the constant c = 0 that they recommend in practice.

@@ -18,8 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax import _check
-from dpjax.core import Array, Numbers
+from dpjax.core import Array, Numbers, _check
 from dpjax.maths.places import at
 
 # The part of an action outside the span of others counts as rounding, if it is shorter than this

@@ -253,7 +253,7 @@ def transport_threshold_kept(exponent, draws):
 def optimal_weights(means, epsilon):
     """The proportions of samples (K,) that identify the best of the mean losses (K,) soonest.
 
-    They are those of :func:`dpjax.analysis.bounds.characteristic_time`, by its method with fewer
+    They are those of :func:`dpjax.bounds.characteristic_time`, by its method with fewer
     steps, and about 1e-3 accurate. Means are clipped to [1e-3, 1 - 1e-3] and gaps to at least 1e-4.
     An epsilon below 1/500 of the smallest gap counts as this, since the weights no longer change.
     """

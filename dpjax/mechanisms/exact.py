@@ -3,8 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
-from dpjax.core import Mechanism
+from dpjax.core import Mechanism, _check
 from dpjax.mechanisms.prefix import PrefixNoise, check, constant, from_noise, prefix_matrix
 
 

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax import _check
-from dpjax.core import Array, Mechanism
+from dpjax.core import Array, Mechanism, _check
 from dpjax.mechanisms.prefix import (
     PrefixNoise,
     as_floats,

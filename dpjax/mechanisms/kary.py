@@ -8,8 +8,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Array, Mechanism
+from dpjax.core import Array, Mechanism, _check
 from dpjax.maths.places import at
 from dpjax.mechanisms.prefix import (
     INTEGER_LAWS,

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax import _check
-from dpjax.core import Array, Mechanism, Stream
+from dpjax.core import Array, Mechanism, Stream, _check
 from dpjax.maths.two_words import add_compensated
 from dpjax.mechanisms.prefix import (
     INTEGER_LAWS,

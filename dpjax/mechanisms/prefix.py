@@ -15,8 +15,8 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax import _check, noise
-from dpjax.core import Array, Mechanism, Stream
+from dpjax import noise
+from dpjax.core import Array, Mechanism, Stream, _check
 from dpjax.maths.two_words import add_compensated
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from jax import lax
 from scipy import linalg
 
-from dpjax import _check
-from dpjax.core import Array, Mechanism
+from dpjax.core import Array, Mechanism, _check
 from dpjax.mechanisms.buffered_parameters import BUFFERED
 from dpjax.mechanisms.normalized import (
     column_norms,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.maths.laws import binomial as binomial_draw
 from dpjax.noise.law import Calibration, Law
 from dpjax.privacy.integer import (

@@ -8,7 +8,8 @@ from jax import lax
 from jax import random as jr
 from scipy.special import logsumexp
 
-from dpjax import _check, privacy
+from dpjax import privacy
+from dpjax.core import _check
 from dpjax.maths.laws import normal, random_words
 from dpjax.noise.discrete_laplace import as_draw
 from dpjax.noise.gaussian import cumulant

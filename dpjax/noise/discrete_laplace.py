@@ -6,7 +6,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.maths.laws import random_words, sign_and_tail
 from dpjax.noise.laplace import laplace
 from dpjax.privacy.integer import _least, _sensitivity

@@ -19,7 +19,7 @@ from jax import lax
 from jax import random as jr
 from scipy.special import ive
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.maths.laws import binomial, normal
 from dpjax.noise.law import Calibration, Law
 from dpjax.privacy.continuous import _real

@@ -8,9 +8,8 @@ import jax
 import numpy as np
 import xarray
 
-from dpjax.analysis import statistics
-from dpjax.analysis.output import output_folder, write_csv, write_figure, write_json
-from dpjax.study import inference
+from dpjax.report import arrays, estimates
+from dpjax.report.output import output_folder, write_csv, write_figure, write_json
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -85,7 +84,7 @@ def check_size(horizon, trials, least_horizon) -> None:
 
 def final_summary(array) -> xarray.Dataset:
     """The columns mean, standard_error and q5 to q95 of an array with the dimension trial."""
-    found = inference.mean(array)[["mean", "standard_error"]]
+    found = estimates.mean(array)[["mean", "standard_error"]]
     for q in QUANTILES:
         found[f"q{round(100 * q)}"] = _quantile(array.astype(np.float64), q)
     return found
@@ -119,7 +118,7 @@ def exponent(x, values, usable, trials) -> tuple:
     if np.sum(usable) < 2:
         return float("nan"), float("nan"), float("nan")
     logs = np.log(np.asarray(x, np.float64)[usable])
-    return statistics.resampled(
+    return arrays.resampled(
         trials, lambda drawn: np.polyfit(logs, np.log(values(drawn)[usable]), 1)[0]
     )
 

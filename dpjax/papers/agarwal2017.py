@@ -15,9 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray
 
-from dpjax import domains, environments, learners, mechanisms
-from dpjax.analysis import bounds, statistics
-from dpjax.analysis.output import format_table
+from dpjax import bounds, domains, environments, learners, mechanisms
 from dpjax.combinators import arms_as_points
 from dpjax.core import Feedback
 from dpjax.learners.hedge import plain_rate
@@ -27,7 +25,9 @@ from dpjax.papers import agarwal2017_mechanisms as of_mechanisms
 from dpjax.papers._shared import Report, columns, publish, rows
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
-from dpjax.study import Study, inference
+from dpjax.report import estimates, statistics
+from dpjax.report.output import format_table
+from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
@@ -42,7 +42,7 @@ SEED = 2017
 class Instance(NamedTuple):
     """A decision set and its losses, as the paper pairs them."""
 
-    domain: str  # name in dpjax.analysis.bounds
+    domain: str  # name in dpjax.bounds
     make: Callable  # dim -> (Domain, LossSet), the same objects for learners and environments
 
 
@@ -165,7 +165,7 @@ def with_costs(data) -> xarray.Dataset:
 
 def table(data) -> list[dict]:
     """Final regret and what privacy costs, one row per privacy level."""
-    found = inference.mean(data.final_regret)[["mean", "standard_error"]].rename(mean="regret")
+    found = estimates.mean(data.final_regret)[["mean", "standard_error"]].rename(mean="regret")
     band = statistics.mean_band(data.cost.values, axis=data.cost.get_axis_num("trial"))
     for name, values in zip(("cost", "cost_low", "cost_high"), band, strict=True):
         found[name] = found.regret.copy(data=values)

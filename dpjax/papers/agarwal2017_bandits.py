@@ -11,13 +11,14 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax import domains, environments, learners, simulate
-from dpjax.analysis import bounds, plot
-from dpjax.analysis.output import format_table
+from dpjax import bounds, domains, environments, learners
 from dpjax.papers import agarwal2017_bandits_rates as rates
 from dpjax.papers._shared import Report, columns, publish, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import Study, choice, inference
+from dpjax.report import choice, estimates, plot
+from dpjax.report.output import format_table
+from dpjax.study import Study
+from dpjax.study.simulate import simulate
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24
@@ -140,7 +141,7 @@ def play_adversaries(horizon=HORIZON, trials=TRIALS // 2, *, progress=True) -> x
 
 def table(data) -> list[dict]:
     """Final regret at each epsilon and difficulty."""
-    mean, private = inference.mean(data.final_regret), data.takes_epsilon
+    mean, private = estimates.mean(data.final_regret), data.takes_epsilon
     cells = mean[["mean", "standard_error"]].rename(mean="regret").assign(nothing=data.nothing)
     cells = cells.where(private | np.isinf(data.epsilon))
     cells["model"] = data.privacy_model.where(private, "")
@@ -168,7 +169,7 @@ def _bound(row):
 
 def adversary_table(data) -> list[dict]:
     """Final regret beside that of the centre, and how often the proof's condition failed."""
-    cells = inference.mean(data.final_regret).rename(mean="regret").assign(
+    cells = estimates.mean(data.final_regret).rename(mean="regret").assign(
         centre=_lengths(data).mean("trial"),
         violations=data.report_violations.astype(np.float64).mean("trial"),
         trials=data.sizes["trial"],

@@ -8,9 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from dpjax.analysis import statistics
 from dpjax.papers._shared import exponent
-from dpjax.study import trends
+from dpjax.report import arrays, trends
 
 # Exponents of T, N and 1 / epsilon, without logarithms: Table 2's, and the newer ones for batches.
 RATES = {
@@ -94,7 +93,7 @@ def crossing_table(whole) -> list[dict]:
             def cross(trials, pair=pair):
                 return crossing(data.epsilon.values, *(worst(each, trials) for each in pair))
 
-            value, low, high = statistics.resampled(data.sizes["trial"], cross)
+            value, low, high = arrays.resampled(data.sizes["trial"], cross)
             found.append({"batched (central)": name, "local": other, "epsilon": value,
                           "low": low, "high": high, "trials": data.sizes["trial"]})  # fmt: skip
     return found

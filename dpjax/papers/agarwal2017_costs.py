@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dpjax.analysis import statistics
 from dpjax.papers._shared import exponent
+from dpjax.report import arrays, statistics
 
 
 def each(data):
@@ -24,7 +24,7 @@ def free_table(data) -> list[dict]:
         def free(seeds, regret=regret, epsilons=epsilons):
             return statistics.free_epsilon(epsilons, regret[:, seeds])
 
-        point, low, high = statistics.resampled(trials, free)
+        point, low, high = arrays.resampled(trials, free)
         found.append({"instance": instance, "learner": learner,
                       "delta": part.privacy_delta.values[0], "without_privacy": regret[-1].mean(),
                       "epsilon": point, "low": low, "high": high, "trials": trials})  # fmt: skip

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dpjax.analysis import plot
-from dpjax.study import trends
+from dpjax.report import plot, trends
 
 
 def figure(data, free):

@@ -6,10 +6,10 @@ This is a part of the reproduction of Agarwal & Singh 2017.
 import numpy as np
 
 from dpjax import domains, learners, mechanisms
-from dpjax.analysis import plot
 from dpjax.papers._shared import columns, rows
 from dpjax.privacy import default_delta
-from dpjax.study import Study, inference
+from dpjax.report import estimates, plot
+from dpjax.study import Study
 
 EPSILONS = (1.0, 10.0, 100.0, np.inf)
 
@@ -62,7 +62,7 @@ def error(mechanism, horizon, noise):
 
 def table(data, loss_set) -> list[dict]:
     """Errors of the sums of losses, and final regret; one row per mechanism and epsilon."""
-    cells = inference.mean(data.final_regret)[["mean", "standard_error"]].rename(mean="regret")
+    cells = estimates.mean(data.final_regret)[["mean", "standard_error"]].rename(mean="regret")
     cells["without_privacy"] = cells.regret.sel(epsilon=np.inf, drop=True)
     cells = cells.isel(epsilon=np.isfinite(data.epsilon.values)).squeeze()
     found = rows(cells, ("noise", "mechanism", "epsilon"), delta="privacy_delta")

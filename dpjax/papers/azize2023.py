@@ -13,12 +13,12 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax import environments, learners
-from dpjax.analysis import bounds
-from dpjax.analysis.output import format_table
+from dpjax import bounds, environments, learners
 from dpjax.papers._shared import Report, check_size, columns, publish, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import Study, inference
+from dpjax.report import estimates
+from dpjax.report.output import format_table
+from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**9, 10**7
 TRIALS, QUICK_TRIALS = 1000, 100
@@ -176,7 +176,7 @@ def time_figure(data, plain, lower):
 def error_figure(data):
     """How often each rule errs on three arms, against epsilon."""
     drawn = data.dpjax.figure(
-        "epsilon", y="wrong", color="learner", estimate=inference.proportion,
+        "epsilon", y="wrong", color="learner", estimate=estimates.proportion,
         note="Three Bernoulli arms of mean gains 0.7, 0.5 and 0.3. Line: the share of errors that "
         "is allowed.",
     )  # fmt: skip

@@ -11,8 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpjax.analysis import statistics
-from dpjax.analysis.output import format_table
 from dpjax.papers import ene2021_figures as figures
 from dpjax.papers._shared import Report, columns, publish, rows
 from dpjax.papers.ene2021_learners import (
@@ -28,7 +26,9 @@ from dpjax.papers.ene2021_learners import (
 )
 from dpjax.papers.ene2021_routes import routes_figure
 from dpjax.papers.sweeps import play
-from dpjax.study import Study, inference
+from dpjax.report import arrays, estimates, statistics
+from dpjax.report.output import format_table
+from dpjax.study import Study
 
 regret_of = figures.regret_of
 HORIZON, QUICK_HORIZON = 2**14, 2**10
@@ -81,7 +81,7 @@ def play_settings(instance, noise, horizon, epsilons, rates, trials, *, dim=None
 
 def rows_of(run) -> list[dict]:
     """Final regrets, one row per setting."""
-    found = rows(inference.mean(run.final_regret), ["setting"], regret="mean")
+    found = rows(estimates.mean(run.final_regret), ["setting"], regret="mean")
     for row in found:
         row["over_no_noise"] = row["regret"] / float(regret_of(run, "none").mean())
         places = ("scale", "horizon", "noise", "dim", "gradient")
@@ -103,7 +103,7 @@ def slope(x, regrets):
             return float("nan")
         return np.polyfit(logs, np.log(means), 1)[0]
 
-    return statistics.resampled(len(regrets[0]), fit)
+    return arrays.resampled(len(regrets[0]), fit)
 
 
 def slope_rows(by_horizon, by_dim, by_epsilon) -> list[dict]:
@@ -161,7 +161,7 @@ def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
         learner=list(BASELINES), environment="iid"
     )
     order = ("domain", "learner", "epsilon")
-    found = rows(inference.mean(data.final_regret), order, instance="domain", regret="mean")
+    found = rows(estimates.mean(data.final_regret), order, instance="domain", regret="mean")
     # A learner without noise stands at infinity.
     found = [row for row in found if row["takes_epsilon"] or row["epsilon"] == np.inf]
     for row in found:

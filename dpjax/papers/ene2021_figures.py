@@ -3,8 +3,8 @@
 import numpy as np
 import xarray
 
-from dpjax.analysis.plot import ticks_at
 from dpjax.papers.ene2021_learners import RATES
+from dpjax.report.plot import ticks_at
 
 
 def regret_of(run, calibration, epsilon=None, rate=1.0) -> np.ndarray:

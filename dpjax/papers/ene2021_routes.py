@@ -7,9 +7,9 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import domains
-from dpjax.analysis import plot
 from dpjax.papers.ene2021_learners import grid_graph, losses, noise_scale, scaled
-from dpjax.simulate import one_round, start
+from dpjax.report import plot
+from dpjax.study.simulate import one_round, start
 
 SEED = 2021
 SIDE = 4

@@ -12,9 +12,7 @@ from itertools import product
 import numpy as np
 import xarray
 
-from dpjax.analysis import bounds
-from dpjax.analysis.output import format_table
-from dpjax.analysis.plot import ticks_at
+from dpjax import bounds
 from dpjax.papers import hanna2022_games as games
 from dpjax.papers import hanna2022_horizons as horizons
 from dpjax.papers._shared import (
@@ -29,7 +27,10 @@ from dpjax.papers._shared import (
     rows,
 )  # fmt: skip
 from dpjax.papers.sweeps import play
-from dpjax.study import Study, inference
+from dpjax.report import estimates
+from dpjax.report.output import format_table
+from dpjax.report.plot import ticks_at
+from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**8, 10**5
 TRIALS, QUICK_TRIALS = 400, 32
@@ -120,7 +121,7 @@ def curves(data) -> list[dict]:
 
 def net_table(data) -> list[dict]:
     """Regret against the best point of the circle, in its two parts."""
-    found = rows(inference.mean(data.final_regret), ("zeta",))
+    found = rows(estimates.mean(data.final_regret), ("zeta",))
     for row in found:
         instance = games.on_net(row["zeta"])
         row["arms"], row["to_the_net"] = len(instance.actions), row["mean"]
@@ -138,7 +139,7 @@ def overtaking(data) -> list[dict]:
     """
     data = data.squeeze("instance")
     means = data.regret.mean("trial", dtype=np.float64)
-    final = inference.mean(data.final_regret)
+    final = estimates.mean(data.final_regret)
     found = []
     for epsilon, name in product(EPSILONS, [*games.ON_FEATURES, *games.BY_ROUNDS]):
         ours, other = ({"learner": each, "epsilon": epsilon} for each in ("exact", name))

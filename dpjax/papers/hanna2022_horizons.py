@@ -6,12 +6,12 @@ A length of theta scales all gaps. At each horizon the worst-case regret is the 
 import numpy as np
 import xarray
 
-from dpjax import environments
-from dpjax.analysis import bounds, statistics
+from dpjax import bounds, environments
 from dpjax.papers import hanna2022_games as games
 from dpjax.papers._shared import columns, logarithmic, name_lines, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import Study, inference
+from dpjax.report import arrays, estimates
+from dpjax.study import Study
 
 HORIZONS = tuple(10**k for k in range(4, 10))
 EPSILONS = (0.1, 1.0, np.inf)
@@ -45,14 +45,14 @@ def play_horizons(horizon, trials, short=False, *, progress=True) -> xarray.Data
 
 def worst_length(final) -> xarray.DataArray:
     """Final regrets at the length of theta with the largest mean, for each cell."""
-    return final.isel(length=inference.mean(final)["mean"].argmax("length"))
+    return final.isel(length=estimates.mean(final)["mean"].argmax("length"))
 
 
 def table(data) -> list[dict]:
     """Final regret at the length 1 of theta, and at the worst length."""
-    first = inference.mean(data.final_regret.isel(length=0, drop=True))
+    first = estimates.mean(data.final_regret.isel(length=0, drop=True))
     cells = first[["mean", "standard_error"]]
-    worst = inference.mean(worst_length(data.final_regret))
+    worst = estimates.mean(worst_length(data.final_regret))
     cells["worst"], cells["worst_error"] = worst["mean"], worst["standard_error"]
     found = rows(cells.rename(length="worst_length"), ("learner", "epsilon", "horizon"))
     for row in found:
@@ -80,7 +80,7 @@ def exponents(data) -> list[dict]:
             def exponent(seeds, regret=regret):
                 return slope(late.horizon.values, regret[:, seeds].mean(axis=1).max(axis=0))
 
-            value, low, high = statistics.resampled(trials, exponent)
+            value, low, high = arrays.resampled(trials, exponent)
             found.append({
                 "learner": learner, "epsilon": epsilon, "from": first, "to": last,
                 "exponent": value, "low": low, "high": high, "trials": trials,

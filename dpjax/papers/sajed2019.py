@@ -10,8 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from dpjax.analysis import bounds, statistics
-from dpjax.analysis.output import format_table
+from dpjax import bounds
 from dpjax.papers import sajed2019_figures as figures
 from dpjax.papers import sajed2019_games as games
 from dpjax.papers import sajed2019_stopping as stopping
@@ -24,7 +23,8 @@ from dpjax.papers._shared import (
     publish,
     rows,
 )
-from dpjax.study import inference
+from dpjax.report import arrays, estimates, statistics
+from dpjax.report.output import format_table
 
 HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64
@@ -87,7 +87,7 @@ def knees(data) -> list[dict]:
         def knee(seeds, finals=finals):
             return statistics.free_epsilon(epsilons, finals[:, seeds])
 
-        point, low, high = statistics.resampled(trials, knee)
+        point, low, high = arrays.resampled(trials, knee)
         found.append({
             "instance": instance, "learner": name, "without_privacy": float(finals[-1].mean()),
             "epsilon": point, "low": low, "high": high, "trials": trials,
@@ -97,7 +97,7 @@ def knees(data) -> list[dict]:
 
 def horizon_table(data) -> list[dict]:
     """Final regret against the horizon."""
-    found = rows(inference.mean(data.final_regret), ("learner", "instance", "epsilon", "horizon"))
+    found = rows(estimates.mean(data.final_regret), ("learner", "instance", "epsilon", "horizon"))
     for row in found:
         bound = games.lower_bound(float(row["horizon"]), row["instance"], row["epsilon"])
         row["lower_d_epsilon"], row["trials"] = float(bound), data.sizes["trial"]

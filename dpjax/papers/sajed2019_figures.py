@@ -5,9 +5,10 @@ from itertools import product
 import numpy as np
 import xarray
 
-from dpjax.analysis import bounds, plot
+from dpjax import bounds
 from dpjax.papers import sajed2019_games as games
 from dpjax.papers._shared import logarithmic, name_lines
+from dpjax.report import plot
 
 
 def curves_figure(data):

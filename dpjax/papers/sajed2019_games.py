@@ -6,8 +6,7 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax import environments, learners
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, learners
 from dpjax.core import Learner
 from dpjax.papers._shared import log_checkpoints
 from dpjax.papers.sweeps import play

@@ -7,12 +7,14 @@ import numpy as np
 import xarray
 from jax import random as jr
 
-from dpjax import environments, learners, stopping
-from dpjax.analysis.plot import ticks_at
+from dpjax import environments, learners
+from dpjax.learners import stopping
 from dpjax.maths import exact_sums
 from dpjax.papers._shared import columns, logarithmic, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import Study, inference
+from dpjax.report import estimates
+from dpjax.report.plot import ticks_at
+from dpjax.study import Study
 
 SEED = 2019
 QUERIES = ("every_round", "powers_of_two")
@@ -127,7 +129,7 @@ def pairs_table(data) -> list[dict]:
 
 def _side_by_side(array, axis) -> xarray.Dataset:
     """The mean and its standard error at each value of an axis, as variables of its name."""
-    found, cells = inference.mean(array), xarray.Dataset()
+    found, cells = estimates.mean(array), xarray.Dataset()
     for name in array[axis].values.tolist():
         one = found.sel({axis: name}, drop=True)
         cells[name], cells[f"{name}_error"] = one["mean"], one.standard_error

@@ -12,8 +12,6 @@ import numpy as np
 import xarray
 
 from dpjax import environments, learners
-from dpjax.analysis import plot
-from dpjax.analysis.output import format_table
 from dpjax.papers._shared import Report, columns, log_checkpoints, publish, rows
 from dpjax.papers.shariff2018_learners import (
     CALIBRATED,
@@ -25,7 +23,9 @@ from dpjax.papers.shariff2018_learners import (
     compared,
 )
 from dpjax.papers.sweeps import play
-from dpjax.study import Study, inference
+from dpjax.report import estimates, plot
+from dpjax.report.output import format_table
+from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000
 TRIALS, QUICK_TRIALS = 8, 4
@@ -89,7 +89,7 @@ def play_scaling(dims, horizon, trials, *, progress=True) -> xarray.Dataset:
 
 def _table(data, order, published) -> list[dict]:
     """Rows of final regret beside the published one, which is a function of a row."""
-    cells = inference.mean(data.final_regret)
+    cells = estimates.mean(data.final_regret)
     if "report_indefinite" in data:
         cells["indefinite"] = data.report_indefinite.sum("trial", skipna=False)
     found = rows(cells, order)
@@ -130,8 +130,8 @@ def curve_rows(data) -> list[dict]:
     """The means and standard errors of all learners at each round."""
     names = "learner gap floor round mean standard_error"
     places = ("environment", "learner", "floor", "round")
-    each = rows(inference.mean(named(data).regret), ("environment", "learner", "round"))
-    return columns([*each, *rows(inference.mean(swept(data).regret), places)], names)
+    each = rows(estimates.mean(named(data).regret), ("environment", "learner", "round"))
+    return columns([*each, *rows(estimates.mean(swept(data).regret), places)], names)
 
 
 def scaling_rows(data) -> list[dict]:
@@ -163,7 +163,7 @@ def fits(data) -> list[dict]:
 def comparison_figure(data):
     """Regret curves, a panel for each gap."""
     drawn = named(data).dpjax.figure(
-        "round", color="learner", panel="environment", estimate=inference.mean,
+        "round", color="learner", panel="environment", estimate=estimates.mean,
         note=f"Calibrated for n = 5e7 at epsilon = {EPSILON:g}, delta = {DELTA:g}. Crosses: read "
         "off the published figure at round 2e7, in the colour of their learner.",
     )  # fmt: skip

@@ -6,10 +6,10 @@ from functools import cache, partial
 import jax
 import numpy as np
 
-from dpjax import learners
-from dpjax.analysis import bounds, plot
+from dpjax import bounds, learners
 from dpjax.learners.parts import gram
 from dpjax.learners.parts.gram_calibration import Regularizer
+from dpjax.report import plot
 
 CALIBRATED = 50_000_000  # rounds n
 DIM, EPSILON, DELTA = 5, 1.0, 0.1

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 
-from dpjax.sweep import sweep as _sweep
+from dpjax.study.sweep import sweep as _sweep
 
 _STORES = ContextVar("stores", default=None)  # (folder or URL, iterator of the next numbers)
 _MESH = ContextVar("mesh", default=None)

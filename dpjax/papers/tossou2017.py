@@ -16,16 +16,16 @@ import numpy as np
 import xarray
 from jax import random as jr
 
-from dpjax import environments
-from dpjax.analysis import bounds
-from dpjax.analysis.output import format_table
+from dpjax import bounds, environments
 from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
 from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
 from dpjax.papers._shared import Report, columns, publish, rows
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
-from dpjax.study import Study, inference
+from dpjax.report import estimates
+from dpjax.report.output import format_table
+from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
 TRIALS, QUICK_TRIALS = 720, 120
@@ -110,8 +110,8 @@ def play_memory(horizon=HORIZON, trials=QUICK_TRIALS, *, progress=True) -> xarra
 
 def table(data) -> list[dict]:
     """Final regret with its spread, switches and bounds, one row for each level of a learner."""
-    mean = inference.mean(data.final_regret)
-    cells = inference.gini_spread(data.final_regret, GROUPS).assign(
+    mean = estimates.mean(data.final_regret)
+    cells = estimates.gini_spread(data.final_regret, GROUPS).assign(
         mean=mean["mean"], standard_error=mean.standard_error,
         switches=data.tally_switches.astype(float).mean("trial"),
     )  # fmt: skip
@@ -129,7 +129,7 @@ def table(data) -> list[dict]:
 
 def curves(data) -> list[dict]:
     """What the figure draws."""
-    cells = inference.gini_spread(data.regret, GROUPS)
+    cells = estimates.gini_spread(data.regret, GROUPS)
     found = _rows(cells, "environment", "learner", "epsilon", "round")
     return columns(found, "adversary learner epsilon tau round regret gini_below gini_above")
 
@@ -168,7 +168,7 @@ def _bounds(adversary, learner, horizon, epsilon, tau):
 
 def memory_table(data) -> list[dict]:
     """Final policy regret and the bound of the mini-batch theorem, one row per memory."""
-    found = rows(inference.mean(data.final_regret), ("tau", "memory"))
+    found = rows(estimates.mean(data.final_regret), ("tau", "memory"))
     for row in found:
         row["tau"], row["memory"] = int(row["tau"]), int(row["memory"])
         row["learner"] = "EXP3" if row["tau"] == 1 else "EXP3_tau"
@@ -197,7 +197,7 @@ def figure(data):
 
     def drawn(array):
         # The paper's three curves get its spreads; spreads of the others would hide the rest.
-        found = inference.gini_spread(array, GROUPS)
+        found = estimates.gini_spread(array, GROUPS)
         spread = (array.level == "paper") | (array.learner == "EXP3")
         return found.assign(low=found.low.where(spread), high=found.high.where(spread))
 

@@ -12,12 +12,12 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax.analysis.output import format_table
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.papers import trust_games as games
 from dpjax.papers._shared import Report, check_size, columns, publish, rows
 from dpjax.papers.sweeps import play
-from dpjax.study import arrays, inference
+from dpjax.report import arrays, estimates
+from dpjax.report.output import format_table
 
 HORIZON, QUICK_HORIZON = 10**7, 10**5
 TRIALS, QUICK_TRIALS = 1000, 40
@@ -45,7 +45,7 @@ def factors(array) -> xarray.Dataset:
 def cost_rows(data, of) -> list[dict]:
     """Mean, factor over no privacy, and what is declared, by learner and epsilon."""
     array = data[of]
-    found = inference.mean(array)[["mean", "standard_error"]].reset_coords(drop=True)
+    found = estimates.mean(array)[["mean", "standard_error"]].reset_coords(drop=True)
     found = found.merge(factors(array))
     for name in ("privacy_model", "privacy_delta"):
         found[name] = array.coords[name].variable
@@ -78,7 +78,7 @@ def slope_rows(studies) -> list[dict]:
     for game, data in studies.items():
         last = data.isel(horizon=-1).reset_coords(drop=True)
         found = data.dpjax.slope().merge(factors(last.final_regret))
-        mean = inference.mean(last.final_regret)[["mean", "standard_error"]]
+        mean = estimates.mean(last.final_regret)[["mean", "standard_error"]]
         found = found.reset_coords(drop=True).merge(mean.reset_coords(drop=True))
         for row in rows(found.squeeze(drop=True), ("learner", "epsilon")):
             made.append({"game": game, "known": known[row["learner"]],

@@ -5,8 +5,7 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import domains, environments, learners, mechanisms
-from dpjax.analysis import bounds
+from dpjax import bounds, domains, environments, learners, mechanisms
 from dpjax.learners.parts import gram
 from dpjax.learners.parts.sum_noise import WITH_DELTA
 from dpjax.papers.hanna2022_games import on_sphere

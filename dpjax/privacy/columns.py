@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpjax import _check
-from dpjax.core import Mechanism
+from dpjax.core import Mechanism, _check
 
 
 class UserSensitivity(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logsumexp
 
-from dpjax import _check
+from dpjax.core import _check
 
 # ln(2 / 1e-40). Two tails of e^-TAIL each have mass 1e-40 together.
 TAIL = math.log(2e40)

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
-from dpjax.core import Array, Number
+from dpjax.core import Array, Number, _check
 from dpjax.privacy.gaussian import gaussian_scale
 
 STEP = 1.02  # from one amount of a grid to the next, if it grows as the variance

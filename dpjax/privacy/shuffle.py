@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import bdtrc, expit
 
-from dpjax import _check
+from dpjax.core import _check
 from dpjax.privacy.integer import binomial_log_pmf
 
 LARGEST_LOCAL_EPSILON = 700.0

@@ -13,8 +13,8 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax._version import __version__
 from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
+from dpjax.core._version import __version__
 from dpjax.store.objects import Damaged, digest
 
 ROOT = "zarr.json"

@@ -1,11 +1,22 @@
-"""Studies: learners x environments x a grid, played as sweeps, and returned as labelled arrays.
+"""Everything that is played: games, sweeps, studies, comparisons, theorems.
 
-A user comes in here. ``Study`` lays out the grid and plays it. What comes out is an
-``xarray.Dataset``, and the accessor ``.dpjax`` holds what one asks of it: means with intervals,
-paired differences, slopes, crossings, the best setting, tables and figures.
+``Study`` lays out a grid and plays it. What comes out is an ``xarray.Dataset``, and the accessor
+``.dpjax`` holds what one asks of it: means with intervals, paired differences, slopes, crossings,
+the best setting, tables and figures.
 """
 
-from dpjax.study.accessor import Accessor
-from dpjax.study.study import Cost, Study
+from typing import TYPE_CHECKING
 
-__all__ = ["Accessor", "Cost", "Study"]
+if TYPE_CHECKING:
+    from dpjax.study.study import Cost, Study
+
+__all__ = ["Cost", "Study"]
+
+
+def __getattr__(name):
+    """Studies, whose libraries for labelled data take a second to load."""
+    if name in __all__:
+        from dpjax.study import study
+
+        return getattr(study, name)
+    raise AttributeError(f"module 'dpjax.study' has no attribute {name!r}")

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from dpjax.study import choice
+from dpjax.report import choice
 from dpjax.study.labelled import Played, labelled, layout
 
 _KEPT = 4  # one of so many settings is kept after each stage
@@ -11,7 +11,7 @@ _FEWEST = 4  # trials of a setting in the first stage
 
 
 def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
-    """The best setting of a study: :func:`dpjax.study.choice.tune` without playing all trials.
+    """The best setting of a study: :func:`dpjax.report.choice.tune` without playing all trials.
 
     In each stage the settings that are left are played with four times as many trials as before,
     and the best quarter of them is kept, in each place along the other axes by itself. These
@@ -25,7 +25,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
       progress: as of :meth:`dpjax.study.Study.run`.
 
     Returns:
-      As :func:`dpjax.study.choice.tune`, with the attribute ``stages``. No setting that was
+      As :func:`dpjax.report.choice.tune`, with the attribute ``stages``. No setting that was
       dropped is a candidate.
 
     Raises:

@@ -7,6 +7,7 @@ import numpy as np
 import xarray
 
 from dpjax.core import Result, leaf_names
+from dpjax.report import accessor as accessor  # which registers Dataset.dpjax
 
 _TEXTS = ("neighbours", "unit", "model", "released", "calibration", "accountant")
 _NUMBERS = ("epsilon", "delta", "rho", "paper_epsilon")

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import _check
-from dpjax.core import Arms
+from dpjax.core import Arms, _check
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
 

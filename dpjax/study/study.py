@@ -13,17 +13,16 @@ import xarray
 from jax import random as jr
 from tqdm.auto import tqdm
 
-from dpjax import _check
-from dpjax.core import Array, BatchLearner, Environment, Learner, Result
+from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices
 from dpjax.engine.compute import compiled_ahead
-from dpjax.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.store import is_empty
 from dpjax.study import grid as grids
 from dpjax.study import halving
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
-from dpjax.sweep import planned, played, sweep
+from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
+from dpjax.study.sweep import planned, played, sweep
 
 # An estimate plays games of at most this many rounds, with so many trials on each core.
 _ROUNDS, _TRIALS = 256, 128

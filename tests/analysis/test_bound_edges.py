@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, learners
-from dpjax.analysis import bounds
-from dpjax.simulate import simulate_batches
+from dpjax import bounds, environments, learners
+from dpjax.study.simulate import simulate_batches
 
 INF = np.inf
 HORIZONS, ARMS, DIMS = [1, 2, 2**18, 2.0**31], [2, 3, 64], [1, 2, 5]

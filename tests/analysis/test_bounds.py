@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 from dpjax.learners.parts.dartboard import derived_setting
 
 ARMS, HORIZON = 4, 2**18

@@ -5,9 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
-from dpjax import domains, learners, mechanisms, privacy
-from dpjax.analysis import bounds
-from dpjax.analysis.bounds import convex
+from dpjax import bounds, domains, learners, mechanisms, privacy
+from dpjax.bounds import convex
 from dpjax.learners.ftpl import default_perturbation
 from dpjax.learners.parts.one_point import flaxman_radius
 from dpjax.learners.parts.prefix_sums import prefix_sums

@@ -8,8 +8,7 @@ import pytest
 from scipy import optimize
 from scipy.special import rel_entr
 
-from dpjax import learners
-from dpjax.analysis import bounds
+from dpjax import bounds, learners
 
 # Mean losses; the first six are the instances of Azize et al. 2023.
 INSTANCES = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpjax.analysis import statistics
-from dpjax.analysis.statistics import (
+from dpjax.report import statistics
+from dpjax.report.statistics import (
     gini_mean_difference,
     gini_spread,
     mean_band,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 
 HORIZON = 10**7
 # Mean losses of the four instances of Sajed & Sheffet.

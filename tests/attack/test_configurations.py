@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, learners, mechanisms, settings, simulate, sweep
-from dpjax.engine import programs
+from dpjax import environments, learners, mechanisms, simulate, sweep
+from dpjax.engine import programs, settings
 from tests.attack.test_keys import ENTRIES
 from tests.test_conformance import make, on_table
 

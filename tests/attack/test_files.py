@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from dpjax import environments, papers
-from dpjax.analysis import plot
-from dpjax.analysis.output import FigureWarning, output_folder, write_csv, write_figure
 from dpjax.cli import audits, main
 from dpjax.cli import run as command
 from dpjax.papers._shared import Report, publish
+from dpjax.report import plot
+from dpjax.report.output import FigureWarning, output_folder, write_csv, write_figure
 from tests import ROOT
 
 read_losses = command.read_losses

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, domains, environments, generators, learners, simulate, sweep
+from dpjax import audit, domains, environments, learners, simulate, sweep
+from dpjax.core import generators
 from dpjax.engine import compile, programs
-from dpjax.simulate import simulate_batches
+from dpjax.study.simulate import simulate_batches
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

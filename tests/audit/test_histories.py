@@ -17,12 +17,13 @@ from jax import lax
 from jax import random as jr
 from scipy import stats
 
-from dpjax import Learner, Privacy, audit, factories, learners, noise
+from dpjax import Learner, Privacy, audit, learners, noise
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import as_learner
 from dpjax.core import Arms
 from dpjax.feedback import full, seen_inside
+from dpjax.learners import factories
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 

@@ -11,9 +11,9 @@ import xarray
 
 import dpjax
 from dpjax import environments, learners, mechanisms, papers, store
-from dpjax.analysis.output import output_folder
 from dpjax.cli import main
 from dpjax.papers.sweeps import sweep
+from dpjax.report.output import output_folder
 from tests import ROOT
 
 DIAGNOSES = str(ROOT / "tests" / "data" / "diagnoses.csv")
@@ -77,7 +77,7 @@ def test_version(capsys):
     code, printed, _ = call(capsys, "--version")
     assert (code, printed) == (0, f"dpjax {dpjax.__version__}\n")
     pyproject = ROOT / "pyproject.toml"
-    assert 'version = {attr = "dpjax._version.__version__"}' in pyproject.read_text()
+    assert 'version = {attr = "dpjax.core._version.__version__"}' in pyproject.read_text()
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_devices_as_a_process(tmp_path):
 
 def test_what_a_killed_run_left_in_its_folder_is_removed_by_the_next(tmp_path):
     code = (
-        "import os, signal; from dpjax.analysis.output import output_folder\n"
+        "import os, signal; from dpjax.report.output import output_folder\n"
         f"with output_folder({str(tmp_path)!r}) as folder:\n"
         "    (folder / 'half.csv').write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"

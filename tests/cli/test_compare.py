@@ -7,7 +7,7 @@ import pytest
 
 from dpjax.cli import main
 from dpjax.cli.learner_files import find_factory
-from dpjax.comparison.standard import standard
+from dpjax.study.standard import standard
 
 # The learner of docs/adding/learner.md, whose noise has the declared scale times FACTOR.
 GREEDY = """
@@ -144,7 +144,7 @@ def test_half_the_noise_is_flagged_on_the_page_in_the_table_and_by_the_status(
     tmp_path, capsys, monkeypatch
 ):
     """On one environment, to spare compilation."""
-    monkeypatch.setattr("dpjax.comparison.comparison.standard", lambda *of: standard(*of)[:1])
+    monkeypatch.setattr("dpjax.study.compare.standard", lambda *of: standard(*of)[:1])
     file = written(tmp_path, GREEDY.replace("FACTOR = 1.0", "FACTOR = 0.5"))
     out = tmp_path / "out"
     assert main(["compare", file, "--against", "ucb1", *SMALL, "--out", str(out)]) == 1

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import dpjax
-from dpjax import factories, learners, privacy
-from dpjax.analysis import plot
-from dpjax.analysis.output import output_folder
+from dpjax import learners, privacy
 from dpjax.cli import run
+from dpjax.learners import factories
+from dpjax.report import plot
+from dpjax.report.output import output_folder
 from tests import ROOT
 
 DIAGNOSES = ROOT / "tests" / "data" / "diagnoses.csv"

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 from dpjax.cli import main, trial
 from tests import ROOT
 

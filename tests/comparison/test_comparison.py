@@ -8,12 +8,13 @@ import pytest
 from jax.tree_util import Partial
 
 import dpjax
-from dpjax import Privacy, domains, learners
-from dpjax.analysis import bounds
-from dpjax.comparison import audits, competitors, lower_bounds
-from dpjax.comparison.standard import sizes, standard
+from dpjax import Privacy, bounds, domains, learners
+from dpjax.audit import audited as audits
+from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, Learner, Policies
 from dpjax.feedback import contextual, full
+from dpjax.study import competitors
+from dpjax.study.standard import sizes, standard
 
 HORIZON = 64
 FIELDS = {
@@ -147,7 +148,7 @@ def test_a_learner_over_points_and_one_over_features(
     def one(*arguments):
         return [each for each in standard(*arguments) if each.name == environment]
 
-    monkeypatch.setattr("dpjax.comparison.comparison.standard", one)
+    monkeypatch.setattr("dpjax.study.compare.standard", one)
     found = dpjax.compare(
         factory, against=against, epsilons=epsilons, horizon=HORIZON, trials=2, progress=False
     )

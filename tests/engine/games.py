@@ -3,9 +3,10 @@
 import numpy as np
 from jax import random as jr
 
-from dpjax import domains, environments, factories, simulate
+from dpjax import domains, environments, simulate
 from dpjax.core import Arms, Policies
 from dpjax.engine import programs
+from dpjax.learners import factories
 
 ARMS = 3
 SIZES = {

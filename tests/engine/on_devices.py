@@ -54,7 +54,7 @@ def write_blocks(name, mesh, out) -> None:
 def plan_of(name, mesh=None):
     """The sweep over all of conformance's epsilons of one learner, on a table of losses."""
     from dpjax import simulate
-    from dpjax.sweep import planned
+    from dpjax.study.sweep import planned
     from tests.test_conformance import EPSILONS, make, on_table, table
 
     def game(epsilon):

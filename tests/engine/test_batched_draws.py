@@ -7,8 +7,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import noise
+from dpjax.core.generators import threefry2x32
 from dpjax.engine.batch_last import batch_last
-from dpjax.generators import threefry2x32
 from dpjax.maths import laws
 from tests.engine.beside_vmap import INDEX, KEYS, B, both, check
 

@@ -62,7 +62,7 @@ def test_a_sweep_asks_for_kernels_only_on_an_accelerator(monkeypatch, caplog):
     assert "kernels" not in caplog.text
     accelerator = lambda mesh: compile.ACCELERATOR  # noqa: E731
     monkeypatch.setattr(compile, "platform_of", accelerator)
-    monkeypatch.setattr(sys.modules["dpjax.sweep"], "platform_of", accelerator)
+    monkeypatch.setattr(sys.modules["dpjax.study.sweep"], "platform_of", accelerator)
     np.testing.assert_allclose(played(2), expected, rtol=1e-4, atol=1e-4)
     assert "there are no kernels: import of dpjax.kernels halted" in caplog.text
     monkeypatch.undo()

@@ -25,7 +25,7 @@ from tests.engine.on_devices import SEEDS, plan_of
 from tests.play import idle
 from tests.test_conformance import EPSILONS
 
-module = sys.modules["dpjax.sweep"]  # dpjax.sweep itself is the function
+module = sys.modules["dpjax.study.sweep"]  # dpjax.sweep itself is the function
 
 
 def run_children(commands, limit, variables=None):

@@ -13,7 +13,7 @@ from jax.extend.core import jaxprs_in_params
 
 from dpjax import clear_caches, domains, environments, learners, sweep
 from dpjax.engine.devices import cores
-from dpjax.simulate import one_round, start
+from dpjax.study.simulate import one_round, start
 from tests.test_conformance import compilations
 
 ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32

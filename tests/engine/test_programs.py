@@ -17,7 +17,7 @@ from dpjax.core import Arms, Batch, BatchLearner, Outcome, Privacy
 from dpjax.engine import programs
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
-from dpjax.simulate import simulate_batches
+from dpjax.study.simulate import simulate_batches
 from tests.engine import notebooks
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
 from tests.test_conformance import compilations

@@ -11,8 +11,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, learners, mechanisms, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, domains, environments, learners, mechanisms, sweep
 from dpjax.engine import compute
 from tests import ROOT
 from tests.play import play_actions, play_table

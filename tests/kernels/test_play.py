@@ -14,16 +14,8 @@ from jax import lax
 from jax import random as jr
 from jax.extend.core import jaxpr_as_fun
 
-from dpjax import (
-    clear_caches,
-    domains,
-    environments,
-    factories,
-    generators,
-    learners,
-    simulate_batches,
-    sweep,
-)
+from dpjax import clear_caches, domains, environments, learners, simulate_batches, sweep
+from dpjax.core import generators
 from dpjax.engine import compile, devices, one_kernel
 from dpjax.engine.batch_last import batch_last
 from dpjax.environments import loss_families
@@ -31,6 +23,7 @@ from dpjax.kernels import TARGETS, domain, played_by_kernel
 from dpjax.kernels import one_kernel as as_one_kernel
 from dpjax.kernels.entries import Entry, filled
 from dpjax.kernels.moves import Moves
+from dpjax.learners import factories
 from tests.engine.abstract_devices import KERNEL, lowered
 from tests.engine.games import SIZES, game_of, traced
 from tests.kernels.mosaic_gpu import MosaicGPU

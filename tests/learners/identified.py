@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import random as jr
 
-from dpjax import environments, factories, simulate_batches, sweep
+from dpjax import environments, simulate_batches, sweep
+from dpjax.learners import factories
 
 HORIZON = 10**8
 

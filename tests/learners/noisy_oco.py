@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Array, Learner, Privacy
+from dpjax.core import Array, Learner, Privacy, _check
 from dpjax.feedback import full
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, environments, learners, privacy, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, environments, learners, privacy, simulate_batches, sweep
 from dpjax.learners import adac_ucb
 from dpjax.maths import exact_sums, laws
 from tests.learners.test_long_sums import LONGEST, given_totals, longest_batch, neighbours

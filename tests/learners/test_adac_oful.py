@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, learners, noise, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, learners, noise, sweep
 from dpjax.cli import audits
 from dpjax.learners import adac_oful
 from tests.learners.test_linucb import oful, table, trajectory

@@ -7,8 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import environments, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.core import BatchLearner
 from dpjax.feedback import seen_inside
 from dpjax.learners import adap_klucb, adap_ucb

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, every_round, noise, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, every_round, noise, simulate_batches, sweep
 from dpjax.feedback import seen_inside
 from dpjax.learners import batched_bandit, exp2
 from dpjax.learners.batched_bandit import batch_rounds, htinf

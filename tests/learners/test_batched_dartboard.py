@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, noise, simulate
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, noise, simulate
 from dpjax.cli import audits
 from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.dartboard import Setting, best_setting, derived_setting, pure_epsilon

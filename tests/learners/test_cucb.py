@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, combinators, domains, environments, feedback, learners, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, combinators, domains, environments, feedback, learners, sweep
 from dpjax.learners import cucb
 from dpjax.learners.cucb import SPREAD, most_ones
 from tests.learners.given_noise import with_releases

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 from dpjax.learners.parts import dartboard, fixed_share
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from tests.zcdp import least_epsilon

@@ -6,8 +6,7 @@ import pytest
 from jax import random as jr
 from scipy import optimize
 
-from dpjax import environments, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import dp_imed, dp_klucb, successive_elimination
 from dpjax.maths import exact_sums
 from tests.learners.batches import (

@@ -7,8 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import domains, environments, learners, noise, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, domains, environments, learners, noise, sweep
 from dpjax.learners import exp2
 from dpjax.learners.exp2 import (
     arms_as_actions,

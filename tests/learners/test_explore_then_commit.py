@@ -5,8 +5,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import explore_then_commit
 from dpjax.learners.explore_then_commit import derived_rounds
 from dpjax.maths import exact_sums

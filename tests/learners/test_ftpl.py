@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import domains, environments, learners, mechanisms, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, domains, environments, learners, mechanisms, sweep
 from dpjax.learners.ftpl import default_perturbation, printed_scale
 from tests.play import play_table
 

@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import domains, environments, learners, mechanisms, simulate, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, domains, environments, learners, mechanisms, simulate, sweep
 from tests.play import play_table
 
 HORIZON = 64

@@ -7,8 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, feedback, learners, loss_families, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, domains, environments, feedback, learners, loss_families, sweep
 from dpjax.combinators import on_gradients
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.mechanisms import tree

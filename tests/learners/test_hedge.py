@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, sweep
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import tracking

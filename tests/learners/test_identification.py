@@ -6,8 +6,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, learners, simulate
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, learners, simulate
 from dpjax.maths import transport
 from tests.learners.identified import Case, played
 

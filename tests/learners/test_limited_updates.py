@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, environments, noise, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, environments, noise, simulate_batches, sweep
 from dpjax.cli import audits
 from dpjax.learners.limited_updates import limited_updates
 from dpjax.learners.parts import selectors

@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import environments, noise, simulate, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, noise, simulate, simulate_batches, sweep
 from dpjax.combinators import rescale_losses
 from dpjax.core import BatchLearner
 from dpjax.feedback import seen_inside

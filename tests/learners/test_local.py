@@ -11,8 +11,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, learners, mechanisms, privacy, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, domains, environments, learners, mechanisms, privacy, sweep
 from dpjax.cli import audits
 from dpjax.learners.parts import gram, gram_sums
 from dpjax.maths import ellipsoids

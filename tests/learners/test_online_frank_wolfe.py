@@ -7,8 +7,17 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, feedback, learners, loss_families, simulate, sweep
-from dpjax.analysis import bounds
+from dpjax import (
+    audit,
+    bounds,
+    domains,
+    environments,
+    feedback,
+    learners,
+    loss_families,
+    simulate,
+    sweep,
+)
 from tests.play import play_table
 
 HORIZON, DIM = 64, 3

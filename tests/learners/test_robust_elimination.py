@@ -7,8 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, environments, simulate, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, environments, simulate, sweep
 from dpjax.environments.heavy_tailed import largest_moment
 from dpjax.learners import robust_elimination
 from dpjax.maths.clipped_means import clipped_mean

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, domains, environments, noise, sweep
-from dpjax.analysis import bounds
+from dpjax import audit, bounds, domains, environments, noise, sweep
 from dpjax.learners import scrible
 from dpjax.learners.scrible import ellipsoid_play, step_size
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, noise, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, noise, sweep
 from dpjax.audit import comparisons
 from dpjax.cli import audits
 from dpjax.learners import sparse_vector_experts

@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, simulate, simulate_batches, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, simulate, simulate_batches, sweep
 from dpjax.core import Batch, BatchLearner
 from dpjax.feedback import seen_inside
 from dpjax.learners import successive_elimination

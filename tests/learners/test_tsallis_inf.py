@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, sweep
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, sweep
 from dpjax.learners import tsallis_inf
 from dpjax.learners.tsallis_inf import probabilities
 from tests.play import play_table, told

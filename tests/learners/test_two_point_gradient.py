@@ -7,8 +7,17 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, feedback, learners, loss_families, simulate, sweep
-from dpjax.analysis import bounds
+from dpjax import (
+    audit,
+    bounds,
+    domains,
+    environments,
+    feedback,
+    learners,
+    loss_families,
+    simulate,
+    sweep,
+)
 from dpjax.learners.parts.one_point import directions
 from dpjax.learners.two_point_gradient import default_smoothing
 from tests.play import play_table

@@ -7,8 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import environments, simulate
-from dpjax.analysis import bounds
+from dpjax import bounds, environments, simulate
 from dpjax.learners import kl_ucb, thompson, ucb1
 from dpjax.learners.parts.arm_sums import totals
 from tests.learners.given_noise import games_of_indices, losses_of_games, play

@@ -8,7 +8,7 @@ from jax import lax
 from scipy import optimize
 from scipy.special import gammaincc, xlog1py
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 from dpjax.maths import sampling_phases, transport
 from dpjax.maths.divergences import d_epsilon
 

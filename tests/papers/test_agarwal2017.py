@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from dpjax import mechanisms
-from dpjax.analysis import bounds, statistics
+from dpjax import bounds, mechanisms
 from dpjax.papers import agarwal2017, agarwal2017_costs
 from dpjax.papers._shared import exponent
+from dpjax.report import statistics
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 

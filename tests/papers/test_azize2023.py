@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 from dpjax.papers import azize2023
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 

@@ -3,8 +3,8 @@
 import numpy as np
 import xarray
 
-from dpjax.analysis import plot
 from dpjax.papers import sajed2019_figures, sajed2019_games
+from dpjax.report import plot
 
 
 def test_an_epsilon_of_zero_has_no_place_on_a_logarithmic_axis(monkeypatch):

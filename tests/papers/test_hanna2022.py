@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 from dpjax.papers import hanna2022, hanna2022_games, hanna2022_horizons
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 

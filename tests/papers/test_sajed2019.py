@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax.analysis import bounds
+from dpjax import bounds
 from dpjax.papers import sajed2019, sajed2019_games, sajed2019_stopping
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 

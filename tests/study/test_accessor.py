@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 import dpjax.study  # noqa: F401  (it registers the accessor)
-from dpjax.study import choice
+from dpjax.report import choice
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import xarray
 from matplotlib import colors
 
-from dpjax.study import plot
+from dpjax.report import figures as plot
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
 ROUNDS = np.linspace(2048, 2**18, 128).astype(int)

@@ -9,7 +9,7 @@ import xarray
 from scipy import stats
 
 from dpjax import Study, environments, learners
-from dpjax.study import inference
+from dpjax.report import estimates
 
 HORIZON, TRIALS = 4000, 60
 
@@ -140,7 +140,7 @@ def exact_coverage(confidence, trials, probability):
     """The probability that the interval of so many trials covers, over all counts of hits."""
     hits = np.arange(trials + 1)
     array = xarray.DataArray(hits[:, None] > np.arange(trials), dims=["cell", "trial"])
-    found = inference.proportion(array, confidence)
+    found = estimates.proportion(array, confidence)
     np.testing.assert_allclose(found["proportion"], hits / trials)
     covers = (found["low"] <= probability) & (probability <= found["high"])
     return float(stats.binom.pmf(hits, trials, probability) @ covers.values), covers
@@ -159,7 +159,7 @@ def test_the_interval_of_a_proportion_covers_it(confidence, trials):
 def test_each_side_misses_with_half_of_the_rest():
     """A one-sided law: for p at the upper end of k hits, k or fewer have probability 0.025."""
     array = xarray.DataArray(np.arange(30) < 4, dims=["trial"])
-    found = inference.proportion(array)
+    found = estimates.proportion(array)
     assert stats.binom.cdf(4, 30, found["high"].item()) == pytest.approx(0.025)
     assert stats.binom.sf(3, 30, found["low"].item()) == pytest.approx(0.025)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax.study import choice, inference, trends
+from dpjax.report import choice, estimates, trends
 
 
 def cells(generator, means, trials, scale=1.0):
@@ -23,11 +23,11 @@ def covered(found, truth):
 
 def test_a_mean_is_covered_as_often_as_it_says():
     array = cells(np.random.default_rng(0), np.full(4000, 3.0), 6)
-    share = covered(inference.mean(array), 3.0).mean()
+    share = covered(estimates.mean(array), 3.0).mean()
     assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 4000) ** 0.5
-    assert covered(inference.mean(array, 0.5), 3.0).mean() < 0.55
+    assert covered(estimates.mean(array, 0.5), 3.0).mean() < 0.55
     # A normal interval, which forgets that the spread is estimated from six trials, falls short.
-    found = inference.mean(array)
+    found = estimates.mean(array)
     assert (abs(found["mean"] - 3.0) < 1.96 * found["standard_error"]).mean() < 0.92
 
 
@@ -36,10 +36,10 @@ def test_a_quantile_is_covered_whatever_the_law(q):
     generator = np.random.default_rng(1)
     array = cells(generator, np.zeros(2000), 60)
     array = array.copy(data=generator.exponential(size=array.shape))
-    found = inference.quantile(array, q)
+    found = estimates.quantile(array, q)
     assert covered(found, -np.log(1.0 - q)).mean() >= 0.94
-    assert covered(inference.quantile(array, q, 0.5), -np.log(1.0 - q)).mean() < 0.75
-    assert np.isinf(inference.quantile(array.isel(trial=slice(5)), 0.9)["high"]).all()
+    assert covered(estimates.quantile(array, q, 0.5), -np.log(1.0 - q)).mean() < 0.75
+    assert np.isinf(estimates.quantile(array.isel(trial=slice(5)), 0.9)["high"]).all()
 
 
 def test_a_band_covers_all_rounds_at_once():
@@ -47,24 +47,24 @@ def test_a_band_covers_all_rounds_at_once():
     steps = generator.normal(size=(300, 40, 12))  # repeats, trials, rounds
     array = xarray.DataArray(np.cumsum(steps, axis=2), dims=["repeat", "trial", "round"],
                              coords={"round": np.arange(12)})  # fmt: skip
-    found = inference.band(array, "round")
+    found = estimates.band(array, "round")
     share = covered(found, 0.0).all(axis=1).mean()
     assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 300) ** 0.5
-    assert covered(inference.mean(array), 0.0).all(axis=1).mean() < 0.9
+    assert covered(estimates.mean(array), 0.0).all(axis=1).mean() < 0.9
 
 
 def test_a_difference_is_paired():
     generator = np.random.default_rng(3)
     array = cells(generator, [0.0, 0.1], 50, scale=1e-3)
     shared = xarray.DataArray(generator.normal(size=50), dims=["trial"])
-    found = inference.difference(array + shared, {"epsilon": 1.0})
+    found = estimates.difference(array + shared, {"epsilon": 1.0})
     assert found["low"].sel(epsilon=2.0) > 0.09
     assert found["high"].sel(epsilon=2.0) < 0.11
     assert float(found["mean"].sel(epsilon=1.0)) == 0.0
     with pytest.raises(ValueError, match="epsilon has no value 7"):
-        inference.difference(array, {"epsilon": 7.0})
+        estimates.difference(array, {"epsilon": 7.0})
     with pytest.raises(ValueError, match="arms is no dimension"):
-        inference.difference(array, {"arms": 7})
+        estimates.difference(array, {"arms": 7})
 
 
 def test_the_slope_of_a_power_law():
@@ -105,7 +105,7 @@ def test_the_worst_of_many_is_not_flattered():
     array = cells(np.random.default_rng(6), np.zeros((400, 10)), 30)
     found = choice.worst(array, "mixing")
     assert covered(found.rename(mixing="at"), 0.0).mean() > 0.93
-    naive = inference.mean(array)["low"].max("mixing")
+    naive = estimates.mean(array)["low"].max("mixing")
     assert (naive > 0.0).mean() > 0.12  # what a band that is not simultaneous would say
     planted = cells(np.random.default_rng(7), [[0.0, 5.0, 1.0]], 30)
     assert choice.worst(planted, "mixing")["mixing"].item() == 2.0
@@ -126,15 +126,15 @@ def test_tune_pays_for_choosing_among_equals():
     found = choice.tune(array, ["mixing"])
     assert covered(found, 0.0).mean() > 0.91
     # The least of all means, by itself, looks far better than it is.
-    assert covered(inference.mean(array).min("mixing"), 0.0).mean() < 0.5
+    assert covered(estimates.mean(array).min("mixing"), 0.0).mean() < 0.5
     assert found["candidate"].mean() > 0.8
 
 
 def test_cells_that_were_not_played_stay_nan():
     array = cells(np.random.default_rng(10), np.ones((3, 4)), 20)
     array[1] = np.nan
-    for found in (inference.mean(array), inference.quantile(array), inference.band(array, "mixing"),
-                  inference.median_of_means(array, 4), inference.gini(array)):  # fmt: skip
+    for found in (estimates.mean(array), estimates.quantile(array), estimates.band(array, "mixing"),
+                  estimates.median_of_means(array, 4), estimates.gini(array)):  # fmt: skip
         assert np.isnan(found["low"].isel(epsilon=1)).all()
         assert np.isfinite(found["low"].isel(epsilon=0)).all()
     tuned = choice.tune(array, "mixing")
@@ -153,15 +153,15 @@ def test_cells_that_were_not_played_stay_nan():
 def test_arrays_without_trials_are_refused(change, message):
     array = cells(np.random.default_rng(11), np.ones(3), 20)
     with pytest.raises((TypeError, ValueError), match=message):
-        inference.band(change(array), "epsilon")
+        estimates.band(change(array), "epsilon")
 
 
 def test_a_single_trial_has_a_mean_without_interval():
-    found = inference.mean(cells(np.random.default_rng(13), np.ones(3), 1))
+    found = estimates.mean(cells(np.random.default_rng(13), np.ones(3), 1))
     assert np.isfinite(found["mean"]).all() and np.isnan(found["low"]).all()
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_levels_are_probabilities(level):
     with pytest.raises(ValueError, match="confidence must be in"):
-        inference.mean(cells(np.random.default_rng(12), np.ones(3), 20), level)
+        estimates.mean(cells(np.random.default_rng(12), np.ones(3), 20), level)

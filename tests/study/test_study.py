@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax import (
-    core,
-    domains,
-    environments,
-    learners,
-    simulate,
-    simulate_batches,
-    sweep,
-)
+from dpjax import core, domains, environments, learners, simulate, simulate_batches, sweep
 from dpjax.study import Study
 
 ARMS = {"arms": 3, "horizon": 40}

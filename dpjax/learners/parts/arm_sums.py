@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check, privacy
-from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
+from dpjax import privacy
+from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy, _check
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.exact_sums import ExactSum

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, mechanisms, noise, privacy
-from dpjax.core import Number, Privacy
+from dpjax import mechanisms, noise, privacy
+from dpjax.core import Number, Privacy, _check
 from dpjax.learners.parts.gram_calibration import (
     Regularizer,
     gaussian_regularizer,

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import _check
-from dpjax.core import Array, Batch, BatchLearner, Privacy
+from dpjax.core import Array, Batch, BatchLearner, Privacy, _check
 from dpjax.learners.parts.arm_sums import batch_bandit_learner
 from dpjax.maths import exact_sums, transport
 from dpjax.maths.exact_sums import ExactSum

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check
-from dpjax.core import Array
+from dpjax.core import Array, _check
 from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, mechanisms
-from dpjax.core import Array, Clip, Learner, Mechanism, Number, Privacy, Stream
+from dpjax import mechanisms
+from dpjax.core import Array, Clip, Learner, Mechanism, Number, Privacy, Stream, _check
 from dpjax.domains import LossSet, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.clipping import clip_into

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import _check, noise, privacy
-from dpjax.core import Clip, Number, Privacy, Sums
+from dpjax import noise, privacy
+from dpjax.core import Clip, Number, Privacy, Sums, _check
 from dpjax.feedback import to_bit
 from dpjax.learners.parts.arm_sums import gaussian_draws, one_release
 from dpjax.maths import exact_sums

@@ -9,8 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import mechanisms, noise, privacy
-from dpjax.analysis import bounds
+from dpjax import bounds, mechanisms, noise, privacy
 from dpjax.learners.parts import gram, gram_calibration, gram_sums
 from dpjax.maths import ellipsoids, laws
 

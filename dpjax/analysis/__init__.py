@@ -1,4 +1,0 @@
-"""What one does with results: statistics over trials, curves of bounds, tables and figures.
-
-Users come in through ``dpjax.analysis.bounds`` and ``dpjax.analysis.statistics``.
-"""

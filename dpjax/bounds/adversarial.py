@@ -1,0 +1,263 @@
+"""Bounds against adversaries, for experts and online linear optimization."""
+
+import numpy as np
+
+from dpjax.bounds.host import float64
+from dpjax.core import Numbers
+
+
+def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+    """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
+
+    The theorem of Agarwal & Singh 2017 for their losses (of norm at most 1: largest entry, length,
+    sum of absolute values) and replaced rounds, with our constants. With N = ``dim``,
+    D = ceil(log2 T) and nodes of scale 2 N D / epsilon, 2 sqrt(N) D / epsilon, 2 D / epsilon:
+
+        simplex   sqrt(2 T ln N) + (8 N D^1.5 sqrt(ln N) + 4 N D ln N) / epsilon
+        ball      sqrt(T) + 4 sqrt(2) N D^1.5 / epsilon
+        cube      sqrt(N T) + 4 sqrt(2) N D^1.5 / epsilon
+
+    The first term is 2 sqrt(D_R S T) by strong convexity, the second bounds E[max <Z, x> -
+    min <Z, x>].
+
+    Examples:
+      >>> bounds.ftrl(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
+      [11953.0, 1285.3, 100.0]
+      >>> bounds.ftrl(1e8, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
+      [41745.4, 13174.5, 10000.0]
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    nodes = np.ceil(np.log2(horizon))
+    log_dim = np.log(dim)
+    if domain == "simplex":
+        noise = 8.0 * dim * nodes**1.5 * np.sqrt(log_dim) + 4.0 * dim * nodes * log_dim
+        return np.sqrt(2.0 * horizon * log_dim) + noise / epsilon
+    if domain not in ("ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    plain = np.sqrt(horizon if domain == "ball" else dim * horizon)
+    return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
+
+
+def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+    """:func:`ftrl` with sqrt(D_R S' T) as its first term: Agarwal & Singh 2017, Theorem 3.4.
+
+    S' is the largest squared dual norm of a loss in the local norm of R. So the first term is
+    sqrt(T ln N), sqrt(T / 2) or sqrt(N T / 2), below that of :func:`ftrl` by a factor of sqrt(2).
+    The noise is that of :func:`ftrl`.
+
+    Examples:
+      >>> bounds.ftrl_printed(10_000, 4, [1.0, np.inf], domain="cube").round(1).tolist()
+      [1326.7, 141.4]
+      >>> bounds.ftrl(10_000, 4, [1.0, np.inf], domain="cube").round(1).tolist()
+      [1385.3, 200.0]
+    """
+    whole, plain = (ftrl(horizon, dim, each, domain=domain) for each in (epsilon, np.inf))
+    return whole - plain + plain / np.sqrt(2.0)
+
+
+def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+    """The rate eta for which :func:`ftrl_local` holds: "simplex", "ball" or "cube".
+
+    It is sqrt(D_R / (T m)) for a second moment m that has the noise in it.
+
+    Examples:
+      >>> bounds.ftrl_local_rate(10_000, 4, [0.1, 1.0, np.inf], domain="simplex").round(5).tolist()
+      [0.00013, 0.00127, 0.01665]
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    scale, moment, width = _local_noise(dim, epsilon, domain)
+    if domain == "simplex":
+        with np.errstate(divide="ignore"):
+            return np.minimum(np.sqrt(width / (horizon * moment)), 0.5 / scale)
+    return np.sqrt(4.0 * width / (horizon * moment))
+
+
+def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+    """FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise: "simplex", "ball" or "cube".
+
+    Losses are those of :func:`ftrl`, replaced by a whole round, and the rate is that of
+    :func:`ftrl_local_rate`. The noise is unbiased given the past, so that regret on the losses is
+    regret on the messages. With N = ``dim`` and a Laplace scale b = 2 N / epsilon on the simplex
+
+        simplex   ln N / eta + T (eta / 2 - ln(1 - (eta b)^2) / eta)
+        ball      sqrt(T (1 + 8 N^2 / epsilon^2))
+        cube      sqrt(N T (1 + 8 N / epsilon^2))
+
+    for oblivious losses, in expectation, and 0 for N = 1 on the simplex. The bounds are ours:
+    1 / (1 - (eta b)^2) is the expected e^(eta z) of a draw z, and on ball and cube 1 plus the
+    noise's variance is the second moment of a message.
+
+    Examples:
+      >>> bounds.ftrl_local(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
+      [11314.2, 1135.8, 100.0]
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    scale, moment, width = _local_noise(dim, epsilon, domain)
+    if domain != "simplex":
+        return np.sqrt(width * horizon * moment)
+    rate = ftrl_local_rate(horizon, dim, epsilon, domain=domain)
+    rate = np.where(dim > 1.0, rate, 1.0)
+    share = np.minimum((rate * scale) ** 2, 0.25)  # which it always is for N > 1
+    found = width / rate + horizon * (rate / 2.0 - np.log1p(-share) / rate)
+    return np.where(dim > 1.0, found, 0.0)
+
+
+def _local_noise(dim, epsilon, domain):
+    """(scale of a draw, second moment of a message, D_R) of FTRL on items with Laplace noise."""
+    if domain == "simplex":
+        scale = 2.0 * dim / epsilon
+        return scale, 0.5 + 4.0 * scale**2 / 3.0, np.log(dim)
+    if domain not in ("ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    scale = 2.0 * (np.sqrt(dim) if domain == "ball" else 1.0) / epsilon
+    return scale, 1.0 + 2.0 * dim * scale**2, np.ones_like(dim) if domain == "ball" else dim
+
+
+def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+    """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
+
+    Agarwal & Singh 2017 print this as the best regret known before them (Table 1), up to logarithms
+    and here with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
+
+    Examples:
+      >>> horizon = 10.0 ** np.array([4, 6, 8])
+      >>> before = bounds.before_ftrl(horizon, 4, 0.1, domain="cube")
+      >>> (bounds.ftrl(horizon, 4, 0.1, domain="cube") / before).round(2).tolist()
+      [6.03, 1.11, 0.26]
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    if domain not in ("simplex", "ball", "cube"):
+        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    return np.sqrt(horizon * (np.log(dim) if domain == "simplex" else dim)) / epsilon
+
+
+def ftpl(horizon: Numbers, dim: Numbers) -> np.ndarray:
+    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, where privacy costs nothing.
+
+    (8 / pi)^(1/4) N^(1/4) |X|_2 |Y|_2 sqrt(T) with unit norms: Abernethy et al. 2014, in Agarwal &
+    Singh 2017, Theorem 3.5.
+
+    Examples:
+      >>> bounds.ftpl([10_000, 40_000], 4).round(1).tolist()  # four times the rounds
+      [178.6, 357.3]
+    """
+    horizon, dim = float64(horizon, dim)
+    return (8.0 / np.pi * dim) ** 0.25 * np.sqrt(horizon)
+
+
+def hedge(horizon: Numbers, arms: Numbers, rate: Numbers) -> np.ndarray:
+    """ln K / eta + eta T / 8, losses in [0, 1]: Cesa-Bianchi & Lugosi 2006, Theorem 2.2.
+
+    Examples:
+      >>> best = np.sqrt(8 * np.log(4) / 10_000)  # the rate that minimizes it
+      >>> bounds.hedge(10_000, 4, [best / 4, best, 4 * best]).round(1).tolist()
+      [176.9, 83.3, 176.9]
+    """
+    horizon, arms, rate = float64(horizon, arms, rate)
+    return np.log(arms) / rate + rate * horizon / 8.0
+
+
+def shrinking_dartboard(
+    horizon: Numbers,
+    arms: Numbers,
+    rate: Numbers,
+    restart: Numbers,
+    batch: Numbers = 1,
+    shifts: Numbers = 0,
+) -> np.ndarray:
+    """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) for eta <= p, nan elsewhere.
+
+    n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in
+    [0, 1] in batches of B rounds. Without a budget of switches, as at epsilon = inf, the last term
+    does not apply. D is ln K, or against S shifts of the best arm that of :func:`fixed_share` with
+    n for T. A shift within a batch costs at most B / 2.
+
+    Examples:
+      >>> bounds.shrinking_dartboard(10_000, 4, 0.01, restart=[0.005, 0.01, 0.02]).round(1).tolist()
+      [nan, 238.6, 238.6]
+      >>> bounds.shrinking_dartboard(10_000, 4, 0.01, 0.02, shifts=[0, 1]).round(1).tolist()
+      [238.6, 1373.8]
+    """
+    horizon, arms, rate, restart = float64(horizon, arms, rate, restart)
+    batch, shifts = float64(batch, shifts)
+    steps = np.floor(horizon / batch)
+    learning = batch * _share_complexity(steps, arms, shifts) / rate + shifts * batch / 2.0
+    ran_out = 2.0 * horizon * np.exp(-steps * restart / 3.0)
+    value = rate * horizon + learning + ran_out
+    return np.where(rate <= restart, value, np.nan)
+
+
+def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
+    """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
+
+    It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
+    to rounding, which pure epsilon allows to first order in eta. It is infinite for epsilon above
+    2, for which there are no batches. The constants are ours.
+
+    Examples:
+      >>> bounds.shrinking_dartboard_batched(10**6, 4, [0.1, 1.0]).round(1).tolist()
+      [19116.5, 6045.2]
+      >>> bounds.shrinking_dartboard_pure(10**6, 4, [0.1, 1.0]).round(1).tolist()
+      [78452.2, 8020.2]
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    ran_out = 2.0 * horizon * np.exp(-np.sqrt(epsilon * horizon) / 12.0)
+    value = (4.0 * np.log(arms) + 0.5) * np.sqrt(horizon / epsilon) + ran_out
+    return np.where(epsilon <= 2.0, value, np.inf)
+
+
+def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
+    """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best rate that is known.
+
+    It is claimed for oblivious losses and (epsilon, delta)-DP by Asi, Koren, Liu & Talwar, "Private
+    online learning via lazy algorithms", 2024, up to logarithms. The algorithm is not built here.
+
+    Examples:
+      >>> bounds.lazy_to_private(10_000, 4, [0.01, 1.0, np.inf]).round(1).tolist()
+      [761.2, 147.6, 117.7]
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    return np.sqrt(horizon * np.log(arms)) + np.cbrt(horizon) * np.log(arms) / epsilon ** (2 / 3)
+
+
+def fixed_share(horizon: Numbers, arms: Numbers, rate: Numbers, shifts: Numbers) -> np.ndarray:
+    """D / eta + eta T / 8 against S shifts of the best arm, for exponential weights that share.
+
+    D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K) at alpha = S / (T - 1), at
+    most 1/2. It is at most ln K + S ln(K T / S) + S. Herbster & Warmuth 1998; Cesa-Bianchi &
+    Lugosi 2006, section 5.2.
+
+    Examples:
+      >>> bounds.fixed_share(10_000, 4, 0.05, shifts=[0, 1, 10]).round(1).tolist()
+      [90.2, 317.2, 1898.9]
+      >>> round(float(bounds.hedge(10_000, 4, 0.05)), 1)  # without shifts
+      90.2
+    """
+    horizon, arms, rate, shifts = float64(horizon, arms, rate, shifts)
+    return _share_complexity(horizon, arms, shifts) / rate + rate * horizon / 8.0
+
+
+def _share_complexity(rounds, arms, shifts):
+    share = np.minimum(shifts / np.maximum(rounds - 1.0, 1.0), 0.5)
+    moves = shifts * np.log(arms / np.maximum(share, 1e-300))
+    stays = np.maximum(rounds - 1.0 - shifts, 0.0) * np.log1p(share / arms - share)
+    return np.log(arms) + moves - stays
+
+
+def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
+    """:func:`shrinking_dartboard` at an eta that pure epsilon surely allows.
+
+    With p_0 = 1 / sqrt(8 T) it is eta = min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since
+    ln(1 + eta / p_0) + 8 T p_0 ln(1 / (1 - eta)) <= eta sqrt(8 T) (2 + eta). The learner's eta is
+    at least that and at most sqrt(ln K / T), up to where the bound falls in eta. Its p is at least
+    p_0.
+
+    Examples:
+      >>> bounds.shrinking_dartboard_pure(10**6, 4, [0.1, 1.0, np.inf]).round(1).tolist()
+      [78452.2, 8020.2, 2354.8]
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    plain, restart = np.sqrt(np.log(arms) / horizon), 1.0 / np.sqrt(8.0 * horizon)
+    allowed = np.minimum(restart, restart * epsilon / (2.0 + restart))
+    private = shrinking_dartboard(horizon, arms, np.minimum(plain, allowed), restart)
+    return np.where(np.isinf(epsilon), 2.0 * np.sqrt(horizon * np.log(arms)), private)

@@ -1,0 +1,94 @@
+"""Bounds for private experts where losses are drawn, or where one expert has none."""
+
+import numpy as np
+
+from dpjax.bounds.host import float64, suboptimal
+from dpjax.core import Numbers
+
+
+def limited_updates(
+    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, selector: str = "exponential"
+) -> np.ndarray:
+    """1 + 3.42 sqrt(T ln K) + 4 (ln K + c) log2(T) / epsilon: i.i.d. losses, pseudo-regret.
+
+    The constants are ours, for limited updates of Asi et al. 2023, Algorithm 2. 3.42 is
+    sqrt(2) / (sqrt(2) - 1), rounded up. c is 1 - ln 2 for Laplace noise, and 0 otherwise.
+
+    Examples:
+      >>> bounds.limited_updates(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
+      [1140.5, 477.4, 403.7]
+      >>> round(float(bounds.limited_updates(10_000, 4, 0.1, selector="laplace")), 1)
+      1303.6
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    log_arms = np.log(arms) + (1.0 - np.log(2.0) if selector == "laplace" else 0.0)
+    noise = 4.0 * log_arms * np.log2(horizon) / epsilon
+    return 1.0 + 3.42 * np.sqrt(horizon * np.log(arms)) + noise
+
+
+def limited_updates_gaps(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, *, selector: str = "exponential"
+) -> np.ndarray:
+    """At most 1 + sum_i Delta_i sum_j 2^(j+1) p_ij: i.i.d. losses, and batches that double.
+
+    Arm i is drawn after a batch of n = 2^j rounds with probability at most
+
+        p_ij = min(1, exp(-n Delta_i^2 / 8) + f(epsilon n Delta_i / 4)).
+
+    The first term says that its sum is not n Delta_i / 2 behind (Hoeffding), and the second that it
+    is drawn all the same. f(x) is e^-x for the exponential mechanism, e^-x / 2 for
+    permute-and-flip, and (2 + x) e^-x / 4 for Laplace noise. The sum over j converges, so the bound
+    does not grow with T. It is O(1 / Delta_i + 1 / epsilon) for each arm.
+
+    Args:
+      horizon: T.
+      means: mean losses (K,).
+      epsilon: privacy.
+      selector: as of ``learners.limited_updates``.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> [round(float(bounds.limited_updates_gaps(T, means, 1.0)), 1) for T in (10**4, 10**8)]
+      [357.1, 357.1]
+      >>> [round(float(bounds.limited_updates(T, 4, 1.0)), 1) for T in (10**4, 10**8)]
+      [477.4, 40415.8]
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = suboptimal(means)
+    batches = np.arange(np.ceil(np.log2(np.max(horizon, initial=1.0))))[:, None]
+    n = 2.0**batches
+    x = epsilon[..., None, None] * n * gaps / 4.0
+    # Beyond 700 all of these are 0.
+    x = np.minimum(x, 700.0)
+    wrong = {
+        "exponential": np.exp(-x),
+        "permute_and_flip": np.exp(-x) / 2.0,
+        "laplace": (2.0 + x) * np.exp(-x) / 4.0,
+    }[selector]
+    drawn = np.minimum(np.exp(-n * gaps**2 / 8.0) + wrong, 1.0)
+    played = batches < np.ceil(np.log2(horizon))[..., None, None]
+    total = 1.0 + np.sum(2.0 * n * gaps * drawn, axis=(-2, -1), where=played)
+    return np.minimum(total, horizon * np.max(gaps, initial=0.0))
+
+
+def sparse_vector_experts(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
+    """2 (N + 1) (2 alpha + 4 M ln(4) / epsilon + 1) + 2: oblivious losses, one expert has none.
+
+    N = ln K / ln(8/5), alpha = (4 / epsilon) ln(2 T^2), and M draws are those of the learner. So it
+    is O(ln K (ln K + ln T) / epsilon). It adds what the noise misses, and draws that run out, to
+    the proof of the learner's docstring: each has probability 1 / T.
+
+    Examples:
+      >>> bounds.sparse_vector_experts([10**6, 10**8], 4, 1.0).round(1).tolist()
+      [3639.5, 4659.5]
+      >>> bounds.sparse_vector_experts(10**6, 4, [0.1, 10.0]).round(1).tolist()
+      [36305.4, 372.9]
+    """
+    horizon, arms, epsilon = float64(horizon, arms, epsilon)
+    good = np.log(arms) / np.log(1.6)
+    half = 0.5 * np.log(horizon)
+    draws = np.ceil((np.sqrt(half) + np.sqrt(half + 2.0 * (good + 1.0))) ** 2)
+    width = 4.0 / epsilon * np.log(2.0 * horizon**2)
+    least = 4.0 * np.minimum(draws, horizon) * np.log(4.0) / epsilon
+    interval = 2.0 * width + least + 1.0
+    return np.minimum(2.0 * (good + 1.0) * interval + 2.0, horizon)

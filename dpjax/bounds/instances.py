@@ -1,0 +1,87 @@
+"""Lower bounds on regret, by name, where they hold.
+
+The bounds that speak of an instance hold in the limit of long horizons. At a given horizon regret
+may be below them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpjax import bounds
+from dpjax.core import Arms
+
+
+class LowerBound(NamedTuple):
+    """A bound on the regret of one learner against one environment."""
+
+    name: str  # of a function of dpjax.bounds; empty where none holds
+    value: float | None  # in the units of the environment's regret
+
+
+NONE = LowerBound("", None)
+
+
+def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -> list[LowerBound]:
+    """The bounds of ``dpjax.bounds`` that hold for a learner on an instance.
+
+    Where pure differential privacy is declared, in any model, these are ``d_epsilon`` and
+    ``shariff_sheffet``, since a learner that is private in the local model is so in the central one
+    too. In the local model ``lai_robbins_local`` holds as well. Elsewhere there is ``lai_robbins``,
+    which knows of no privacy: dpjax has no larger one for approximate differential privacy.
+
+    Args:
+      standard: the Standard environment.
+      feedback: as of :func:`dpjax.study.competitors.feedback_of`.
+      horizon: T.
+      epsilon, delta, model: that are declared; epsilon = inf where nothing is.
+
+    Returns:
+      The bounds in falling order; empty where none holds.
+    """
+    if standard.means is None or "bandit" not in feedback:
+        return []
+    means = np.array(standard.means)
+    if np.isfinite(epsilon) and delta == 0.0:
+        found = {
+            "d_epsilon": bounds.d_epsilon(horizon, means, epsilon),
+            "shariff_sheffet": bounds.shariff_sheffet(horizon, len(means), epsilon) / 2.0,
+        }
+        if model == "local":
+            found["lai_robbins_local"] = bounds.lai_robbins_local(horizon, means, epsilon)
+    else:
+        found = {"lai_robbins": bounds.lai_robbins(horizon, means)}
+    ordered = sorted(found.items(), key=lambda item: -float(item[1]))
+    return [LowerBound(name, standard.width * float(value)) for name, value in ordered]
+
+
+def sentence(standard, feedback) -> str:
+    """Which bound holds on an environment, and of which learners and instances it speaks."""
+    if "bandit" not in feedback:
+        return f"dpjax.bounds has no lower bound for {feedback}."
+    if standard.means is None:
+        return "No lower bound of dpjax.bounds speaks of this environment."
+    return (
+        "Lower bounds on this instance: d_epsilon (Azize et al. 2025) where pure differential "
+        "privacy is declared, in the central model and so in the local one too; lai_robbins_local, "
+        "which is larger, where the model is local; lai_robbins (Lai & Robbins 1985) elsewhere, "
+        "also for approximate differential privacy, for which dpjax has no larger one. They speak "
+        "of learners whose regret is o(T^a) for every a > 0 on all instances of Bernoulli losses, "
+        "in the limit of long horizons: regret below them at this horizon contradicts nothing. "
+        "shariff_sheffet (Shariff & Sheffet 2018) asks for a regret of at most T^(3/4) alone, and "
+        "is at most a 400th of d_epsilon."
+    )
+
+
+def minimax_sentence(actions, feedback, horizon, epsilon, delta) -> str:
+    """The minimax bound over all instances; empty where dpjax has none for these actions."""
+    if not isinstance(actions, Arms) or "bandit" not in feedback:
+        return ""
+    pure = np.isfinite(epsilon) and delta == 0.0
+    value = float(bounds.azize_basu_minimax(horizon, actions.count, epsilon if pure else np.inf))
+    model = f"pure differential privacy at epsilon = {epsilon:g}" if pure else "no privacy"
+    return (
+        f"Over all instances of {actions.count} arms, whatever a learner does with {model}, the "
+        f"worst has a regret of at least {value:.3g} at T = {horizon} (azize_basu_minimax; Azize & "
+        "Basu 2022, Theorem 2). That instance need not be one of the three below."
+    )

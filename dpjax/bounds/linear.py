@@ -1,0 +1,216 @@
+"""Bounds for linear bandits, with a fixed set of actions or features in each round."""
+
+import numpy as np
+
+from dpjax.bounds.host import float64
+from dpjax.core import Numbers
+from dpjax.maths.designs import core_set_steps
+
+
+def linear_elimination(
+    horizon: Numbers, arms: int, dim: int, epsilon: Numbers, *, model: str = "central"
+) -> np.ndarray:
+    """Worst case of linear elimination with radius "exact" or "chernoff", summed over its phases.
+
+    It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus 4 gamma of the last phase that surely
+    fits for each round after it. Here gamma is the radius "chernoff" of
+    :func:`dpjax.learners.linear_elimination` with all arms active, and
+    B d = min(K, d + core_set_steps(d)). Hanna et al. 2022, with our constants.
+
+    Examples:
+      >>> bounds.linear_elimination(10**8, 20, 5, [0.1, 1.0, np.inf]).round().tolist()
+      [4261253.0, 3747241.0, 3684015.0]
+      >>> bounds.linear_elimination(10**8, 20, 5, [1.0, np.inf], model="local").round().tolist()
+      [8774172.0, 3684015.0]
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    if model not in ("central", "local"):
+        raise ValueError(f"model must be central or local, got {model!r}")
+    core = min(arms, dim + core_set_steps(dim))
+    log_horizon = np.log(np.maximum(horizon, 2.0))
+    term = np.log(4.0 * arms) + 2.0 * np.log(horizon)
+    regret, left, gap = np.ones(horizon.shape), horizon, np.ones(horizon.shape)
+    fits = np.ones(horizon.shape, bool)
+    for phase in range(1, int(np.max(log_horizon, initial=1.0)) + 1):
+        length = np.exp(phase * (1.0 + np.log(2.0) / log_horizon))
+        fits = fits & (length + core <= left)
+        rounds = np.where(fits, length + core, 0.0)
+        regret, left = regret + rounds * gap, left - rounds
+        largest = 2.0 * dim / length
+        count = 1.0 / largest if model == "local" else core
+        tilt = np.sqrt(term / (term + count))
+        noise = largest * (term - count * np.log1p(-(tilt**2))) / tilt / epsilon
+        radius = np.sqrt(2.0 * largest * term) + noise
+        gap = np.where(fits, np.minimum(1.0, 4.0 * radius), gap)
+    return regret + left * gap
+
+
+def linear_elimination_printed(horizon: Numbers, epsilon: Numbers) -> np.ndarray:
+    """sqrt(T ln T) + ln^2 T / epsilon: Hanna et al. 2022 in Chari's survey, with constant 1.
+
+    It is printed up to constants, among them powers of the dimension.
+
+    Examples:
+      >>> bounds.linear_elimination_printed(10_000, [0.1, 1.0, np.inf]).round(1).tolist()
+      [1151.8, 388.3, 303.5]
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
+
+
+def cucb(
+    horizon: Numbers,
+    dim: int,
+    ones: int,
+    epsilon: Numbers,
+    *,
+    read: str = "one",
+    model: str = "central",
+) -> np.ndarray:
+    """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
+
+    Here k is the largest number of ones in a vertex, h and b are those of
+    :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. What is
+    left out above is 2.5 k d, for first reads and failures of bounds, and k sqrt(d T ln(2) / 2),
+    which is for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
+    constants are ours. A suboptimal vertex of gap Delta is played only where one of its entries has
+    a radius of at least Delta / (2 k). The entry that is read then has fewer than
+    c max(96 b k^2 ln T / Delta^2, 12 h k ln T / Delta) losses.
+
+    Examples:
+      >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf]).round().tolist()
+      [17557333.0, 10601977.0, 9829160.0]
+      >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf], model="local").round().tolist()
+      [114266062.0, 12154447.0, 4045831.0]
+    """
+    if read not in ("one", "all"):
+        raise ValueError(f"read must be one or all, got {read!r}")
+    if model not in ("central", "local"):
+        raise ValueError(f"model must be central or local, got {model!r}")
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    local, scale = model == "local", (1.0 if read == "one" else ones) / epsilon
+    variance = 0.25 + (2.0 * scale**2 if local else 0.0)
+    longest = 1.0 if local else {"one": 6.0, "all": 4.0}[read]
+    log_t = np.log(horizon)
+    sampling = 2.0 * ones * np.sqrt(96.0 * variance * longest * dim * horizon * log_t)
+    noise = 12.0 * longest * dim * scale * ones * log_t * (1.0 + log_t)
+    hindsight = ones * np.sqrt(0.5 * np.log(2.0) * dim * horizon)
+    # Radii are drawn longer by up to 2^-12 of them.
+    return (1.0 + 2.0**-13) * (sampling + noise) + 2.5 * ones * dim + hindsight
+
+
+def azize_basu_linear(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
+    """max(e^-2, e^(-6 epsilon sqrt(T))) d sqrt(T) / 8: minimax lower bound, actions [-1, 1]^d.
+
+    Azize & Basu 2022, Theorem 4, in units of rewards with Gaussian noise of variance 1. Privacy
+    adds at most a factor e^2, and none from epsilon = 1 / (3 sqrt(T)) on.
+
+    Examples:
+      >>> bounds.azize_basu_linear(10_000, 5, [0.0, 0.001, 1.0]).round(2).tolist()
+      [62.5, 34.3, 8.46]
+    """
+    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    factor = np.maximum(np.exp(-2.0), np.exp(-6.0 * epsilon * np.sqrt(horizon)))
+    return factor * dim * np.sqrt(horizon) / 8.0
+
+
+def _linucb_logs(horizon, dim, smallest, largest, feature_bound):
+    """Upper bounds on ln det V - d ln rho_min, and on half the sum of the squared widths."""
+    visits = horizon * feature_bound**2 / (dim * smallest)
+    return dim * np.log(largest / smallest + visits), dim * np.log1p(visits)
+
+
+def linucb(
+    horizon: Numbers, dim: Numbers, smallest: Numbers, largest: Numbers, tilt: Numbers, *,
+    gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
+    feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
+) -> np.ndarray:  # fmt: skip
+    """B sqrt(8 T) W, or 8 B W^2 / gap where the best arm of each round leads by that gap.
+
+    W = sigma (2 ln(2 / alpha) + ln det) + (S sqrt(rho_max) + gamma) sqrt(widths), with
+
+        ln det = d ln(rho_max / rho + T L^2 / (d rho)),    widths = d ln(1 + T L^2 / (d rho)),
+
+    rho = ``smallest``, rho_max = ``largest`` and gamma = ``tilt`` of a regularizer
+    (:class:`dpjax.learners.parts.gram_calibration.Regularizer`), B = ``mean_bound``. With
+    probability 1 - alpha, by default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
+
+    Examples:
+      >>> bounds.linucb(10**6, 5, 1.0, 1.0, tilt=[0.0, 10.0]).round().tolist()  # any gaps
+      [276790.0, 497752.0]
+      >>> bounds.linucb(10**6, 5, 1.0, 1.0, tilt=[0.0, 10.0], gap=0.5).round().tolist()
+      [153225.0, 495514.0]
+    """
+    horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
+    alpha = 1.0 / horizon if failure is None else failure
+    growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
+    bias = parameter_bound * np.sqrt(largest) + tilt
+    w = deviation * (2.0 * np.log(2.0 / alpha) + growth) + bias * np.sqrt(widths)
+    if gap is None:
+        return mean_bound * np.sqrt(8.0 * horizon) * w
+    return 8.0 * mean_bound * w**2 / np.asarray(gap, np.float64)
+
+
+def linucb_planned(
+    horizon: Numbers, dim: Numbers, smallest: Numbers, largest: Numbers, tilt: Numbers, *,
+    gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
+    feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
+) -> np.ndarray:  # fmt: skip
+    """As :func:`linucb`, but B beta sqrt(8 T widths), which the authors' program minimizes.
+
+    It minimizes this over the floor of the regularizer.
+
+    beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
+
+    Examples:
+      >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))
+      231775
+      >>> round(float(bounds.linucb(10**6, 5, 1.0, 1.0, tilt=0.0)))
+      276790
+    """
+    horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
+    alpha = 1.0 / horizon if failure is None else failure
+    growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
+    beta = deviation * np.sqrt(2.0 * np.log(2.0 / alpha) + growth)
+    beta = beta + parameter_bound * np.sqrt(largest) + tilt
+    if gap is None:
+        return mean_bound * beta * np.sqrt(8.0 * horizon * widths)
+    return 8.0 * mean_bound * beta**2 * widths / np.asarray(gap, np.float64)
+
+
+def adac_oful(
+    horizon: Numbers, dim: Numbers, rho: Numbers, *, growth: Numbers = 1.0, ridge: Numbers = 1.0,
+    loss_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0, feature_bound: Numbers = 1.0,
+    deviation: Numbers | None = None, failure: Numbers | None = None,
+) -> np.ndarray:  # fmt: skip
+    """sqrt(1 + C) beta sqrt(8 T widths): AdaC-OFUL, with probability 1 - alpha, 1 - 1 / T at first.
+
+    Within a batch |x|_(V^-1) is at most sqrt(1 + C) times what it would be if V were renewed in
+    every round (Abbasi-Yadkori, Pal & Szepesvari 2011, Lemma 12). The rest is as in
+    :func:`linucb_planned`, for the regularizer lambda I and the largest width of the noise,
+
+        gamma = s sqrt(L / lambda) (sqrt(d) + sqrt(2 ln(2 L / alpha))),
+
+    with s the scale of the noise and L <= T the largest number of batches. Losses' own noise has
+    half of the failure where there is noise for privacy. It is our own derivation, for mean losses
+    of at most 1 whose beta is at least 1.
+
+    Examples:
+      >>> bounds.adac_oful(10**6, 5, rho=[0.1, 1.0, np.inf]).round().tolist()
+      [11348626.0, 3814432.0, 327779.0]
+      >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))  # V always renewed
+      231775
+    """
+    horizon, dim, rho = float64(horizon, dim, rho)
+    alpha = 1.0 / horizon if failure is None else failure
+    deviation = loss_bound if deviation is None else deviation
+    scale = 2.0 * feature_bound * loss_bound / np.sqrt(2.0 * rho)
+    batches = dim * np.log1p(horizon * feature_bound**2 / (dim * ridge))
+    batches = np.clip(batches / (0.999 * np.log1p(growth)), 1.0, horizon)
+    length = np.sqrt(dim) + np.sqrt(2.0 * np.log(2.0 * batches / alpha))
+    planned = linucb_planned(
+        horizon, dim, ridge, ridge, scale * np.sqrt(batches / ridge) * length,
+        parameter_bound=parameter_bound, feature_bound=feature_bound, deviation=deviation,
+        failure=np.where(scale > 0.0, 0.5, 1.0) * alpha,
+    )  # fmt: skip
+    return np.sqrt(1.0 + growth) * planned

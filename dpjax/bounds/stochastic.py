@@ -1,0 +1,217 @@
+"""Upper bounds on pseudo-regret over stochastic arms.
+
+``means`` (K,) are mean losses. Sums run over the arms that are not the best.
+"""
+
+import numpy as np
+
+from dpjax.bounds.host import float64, suboptimal
+from dpjax.core import Numbers
+from dpjax.maths.clipped_means import epoch_plan
+
+
+def successive_elimination(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, failure: Numbers | None = None
+) -> np.ndarray:
+    """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(1 / Delta_a)))} ceil(R_e)), + beta T: DP-SE.
+
+    An arm with Delta_a >= 2^-e is gone after epoch e. So a gap of 1 has one epoch. R_e is the
+    length of epoch e with all K arms active (:func:`dpjax.learners.successive_elimination`). With
+    probability 1 - beta no arm is pulled more often (Sajed & Sheffet 2019 with our constants).
+    Otherwise regret is at most T. ``failure`` is beta, by default 1 / T.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.successive_elimination(10**6, means, [0.01, 0.1, np.inf]).round(1).tolist()
+      [122575.0, 31265.8, 31000.0]
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = suboptimal(means)
+    arms = len(np.asarray(means))
+    beta = np.asarray(1.0 / horizon if failure is None else failure, np.float64)
+    total = beta * horizon
+    for gap in gaps:
+        pulls = np.zeros(horizon.shape)
+        for epoch in range(1, max(int(np.ceil(-np.log2(gap))), 1) + 1):
+            if np.all(pulls >= horizon):
+                break
+            inverse = arms * epoch**2 / beta
+            size = 2.0**-epoch
+            sampling = 32.0 * np.log(8.0 * inverse) / size**2
+            privacy = 8.0 * np.log(4.0 * inverse) / (epsilon * size)
+            pulls = pulls + np.ceil(np.maximum(sampling, privacy) + 1.0)
+        total = total + gap * np.minimum(pulls, horizon)
+    return total
+
+
+def robust_elimination(
+    horizon: Numbers,
+    means: Numbers,
+    epsilon: Numbers,
+    *,
+    moment: float = 1.0,
+    order: float = 2.0,
+    largest_gap: float = 1.0,
+    model: str = "central",
+    failure: Numbers | None = None,
+) -> np.ndarray:
+    """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(largest_gap / Delta_a)))} ceil(R_e))
+    + beta T largest_gap.
+
+    R_e is the length of epoch e of :func:`dpjax.learners.robust_elimination` with all K arms
+    active, and the arguments are that learner's. With probability 1 - beta no arm is pulled more
+    often (ours). ``failure`` is beta, by default 1 / T.
+
+    Examples:
+      >>> means = [0.3, 0.8, 0.8, 0.8]
+      >>> bounds.robust_elimination(10**6, means, [0.01, 1.0]).round(-2).tolist()
+      [403100.0, 15400.0]
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = suboptimal(means)
+    arms = len(np.asarray(means))
+    beta = np.asarray(1.0 / horizon if failure is None else failure, np.float64)
+    total = beta * horizon * largest_gap
+    for gap in gaps:
+        pulls = np.zeros(horizon.shape)
+        epochs = np.ceil(np.log2(largest_gap) - np.log2(gap))
+        for epoch in range(1, max(int(epochs), 1) + 1):
+            if np.all(pulls >= horizon):
+                break
+            length = np.vectorize(
+                lambda b, e, epoch=epoch: epoch_plan(
+                    epoch, arms, b, largest_gap, moment, order, e, model
+                )[1]
+            )
+            pulls = pulls + np.ceil(length(beta, epsilon))
+        total = total + gap * np.minimum(pulls, horizon)
+    return total
+
+
+def adap_ucb(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, exploration: float = 3.1
+) -> np.ndarray:
+    """sum (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)), alpha > 3: AdaP-UCB.
+
+    Azize & Basu 2022.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.adap_ucb(10_000, means, [0.01, 0.1, np.inf]).round(1).tolist()
+      [137142.9, 13798.0, 6945.5]
+    """
+    horizon, epsilon = float64(horizon, epsilon)
+    _, gaps, _ = suboptimal(means)
+    smaller = np.minimum(gaps, epsilon[..., None])
+    leading = 16.0 * exploration * np.log(horizon)[..., None] / smaller
+    return np.sum(leading + _failures(exploration), axis=-1)
+
+
+def _failures(exploration):
+    """alpha / (alpha - 3), which bounds the cost of all wrong episodes of an arm; inf to 3."""
+    return exploration / (exploration - 3.0) if exploration > 3.0 else np.inf
+
+
+def adac_ucb(
+    horizon: Numbers, means: Numbers, rho: Numbers, exploration: float = 3.1
+) -> np.ndarray:
+    """sum (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta / (beta - 3)), beta > 3.
+
+    This is for AdaC-UCB, with our own constants. Let n be the number of losses in the mean of an
+    arm, and w the width of its bound. While no mean is off by more than its w, an arm begins an
+    episode only if Delta_a <= 2 w. So n < max(4 beta ln T / Delta_a^2, sqrt(8 beta ln T / rho) /
+    Delta_a), and the arm has at most 4 n pulls after the episode. At round t a mean is off with
+    probability at most t^-beta for each n = 1, 2, 4, ..., and a wrong episode then has at most t
+    rounds. All of them together cost at most beta / (beta - 3).
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.adac_ucb(10_000, means, rho=[1e-4, 0.01, np.inf]).round(1).tolist()
+      [18229.1, 6945.5, 6945.5]
+    """
+    horizon, rho = float64(horizon, rho)
+    _, gaps, _ = suboptimal(means)
+    level = exploration * np.log(horizon)[..., None]
+    leading = np.maximum(16.0 * level / gaps, 8.0 * np.sqrt(2.0 * level / rho[..., None]))
+    return np.sum(leading + _failures(exploration), axis=-1)
+
+
+def ucb1(horizon: Numbers, means: Numbers) -> np.ndarray:
+    """8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a: Auer et al. 2002, Theorem 1.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> [round(float(bounds.ucb1(T, means)), 1) for T in (10**4, 10**8)]
+      [1107.8, 2213.1]
+    """
+    (horizon,) = float64(horizon)
+    _, gaps, _ = suboptimal(means)
+    return 8.0 * np.log(horizon) * np.sum(1.0 / gaps) + (1.0 + np.pi**2 / 3.0) * np.sum(gaps)
+
+
+def lazy_ucb(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, exploration: Numbers = 3.0
+) -> np.ndarray:
+    """sum Delta_a (4 O_a + 1), with O_a the least O for which 2 r(O) < Delta_a: Anytime-Lazy-UCB.
+
+    r(O) = sqrt(alpha log2(T) / O) + alpha log2(T) / (epsilon O) is the confidence radius of a mean
+    of O losses. The constants are ours, for alpha = 3. An arm with such a mean is played no more
+    unless a radius fails. Until then it has at most 4 O_a pulls, since O doubles. All failures of
+    radii together are expected to cost less than one pull of each arm.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.lazy_ucb(10_000, means, [0.1, 1.0, np.inf]).round(1).tolist()
+      [25049.4, 11403.0, 9569.4]
+    """
+    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _, gaps, _ = suboptimal(means)
+    level = exploration * np.log2(horizon)
+    total = np.zeros(horizon.shape)
+    for gap in gaps:
+        # x = 1 / sqrt(O) solves (level / epsilon) x^2 + sqrt(level) x = gap / 2.
+        root = np.sqrt(level + 2.0 * gap * level / epsilon)
+        needed = ((np.sqrt(level) + root) / gap) ** 2
+        total = total + gap * (4.0 * np.ceil(needed) + 1.0)
+    return total
+
+
+def explore_then_commit_error(gap: Numbers, rounds: Numbers, epsilon: Numbers) -> np.ndarray:
+    """e^(-m gap^2 / 4) + (2 + y) e^-y / 4, y = epsilon m gap / 2, at most 1: the wrong one of two.
+
+    It is for m rounds of each arm and Laplace noise of scale 1 / epsilon on their sums. If the
+    worse arm wins, either the losses favour it by m gap / 2 (Hoeffding), or the difference of the
+    two draws does, whose tail is exact. It is our own derivation.
+
+    Examples:
+      >>> bounds.explore_then_commit_error(0.2, [100, 400], 1.0).round(4).tolist()
+      [0.368, 0.0183]
+      >>> bounds.explore_then_commit_error(0.2, 400, [0.1, np.inf]).round(4).tolist()
+      [0.0458, 0.0183]
+    """
+    gap, rounds, epsilon = float64(gap, rounds, epsilon)
+    # Beyond 1000 the second term is 0. Without a gap all y say 1, and inf * 0 says nothing.
+    y = np.minimum(0.5 * np.minimum(epsilon, 1e100) * rounds * gap, 1e3)
+    return np.minimum(np.exp(-0.25 * rounds * gap**2) + 0.25 * (2.0 + y) * np.exp(-y), 1.0)
+
+
+def explore_then_commit(
+    horizon: Numbers, means: Numbers, epsilon: Numbers, rounds: Numbers
+) -> np.ndarray:
+    """sum Delta_a (m + (T - K m) P_a): Explore-then-commit with m ``rounds`` of each arm.
+
+    P_a is :func:`explore_then_commit_error` at the gap of arm a. The learner rounds m down, and
+    lowers it to T / K if it is larger.
+
+    Examples:
+      >>> means = [0.3, 0.5, 0.5, 0.5]
+      >>> bounds.explore_then_commit(10_000, means, 1.0, rounds=[100, 400, 1600]).round(1).tolist()
+      [2179.8, 332.3, 960.0]
+    """
+    horizon, epsilon, rounds = float64(horizon, epsilon, rounds)
+    _, gaps, _ = suboptimal(means)
+    most = np.maximum(np.floor(horizon / len(np.asarray(means))), 1.0)
+    rounds = np.minimum(np.floor(rounds), most)
+    wrong = explore_then_commit_error(gaps, rounds[..., None], epsilon[..., None])
+    left = horizon - len(np.asarray(means)) * rounds
+    return np.sum(gaps * (rounds[..., None] + np.maximum(left, 0.0)[..., None] * wrong), axis=-1)

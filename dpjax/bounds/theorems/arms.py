@@ -1,0 +1,198 @@
+"""Theorems on learners over arms, against adversaries and on Bernoulli arms."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from dpjax import bounds, environments, learners, privacy
+from dpjax.bounds.theorems.statement import Theorem
+from dpjax.learners.exp3_minibatch import derived_tau
+from dpjax.learners.explore_then_commit import derived_rounds
+from dpjax.learners.hedge import plain_rate, private_rate
+
+ARMS = 4
+MEANS = (0.3, 0.5, 0.5, 0.5)
+ROOT, PRIVATE_ROOT = {"horizon": 0.5}, {"horizon": 0.5, "epsilon": -1.0}
+
+
+def _bernoulli(best, arms):
+    return environments.bernoulli([best] + [0.5] * (arms - 1), regret="pseudo")
+
+
+def _warming(arms):
+    return environments.memory([0.3] + [0.5] * (arms - 1), rounds=1)
+
+
+ADVERSARIES: dict[str, Callable] = {
+    "deterministic": environments.deterministic,
+    "stochastic": partial(_bernoulli, 0.45),
+    "oblivious": environments.oblivious,
+}
+WITH_MEMORY: dict[str, Callable] = {
+    "switching cost": environments.switching_cost,
+    "warming up": _warming,
+}
+
+
+def _over_arms(learner, paper, source, exponents, kinds=ADVERSARIES, **readings) -> Theorem:
+    """A theorem on losses in [0, 1]. The readings are functions (T, K, epsilon) -> bound."""
+
+    def at_arms(bound):
+        return lambda horizon, epsilon: bound(horizon, ARMS, epsilon)
+
+    found = {name: at_arms(bound) for name, bound in readings.items()}
+    return Theorem(
+        learner, kinds, {"arms": ARMS}, found, exponents, lambda horizon: horizon, paper, source
+    )
+
+
+def _instance(learner, paper, source, **readings) -> Theorem:
+    """A theorem on Bernoulli arms. The readings are functions (T, means, epsilon) -> bound."""
+    means = np.array(MEANS)
+
+    def at_means(bound):
+        return lambda horizon, epsilon: bound(horizon, means, epsilon)
+
+    made = {"Bernoulli": partial(environments.bernoulli, list(MEANS), regret="pseudo")}
+    return Theorem(
+        learner,
+        made,
+        {"arms": len(MEANS)},
+        {name: at_means(bound) for name, bound in readings.items()},
+        {"horizon": 0.0},
+        lambda horizon: horizon * np.max(means - means.min()),
+        paper,
+        source,
+    )
+
+
+def _plain(bound) -> Callable:
+    """A bound without epsilon as one that has it."""
+    return lambda horizon, size, epsilon: bound(horizon, size)
+
+
+def _hedge(horizon, arms, epsilon):
+    """The bound at the rate that the learner has for epsilon."""
+    allowed = private_rate(float(horizon), float(epsilon), privacy.default_delta(float(horizon)))
+    return bounds.hedge(horizon, arms, min(float(plain_rate(float(horizon), arms)), float(allowed)))
+
+
+def _exp2_rate(horizon, arms, epsilon):
+    """It is printed for epsilon of at most 1."""
+    return bounds.exp2_rate(horizon, arms, epsilon) if epsilon <= 1.0 else np.nan
+
+
+def _batches(horizon, arms, epsilon):
+    """The bound of EXP3_tau at the tau that epsilon asks for, against oblivious adversaries."""
+    tau = derived_tau(float(horizon), float(epsilon), privacy.default_delta(float(horizon)))
+    return bounds.exp3_minibatch(horizon, arms, np.clip(np.ceil(float(tau)), 1.0, horizon), 0.0)
+
+
+def _switching_tau(horizon, arms) -> int:
+    """The batch that balances regret and switches, rounded up, and longer than the memory."""
+    return max(2, int(np.ceil(np.cbrt(horizon / (7.0 * arms * np.log(arms))))))
+
+
+def _by_switching_tau(horizon, arms):
+    return learners.exp3_minibatch(horizon, arms, tau=float(_switching_tau(horizon, arms)))
+
+
+def _switching(horizon, arms, epsilon):
+    del epsilon
+    return bounds.exp3_minibatch(horizon, arms, _switching_tau(float(horizon), arms), 1.0)
+
+
+def _in_batches(horizon, arms, epsilon):
+    """The smaller one of the bounds for batches, which last 2 / epsilon rounds, and without any."""
+    single = bounds.shrinking_dartboard_pure(horizon, arms, epsilon)
+    if epsilon > 2.0:
+        return single
+    return np.minimum(single, bounds.shrinking_dartboard_batched(horizon, arms, epsilon))
+
+
+def _exploring(horizon, means, epsilon):
+    """The bound at the rounds that the learner has by default."""
+    rounds = float(derived_rounds(int(horizon), len(means), float(epsilon)))
+    return bounds.explore_then_commit(horizon, means, epsilon, rounds)
+
+
+THEOREMS: dict[str, Theorem] = {
+    "exp3": _over_arms(
+        learners.exp3, "auer2002", "Auer et al. 2002, Corollary 3.2", ROOT,
+        printed=_plain(bounds.exp3),
+    ),
+    "dp_exp3_lap": _over_arms(
+        learners.dp_exp3_lap, "tossou2017",
+        "Tossou & Dimitrakakis 2017, the corollary on DP-EXP3-Lap, as reconstructed", PRIVATE_ROOT,
+        printed=bounds.dp_exp3_lap_printed, derived=bounds.dp_exp3_lap,
+    ),
+    "exp3_minibatch": _over_arms(
+        learners.exp3_minibatch, "tossou2017",
+        "Tossou & Dimitrakakis 2017, the theorem on EXP3_tau, without memory",
+        {"horizon": 2 / 3, "epsilon": -1 / 3, "without privacy": 0.5}, printed=_batches,
+    ),
+    "exp3_minibatch-memory": _over_arms(
+        _by_switching_tau, "tossou2017",
+        "Tossou & Dimitrakakis 2017, the theorem on EXP3_tau, memory 1, at tau of its corollary",
+        {"horizon": 2 / 3}, WITH_MEMORY, printed=_switching,
+    ),
+    "exp2": _over_arms(
+        learners.exp2, "agarwal2017-bandits",
+        "Agarwal & Singh 2017, Theorem 4.1, derived with our constants", PRIVATE_ROOT,
+        rate=_exp2_rate, derived=bounds.exp2,
+    ),
+    "batched_bandit": _over_arms(
+        learners.batched_bandit, "asi2025",
+        "Asi, Raman & Talwar 2025, constant of the base as recalled",
+        {"horizon": 0.5, "epsilon": -0.5}, derived=bounds.batched_bandit,
+    ),
+    "tsallis_inf": _over_arms(
+        learners.tsallis_inf, "zimmert2021", "Zimmert & Seldin 2021, Theorem 1", ROOT,
+        printed=_plain(bounds.tsallis_inf),
+    ),
+    "hedge": _over_arms(
+        learners.hedge, "cesa-bianchi2006",
+        "Cesa-Bianchi & Lugosi 2006, Theorem 2.2, at the rate that epsilon allows", PRIVATE_ROOT,
+        printed=_hedge,
+    ),
+    "shrinking_dartboard": _over_arms(
+        learners.shrinking_dartboard, "asi2023",
+        "Asi et al. 2023, Theorem 2, at a rate that epsilon allows", PRIVATE_ROOT,
+        derived=bounds.shrinking_dartboard_pure,
+    ),
+    "shrinking_dartboard-batched": _over_arms(
+        partial(learners.shrinking_dartboard, batch=None), "asi2023",
+        "Asi et al. 2023, Theorem 5, for pure epsilon at the best batch, with our constants",
+        {"horizon": 0.5, "epsilon": -0.5}, derived=_in_batches,
+    ),
+    "limited_updates": _over_arms(
+        learners.limited_updates, "asi2023", "Asi et al. 2023, Algorithm 2, with our constants",
+        ROOT, {"stochastic": partial(_bernoulli, 0.45)}, derived=bounds.limited_updates,
+    ),
+    "sparse_vector_experts": _over_arms(
+        learners.sparse_vector_experts, "asi2023-realizable",
+        "in the style of Asi, Feldman, Koren & Talwar 2023, with our constants",
+        {"horizon": 0.0, "epsilon": -1.0}, {"realizable": partial(_bernoulli, 0.0)},
+        derived=bounds.sparse_vector_experts,
+    ),
+    "ucb1": _instance(
+        learners.ucb1, "auer2002", "Auer, Cesa-Bianchi & Fischer 2002, Theorem 1",
+        printed=_plain(bounds.ucb1),
+    ),
+    "adap_ucb": _instance(
+        learners.adap_ucb, "azize2022", "Azize & Basu 2022", printed=bounds.adap_ucb
+    ),
+    "explore_then_commit": _instance(
+        learners.explore_then_commit, "lattimore2020",
+        "Lattimore & Szepesvari 2020, chapter 6, with our noise", derived=_exploring,
+    )._replace(exponents={"horizon": 2 / 3}),
+    "lazy_ucb": _instance(
+        learners.lazy_ucb, "hu2021", "Hu, Huang & Mehta 2021 with our constants",
+        derived=bounds.lazy_ucb,
+    ),
+    "successive_elimination": _instance(
+        learners.successive_elimination, "sajed2019", "Sajed & Sheffet 2019 with our constants",
+        derived=bounds.successive_elimination,
+    ),
+}  # fmt: skip

@@ -1,0 +1,102 @@
+"""All theorems by name, and the learners that have none, each with the reason."""
+
+from collections.abc import Iterable
+
+from dpjax.bounds.theorems import arms, points, vectors
+from dpjax.bounds.theorems.statement import Theorem
+from dpjax.core import _check
+
+# A name is that of a learner, with a hyphen and the case where there are several.
+THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
+
+# Learners without a theorem here, and the reason.
+_STOPS = "its theorems bound the stopping time, and not regret"
+
+WITHOUT: dict[str, str] = {
+    "adac_gope": "of its bound we know the order only",
+    "adac_oful": "theorems are measured over epsilon, and it takes rho; see bounds.adac_oful",
+    "adac_ucb": "theorems are measured over epsilon, and it takes rho; see bounds.adac_ucb",
+    "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
+    "adap_tt": _STOPS,
+    "ctb_tt": _STOPS,
+    "cucb": "its bound is above what any play loses at the horizons in use; see bounds.cucb",
+    "dp_imed": "the theorem of Azize et al. 2025 is asymptotic",
+    "dp_klucb": "the theorem of Azize et al. 2025 is asymptotic",
+    "dp_ts_ucb": "of the bound of Hu et al. 2025 we know the order only",
+    "dp_tt": _STOPS,
+    "dp_ucb": "of the bound of Mishra & Thakurta 2015 we know the order only",
+    "dp_ucb_bound": "of the bound of Tossou & Dimitrakakis 2016 we know the order only",
+    "dp_ucb_int": "of the bound of Tossou & Dimitrakakis 2016 we know the order only, and with the "
+    "paper's constants some runs stay on a worse arm for good",
+    "gaussian_thompson": "of the bound of Agrawal & Goyal 2017 we know the order only",
+    "kl_ucb": "the theorem of Garivier & Cappe 2011 for the constant 0 in use is asymptotic",
+    "lazy_thompson": "of the bound of Hu & Hegde 2022 we know the order only",
+    "lucb": _STOPS,
+    "online_frank_wolfe": "its bound is on pseudo-regret; see bounds.online_frank_wolfe",
+    "robust_elimination": "its bound is above what any play loses at the horizons in use; see "
+    "bounds.robust_elimination",
+    "sequential_halving": "its theorem bounds the probability of a wrong arm, and not regret",
+    "thompson": "the theorem of Kaufmann et al. 2012 is asymptotic",
+    "track_and_stop": _STOPS,
+    "ttucb": _STOPS,
+}
+
+# Papers that are reproduced here and have no theorem on regret, and the reason.
+PAPERS_WITHOUT: dict[str, str] = {
+    "azize2023": _STOPS,
+    "trust": "it is a study of our own, of learners whose papers have them",
+}
+
+
+def find(name: str) -> Theorem:
+    """The theorem of that name; ValueError where there is none.
+
+    Examples:
+      >>> theorem = theorems.find("hedge")
+      >>> theorem.paper, list(theorem.environments), theorem.sizes
+      ('cesa-bianchi2006', ['deterministic', 'stochastic', 'oblivious'], {'arms': 4})
+      >>> round(float(theorem.bounds["printed"](10_000, np.inf)), 1)
+      83.3
+    """
+    if name not in THEOREMS:
+        meant, known = _check.nearest(str(name), THEOREMS), ", ".join(THEOREMS)
+        raise ValueError(f"theorem: there is no {name!r}{meant}; known are {known}")
+    return THEOREMS[name]
+
+
+def named(words: Iterable[str]) -> list[str]:
+    """The names of theorems that words mean: of a theorem itself, of a learner or of a paper.
+
+    A paper and a learner stand for all of their theorems. Hyphens and underscores are the same, and
+    a theorem that is meant twice is named once.
+
+    Raises:
+      ValueError: a word means no theorem. Where it is a learner or a paper without one,
+        the message says why.
+
+    Examples:
+      >>> theorems.named(["exp3-minibatch", "auer2002"])
+      ['exp3_minibatch', 'exp3_minibatch-memory', 'exp3', 'ucb1']
+    """
+    found: dict[str, None] = {}
+    for word in words:
+        plain = word.replace("-", "_")
+        meant = [name for name, each in THEOREMS.items() if plain in _meanings(name, each)]
+        if not meant:
+            raise ValueError(f"theorem: {_unknown(word, plain)}")
+        found |= dict.fromkeys(meant)
+    return list(found)
+
+
+def _meanings(name, theorem) -> set[str]:
+    return {each.replace("-", "_") for each in (name, name.split("-")[0], theorem.paper)}
+
+
+def _unknown(word, plain) -> str:
+    reasons = WITHOUT | PAPERS_WITHOUT
+    if plain in reasons:
+        return f"{word} has none here: {reasons[plain]}"
+    known = [*THEOREMS, *dict.fromkeys(each.paper for each in THEOREMS.values())]
+    learners = dict.fromkeys(name.split("-")[0] for name in THEOREMS)
+    meant = _check.nearest(word, [*known, *learners, *reasons])
+    return f"there is no theorem, learner or paper {word!r}{meant}; dpjax theorem lists them"

@@ -1,0 +1,169 @@
+"""Theorems on learners over convex sets."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from dpjax import bounds, domains, environments, learners, mechanisms, privacy
+from dpjax.bounds.theorems.statement import Theorem
+from dpjax.environments import loss_families
+
+DIM = 5
+ROOT, PRIVATE_ROOT = {"horizon": 0.5}, {"horizon": 0.5, "epsilon": -1.0}
+# x >= 0 with entries that sum to at most 1; its own losses have length at most 1.
+CORNER = domains.polytope(np.vstack([-np.eye(DIM), np.ones(DIM)]), np.eye(DIM + 1)[DIM])
+
+
+def _linear(kind, domain):
+    return environments.linear_losses(domain, kind)
+
+
+def _distances(domain):
+    return environments.convex_losses(domain, loss_families.distance(domain))
+
+
+LINEAR: dict[str, Callable] = {
+    kind: partial(_linear, kind) for kind in ("iid", "drifting", "alternating")
+}
+CONVEX: dict[str, Callable] = {
+    "iid": partial(_linear, "iid"),
+    "alternating": partial(_linear, "alternating"),
+    "distances": _distances,
+}
+
+
+def _on_ball(
+    learner, paper, source, exponents, kinds=LINEAR, reach=lambda horizon: 0.0, **readings
+) -> Theorem:
+    """A theorem on the unit ball, which plays leave by ``reach``.
+
+    The readings are functions (T, N, epsilon) -> bound.
+    """
+
+    def at_dim(bound):
+        return lambda horizon, epsilon: bound(horizon, DIM, epsilon)
+
+    return Theorem(
+        learner,
+        kinds,
+        {"domain": domains.ball(DIM)},
+        {name: at_dim(bound) for name, bound in readings.items()},
+        exponents,
+        lambda horizon: (2.0 + reach(horizon)) * horizon,
+        paper,
+        source,
+    )
+
+
+def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
+    """A theorem on a domain, from its own losses; readings are (T, N, epsilon, domain=name)."""
+    named = {reading: partial(bound, domain=name) for reading, bound in readings.items()}
+    made = _on_ball(learner, paper, source, exponents, **named)
+    width = 1.0 if name == "simplex" else 2.0  # the largest <l, x - y>
+    domain = getattr(domains, name)(DIM)
+    return made._replace(sizes={"domain": domain}, largest=lambda horizon: width * horizon)
+
+
+def _plain(bound) -> Callable:
+    """A bound without epsilon as one that has it."""
+    return lambda horizon, dim, epsilon: bound(horizon, dim)
+
+
+def _inverse_mu(horizon, epsilon) -> float:
+    """1 / mu of (epsilon, T^-2)."""
+    delta = privacy.default_delta(float(horizon))
+    return float(privacy.gaussian_inverse_mu(float(epsilon), delta))
+
+
+def _ftpl(horizon, domain, epsilon):
+    delta = privacy.default_delta(horizon)
+    return learners.ftpl(horizon, domain, epsilon=epsilon, delta=delta)
+
+
+def _ftpl_bound(horizon, dim, epsilon):
+    return bounds.ftpl_private(horizon, dim, _inverse_mu(horizon, epsilon))
+
+
+def _ftpl_rate(horizon, dim, epsilon):
+    return bounds.ftpl_rate(horizon, dim, epsilon, np.float64(horizon) ** -2)
+
+
+def _giga(horizon, domain, epsilon):
+    delta = privacy.default_delta(horizon)
+    return learners.private_giga(horizon, domain, epsilon=epsilon, delta=delta)
+
+
+def _giga_bound(horizon, dim, epsilon):
+    """The learner refuses horizons for which rounding adds as much again as the noise."""
+    return bounds.private_giga(horizon, dim, _inverse_mu(horizon, epsilon), drift=1.0)
+
+
+def _noiseless_descent(horizon, domain):
+    return learners.online_gradient(horizon, domain, epsilon=np.inf, mechanism=mechanisms.exact)
+
+
+def _on_every_domain() -> dict[str, Theorem]:
+    """Theorems of Agarwal & Singh 2017 on each of their domains."""
+    found = {}
+    tree = partial(mechanisms.tree, identical_law=True)
+    for name in ("simplex", "ball", "cube"):
+        found[f"ftrl-{name}"] = _on(
+            name, partial(learners.ftrl, mechanism=tree), "agarwal2017",
+            "Agarwal & Singh 2017, Theorem 3.4, derived by strong convexity", ROOT,
+            printed=bounds.ftrl_printed, derived=bounds.ftrl,
+        )  # fmt: skip
+        found[f"scrible-{name}"] = _on(
+            name, learners.scrible, "agarwal2017-bandits",
+            "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
+            derived=bounds.scrible,
+        )  # fmt: skip
+    found["scrible-polytope"] = _on_ball(
+        learners.scrible, "agarwal2017-bandits",
+        "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
+        derived=partial(bounds.scrible_polytope, rows=DIM + 1, bound=1.0),
+    )._replace(sizes={"domain": CORNER})  # fmt: skip
+    return found
+
+
+THEOREMS: dict[str, Theorem] = {
+    **_on_every_domain(),
+    "ftpl": _on_ball(
+        _ftpl, "agarwal2017", "Agarwal & Singh 2017, Theorem 3.5, derived with our constants", ROOT,
+        rate=_ftpl_rate, derived=_ftpl_bound,
+    ),
+    "online_gradient": _on_ball(
+        _noiseless_descent, "zinkevich2003", "Zinkevich 2003 by Hazan 2016, Theorem 3.1", ROOT,
+        printed=lambda horizon, dim, epsilon: bounds.online_gradient(horizon),
+    ),
+    "private_ftal": _on_ball(
+        learners.private_ftal, "smith2013", "Smith & Thakurta 2013 with our constants",
+        {"horizon": 0.5, "epsilon": -0.5}, derived=bounds.private_ftal,
+    ),
+    "private_giga": _on_ball(
+        _giga, "jain2012", "Jain, Kothari & Thakurta 2012 with our constants",
+        {"horizon": 0.75, "epsilon": -0.5, "without privacy": 0.5}, derived=_giga_bound,
+    ),
+    "projection_free": _on_ball(
+        learners.projection_free, "ene2021",
+        "Ene, Nguyen & Vladu 2021, Lemma 8, derived with our constants and noise",
+        {"horizon": 0.75, "epsilon": -1.0}, CONVEX,
+        lambda horizon: 2.0 * DIM**0.5 / np.float64(horizon) ** 0.25,
+        rate=bounds.projection_free_rate, derived=bounds.projection_free,
+    ),
+    "one_point_gradient": _on_ball(
+        learners.one_point_gradient, "flaxman2005", "Flaxman et al. 2005, Theorem 2, as recalled",
+        {"horizon": 0.75}, CONVEX,
+        printed=_plain(bounds.flaxman_printed), derived=_plain(bounds.one_point_gradient),
+    ),
+    "private_one_point": _on_ball(
+        learners.private_one_point, "smith2013",
+        "in the style of Smith & Thakurta 2013, with our constants",
+        {"horizon": 0.75}, CONVEX, derived=bounds.private_one_point,
+    ),
+    "two_point_gradient": _on_ball(
+        learners.two_point_gradient, "shamir2017",
+        "Agarwal et al. 2010 and Shamir 2017 with our constants and noise",
+        {"horizon": 0.5, "epsilon": -0.5}, CONVEX, derived=bounds.two_point_gradient,
+    ),
+}  # fmt: skip

@@ -1,0 +1,76 @@
+"""Theorems on linear bandits: contextual ones, and those over a fixed set of vectors."""
+
+from functools import partial
+
+import numpy as np
+
+from dpjax import bounds, environments, learners, privacy
+from dpjax.bounds.theorems.statement import Theorem
+from dpjax.learners.parts.gram_calibration import gaussian_regularizer
+
+DIM, ACTIONS = 5, 20
+GAP = 0.1
+
+
+def _linucb(horizon, dim, epsilon):
+    return learners.linucb(horizon, dim, epsilon=epsilon, delta=privacy.default_delta(horizon))
+
+
+def _linucb_bound(horizon, epsilon, gap=None):
+    """The bound for the regularizer of the learner's Gaussian tree, with what failures may cost.
+
+    A row has a squared length of at most 2, and its noise is in all levels of the tree. With
+    probability at most 1 / T a confidence bound fails, and regret is at most 1.5 T.
+    """
+    delta, levels = privacy.default_delta(float(horizon)), np.ceil(np.log2(horizon))
+    inverse_mu = float(privacy.gaussian_inverse_mu(float(epsilon), delta))
+    deviation = 2.0 * levels * inverse_mu
+    made = gaussian_regularizer(deviation, DIM, 0.5 / horizon**2, norm_bound="tight")
+    sizes = map(float, made[1:])
+    return bounds.linucb(horizon, DIM, *sizes, gap=gap) + 1.5
+
+
+def _sphere(count, seed=1) -> np.ndarray:
+    points = np.random.default_rng(seed).normal(size=(count, DIM))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+VECTORS, DIRECTION = _sphere(ACTIONS), _sphere(1, 2)[0]
+
+
+def _elimination(horizon, epsilon):
+    return learners.linear_elimination(horizon, VECTORS, epsilon=epsilon)
+
+
+def _along(length):
+    """A factory of Bernoulli arms with means 1/2 - <theta, x> / 2, for a theta of that length."""
+    means = 0.5 - 0.5 * length * VECTORS @ DIRECTION
+    return partial(environments.bernoulli, means, regret="pseudo")
+
+
+def _largest(horizon):
+    return 1.5 * horizon
+
+
+THEOREMS: dict[str, Theorem] = {
+    "linucb": Theorem(
+        _linucb,
+        {"gap 0": partial(environments.gap_arms, gap=0.0),
+         "gap 0.1": partial(environments.gap_arms, gap=GAP)},
+        {"dim": DIM}, {"printed": _linucb_bound}, {"horizon": 0.5, "epsilon": -0.5}, _largest,
+        "shariff2018", "Shariff & Sheffet 2018, Theorem 5, for our noise",
+    ),
+    "linucb-gap": Theorem(
+        _linucb, {"gap 0.1": partial(environments.gap_arms, gap=GAP)}, {"dim": DIM},
+        {"printed": partial(_linucb_bound, gap=GAP)}, {"horizon": 0.0, "epsilon": -1.0}, _largest,
+        "shariff2018", "Shariff & Sheffet 2018, Theorem 6, for our noise",
+    ),
+    "linear_elimination": Theorem(
+        _elimination, {"theta of length 1": _along(1.0), "theta of length 0.2": _along(0.2)}, {},
+        {"rate": bounds.linear_elimination_printed,
+         "derived": lambda horizon, epsilon: bounds.linear_elimination(
+             horizon, ACTIONS, DIM, epsilon)},
+        {"horizon": 0.5}, lambda horizon: horizon,
+        "hanna2022", "Hanna et al. 2022, derived with our constants",
+    ),
+}  # fmt: skip

@@ -1,0 +1,434 @@
+"""Validates arguments. Each function refuses what is not as its docstring says.
+
+Messages take the name of an argument from the keyword that passes it, so the two cannot differ. A
+traced value cannot be refused. That is why :func:`dpjax.sweep` calls a game with the plain numbers
+of each point before it traces the game. Elsewhere, as under ``jax.jit``, the condition is noted
+while a factory runs, and the results of what it returns are NaN if it does not hold: see
+:func:`sound`.
+"""
+
+import difflib
+import functools
+import inspect
+import operator
+import os
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core import BatchLearner, Environment, Feedback, Learner, generators
+
+
+def _is_traced(value) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+
+
+Factory = TypeVar("Factory", bound=Callable)
+
+# The conditions on traced arguments of the factory that runs, each of them () bool.
+_NOTED: ContextVar[list | None] = ContextVar("_NOTED", default=None)
+
+
+def _note(*conditions) -> None:
+    noted = _NOTED.get()
+    if noted is not None:
+        noted.extend(conditions)
+
+
+def sound(factory):
+    """The factory, such that a traced argument outside of its domain makes results NaN.
+
+    It notes the conditions that the factory checks of traced arguments. A learner keeps whether all
+    of them hold, for :func:`nan_unless_sound`, and a declared epsilon becomes NaN if they do not.
+    The regret of an environment becomes NaN. Without traced arguments nothing is changed.
+    """
+
+    @functools.wraps(factory)
+    def checked(*arguments, **keywords):
+        noted: list = []
+        outer = _NOTED.set(noted)
+        try:
+            made = factory(*arguments, **keywords)
+        finally:
+            _NOTED.reset(outer)
+        for value in (*arguments, *keywords.values()):
+            if isinstance(value, Learner | BatchLearner) and value.sound is not True:
+                noted.append(value.sound)
+        _note(*noted)
+        return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
+
+    return checked
+
+
+def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
+    """The factory, which for one more version takes keywords that it no longer has, with a warning.
+
+    Args:
+      names: the old keywords.
+      into: (old keywords, the other arguments by name) -> (all arguments, the new spelling).
+      depth: of the caller's frame above the factory's; 3 within :func:`sound`.
+    """
+
+    def around(factory: Factory) -> Factory:
+        signature = inspect.signature(factory)
+
+        @functools.wraps(factory)
+        def taking(*arguments, **keywords):
+            old = {name: keywords.pop(name) for name in names if name in keywords}
+            if not old:
+                return factory(*arguments, **keywords)
+            given = signature.bind_partial(*arguments, **keywords).arguments
+            given, spelling = into(old, dict(given))
+            warnings.warn(
+                f"{factory.__name__}: {', '.join(old)} will go in version 0.2; write {spelling}",
+                DeprecationWarning,
+                stacklevel=depth,
+            )
+            return factory(**given)
+
+        return taking  # type: ignore[return-value]
+
+    return around
+
+
+def all_sound(exported: dict, names) -> None:
+    """Puts :func:`sound` around the functions of these names in a module's dictionary."""
+    for name in names:
+        if inspect.isfunction(exported[name]):
+            exported[name] = sound(exported[name])
+
+
+def _marked(made, holds):
+    """What a factory returned, with whether the conditions on its arguments hold."""
+    if isinstance(made, Environment):
+        regret = made.regret
+        return made._replace(
+            regret=lambda state, tally: jnp.where(holds, regret(state, tally), jnp.nan)
+        )
+    if not isinstance(made, Learner | BatchLearner):
+        return made
+    declared = made.privacy
+    # An infinite epsilon that is not traced declares nothing.
+    if isinstance(declared.epsilon, jax.core.Tracer) or np.isfinite(declared.epsilon):
+        epsilon = jnp.where(holds, declared.epsilon, jnp.nan)
+        declared = declared._replace(epsilon=epsilon)
+    return made._replace(sound=holds, privacy=declared)
+
+
+def nan_unless_sound(learner, regret):
+    """The regret of a learner; NaN if a traced argument of its factory is outside its domain."""
+    return regret if learner.sound is True else jnp.where(learner.sound, regret, jnp.nan)
+
+
+# Rounds, arms and entries are counted in int32.
+LARGEST_SIZE = 2**31 - 1
+
+# Down to these values noise scales, their squares and what learners compute from them fit into
+# float32.
+LEAST_EPSILON, LEAST_DELTA = 1e-12, 1e-30
+
+
+def _text(number) -> str:
+    """A number for a message. A whole number is written with all its digits."""
+    whole = abs(number) < 2**53 and number == int(number)
+    return str(int(number)) if whole else str(number)
+
+
+def _number(requirement, name, given):
+    """The given number, or None where it is traced. Anything but one number is refused by name."""
+    array = isinstance(given, np.ndarray | np.generic | jax.Array)
+    plain = isinstance(given, int | float) and not isinstance(given, bool)
+    if array and not given.shape:
+        kinds = (jnp.floating, jnp.integer)
+        plain = any(jnp.issubdtype(given.dtype, kind) for kind in kinds)
+    if not plain:
+        raise TypeError(f"{name} must be {requirement} and one number, got {_kind(given)}")
+    if isinstance(given, jax.core.Tracer):
+        return None
+    try:
+        return np.asarray(given, None if array else np.float64)[()]
+    except OverflowError:  # Python's integers can be larger than float64.
+        return np.float64(np.inf if given > 0 else -np.inf)
+
+
+def _in_float32(number):
+    """A number as a learner computes with it, in float32, where numbers below 2^-126 are 0."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = np.float32(number)
+    return np.float32(0.0) if abs(rounded) < np.finfo(np.float32).tiny else rounded
+
+
+def _require(condition, requirement: str, values: dict) -> None:
+    """Refuses what is not one number, or breaks a condition as it is given or in float32."""
+    for name, given in values.items():
+        number = _number(requirement, name, given)
+        if number is None:
+            _note(condition(jnp.asarray(given, jnp.float32)))
+            continue
+        rounded = _in_float32(number)
+        if condition(number) and condition(rounded):
+            continue
+        shown = given if isinstance(given, int) else number
+        why = f", which is {_text(rounded)} in float32" if condition(number) else ""
+        raise ValueError(f"{name} must be {requirement}, got {_text(shown)}{why}")
+
+
+def given(**values) -> dict:
+    """Those of the values that are not None, for arguments that are None by default."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def positive(**values) -> None:
+    """One number greater than zero; infinity is allowed, NaN is not."""
+    _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
+
+
+def non_negative(**values) -> None:
+    """One number of at least zero, and finite."""
+    _require(lambda x: (x >= 0) & (x < np.inf), "at least 0 and finite", values)
+
+
+def between(low: float, high: float, /, **values) -> None:
+    """One number in the closed interval from low to high."""
+    _require(lambda x: (x >= low) & (x <= high), f"in [{_text(low)}, {_text(high)}]", values)
+
+
+def inside(low: float, high: float, /, **values) -> None:
+    """One number in the open interval from low to high."""
+    requirement = f"strictly between {_text(low)} and {_text(high)}"
+    _require(lambda x: (x > low) & (x < high), requirement, values)
+
+
+def epsilon(given):
+    """The given epsilon, which must be from 1e-12 to infinity.
+
+    A traced epsilon cannot be refused. If it is smaller and positive, it counts as 1e-12 from here
+    on, in the noise and in the declaration alike.
+    """
+    positive(epsilon=given)
+    requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
+    if not isinstance(given, jax.core.Tracer):
+        _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})
+        if np.isfinite(float(given)) and np.isinf(_in_float32(given)):
+            raise ValueError(f"epsilon must be {requirement}, got {given}, which is inf in float32")
+        return given
+    return jnp.maximum(given.astype(jnp.promote_types(given.dtype, jnp.float32)), LEAST_EPSILON)
+
+
+def delta(given) -> None:
+    """A delta, from 1e-30 to below 1."""
+    inside(0.0, 1.0, delta=given)
+    _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": given})
+
+
+def entries(low: float, high: float, /, **values) -> None:
+    """An array of numbers, of any shape, in the closed interval from low to high."""
+    for name, value in values.items():
+        requirement = f"in [{_text(low)}, {_text(high)}]"
+        if _is_traced(value):
+            numbers = jnp.asarray(value)
+            _note(jnp.all((numbers >= low) & (numbers <= high)))
+            continue
+        try:
+            array = np.asarray(value)
+            if array.dtype.kind not in "iuf":
+                raise TypeError
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be numbers {requirement}, got {_kind(value)}") from None
+        bad = array[~((array >= low) & (array <= high))]
+        if bad.size:
+            raise ValueError(f"{name} must be {requirement}, got {_text(bad[0])}")
+
+
+def size(minimum: int, **value) -> int:
+    """The given size, an integer from ``minimum`` to 2^31 - 1, as a Python int.
+
+    Sizes decide shapes and are never traced. NumPy's integers would overflow, Python's do not.
+    """
+    ((name, given),) = value.items()
+    message = f"{name} must be an integer of at least {minimum}, got {given!r}"
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(message) from None
+    if number < minimum or isinstance(given, bool):
+        raise ValueError(message)
+    if number > LARGEST_SIZE:
+        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, which int32 holds, got {number}")
+    return number
+
+
+def arms(given, least=2) -> int:
+    """The given number of arms, at most 2^23, for which a draw has some 40 bits."""
+    number = size(least, arms=given)
+    if number > 2**23:
+        raise ValueError(f"arms must be at most {2**23}, as many as draws tell apart, got {number}")
+    return number
+
+
+def interval(**value) -> tuple:
+    """The given pair (low, high), with low < high and both finite."""
+    ((name, given),) = value.items()
+    message = f"{name} must be a pair (low, high) with low < high, both finite; got {given!r}"
+    try:
+        low, high = given
+        ends = _number("", name, low), _number("", name, high)
+    except (TypeError, ValueError):
+        raise TypeError(message) from None
+    if None not in ends:
+        width = np.float64(_in_float32(ends[1])) - np.float64(_in_float32(ends[0]))
+        if not 0.0 < width <= np.finfo(np.float32).max:
+            raise ValueError(message)
+    else:
+        _note((low > -np.inf) & (low < high) & (high < np.inf))
+    return low, high
+
+
+def one_of(*options: str, **values) -> None:
+    """One of the listed words."""
+    for name, value in values.items():
+        if value not in options:
+            raise ValueError(f"{name} must be one of {', '.join(options)}; got {value!r}")
+
+
+def nearest(word: str, known) -> str:
+    """The hint " (did you mean ...?)" at a known word that is close; empty where there is none."""
+    plain = {name.lower().replace("-", "_"): name for name in known}
+    found = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
+    return f" (did you mean {plain[found[0]]}?)" if found else ""
+
+
+def key(**values) -> None:
+    """One typed PRNG key of threefry. Neither a seed nor an array of keys is one."""
+    for name, value in values.items():
+        typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
+            value.dtype, jax.dtypes.prng_key
+        )
+        if not typed or value.shape != ():
+            what = f"an array of shape {value.shape}" if hasattr(value, "shape") else repr(value)
+            raise TypeError(f"{name} must be one key as jax.random.key(0) makes, got {what}")
+        of_threefry(name, value.dtype)
+
+
+def of_threefry(name, dtype) -> None:
+    """A dtype of keys that draw the same numbers whatever is drawn beside them."""
+    if not generators.is_of_the_key_alone(dtype):
+        raise TypeError(
+            f"{name} must draw by threefry2x32, as keys of jax.random.key(0, impl='threefry2x32') "
+            f"and of dpjax.generators do, got {dtype}: what it draws depends on the batch"
+        )
+
+
+def untraced(what, tree) -> None:
+    """A pytree without values that ``jit``, ``vmap`` or ``grad`` traces. ``what`` is the caller."""
+    if _is_traced(tree):
+        raise TypeError(
+            f"{what} must be called outside of jit, vmap, grad and loops of jax, which trace what "
+            "it is to compute now; simulate can be called within them"
+        )
+
+
+def function(what, /, **values) -> None:
+    """Something that can be called. ``what`` says what it should be."""
+    for name, value in values.items():
+        if not callable(value):
+            raise TypeError(f"{name} must be {what}, got {_kind(value)}")
+
+
+def built(kind, example, /, **values) -> None:
+    """What a factory of this kind returns, and not the factory itself."""
+    for name, value in values.items():
+        if not isinstance(value, kind):
+            wanted = " or ".join(_an(part.__name__) for part in get_args(kind) or (kind,))
+            raise TypeError(f"{name} must be {wanted}, such as {example}; got {_kind(value)}")
+
+
+def factory(example, /, **values) -> None:
+    """A factory that has not been called yet, and not what it returns."""
+    for name, value in values.items():
+        if not callable(value):
+            raise TypeError(
+                f"{name} must be a factory such as {example}, not called yet, got {_kind(value)}; "
+                "functools.partial gives it arguments"
+            )
+
+
+def players(learner, environment) -> None:
+    """A learner and an environment, in this order."""
+    if isinstance(learner, Environment) and isinstance(environment, Learner | BatchLearner):
+        raise TypeError("the learner must come first and the environment second, got them swapped")
+    built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
+    built(Environment, "environments.bernoulli(means)", environment=environment)
+    if not isinstance(learner.feedback, Feedback):
+        raise TypeError(
+            "the learner's feedback must be a Feedback, such as feedback.bandit; "
+            "dpjax.Feedback(name, function) makes one of a function"
+        )
+
+
+def pair(returned) -> tuple:
+    """What a game returns: (learner, environment)."""
+    if type(returned) not in (tuple, list) or len(returned) != 2:
+        what = "nothing" if returned is None else _kind(returned)
+        raise TypeError(f"game must return a pair (learner, environment), but it returned {what}")
+    players(*returned)
+    return tuple(returned)
+
+
+def _an(noun) -> str:
+    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
+def _kind(value) -> str:
+    """A value in words, for a message. Words and numbers are quoted, anything else is described."""
+    if value is None or isinstance(value, str | int | float | complex):
+        return repr(value)
+    if isinstance(value, np.ndarray | jax.Array) and value.shape:
+        return f"an array of shape {value.shape}"
+    if isinstance(value, np.generic | np.ndarray | jax.Array):
+        return f"a {value.dtype}"
+    name = getattr(value, "__name__", None)
+    if name and callable(value):
+        return f"{name} itself, which is to be called first"
+    if type(value) in (tuple, list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return _an(type(value).__name__)
+
+
+_TRACED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+@contextmanager
+def traceable(name):
+    """Replaces JAX's errors about traced numbers by one sentence that says what to do."""
+    try:
+        yield
+    except _TRACED as error:
+        raise TypeError(
+            f"{name} must not look at what is traced, as {_place(error)} does: if, float(), int() "
+            "and NumPy cannot see the numbers of a point or a round; use jnp.where, jax.lax.cond "
+            "and jax.numpy, and a game of its own for each size"
+        ) from error
+
+
+def _place(error) -> str:
+    """The innermost line of an error that is neither in jax nor in dpjax."""
+    inside = tuple(os.path.dirname(file) + os.sep for file in (jax.__file__, np.__file__, __file__))
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in trace if not frame.filename.startswith(inside)]
+    if not frames:
+        return "it"
+    last = frames[-1]
+    line = f" ({last.line})" if last.line else ""
+    return f"line {last.lineno} of {os.path.basename(last.filename)}{line}"

@@ -1,0 +1,1 @@
+"""Estimates of labelled arrays, and the tables, figures, pages and files that show them."""

@@ -1,0 +1,78 @@
+"""What the trials of learners that stop and recommend an arm say."""
+
+import warnings
+
+import numpy as np
+import xarray
+
+from dpjax.report import arrays, estimates
+
+
+def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dataset:
+    """Errors and stopping times, each with an interval in each cell.
+
+    Trials that did not stop are censored at the horizon. They count as no error, and their stopping
+    time as the horizon. So ``time`` is the mean of the smaller of the two, and the quantiles are
+    those of the stopping time as long as enough trials have stopped. A mean over the trials that
+    stopped would favour learners that seldom stop. A warning says how many trials of which learner
+    were censored.
+
+    Args:
+      data: of a Study with learners that recommend an arm, on arms with pseudo-regret.
+      confidence: of each interval.
+
+    Returns:
+      A Dataset of ``error`` (stopped, and the recommended arm is not a best one) and ``stopped``,
+      as proportions with the intervals of Clopper and Pearson (``error_low``, ``error_high``,
+      ``stopped_low``, ``stopped_high``), ``time`` in rounds with Student's interval (``time_low``,
+      ``time_high``) and its ``median``.
+
+    Raises:
+      ValueError: the data have no recommendations, or nobody knows which arm is the best.
+    """
+    if "report_recommendation" not in data:
+        raise ValueError("data: no learner of the study recommends an arm")
+    if "correct" not in data:
+        raise ValueError(
+            "data: which arm is the best is known only of i.i.d. losses with pseudo-regret, as "
+            'of bernoulli(means, regret="pseudo")'
+        )
+    stopped, correct = data["report_stopped"], data["correct"]
+    played = stopped.notnull() & correct.notnull()
+    _warn_of_censored(data, played)
+    wrong = ((stopped == 1.0) & (correct == 0.0)).where(played)
+    found: dict[str, xarray.DataArray] = {}
+    for name, array in {"error": wrong, "stopped": stopped}.items():
+        share = estimates.proportion(array.rename(name), confidence)
+        found |= {name: share["proportion"], f"{name}_low": share["low"],
+                  f"{name}_high": share["high"]}  # fmt: skip
+    time = data["report_stopping_time"]
+    mean = estimates.mean(time, confidence)
+    median = np.median(time.values, axis=time.get_axis_num("trial"))
+    found |= {"time": mean["mean"], "time_low": mean["low"], "time_high": mean["high"],
+              "median": mean["mean"].copy(data=median)}  # fmt: skip
+    what = f"errors and stopping times with {100 * confidence:g} % intervals"
+    return xarray.Dataset(found, attrs=arrays.attributes(time, what))
+
+
+def _warn_of_censored(data, played) -> None:
+    """Warns once of all trials that did not stop."""
+    found = data[["report_stopped", "report_stopping_time", "best_arms"]]
+    found = found.assign(played=played)
+    found = found if "learner" in found.dims else found.expand_dims("learner")
+    texts, equal = [], False
+    for i in range(found.sizes["learner"]):
+        own = found.isel(learner=i)
+        censored = own["played"] & (own["report_stopped"] == 0.0)
+        if not censored.any():
+            continue
+        times = np.unique(own["report_stopping_time"].where(censored))
+        horizons = ", ".join(f"{time:g}" for time in times[~np.isnan(times)])
+        name = own["learner"].item() if "learner" in own.coords else "the learner"
+        total = int(own["played"].sum())
+        texts.append(f"{int(censored.sum())} of {total} trials of {name} at horizon {horizons}")
+        equal |= bool((censored & (own["best_arms"] > 1)).any())
+    if texts:
+        ties = ". Where several arms are the best, no learner can stop" if equal else ""
+        message = f"Some trials did not stop and are censored: {'; '.join(texts)}{ties}."
+        warnings.warn(message, stacklevel=4)

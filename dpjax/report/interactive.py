@@ -1,0 +1,133 @@
+"""Figures of a page, by plotly. Only this module imports it.
+
+They are drawn as SVG, since browsers allow a page few figures by WebGL.
+"""
+
+from itertools import cycle
+
+import numpy as np
+from plotly import colors, express, graph_objects, offline
+
+from dpjax.report.found import epsilon_text
+
+_HEIGHT, _ENTRY = 460, 10  # of a figure, and of each entry of a long legend
+_FEW, _MANY = colors.qualitative.Plotly, colors.qualitative.Dark24
+
+
+def script() -> str:
+    """The library itself, which a page that needs no network holds."""
+    return f"<script>{offline.get_plotlyjs()}</script>"
+
+
+def html(figure, name) -> str:
+    """A figure as an element of a page."""
+    return figure.to_html(
+        full_html=False, include_plotlyjs=False, default_width="100%",
+        default_height=f"{figure.layout.height}px", div_id=name,
+        config={"responsive": True, "displaylogo": False, "plotlyServerURL": ""},
+    )  # fmt: skip
+
+
+def over_epsilon(rows, value, learners):
+    """Means with intervals against epsilon, a colour for each learner."""
+    figure = express.line(
+        _barred(rows), x="epsilon", y="mean", color="learner", markers=True, error_y="up",
+        error_y_minus="down", hover_data=_hover(rows), render_mode="svg",
+        **_shared(rows, value, learners),
+    )  # fmt: skip
+    return _framed(figure, rows["mean"])
+
+
+def curves(rows, value, learners):
+    """Curves over rounds: a colour for each learner, and a kind of line for each epsilon.
+
+    A single learner has a colour for each epsilon.
+    """
+    style = {"color": "learner", "line_dash": "epsilon"}
+    if rows["learner"].nunique() == 1:
+        style = {"color": "epsilon"}
+    figure = express.line(
+        _shown(rows.sort_values("round", kind="stable")), x="round", y="mean",
+        hover_data=_hover(rows), render_mode="svg", **style, **_shared(rows, value, learners),
+    )  # fmt: skip
+    if rows["round"].median() < rows["round"].max() / 4:  # Rounds that are evenly spaced stay so.
+        figure.update_xaxes(type="log")
+    return _framed(figure)
+
+
+def laws(rows, value, learners):
+    """Laws of final regret: a box for each learner and epsilon, of trials or of quantiles."""
+    shared = _shared(rows, value, learners)
+    if "regret" in rows:
+        figure = express.box(
+            _shown(rows), x="epsilon", y="regret", color="learner", points=False, **shared
+        )
+        return _framed(figure, rows["regret"])
+    shown, boxes = _shown(rows), []
+    for learner, color in shared["color_discrete_map"].items():
+        own = shown[shown["learner"] == learner]
+        if len(own):
+            boxes.append(graph_objects.Box(
+                name=learner, x=own["epsilon"], lowerfence=own["q5"], q1=own["q25"],
+                median=own["q50"], q3=own["q75"], upperfence=own["q95"], marker_color=color,
+            ))  # fmt: skip
+    figure = graph_objects.Figure(boxes, {"boxmode": "group"})
+    figure.update_yaxes(title=value)
+    levels = shared["category_orders"]["epsilon"]
+    figure.update_xaxes(title="ε", categoryorder="array", categoryarray=levels)
+    return _framed(figure, rows["q5"])
+
+
+def frontier(rows, value, learners):
+    """The least mean at each epsilon, in the colour of the learner that has it."""
+    figure = express.scatter(
+        _barred(rows), x="epsilon", y="mean", color="chosen", error_y="up", error_y_minus="down",
+        hover_data=_hover(rows), render_mode="svg", **_shared(rows, value, learners),
+    )  # fmt: skip
+    figure.update_traces(marker_size=9)
+    return _framed(figure, rows["mean"])
+
+
+def _shown(rows):
+    """Rows with epsilon as a text, which an axis can hold beside infinity."""
+    return rows.assign(epsilon=rows["epsilon"].map(epsilon_text))
+
+
+def _barred(rows):
+    """Rows by increasing epsilon, with the lengths of their bars."""
+    rows = rows.sort_values("epsilon", kind="stable")
+    up, down = rows["high"] - rows["mean"], rows["mean"] - rows["low"]
+    return _shown(rows).assign(up=up, down=down)
+
+
+def _shared(rows, value, learners) -> dict:
+    """The order of learners and epsilons and the colours of learners, the same in all figures."""
+    levels = [epsilon_text(level) for level in np.sort(rows["epsilon"].unique())]
+    palette = cycle(_FEW if len(learners) <= len(_FEW) else _MANY)
+    return {
+        "category_orders": {"learner": learners, "chosen": learners, "epsilon": levels},
+        "color_discrete_map": dict(zip(learners, palette, strict=False)),
+        "labels": {"epsilon": "ε", "mean": value, "regret": value, "round": "round t"},
+    }
+
+
+def _hover(rows) -> list[str]:
+    """What is shown on hover: all columns that have an entry, but for the panel."""
+    return [name for name in rows if name != "panel" and rows[name].notna().any()]
+
+
+def _framed(figure, values=None):
+    """The look of a figure.
+
+    ``values`` are those of a figure over epsilon. Its axis is logarithmic where they differ much.
+    """
+    height = _HEIGHT + _ENTRY * max(0, len(figure.data) - 12)
+    figure.update_layout(
+        template="plotly_white", height=height, margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
+    )  # fmt: skip
+    if values is not None:
+        figure.update_xaxes(type="category")
+        if values.min() > 0.0 and values.max() > 30.0 * values.min():
+            figure.update_yaxes(type="log")
+    return figure

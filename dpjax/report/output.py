@@ -1,0 +1,168 @@
+"""Writes results: the tables all together or not at all, and figures after them.
+
+The papers and the command line come in.
+"""
+
+import json
+import math
+import os
+import platform
+import shutil
+import tempfile
+import warnings
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from dpjax.core._version import __version__
+from dpjax.report import plot
+from dpjax.store.objects import is_left_behind, process_mark
+
+_SCRATCH = ".unfinished-"
+
+
+class FigureWarning(UserWarning):
+    """A figure could not be drawn or written. The tables were written."""
+
+
+def shown(text) -> str:
+    """A text as one line, where characters that are not printable or not UTF-8 are escaped.
+
+    Names of files may contain line ends and bytes that are not UTF-8.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def refuse_to_overwrite(out) -> None:
+    """Raises ValueError if the folder has files other than those that an unfinished run left."""
+    out = Path(out)
+    with _writing(f"to the folder {out}"):
+        left = list(out.iterdir()) if out.is_dir() else []
+    if any(not file.name.startswith(_SCRATCH) for file in left):
+        raise ValueError(
+            f"out: {out} is not empty; say --overwrite to replace results that are in it, or name "
+            "another folder"
+        )
+
+
+@contextmanager
+def _writing(what):
+    """Turns an OSError into one that says what could not be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        if isinstance(error, FileExistsError):
+            reason = "there is a file of that name"
+        raise OSError(f"out: cannot write {what}: {reason}") from None
+
+
+@contextmanager
+def output_folder(out):
+    """A scratch folder whose files appear in ``out`` together, once the block has succeeded.
+
+    It is created at once, so that a folder that cannot be written to is refused before the work.
+    After an error nothing is left behind, and files that were there before are unchanged. Scratch
+    folders of processes of this machine that were killed are removed.
+
+    Raises:
+      OSError: the folder cannot be created or written to; the message names it.
+    """
+    out = Path(out)
+    with _writing(f"to the folder {out}"):
+        missing = [folder for folder in [out, *out.parents] if not folder.exists()]
+        out.mkdir(parents=True, exist_ok=True)
+        for left in out.glob(f"{_SCRATCH}*"):
+            if is_left_behind(left.name.removeprefix(_SCRATCH).rpartition("-")[0]):
+                shutil.rmtree(left, ignore_errors=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{process_mark()}-", dir=out))
+    try:
+        yield scratch
+        files = sorted(scratch.iterdir())
+        for file in files:
+            # A folder is the only thing in the way of a file that os.replace does not replace.
+            if (out / file.name).is_dir():
+                raise OSError(f"out: {out / file.name} is a folder; nothing was replaced")
+        with _writing(f"to the folder {out}"):
+            for file in files:
+                os.replace(file, out / file.name)
+        missing = []
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for folder in missing:
+            if folder.exists() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def write_figure(out, name, make, *arguments) -> None:
+    """Draws ``make(*arguments)`` into name.png and name.pdf of the folder ``out``.
+
+    Figures come after the tables. If one fails, the tables stay and a FigureWarning says why; a
+    figure of an earlier run is then removed, since it would stand beside tables of another run.
+    """
+    try:
+        with output_folder(out) as folder:
+            plot.save(make(*arguments), folder, name)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the tables are in {out}, without the figure {name}") from None
+    except Exception as error:
+        for suffix in ("png", "pdf"):
+            with suppress(OSError):
+                (Path(out) / f"{name}.{suffix}").unlink()
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        sentence = f"the figure {name} could not be drawn ({reason}); the tables are in {out}"
+        warnings.warn(sentence, FigureWarning, stacklevel=2)
+
+
+def versions() -> dict:
+    """The versions of the software that computes, for parameters.json."""
+    return {
+        "dpjax": __version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def write_csv(path, rows) -> None:
+    """Writes a list of dicts with the same keys as CSV with a header. None is an empty entry."""
+    import pandas  # not above: `import dpjax` and a refused command should not wait for it
+
+    # As objects, so that a column may mix integers, floats, words and None.
+    table = pandas.DataFrame(rows, dtype=object).map(_text)
+    with _writing(path.name):
+        table.to_csv(path, index=False, lineterminator="\n")
+
+
+def write_json(path, value) -> None:
+    """Writes parameters, indented. JSON has no infinity and no NaN: they become "inf" and null."""
+    with _writing(path.name), open(path, "w", encoding="utf-8") as file:
+        json.dump(_json_numbers(value), file, indent=2, allow_nan=False)
+        file.write("\n")
+
+
+def _json_numbers(value):
+    if isinstance(value, dict):
+        return {name: _json_numbers(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_numbers(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def format_table(rows) -> str:
+    """The rows of :func:`write_csv` for a terminal, in aligned columns."""
+    header = list(rows[0])
+    cells = [header, *([_text(row[name], digits=4) for name in header] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
+    lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
+    return "\n".join(lines)
+
+
+def _text(value, digits=6) -> str:
+    if value is None:
+        return ""
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,140 @@
+"""Trends along an axis of a study: exponents, and where a level is crossed.
+
+Arrays are as in :mod:`dpjax.report.estimates`, and so are intervals.
+"""
+
+import numpy as np
+import xarray
+
+from dpjax.report import arrays
+
+
+def slope(
+    array: xarray.DataArray, over: str = "horizon", confidence: float = 0.95
+) -> xarray.Dataset:
+    """The exponent of the mean in an axis: the slope of log(mean) over log(axis).
+
+    It is the least-squares slope through all finite positive values of the axis. The interval
+    comes from resampled trials. It speaks of chance and not of curvature: whether a power law fits
+    is for a figure to show, and ``first`` and ``last`` say on which range it was fitted.
+
+    Returns:
+      A Dataset of slope, low and high, with the attributes first and last. NaN where a mean on the
+      range is not positive.
+
+    Raises:
+      ValueError: the axis has fewer than two finite positive values.
+
+    Examples:
+      >>> import xarray
+      >>> horizons = np.array([100.0, 400.0, 1600.0])
+      >>> regret = xarray.DataArray(
+      ...     np.sqrt(horizons) * np.array([[1.0], [2.0], [3.0]]),
+      ...     {"horizon": horizons}, ["trial", "horizon"])
+      >>> found = trends.slope(regret)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'slope': 0.5, 'low': 0.5, 'high': 0.5}
+    """
+    arrays.check(array, confidence=confidence)
+    values = arrays.axis_values(array, over)
+    array = array.isel({over: np.flatnonzero(np.isfinite(values) & (values > 0))})
+    values = array[over].values.astype(np.float64)
+    if len(values) < 2:
+        raise ValueError(f"over: {over} has fewer than two finite positive values")
+    logs = np.log(values) - np.log(values).mean()
+    weights = xarray.DataArray(logs / np.sum(logs**2), dims=[over])
+
+    def of_means(means):
+        return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
+
+    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
+    low, high = arrays.interval(of_means(arrays.resampled_means(array)), confidence)
+    what = f"exponent of {arrays.shown(array)} in {over}, {values[0]:g} to {values[-1]:g}"
+    attributes = arrays.attributes(array, what) | {"first": values[0], "last": values[-1]}
+    return xarray.Dataset({"slope": centre, "low": low, "high": high}, attrs=attributes)
+
+
+def crossing(
+    array: xarray.DataArray,
+    level: float,
+    of: float,
+    over: str = "epsilon",
+    confidence: float = 0.95,
+) -> xarray.Dataset:
+    """From which value of an axis on the mean is within a factor of that at one value.
+
+    ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which on privacy costs at
+    most a tenth of the regret. Between two values of the axis it is interpolated in the logarithm
+    of the axis; the interval comes from resampled trials.
+
+    Args:
+      array: with the dimension trial.
+      level: the factor.
+      of: the value of the axis with which means are compared.
+      over: the axis, of increasing values.
+      confidence: of each cell's interval.
+
+    Returns:
+      A Dataset of crossing, low and high: 0 where the mean is within the factor at every value, inf
+      where it is so at none but ``of``.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray(
+      ...     [[40.0, 24.0, 20.0, 20.0], [42.0, 23.0, 22.0, 20.0]],
+      ...     {"epsilon": [0.1, 1.0, 10.0, np.inf]}, ["trial", "epsilon"])
+      >>> found = trends.crossing(regret, 1.1, of=np.inf)
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'crossing': 3.98, 'low': 3.16, 'high': 10.0}
+    """
+    arrays.check(array, confidence=confidence)
+    values = arrays.axis_values(array, over)
+    if (np.diff(values) <= 0).any():
+        raise ValueError(f"over: the values of {over} must increase, got {values.tolist()}")
+    arrays.place(array, {over: of})
+    others = np.flatnonzero(values != of)
+    logs = np.log(values[others])
+
+    def of_means(means):
+        ratio = means.isel({over: others}) / arrays.place(means, {over: of})
+        return xarray.apply_ufunc(
+            lambda ratios: first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
+        )
+
+    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
+    drawn = of_means(arrays.resampled_means(array))
+    # Between a number and infinity there is nothing to interpolate.
+    low, high = arrays.interval(drawn, confidence)
+    what = f"{over} from which on {arrays.shown(array)} is within {level:g} of that at {of:g}"
+    found = {"crossing": centre, "low": low, "high": high}
+    return xarray.Dataset(found, attrs=arrays.attributes(array, what))
+
+
+def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:
+    """Where along the last axis ratios are at most a level from then on.
+
+    Args:
+      logs: (P,), the logarithms of the values of an increasing axis.
+      ratios: (..., P).
+      level: the level.
+
+    Returns:
+      (...) values of the axis, interpolated in their logarithm: 0 where ratios are never above the
+      level, inf where the last one is, and nan where one is nan.
+
+    Examples:
+      >>> ratios = np.array([2.0, 1.2, 1.0])
+      >>> float(trends.first_within(np.log([0.1, 1.0, 10.0]), ratios, 1.1).round(2))
+      3.16
+    """
+    above = ratios > level
+    last = ratios.shape[-1] - 1 - np.argmax(above[..., ::-1], axis=-1)
+    following = np.minimum(last + 1, ratios.shape[-1] - 1)
+    here = np.take_along_axis(ratios, last[..., None], -1)[..., 0]
+    there = np.take_along_axis(ratios, following[..., None], -1)[..., 0]
+    with np.errstate(all="ignore"):
+        share = (here - level) / (here - there)
+        found = np.exp(logs[last] + share * (logs[following] - logs[last]))
+    found = np.where(last == ratios.shape[-1] - 1, np.inf, found)
+    found = np.where(above.any(-1), found, 0.0)
+    return np.where(np.isnan(ratios).any(-1), np.nan, found)

@@ -1,0 +1,247 @@
+"""The comparison of a user's learner with built-in ones: what is played, and what comes out."""
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas
+import xarray
+from jax import random as jr
+
+from dpjax import learners
+from dpjax.audit import audited as audits
+from dpjax.bounds import instances as lower_bounds
+from dpjax.core import Arms, BatchLearner, _check
+from dpjax.report import compare_page as page
+from dpjax.report import compare_tables as tables
+from dpjax.report.output import output_folder
+from dpjax.study import competitors
+from dpjax.study.simulate import simulate, simulate_batches
+from dpjax.study.standard import standard
+from dpjax.study.study import Study
+
+EPSILONS = (0.1, 1.0, 10.0, np.inf)
+# Of the key of a comparison: the fold that the audit has.
+_AUDIT = 2**31 - 1
+
+
+class Comparison(NamedTuple):
+    """A learner beside built-in ones: the data of the study, tables, and what they say."""
+
+    name: str  # of the user's learner in the data
+    data: xarray.Dataset  # learner, environment, epsilon, trial, round, as of a Study
+    regret: pandas.DataFrame  # a row for each environment, learner and epsilon
+    differences: pandas.DataFrame  # of each competitor's regret less the user's, trial by trial
+    audit: pandas.DataFrame  # a row for each finite epsilon
+    mutants: pandas.DataFrame  # a row for each mutant of the user's learner; may be empty
+    level: float  # the epsilon that is shown first, attacked, and given to mutants
+    verdicts: dict[str, str]  # the name of an environment, or "audit" -> a sentence
+    bounds: dict[str, str]  # the name of an environment, or "all" -> which lower bounds hold
+    words: dict[str, str]  # the name of an environment -> what it is
+    notes: list[str]  # what competes, how it was played, and what was left out
+    flagged: bool  # whether the audit found anything against what is declared
+
+    def write(self, out: str | os.PathLike) -> None:
+        """Writes the page and the tables into the folder ``out``, which is made if there is none.
+
+        The files are those of :func:`dpjax.report.compare_page.write`. Files of the same names are
+        replaced.
+        """
+        with output_folder(out) as folder:
+            page.write(self, folder)
+
+
+def compare(
+    factory: Callable,
+    *,
+    against: Sequence[str] | None = None,
+    epsilons: Sequence[float] = EPSILONS,
+    horizon: int = 10**5,
+    trials: int = 200,
+    key: Any = 0,
+    runs: int = audits.RUNS,
+    progress: bool = True,
+) -> Comparison:
+    """Plays a user's learner beside all built-in ones with the same actions and feedback.
+
+    All of them play on three standard environments, at each epsilon, with the same trials, so that
+    differences are taken trial by trial. A competitor that takes no epsilon is played once. The
+    user's learner is audited: replays at each epsilon; an attack, and replays of its mutants, at
+    the epsilon that is nearest to 1.
+
+    Args:
+      factory: of the user's learner. It takes ``horizon``, and by name what it requires of arms,
+        domain, actions, dim and delta; ``epsilon`` wherever it takes one. Other arguments keep
+        their defaults. ``functools.partial`` sets sizes of one's own, such as ``arms=10``.
+      against: names of built-in learners; by default all that fit.
+      epsilons: (P,) privacy levels, inf for none.
+      horizon: T, in rounds. All games are played by batches where all learners allow it, and
+        otherwise round by round.
+      trials: how many, at least 2.
+      key: a PRNG key, or a whole number as a seed.
+      runs: counted runs of each sequence in the attack.
+      progress: whether to show bars.
+
+    Returns:
+      A Comparison, whose method ``write`` makes the page and the tables.
+
+    Raises:
+      ValueError: the factory requires what it cannot be given, returns no learner, or its learner
+        does not run or has a regret that is NaN; a name or a number is wrong.
+    """
+    epsilons = _levels(epsilons)
+    _check.size(16, horizon=horizon)
+    _check.size(2, trials=trials)
+    _check.size(1, runs=runs)
+    _check.function("a factory of learners, such as learners.exp3", factory=factory)
+    finite = [epsilon for epsilon in epsilons if np.isfinite(epsilon)]
+    level = min(finite or epsilons, key=lambda epsilon: abs(np.log(epsilon)))
+    name = name_of(factory)
+    mine = prepared(factory, horizon)
+    built = mine.build(horizon, level)
+    field = competitors.field_for(built, horizon, against)
+    entrants = {name: mine, **field.entrants}
+    made = {each: entrant.build(horizon, level) for each, entrant in entrants.items()}
+    by_batches = all(isinstance(learner, BatchLearner) for learner in made.values())
+    environments = standard(built.action_set, by_batches)
+    play = simulate_batches if by_batches else simulate
+    study_of = partial(_study, environments, epsilons, horizon, key, play)
+    study = study_of(entrants, trials)
+    # What is wrong with the user's learner shows here, before all others play.
+    with _named(name):
+        _refuse_nan(name, study_of({name: mine}, 2).run(progress=False))
+        root = jr.fold_in(study.prng_key, _AUDIT)
+        audited = audits.audited(mine, finite or [level], level, runs, root)
+    data: Any = study.run(progress=progress)
+    with _named(name):
+        _refuse_nan(name, data)
+    if "epsilon" not in data.dims:
+        data = data.expand_dims(epsilon=list(epsilons[-1:]), axis=2)
+    feedback = competitors.feedback_of(built)
+    regret = tables.regret_rows(data, environments, feedback)
+    differences = tables.difference_rows(data, name)
+    level_shown = level if level in data["epsilon"].values else float(data["epsilon"].values[-1])
+    privacy = built.privacy
+    whole = lower_bounds.minimax_sentence(
+        built.action_set, feedback, horizon, float(privacy.epsilon), float(privacy.delta)
+    )
+    return Comparison(
+        name, data, regret, differences,
+        pandas.DataFrame(audited.rows, dtype=object),
+        pandas.DataFrame(audited.mutants, columns=audits.MUTANT, dtype=object), level_shown,
+        {
+            **{each.name: tables.sentence(regret, differences, name, each.name, level_shown)
+               for each in environments},
+            "audit": audits.summary(audited),
+        },
+        {"all": whole, **{e.name: lower_bounds.sentence(e, feedback) for e in environments}},
+        {each.name: each.words for each in environments},
+        _notes(name, field, made, feedback, by_batches), audited.flagged,
+    )  # fmt: skip
+
+
+def name_of(factory: Callable) -> str:
+    """The name of a user's learner in tables. It differs from those of the built-in ones."""
+    name = getattr(factory, "__name__", "mine")
+    return f"{name} (mine)" if name in learners.__all__ else name
+
+
+def prepared(factory: Callable, horizon: int) -> competitors.Entrant:
+    """A user's factory, after a check that its learner can be built and traced.
+
+    Raises:
+      ValueError: it cannot; the message names the factory, and quotes what it raised.
+    """
+    with _named(name_of(factory)):
+        mine = competitors.entrant(factory, horizon)
+        for rounds in {horizon, audits.HORIZONS[0]}:
+            competitors.check_learner(mine.build(rounds))
+    return mine
+
+
+@contextmanager
+def _named(name):
+    """Turns what a user's code raises, which may be anything, into a sentence with its name.
+
+    Warnings of NaN are not shown: a regret that is NaN is refused.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except Exception as error:
+        kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{name}: {kind}{first}") from error
+
+
+def _levels(epsilons) -> list[float]:
+    """The epsilons as floats, in increasing order."""
+    levels = sorted(float(epsilon) for epsilon in epsilons)
+    for epsilon in levels:
+        _check.epsilon(epsilon)
+    if not levels or len(set(levels)) < len(levels):
+        raise ValueError("epsilon: give at least one, and none of them twice")
+    return levels
+
+
+def _study(environments, epsilons, horizon, key, play, entrants, trials) -> Study:
+    grid: dict[str, Any] = {"horizon": int(horizon)}
+    if any(entrant.private for entrant in entrants.values()):
+        grid["epsilon"] = epsilons
+    return Study(
+        {name: entrant.factory for name, entrant in entrants.items()},
+        {each.name: each.environment for each in environments},
+        grid, trials, key, min(20, horizon), play,
+    )  # fmt: skip
+
+
+def _refuse_nan(name, data) -> None:
+    """Raises a ValueError that says where the regret of a learner is NaN, if anywhere."""
+    bad = data["regret"].sel(learner=name).isnull().any("round")
+    for environment in bad["environment"].values:
+        count = int(bad.sel(environment=environment).sum())
+        if count:
+            total = bad.sel(environment=environment).size
+            raise ValueError(
+                f"its regret is NaN on {environment}, in {count} of {total} trajectories"
+            )
+
+
+def _notes(name, field, made, feedback, by_batches) -> list[str]:
+    """What competes, how it was played, and what was left out.
+
+    ``made`` are the learners, by their names.
+    """
+    built = made[name]
+    asked = [each for each, entrant in field.entrants.items() if entrant.private]
+    other = [each for each in field.entrants if each not in asked]
+    actions = built.action_set
+    plays = f"{actions.count} arms" if isinstance(actions, Arms) else (
+        f"{'points' if hasattr(actions, 'project') else 'policies over features'} "
+        f"in R^{actions.dim}"
+    )  # fmt: skip
+    notes = [
+        f"{name} plays {plays} and has {feedback}; so do all competitors.",
+        f"Given the same epsilon: {', '.join(asked) or 'none'}.",
+        f"Without an epsilon to give, and so played once: {', '.join(other) or 'none'}.",
+        "All games were played by batches: trials of two learners share a key, not their losses."
+        if by_batches else
+        "All games were played round by round; trials of all learners meet the same nature.",
+    ]  # fmt: skip
+    for each in other:
+        declared = float(made[each].privacy.epsilon)
+        if np.isfinite(declared):
+            notes.append(f"{each} declares epsilon = {declared:.3g} of its own.")
+    if field.left_out:
+        notes += [f"Left out: {each}, since {why}." for each, why in field.left_out.items()]
+    else:
+        notes.append("None that fits was left out.")
+    if field.others:
+        notes.append(f"{field.others} other learners of dpjax play other actions or see something "
+                     "else of a round.")  # fmt: skip
+    return notes

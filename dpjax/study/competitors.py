@@ -1,0 +1,136 @@
+"""What competes: a user's factory as a study needs it, and all built-in learners that fit it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+from jax import random as jr
+
+from dpjax import learners
+from dpjax.combinators import as_learner
+from dpjax.core import Arms, BatchLearner, Learner, Policies
+from dpjax.domains import Domain
+from dpjax.domains.action_sets import example_loss, fits
+from dpjax.feedback import seen_inside
+from dpjax.learners import factories
+from dpjax.study.grid import taken
+from dpjax.study.standard import sizes, sizes_of
+
+
+class Entrant(NamedTuple):
+    """A learner of a comparison."""
+
+    factory: Callable  # of the horizon and, where it is private by request, of epsilon
+    private: bool  # whether it takes an epsilon
+
+    def build(self, horizon, epsilon=1.0) -> Learner | BatchLearner:
+        """The learner for a horizon, at a plain epsilon."""
+        return self.factory(horizon=horizon, **({"epsilon": epsilon} if self.private else {}))
+
+
+class Field(NamedTuple):
+    """Those that compete with a user's learner."""
+
+    entrants: dict[str, Entrant]
+    left_out: dict[str, str]  # the name of a learner that would fit -> why it does not compete
+    others: int  # how many built-in learners play other actions or see something else
+
+
+def entrant(factory, horizon, given=None) -> Entrant:
+    """A factory with the standard sizes that it requires, as ``given`` or for a user's own.
+
+    Raises:
+      ValueError, TypeError: it does not take ``horizon``, requires something else than the sizes,
+        or its arguments have no names.
+    """
+    found = taken(factory)
+    if "horizon" not in found:
+        raise ValueError("it must take horizon, the number of rounds")
+    bound = factories.arguments(factory, sizes(horizon) if given is None else given)
+    bound = {name: value for name, value in bound.items() if name in found}
+    bound.pop("epsilon", None)
+    return Entrant(partial(factory, **bound), "epsilon" in found)
+
+
+_IN_WORDS = {
+    "bandit": "bandit feedback",
+    "contextual": "contextual bandit feedback",
+    "difference": "values of the losses at 2 points",
+    "full": "full information",
+    "gradient": "full information",
+    "linear": "values of the losses",
+    "semi_bandit": "semi-bandit feedback",
+    "value": "values of the losses",
+    "whole": "full information",
+}
+
+
+def feedback_of(learner) -> str:
+    """What a learner sees of a round, in words, or else the name of its feedback."""
+    name = learner.feedback.name
+    if isinstance(learner.action_set, Arms) and name == "linear":
+        name = "bandit"
+    return _IN_WORDS.get(name, name)
+
+
+def check_learner(learner) -> None:
+    """Refuses what is no learner, and a learner whose functions do not go together.
+
+    Raises:
+      TypeError: it is no Learner or BatchLearner, or plays nothing that environments have.
+      Exception: whatever its functions raise where they are traced.
+    """
+    if not isinstance(learner, Learner | BatchLearner):
+        kind = "nothing" if learner is None else type(learner).__name__
+        raise TypeError(f"it must return a Learner or BatchLearner, and returned {kind}")
+    actions = learner.action_set
+    if not isinstance(actions, Arms | Policies | Domain):
+        raise TypeError(f"its action_set must be Arms, Policies or a Domain, and is {actions!r}")
+    learner = as_learner(learner)
+    state, action = jax.eval_shape(learner.init, jr.key(0))
+    see = partial(seen_inside, learner)
+    seen, _ = jax.eval_shape(see, example_loss(learner.action_set), action)
+    jax.eval_shape(learner.step, state, jr.key(0), seen)
+
+
+def field_for(mine, horizon, against=None) -> Field:
+    """All built-in learners that play what a learner plays, and see what it sees.
+
+    Args:
+      mine: a Learner or BatchLearner.
+      horizon: T.
+      against: the names of those that are to compete; None for all.
+
+    Raises:
+      ValueError: one that is named does not exist, does not fit, or is named twice.
+    """
+    names = learners.__all__ if against is None else list(against)
+    for name in names:
+        factories.check_name(name)
+    if len(set(names)) < len(names):
+        raise ValueError(f"against: one is named twice in {', '.join(names)}")
+    feedback, given = feedback_of(mine), sizes_of(mine.action_set, horizon)
+    found, left_out, others = {}, {}, 0
+    for name in names:
+        factory = getattr(learners, name)
+        why = ""
+        try:
+            made = entrant(factory, horizon, given)
+        except ValueError:  # It requires what learners of other actions play.
+            others, why = others + 1, "plays other actions"
+        else:
+            try:
+                built = made.build(horizon)
+            except ValueError as error:
+                why = left_out[name] = f"it refuses this game: {error}"
+            else:
+                if not fits(built.action_set, mine.action_set) or feedback_of(built) != feedback:
+                    others, why = others + 1, "plays other actions, or sees something else"
+        if not why:
+            found[name] = made
+        elif against is not None:
+            raise ValueError(f"against: {name} cannot compete here ({why})")
+    if not found:
+        raise ValueError("against: no learner of dpjax plays these actions with this feedback")
+    return Field(found, left_out, others)
