@@ -22,7 +22,8 @@ from measure import seconds
 
 from dpjax import domains, environments, learners, sweep
 from dpjax.report import plot
-from dpjax.report.output import output_folder, write_csv
+from dpjax.report.output import output_folder
+from dpjax.report.tables import write_csv
 
 BASE = {"horizon": 2048, "size": 4, "trials": 1024, "points": 1}
 AXES = {

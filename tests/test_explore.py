@@ -22,8 +22,9 @@ from dpjax.domains.action_sets import Arms
 from dpjax.feedback import bandit
 from dpjax.report import panels as choice
 from dpjax.report.found import Cell, least, of_cells, value_text
-from dpjax.report.output import write_csv, write_json
+from dpjax.report.output import write_json
 from dpjax.report.stores import read_store, read_study
+from dpjax.report.tables import write_csv
 from tests import ROOT
 
 pytest.importorskip("plotly")

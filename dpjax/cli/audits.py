@@ -17,14 +17,8 @@ from dpjax.engine.devices import cores
 from dpjax.learners import factories
 from dpjax.learners.parts import gram
 from dpjax.report import plot
-from dpjax.report.output import (
-    format_table,
-    output_folder,
-    versions,
-    write_csv,
-    write_figure,
-    write_json,
-)
+from dpjax.report.output import output_folder, versions, write_figure, write_json
+from dpjax.report.tables import format_table, write_csv
 
 HORIZON = 16
 # Learners that release nothing within HORIZON rounds have a longer one.

@@ -8,7 +8,8 @@ from typing import Any
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.core import _check
 from dpjax.learners.parts import gram
-from dpjax.report.output import output_folder, versions, write_csv, write_figure, write_json
+from dpjax.report.output import output_folder, versions, write_figure, write_json
+from dpjax.report.tables import write_csv
 
 TABLES = ("learners", "environments", "grid", "study", "figure")
 SETTINGS = ("trials", "key", "checkpoints")

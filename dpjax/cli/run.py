@@ -16,15 +16,8 @@ from dpjax.learners import factories
 from dpjax.papers.sweeps import sweep
 from dpjax.privacy import default_delta
 from dpjax.report import plot, statistics
-from dpjax.report.output import (
-    format_table,
-    output_folder,
-    shown,
-    versions,
-    write_csv,
-    write_figure,
-    write_json,
-)
+from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
+from dpjax.report.tables import format_table, write_csv
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays

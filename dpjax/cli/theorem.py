@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from dpjax.core import _check
-from dpjax.report.output import format_table, output_folder, versions, write_csv, write_json
+from dpjax.report.output import output_folder, versions, write_json
+from dpjax.report.tables import format_markdown, format_table, write_csv
 
 SHOWN = ("theorem", "bound", "epsilon", "horizon", "worst", "regret", "value", "verdict",
          "from_horizon")  # fmt: skip
@@ -114,12 +115,15 @@ def readme(folder) -> str:
     pages = [
         about,
         f"At T = {horizon}, over all theorems, readings and epsilons: {said}.\n",
-        _markdown(header, _rows(last, exponents)),
+        format_markdown(header, _rows(last, exponents)),
     ]
     over = [row for row in exponents if row["over"] == "epsilon"]
     if over:
         of_fits = ("theorem", "worst", "from", "to", "exponent of epsilon", "fitted")
-        pages += [f"Exponents of epsilon, at T = {horizon}:\n", _markdown(of_fits, _over(over))]
+        pages += [
+            f"Exponents of epsilon, at T = {horizon}:\n",
+            format_markdown(of_fits, _over(over)),
+        ]
     return "\n".join(pages)
 
 
@@ -186,8 +190,3 @@ def _fitted(row) -> str:
     if any(row[name] is None or math.isnan(row[name]) for name in ("fitted", "low", "high")):
         return "not positive"
     return f"{row['fitted']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-
-
-def _markdown(header, rows) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

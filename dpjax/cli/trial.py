@@ -11,7 +11,8 @@ import numpy as np
 
 from dpjax import bounds, environments, learners
 from dpjax.core import _check
-from dpjax.report.output import format_table, output_folder, shown, versions, write_csv, write_json
+from dpjax.report.output import output_folder, shown, versions, write_json
+from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
 
 EPSILONS = (0.1, 1.0, 10.0)

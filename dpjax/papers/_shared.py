@@ -9,7 +9,8 @@ import numpy as np
 import xarray
 
 from dpjax.report import arrays, estimates
-from dpjax.report.output import output_folder, write_csv, write_figure, write_json
+from dpjax.report.output import output_folder, write_figure, write_json
+from dpjax.report.tables import write_csv
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -47,25 +48,6 @@ def publish(out, name, experiment, *, horizon, trials, seed) -> str:
     for ending, draw in report.figures.items():
         write_figure(out, f"{name}{ending}", draw)
     return report.text
-
-
-def rows(data, order, **names) -> list[dict]:
-    """The cells of labelled data as rows of a table, without those in which nothing was played.
-
-    Args:
-      data: a Dataset; a cell was not played where its first variable is NaN.
-      order: its dimensions; cells go along the last of them first.
-      names: the names of columns that are called otherwise in the data, as in ``adversary="..."``.
-    """
-    frame = data.to_dataframe(dim_order=list(order))
-    frame = frame.dropna(subset=[next(iter(data.data_vars))]).reset_index()
-    found = frame.rename(columns={old: new for new, old in names.items()}).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in found]
-
-
-def columns(table, names) -> list[dict]:
-    """The columns of a table whose names stand in a text, in its order."""
-    return [{name: row[name] for name in names.split()} for row in table]
 
 
 def log_checkpoints(horizon, count) -> tuple[int, ...]:

@@ -22,11 +22,11 @@ from dpjax.learners.hedge import plain_rate
 from dpjax.papers import agarwal2017_costs as costs
 from dpjax.papers import agarwal2017_figures as figures
 from dpjax.papers import agarwal2017_mechanisms as of_mechanisms
-from dpjax.papers._shared import Report, columns, publish, rows
+from dpjax.papers._shared import Report, publish
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
 from dpjax.report import estimates, statistics
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10

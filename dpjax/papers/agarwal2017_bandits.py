@@ -13,10 +13,10 @@ import xarray
 
 from dpjax import bounds, domains, environments, learners
 from dpjax.papers import agarwal2017_bandits_rates as rates
-from dpjax.papers._shared import Report, columns, publish, rows
+from dpjax.papers._shared import Report, publish
 from dpjax.papers.sweeps import play
 from dpjax.report import choice, estimates, plot
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 from dpjax.study import Study
 from dpjax.study.simulate import simulate
 

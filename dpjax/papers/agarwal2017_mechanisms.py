@@ -6,9 +6,9 @@ This is a part of the reproduction of Agarwal & Singh 2017.
 import numpy as np
 
 from dpjax import domains, learners, mechanisms
-from dpjax.papers._shared import columns, rows
 from dpjax.privacy import default_delta
 from dpjax.report import estimates, plot
+from dpjax.report.tables import columns, rows
 from dpjax.study import Study
 
 EPSILONS = (1.0, 10.0, 100.0, np.inf)

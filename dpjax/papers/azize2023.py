@@ -14,10 +14,10 @@ import numpy as np
 import xarray
 
 from dpjax import bounds, environments, learners
-from dpjax.papers._shared import Report, check_size, columns, publish, rows
+from dpjax.papers._shared import Report, check_size, publish
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**9, 10**7

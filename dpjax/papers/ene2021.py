@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from dpjax.papers import ene2021_figures as figures
-from dpjax.papers._shared import Report, columns, publish, rows
+from dpjax.papers._shared import Report, publish
 from dpjax.papers.ene2021_learners import (
     BASELINES,
     CALIBRATIONS,
@@ -27,7 +27,7 @@ from dpjax.papers.ene2021_learners import (
 from dpjax.papers.ene2021_routes import routes_figure
 from dpjax.papers.sweeps import play
 from dpjax.report import arrays, estimates, statistics
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 from dpjax.study import Study
 
 regret_of = figures.regret_of

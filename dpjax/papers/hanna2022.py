@@ -18,18 +18,16 @@ from dpjax.papers import hanna2022_horizons as horizons
 from dpjax.papers._shared import (
     Report,
     check_size,
-    columns,
     curve_summary,
     final_summary,
     log_checkpoints,
     logarithmic,
     publish,
-    rows,
 )  # fmt: skip
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.output import format_table
 from dpjax.report.plot import ticks_at
+from dpjax.report.tables import columns, format_table, rows
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**8, 10**5

@@ -8,9 +8,10 @@ import xarray
 
 from dpjax import bounds, environments
 from dpjax.papers import hanna2022_games as games
-from dpjax.papers._shared import columns, logarithmic, name_lines, rows
+from dpjax.papers._shared import logarithmic, name_lines
 from dpjax.papers.sweeps import play
 from dpjax.report import arrays, estimates
+from dpjax.report.tables import columns, rows
 from dpjax.study import Study
 
 HORIZONS = tuple(10**k for k in range(4, 10))

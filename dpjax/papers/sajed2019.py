@@ -14,17 +14,9 @@ from dpjax import bounds
 from dpjax.papers import sajed2019_figures as figures
 from dpjax.papers import sajed2019_games as games
 from dpjax.papers import sajed2019_stopping as stopping
-from dpjax.papers._shared import (
-    Report,
-    check_size,
-    columns,
-    curve_summary,
-    final_summary,
-    publish,
-    rows,
-)
+from dpjax.papers._shared import Report, check_size, curve_summary, final_summary, publish
 from dpjax.report import arrays, estimates, statistics
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 
 HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64

@@ -10,10 +10,11 @@ from jax import random as jr
 from dpjax import environments, learners
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums
-from dpjax.papers._shared import columns, logarithmic, rows
+from dpjax.papers._shared import logarithmic
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
 from dpjax.report.plot import ticks_at
+from dpjax.report.tables import columns, rows
 from dpjax.study import Study
 
 SEED = 2019

@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 
 from dpjax import environments, learners
-from dpjax.papers._shared import Report, columns, log_checkpoints, publish, rows
+from dpjax.papers._shared import Report, log_checkpoints, publish
 from dpjax.papers.shariff2018_learners import (
     CALIBRATED,
     DELTA,
@@ -24,7 +24,7 @@ from dpjax.papers.shariff2018_learners import (
 )
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates, plot
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000

@@ -20,11 +20,11 @@ from dpjax import bounds, environments
 from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
 from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
-from dpjax.papers._shared import Report, columns, publish, rows
+from dpjax.papers._shared import Report, publish
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
 from dpjax.report import estimates
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14

@@ -14,10 +14,10 @@ import xarray
 
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.papers import trust_games as games
-from dpjax.papers._shared import Report, check_size, columns, publish, rows
+from dpjax.papers._shared import Report, check_size, publish
 from dpjax.papers.sweeps import play
 from dpjax.report import arrays, estimates
-from dpjax.report.output import format_table
+from dpjax.report.tables import columns, format_table, rows
 
 HORIZON, QUICK_HORIZON = 10**7, 10**5
 TRIALS, QUICK_TRIALS = 1000, 40

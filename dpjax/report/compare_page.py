@@ -9,8 +9,9 @@ import numpy as np
 
 from dpjax.report import compare_plot as plot
 from dpjax.report import compare_tables as tables
-from dpjax.report.html import document, paragraph, word_table
-from dpjax.report.output import FigureWarning, versions, write_csv, write_json
+from dpjax.report.output import FigureWarning, versions, write_json
+from dpjax.report.pages import document, paragraph, word_table
+from dpjax.report.tables import write_csv
 
 
 def write(found, folder, *, title=None, parameters=None) -> None:

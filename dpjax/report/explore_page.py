@@ -10,8 +10,8 @@ from dpjax.report import interactive as figures
 from dpjax.report import panels as choice
 from dpjax.report.csv_tables import read_csv
 from dpjax.report.found import epsilon_text
-from dpjax.report.html import document, paragraph, word_table
 from dpjax.report.output import versions
+from dpjax.report.pages import document, paragraph, word_table
 from dpjax.report.stores import read_store
 
 _TOGETHER = 12  # Of more panels a page shows one, which the reader chooses.

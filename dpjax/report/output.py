@@ -38,7 +38,7 @@ def shown(text) -> str:
 def refuse_to_overwrite(out) -> None:
     """Raises ValueError if the folder has files other than those that an unfinished run left."""
     out = Path(out)
-    with _writing(f"to the folder {out}"):
+    with writing(f"to the folder {out}"):
         left = list(out.iterdir()) if out.is_dir() else []
     if any(not file.name.startswith(_SCRATCH) for file in left):
         raise ValueError(
@@ -48,7 +48,7 @@ def refuse_to_overwrite(out) -> None:
 
 
 @contextmanager
-def _writing(what):
+def writing(what):
     """Turns an OSError into one that says what could not be written, and why."""
     try:
         yield
@@ -71,7 +71,7 @@ def output_folder(out):
       OSError: the folder cannot be created or written to; the message names it.
     """
     out = Path(out)
-    with _writing(f"to the folder {out}"):
+    with writing(f"to the folder {out}"):
         missing = [folder for folder in [out, *out.parents] if not folder.exists()]
         out.mkdir(parents=True, exist_ok=True)
         for left in out.glob(f"{_SCRATCH}*"):
@@ -85,7 +85,7 @@ def output_folder(out):
             # A folder is the only thing in the way of a file that os.replace does not replace.
             if (out / file.name).is_dir():
                 raise OSError(f"out: {out / file.name} is a folder; nothing was replaced")
-        with _writing(f"to the folder {out}"):
+        with writing(f"to the folder {out}"):
             for file in files:
                 os.replace(file, out / file.name)
         missing = []
@@ -126,19 +126,9 @@ def versions() -> dict:
     }
 
 
-def write_csv(path, rows) -> None:
-    """Writes a list of dicts with the same keys as CSV with a header. None is an empty entry."""
-    import pandas  # not above: `import dpjax` and a refused command should not wait for it
-
-    # As objects, so that a column may mix integers, floats, words and None.
-    table = pandas.DataFrame(rows, dtype=object).map(_text)
-    with _writing(path.name):
-        table.to_csv(path, index=False, lineterminator="\n")
-
-
 def write_json(path, value) -> None:
     """Writes parameters, indented. JSON has no infinity and no NaN: they become "inf" and null."""
-    with _writing(path.name), open(path, "w", encoding="utf-8") as file:
+    with writing(path.name), open(path, "w", encoding="utf-8") as file:
         json.dump(_json_numbers(value), file, indent=2, allow_nan=False)
         file.write("\n")
 
@@ -151,18 +141,3 @@ def _json_numbers(value):
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
-
-
-def format_table(rows) -> str:
-    """The rows of :func:`write_csv` for a terminal, in aligned columns."""
-    header = list(rows[0])
-    cells = [header, *([_text(row[name], digits=4) for name in header] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
-    lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
-    return "\n".join(lines)
-
-
-def _text(value, digits=6) -> str:
-    if value is None:
-        return ""
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from dpjax.report.output import format_table, write_csv
+from dpjax.report.tables import format_table, write_csv
 from tests import ROOT
 
 TABLES = sorted((ROOT / "docs" / "papers").glob("*/*.csv"))

@@ -20,7 +20,8 @@ from dpjax.cli import audits, main
 from dpjax.cli import run as command
 from dpjax.papers._shared import Report, publish
 from dpjax.report import plot
-from dpjax.report.output import FigureWarning, output_folder, write_csv, write_figure
+from dpjax.report.output import FigureWarning, output_folder, write_figure
+from dpjax.report.tables import write_csv
 from tests import ROOT
 
 read_losses = command.read_losses
