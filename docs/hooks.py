@@ -8,6 +8,7 @@ beside a field becomes its docstring.
 
 import ast
 import functools
+import importlib
 import os
 import posixpath
 import re
@@ -22,6 +23,12 @@ NAME = re.compile(r"(?<!\[)`(\w+)`")
 MODULE = re.compile(r"^::: (dpjax[\w.]*)$(?!\n    options)", flags=re.MULTILINE)
 
 
+def starred(module):
+    """The functions and classes that a module defines."""
+    tree = ast.parse((ROOT / module.replace(".", "/")).with_suffix(".py").read_text())
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+
+
 @functools.cache
 def exported(package):
     """{name: path of its definition} for the ``__all__`` of a package; None for a module."""
@@ -31,10 +38,12 @@ def exported(package):
     paths, names = {}, []
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.ImportFrom):
+            for name in starred(node.module) if node.names[0].name == "*" else ():
+                paths[name] = f"{node.module}.{name}"
             for alias in node.names:
                 paths[alias.asname or alias.name] = f"{node.module}.{alias.name}"
         elif isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
-            names = ast.literal_eval(node.value)
+            names = importlib.import_module(package).__all__
     return {name: paths.get(name, f"{package}.{name}") for name in sorted(names, key=str.lower)}
 
 

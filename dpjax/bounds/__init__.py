@@ -8,166 +8,18 @@ is the declared privacy, and inf stands for none. ``failure`` is a probability, 
 learning rate. ``means`` are the mean losses of all arms, (K,) in [0, 1]; they do not broadcast.
 """
 
-from dpjax.bounds.adversarial import (
-    before_ftrl,
-    fixed_share,
-    ftpl,
-    ftrl,
-    ftrl_local,
-    ftrl_local_rate,
-    ftrl_printed,
-    hedge,
-    lazy_to_private,
-    shrinking_dartboard,
-    shrinking_dartboard_batched,
-    shrinking_dartboard_pure,
-)
-from dpjax.bounds.bandits import (
-    batched_bandit,
-    before_bandits,
-    dp_exp3_lap,
-    dp_exp3_lap_printed,
-    exp2,
-    exp2_rate,
-    exp3,
-    exp3_minibatch,
-    scrible,
-    scrible_polytope,
-    switching_cost_lower,
-    tsallis_inf,
-)
-from dpjax.bounds.convex import (
-    flaxman_printed,
-    ftpl_private,
-    ftpl_rate,
-    ftrl_gradients,
-    one_point_gradient,
-    online_frank_wolfe,
-    online_gradient,
-    private_ftal,
-    private_ftal_quadratic,
-    private_giga,
-    private_one_point,
-    projection_free,
-    projection_free_rate,
-    two_point_gradient,
-)
-from dpjax.bounds.experts import limited_updates, limited_updates_gaps, sparse_vector_experts
-from dpjax.bounds.identification import (
-    azize_2023_lower,
-    characteristic_time,
-    sequential_halving_error,
-    stopping_time_lower,
-    stopping_time_lower_local,
-    total_variation_time,
-)
-from dpjax.bounds.linear import (
-    adac_oful,
-    azize_basu_linear,
-    cucb,
-    linear_elimination,
-    linear_elimination_printed,
-    linucb,
-    linucb_planned,
-)
-from dpjax.bounds.matrices import ftpl_gram, ftpl_gram_perturbation, matrix_ftrl
-from dpjax.bounds.stochastic import (
-    adac_ucb,
-    adap_ucb,
-    explore_then_commit,
-    explore_then_commit_error,
-    lazy_ucb,
-    robust_elimination,
-    successive_elimination,
-    ucb1,
-)
-from dpjax.bounds.stochastic_lower import (
-    azize_basu,
-    azize_basu_minimax,
-    d_epsilon,
-    d_epsilon_divergence,
-    d_epsilon_pulls,
-    kl,
-    lai_robbins,
-    lai_robbins_local,
-    shariff_sheffet,
-    shariff_sheffet_pulls,
-)
+from dpjax.bounds._host import all_in_float64
+from dpjax.bounds.adversarial import *
+from dpjax.bounds.bandits import *
+from dpjax.bounds.convex import *
+from dpjax.bounds.experts import *
+from dpjax.bounds.identification import *
+from dpjax.bounds.linear import *
+from dpjax.bounds.matrices import *
+from dpjax.bounds.stochastic import *
+from dpjax.bounds.stochastic_lower import *
+from dpjax.core._exports import public
 
-__all__ = [
-    "adac_oful",
-    "adac_ucb",
-    "adap_ucb",
-    "azize_2023_lower",
-    "azize_basu",
-    "azize_basu_linear",
-    "azize_basu_minimax",
-    "batched_bandit",
-    "before_bandits",
-    "before_ftrl",
-    "characteristic_time",
-    "cucb",
-    "d_epsilon",
-    "d_epsilon_divergence",
-    "d_epsilon_pulls",
-    "dp_exp3_lap",
-    "dp_exp3_lap_printed",
-    "exp2",
-    "exp2_rate",
-    "exp3",
-    "exp3_minibatch",
-    "explore_then_commit",
-    "explore_then_commit_error",
-    "fixed_share",
-    "flaxman_printed",
-    "ftpl",
-    "ftpl_gram",
-    "ftpl_gram_perturbation",
-    "ftpl_private",
-    "ftpl_rate",
-    "ftrl",
-    "ftrl_gradients",
-    "ftrl_local",
-    "ftrl_local_rate",
-    "ftrl_printed",
-    "hedge",
-    "kl",
-    "lai_robbins",
-    "lai_robbins_local",
-    "lazy_to_private",
-    "lazy_ucb",
-    "limited_updates",
-    "limited_updates_gaps",
-    "linear_elimination",
-    "linear_elimination_printed",
-    "linucb",
-    "linucb_planned",
-    "matrix_ftrl",
-    "one_point_gradient",
-    "online_frank_wolfe",
-    "online_gradient",
-    "private_ftal",
-    "private_ftal_quadratic",
-    "private_giga",
-    "private_one_point",
-    "projection_free",
-    "projection_free_rate",
-    "robust_elimination",
-    "scrible",
-    "scrible_polytope",
-    "sequential_halving_error",
-    "shariff_sheffet",
-    "shariff_sheffet_pulls",
-    "shrinking_dartboard",
-    "shrinking_dartboard_batched",
-    "shrinking_dartboard_pure",
-    "sparse_vector_experts",
-    "stopping_time_lower",
-    "stopping_time_lower_local",
-    "successive_elimination",
-    "switching_cost_lower",
-    "total_variation_time",
-    "tsallis_inf",
-    "two_point_gradient",
-    "ucb1",
-]
+__all__ = public(globals())
+
+all_in_float64(globals(), __all__)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dpjax.bounds.host import float64
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _check
 
 
 def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
@@ -26,14 +25,12 @@ def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np
       >>> bounds.ftrl(1e8, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
       [41745.4, 13174.5, 10000.0]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
+    _check.one_of("simplex", "ball", "cube", domain=domain)
     nodes = np.ceil(np.log2(horizon))
     log_dim = np.log(dim)
     if domain == "simplex":
         noise = 8.0 * dim * nodes**1.5 * np.sqrt(log_dim) + 4.0 * dim * nodes * log_dim
         return np.sqrt(2.0 * horizon * log_dim) + noise / epsilon
-    if domain not in ("ball", "cube"):
-        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
     plain = np.sqrt(horizon if domain == "ball" else dim * horizon)
     return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
 
@@ -64,7 +61,6 @@ def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain:
       >>> bounds.ftrl_local_rate(10_000, 4, [0.1, 1.0, np.inf], domain="simplex").round(5).tolist()
       [0.00013, 0.00127, 0.01665]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
     scale, moment, width = _local_noise(dim, epsilon, domain)
     if domain == "simplex":
         with np.errstate(divide="ignore"):
@@ -91,7 +87,6 @@ def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str)
       >>> bounds.ftrl_local(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
       [11314.2, 1135.8, 100.0]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
     scale, moment, width = _local_noise(dim, epsilon, domain)
     if domain != "simplex":
         return np.sqrt(width * horizon * moment)
@@ -104,11 +99,10 @@ def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str)
 
 def _local_noise(dim, epsilon, domain):
     """(scale of a draw, second moment of a message, D_R) of FTRL on items with Laplace noise."""
+    _check.one_of("simplex", "ball", "cube", domain=domain)
     if domain == "simplex":
         scale = 2.0 * dim / epsilon
         return scale, 0.5 + 4.0 * scale**2 / 3.0, np.log(dim)
-    if domain not in ("ball", "cube"):
-        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
     scale = 2.0 * (np.sqrt(dim) if domain == "ball" else 1.0) / epsilon
     return scale, 1.0 + 2.0 * dim * scale**2, np.ones_like(dim) if domain == "ball" else dim
 
@@ -125,9 +119,7 @@ def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str
       >>> (bounds.ftrl(horizon, 4, 0.1, domain="cube") / before).round(2).tolist()
       [6.03, 1.11, 0.26]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
-    if domain not in ("simplex", "ball", "cube"):
-        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
+    _check.one_of("simplex", "ball", "cube", domain=domain)
     return np.sqrt(horizon * (np.log(dim) if domain == "simplex" else dim)) / epsilon
 
 
@@ -141,7 +133,6 @@ def ftpl(horizon: Numbers, dim: Numbers) -> np.ndarray:
       >>> bounds.ftpl([10_000, 40_000], 4).round(1).tolist()  # four times the rounds
       [178.6, 357.3]
     """
-    horizon, dim = float64(horizon, dim)
     return (8.0 / np.pi * dim) ** 0.25 * np.sqrt(horizon)
 
 
@@ -153,7 +144,6 @@ def hedge(horizon: Numbers, arms: Numbers, rate: Numbers) -> np.ndarray:
       >>> bounds.hedge(10_000, 4, [best / 4, best, 4 * best]).round(1).tolist()
       [176.9, 83.3, 176.9]
     """
-    horizon, arms, rate = float64(horizon, arms, rate)
     return np.log(arms) / rate + rate * horizon / 8.0
 
 
@@ -178,8 +168,6 @@ def shrinking_dartboard(
       >>> bounds.shrinking_dartboard(10_000, 4, 0.01, 0.02, shifts=[0, 1]).round(1).tolist()
       [238.6, 1373.8]
     """
-    horizon, arms, rate, restart = float64(horizon, arms, rate, restart)
-    batch, shifts = float64(batch, shifts)
     steps = np.floor(horizon / batch)
     learning = batch * _share_complexity(steps, arms, shifts) / rate + shifts * batch / 2.0
     ran_out = 2.0 * horizon * np.exp(-steps * restart / 3.0)
@@ -200,7 +188,6 @@ def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Number
       >>> bounds.shrinking_dartboard_pure(10**6, 4, [0.1, 1.0]).round(1).tolist()
       [78452.2, 8020.2]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     ran_out = 2.0 * horizon * np.exp(-np.sqrt(epsilon * horizon) / 12.0)
     value = (4.0 * np.log(arms) + 0.5) * np.sqrt(horizon / epsilon) + ran_out
     return np.where(epsilon <= 2.0, value, np.inf)
@@ -216,7 +203,6 @@ def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.nda
       >>> bounds.lazy_to_private(10_000, 4, [0.01, 1.0, np.inf]).round(1).tolist()
       [761.2, 147.6, 117.7]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     return np.sqrt(horizon * np.log(arms)) + np.cbrt(horizon) * np.log(arms) / epsilon ** (2 / 3)
 
 
@@ -233,7 +219,6 @@ def fixed_share(horizon: Numbers, arms: Numbers, rate: Numbers, shifts: Numbers)
       >>> round(float(bounds.hedge(10_000, 4, 0.05)), 1)  # without shifts
       90.2
     """
-    horizon, arms, rate, shifts = float64(horizon, arms, rate, shifts)
     return _share_complexity(horizon, arms, shifts) / rate + rate * horizon / 8.0
 
 
@@ -256,7 +241,6 @@ def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) 
       >>> bounds.shrinking_dartboard_pure(10**6, 4, [0.1, 1.0, np.inf]).round(1).tolist()
       [78452.2, 8020.2, 2354.8]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     plain, restart = np.sqrt(np.log(arms) / horizon), 1.0 / np.sqrt(8.0 * horizon)
     allowed = np.minimum(restart, restart * epsilon / (2.0 + restart))
     private = shrinking_dartboard(horizon, arms, np.minimum(plain, allowed), restart)

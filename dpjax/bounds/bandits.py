@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dpjax.bounds.host import float64
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _check
 
 
 def exp3(horizon: Numbers, arms: Numbers) -> np.ndarray:
@@ -13,7 +12,6 @@ def exp3(horizon: Numbers, arms: Numbers) -> np.ndarray:
       >>> bounds.exp3([10_000, 40_000], 4).round(1).tolist()  # four times the rounds
       [617.4, 1234.7]
     """
-    horizon, arms = float64(horizon, arms)
     return 2.0 * np.sqrt((np.e - 1.0) * horizon * arms * np.log(arms))
 
 
@@ -29,7 +27,6 @@ def dp_exp3_lap(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray
       >>> round(float(bounds.exp3(10_000, 4)), 1)
       617.4
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     width = 2.0 * np.log(horizon) / epsilon + 1.0
     return width * exp3(horizon, arms) + 2.0 * arms + np.sqrt(32.0 * horizon) / epsilon
 
@@ -46,7 +43,6 @@ def dp_exp3_lap_printed(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np
       >>> (printed / bounds.dp_exp3_lap(10_000, 4, epsilon)).round(2).tolist()
       [0.99, 0.95, 0.66]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     width = 2.0 * np.log(horizon) / epsilon
     return width * exp3(horizon, arms) + 2.0 * arms + np.sqrt(32.0 * horizon) / epsilon
 
@@ -61,7 +57,6 @@ def exp3_minibatch(horizon: Numbers, arms: Numbers, tau: Numbers, memory: Number
       >>> bounds.exp3_minibatch(10**6, 4, tau=[1, 20, 400], memory=1).round(1).tolist()
       [nan, 77882.6, 127505.4]
     """
-    horizon, arms, tau, memory = float64(horizon, arms, tau, memory)
     value = np.sqrt(7.0 * horizon * tau * arms * np.log(arms)) + horizon * memory / tau + tau
     return np.where(np.less(memory, tau), value, np.nan)
 
@@ -75,7 +70,6 @@ def switching_cost_lower(horizon: Numbers, arms: Numbers) -> np.ndarray:
       >>> bounds.switching_cost_lower([10**6, 8 * 10**6], 4).round(2).tolist()  # 8 times the rounds
       [15.93, 55.38]
     """
-    horizon, arms = float64(horizon, arms)
     arms = np.minimum(arms, horizon + 1.0)
     logs = np.log2(np.maximum(horizon, 2.0))
     return np.cbrt(arms) * np.cbrt(horizon) ** 2 / (50.0 * logs)
@@ -91,7 +85,6 @@ def exp2(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
       >>> bounds.exp2(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
       [9241.5, 2168.0, 408.9]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     noise = 8.0 / epsilon**2 + 8.0 * np.log(horizon) / epsilon
     return np.sqrt(horizon * arms * np.log(arms) * (3.0 + noise)) + 1.0
 
@@ -105,7 +98,6 @@ def exp2_rate(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
       >>> bounds.exp2_rate(10_000, 4, [0.1, 1.0]).round(1).tolist()
       [7146.5, 714.7]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     return np.sqrt(arms * horizon * np.log(horizon) * np.log(arms)) / epsilon
 
 
@@ -126,11 +118,8 @@ def scrible(
       >>> bounds.scrible(10**6, 4, [1.0, np.inf], domain="ball", noise="vector").round(1).tolist()
       [241573.3, 42054.2]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
-    if domain not in ("simplex", "ball", "cube"):
-        raise ValueError(f"domain must be simplex, ball or cube, got {domain!r}")
-    if noise not in ("scalar", "vector"):
-        raise ValueError(f"noise must be scalar or vector, got {noise!r}")
+    _check.one_of("simplex", "ball", "cube", domain=domain)
+    _check.one_of("scalar", "vector", noise=noise)
     # n, nu, M, |X|_2, |Y|_1
     n, parameter, bound, farthest, norm = {
         "simplex": (dim - 1.0, dim, 0.5, 1.0, dim),
@@ -162,7 +151,6 @@ def scrible_polytope(
       >>> round(float(bounds.scrible(10_000, 4, 1.0, domain="simplex")), 1)  # a simplex of 4 facets
       7726.5
     """
-    horizon, dim, epsilon, rows, bound = float64(horizon, dim, epsilon, rows, bound)
     return _with_barrier(horizon, dim, rows, bound, 8.0 * bound**2 / epsilon**2)
 
 
@@ -184,9 +172,7 @@ def before_bandits(
       >>> (bounds.exp2_rate(horizon, 4, 0.1) / before).round(2).tolist()
       [0.38, 0.22, 0.12]
     """
-    horizon, epsilon = float64(horizon, epsilon)
-    dim = 1.0 if arms is None else np.asarray(arms, np.float64)
-    return dim * np.cbrt(horizon) ** 2 / epsilon
+    return (1.0 if arms is None else arms) * np.cbrt(horizon) ** 2 / epsilon
 
 
 def tsallis_inf(horizon: Numbers, arms: Numbers) -> np.ndarray:
@@ -198,7 +184,6 @@ def tsallis_inf(horizon: Numbers, arms: Numbers) -> np.ndarray:
       >>> bounds.exp3(10_000, [4, 64]).round(1).tolist()
       [617.4, 4277.2]
     """
-    horizon, arms = float64(horizon, arms)
     return 4.0 * np.sqrt(arms * horizon) + 1.0
 
 
@@ -217,9 +202,7 @@ def batched_bandit(
       >>> bounds.batched_bandit(10**6, 4, [0.1, 1.0, np.inf], base="exp2").round(1).tolist()
       [75632.6, 25961.1, 4080.7]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
-    if base not in ("htinf", "exp2"):
-        raise ValueError(f"base must be htinf or exp2, got {base!r}")
+    _check.one_of("htinf", "exp2", base=base)
     tau = np.clip(np.ceil(1.0 / epsilon), 1.0, horizon)
     batches = np.floor(horizon / tau)
     if base == "exp2":

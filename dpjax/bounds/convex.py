@@ -6,17 +6,15 @@ be ours, its derivation is in the docstring, and c is the centre of the ball.
 
 import numpy as np
 
-from dpjax.bounds.host import float64
 from dpjax.core import Numbers
 
 
-def tree_levels(horizon: Numbers) -> np.ndarray:
+def _tree_levels(horizon: Numbers) -> np.ndarray:
     """ceil(log2 T): the levels of a binary tree that releases the prefixes 0 .. T - 1."""
-    (horizon,) = float64(horizon)
     return np.ceil(np.log2(horizon))
 
 
-def tree_noise(
+def _tree_noise(
     horizon: Numbers, dim: Numbers, change: Numbers, epsilon: Numbers
 ) -> tuple[np.ndarray, np.ndarray]:
     """(largest, mean) root mean square length of the Laplace noise of a tree's prefixes 0 .. T - 1.
@@ -24,8 +22,7 @@ def tree_noise(
     A node has scale h ``change`` / epsilon, with h the number of levels. The prefix t has as many
     nodes as t has bits that are 1. The mean is that of the squared lengths over all prefixes.
     """
-    horizon, dim, change, epsilon = float64(horizon, dim, change, epsilon)
-    levels = tree_levels(horizon)
+    levels = _tree_levels(horizon)
     bits = np.zeros(horizon.shape)
     for bit in range(41):
         half = 2.0**bit
@@ -42,7 +39,6 @@ def online_gradient(horizon: Numbers) -> np.ndarray:
       >>> bounds.online_gradient([10_000, 40_000]).tolist()  # four times the rounds
       [300.0, 600.0]
     """
-    (horizon,) = float64(horizon)
     return 3.0 * np.sqrt(horizon)
 
 
@@ -57,9 +53,8 @@ def ftpl_private(horizon: Numbers, dim: Numbers, inverse_mu: Numbers) -> np.ndar
       >>> bounds.ftpl_private(10_000, 4, inverse_mu=[0.0, 1.0, 10.0]).round(1).tolist()
       [178.6, 178.6, 574.2]
     """
-    horizon, dim, inverse_mu = float64(horizon, dim, inverse_mu)
     leader = np.sqrt(horizon) / (2.0 * np.pi * dim) ** 0.25
-    levels = tree_levels(horizon)
+    levels = _tree_levels(horizon)
     # At T = 1 there is no release, and so no noise.
     s = np.maximum(leader, 2.0 * levels * np.where(levels > 0.0, inverse_mu, 0.0))
     return s * np.sqrt(dim) + horizon / (s * np.sqrt(2.0 * np.pi))
@@ -74,7 +69,6 @@ def ftpl_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, delta: Numbers) 
       >>> bounds.ftpl_rate(10_000, 4, [0.1, 1.0, np.inf], 1e-8).round(1).tolist()
       [23219.8, 2449.3, 141.4]
     """
-    horizon, dim, epsilon, delta = float64(horizon, dim, epsilon, delta)
     log = np.log(horizon)
     private = dim * log**1.5 * np.log(np.maximum(log, 1.0) / delta) / epsilon
     return dim**0.25 * np.sqrt(horizon) + private
@@ -91,8 +85,7 @@ def ftrl_gradients(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarr
       >>> bounds.ftrl_gradients(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
       [8973.9, 2839.4, 100.0]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
-    _, mean = tree_noise(horizon, dim, 2.0 * np.sqrt(dim), epsilon)
+    _, mean = _tree_noise(horizon, dim, 2.0 * np.sqrt(dim), epsilon)
     return np.sqrt(horizon * (1.0 + 2.0 * mean))
 
 
@@ -112,8 +105,7 @@ def private_ftal_quadratic(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> 
       >>> bounds.private_ftal_quadratic(horizon, 4, 1.0).round(1).tolist()
       [24286.2, 123458.8]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
-    largest, _ = tree_noise(horizon, dim, 4.0 * np.sqrt(dim), epsilon)
+    largest, _ = _tree_noise(horizon, dim, 4.0 * np.sqrt(dim), epsilon)
     return (8.0 + 2.0 * largest) * (1.0 + np.log(horizon))
 
 
@@ -130,8 +122,7 @@ def private_ftal(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray
       >>> bounds.private_ftal(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
       [70933.4, 22452.8, 659.8]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
-    largest, mean = tree_noise(horizon, dim, 2.0 * np.sqrt(dim), epsilon)
+    largest, mean = _tree_noise(horizon, dim, 2.0 * np.sqrt(dim), epsilon)
     logs = 1.0 + np.log(horizon)
     convexity = np.sqrt((0.5 + mean) * logs / (2.0 * horizon))
     stability = 0.5 * (1.0 + 2.0 * convexity) ** 2 + largest
@@ -153,7 +144,6 @@ def private_giga(
       >>> bounds.private_giga(10_000, 4, inverse_mu=[0.0, 1.0, 10.0]).round(1).tolist()
       [329.9, 9058.1, 28606.1]
     """
-    horizon, dim, inverse_mu, drift = float64(horizon, dim, inverse_mu, drift)
     logs = 1.0 + np.log(horizon)
     infinite = np.isinf(inverse_mu) & (horizon > 1.0)
     size = 2.0 * np.sqrt(horizon - 1.0) * np.where(np.isinf(inverse_mu), 0.0, inverse_mu)
@@ -169,7 +159,6 @@ def flaxman_printed(horizon: Numbers, dim: Numbers) -> np.ndarray:
       >>> bounds.flaxman_printed([10_000, 160_000], 4).round(1).tolist()  # 16 times the rounds
       [16970.6, 135764.5]
     """
-    horizon, dim = float64(horizon, dim)
     return 2.0 * horizon**0.75 * np.sqrt(18.0 * dim)
 
 
@@ -193,7 +182,6 @@ def one_point_gradient(horizon: Numbers, dim: Numbers) -> np.ndarray:
       >>> bounds.one_point_gradient([10_000, 160_000], 4).round(1).tolist()  # 16 times the rounds
       [11313.7, 90509.7]
     """
-    horizon, dim = float64(horizon, dim)
     zeta, longest = _estimates(horizon, dim)
     return longest * np.sqrt(horizon) + 3.0 * zeta * horizon
 
@@ -208,9 +196,8 @@ def private_one_point(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.nd
       >>> bounds.private_one_point(10**8, 4, [1.0, 10.0, np.inf]).round().tolist()
       [27186402.0, 12900978.0, 11313708.0]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
     _, longest = _estimates(horizon, dim)
-    noise, _ = tree_noise(horizon, dim, 2.0 * np.sqrt(dim) * longest, epsilon)
+    noise, _ = _tree_noise(horizon, dim, 2.0 * np.sqrt(dim) * longest, epsilon)
     moved = np.minimum(2.0, noise / (longest * np.sqrt(horizon)))
     return one_point_gradient(horizon, dim) + horizon * moved
 
@@ -228,8 +215,7 @@ def two_point_gradient(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.n
       >>> round(float(bounds.one_point_gradient(10_000, 4)), 1)  # from one loss a round
       11313.7
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
-    _, mean = tree_noise(horizon, dim, 2.0 * dim**1.5, epsilon)
+    _, mean = _tree_noise(horizon, dim, 2.0 * dim**1.5, epsilon)
     square = dim**2 / np.maximum(dim - 1.0, 1.0)
     zeta = np.minimum(1.0 / np.minimum(horizon, 2000.0), 0.5)
     return np.sqrt(horizon * (square + 2.0 * mean)) + 3.0 * zeta * horizon
@@ -260,10 +246,8 @@ def online_frank_wolfe(
       >>> bounds.online_frank_wolfe(10**6, 4, [1.0, np.inf], smoothness=1.0).round(1).tolist()
       [777519.0, 24248.1]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
-    lipschitz, smoothness = float64(lipschitz, smoothness)
     longest = lipschitz + 2.0 * smoothness
-    noise, _ = tree_noise(horizon, dim, 2.0 * longest * np.sqrt(dim), epsilon)
+    noise, _ = _tree_noise(horizon, dim, 2.0 * longest * np.sqrt(dim), epsilon)
     logs = np.log(horizon)
     start = 2.0 * (lipschitz + noise) * (1.0 + logs)
     steps = (2.0 * noise + 2.0 * smoothness) * (0.5 * logs**2 + logs)
@@ -288,7 +272,6 @@ def projection_free(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndar
       >>> bounds.projection_free(10**8, 4, [1.0, 10.0, np.inf]).round().tolist()
       [27482518.0, 17903797.0, 16839494.0]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
     batch = np.floor(np.sqrt(horizon))
     batches = np.ceil(horizon / batch)
     zeta = 2.0 * np.sqrt(dim) / horizon**0.25
@@ -296,7 +279,7 @@ def projection_free(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndar
     kappa = np.sqrt(batch * longest**2 + batch**2)
     eta = 2.0 / (kappa * np.sqrt(batches))
     prefixes = np.maximum(batches - 1.0, 2.0)
-    noise, _ = tree_noise(prefixes, dim, 2.0 * np.sqrt(dim) * longest, epsilon)
+    noise, _ = _tree_noise(prefixes, dim, 2.0 * np.sqrt(dim) * longest, epsilon)
     away = np.minimum(2.0, eta * (kappa + noise) + 4.0 / np.sqrt(batch + 2.0))
     leader = 0.5 / eta + 0.5 * eta * batches * kappa**2
     return leader + batches * batch * away + 2.0 * zeta * horizon
@@ -314,6 +297,5 @@ def projection_free_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np
       >>> bounds.projection_free_rate(horizon, 4, 1.0).round().tolist()
       [1361286.0, 18411595.0]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
     private = dim**1.5 * np.log(horizon) ** 2 / epsilon
     return 2.0 * horizon**0.75 * (np.sqrt(dim) + private)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpjax.bounds.host import float64, suboptimal
+from dpjax.bounds._host import suboptimal
 from dpjax.core import Numbers
 
 
@@ -20,7 +20,6 @@ def limited_updates(
       >>> round(float(bounds.limited_updates(10_000, 4, 0.1, selector="laplace")), 1)
       1303.6
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     log_arms = np.log(arms) + (1.0 - np.log(2.0) if selector == "laplace" else 0.0)
     noise = 4.0 * log_arms * np.log2(horizon) / epsilon
     return 1.0 + 3.42 * np.sqrt(horizon * np.log(arms)) + noise
@@ -53,7 +52,7 @@ def limited_updates_gaps(
       >>> [round(float(bounds.limited_updates(T, 4, 1.0)), 1) for T in (10**4, 10**8)]
       [477.4, 40415.8]
     """
-    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
     _, gaps, _ = suboptimal(means)
     batches = np.arange(np.ceil(np.log2(np.max(horizon, initial=1.0))))[:, None]
     n = 2.0**batches
@@ -84,7 +83,6 @@ def sparse_vector_experts(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> 
       >>> bounds.sparse_vector_experts(10**6, 4, [0.1, 10.0]).round(1).tolist()
       [36305.4, 372.9]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     good = np.log(arms) / np.log(1.6)
     half = 0.5 * np.log(horizon)
     draws = np.ceil((np.sqrt(half) + np.sqrt(half + 2.0 * (good + 1.0))) ** 2)

@@ -6,7 +6,7 @@ the probability with which a learner may stop and be wrong. ``epsilon`` may be i
 
 import numpy as np
 
-from dpjax.bounds.host import float64, log_gap
+from dpjax.bounds._host import log_gap
 from dpjax.bounds.stochastic_lower import kl
 from dpjax.core import Numbers
 
@@ -17,7 +17,6 @@ _LEAST_EPSILON = 1e-9
 
 def _best_and_gaps(means):
     """(mean of the best arm, its index, gaps (K - 1,) of the others in the order of the arms)."""
-    (means,) = float64(means)
     if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):
         raise ValueError("means must be at least two mean losses in [0, 1], of shape (K,)")
     best = int(np.argmin(means))
@@ -28,14 +27,12 @@ def _best_and_gaps(means):
 
 
 def _positive(epsilon):
-    (epsilon,) = float64(epsilon)
     if not np.all(epsilon > 0.0):
         raise ValueError("epsilon must be above 0")
     return epsilon
 
 
 def _probability(failure):
-    (failure,) = float64(failure)
     if not np.all((failure > 0.0) & (failure <= 0.5)):
         raise ValueError("failure must be in (0, 1/2]")
     return failure
@@ -260,7 +257,7 @@ def sequential_halving_error(horizon: Numbers, means: Numbers, epsilon: Numbers)
       [1.0, 0.11948, 1e-05]
     """
     _, _, gaps = _best_and_gaps(means)
-    horizon, epsilon = np.broadcast_arrays(*float64(horizon), _positive(epsilon))
+    horizon, epsilon = np.broadcast_arrays(horizon, _positive(epsilon))
     gaps = np.sort(gaps)
     smaller = np.minimum(gaps, epsilon[..., None] / np.sqrt(2.0))
     hardness = np.max(np.arange(2, len(gaps) + 2) / (gaps * smaller), axis=-1)

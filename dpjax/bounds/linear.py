@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dpjax.bounds.host import float64
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _check
 from dpjax.maths.designs import core_set_steps
 
 
@@ -23,10 +22,9 @@ def linear_elimination(
       >>> bounds.linear_elimination(10**8, 20, 5, [1.0, np.inf], model="local").round().tolist()
       [8774172.0, 3684015.0]
     """
-    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
-    if model not in ("central", "local"):
-        raise ValueError(f"model must be central or local, got {model!r}")
-    core = min(arms, dim + core_set_steps(dim))
+    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
+    _check.one_of("central", "local", model=model)
+    core = min(arms, dim + core_set_steps(int(dim)))
     log_horizon = np.log(np.maximum(horizon, 2.0))
     term = np.log(4.0 * arms) + 2.0 * np.log(horizon)
     regret, left, gap = np.ones(horizon.shape), horizon, np.ones(horizon.shape)
@@ -54,7 +52,6 @@ def linear_elimination_printed(horizon: Numbers, epsilon: Numbers) -> np.ndarray
       >>> bounds.linear_elimination_printed(10_000, [0.1, 1.0, np.inf]).round(1).tolist()
       [1151.8, 388.3, 303.5]
     """
-    horizon, epsilon = float64(horizon, epsilon)
     return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
 
 
@@ -83,11 +80,9 @@ def cucb(
       >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf], model="local").round().tolist()
       [114266062.0, 12154447.0, 4045831.0]
     """
-    if read not in ("one", "all"):
-        raise ValueError(f"read must be one or all, got {read!r}")
-    if model not in ("central", "local"):
-        raise ValueError(f"model must be central or local, got {model!r}")
-    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    _check.one_of("one", "all", read=read)
+    _check.one_of("central", "local", model=model)
+    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
     local, scale = model == "local", (1.0 if read == "one" else ones) / epsilon
     variance = 0.25 + (2.0 * scale**2 if local else 0.0)
     longest = 1.0 if local else {"one": 6.0, "all": 4.0}[read]
@@ -109,7 +104,6 @@ def azize_basu_linear(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.nd
       >>> bounds.azize_basu_linear(10_000, 5, [0.0, 0.001, 1.0]).round(2).tolist()
       [62.5, 34.3, 8.46]
     """
-    horizon, dim, epsilon = float64(horizon, dim, epsilon)
     factor = np.maximum(np.exp(-2.0), np.exp(-6.0 * epsilon * np.sqrt(horizon)))
     return factor * dim * np.sqrt(horizon) / 8.0
 
@@ -141,14 +135,13 @@ def linucb(
       >>> bounds.linucb(10**6, 5, 1.0, 1.0, tilt=[0.0, 10.0], gap=0.5).round().tolist()
       [153225.0, 495514.0]
     """
-    horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
     alpha = 1.0 / horizon if failure is None else failure
     growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
     bias = parameter_bound * np.sqrt(largest) + tilt
     w = deviation * (2.0 * np.log(2.0 / alpha) + growth) + bias * np.sqrt(widths)
     if gap is None:
         return mean_bound * np.sqrt(8.0 * horizon) * w
-    return 8.0 * mean_bound * w**2 / np.asarray(gap, np.float64)
+    return 8.0 * mean_bound * w**2 / gap
 
 
 def linucb_planned(
@@ -168,14 +161,13 @@ def linucb_planned(
       >>> round(float(bounds.linucb(10**6, 5, 1.0, 1.0, tilt=0.0)))
       276790
     """
-    horizon, dim, smallest, largest, tilt = float64(horizon, dim, smallest, largest, tilt)
     alpha = 1.0 / horizon if failure is None else failure
     growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
     beta = deviation * np.sqrt(2.0 * np.log(2.0 / alpha) + growth)
     beta = beta + parameter_bound * np.sqrt(largest) + tilt
     if gap is None:
         return mean_bound * beta * np.sqrt(8.0 * horizon * widths)
-    return 8.0 * mean_bound * beta**2 * widths / np.asarray(gap, np.float64)
+    return 8.0 * mean_bound * beta**2 * widths / gap
 
 
 def adac_oful(
@@ -201,7 +193,6 @@ def adac_oful(
       >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))  # V always renewed
       231775
     """
-    horizon, dim, rho = float64(horizon, dim, rho)
     alpha = 1.0 / horizon if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
     scale = 2.0 * feature_bound * loss_bound / np.sqrt(2.0 * rho)

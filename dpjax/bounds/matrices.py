@@ -5,7 +5,6 @@ Regret is in expectation. The bounds are ours, and their derivations are in the 
 
 import numpy as np
 
-from dpjax.bounds.host import float64
 from dpjax.core import Numbers
 
 
@@ -20,7 +19,6 @@ def ftpl_gram_perturbation(horizon: Numbers, size: Numbers, rank: Numbers) -> np
       >>> bounds.ftpl_gram_perturbation([10_000, 40_000], 16, 1).round(2).tolist()
       [18.78, 37.56]
     """
-    horizon, size, rank = float64(horizon, size, rank)
     return np.sqrt(horizon / (4.0 * np.sqrt(np.pi) * rank * np.sqrt(size)))
 
 
@@ -48,7 +46,6 @@ def ftpl_gram(horizon: Numbers, size: Numbers, rank: Numbers, noise: Numbers = 0
       >>> bounds.ftpl_gram(10_000, 16, 1, noise=[0.0, enough, 4 * enough]).round(1).tolist()
       [212.5, 212.5, 451.5]
     """
-    horizon, size, rank, noise = float64(horizon, size, rank, noise)
     entry = np.maximum(ftpl_gram_perturbation(horizon, size, rank), noise)
     sigma = entry / np.sqrt(2.0)
     stability = 1.0 / (4.0 * np.sqrt(np.pi) * sigma)
@@ -68,5 +65,4 @@ def matrix_ftrl(horizon: Numbers, size: Numbers, noise: Numbers = 0.0) -> np.nda
       >>> round(float(bounds.ftpl_gram(10_000, 16, 1, noise=10.0)), 1)
       212.5
     """
-    horizon, size, noise = float64(horizon, size, noise)
     return np.sqrt(0.5 * horizon * np.log(size)) + 2.0 * noise * np.sqrt(2.0 * size)

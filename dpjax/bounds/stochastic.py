@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from dpjax.bounds.host import float64, suboptimal
+from dpjax.bounds._host import suboptimal
 from dpjax.core import Numbers
 from dpjax.maths.clipped_means import epoch_plan
 
@@ -25,10 +25,10 @@ def successive_elimination(
       >>> bounds.successive_elimination(10**6, means, [0.01, 0.1, np.inf]).round(1).tolist()
       [122575.0, 31265.8, 31000.0]
     """
-    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
     _, gaps, _ = suboptimal(means)
-    arms = len(np.asarray(means))
-    beta = np.asarray(1.0 / horizon if failure is None else failure, np.float64)
+    arms = len(means)
+    beta = 1.0 / horizon if failure is None else failure
     total = beta * horizon
     for gap in gaps:
         pulls = np.zeros(horizon.shape)
@@ -67,11 +67,12 @@ def robust_elimination(
       >>> bounds.robust_elimination(10**6, means, [0.01, 1.0]).round(-2).tolist()
       [403100.0, 15400.0]
     """
-    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
     _, gaps, _ = suboptimal(means)
-    arms = len(np.asarray(means))
-    beta = np.asarray(1.0 / horizon if failure is None else failure, np.float64)
+    arms = len(means)
+    beta = 1.0 / horizon if failure is None else failure
     total = beta * horizon * largest_gap
+    sizes = float(largest_gap), float(moment), float(order)
     for gap in gaps:
         pulls = np.zeros(horizon.shape)
         epochs = np.ceil(np.log2(largest_gap) - np.log2(gap))
@@ -79,9 +80,7 @@ def robust_elimination(
             if np.all(pulls >= horizon):
                 break
             length = np.vectorize(
-                lambda b, e, epoch=epoch: epoch_plan(
-                    epoch, arms, b, largest_gap, moment, order, e, model
-                )[1]
+                lambda b, e, epoch=epoch: epoch_plan(epoch, arms, b, *sizes, e, model)[1]
             )
             pulls = pulls + np.ceil(length(beta, epsilon))
         total = total + gap * np.minimum(pulls, horizon)
@@ -100,7 +99,6 @@ def adap_ucb(
       >>> bounds.adap_ucb(10_000, means, [0.01, 0.1, np.inf]).round(1).tolist()
       [137142.9, 13798.0, 6945.5]
     """
-    horizon, epsilon = float64(horizon, epsilon)
     _, gaps, _ = suboptimal(means)
     smaller = np.minimum(gaps, epsilon[..., None])
     leading = 16.0 * exploration * np.log(horizon)[..., None] / smaller
@@ -129,7 +127,6 @@ def adac_ucb(
       >>> bounds.adac_ucb(10_000, means, rho=[1e-4, 0.01, np.inf]).round(1).tolist()
       [18229.1, 6945.5, 6945.5]
     """
-    horizon, rho = float64(horizon, rho)
     _, gaps, _ = suboptimal(means)
     level = exploration * np.log(horizon)[..., None]
     leading = np.maximum(16.0 * level / gaps, 8.0 * np.sqrt(2.0 * level / rho[..., None]))
@@ -144,7 +141,6 @@ def ucb1(horizon: Numbers, means: Numbers) -> np.ndarray:
       >>> [round(float(bounds.ucb1(T, means)), 1) for T in (10**4, 10**8)]
       [1107.8, 2213.1]
     """
-    (horizon,) = float64(horizon)
     _, gaps, _ = suboptimal(means)
     return 8.0 * np.log(horizon) * np.sum(1.0 / gaps) + (1.0 + np.pi**2 / 3.0) * np.sum(gaps)
 
@@ -164,7 +160,7 @@ def lazy_ucb(
       >>> bounds.lazy_ucb(10_000, means, [0.1, 1.0, np.inf]).round(1).tolist()
       [25049.4, 11403.0, 9569.4]
     """
-    horizon, epsilon = np.broadcast_arrays(*float64(horizon, epsilon))
+    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
     _, gaps, _ = suboptimal(means)
     level = exploration * np.log2(horizon)
     total = np.zeros(horizon.shape)
@@ -189,7 +185,6 @@ def explore_then_commit_error(gap: Numbers, rounds: Numbers, epsilon: Numbers) -
       >>> bounds.explore_then_commit_error(0.2, 400, [0.1, np.inf]).round(4).tolist()
       [0.0458, 0.0183]
     """
-    gap, rounds, epsilon = float64(gap, rounds, epsilon)
     # Beyond 1000 the second term is 0. Without a gap all y say 1, and inf * 0 says nothing.
     y = np.minimum(0.5 * np.minimum(epsilon, 1e100) * rounds * gap, 1e3)
     return np.minimum(np.exp(-0.25 * rounds * gap**2) + 0.25 * (2.0 + y) * np.exp(-y), 1.0)
@@ -208,10 +203,9 @@ def explore_then_commit(
       >>> bounds.explore_then_commit(10_000, means, 1.0, rounds=[100, 400, 1600]).round(1).tolist()
       [2179.8, 332.3, 960.0]
     """
-    horizon, epsilon, rounds = float64(horizon, epsilon, rounds)
     _, gaps, _ = suboptimal(means)
-    most = np.maximum(np.floor(horizon / len(np.asarray(means))), 1.0)
+    most = np.maximum(np.floor(horizon / len(means)), 1.0)
     rounds = np.minimum(np.floor(rounds), most)
     wrong = explore_then_commit_error(gaps, rounds[..., None], epsilon[..., None])
-    left = horizon - len(np.asarray(means)) * rounds
+    left = horizon - len(means) * rounds
     return np.sum(gaps * (rounds[..., None] + np.maximum(left, 0.0)[..., None] * wrong), axis=-1)

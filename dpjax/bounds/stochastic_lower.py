@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from dpjax.bounds.host import bernoulli_divergence, float64, suboptimal
+from dpjax.bounds._host import bernoulli_divergence, suboptimal
 from dpjax.core import Numbers
 
 
@@ -16,7 +16,6 @@ def kl(x: Numbers, y: Numbers) -> np.ndarray:
       >>> bounds.kl(0.5, [0.3, 0.4, 0.5]).round(4).tolist()
       [0.0872, 0.0204, 0.0]
     """
-    x, y = float64(x, y)
     return bernoulli_divergence(x, y, x - y)
 
 
@@ -32,7 +31,6 @@ def d_epsilon_divergence(x: Numbers, y: Numbers, epsilon: Numbers) -> np.ndarray
       >>> round(float(bounds.kl(0.5, 0.3)), 4)
       0.0872
     """
-    x, y, epsilon = float64(x, y, epsilon)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         odds = np.log(x) - np.log1p(-x) - np.log(y) + np.log1p(-y)  # the slope at x
         linear = _linear(x, y, epsilon)
@@ -62,7 +60,6 @@ def lai_robbins(horizon: Numbers, means: Numbers) -> np.ndarray:
       >>> [round(float(bounds.lai_robbins(T, means)), 1) for T in (10**4, 10**8)]
       [63.4, 126.8]
     """
-    (horizon,) = float64(horizon)
     mean, gap, best = suboptimal(means)
     return np.log(horizon) * np.sum(gap / kl(mean, best))
 
@@ -81,7 +78,6 @@ def lai_robbins_local(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.
       >>> bounds.lai_robbins_local(10_000, means, [0.1, 1.0, np.inf]).round(1).tolist()
       [27671.6, 317.9, 63.4]
     """
-    horizon, epsilon = float64(horizon, epsilon)
     mean, gap, best = suboptimal(means)
     kept = np.tanh(0.5 * epsilon)[..., None]  # 1 - 2 p
     seen, least = 0.5 + kept * (mean - 0.5), 0.5 + kept * (best - 0.5)
@@ -98,7 +94,6 @@ def shariff_sheffet(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.nda
       >>> bounds.shariff_sheffet(10_000, 4, [0.01, 0.1, 1.0]).round(2).tolist()
       [13.82, 1.38, 0.14]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     return (arms - 1.0) * np.log(horizon) / (200.0 * epsilon)
 
 
@@ -116,7 +111,6 @@ def shariff_sheffet_pulls(horizon: Numbers, means: Numbers, epsilon: Numbers) ->
       >>> bounds.shariff_sheffet_pulls(10_000, [0.3, 0.5, 0.6], [0.01, 0.1]).round(2).tolist()
       [[23.03, 15.35], [2.3, 1.54]]
     """
-    horizon, epsilon = float64(horizon, epsilon)
     _, gap, _ = suboptimal(means)
     return np.log(horizon)[..., None] / (200.0 * epsilon[..., None] * gap)
 
@@ -134,7 +128,6 @@ def d_epsilon_pulls(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.nd
       >>> bounds.d_epsilon_pulls(10_000, [0.3, 0.5, 0.6], [0.1, 1.0]).round(1).tolist()
       [[486.4, 318.3], [105.7, 50.0]]
     """
-    horizon, epsilon = float64(horizon, epsilon)
     mean, _, best = suboptimal(means)
     return np.log(horizon)[..., None] / d_epsilon_divergence(mean, best, epsilon[..., None])
 
@@ -149,7 +142,6 @@ def azize_basu(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray
       >>> bounds.azize_basu(10_000, means, [0.01, 0.1, 1.0]).round(1).tolist()
       [460.5, 63.4, 63.4]
     """
-    horizon, epsilon = float64(horizon, epsilon)
     mean, gap, best = suboptimal(means)
     information = np.minimum(kl(mean, best), 6.0 * epsilon[..., None] * gap)
     return np.log(horizon) * np.sum(gap / information, axis=-1)
@@ -167,7 +159,6 @@ def azize_basu_minimax(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.
       >>> bounds.azize_basu_minimax(10_000, 4, [0.001, 0.1, 1.0]).round(2).tolist()
       [22.9, 6.42, 6.42]
     """
-    horizon, arms, epsilon = float64(horizon, arms, epsilon)
     plain = np.sqrt(horizon * np.minimum(arms - 1.0, horizon)) / 27.0
     return np.maximum(plain, np.minimum((arms - 1.0) / (131.0 * epsilon), 3.0 * horizon / 262.0))
 
@@ -185,7 +176,6 @@ def d_epsilon(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
       >>> round(float(bounds.lai_robbins(10_000, means)), 1)
       63.4
     """
-    horizon, epsilon = float64(horizon, epsilon)
     mean, gap, best = suboptimal(means)
     information = d_epsilon_divergence(mean, best, epsilon[..., None])
     return np.log(horizon) * np.sum(gap / information, axis=-1)

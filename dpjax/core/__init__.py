@@ -1,67 +1,472 @@
-"""The types of dpjax, the checks of arguments, and the generators of random numbers.
+"""The types that every part of the package shares. All authors start here.
 
-Everything else stands on this room, which stands on none.
+A learner, an environment and the stream of a noise mechanism are the same kind of thing, a pure
+transducer with two functions::
+
+    init: key -> (state, output)        step: (state, key, input) -> (state, output)
+
+The types below are NamedTuples of such functions. There is nothing to inherit from. A factory
+closes over its hyperparameters and returns one of these types.
+
+In shapes, ``K`` is the number of arms, ``T`` the horizon and ``d`` a dimension. Rounds are
+counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is better.
 """
 
-from dpjax.core.types import (
-    Arms,
-    Batch,
-    BatchLearner,
-    Clip,
-    Environment,
-    Feedback,
-    Init,
-    Learner,
-    Mechanism,
-    Outcome,
-    Policies,
-    Privacy,
-    Report,
-    Result,
-    See,
-    Step,
-    Stream,
-    Sums,
-    coordinate_name,
-    described,
-    empty_report,
-    leaf_axes,
-    leaf_names,
-    optional,
-)
-from dpjax.core.types import (
-    Array as Array,
-)
-from dpjax.core.types import (
-    Number as Number,
-)
-from dpjax.core.types import (
-    Numbers as Numbers,
-)
+import importlib
+import linecache
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
-__all__ = [
-    "Arms",
-    "Batch",
-    "BatchLearner",
-    "Clip",
-    "Environment",
-    "Feedback",
-    "Init",
-    "Learner",
-    "Mechanism",
-    "Outcome",
-    "Policies",
-    "Privacy",
-    "Report",
-    "Result",
-    "See",
-    "Step",
-    "Stream",
-    "Sums",
-    "coordinate_name",
-    "described",
-    "empty_report",
-    "leaf_axes",
-    "leaf_names",
-    "optional",
-]
+import jax
+import numpy as np
+
+Array = jax.Array
+# One real number. It may be traced, as every swept parameter is.
+Number = float | np.floating | jax.Array
+# Numbers in an array of NumPy or JAX, or in nested lists.
+Numbers = Any
+
+
+def described(kind: Any) -> Any:
+    """Shows the comment beside each field of a NamedTuple in its ``help``."""
+    file = getattr(sys.modules[kind.__module__], "__file__", None) or ""
+    body = "".join(linecache.getlines(file)).partition(f"\nclass {kind.__name__}(NamedTuple):\n")[2]
+    for name, text in re.findall(r"^    (\w+): .*?# (.*\n(?:    # .*\n)*)", body, re.MULTILINE):
+        field = vars(kind).get(name)
+        if name in kind._fields and field.__doc__.startswith("Alias for"):
+            plain = re.sub(r"ignore\[\w+\] # ", "", text)
+            field.__doc__ = " ".join(plain.replace("    # ", "").split())
+    return kind
+
+
+@described
+class Sums(NamedTuple):
+    """The noisy sums that a learner releases, where it is private by their noise alone."""
+
+    noise: str  # its law, as of a Mechanism
+    over: str = "prefixes"  # of one value a round, by a mechanism; or "releases", where each loss
+    # is in one released sum
+    model: str = "central"  # of the mechanism
+    horizon: int | None = None  # of the mechanism
+    sensitivity: tuple[float, float] | None = None  # L1 and L2, of the mechanism
+
+
+@described
+class Privacy(NamedTuple):
+    """What a calibration declares. It is a declaration and not a proof; audits and tables read it.
+
+    ``released`` as a whole is (epsilon, delta)-differentially private with respect to a change of
+    one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` follows from the
+    noise that is added, even where the paper that prints the scale of that noise states another
+    epsilon. ``Privacy()`` declares nothing.
+
+    Examples:
+      >>> declared = learners.lazy_ucb(1000, 4, epsilon=1.0).privacy
+      >>> declared.epsilon, declared.unit, declared.neighbours, declared.model
+      (1.0, 'round', 'replace', 'central')
+      >>> dpjax.Privacy().epsilon
+      inf
+    """
+
+    epsilon: Any = float("inf")  # () inf where nothing is declared
+    delta: Any = 0.0  # () 0 for pure differential privacy
+    rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan where none holds
+    neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
+    unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does;
+    # "user": the loss vectors of all rounds of one user do
+    loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before the
+    # learner sees them, unless the learner has a ``clip`` of its own; (-inf, inf) clips none
+    model: str = "central"  # the trust model. "central": the party that runs the learner is
+    # trusted; "joint": the same, and a round's own arm is exempt; "shuffle": the party that
+    # permutes the messages of a batch; "distributed": a secure sum; "local": no one, since each
+    # message is randomized by itself.
+    released: str = "actions 1..T"  # what the declaration covers
+    reported: tuple[str, ...] = ()  # fields of the report that it covers beside ``released``
+    calibration: str = "derived"  # or "printed", as in the paper
+    accountant: str = "none"  # the theorem by which epsilon follows, in words for people
+    sums: Sums | None = None  # what is released of losses, as far as one can count by it what
+    # several rounds spend; None where that is not known
+    paper_epsilon: Any = float("nan")  # () what the paper states for a printed calibration; nan
+    # for a derived one
+    rounds_per_user: int = 1  # k, the largest number of rounds of one user, where these change
+    rounds_per_release: int | None = None  # how many of them are in one released sum at most
+    spacing: int | None = None  # how far apart they are, where that is fixed
+
+
+class See(Protocol):
+    """What a learner sees of a round."""
+
+    def __call__(self, loss: Any, action: Any, /) -> Any:
+        """``Outcome.loss`` and the action that was played -> what the learner sees, a pytree."""
+
+
+class Init(Protocol):
+    """How a learner, or the stream of a mechanism, begins."""
+
+    def __call__(self, key: Array, /) -> tuple[Any, Any]:
+        """A PRNG key -> the state, and the output of round 1 (an action, a Batch, a release)."""
+
+
+class Step(Protocol):
+    """How a learner, or the stream of a mechanism, goes on."""
+
+    def __call__(self, state: Any, key: Array, seen: Any, /) -> tuple[Any, Any]:
+        """The state, a key and the input of round t -> the state, and the output of round t + 1.
+
+        The input is what the learner's feedback returns, clipped to the declared losses. Shapes and
+        dtypes of the state and of the output never change.
+        """
+
+
+class Report(Protocol):
+    """What a learner reports at the end."""
+
+    def __call__(self, state: Any, /) -> Any:
+        """The last state -> a NamedTuple of scalars.
+
+        Fields have names of one's own, but for three, which
+        ``data.dpjax.identification()`` reads: ``recommendation`` () int32, the arm that is
+        recommended at the end; ``stopped`` () bool; and ``stopping_time`` () int32.
+        """
+
+
+class Clip(Protocol):
+    """How what a learner sees is moved into its declared losses."""
+
+    def __call__(self, seen: Any, /) -> tuple[Any, Array]:
+        """What was seen -> the nearest to it that is declared, and how many losses lay outside."""
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What a learner sees of a round. ``dpjax.feedback`` has those that learners here use.
+
+    It is called as its function ``see`` is, and has the docstring of that. It is no NamedTuple,
+    since ``jax.jit`` crashes on a tuple that can be called.
+
+    Attributes:
+      name: for messages, tables, and combinators that ask for one kind of feedback.
+      see: (Outcome.loss, action) -> what is seen, a pytree.
+      losses: which parts of that are losses, as a prefix of its pytree. Others, such as features,
+        are not clipped to ``Privacy.loss_range``.
+
+    Examples:
+      >>> first = dpjax.Feedback("first entry", lambda loss, action: loss[0])
+      >>> first.name, float(first(jnp.array([0.25, 0.5]), 1))
+      ('first entry', 0.25)
+    """
+
+    name: str
+    see: See
+    losses: Any = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "__name__", self.name)
+        object.__setattr__(self, "__doc__", self.see.__doc__)
+        object.__setattr__(self, "__module__", self.see.__module__)
+
+    def __call__(self, loss: Any, action: Any) -> Any:
+        """What is seen of a round."""
+        return self.see(loss, action)
+
+
+def empty_report(state: Any) -> tuple:
+    """The report of a learner that has nothing to report."""
+    del state
+    return ()
+
+
+@described
+class Arms(NamedTuple):
+    """The action set of a bandit: an action is an index, 0 .. count - 1, () int32.
+
+    Examples:
+      >>> learners.exp3(1000, 4).action_set
+      Arms(count=4)
+    """
+
+    count: int  # type: ignore[assignment] # K; tuples have a method of that name
+
+
+@described
+class Policies(NamedTuple):
+    """The action set of a contextual bandit: an action maps features (K, d) to an arm, () int32.
+
+    Examples:
+      >>> environments.fixed_actions(np.eye(3), np.zeros(3)).action_set
+      Policies(dim=3)
+    """
+
+    dim: int  # d
+
+
+@described
+class Learner(NamedTuple):
+    """Turns what it saw of past rounds into actions.
+
+    Examples:
+      >>> arm = jnp.zeros((), jnp.int32)
+      >>> stays = dpjax.Learner(
+      ...     init=lambda key: ((), arm), step=lambda state, key, loss: ((), arm),
+      ...     feedback=feedback.bandit, action_set=dpjax.core.Arms(2), horizon=3,
+      ...     privacy=dpjax.Privacy(),
+      ... )
+      >>> table = environments.table([[1.0, 0.5], [1.0, 0.5], [1.0, 0.5]])
+      >>> print(dpjax.simulate(stays, table, jax.random.key(0)).regret)
+      [0.5 1.  1.5]
+    """
+
+    init: Init  # key -> (state, action of round 1)
+    step: Step  # (state, key, loss of round t) -> (state, action of round t + 1)
+    feedback: Feedback  # what this learner sees of a round, before it is clipped
+    action_set: Any  # what it plays: Arms, Policies, or the Domain of its points; None where it
+    # plays no game, as in the audit of a mechanism alone
+    horizon: int  # T, the number of rounds that the calibration covers and that are played
+    privacy: Privacy  # what the calibration declares
+    report: Report = empty_report  # state -> NamedTuple of scalars worth knowing at the end
+    sound: Any = True  # () bool, False if a traced argument of the factory is outside of its
+    # domain. The regret of every game is NaN then, and so is the declared epsilon.
+    clip: Clip | None = None  # what is seen -> (the nearest that is declared, how many losses lay
+    # outside); by default each loss is clipped to ``Privacy.loss_range``
+
+
+@described
+class Batch(NamedTuple):
+    """An action, and how many rounds in a row to play it."""
+
+    action: Any  # as of a Learner
+    rounds: Array  # () int32, at least 1
+
+
+@described
+class BatchLearner(NamedTuple):
+    """A learner that sees only the sum of the losses of each batch of rounds.
+
+    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`), and
+    :func:`dpjax.simulate_batches` plays it a batch at a time where rounds are i.i.d. A batch that
+    the horizon cuts short is played, but the learner never sees its sum. The sum of a batch is
+    exact for losses in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the
+    noise of :func:`dpjax.noise.laplace.total` hides one loss among 10^9 as well as one among ten.
+
+    Examples:
+      >>> learner = learners.explore_then_commit(1000, 4, epsilon=1.0, rounds=50)
+      >>> state, batch = learner.init(jax.random.key(0))
+      >>> int(batch.rounds), learner.horizon
+      (50, 1000)
+    """
+
+    init: Init  # key -> (state, Batch)
+    step: Step  # (state, key, total) -> (state, Batch); total is the feedback, clipped, with an
+    # ExactSum over the batch in place of each leaf (dpjax.maths.exact_sums)
+    feedback: Feedback  # as in Learner, for one round
+    action_set: Any  # as in Learner
+    horizon: int  # T, in rounds
+    privacy: Privacy  # as in Learner
+    report: Report = empty_report  # as in Learner
+    sound: Any = True  # as in Learner
+    clip: Clip | None = None  # as in Learner, for one round
+
+
+@described
+class Outcome(NamedTuple):
+    """What one round can reveal, and what it adds to the tally.
+
+    Examples:
+      >>> outcome = dpjax.Outcome(loss=jnp.array([0.25, 1.0]), tally=jnp.array([0.75, 0.0]))
+      >>> float(feedback.bandit(outcome.loss, 1))  # what a bandit sees of it
+      1.0
+    """
+
+    loss: Any  # everything the round could reveal, as a function of the action; for arms the (K,)
+    # losses, or a callable pytree whose vector() returns them
+    tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
+
+
+@described
+class Environment(NamedTuple):
+    """Turns actions into losses.
+
+    ``Outcome.loss`` may depend on past actions, but never on the current one: it is the function
+    that is applied to the current action. ``regret`` is called at checkpoints only.
+
+    Examples:
+      >>> environment = environments.table([[0.5, 0.25], [1.0, 0.0]])
+      >>> state, outcome = environment.step(environment.init(None), None, 0)
+      >>> float(environment.regret(state, outcome.tally))  # of one round of arm 0
+      0.25
+    """
+
+    init: Callable  # key -> state
+    step: Callable  # (state, key, action) -> (state, Outcome)
+    regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
+    action_set: Any  # what may be played: Arms, Policies, or the Domain that regret compares with
+    # (a point (d,) of it, or points (m, d), of which the mean loss is suffered)
+    horizon: int | None = None  # the number of its rounds; None where it never ends
+    batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
+    # of one round); total has an ExactSum over the rounds in place of each leaf of
+    # feedback(loss, action). None where rounds are not i.i.d.
+
+
+@described
+class Stream(NamedTuple):
+    """The noisy prefix sums of a mechanism, for values of one shape and noise of one scale.
+
+    Examples:
+      >>> stream = mechanisms.exact(4).stream((), scale=0.0)
+      >>> state, release = stream.init(jax.random.key(0))
+      >>> for value in (0.5, 0.25):
+      ...     state, release = stream.step(state, jax.random.key(1), jnp.float32(value))
+      ...     print(float(release))
+      0.5
+      0.75
+    """
+
+    init: Init  # key -> (state, release of the empty prefix)
+    step: Step  # (state, key, value) -> (state, release of x_1 + ... + x_t)
+    path: Callable  # key -> noise of the prefixes 0 .. horizon - 1 at once, (horizon, *shape)
+
+
+@described
+class Mechanism(NamedTuple):
+    """Noisy prefix sums, as far as the horizon and the law of the noise determine them.
+
+    The release is B (C x + z) for a factorization B C of the matrix of prefix sums and independent
+    noise z. The fields are what one needs to know to choose the scale of z. ``stream`` then takes
+    that scale and returns the transducer. A mechanism knows no epsilon.
+
+    Examples:
+      >>> mechanism = mechanisms.tree(4)
+      >>> mechanism.sensitivity[0], mechanism.variance().tolist()
+      (2.0, [0.0, 1.0, 1.0, 2.0])
+    """
+
+    horizon: int  # of the learner that it serves
+    noise: str  # the law of z, "laplace" or "gaussian"
+    sensitivity: tuple[float, float]  # largest (L1, L2) norm of a column of C
+    variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
+    matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
+    stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
+    model: str = "central"  # of Privacy, where each value is one round's: a mechanism that
+    # randomizes values one by one is "local"
+
+    @property
+    def sums(self) -> Sums:
+        """What a declaration says of sums by this mechanism.
+
+        Examples:
+          >>> mechanisms.tree(4).sums.sensitivity[0]
+          2.0
+        """
+        l1, l2 = self.sensitivity
+        return Sums(self.noise, "prefixes", self.model, self.horizon, (l1, l2))
+
+
+@described
+class Result(NamedTuple):
+    """A trajectory. After a sweep all fields but ``rounds`` have leading axes (points, seeds).
+
+    Examples:
+      >>> result = dpjax.Result(np.array([1, 10]), np.array([0.5, 2.25]), tally=3.0, report=())
+      >>> result.regret[-1].item()  # after round 10
+      2.25
+    """
+
+    rounds: Any  # (n,) int32, the rounds at which regret was recorded
+    regret: Any  # (n,) float32
+    tally: Any  # the environment's account, summed over all rounds
+    report: Any  # the learner's report at the end
+    clipped: Any = ()  # () int32, losses outside the declared ones, which were clipped
+
+    def to_xarray(self, points: Any = None, learner: str | None = None) -> Any:
+        """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
+
+        Args:
+          points: the points of the sweep. Their leaves become coordinates along ``point``. If
+            points are a single array, its coordinate is called "value".
+          learner: name of the learner, which becomes a coordinate ``learner``.
+
+        Returns:
+          A Dataset of regret, tally, report and clipped. The fields of tally and report are called
+          ``tally_<field>`` and ``report_<field>``.
+
+        Examples:
+          >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
+          >>> dict(result.to_xarray().sizes)
+          {'point': 3, 'seed': 5, 'round': 2}
+        """
+        import xarray  # not above: `import dpjax` should not wait for it
+
+        swept = ("point", "seed")[: np.ndim(self.regret) - 1]
+        arrays: dict[str, Any] = {"regret": ((*swept, "round"), np.asarray(self.regret))}
+        for field in ("tally", "report", "clipped"):
+            tree = getattr(self, field)
+            for name, leaf in zip(leaf_names(field, tree), jax.tree.leaves(tree), strict=True):
+                rest = leaf_axes(name, np.shape(leaf)[len(swept) :])
+                arrays[name] = ((*swept, *rest), np.asarray(leaf))
+        coordinates: dict[str, Any] = {"round": np.asarray(self.rounds)}
+        for axis, length in zip(swept, np.shape(self.regret), strict=False):
+            coordinates[axis] = np.arange(length, dtype=np.int32)
+        for name, leaf in zip(leaf_names("", points), jax.tree.leaves(points), strict=True):
+            leaf = np.asarray(leaf, np.float32)  # as the sweep computed with it
+            name = coordinate_name(name, arrays)
+            coordinates[name] = (("point", *leaf_axes(name, leaf.shape[1:])), leaf)
+        if learner is not None:
+            coordinates["learner"] = learner
+        return xarray.Dataset(arrays, coordinates)
+
+    def to_netcdf(self, path: Any, points: Any = None, learner: str | None = None) -> None:
+        """Writes :meth:`to_xarray` as a NetCDF file.
+
+        Examples:
+          >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
+          >>> result.to_netcdf("result.nc", points=np.array([0.1, 1.0, 10.0]))
+        """
+        self.to_xarray(points, learner).to_netcdf(path)
+
+    def to_dataframe(self, points: Any = None, learner: str | None = None) -> Any:
+        """A long ``pandas.DataFrame`` of regret: columns point, seed, round and regret.
+
+        Points that are numbers get a column each, as does ``learner``.
+
+        Examples:
+          >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
+          >>> len(result.to_dataframe(learner="exp3"))  # 3 points, 5 seeds, 2 rounds
+          30
+        """
+        return self.to_xarray(points, learner)["regret"].to_dataframe().reset_index()
+
+
+_AXES = ("point", "seed", "round", "learner", "done", "checksum")
+
+
+def leaf_names(field: str, tree: Any) -> list[str]:
+    """A name for each leaf of a pytree: the field and the leaf's place in it, "report_rejected"."""
+    names = []
+    for path, _ in jax.tree_util.tree_leaves_with_path(tree):
+        place = jax.tree_util.keystr(path, simple=True, separator="_")
+        name = "_".join(part for part in (field, place) if part)
+        names.append(re.sub(r"\W", "_", name) or "value")
+    return names
+
+
+def leaf_axes(name: str, shape: tuple[int, ...]) -> list[str]:
+    """Names for the axes that a leaf has beyond points and seeds."""
+    return [f"{name}_{axis}" for axis in range(len(shape))]
+
+
+def coordinate_name(name: str, arrays: Any) -> str:
+    """A name for a swept parameter's coordinate that no axis or array of the Result has."""
+    return f"point_{name}" if name in _AXES or name in arrays else name
+
+
+def optional(module: str, extra: str = "store") -> Any:
+    """Imports a module that only an extra of dpjax installs, such as ``dpjax[store]``."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(
+            f"{module} is not installed; pip install 'dpjax[{extra}]' installs it"
+        ) from None

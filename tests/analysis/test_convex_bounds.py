@@ -29,7 +29,7 @@ def sums(horizon, epsilon, **options):
 def test_the_noise_of_the_tree_is_that_of_the_mechanism(horizon):
     made = sums(horizon, 0.5)
     lengths = np.sqrt(2.0 * DIM * made.variance(np.arange(horizon))) * float(made.scale)
-    largest, mean = convex.tree_noise(horizon, DIM, 2.0 * DIM**0.5, 0.5)
+    largest, mean = convex._tree_noise(np.float64(horizon), DIM, 2.0 * DIM**0.5, 0.5)
     # No prefix has a node of every level unless there is one with all bits.
     assert lengths.max() <= largest * (1 + 1e-6)
     assert lengths.max() >= 0.7 * largest

@@ -1,13 +1,28 @@
 """The number type of the curves, the gaps of arms, and divergences that nothing cancels in."""
 
+import functools
+from collections.abc import Iterable
+
 import numpy as np
 
 from dpjax.core import Numbers
 
 
-def float64(*values: Numbers) -> list[np.ndarray]:
-    """The values as float64 arrays of NumPy, in a list."""
-    return [np.asarray(value, np.float64) for value in values]
+def all_in_float64(exported: dict, names: Iterable[str]) -> None:
+    """Passes the numbers that these functions of a module's dictionary take as float64 arrays."""
+
+    def array(value):
+        return value if value is None or isinstance(value, str) else np.asarray(value, np.float64)
+
+    def converted(bound):
+        @functools.wraps(bound)
+        def on_host(*arguments, **keywords):
+            keywords = {name: array(value) for name, value in keywords.items()}
+            return bound(*map(array, arguments), **keywords)
+
+        return on_host
+
+    exported.update({name: converted(exported[name]) for name in names})
 
 
 def log_gap(ratio: Numbers) -> np.ndarray:
@@ -36,7 +51,6 @@ def bernoulli_divergence(x: Numbers, y: Numbers, change: Numbers) -> np.ndarray:
 
 def suboptimal(means: Numbers) -> tuple[np.ndarray, np.ndarray, np.floating]:
     """(means, gaps) of the suboptimal arms, and the mean of the best arm."""
-    means = np.asarray(means, np.float64)
     if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):
         raise ValueError("means must be at least two mean losses in [0, 1], of shape (K,)")
     best = means.min()
