@@ -7,10 +7,9 @@ from optax import projections
 
 from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain, constant
-from dpjax.domains.from_minimizer import about_zero, from_minimizer
-from dpjax.domains.ranks import ranks
-from dpjax.domains.vectors import bisect, by_optax, check_radius, unit_vector
+from dpjax.domains._vectors import bisect, by_optax, check_radius, constant, ranks, unit_vector
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 
 
 def box(low: Numbers, high: Numbers) -> Domain:
@@ -56,7 +55,7 @@ def l1_ball(dim: int, radius: float = 1.0) -> Domain:
         largest = jnp.arange(dim) == jnp.argmax(jnp.abs(g))
         return jnp.where(largest, jnp.where(g > 0, -radius, radius), 0.0)
 
-    return about_zero(
+    return _about_zero(
         dim,
         minimizer,
         radius,
@@ -90,7 +89,7 @@ def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
 
     longest = max(1.0, dim ** (0.5 - 1 / p))
     shortest = min(1.0, dim ** (0.5 - 1 / p))
-    return about_zero(
+    return _about_zero(
         dim,
         minimizer,
         radius * longest,
@@ -119,7 +118,7 @@ def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
         size = jnp.abs(x)
         return (jnp.max(size) <= radius + tolerance) & (jnp.sum(size) <= k * radius + tolerance)
 
-    return about_zero(
+    return _about_zero(
         dim,
         minimizer,
         radius * k**0.5,
@@ -160,7 +159,7 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
         values = jnp.where(fits, jnp.sqrt(head + tail * mean), jnp.inf)
         return jnp.min(values)
 
-    return about_zero(
+    return _about_zero(
         dim,
         minimizer,
         radius,

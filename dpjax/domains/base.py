@@ -6,24 +6,15 @@ Whoever adds a set fills in these fields, and whoever writes a learner on sets r
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from dpjax.core import Array, Number
-from dpjax.domains.exact_projections import ExactProjection
+from dpjax.domains import exact_projections
+from dpjax.domains._vectors import constant
 from dpjax.maths import barriers
 
 # How far a float32 point may lie outside a constraint and still count as contained.
 TOLERANCE = 1e-5
-
-
-def constant(values, dtype=jnp.float32) -> Array:
-    """Numbers that a set is made of, as an array.
-
-    It has its numbers within a trace too, so that a traced game can compare the sets it makes.
-    """
-    with jax.ensure_compile_time_eval():
-        return jnp.asarray(values, dtype)
 
 
 class LossSet(NamedTuple):
@@ -86,7 +77,8 @@ class Domain(NamedTuple):
     # a ball of the affine hull where the set has no inner points; None where it is not known
     tangent: Any = None  # (d, m) NumPy, orthonormal basis of the directions of the affine hull;
     # None where the set has inner points, that is, m = d
-    exact_projection: ExactProjection | None = None  # None where ``project`` may be far off
+    # None where ``project`` may be far off
+    exact_projection: exact_projections.ExactProjection | None = None
 
 
 def support_function(domain: Domain, direction: Array) -> Array:

@@ -9,24 +9,12 @@ from jax import lax
 
 from dpjax.core import Number, Numbers, _check
 from dpjax.domains import exact_projections
+from dpjax.domains._vectors import euclidean_norm
 from dpjax.domains.base import TOLERANCE, Domain, LossSet
-from dpjax.domains.exact_projections import ExactProjection
 from dpjax.domains.loss_sets import ball_losses
 from dpjax.domains.regularizers import squared_norm
-from dpjax.domains.vectors import euclidean_norm
-
-# Sets of up to this many elements have all their subsets written out.
-FEW = 12
 
 
-def _with_project(old, given) -> tuple[dict, str]:
-    """The argument ``project`` in place of the keywords that it replaces, until version 0.2."""
-    if "exact_projection" not in old:
-        return {"project": old["steps"]} | given, "project=..., the number of steps"
-    return given | {"project": old["exact_projection"]}, "project=..., the ExactProjection"
-
-
-@_check.superseded(("exact_projection", "steps"), _with_project)
 def from_minimizer(
     dim: int,
     minimizer: Callable,
@@ -35,7 +23,7 @@ def from_minimizer(
     diameter: Number,
     losses: LossSet | None = None,
     radius: Number | None = None,
-    project: Callable | ExactProjection | int = 100,
+    project: Callable | exact_projections.ExactProjection | int = 100,
     contains: Callable | None = None,
     inradius: float | None = None,
     tangent: Numbers | None = None,
@@ -86,7 +74,7 @@ def from_minimizer(
         raise ValueError(f"minimizer must return shape ({dim},), got {shape}")
     if tangent is not None:
         tangent = _checked_tangent(tangent, dim)
-    if isinstance(project, ExactProjection):
+    if isinstance(project, exact_projections.ExactProjection):
         exact_projection, project = project, exact_projections.by_excess(project)
     elif callable(project):
         exact_projection = exact_projections.from_project(project)
@@ -116,7 +104,7 @@ def from_minimizer(
     )
 
 
-def about_zero(dim, minimizer, radius, **known) -> Domain:
+def _about_zero(dim, minimizer, radius, **known) -> Domain:
     """A domain that has -x for each of its points x. Its diameter is twice its radius.
 
     ``known`` are further arguments of :func:`from_minimizer`.
@@ -148,28 +136,3 @@ def _by_frank_wolfe(minimizer, centre, steps) -> Callable:
         return lax.fori_loop(0, steps, one_step, jnp.asarray(centre, jnp.float32))
 
     return project
-
-
-def null_space(rows) -> np.ndarray:
-    """An orthonormal basis (d, m) of the x with A x = 0, for A (k, d), computed in NumPy."""
-    rows = np.asarray(rows, np.float64)
-    _, lengths, axes = np.linalg.svd(rows)
-    rank = int(np.sum(lengths > 1e-9 * lengths[0]))
-    return axes[rank:].T
-
-
-def all_subsets(n) -> np.ndarray:
-    """(2^n, n) bool: every subset of n elements as a row."""
-    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
-
-
-def distance_to_facets(rows, bounds, centre, tangent) -> float:
-    """The inradius around centre (d,) of the set of x with A x <= b, computed in NumPy.
-
-    Distances are within the affine hull, whose directions are ``tangent``. Rows of A (k, d) that
-    are constant on the hull do not count.
-    """
-    along = rows if tangent is None else rows @ tangent
-    lengths = np.linalg.norm(along, axis=1)
-    moves = lengths > 1e-9
-    return float(np.min((bounds - rows @ centre)[moves] / lengths[moves]))

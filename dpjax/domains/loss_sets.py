@@ -6,8 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Numbers, _check
+from dpjax.domains._vectors import (
+    check_interval,
+    check_radius,
+    into_ball,
+    into_l1_ball,
+    unit_vector,
+)
 from dpjax.domains.base import LossSet
-from dpjax.domains.vectors import check_interval, check_radius, into_ball, into_l1_ball, unit_vector
 from dpjax.maths.clipping import within
 
 

@@ -5,9 +5,9 @@ import numpy as np
 from optax import projections
 
 from dpjax.core import _check
+from dpjax.domains._vectors import bisect, by_optax, check_radius, unit_vector
 from dpjax.domains.base import TOLERANCE, Domain, LossSet, Regularizer
-from dpjax.domains.from_minimizer import about_zero, from_minimizer
-from dpjax.domains.vectors import bisect, by_optax, check_radius, unit_vector
+from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 
 
 def _symmetric(x, n):
@@ -130,35 +130,23 @@ def fantope(size: int, rank: int) -> Domain:
         least = vectors[:, :k]
         return (least @ least.T).reshape(n * n)
 
-    def contains(x, tolerance=TOLERANCE):
-        matrix = _symmetric(x, n)
-        even = jnp.max(jnp.abs(x.reshape(n, n) - matrix)) <= tolerance
-        values = jnp.linalg.eigvalsh(matrix)
-        inside = (values[0] >= -tolerance) & (values[-1] <= 1.0 + tolerance)
-        return even & inside & (jnp.abs(jnp.trace(matrix) - k) <= tolerance)
-
-    def project(x):
-        """Projects the eigenvalues of the symmetric part on the capped simplex."""
-        values, vectors = jnp.linalg.eigh(_symmetric(x, n))
-
+    def nearest(values):
         def shifted(tau):
             return jnp.clip(values - tau, 0.0, 1.0)
 
-        tau = bisect(lambda tau: jnp.sum(shifted(tau)) > k, values[0] - 1.0, values[-1])
-        return _matrix(shifted(tau), vectors)
+        return shifted(bisect(lambda tau: jnp.sum(shifted(tau)) > k, values[0] - 1.0, values[-1]))
 
-    return from_minimizer(
-        n * n,
+    return _by_eigenvalues(
+        n,
+        k,
         minimizer,
-        centre=(k / n * np.eye(n)).ravel(),
+        nearest,
+        1.0,
         radius=(k * (n - k) / n) ** 0.5,
         diameter=(2 * min(k, n - k)) ** 0.5,
         losses=gram_losses(n),
-        project=project,
-        contains=contains,
         # At that distance an eigenvalue of a traceless direction can meet 0 or 1.
         inradius=min(k, n - k) * (n * (n - 1)) ** -0.5,
-        tangent=_traceless(n),
     )
 
 
@@ -180,29 +168,40 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
         least = vectors[:, 0]
         return (trace * least[:, None] * least[None]).reshape(n * n)
 
+    return _by_eigenvalues(
+        n,
+        trace,
+        minimizer,
+        lambda values: by_optax(projections.projection_simplex, values, trace),
+        np.inf,
+        radius=trace * (1 - 1 / n) ** 0.5,
+        diameter=trace * 2**0.5,
+        # This is the distance to the nearest singular matrix of this trace.
+        inradius=trace * (n * (n - 1)) ** -0.5,
+    )
+
+
+def _by_eigenvalues(n, trace, minimizer, nearest, largest, **known) -> Domain:
+    """Symmetric matrices (n, n) of a given trace with eigenvalues from 0 to ``largest``.
+
+    Args:
+      nearest: eigenvalues (n,) -> the nearest ones of a point of the set.
+      known: further arguments of :func:`from_minimizer`.
+    """
+
+    def project(x):
+        values, vectors = jnp.linalg.eigh(_symmetric(x, n))
+        return _matrix(nearest(values), vectors)
+
     def contains(x, tolerance=TOLERANCE):
         matrix = _symmetric(x, n)
         even = jnp.max(jnp.abs(x.reshape(n, n) - matrix)) <= tolerance
         values = jnp.linalg.eigvalsh(matrix)
-        return even & (values[0] >= -tolerance) & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
+        inside = (values[0] >= -tolerance) & (values[-1] <= largest + tolerance)
+        return even & inside & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
 
-    def project(x):
-        """Projects the eigenvalues of the symmetric part on the simplex."""
-        values, vectors = jnp.linalg.eigh(_symmetric(x, n))
-        return _matrix(by_optax(projections.projection_simplex, values, trace), vectors)
-
-    return from_minimizer(
-        n * n,
-        minimizer,
-        centre=(trace / n * np.eye(n)).ravel(),
-        radius=trace * (1 - 1 / n) ** 0.5,
-        diameter=trace * 2**0.5,
-        project=project,
-        contains=contains,
-        # This is the distance to the nearest singular matrix of this trace.
-        inradius=trace * (n * (n - 1)) ** -0.5,
-        tangent=_traceless(n),
-    )
+    known |= {"centre": (trace / n * np.eye(n)).ravel(), "tangent": _traceless(n)}
+    return from_minimizer(n * n, minimizer, project=project, contains=contains, **known)
 
 
 def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
@@ -241,7 +240,7 @@ def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
         values = jnp.linalg.svd(x.reshape(p, q), compute_uv=False)
         return jnp.sum(values) <= radius + tolerance
 
-    return about_zero(
+    return _about_zero(
         p * q,
         minimizer,
         radius,

@@ -7,16 +7,10 @@ from jax import lax
 
 from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain, constant
-from dpjax.domains.from_minimizer import (
-    FEW,
-    all_subsets,
-    distance_to_facets,
-    from_minimizer,
-    null_space,
-)
-from dpjax.domains.ranks import ranks
-from dpjax.domains.vectors import bisect
+from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space
+from dpjax.domains._vectors import bisect, constant, ranks
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import from_minimizer
 
 
 def capped_simplex(dim: int, k: int) -> Domain:
@@ -185,7 +179,8 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     if edges.min() < 0 or edges.max() >= nodes or (edges[:, 0] == edges[:, 1]).any():
         raise ValueError(f"edges must join two different nodes of 0 .. {nodes - 1}")
     dim = len(edges)
-    laplacian = _laplacian(edges, nodes)
+    incidence = np.eye(nodes)[edges[:, 0]] - np.eye(nodes)[edges[:, 1]]  # (d, nodes)
+    laplacian = incidence.T @ incidence
     if np.sum(np.linalg.eigvalsh(laplacian) > 1e-9) != nodes - 1:
         raise ValueError("edges: the graph is not connected")
     if spanning and dim == nodes - 1:
@@ -206,8 +201,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
 
     if spanning:
         # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
-        ends = np.eye(nodes)[edges[:, 0]] - np.eye(nodes)[edges[:, 1]]
-        centre = np.einsum("ei,ij,ej->e", ends, np.linalg.pinv(laplacian), ends)
+        centre = np.einsum("ei,ij,ej->e", incidence, np.linalg.pinv(laplacian), incidence)
         with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
             tangent = _directions(minimizer, centre)
         longest = 2 * min(nodes - 1, dim - nodes + 1)
@@ -237,15 +231,6 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         inradius=inradius,
         tangent=tangent,
     )
-
-
-def _laplacian(edges, nodes) -> np.ndarray:
-    """The Laplacian (nodes, nodes) of a graph with these edges."""
-    laplacian = np.zeros((nodes, nodes))
-    for a, b in edges:
-        laplacian[[a, b], [a, b]] += 1
-        laplacian[[a, b], [b, a]] -= 1
-    return laplacian
 
 
 def _directions(minimizer, centre) -> np.ndarray:

@@ -4,8 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Numbers
-from dpjax.domains.base import TOLERANCE, Domain, constant
-from dpjax.domains.from_minimizer import from_minimizer, null_space
+from dpjax.domains._facets import null_space
+from dpjax.domains._vectors import constant
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import from_minimizer
 
 
 def paths(edges: Numbers, source: int, target: int) -> Domain:

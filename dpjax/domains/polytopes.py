@@ -8,8 +8,9 @@ import numpy as np
 from scipy import optimize, spatial
 
 from dpjax.core import Numbers
+from dpjax.domains._facets import null_space
 from dpjax.domains.base import TOLERANCE, Domain, LossSet
-from dpjax.domains.from_minimizer import from_minimizer, null_space
+from dpjax.domains.from_minimizer import from_minimizer
 from dpjax.domains.loss_sets import ball_losses
 from dpjax.maths import polytope_barriers
 from dpjax.maths.barriers import add_up

@@ -8,7 +8,8 @@ import numpy as np
 from jax import lax
 
 from dpjax.core import Numbers, _check
-from dpjax.domains.base import Domain, Regularizer, constant
+from dpjax.domains._vectors import constant
+from dpjax.domains.base import Domain, Regularizer
 
 
 def negative_entropy(dim: int) -> Regularizer:

@@ -6,11 +6,12 @@ from optax import projections
 
 from dpjax.core import _check
 from dpjax.domains import exact_projections
+from dpjax.domains._facets import null_space
+from dpjax.domains._vectors import by_optax, check_radius, euclidean_norm, into_ball, unit_vector
 from dpjax.domains.base import TOLERANCE, Domain
-from dpjax.domains.from_minimizer import null_space
-from dpjax.domains.loss_sets import ball_losses, box_losses, l1_losses
-from dpjax.domains.regularizers import negative_entropy, squared_norm
-from dpjax.domains.vectors import by_optax, check_radius, euclidean_norm, into_ball, unit_vector
+from dpjax.domains.from_minimizer import _about_zero
+from dpjax.domains.loss_sets import box_losses, l1_losses
+from dpjax.domains.regularizers import negative_entropy
 from dpjax.maths import barriers
 
 
@@ -61,25 +62,14 @@ def ball(dim: int, radius: float = 1.0) -> Domain:
       1.0
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
-    centre = np.zeros(dim)
-
-    def project(x):
-        return into_ball(x, radius)
-
-    return Domain(
-        dim=dim,
-        minimizer=lambda g: -radius * unit_vector(g),
-        project=project,
-        centre=centre,
-        radius=radius,
-        diameter=2 * radius,
-        regularizer=squared_norm(project, centre, radius),
-        losses=ball_losses(dim),
-        barrier=barriers.ball(dim, radius),
+    return _about_zero(
+        dim,
+        lambda g: -radius * unit_vector(g),
+        radius,
+        project=lambda x: into_ball(x, radius),
         contains=lambda x, tolerance=TOLERANCE: euclidean_norm(x) <= radius + tolerance,
         inradius=radius,
-        exact_projection=exact_projections.ball(radius),
-    )
+    )._replace(barrier=barriers.ball(dim, radius), exact_projection=exact_projections.ball(radius))
 
 
 def cube(dim: int, radius: float = 1.0) -> Domain:
@@ -93,24 +83,13 @@ def cube(dim: int, radius: float = 1.0) -> Domain:
       [1.  0.5] (1.0, 1.0)
     """
     dim, radius = _check.size(1, dim=dim), check_radius(radius)
-    centre = np.zeros(dim)
-
-    def project(x):
-        return jnp.clip(x, -radius, radius)
-
-    return Domain(
-        dim=dim,
-        minimizer=lambda g: jnp.where(g > 0, jnp.float32(-radius), jnp.float32(radius)),
-        project=project,
-        centre=centre,
-        radius=dim**0.5 * radius,
-        diameter=2 * dim**0.5 * radius,
-        regularizer=squared_norm(project, centre, dim**0.5 * radius),
+    ends = np.full(dim, -radius, np.float32), np.full(dim, radius, np.float32)
+    return _about_zero(
+        dim,
+        lambda g: jnp.where(g > 0, jnp.float32(-radius), jnp.float32(radius)),
+        dim**0.5 * radius,
         losses=l1_losses(dim),
-        barrier=barriers.cube(dim, radius),
+        project=lambda x: jnp.clip(x, -radius, radius),
         contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.abs(x)) <= radius + tolerance,
         inradius=radius,
-        exact_projection=exact_projections.box(
-            np.full(dim, -radius, np.float32), np.full(dim, radius, np.float32)
-        ),
-    )
+    )._replace(barrier=barriers.cube(dim, radius), exact_projection=exact_projections.box(*ends))

@@ -8,15 +8,10 @@ import numpy as np
 
 from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
-from dpjax.domains.base import TOLERANCE, Domain, constant
-from dpjax.domains.from_minimizer import (
-    FEW,
-    all_subsets,
-    distance_to_facets,
-    from_minimizer,
-    null_space,
-)
-from dpjax.domains.ranks import ranks
+from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space
+from dpjax.domains._vectors import constant, ranks
+from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.from_minimizer import from_minimizer
 
 
 def permutahedron(weights: Numbers) -> Domain:

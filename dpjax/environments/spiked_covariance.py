@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax.core import Environment, Number, Outcome, _check
 from dpjax.domains import fantope, support_function
-from dpjax.domains.vectors import unit_vector
+from dpjax.domains._vectors import unit_vector
 from dpjax.environments.linear_losses import LinearTally
 from dpjax.feedback import mean_value
 from dpjax.maths import laws

@@ -662,14 +662,9 @@ def test_bad_arguments_are_refused_by_name(case):
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_keywords_before_project_work_and_name_the_new_spelling(exact):
+def test_project_is_an_exact_projection_or_a_number_of_steps(exact):
     ball = domains.ball(3)
-    old = {"exact_projection": ball.exact_projection} if exact else {"steps": 20}
-    with pytest.warns(DeprecationWarning, match="will go in version 0.2; write project=") as seen:
-        before = own(**old)
-    assert [warning.filename for warning in seen] == [own.__code__.co_filename]
-    after = own(project=ball.exact_projection if exact else 20)
-    assert before.exact_projection is after.exact_projection
-    assert (after.exact_projection is None) != exact
+    made = own(project=ball.exact_projection if exact else 400)
+    assert made.exact_projection is (ball.exact_projection if exact else None)
     far = jnp.array([3.0, -1.0, 2.0])
-    np.testing.assert_array_equal(before.project(far), after.project(far))
+    np.testing.assert_allclose(made.project(far), ball.project(far), atol=1e-6 if exact else 1e-2)

@@ -1,4 +1,4 @@
-"""What domains share: lengths of vectors, nearest points of balls, bisection, checks of sizes."""
+"""What domains share: lengths and ranks, nearest points of balls, bisection, checks of sizes."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,15 @@ from optax import projections
 
 from dpjax.core import Array, _check
 from dpjax.maths import barriers
+
+
+def constant(values, dtype=jnp.float32) -> Array:
+    """Numbers that a set is made of, as an array.
+
+    It has its numbers within a trace too, so that a traced game can compare the sets it makes.
+    """
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(values, dtype)
 
 
 def by_optax(projection, *arguments) -> Array:
@@ -56,6 +65,27 @@ def into_l1_ball(x, radius) -> Array:
     nearest = by_optax(projections.projection_l1_ball, x, radius)
     norm = barriers.add_up(jnp.abs(nearest))
     return jnp.where(norm > 1.00001 * radius, nearest * (radius / norm), nearest)
+
+
+def ranks(values, blocks=None):
+    """How many of the values come before each of them, (n,) int32.
+
+    The smaller of two values comes before the other. Of equal ones the first does.
+
+    Args:
+      values: (n,).
+      blocks: (n,) NumPy integers. Only values of the same block are compared.
+    """
+    n = values.shape[0]
+    if n > 64 and blocks is None:
+        return jnp.argsort(jnp.argsort(values))
+    # For few values it is far cheaper under vmap to compare all pairs than to sort.
+    i = np.arange(n)
+    first = i[None] < i[:, None]
+    before = (values[None] < values[:, None]) | ((values[None] == values[:, None]) & first)
+    if blocks is not None:
+        before = before & (blocks[None] == blocks[:, None])
+    return jnp.sum(before, axis=1, dtype=jnp.int32)
 
 
 def bisect(more, low, high) -> Array:
