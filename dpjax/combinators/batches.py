@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dpjax.combinators._shared import check_learner
 from dpjax.core import Array, Batch, BatchLearner, Learner, Number, _check
 from dpjax.domains.action_sets import example_loss
 from dpjax.feedback import seen_inside
@@ -45,8 +46,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
       >>> int(batch.rounds), batches.horizon
       (10, 1000)
     """
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    check_learner(learner, Learner)
     if learner.feedback.losses is not True:
         raise ValueError(
             "learner must see losses alone, which have an average; its feedback is "
@@ -54,7 +54,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         )
     horizon = _check.size(1, horizon=horizon)
     _check.between(1.0, jnp.inf, tau=tau)
-    if not isinstance(tau, jax.core.Tracer):
+    if not _check.is_traced(tau):
         batches = -(-horizon // int(min(float(tau), horizon)))
         if batches > learner.horizon:
             raise ValueError(
@@ -161,28 +161,6 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         sound=batch_learner.sound,
         clip=batch_learner.clip,
     )
-
-
-def step_before(ended, learner, state, key, loss, action) -> tuple:
-    """(state, action) after a loss. If the learner's part has ``ended``, ``action`` follows.
-
-    The last loss is then not read, unless a report that is released depends on it: what a learner
-    releases after its last action is not paid for.
-    """
-    if not learner.privacy.reported:
-        return lax.cond(
-            ended, lambda: (state, action), lambda: tuple(learner.step(state, key, loss))
-        )
-    own, following = learner.step(state, key, loss)
-    return own, jax.tree.map(partial(jnp.where, ended), action, following)
-
-
-def check_made(learner, horizon) -> None:
-    """Refuses what a function ``make`` returned unless it is a Learner of this horizon."""
-    if not isinstance(learner, Learner) or learner.horizon != horizon:
-        kind = type(learner).__name__
-        of = f" of horizon {learner.horizon}" if isinstance(learner, Learner) else ""
-        raise TypeError(f"make must return a Learner of horizon {horizon}, got {kind}{of}")
 
 
 def as_learner(learner: Learner | BatchLearner) -> Learner:

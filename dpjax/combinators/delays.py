@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.combinators.batches import as_learner, check_made, step_before
+from dpjax.combinators._shared import check_made, step_before
+from dpjax.combinators.batches import as_learner
 from dpjax.core import Array, Learner, _check
 
 

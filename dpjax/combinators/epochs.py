@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.combinators.batches import check_made, step_before
+from dpjax.combinators._shared import check_made, step_before
 from dpjax.core import Array, Learner, Privacy, _check
 from dpjax.feedback import clip_seen
 

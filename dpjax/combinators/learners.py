@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import domains, noise
-from dpjax.core import Arms, BatchLearner, Learner, Number, _check
+from dpjax.combinators._shared import check_learner
+from dpjax.core import Arms, Learner, Number, _check
 from dpjax.domains.action_sets import fits
 from dpjax.feedback import clip_seen, full, gradient
 
@@ -38,8 +39,7 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
       >>> [float(x) for x in feedback.seen_inside(learner, jnp.array([-2.0, 9.0]), 1)]
       [1.0, 1.0]
     """
-    if not isinstance(learner, Learner | BatchLearner):
-        raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
+    check_learner(learner)
     _check.between(-1e30, 1e30, low=low, high=high)
     if not low < high:
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
@@ -97,8 +97,7 @@ def on_gradients(learner: Learner) -> Learner:
       >>> print(learner.feedback(loss, jnp.array([0.25, 0.5])))
       [-0.75  0.5 ]
     """
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    check_learner(learner, Learner)
     if not isinstance(learner.action_set, domains.Domain) or learner.feedback.name != "full":
         raise ValueError("learner must play points of a domain with full information")
     if learner.privacy.unit == "entry":

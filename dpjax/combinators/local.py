@@ -8,6 +8,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise
+from dpjax.combinators._shared import check_learner
 from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, _check
 from dpjax.domains.action_sets import example_loss
 from dpjax.feedback import clip_seen, to_bit
@@ -66,8 +67,7 @@ def randomized_response(
       >>> learner.privacy.model, learner.privacy.epsilon, learner.privacy.released
       ('local', 1.0, 'randomized losses 1..T')
     """
-    if not isinstance(learner, Learner | BatchLearner):
-        raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
+    check_learner(learner)
     epsilon = _check.epsilon(epsilon)
     _check_base(learner, "randomized_response")
     if not isinstance(learner.action_set, Arms) or learner.feedback.name != "bandit":
@@ -116,8 +116,7 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
       >>> learner.privacy.model, learner.privacy.released
       ('local', 'randomized losses 1..T')
     """
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    check_learner(learner, Learner)
     epsilon = _check.epsilon(epsilon)
     _check_base(learner, "randomized_coordinate")
     if learner.feedback.name != "full":
@@ -158,7 +157,7 @@ def _coin(epsilon):
 def _check_base(learner, name) -> None:
     """Refuses a base that declares privacy, or is for losses in another range than [0, 1]."""
     declared = learner.privacy
-    if isinstance(declared.epsilon, jax.core.Tracer) or np.isfinite(declared.epsilon):
+    if _check.is_traced(declared.epsilon) or np.isfinite(declared.epsilon):
         raise ValueError(
             "learner must declare no privacy of its own, since its losses are randomized here; "
             "where it adds no noise, learner._replace(privacy=Privacy()) drops the declaration"

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax import noise, privacy
+from dpjax import privacy
+from dpjax.combinators._shared import check_learner
 from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
 from dpjax.feedback import clip_seen
+from dpjax.noise import laplace
 
 # Feedbacks that show more than one number a round.
 _MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
@@ -15,8 +17,7 @@ _MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
 
 def _check_one_number(learner) -> None:
     """Refuses what is no Learner that sees one number a round, for which the noise is made."""
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a Learner, got {type(learner).__name__}")
+    check_learner(learner, Learner)
     if learner.feedback.name in _MORE:
         raise ValueError(
             "learner must see one number a round, as with bandit feedback; its feedback is "
@@ -92,7 +93,7 @@ def laplace_feedback(
 
     def step(state, key, loss):
         noise_key, base_key = jax.random.split(key)
-        noisy = noise.laplace(noise_key, loss, scale)
+        noisy = laplace(noise_key, loss, scale)
         accepted = (noisy >= -width) & (noisy <= 1.0 + width)
         fed = jnp.where(accepted, (noisy + width) / (2.0 * width + 1.0), null_loss)
         base, action = learner.step(state.base, base_key, clip_seen(learner, fed)[0])
@@ -208,9 +209,9 @@ def private_reduction(
         if on_vector:
             largest = norm * jnp.max(jnp.abs(state.point))
             loss = jnp.clip(loss, -largest, largest)
-            noisy = _add_vector_noise(noise_key, loss, state.point, scale)
+            noisy = laplace.along(noise_key, loss, scale, state.point)
         else:
-            noisy = _add_noise(noise_key, loss, scale)
+            noisy = laplace(noise_key, loss, scale)
         return pack(*learner.step(state.base, base_key, clip_seen(learner, noisy)[0]))
 
     declared = Privacy(
@@ -229,12 +230,3 @@ def private_reduction(
         report=lambda state: learner.report(state.base),
         clip=None,
     )
-
-
-# These are apart from private_reduction, which has a parameter by the name of the module.
-def _add_noise(key, value, scale):
-    return noise.laplace(key, value, scale)
-
-
-def _add_vector_noise(key, value, point, scale):
-    return noise.laplace.along(key, value, scale, point)

@@ -1,9 +1,9 @@
 """What a learner declares for users who take part in several rounds."""
 
-import jax
 import numpy as np
 
 from dpjax import noise, privacy
+from dpjax.combinators._shared import check_learner
 from dpjax.core import BatchLearner, Learner, Mechanism, Privacy, _check
 
 
@@ -64,14 +64,12 @@ def user_level(
       >>> users.privacy.unit, round(float(users.privacy.rho), 3)  # 4 rho, not 16 rho
       ('user', 0.04)
     """
-    if not isinstance(learner, Learner | BatchLearner):
-        raise TypeError(f"learner must be a learner, got {type(learner).__name__}")
+    check_learner(learner)
     rounds = _check.size(1, rounds_per_user=rounds_per_user)
     declared = learner.privacy
     if declared.unit != "round":
         raise ValueError(f"learner must declare privacy of one round, not of one {declared.unit}")
-    traced = any(isinstance(x, jax.core.Tracer) for x in (declared.epsilon, declared.delta))
-    if not traced and np.isinf(declared.epsilon):
+    if not _check.is_traced((declared.epsilon, declared.delta)) and np.isinf(declared.epsilon):
         raise ValueError("learner declares no privacy, so there is none for a user")
     if mechanism is None and spacing is not None:
         raise ValueError("spacing must be left out where no mechanism is given")
@@ -94,8 +92,7 @@ def user_level(
 
 def _of_group(declared, rounds) -> Privacy:
     epsilon, delta = privacy.group_privacy(declared.epsilon, declared.delta, rounds)
-    traced = any(isinstance(x, jax.core.Tracer) for x in (declared.epsilon, declared.delta))
-    if not traced and delta >= 1.0:
+    if not _check.is_traced((declared.epsilon, declared.delta)) and delta >= 1.0:
         raise ValueError(
             f"rounds_per_user: {rounds} rounds have delta = 1, which says nothing, where one has "
             f"epsilon = {float(declared.epsilon):g} and delta = {float(declared.delta):g}"

@@ -26,7 +26,8 @@ import numpy as np
 from dpjax.core import BatchLearner, Environment, Feedback, Learner, generators
 
 
-def _is_traced(value) -> bool:
+def is_traced(value) -> bool:
+    """Whether a number, or any leaf of a pytree, is traced."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
 
@@ -232,7 +233,7 @@ def entries(low: float, high: float, /, **values) -> None:
     """An array of numbers, of any shape, in the closed interval from low to high."""
     for name, value in values.items():
         requirement = f"in [{_text(low)}, {_text(high)}]"
-        if _is_traced(value):
+        if is_traced(value):
             numbers = jnp.asarray(value)
             _note(jnp.all((numbers >= low) & (numbers <= high)))
             continue
@@ -328,7 +329,7 @@ def of_threefry(name, dtype) -> None:
 
 def untraced(what, tree) -> None:
     """A pytree without values that ``jit``, ``vmap`` or ``grad`` traces. ``what`` is the caller."""
-    if _is_traced(tree):
+    if is_traced(tree):
         raise TypeError(
             f"{what} must be called outside of jit, vmap, grad and loops of jax, which trace what "
             "it is to compute now; simulate can be called within them"

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax.core import Array, _check
+from dpjax.core import Arms, Array, Environment, Outcome, _check
 from dpjax.core.generators import of
 
 
@@ -17,6 +17,21 @@ def best_fixed_arm(state, tally):
     """Regret against the best arm in hindsight, from the summed tally loss[a] - loss, (K,)."""
     del state
     return jnp.max(tally)
+
+
+def pseudo_regret(state, tally):
+    """Regret as the sum of the gaps, which are the tally."""
+    del state
+    return tally
+
+
+def independent(means, draw) -> Environment:
+    """Independent rounds with losses draw(key), (K,), of these means; regret sums their gaps."""
+
+    def step(state, key, arm):
+        return state, Outcome(draw(key), means[arm] - jnp.min(means))
+
+    return Environment(lambda key: (), step, pseudo_regret, Arms(means.shape[0]))
 
 
 def as_means(means, low=0.0, high=1.0):

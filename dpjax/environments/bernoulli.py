@@ -4,7 +4,13 @@ import jax
 import jax.numpy as jnp
 
 from dpjax.core import Arms, Environment, Numbers, Outcome, _check
-from dpjax.environments.arms import BernoulliLosses, as_means, best_fixed_arm, draw_losses
+from dpjax.environments.arms import (
+    BernoulliLosses,
+    as_means,
+    best_fixed_arm,
+    draw_losses,
+    independent,
+)
 from dpjax.maths import exact_sums, laws
 
 
@@ -30,7 +36,6 @@ def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
       0.5
     """
     means = as_means(means)
-    arms = Arms(means.shape[0])
     _check.one_of("realised", "pseudo", regret=regret)
 
     if regret == "realised":
@@ -39,10 +44,7 @@ def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
             loss = draw_losses(key, means)
             return state, Outcome(loss, loss[arm] - loss)
 
-        return Environment(init=lambda key: (), step=step, regret=best_fixed_arm, action_set=arms)
-
-    def gap(arm):
-        return means[arm] - jnp.min(means)
+        return Environment(lambda key: (), step, best_fixed_arm, Arms(means.shape[0]))
 
     def batch(state, key, arm, rounds, feedback):
         ones = laws.binomial(key, rounds, means[arm])
@@ -55,12 +57,6 @@ def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
 
         # What the learner sees in a round is one of two values.
         seen = [feedback(jnp.full(means.shape, loss, jnp.float32), arm) for loss in (1.0, 0.0)]
-        return state, jax.tree.map(total, *seen), gap(arm)
+        return state, jax.tree.map(total, *seen), means[arm] - jnp.min(means)
 
-    return Environment(
-        init=lambda key: (),
-        step=lambda state, key, arm: (state, Outcome(BernoulliLosses(key, means), gap(arm))),
-        regret=lambda state, tally: tally,
-        action_set=arms,
-        batch=batch,
-    )
+    return independent(means, lambda key: BernoulliLosses(key, means))._replace(batch=batch)

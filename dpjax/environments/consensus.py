@@ -68,6 +68,4 @@ def consensus(horizon: int, pairs: int | None = None, *, flip: Number = 0.0) -> 
         used = state.used.at[arm // 2].set(True)
         return ConsensusState(state.signs, used), Outcome(loss, loss[arm] - loss)
 
-    return Environment(
-        init=init, step=step, regret=best_fixed_arm, action_set=Arms(2 * pairs), horizon=horizon
-    )
+    return Environment(init, step, best_fixed_arm, Arms(2 * pairs), horizon)

@@ -14,6 +14,7 @@ from numpy.polynomial import chebyshev
 from scipy.special import betainc, betaincinv, ndtr
 
 from dpjax.core import Array, Environment, Numbers, Outcome, Policies, _check
+from dpjax.environments.arms import pseudo_regret
 from dpjax.maths import laws
 
 # The mean reward of the best arm of a round. Those of the other arms are at least minus this.
@@ -23,11 +24,6 @@ BEST_REWARD = 0.75
 def _two_valued(level, means):
     """Losses -1 and 1 of the given means, from one uniform number, since only one arm is seen."""
     return jnp.where(level < 0.5 * (1.0 + means), 1.0, -1.0)
-
-
-def _total(state, tally):
-    del state
-    return tally
 
 
 class GapArmsState(NamedTuple):
@@ -101,7 +97,7 @@ def gap_arms(
             loss = laws.normal(loss_key) - reward
         return state, Outcome((features, loss), BEST_REWARD - reward[policy(features)])
 
-    return Environment(init=init, step=step, regret=_total, action_set=Policies(dim))
+    return Environment(init, step, pseudo_regret, Policies(dim))
 
 
 # Up to this many coordinates, each is computed by operations of its own. This is faster for a few
@@ -204,7 +200,9 @@ def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
         gap = means[policy(features)] - jnp.min(means)
         return state, Outcome((features, _two_valued(jr.uniform(key), means)), gap)
 
-    return Environment(init=lambda key: (), step=step, regret=_total, action_set=Policies(dim))
+    return Environment(
+        init=lambda key: (), step=step, regret=pseudo_regret, action_set=Policies(dim)
+    )
 
 
 class TableTally(NamedTuple):
@@ -251,18 +249,17 @@ def contextual_table(features: Numbers, losses: Numbers) -> Environment:
     compared = jnp.asarray(np.take_along_axis(losses, best[:, None], axis=1)[:, 0], jnp.float32)
     features, losses = jnp.asarray(features, jnp.float32), jnp.asarray(losses, jnp.float32)
 
+    def init(key):
+        return jnp.zeros((), jnp.int32)
+
     def step(t, key, policy):
-        del key
         suffered = losses[t][policy(features[t])]
         return t + 1, Outcome((features[t], losses[t]), TableTally(suffered, compared[t]))
 
-    return Environment(
-        init=lambda key: jnp.zeros((), jnp.int32),
-        step=step,
-        regret=lambda state, tally: tally.suffered - tally.compared,
-        action_set=Policies(dim),
-        horizon=len(losses),
-    )
+    def regret(state, tally):
+        return tally.suffered - tally.compared
+
+    return Environment(init, step, regret, Policies(dim), horizon=len(losses))
 
 
 def _numbers(**value) -> np.ndarray:

@@ -149,13 +149,7 @@ def convex_losses(
         best = offline_optimum(domain, function, rows, weights, steps=steps)
         return tally.suffered - best.lower
 
-    return Environment(
-        init=init,
-        step=step,
-        regret=regret,
-        action_set=domain,
-        horizon=count if kind == "rows" else None,
-    )
+    return Environment(init, step, regret, domain, horizon=count if kind == "rows" else None)
 
 
 def _rows(parameters) -> int:
@@ -164,10 +158,8 @@ def _rows(parameters) -> int:
     lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError("parameters must be arrays with a common leading axis (n,), n at least 1")
-    if any(not np.isfinite(np.asarray(leaf)).all() for leaf in leaves if not _traced(leaf)):
+    if any(
+        not np.isfinite(np.asarray(leaf)).all() for leaf in leaves if not _check.is_traced(leaf)
+    ):
         raise ValueError("parameters must be finite")
     return lengths.pop()
-
-
-def _traced(leaf) -> bool:
-    return isinstance(leaf, jax.core.Tracer)

@@ -41,9 +41,4 @@ def deterministic(arms: int = 4) -> Environment:
         loss = jnp.concatenate([first_three, jnp.ones(arms - 3, jnp.float32)])
         return t + 1, Outcome(loss, loss[arm] - loss)
 
-    return Environment(
-        init=lambda key: jnp.ones((), jnp.int32),
-        step=step,
-        regret=best_fixed_arm,
-        action_set=Arms(arms),
-    )
+    return Environment(lambda key: jnp.ones((), jnp.int32), step, best_fixed_arm, Arms(arms))

@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Environment, Number, Numbers, Outcome, _check
-from dpjax.environments.arms import as_means
+from dpjax.core import Environment, Number, Numbers, _check
+from dpjax.environments.arms import as_means, independent
 from dpjax.maths import laws
 
 
@@ -32,14 +32,4 @@ def gaussian(means: Numbers, *, deviation: Number) -> Environment:
     means = as_means(means, -1e30, 1e30)
     _check.non_negative(deviation=deviation)
     spread = jnp.asarray(deviation, jnp.float32)
-
-    def step(state, key, arm):
-        loss = means + spread * laws.normal(key, means.shape)
-        return state, Outcome(loss, means[arm] - jnp.min(means))
-
-    return Environment(
-        init=lambda key: (),
-        step=step,
-        regret=lambda state, tally: tally,
-        action_set=Arms(means.shape[0]),
-    )
+    return independent(means, lambda key: means + spread * laws.normal(key, means.shape))

@@ -5,8 +5,8 @@ import numpy as np
 from jax import random as jr
 from scipy import stats
 
-from dpjax.core import Arms, Environment, Number, Numbers, Outcome, _check
-from dpjax.environments.arms import as_means
+from dpjax.core import Environment, Number, Numbers, _check
+from dpjax.environments.arms import as_means, independent
 from dpjax.maths.laws import as_laplace, random_words
 
 
@@ -61,16 +61,7 @@ def heavy_tailed(
         angle = 2.0 * np.float32(np.pi) * jr.uniform(angle_key, means.shape)
         return jnp.sqrt(index * jnp.expm1(2.0 * size)) * jnp.cos(angle)
 
-    def step(state, key, arm):
-        loss = means + width * centred(key)
-        return state, Outcome(loss, means[arm] - jnp.min(means))
-
-    return Environment(
-        init=lambda key: (),
-        step=step,
-        regret=lambda state, tally: tally,
-        action_set=Arms(means.shape[0]),
-    )
+    return independent(means, lambda key: means + width * centred(key))
 
 
 def largest_moment(means, order, *, family="pareto", tail=1.6, spread=1.0) -> float:

@@ -1,5 +1,6 @@
 """Linear losses for the points of a convex set: i.i.d., drifting, adaptive, or a user's own."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -122,11 +123,12 @@ def linear_losses(
         new = LinearLossesState(state.round + 1, directions, middle(action))
         return new, Outcome(loss, LinearTally(mean_value(loss, action), loss))
 
-    def regret(state, tally):
-        del state
-        return tally.suffered + support_function(domain, -tally.loss)
+    return Environment(init, step, against_best_point(domain), domain, horizon)
 
-    return Environment(init=init, step=step, regret=regret, action_set=domain, horizon=horizon)
+
+def against_best_point(domain) -> Callable:
+    """Regret against the best point of a domain in hindsight, from a :class:`LinearTally`."""
+    return lambda state, tally: tally.suffered + support_function(domain, -tally.loss)
 
 
 def _as_rows(losses, loss_set) -> Any:

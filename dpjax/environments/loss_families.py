@@ -153,18 +153,15 @@ def largest(domain: Domain, pieces: int = 3, lipschitz: float = 1.0) -> Family:
         slopes = jax.vmap(lambda key: _direction(key, domain, z))(jr.split(key, pieces))
         return lipschitz * slopes, z
 
+    def value(parameters, x):
+        slopes, z = parameters
+        return jnp.max(jnp.sum(slopes * (x - z)[None], axis=1))
+
     def bounds(reach):
         high = lipschitz * (domain.diameter + reach)
         return -high, high
 
-    return Family(
-        function=lambda parameters, x: jnp.max(
-            jnp.sum(parameters[0] * (x - parameters[1])[None], axis=1)
-        ),
-        draw=draw,
-        lipschitz=lambda reach: lipschitz,
-        range=bounds,
-    )
+    return Family(value, draw, lambda reach: lipschitz, bounds)
 
 
 def offline_optimum(

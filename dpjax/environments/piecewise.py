@@ -5,7 +5,7 @@ import itertools
 import jax.numpy as jnp
 
 from dpjax.core import Arms, Environment, Numbers, Outcome, _check
-from dpjax.environments.arms import BernoulliLosses
+from dpjax.environments.arms import BernoulliLosses, pseudo_regret
 
 
 def piecewise(means: Numbers, ends: Numbers) -> Environment:
@@ -49,10 +49,7 @@ def piecewise(means: Numbers, ends: Numbers) -> Environment:
         now = means[jnp.sum(t > before, dtype=jnp.int32)]
         return t + 1, Outcome(BernoulliLosses(key, now), now[arm] - jnp.min(now))
 
-    return Environment(
-        init=lambda key: jnp.ones((), jnp.int32),
-        step=step,
-        regret=lambda state, tally: tally,
-        action_set=Arms(means.shape[1]),
-        horizon=last[-1],
-    )
+    def init(key):
+        return jnp.ones((), jnp.int32)
+
+    return Environment(init, step, pseudo_regret, Arms(means.shape[1]), horizon=last[-1])

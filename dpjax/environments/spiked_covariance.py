@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 
 from dpjax.core import Environment, Number, Outcome, _check
-from dpjax.domains import fantope, support_function
+from dpjax.domains import fantope
 from dpjax.domains._vectors import unit_vector
-from dpjax.environments.linear_losses import LinearTally
+from dpjax.environments.linear_losses import LinearTally, against_best_point
 from dpjax.feedback import mean_value
 from dpjax.maths import laws
 
@@ -46,8 +46,4 @@ def spiked_covariance(size: int, rank: int = 1, *, signal: Number = 1.0) -> Envi
         loss = -(v[:, None] * v[None]).reshape(size * size)
         return state, Outcome(loss, LinearTally(mean_value(loss, action), loss))
 
-    def regret(state, tally):
-        del state
-        return tally.suffered + support_function(domain, -tally.loss)
-
-    return Environment(init=lambda key: (), step=step, regret=regret, action_set=domain)
+    return Environment(lambda key: (), step, against_best_point(domain), domain)

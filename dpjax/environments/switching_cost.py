@@ -78,6 +78,4 @@ def switching_cost(horizon: int, arms: int, *, walk: str = "multiscale") -> Envi
         new = SwitchingCostState(t + 1, new_walk, state.best, arm)
         return new, Outcome(suffered, suffered[arm] - loss)
 
-    return Environment(
-        init=init, step=step, regret=best_fixed_arm, action_set=Arms(arms), horizon=horizon
-    )
+    return Environment(init, step, best_fixed_arm, Arms(arms), horizon)

@@ -32,18 +32,14 @@ def table(losses: Numbers) -> Environment:
     """
     losses = jnp.asarray(check_losses(losses), jnp.float32)
 
+    def init(key):
+        return jnp.zeros((), jnp.int32)
+
     def step(t, key, arm):
-        del key
         loss = losses[t]
         return t + 1, Outcome(loss, loss[arm] - loss)
 
-    return Environment(
-        init=lambda key: jnp.zeros((), jnp.int32),
-        step=step,
-        regret=best_fixed_arm,
-        action_set=Arms(losses.shape[1]),
-        horizon=losses.shape[0],
-    )
+    return Environment(init, step, best_fixed_arm, Arms(losses.shape[1]), len(losses))
 
 
 def check_losses(losses, where="losses", rows=None, arms=None):

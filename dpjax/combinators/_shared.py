@@ -1,0 +1,39 @@
+"""The checks and steps that several combinators share."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dpjax.core import BatchLearner, Learner
+
+
+def check_learner(learner, kind: Any = Learner | BatchLearner) -> None:
+    """Refuses anything but a learner of this kind."""
+    if not isinstance(learner, kind):
+        wanted = "Learner" if kind is Learner else "learner"
+        raise TypeError(f"learner must be a {wanted}, got {type(learner).__name__}")
+
+
+def step_before(ended, learner, state, key, loss, action) -> tuple:
+    """(state, action) after a loss. If the learner's part has ``ended``, ``action`` follows.
+
+    The last loss is then not read, unless a report that is released depends on it: what a learner
+    releases after its last action is not paid for.
+    """
+    if not learner.privacy.reported:
+        return lax.cond(
+            ended, lambda: (state, action), lambda: tuple(learner.step(state, key, loss))
+        )
+    own, following = learner.step(state, key, loss)
+    return own, jax.tree.map(partial(jnp.where, ended), action, following)
+
+
+def check_made(learner, horizon) -> None:
+    """Refuses what a function ``make`` returned unless it is a Learner of this horizon."""
+    if not isinstance(learner, Learner) or learner.horizon != horizon:
+        kind = type(learner).__name__
+        of = f" of horizon {learner.horizon}" if isinstance(learner, Learner) else ""
+        raise TypeError(f"make must return a Learner of horizon {horizon}, got {kind}{of}")
