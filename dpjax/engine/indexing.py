@@ -27,19 +27,19 @@ UPDATES = {
     "scatter-sub": lax.sub,
 }
 NEUTRAL = {"scatter-add": -0.0, "scatter-sub": 0.0}
-_SCATTERS = ("scatter", *UPDATES)
+SCATTERS = ("scatter", *UPDATES)
 # The operands of each primitive that are indices.
-_INDICES = {
+INDICES = {
     "dynamic_slice": slice(1, None),
     "dynamic_update_slice": slice(2, None),
     "gather": slice(1, None),
-    **dict.fromkeys(_SCATTERS, slice(1, 2)),
+    **dict.fromkeys(SCATTERS, slice(1, 2)),
 }
 
 
 def applies(eqn, operands) -> bool:
     """Whether the rules here hold for an equation that reads or writes at an index."""
-    return not _differ(operands[_INDICES[eqn.primitive.name]]) or _is_one_of_few(eqn)
+    return not _differ(operands[INDICES[eqn.primitive.name]]) or _is_one_of_few(eqn)
 
 
 def _dynamic_slice(eqn, operands, batch) -> list:
@@ -106,7 +106,10 @@ class Part(NamedTuple):
 
 
 def part_of(eqn) -> Part | None:
-    """The part that an equation reads or writes; None where it reads or writes several."""
+    """The part that an equation reads or writes at an index.
+
+    It is None for an equation that writes several parts or by a function, and for one-hot products.
+    """
     name, parameters = eqn.primitive.name, eqn.params
     axes = tuple(range(eqn.invars[0].aval.ndim))
     if name == "dynamic_slice":
@@ -114,7 +117,7 @@ def part_of(eqn) -> Part | None:
     if name == "dynamic_update_slice":
         return Part(eqn.invars[1].aval.shape, axes, True)
     numbers, mode = parameters["dimension_numbers"], parameters["mode"]
-    if eqn.invars[1].aval.ndim != 1 or mode == GatherScatterMode.ONE_HOT:
+    if mode == GatherScatterMode.ONE_HOT:
         return None
     moved = mode == GatherScatterMode.CLIP
     if name == "gather":
@@ -122,6 +125,8 @@ def part_of(eqn) -> Part | None:
         # writes, it drops what is out of bounds.
         moved |= mode == GatherScatterMode.PROMISE_IN_BOUNDS
         return Part(parameters["slice_sizes"], numbers.start_index_map, moved)
+    if eqn.invars[1].aval.ndim != 1 or (name == "scatter" and parameters["update_jaxpr"]):
+        return None
     sizes = iter(eqn.invars[2].aval.shape)
     shape = tuple(1 if axis in numbers.inserted_window_dims else next(sizes) for axis in axes)
     return Part(shape, numbers.scatter_dims_to_operand_dims, moved)
@@ -135,10 +140,11 @@ def _is_one_of_few(eqn) -> bool:
     dtype, part = eqn.invars[0].aval.dtype, part_of(eqn)
     if part is None or jnp.issubdtype(dtype, jnp.complexfloating):
         return False
-    if eqn.primitive.name == "scatter" and eqn.params["update_jaxpr"] is not None:
-        return False  # it applies a function to the entry
-    if eqn.primitive.name == "gather" and is_key_type(eqn.invars[0]) and not part.moved:
-        return False  # no key stands for a missing one
+    if eqn.primitive.name == "gather":
+        if eqn.invars[1].aval.ndim != 1:
+            return False  # it reads several parts
+        if is_key_type(eqn.invars[0]) and not part.moved:
+            return False  # no key stands for a missing one
     whole = eqn.invars[0].aval.shape
     rest = [axis for axis, size in enumerate(part.shape) if axis not in part.axes or size != 1]
     all_of_it = all(part.shape[axis] == whole[axis] for axis in rest)
@@ -204,5 +210,5 @@ RULES = {
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,
-    **dict.fromkeys(_SCATTERS, _scatter),
+    **dict.fromkeys(SCATTERS, _scatter),
 }

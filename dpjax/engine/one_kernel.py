@@ -43,7 +43,7 @@ _TRIALS, _TRIALS_OF_MANY = 128, 1024
 _FEWEST = 8
 
 
-def in_pieces(function, batched, length):
+def in_pieces(function, batched, length, fewest=1):
     """``function``, applied to one piece of its arguments' last axis after the other.
 
     Args:
@@ -51,15 +51,17 @@ def in_pieces(function, batched, length):
       batched: for each argument whether its leaves have that axis.
       length: the most entries of a piece. All pieces have the same number; the last one is filled
         by repetition.
+      fewest: the least entries of a piece, which is filled likewise.
     """
 
     def in_turn(*arguments):
         flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
         size = jax.tree.leaves(flagged)[0].shape[-1]
         count = -(-size // length)
-        if count == 1:
+        if count == 1 and size >= fewest:
             return function(*arguments)
-        places = np.arange(count * -(-size // count)).reshape(count, -1)
+        places = np.arange(count * max(-(-size // count), fewest)).reshape(count, -1)
+        places = np.minimum(places, size - 1)
 
         def piece(places):
             own = [
@@ -72,31 +74,11 @@ def in_pieces(function, batched, length):
             leaf = jnp.moveaxis(leaf, 0, -2)
             return leaf.reshape(*leaf.shape[:-2], places.size)[..., :size]
 
-        return jax.tree.map(joined, lax.map(piece, np.minimum(places, size - 1)))
+        if count == 1:
+            return jax.tree.map(lambda leaf: leaf[..., :size], piece(places[0]))
+        return jax.tree.map(joined, lax.map(piece, places))
 
     return in_turn
-
-
-def _of_enough(function, batched):
-    """``function``, applied to at least ``_FEWEST`` trials: the last one is repeated if need be."""
-
-    def filled(*arguments):
-        flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
-        size = jax.tree.leaves(flagged)[0].shape[-1]
-        missing = _FEWEST - size
-        if missing <= 0:
-            return function(*arguments)
-
-        def fill(leaf):
-            last = jnp.broadcast_to(leaf[..., -1:], (*leaf.shape[:-1], missing))
-            return jnp.concatenate([leaf, last], axis=-1)
-
-        own = [
-            jax.tree.map(fill, x) if flag else x for x, flag in zip(arguments, batched, strict=True)
-        ]
-        return jax.tree.map(lambda leaf: leaf[..., :size], function(*own))
-
-    return filled
 
 
 class Unfit(Exception):
@@ -111,7 +93,7 @@ def as_one_kernel(function, arguments, batched, spread):
     Raises:
       Unfit: the function has an operation that no kernel can hold, or XLA refuses the program.
     """
-    function = _one_kernel(in_pieces(_of_enough(function, batched), batched, _TRIALS))
+    function = _one_kernel(in_pieces(function, batched, _TRIALS, _FEWEST))
     try:
         return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS)
     except JaxRuntimeError as error:  # XLA refuses the program, or does not know the options.
@@ -120,7 +102,7 @@ def as_one_kernel(function, arguments, batched, spread):
 
 def as_many_kernels(function, arguments, batched, spread):
     """Compiles a function for CPU as a list of kernels, with arguments like those above."""
-    function = in_pieces(_of_enough(function, batched), batched, _TRIALS_OF_MANY)
+    function = in_pieces(function, batched, _TRIALS_OF_MANY, _FEWEST)
     return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS_OF_MANY)
 
 

@@ -12,17 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.lax import GatherScatterMode
 
 from dpjax.engine.evaluate import rebind
+from dpjax.engine.indexing import INDICES, part_of
 from dpjax.engine.one_kernel import Unfit
 
 STATIC = {
     "broadcast_in_dim", "concatenate", "copy", "copy_p", "iota", "pad", "reshape", "rev", "slice",
     "split", "squeeze", "stack", "stop_gradient", "tile", "transpose", "unstack",
 }  # fmt: skip
-SCATTERS = {"scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul", "scatter-sub"}
-INDEXED = {"dynamic_slice", "dynamic_update_slice", "gather", *SCATTERS}
+INDEXED = set(INDICES)
 OUTSIDE = -1  # the number of an entry that an index out of bounds leaves to the fill value
 # What moves more numbers than these, at all places of its index together, has its array in memory.
 _MOST_NUMBERS = 2**16
@@ -38,30 +37,11 @@ class Index(NamedTuple):
 
 def index_of(eqn) -> Index:
     """The index of an equation in :data:`INDEXED`."""
-    name, shape = eqn.primitive.name, eqn.invars[0].aval.shape
-    if name.startswith("dynamic"):
-        first = 1 if name == "dynamic_slice" else 2
-        sizes = eqn.params["slice_sizes"] if first == 1 else eqn.invars[1].aval.shape
-        counts = tuple(n - size + 1 for n, size in zip(shape, sizes, strict=True))
-        return Index(slice(first, None), counts, True)
-    numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
-    if mode == GatherScatterMode.ONE_HOT:
-        raise Unfit(f"{name} of this mode")
-    if name == "gather":
-        sizes = dict(enumerate(eqn.params["slice_sizes"]))
-        # XLA moves an index that is promised to be in bounds there if it reads. If it writes, it
-        # drops what is out of bounds.
-        clamped = mode in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
-        axes = numbers.start_index_map
-    else:
-        if eqn.invars[1].aval.ndim != 1 or (name == "scatter" and eqn.params["update_jaxpr"]):
-            raise Unfit(f"{name} of several parts")
-        left = iter(eqn.invars[2].aval.shape)
-        inserted = numbers.inserted_window_dims
-        sizes = {axis: 1 if axis in inserted else next(left) for axis in range(len(shape))}
-        clamped, axes = mode == GatherScatterMode.CLIP, numbers.scatter_dims_to_operand_dims
-    counts = tuple(shape[axis] - sizes[axis] + 1 for axis in axes)
-    return Index(slice(1, 2), counts, clamped)
+    part, shape = part_of(eqn), eqn.invars[0].aval.shape
+    if part is None:
+        raise Unfit(f"{eqn.primitive.name} of several parts, or of this mode")
+    counts = tuple(shape[axis] - part.shape[axis] + 1 for axis in part.axes)
+    return Index(INDICES[eqn.primitive.name], counts, part.moved)
 
 
 def places(index) -> np.ndarray:

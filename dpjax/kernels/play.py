@@ -15,11 +15,11 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 from jax.experimental import pallas as pl
-from jax.extend.core import Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from dpjax.core.generators import of
 from dpjax.engine.batch_last import batch_last
-from dpjax.engine.evaluate import DEPENDENCE, equations, rebind, scan_sizes
+from dpjax.engine.evaluate import DEPENDENCE, equations, scan_sizes
 from dpjax.engine.one_kernel import Unfit
 from dpjax.kernels.domain import FEW_CONSTANTS, Entries, moves_of
 from dpjax.kernels.entries import (
@@ -99,27 +99,11 @@ def _cut(closed) -> tuple:
     used = [atom for eqn in jaxpr.eqns[place:] for atom in eqn.invars] + list(jaxpr.outvars)
     crossing = list(dict.fromkeys(x for x in used if not isinstance(x, Literal) and x in made))
 
-    def before(*arguments):
-        values = dict(zip(jaxpr.invars, arguments, strict=True))
-        values.update(zip(jaxpr.constvars, closed.consts, strict=True))
-        values = _continued(jaxpr.eqns[:place], values)
-        return [values[var] for var in crossing]
-
-    def after(*arguments):
-        values = dict(zip([*crossing, *main.outvars], arguments, strict=True))
-        values = _continued(jaxpr.eqns[place + 1 :], values)
-        return [x.val if isinstance(x, Literal) else values[x] for x in jaxpr.outvars]
-
-    avals = [var.aval for var in (*crossing, *main.outvars)]
-    return jax.make_jaxpr(before)(*closed.in_avals), main, jax.make_jaxpr(after)(*avals), crossing
-
-
-def _continued(eqns, values) -> dict:
-    """The values of all variables after some equations."""
-    for eqn in eqns:
-        operands = [x.val if isinstance(x, Literal) else values[x] for x in eqn.invars]
-        values.update(zip(eqn.outvars, rebind(eqn, operands), strict=True))
-    return values
+    before = jaxpr.replace(eqns=jaxpr.eqns[:place], outvars=crossing)
+    after = jaxpr.replace(
+        eqns=jaxpr.eqns[place + 1 :], constvars=[], invars=[*crossing, *main.outvars]
+    )
+    return ClosedJaxpr(before, closed.consts), main, ClosedJaxpr(after, []), crossing
 
 
 class _Kernel:

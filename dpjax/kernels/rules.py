@@ -14,10 +14,10 @@ from jax import lax
 from dpjax.core.generators import of
 from dpjax.engine.batched_rules import ELEMENTWISE
 from dpjax.engine.evaluate import rebind
-from dpjax.engine.indexing import NEUTRAL, UPDATES
+from dpjax.engine.indexing import NEUTRAL, SCATTERS, UPDATES
 from dpjax.engine.one_kernel import Unfit
 from dpjax.kernels.entries import Entry, Key, as_keys, each, filled, known, words_of
-from dpjax.kernels.moves import INDEXED, OUTSIDE, SCATTERS, STATIC, common, index_of, moving
+from dpjax.kernels.moves import INDEXED, OUTSIDE, STATIC, common, index_of, moving
 
 # The most rows of a sort, which compares each with each.
 _SORTED = 16
@@ -196,16 +196,12 @@ def _rows(array, axis) -> tuple:
     return moved.reshape(moved.shape[0], -1).copy(), moved.shape
 
 
-def _is_more(new, old):
-    return lax.bitwise_or(lax.gt(new, old), lax.bitwise_and(lax.ne(new, new), lax.eq(old, old)))
-
-
-def _is_less(new, old):
-    return lax.bitwise_or(lax.lt(new, old), lax.bitwise_and(lax.ne(new, new), lax.eq(old, old)))
-
-
-def _extreme(is_better):
+def _extreme(compare):
     """The rule of argmax or argmin: the first of the best entries, or the first that is NaN."""
+
+    def is_better(new, old):
+        is_first_nan = lax.bitwise_and(lax.ne(new, new), lax.eq(old, old))
+        return lax.bitwise_or(compare(new, old), is_first_nan)
 
     def rule(domain, eqn, operands) -> list:
         (axis,), dtype = eqn.params["axes"], eqn.params["index_dtype"]
@@ -335,8 +331,8 @@ RULES = {
     **dict.fromkeys(STATIC, _static),
     **dict.fromkeys(INDEXED, _indexed),
     "add_any": _elementwise,  # a sum of gradients
-    "argmax": _extreme(_is_more),
-    "argmin": _extreme(_is_less),
+    "argmax": _extreme(lax.gt),
+    "argmin": _extreme(lax.lt),
     "cummax": _running(lax.max),
     "cummin": _running(lax.min),
     "cumprod": _running(lax.mul),

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from dpjax import bounds, environments, learners, privacy
-from dpjax.bounds.theorems.statement import Theorem
+from dpjax.bounds.theorems.statement import Theorem, of_size, plain
 from dpjax.learners.exp3_minibatch import derived_tau
 from dpjax.learners.explore_then_commit import derived_rounds
 from dpjax.learners.hedge import plain_rate, private_rate
@@ -37,39 +37,16 @@ WITH_MEMORY: dict[str, Callable] = {
 
 def _over_arms(learner, paper, source, exponents, kinds=ADVERSARIES, **readings) -> Theorem:
     """A theorem on losses in [0, 1]. The readings are functions (T, K, epsilon) -> bound."""
-
-    def at_arms(bound):
-        return lambda horizon, epsilon: bound(horizon, ARMS, epsilon)
-
-    found = {name: at_arms(bound) for name, bound in readings.items()}
-    return Theorem(
-        learner, kinds, {"arms": ARMS}, found, exponents, lambda horizon: horizon, paper, source
-    )
+    sizes = {"arms": ARMS}
+    return of_size(learner, paper, source, exponents, kinds, sizes, ARMS, 1.0, **readings)
 
 
 def _instance(learner, paper, source, **readings) -> Theorem:
     """A theorem on Bernoulli arms. The readings are functions (T, means, epsilon) -> bound."""
-    means = np.array(MEANS)
-
-    def at_means(bound):
-        return lambda horizon, epsilon: bound(horizon, means, epsilon)
-
     made = {"Bernoulli": partial(environments.bernoulli, list(MEANS), regret="pseudo")}
-    return Theorem(
-        learner,
-        made,
-        {"arms": len(MEANS)},
-        {name: at_means(bound) for name, bound in readings.items()},
-        {"horizon": 0.0},
-        lambda horizon: horizon * np.max(means - means.min()),
-        paper,
-        source,
-    )
-
-
-def _plain(bound) -> Callable:
-    """A bound without epsilon as one that has it."""
-    return lambda horizon, size, epsilon: bound(horizon, size)
+    means, sizes = np.array(MEANS), {"arms": len(MEANS)}
+    width = np.max(means - means.min())
+    return of_size(learner, paper, source, {"horizon": 0.0}, made, sizes, means, width, **readings)
 
 
 def _hedge(horizon, arms, epsilon):
@@ -120,7 +97,7 @@ def _exploring(horizon, means, epsilon):
 THEOREMS: dict[str, Theorem] = {
     "exp3": _over_arms(
         learners.exp3, "auer2002", "Auer et al. 2002, Corollary 3.2", ROOT,
-        printed=_plain(bounds.exp3),
+        printed=plain(bounds.exp3),
     ),
     "dp_exp3_lap": _over_arms(
         learners.dp_exp3_lap, "tossou2017",
@@ -149,7 +126,7 @@ THEOREMS: dict[str, Theorem] = {
     ),
     "tsallis_inf": _over_arms(
         learners.tsallis_inf, "zimmert2021", "Zimmert & Seldin 2021, Theorem 1", ROOT,
-        printed=_plain(bounds.tsallis_inf),
+        printed=plain(bounds.tsallis_inf),
     ),
     "hedge": _over_arms(
         learners.hedge, "cesa-bianchi2006",
@@ -178,7 +155,7 @@ THEOREMS: dict[str, Theorem] = {
     ),
     "ucb1": _instance(
         learners.ucb1, "auer2002", "Auer, Cesa-Bianchi & Fischer 2002, Theorem 1",
-        printed=_plain(bounds.ucb1),
+        printed=plain(bounds.ucb1),
     ),
     "adap_ucb": _instance(
         learners.adap_ucb, "azize2022", "Azize & Basu 2022", printed=bounds.adap_ucb

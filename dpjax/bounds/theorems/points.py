@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from dpjax import bounds, domains, environments, learners, mechanisms, privacy
-from dpjax.bounds.theorems.statement import Theorem
+from dpjax.bounds.theorems.statement import Theorem, of_size, plain
 from dpjax.environments import loss_families
 
 DIM = 5
@@ -33,27 +33,10 @@ CONVEX: dict[str, Callable] = {
 }
 
 
-def _on_ball(
-    learner, paper, source, exponents, kinds=LINEAR, reach=lambda horizon: 0.0, **readings
-) -> Theorem:
-    """A theorem on the unit ball, which plays leave by ``reach``.
-
-    The readings are functions (T, N, epsilon) -> bound.
-    """
-
-    def at_dim(bound):
-        return lambda horizon, epsilon: bound(horizon, DIM, epsilon)
-
-    return Theorem(
-        learner,
-        kinds,
-        {"domain": domains.ball(DIM)},
-        {name: at_dim(bound) for name, bound in readings.items()},
-        exponents,
-        lambda horizon: (2.0 + reach(horizon)) * horizon,
-        paper,
-        source,
-    )
+def _on_ball(learner, paper, source, exponents, kinds=LINEAR, **readings) -> Theorem:
+    """A theorem on the unit ball. The readings are functions (T, N, epsilon) -> bound."""
+    sizes = {"domain": domains.ball(DIM)}
+    return of_size(learner, paper, source, exponents, kinds, sizes, DIM, 2.0, **readings)
 
 
 def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
@@ -63,11 +46,6 @@ def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
     width = 1.0 if name == "simplex" else 2.0  # the largest <l, x - y>
     domain = getattr(domains, name)(DIM)
     return made._replace(sizes={"domain": domain}, largest=lambda horizon: width * horizon)
-
-
-def _plain(bound) -> Callable:
-    """A bound without epsilon as one that has it."""
-    return lambda horizon, dim, epsilon: bound(horizon, dim)
 
 
 def _inverse_mu(horizon, epsilon) -> float:
@@ -97,6 +75,11 @@ def _giga(horizon, domain, epsilon):
 def _giga_bound(horizon, dim, epsilon):
     """The learner refuses horizons for which rounding adds as much again as the noise."""
     return bounds.private_giga(horizon, dim, _inverse_mu(horizon, epsilon), drift=1.0)
+
+
+def _beyond_ball(horizon):
+    """The largest regret of points up to 2 sqrt(N) / T^(1/4) outside the ball."""
+    return (2.0 + 2.0 * DIM**0.5 / np.float64(horizon) ** 0.25) * horizon
 
 
 def _noiseless_descent(horizon, domain):
@@ -148,13 +131,12 @@ THEOREMS: dict[str, Theorem] = {
         learners.projection_free, "ene2021",
         "Ene, Nguyen & Vladu 2021, Lemma 8, derived with our constants and noise",
         {"horizon": 0.75, "epsilon": -1.0}, CONVEX,
-        lambda horizon: 2.0 * DIM**0.5 / np.float64(horizon) ** 0.25,
         rate=bounds.projection_free_rate, derived=bounds.projection_free,
-    ),
+    )._replace(largest=_beyond_ball),
     "one_point_gradient": _on_ball(
         learners.one_point_gradient, "flaxman2005", "Flaxman et al. 2005, Theorem 2, as recalled",
         {"horizon": 0.75}, CONVEX,
-        printed=_plain(bounds.flaxman_printed), derived=_plain(bounds.one_point_gradient),
+        printed=plain(bounds.flaxman_printed), derived=plain(bounds.one_point_gradient),
     ),
     "private_one_point": _on_ball(
         learners.private_one_point, "smith2013",

@@ -21,3 +21,27 @@ class Theorem(NamedTuple):
     largest: Callable  # horizon -> a regret that no play exceeds
     paper: str  # a key, as of ``dpjax reproduce`` where the paper is reproduced
     source: str  # the statement, and whose constants it has
+
+
+def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **readings) -> Theorem:
+    """A theorem whose readings are functions (horizon, size, epsilon) -> bound.
+
+    Args:
+      learner, paper, source, exponents, sizes: as of a Theorem.
+      kinds: its environments.
+      size: passed to the readings.
+      width: a loss that no round exceeds.
+    """
+
+    def at_size(bound):
+        return lambda horizon, epsilon: bound(horizon, size, epsilon)
+
+    bounds = {name: at_size(bound) for name, bound in readings.items()}
+    return Theorem(
+        learner, kinds, sizes, bounds, exponents, lambda horizon: width * horizon, paper, source
+    )
+
+
+def plain(bound) -> Callable:
+    """A bound (horizon, size) as a reading."""
+    return lambda horizon, size, epsilon: bound(horizon, size)
