@@ -6,7 +6,7 @@ the probability with which a learner may stop and be wrong. ``epsilon`` may be i
 
 import numpy as np
 
-from dpjax.bounds._host import log_gap
+from dpjax.bounds._host import log_gap, suboptimal
 from dpjax.bounds.stochastic_lower import kl
 from dpjax.core import Numbers
 
@@ -17,13 +17,10 @@ _LEAST_EPSILON = 1e-9
 
 def _best_and_gaps(means):
     """(mean of the best arm, its index, gaps (K - 1,) of the others in the order of the arms)."""
-    if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):
-        raise ValueError("means must be at least two mean losses in [0, 1], of shape (K,)")
-    best = int(np.argmin(means))
-    gaps = np.delete(means, best) - means[best]
-    if np.any(gaps == 0.0):
+    _, gaps, best = suboptimal(means)
+    if len(gaps) < len(means) - 1:
         raise ValueError("two arms are equally good, and no learner can stop on them")
-    return means[best], best, gaps
+    return best, int(np.argmin(means)), gaps
 
 
 def _positive(epsilon):

@@ -29,17 +29,27 @@ def successive_elimination(
     _, gaps, _ = suboptimal(means)
     arms = len(means)
     beta = 1.0 / horizon if failure is None else failure
-    total = beta * horizon
+
+    def length(epoch):
+        inverse = arms * epoch**2 / beta
+        size = 2.0**-epoch
+        sampling = 32.0 * np.log(8.0 * inverse) / size**2
+        privacy = 8.0 * np.log(4.0 * inverse) / (epsilon * size)
+        return np.maximum(sampling, privacy) + 1.0
+
+    return _eliminated(beta * horizon, horizon, gaps, 1.0, length)
+
+
+def _eliminated(failed, horizon, gaps, largest_gap, length) -> np.ndarray:
+    """``failed``, plus for each gap the regret of an arm in the epochs that it surely survives."""
+    total = failed
     for gap in gaps:
         pulls = np.zeros(horizon.shape)
-        for epoch in range(1, max(int(np.ceil(-np.log2(gap))), 1) + 1):
+        epochs = np.ceil(np.log2(largest_gap) - np.log2(gap))
+        for epoch in range(1, max(int(epochs), 1) + 1):
             if np.all(pulls >= horizon):
                 break
-            inverse = arms * epoch**2 / beta
-            size = 2.0**-epoch
-            sampling = 32.0 * np.log(8.0 * inverse) / size**2
-            privacy = 8.0 * np.log(4.0 * inverse) / (epsilon * size)
-            pulls = pulls + np.ceil(np.maximum(sampling, privacy) + 1.0)
+            pulls = pulls + np.ceil(length(epoch))
         total = total + gap * np.minimum(pulls, horizon)
     return total
 
@@ -71,20 +81,13 @@ def robust_elimination(
     _, gaps, _ = suboptimal(means)
     arms = len(means)
     beta = 1.0 / horizon if failure is None else failure
-    total = beta * horizon * largest_gap
     sizes = float(largest_gap), float(moment), float(order)
-    for gap in gaps:
-        pulls = np.zeros(horizon.shape)
-        epochs = np.ceil(np.log2(largest_gap) - np.log2(gap))
-        for epoch in range(1, max(int(epochs), 1) + 1):
-            if np.all(pulls >= horizon):
-                break
-            length = np.vectorize(
-                lambda b, e, epoch=epoch: epoch_plan(epoch, arms, b, *sizes, e, model)[1]
-            )
-            pulls = pulls + np.ceil(length(beta, epsilon))
-        total = total + gap * np.minimum(pulls, horizon)
-    return total
+
+    def length(epoch):
+        one = np.vectorize(lambda b, e: epoch_plan(epoch, arms, b, *sizes, e, model)[1])
+        return one(beta, epsilon)
+
+    return _eliminated(beta * horizon * largest_gap, horizon, gaps, largest_gap, length)
 
 
 def adap_ucb(

@@ -126,9 +126,8 @@ def every_round(batch_learner: BatchLearner) -> Learner:
       >>> int(batch.rounds), int(arm) == int(batch.action)  # the arm of so many rounds
       (125, True)
     """
-    if not isinstance(batch_learner, BatchLearner):
-        kind = type(batch_learner).__name__
-        raise TypeError(f"batch_learner must be a BatchLearner, got {kind}")
+    example = "learners.sequential_halving(horizon, arms, epsilon=1.0)"
+    _check.built(BatchLearner, example, batch_learner=batch_learner)
 
     def begin(state, batch):
         loss = example_loss(batch_learner.action_set)

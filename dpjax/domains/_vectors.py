@@ -106,10 +106,3 @@ def check_radius(radius) -> float:
     _check.positive(radius=radius)
     _check.non_negative(radius=radius)  # finite
     return float(radius)
-
-
-def check_interval(low, high) -> tuple[float, float]:
-    """Refuses an interval whose ends are infinite or in the wrong order."""
-    if not -np.inf < low < high < np.inf:
-        raise ValueError(f"low must be below high, both finite, got {low:g} and {high:g}")
-    return float(low), float(high)

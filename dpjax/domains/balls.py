@@ -8,7 +8,7 @@ from optax import projections
 from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
 from dpjax.domains._vectors import bisect, by_optax, check_radius, constant, ranks, unit_vector
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import Domain
 from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 
 
@@ -36,7 +36,6 @@ def box(low: Numbers, high: Numbers) -> Domain:
         radius=np.linalg.norm(high - low) / 2,
         diameter=np.linalg.norm(high - low),
         project=lambda x: jnp.clip(x, a, b),
-        contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.maximum(a - x, x - b)) <= tolerance,
         inradius=(high - low).min() / 2,
     )._replace(exact_projection=exact)
 
@@ -60,7 +59,6 @@ def l1_ball(dim: int, radius: float = 1.0) -> Domain:
         minimizer,
         radius,
         project=lambda x: by_optax(projections.projection_l1_ball, x, radius),
-        contains=lambda x, tolerance=TOLERANCE: jnp.sum(jnp.abs(x)) <= radius + tolerance,
         inradius=radius / dim**0.5,
     )._replace(exact_projection=_sparse(dim, 1, radius))
 
@@ -94,7 +92,6 @@ def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
         minimizer,
         radius * longest,
         project=project,
-        contains=lambda x, tolerance=TOLERANCE: _lp_norm(jnp.abs(x), p) <= radius + tolerance,
         inradius=radius * shortest,
     )
 
@@ -114,16 +111,11 @@ def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
         chosen = ranks(-jnp.abs(g)) < k
         return jnp.where(chosen, jnp.where(g > 0, -radius, radius), 0.0)
 
-    def contains(x, tolerance=TOLERANCE):
-        size = jnp.abs(x)
-        return (jnp.max(size) <= radius + tolerance) & (jnp.sum(size) <= k * radius + tolerance)
-
     return _about_zero(
         dim,
         minimizer,
         radius * k**0.5,
         project=_sparse(dim, k, radius),
-        contains=contains,
         inradius=radius * min(1.0, k / dim**0.5),
     )
 
@@ -145,26 +137,11 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
     def minimizer(g):
         return -radius * unit_vector(jnp.where(ranks(-jnp.abs(g)) < k, g, 0.0))
 
-    def norm(x):
-        """Proposition 2.1: the k - r - 1 largest entries by their length, the rest by its mean."""
-        size = jnp.sort(jnp.abs(x))[::-1]
-        r = jnp.arange(k)  # All r are tried. The result is that of an r that fits.
-        head = jnp.concatenate([jnp.zeros(1), jnp.cumsum(size * size)])[k - r - 1]
-        total = jnp.concatenate([jnp.zeros(1), jnp.cumsum(size)])
-        tail = total[-1] - total[k - r - 1]
-        mean = tail / (r + 1).astype(jnp.float32)
-        before = jnp.concatenate([jnp.full(1, jnp.inf), size])[k - r - 1]
-        rounding = 1e-6 * total[-1]
-        fits = (before > mean - rounding) & (mean + rounding >= size[k - r - 1])
-        values = jnp.where(fits, jnp.sqrt(head + tail * mean), jnp.inf)
-        return jnp.min(values)
-
     return _about_zero(
         dim,
         minimizer,
         radius,
         project=lambda x: radius * _onto_k_support_ball(x / radius, k),
-        contains=lambda x, tolerance=TOLERANCE: norm(x) <= radius + tolerance,
         inradius=radius * (k / dim) ** 0.5,
     )
 

@@ -72,7 +72,8 @@ class Domain(NamedTuple):
     regularizer: Regularizer  # the one that learners use on this set by default
     losses: LossSet  # the losses that learners are calibrated to on this set by default
     barrier: barriers.Barrier | None = None  # self-concordant; None where none is known
-    contains: Callable | None = None  # (x (d,), tolerance) -> whether x is in the set, () bool
+    # Whether a point is in the set, or so near: (x (d,), tolerance=1e-5) -> () bool
+    contains: Callable | None = None
     inradius: float | None = None  # radius of the largest ball around the centre within the set;
     # a ball of the affine hull where the set has no inner points; None where it is not known
     tangent: Any = None  # (d, m) NumPy, orthonormal basis of the directions of the affine hull;

@@ -6,13 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Numbers, _check
-from dpjax.domains._vectors import (
-    check_interval,
-    check_radius,
-    into_ball,
-    into_l1_ball,
-    unit_vector,
-)
+from dpjax.domains._vectors import check_radius, into_ball, into_l1_ball, unit_vector
 from dpjax.domains.base import LossSet
 from dpjax.maths.clipping import within
 
@@ -26,7 +20,9 @@ def box_losses(dim: int, low: Numbers = -1.0, high: Numbers = 1.0) -> LossSet:
       ((4.0, 2.0), (4.0, 2.0), 1.0)
     """
     dim = _check.size(1, dim=dim)
-    low, high = check_interval(low, high)
+    if not -np.inf < low < high < np.inf:
+        raise ValueError(f"low must be below high, both finite, got {low:g} and {high:g}")
+    low, high = float(low), float(high)
     largest, width = max(abs(low), abs(high)), high - low
     return LossSet(
         dim=dim,

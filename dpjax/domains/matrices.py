@@ -6,7 +6,7 @@ from optax import projections
 
 from dpjax.core import _check
 from dpjax.domains._vectors import bisect, by_optax, check_radius, unit_vector
-from dpjax.domains.base import TOLERANCE, Domain, LossSet, Regularizer
+from dpjax.domains.base import Domain, LossSet, Regularizer
 from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 
 
@@ -141,7 +141,6 @@ def fantope(size: int, rank: int) -> Domain:
         k,
         minimizer,
         nearest,
-        1.0,
         radius=(k * (n - k) / n) ** 0.5,
         diameter=(2 * min(k, n - k)) ** 0.5,
         losses=gram_losses(n),
@@ -173,7 +172,6 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
         trace,
         minimizer,
         lambda values: by_optax(projections.projection_simplex, values, trace),
-        np.inf,
         radius=trace * (1 - 1 / n) ** 0.5,
         diameter=trace * 2**0.5,
         # This is the distance to the nearest singular matrix of this trace.
@@ -181,8 +179,8 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
     )
 
 
-def _by_eigenvalues(n, trace, minimizer, nearest, largest, **known) -> Domain:
-    """Symmetric matrices (n, n) of a given trace with eigenvalues from 0 to ``largest``.
+def _by_eigenvalues(n, trace, minimizer, nearest, **known) -> Domain:
+    """Symmetric matrices (n, n) of a given trace whose eigenvalues are in a set.
 
     Args:
       nearest: eigenvalues (n,) -> the nearest ones of a point of the set.
@@ -193,15 +191,8 @@ def _by_eigenvalues(n, trace, minimizer, nearest, largest, **known) -> Domain:
         values, vectors = jnp.linalg.eigh(_symmetric(x, n))
         return _matrix(nearest(values), vectors)
 
-    def contains(x, tolerance=TOLERANCE):
-        matrix = _symmetric(x, n)
-        even = jnp.max(jnp.abs(x.reshape(n, n) - matrix)) <= tolerance
-        values = jnp.linalg.eigvalsh(matrix)
-        inside = (values[0] >= -tolerance) & (values[-1] <= largest + tolerance)
-        return even & inside & (jnp.abs(jnp.trace(matrix) - trace) <= tolerance)
-
     known |= {"centre": (trace / n * np.eye(n)).ravel(), "tangent": _traceless(n)}
-    return from_minimizer(n * n, minimizer, project=project, contains=contains, **known)
+    return from_minimizer(n * n, minimizer, project=project, **known)
 
 
 def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
@@ -236,15 +227,10 @@ def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
         nearest = (left * by_optax(projections.projection_l1_ball, values, radius)[None]) @ right
         return jnp.where(jnp.sum(values) > radius, nearest.reshape(p * q), x)
 
-    def contains(x, tolerance=TOLERANCE):
-        values = jnp.linalg.svd(x.reshape(p, q), compute_uv=False)
-        return jnp.sum(values) <= radius + tolerance
-
     return _about_zero(
         p * q,
         minimizer,
         radius,
         project=project,
-        contains=contains,
         inradius=radius / min(p, q) ** 0.5,
     )

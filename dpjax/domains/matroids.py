@@ -86,11 +86,6 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
         tau = bisect(lambda tau: sums(shifted(tau)) > caps, least, jnp.maximum(most, least))
         return shifted(jnp.where(sums(shifted(least)) <= caps, least, tau))
 
-    def contains(x, tolerance=TOLERANCE):
-        over = sums(x) - caps
-        off = jnp.abs(over) if bases else over
-        return (jnp.max(off) <= tolerance) & (jnp.max(jnp.maximum(-x, x - 1.0)) <= tolerance)
-
     exact = exact_projections.capped(
         1.0, members.astype(np.float32), capacities.astype(np.float32), equal=bases
     )
@@ -99,7 +94,6 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
         len(blocks),
         minimizer,
         project=project,
-        contains=contains,
         **hull(blocks, members, capacities, sizes),
     )._replace(exact_projection=exact)
 

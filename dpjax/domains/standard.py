@@ -7,9 +7,9 @@ from optax import projections
 from dpjax.core import _check
 from dpjax.domains import exact_projections
 from dpjax.domains._facets import null_space
-from dpjax.domains._vectors import by_optax, check_radius, euclidean_norm, into_ball, unit_vector
-from dpjax.domains.base import TOLERANCE, Domain
-from dpjax.domains.from_minimizer import _about_zero
+from dpjax.domains._vectors import by_optax, check_radius, into_ball, unit_vector
+from dpjax.domains.base import Domain
+from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 from dpjax.domains.loss_sets import box_losses, l1_losses
 from dpjax.domains.regularizers import negative_entropy
 from dpjax.maths import barriers
@@ -28,24 +28,21 @@ def simplex(dim: int) -> Domain:
     def minimizer(g):
         return (jnp.arange(dim) == jnp.argmin(g)).astype(jnp.float32)
 
-    return Domain(
-        dim=dim,
-        minimizer=minimizer,
-        project=lambda x: by_optax(projections.projection_simplex, x),
+    ones, one = np.ones((1, dim)), np.ones(1, np.float32)
+    return from_minimizer(
+        dim,
+        minimizer,
         centre=np.full(dim, 1 / dim),
         radius=(1 - 1 / dim) ** 0.5,
         diameter=2**0.5,
-        regularizer=negative_entropy(dim),
         losses=box_losses(dim, 0.0, 1.0),
-        barrier=barriers.simplex(dim),
-        contains=lambda x, tolerance=TOLERANCE: (
-            (jnp.min(x) >= -tolerance) & (jnp.abs(jnp.sum(x) - 1.0) <= tolerance)
-        ),
+        project=lambda x: by_optax(projections.projection_simplex, x),
         inradius=(dim * (dim - 1)) ** -0.5,
-        tangent=null_space(np.ones((1, dim))),
-        exact_projection=exact_projections.capped(
-            1.0, np.ones((1, dim), np.float32), np.ones(1, np.float32), equal=True
-        ),
+        tangent=null_space(ones),
+    )._replace(
+        regularizer=negative_entropy(dim),
+        barrier=barriers.simplex(dim),
+        exact_projection=exact_projections.capped(1.0, ones.astype(np.float32), one, equal=True),
     )
 
 
@@ -67,7 +64,6 @@ def ball(dim: int, radius: float = 1.0) -> Domain:
         lambda g: -radius * unit_vector(g),
         radius,
         project=lambda x: into_ball(x, radius),
-        contains=lambda x, tolerance=TOLERANCE: euclidean_norm(x) <= radius + tolerance,
         inradius=radius,
     )._replace(barrier=barriers.ball(dim, radius), exact_projection=exact_projections.ball(radius))
 
@@ -90,6 +86,5 @@ def cube(dim: int, radius: float = 1.0) -> Domain:
         dim**0.5 * radius,
         losses=l1_losses(dim),
         project=lambda x: jnp.clip(x, -radius, radius),
-        contains=lambda x, tolerance=TOLERANCE: jnp.max(jnp.abs(x)) <= radius + tolerance,
         inradius=radius,
     )._replace(barrier=barriers.cube(dim, radius), exact_projection=exact_projections.box(*ends))

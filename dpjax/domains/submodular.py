@@ -30,16 +30,10 @@ def permutahedron(weights: Numbers) -> Domain:
         raise ValueError("weights must not all be equal: that is a single point")
     table = constant(weights)
     tops = np.cumsum(weights)
-    sums = constant(tops)
 
     def minimizer(g):
         place = ranks(g)
         return jnp.sum(jnp.where(place[:, None] == np.arange(dim)[None], table[None], 0.0), axis=1)
-
-    def contains(x, tolerance=TOLERANCE):
-        """Whether the weights majorize x (Rado)."""
-        over = jnp.cumsum(jnp.sort(x)[::-1]) - sums
-        return (jnp.max(over) <= tolerance) & (jnp.abs(over[-1]) <= tolerance)
 
     s = np.arange(1, dim)
     gaps = tops[:-1] - s * weights.mean()
@@ -50,7 +44,6 @@ def permutahedron(weights: Numbers) -> Domain:
         radius=np.linalg.norm(weights - weights.mean()),
         diameter=np.linalg.norm(weights - weights[::-1]),
         project=exact_projections.permutations(weights.astype(np.float32)),
-        contains=contains,
         inradius=np.min(gaps / np.sqrt(s * (dim - s) / dim)),
         tangent=null_space(np.ones((1, dim))),
     )

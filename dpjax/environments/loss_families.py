@@ -59,6 +59,17 @@ def _direction(key, domain, z):
     return away / _length(away)
 
 
+def _of_slope(domain, lipschitz, value, draw, low=lambda reach: 0.0) -> Family:
+    """A family with a Lipschitz constant L. Its values are from ``low`` to L (D + reach)."""
+    check_domain(domain)
+    _check.positive(lipschitz=lipschitz)
+
+    def span(reach):
+        return low(reach), lipschitz * (domain.diameter + reach)
+
+    return Family(value, draw, lambda reach: lipschitz, span)
+
+
 def linear(domain: Domain, lipschitz: float = 1.0) -> Family:
     """<l, x> + b with |l| = L, and b such that the least value on the domain is 0.
 
@@ -68,19 +79,16 @@ def linear(domain: Domain, lipschitz: float = 1.0) -> Family:
       >>> float(family.function(parameters, jnp.array([0.0, -1.0]))), family.range(0.5)
       (0.0, (-0.5, 2.5))
     """
-    check_domain(domain)
-    _check.positive(lipschitz=lipschitz)
 
     def draw(key, z):
         loss = lipschitz * _direction(key, domain, z)
         return loss, support_function(domain, -loss)
 
-    return Family(
-        function=lambda parameters, x: jnp.sum(parameters[0] * x) + parameters[1],
-        draw=draw,
-        lipschitz=lambda reach: lipschitz,
-        range=lambda reach: (-lipschitz * reach, lipschitz * (domain.diameter + reach)),
-    )
+    def value(parameters, x):
+        loss, least = parameters
+        return jnp.sum(loss * x) + least
+
+    return _of_slope(domain, lipschitz, value, draw, lambda reach: -lipschitz * reach)
 
 
 def distance(domain: Domain) -> Family:
@@ -91,13 +99,7 @@ def distance(domain: Domain) -> Family:
       >>> float(family.function(jnp.array([0.0, 1.0]), jnp.zeros(2))), family.range(0.5)
       (1.0, (0.0, 2.5))
     """
-    check_domain(domain)
-    return Family(
-        function=lambda z, x: _length(x - z),
-        draw=lambda key, z: z,
-        lipschitz=lambda reach: 1.0,
-        range=lambda reach: (0.0, domain.diameter + reach),
-    )
+    return _of_slope(domain, 1.0, lambda z, x: _length(x - z), lambda key, z: z)
 
 
 def absolute(domain: Domain, lipschitz: float = 1.0) -> Family:
@@ -109,14 +111,15 @@ def absolute(domain: Domain, lipschitz: float = 1.0) -> Family:
       >>> float(family.function((direction, z), jnp.zeros(2)))
       0.5
     """
-    check_domain(domain)
-    _check.positive(lipschitz=lipschitz)
-    return Family(
-        function=lambda parameters, x: jnp.abs(jnp.sum(parameters[0] * (x - parameters[1]))),
-        draw=lambda key, z: (lipschitz * _direction(key, domain, z), z),
-        lipschitz=lambda reach: lipschitz,
-        range=lambda reach: (0.0, lipschitz * (domain.diameter + reach)),
-    )
+
+    def value(parameters, x):
+        slope, z = parameters
+        return jnp.abs(jnp.sum(slope * (x - z)))
+
+    def draw(key, z):
+        return lipschitz * _direction(key, domain, z), z
+
+    return _of_slope(domain, lipschitz, value, draw)
 
 
 def quadratic(domain: Domain) -> Family:
@@ -145,9 +148,7 @@ def largest(domain: Domain, pieces: int = 3, lipschitz: float = 1.0) -> Family:
       >>> float(family.function((slopes, z), jnp.array([-0.5, -0.25]))), family.range(0.0)
       (-0.25, (-2.0, 2.0))
     """
-    check_domain(domain)
     pieces = _check.size(1, pieces=pieces)
-    _check.positive(lipschitz=lipschitz)
 
     def draw(key, z):
         slopes = jax.vmap(lambda key: _direction(key, domain, z))(jr.split(key, pieces))
@@ -157,11 +158,10 @@ def largest(domain: Domain, pieces: int = 3, lipschitz: float = 1.0) -> Family:
         slopes, z = parameters
         return jnp.max(jnp.sum(slopes * (x - z)[None], axis=1))
 
-    def bounds(reach):
-        high = lipschitz * (domain.diameter + reach)
-        return -high, high
+    def low(reach):
+        return -lipschitz * (domain.diameter + reach)
 
-    return Family(value, draw, lambda reach: lipschitz, bounds)
+    return _of_slope(domain, lipschitz, value, draw, low)
 
 
 def offline_optimum(
