@@ -107,7 +107,6 @@ def full(loss: Any, action: Any) -> Array:
       >>> feedback.full(loss, 2).tolist()
       [0.25, 0.5, 1.0]
     """
-    del action
     if callable(loss) and not hasattr(loss, "vector"):
         raise TypeError(
             "learner: needs the loss of every action (or, by combinators.on_gradients, gradients), "
@@ -141,7 +140,6 @@ def whole(loss: Any, point: Array) -> Any:
       >>> feedback.whole(loss, jnp.ones(3)) is loss
       True
     """
-    del point
     return loss
 
 

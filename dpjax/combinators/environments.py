@@ -152,7 +152,6 @@ def tracking(environment: Environment, shifts: int) -> Environment:
         return TrackingState(inner, behind), outcome
 
     def regret(state, tally):
-        del tally
         return -jnp.min(state.behind[-1])
 
     return environment._replace(init=init, step=step, regret=regret, batch=None)

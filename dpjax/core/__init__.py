@@ -175,7 +175,6 @@ class Feedback:
 
 def empty_report(state: Any) -> tuple:
     """The report of a learner that has nothing to report."""
-    del state
     return ()
 
 

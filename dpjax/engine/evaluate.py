@@ -82,7 +82,6 @@ class ValueDomain:
 
     def differs(self, value) -> bool:
         """Whether the members of a batch have values of their own."""
-        del value
         return False
 
     def carried(self, value, differs) -> Any:
@@ -92,7 +91,6 @@ class ValueDomain:
           value: of the domain.
           differs: whether members have values of their own in any round or branch.
         """
-        del differs
         return value
 
     def restored(self, carried) -> Any:
@@ -173,7 +171,6 @@ class ValueDomain:
 
     def branch(self, index, place, branch, operands) -> list:
         """The outputs of the branch in a place, which some members' index may name."""
-        del index, place
         return self.evaluate(branch, operands)
 
     def scan(self, eqn, operands) -> list:

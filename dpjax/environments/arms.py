@@ -15,13 +15,11 @@ from dpjax.core.generators import of
 
 def best_fixed_arm(state, tally):
     """Regret against the best arm in hindsight, from the summed tally loss[a] - loss, (K,)."""
-    del state
     return jnp.max(tally)
 
 
 def pseudo_regret(state, tally):
     """Regret as the sum of the gaps, which are the tally."""
-    del state
     return tally
 
 

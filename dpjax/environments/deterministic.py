@@ -35,7 +35,6 @@ def deterministic(arms: int = 4) -> Environment:
     arms = _check.arms(arms, 3)
 
     def step(t, key, arm):
-        del key
         third = jnp.where(t % 3 == 0, 0.0, 1.0)
         first_three = jnp.stack([jnp.float32(0.62), jnp.where(t % 2 == 0, 0.0, 1.0), third])
         loss = jnp.concatenate([first_three, jnp.ones(arms - 3, jnp.float32)])

@@ -48,7 +48,6 @@ def memory(means: Numbers, *, rounds: int) -> Environment:
     arms = jnp.arange(means.shape[0])
 
     def init(key):
-        del key
         return MemoryState(jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32))
 
     def step(state, key, arm):

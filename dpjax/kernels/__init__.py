@@ -24,7 +24,6 @@ def one_kernel(program, size, platform, target):
       Unfit: the program has no loop. What a kernel cannot hold shows when the function is traced,
         which raises it then.
     """
-    del platform
     points, _ = size
     flags = [points > 1] * (len(program.in_avals) - 2) + [True, False]
     play = played_by_kernel(program, flags, TARGETS[target])

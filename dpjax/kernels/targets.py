@@ -20,7 +20,6 @@ def _like(x, number):
 
 def _round(eqn, x):
     """To the nearest whole number, and to the even one of two."""
-    del eqn
     low = jnp.floor(x)
     rest, odd = x - low, low * _like(x, 0.5) != jnp.floor(low * _like(x, 0.5))
     up = (rest > _like(x, 0.5)) | ((rest == _like(x, 0.5)) & odd)
@@ -28,7 +27,6 @@ def _round(eqn, x):
 
 
 def _sign(eqn, x):
-    del eqn
     if x.dtype.kind == "u":
         return jnp.where(x > _like(x, 0), _like(x, 1), _like(x, 0))
     positive = jnp.where(x > _like(x, 0), _like(x, 1), x)
@@ -52,7 +50,6 @@ def _select_n(eqn, index, *cases):
 
 
 def _population_count(eqn, x):
-    del eqn
     for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F)):
         mask = np.asarray(mask, np.uint32).astype(x.dtype)[()]
         x = (x & mask) + (lax.shift_right_logical(x, _like(x, shift)) & mask)
@@ -61,7 +58,6 @@ def _population_count(eqn, x):
 
 def _expm1(eqn, x):
     """e^x - 1 by Kahan's formula, in which the errors of two roundings cancel."""
-    del eqn
     power = jnp.exp(x)
     less = power - _like(x, 1)
     exact = (less == _like(x, 0)) | (less == _like(x, -1)) | (jnp.abs(less) == _like(x, np.inf))
@@ -103,7 +99,6 @@ class Target:
 
     def within(self, zeros) -> "Target":
         """The target within a kernel that was given these zeros."""
-        del zeros
         return self
 
     def elementwise(self, eqn, operands) -> Any:

@@ -76,7 +76,6 @@ def _by_switching_tau(horizon, arms):
 
 
 def _switching(horizon, arms, epsilon):
-    del epsilon
     return bounds.exp3_minibatch(horizon, arms, _switching_tau(float(horizon), arms), 1.0)
 
 
