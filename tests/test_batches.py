@@ -19,7 +19,7 @@ from dpjax import (
     sweep,
 )
 from dpjax.combinators import rescale_losses
-from dpjax.core import Arms, Feedback, Outcome, Privacy
+from dpjax.core import Arms, Feedback, Learner, Outcome, Privacy
 from dpjax.feedback import bandit, full, seen_inside, to_bit
 from dpjax.maths import exact_sums
 from dpjax.maths.two_words import add_compensated
@@ -342,3 +342,8 @@ def test_64_bits_change_no_number():
         wide = simulate_batches(learner, environment, key, checkpoints=4)
     assert wide.regret.dtype == jnp.float32
     jax.tree.map(np.testing.assert_array_equal, plain, wide)
+
+
+def test_both_kinds_of_learners_have_the_same_fields():
+    """So combinators make one of the other by position."""
+    assert Learner._fields == BatchLearner._fields

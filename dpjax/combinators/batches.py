@@ -85,16 +85,8 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         state, action = learner.step(state, key, exact_sums.mean(total, rounds))
         return state, Batch(action, rounds)
 
-    return BatchLearner(
-        init=init,
-        step=step,
-        feedback=learner.feedback,
-        action_set=learner.action_set,
-        horizon=horizon,
-        privacy=declared,
-        report=learner.report,
-        clip=learner.clip,
-    )
+    # The fields of the two kinds of learners are the same.
+    return BatchLearner(*learner._replace(init=init, step=step, horizon=horizon, privacy=declared))
 
 
 class EveryRoundState(NamedTuple):
@@ -149,17 +141,10 @@ def every_round(batch_learner: BatchLearner) -> Learner:
             lambda: (state, state.batch.action),
         )
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=batch_learner.feedback,
-        action_set=batch_learner.action_set,
-        horizon=batch_learner.horizon,
-        privacy=batch_learner.privacy,
-        report=lambda state: batch_learner.report(state.learner),
-        sound=batch_learner.sound,
-        clip=batch_learner.clip,
-    )
+    def report(state):
+        return batch_learner.report(state.learner)
+
+    return Learner(*batch_learner._replace(init=init, step=step, report=report))
 
 
 def as_learner(learner: Learner | BatchLearner) -> Learner:

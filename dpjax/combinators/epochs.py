@@ -50,15 +50,13 @@ def _of_any_epoch(declared) -> Privacy:
         if len(given) > 1:
             raise ValueError(f"make must declare one {name} for all horizons, got {given}")
     lows, highs = zip(*(epoch.loss_range for epoch in declared), strict=True)
+    numbers = ("epsilon", "delta", "rho", "paper_epsilon")
     return first._replace(
-        epsilon=_largest([epoch.epsilon for epoch in declared]),
-        delta=_largest([epoch.delta for epoch in declared]),
-        rho=_largest([epoch.rho for epoch in declared]),
+        **{name: _largest([getattr(epoch, name) for epoch in declared]) for name in numbers},
         # The range that no epoch clips.
         loss_range=(_largest(lows), -_largest([-high for high in highs])),
         accountant="; ".join(dict.fromkeys(epoch.accountant for epoch in declared)),
         sums=None,  # A user's rounds may be in several epochs.
-        paper_epsilon=_largest([epoch.paper_epsilon for epoch in declared]),
     )
 
 
@@ -131,12 +129,9 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
         learners, action = jax.lax.switch(jnp.asarray(epoch, jnp.int32), branches)
         return DoublingState(t, learners, state.first_actions), action
 
-    return Learner(
+    return epochs[0]._replace(
         init=init,
         step=step,
-        feedback=epochs[0].feedback,
-        clip=epochs[0].clip,
-        action_set=epochs[0].action_set,
         horizon=horizon,
         privacy=_of_any_epoch([epoch.privacy for epoch in epochs]),
         report=lambda state: tuple(

@@ -82,17 +82,13 @@ def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
         direction = jnp.sign(g) * size**power
         return -radius * direction / jnp.maximum(_lp_norm(jnp.abs(direction), p), 1e-30)
 
-    def project(x):
-        return radius * _onto_lp_ball(x / radius, p)
-
-    longest = max(1.0, dim ** (0.5 - 1 / p))
-    shortest = min(1.0, dim ** (0.5 - 1 / p))
+    length = dim ** (0.5 - 1 / p)  # of the point whose entries are all equal
     return _about_zero(
         dim,
         minimizer,
-        radius * longest,
-        project=project,
-        inradius=radius * shortest,
+        radius * max(1.0, length),
+        project=lambda x: radius * _onto_lp_ball(x / radius, p),
+        inradius=radius * min(1.0, length),
     )
 
 

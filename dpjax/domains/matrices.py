@@ -213,12 +213,10 @@ def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
         matrix = g.reshape(p, q)
         # The matrix is scaled first, so that squares neither overflow nor vanish.
         matrix = matrix / jnp.maximum(jnp.max(jnp.abs(matrix)), 1e-30)
-        if q <= p:
-            right = jnp.linalg.eigh(matrix.T @ matrix)[1][:, -1]
-            left = unit_vector(matrix @ right)
-        else:
-            left = jnp.linalg.eigh(matrix @ matrix.T)[1][:, -1]
-            right = unit_vector(matrix.T @ left)
+        tall = matrix if q <= p else matrix.T
+        short = jnp.linalg.eigh(tall.T @ tall)[1][:, -1]
+        long = unit_vector(tall @ short)
+        left, right = (long, short) if q <= p else (short, long)
         return (-radius * left[:, None] * right[None]).reshape(p * q)
 
     def project(x):

@@ -1,5 +1,6 @@
 """Polytopes from inequalities, with the logarithmic barrier that SCRiBLE needs."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -86,9 +87,6 @@ def polytope(
         off = jnp.sum(across * (x - centre.astype(np.float32))[None], axis=1)
         return (over <= tolerance) & jnp.all(jnp.abs(off) <= tolerance)
 
-    def values(losses):
-        return _values(losses, points)
-
     domain = from_minimizer(
         dim,
         minimizer,
@@ -100,6 +98,7 @@ def polytope(
         inradius=slacks.min(),
         tangent=None if equalities is None else tangent,
     )
+    values = partial(_values, vertices=points)
     barrier = polytope_barriers.polytope(scaled @ root, centre, tangent @ root, values)
     return domain._replace(barrier=barrier)
 

@@ -41,6 +41,19 @@ def as_means(means, low=0.0, high=1.0):
     return means
 
 
+def as_finite(name, given):
+    """A user's own table as a float64 array of NumPy, refused unless all entries are finite."""
+    try:
+        array = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: must be a table of numbers") from None
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad) and array.ndim > 1:
+        row, column = bad[0][:2] + 1
+        raise ValueError(f"{name}: row {row}, column {column} is missing or infinite")
+    return array
+
+
 def draw_losses(key, means):
     """Independent losses, loss of arm i ~ Bernoulli(means[i]), (K,) float32."""
     return (jr.uniform(key, means.shape) < means).astype(jnp.float32)

@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from scipy.special import betainc, betaincinv, ndtr
 
 from dpjax.core import Array, Environment, Numbers, Outcome, Policies, _check
-from dpjax.environments.arms import pseudo_regret
+from dpjax.environments.arms import as_finite, pseudo_regret
 from dpjax.maths import laws
 
 # The mean reward of the best arm of a round. Those of the other arms are at least minus this.
@@ -234,7 +234,7 @@ def contextual_table(features: Numbers, losses: Numbers) -> Environment:
       >>> float(outcome.tally.suffered), float(outcome.tally.compared)
       (0.5, 0.25)
     """
-    features, losses = _numbers(features=features), _numbers(losses=losses)
+    features, losses = as_finite("features", features), as_finite("losses", losses)
     if features.ndim != 3 or features.shape[1] < 2 or 0 in features.shape:
         raise ValueError(
             f"features must have shape (T, K, d) with K at least 2, got {features.shape}"
@@ -260,15 +260,3 @@ def contextual_table(features: Numbers, losses: Numbers) -> Environment:
         return tally.suffered - tally.compared
 
     return Environment(init, step, regret, Policies(dim), horizon=len(losses))
-
-
-def _numbers(**value) -> np.ndarray:
-    ((name, given),) = value.items()
-    try:
-        array = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of numbers") from None
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        raise ValueError(f"{name}: row {bad[0][0] + 1} has an entry that is missing or infinite")
-    return array

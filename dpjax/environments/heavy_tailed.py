@@ -55,7 +55,8 @@ def heavy_tailed(
 
     def centred(key):
         size_key, angle_key = jr.split(key)
-        size = _exponential(size_key, means.shape) / index  # ln Y
+        # ln Y is exponential, as are the sizes of Laplace draws. It has 31 bits, up to 22.2.
+        size = jnp.abs(as_laplace(random_words(size_key, means.shape))) / index
         if family == "pareto":
             return jnp.expm1(size) - 1.0 / (index - 1.0)
         angle = 2.0 * np.float32(np.pi) * jr.uniform(angle_key, means.shape)
@@ -86,8 +87,3 @@ def largest_moment(means, order, *, family="pareto", tail=1.6, spread=1.0) -> fl
     means, spread = (np.asarray(x, float)[..., None, None] for x in (means, spread))
     values = np.abs(means + spread * draws) ** order
     return float(np.max(np.sum(weights * slope * values, axis=(1, 2))))
-
-
-def _exponential(key, shape):
-    """Exponential draws of 31 bits, of size at most 22.2. They are sizes of Laplace draws."""
-    return jnp.abs(as_laplace(random_words(key, shape)))

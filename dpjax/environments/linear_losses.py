@@ -10,6 +10,7 @@ from jax import random as jr
 
 from dpjax.core import Array, Environment, Number, Outcome, _check
 from dpjax.domains import Domain, LossSet, fitting, support_function
+from dpjax.environments.arms import as_finite
 from dpjax.feedback import mean_value, middle
 from dpjax.maths import laws
 
@@ -134,16 +135,9 @@ def against_best_point(domain) -> Callable:
 def _as_rows(losses, loss_set) -> Any:
     if isinstance(losses, jax.core.Tracer):
         return losses
-    try:
-        array = np.asarray(losses, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("losses: must be a table of numbers") from None
+    array = as_finite("losses", losses)
     if array.ndim != 2 or array.shape[1] != loss_set.dim or not len(array):
         raise ValueError(f"losses: must have shape (T, {loss_set.dim}), got {array.shape}")
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        row, column = bad[0] + 1
-        raise ValueError(f"losses: row {row}, column {column} is missing or infinite")
     # The game may be traced, but the rows are known numbers.
     with jax.ensure_compile_time_eval():
         rows = jnp.asarray(array, jnp.float32)

@@ -195,42 +195,31 @@ def offline_optimum(
         each = jax.vmap(function, in_axes=(0, None))(parameters, x)
         return jnp.sum(shares * each)
 
-    class Walk(NamedTuple):
-        x: Array
-        squares: Array  # () sum of |g|^2
-        best: Array  # (d,)
-        least: Array  # ()
-        slope: Array  # (d,) sum of the slopes of the tangents of the later half
-        offset: Array  # () sum of their values at 0
-        middle: Array  # (d,) sum of the points of the later half
-
     def one_step(k, walk):
-        value, slope = jax.value_and_grad(mean)(walk.x)
+        # ``squares`` is the sum of |g|^2. ``line`` (slope, value at 0) and ``middle`` are the sums
+        # of the tangents and of the points of the later half.
+        (x, squares), (best, least), (line, middle) = walk
+        value, slope = jax.value_and_grad(mean)(x)
         late = jnp.where(k >= steps // 2, 1.0, 0.0)
-        squares = walk.squares + jnp.sum(slope * slope)
+        squares = squares + jnp.sum(slope * slope)
         move = domain.diameter / jnp.sqrt(jnp.maximum(squares, 1e-30))
-        better = value < walk.least
-        return Walk(
-            x=domain.project(walk.x - move * slope),
-            squares=squares,
-            best=jnp.where(better, walk.x, walk.best),
-            least=jnp.where(better, value, walk.least),
-            slope=walk.slope + late * slope,
-            offset=walk.offset + late * (value - jnp.sum(slope * walk.x)),
-            middle=walk.middle + late * walk.x,
-        )
+        better = value < least
+        tangent = slope, value - jnp.sum(slope * x)
+        line = jax.tree.map(lambda total, new: total + late * new, line, tangent)
+        best, least = jnp.where(better, x, best), jnp.where(better, value, least)
+        next_x = domain.project(x - move * slope)
+        return (next_x, squares), (best, least), (line, middle + late * x)
 
     start = jnp.asarray(domain.centre, jnp.float32)
     zero, none = jnp.zeros((), jnp.float32), jnp.zeros(domain.dim, jnp.float32)
-    walk = lax.fori_loop(
-        0, steps, one_step, Walk(start, zero, start, zero + jnp.inf, none, zero, none)
-    )
+    walk = (start, zero), (start, zero + jnp.inf), ((none, zero), none)
+    _, (best, least), ((slope, offset), middle) = lax.fori_loop(0, steps, one_step, walk)
     count = float(steps - steps // 2)
-    middle = walk.middle / count
+    middle = middle / count
     value = mean(middle)
-    point = jnp.where(value < walk.least, middle, walk.best)
-    lower = (walk.offset - support_function(domain, -walk.slope)) / count
-    least = jnp.minimum(value, walk.least)
+    point = jnp.where(value < least, middle, best)
+    lower = (offset - support_function(domain, -slope)) / count
+    least = jnp.minimum(value, least)
     return Optimum(point, scale * least, scale * jnp.minimum(lower, least))
 
 
