@@ -8,12 +8,12 @@ from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
-    as_floats,
     directions,
     exploring_radius,
     inradius_of,
     values,
 )
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 
 
@@ -22,11 +22,11 @@ class OnePointGradientState(NamedTuple):
     direction: Array  # (n,) u_t
 
 
+@of_domain("lipschitz")
 def one_point_gradient(
     horizon: int,
     domain: Domain,
     *,
-    lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,
@@ -41,8 +41,8 @@ def one_point_gradient(
 
     Args:
       horizon: T, rounds.
-      domain: a Domain whose inradius is known.
-      lipschitz: L; by default the length of the longest vector of the domain's loss set.
+      domain: a Domain whose inradius is known. L is the length of the longest vector of its loss
+        set; ``domain._replace(losses=domains.ball_losses(d, L))`` has another one.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
       smoothing: zeta, in (0, r); default T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most r / 2.
       rate: nu, positive; default R / (C sqrt T).
@@ -65,7 +65,7 @@ def one_point_gradient(
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
-    (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
+    lipschitz = domain.losses.norms[1]
     space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
     zeta = exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))

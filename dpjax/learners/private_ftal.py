@@ -8,8 +8,9 @@ import numpy as np
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
-from dpjax.domains import Domain, LossSet, fitting
+from dpjax.domains import Domain, fitting
 from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.two_words import add_compensated
 
 
@@ -32,6 +33,7 @@ def default_convexity(horizon, domain, losses, sums, noise):
     return jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
 
 
+@of_domain("losses")
 def private_ftal(
     horizon: int,
     domain: Domain,
@@ -40,7 +42,6 @@ def private_ftal(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
     strong_convexity: Number | None = None,
@@ -64,7 +65,6 @@ def private_ftal(
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       strong_convexity: H > 0; default the minimizer of the bound below (:func:`default_convexity`).
@@ -92,7 +92,7 @@ def private_ftal(
       ([0.5, 0.5], 0.0)
     """
     horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, losses)
+    losses = fitting(domain, None)
     epsilon = _check.epsilon(epsilon)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
     sums = prefix_sums(

@@ -11,7 +11,6 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts.one_point import (
-    as_floats,
     directions,
     entries_of,
     exploring_radius,
@@ -19,6 +18,7 @@ from dpjax.learners.parts.one_point import (
     values,
 )
 from dpjax.learners.parts.prefix_sums import calibrate
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 
 
@@ -27,6 +27,7 @@ class PrivateOnePointState(NamedTuple):
     sums: Any  # of the mechanism
 
 
+@of_domain("lipschitz")
 def private_one_point(
     horizon: int,
     domain: Domain,
@@ -35,7 +36,6 @@ def private_one_point(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,
@@ -53,12 +53,11 @@ def private_one_point(
 
     Args:
       horizon: T, rounds.
-      domain: a Domain whose inradius is known.
+      domain: a Domain whose inradius is known, with L as for :func:`one_point_gradient`.
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      lipschitz: L; by default the length of the longest vector of the domain's loss set.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
       smoothing: zeta, in (0, r), with r the inradius of the domain; default as for
         :func:`one_point_gradient`.
@@ -86,7 +85,7 @@ def private_one_point(
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
-    (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
+    lipschitz = domain.losses.norms[1]
     space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
     n = space.dim
     zeta = exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)

@@ -11,8 +11,9 @@ from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import difference
-from dpjax.learners.parts.one_point import as_floats, directions, inradius_of
+from dpjax.learners.parts.one_point import directions, inradius_of
 from dpjax.learners.parts.prefix_sums import calibrate, noise_length
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.clipping import into_range
 
@@ -27,6 +28,7 @@ def default_smoothing(horizon, domain) -> float:
     return min(domain.radius / min(horizon, 2000), inradius_of(domain) / 2)
 
 
+@of_domain("lipschitz")
 def two_point_gradient(
     horizon: int,
     domain: Domain,
@@ -35,7 +37,6 @@ def two_point_gradient(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    lipschitz: float | None = None,
     smoothing: float | None = None,
     rate: Number | None = None,
 ) -> Learner:
@@ -54,13 +55,12 @@ def two_point_gradient(
     Args:
       horizon: T, rounds.
       domain: a Domain whose inradius r is known. On a set without inner points u_t is a direction
-        of its affine hull, whose dimension is n.
+        of its affine hull, whose dimension is n. G is the length of the longest vector of its
+        loss set, as for :func:`one_point_gradient`.
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace" or "gaussian".
-      lipschitz: G, of the losses in the Euclidean norm; by default the length of the longest vector
-        of the domain's loss set.
       smoothing: zeta, in (0, r); default R / T with R the radius of the domain, and at least
         R / 2000. Values are float32, so that smaller differences are lost in their rounding.
       rate: eta, positive; default R / sqrt(T (S / 4 + G z / 2)) with S = n^2 G^2 / max(n - 1, 1)
@@ -92,7 +92,7 @@ def two_point_gradient(
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     _check.one_of("laplace", "gaussian", noise=noise)
-    (longest,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
+    longest = domain.losses.norms[1]
     _check.inside(0.0, inradius_of(domain), **_check.given(smoothing=smoothing))
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     zeta = default_smoothing(horizon, domain) if smoothing is None else smoothing

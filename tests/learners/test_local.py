@@ -118,12 +118,11 @@ def test_every_mutant_of_a_twin_is_caught(name):
 
 def final_regrets(mechanism, horizon, name="ball", kind="iid", rate=None, trials=400):
     domain = getattr(domains, name)(4)
-    losses = domains.box_losses(4) if name == "simplex" else None
+    if name == "simplex":
+        domain = domain._replace(losses=domains.box_losses(4))
 
     def game(epsilon):
-        learner = learners.ftrl(
-            horizon, domain, epsilon=epsilon, mechanism=mechanism, losses=losses, rate=rate
-        )
+        learner = learners.ftrl(horizon, domain, epsilon=epsilon, mechanism=mechanism, rate=rate)
         return learner, environments.linear_losses(domain, kind, period=32)
 
     swept = sweep(game, np.array([2.0]), trials, jr.key(0), checkpoints=1, progress=False)

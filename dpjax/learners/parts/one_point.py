@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
-from dpjax.core import Array, _check
+from dpjax.core import _check
 from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
 
@@ -106,12 +105,6 @@ def entries_of(weight, losses, count=1) -> tuple:
     return -most, most
 
 
-def as_floats(**given) -> tuple:
-    """The given positive numbers as floats. Traced ones stay as they are."""
-    _check.positive(**given)
-    return tuple(value if isinstance(value, Array) else float(value) for value in given.values())
-
-
 def inradius_of(domain) -> float:
     """The inradius of a domain within which plays must stay."""
     if domain.inradius is None:
@@ -137,8 +130,3 @@ def exploring_radius(horizon, domain, bound, lipschitz, smoothing):
         return flaxman_radius(horizon, domain, bound, lipschitz)
     _check.inside(0.0, inradius_of(domain), smoothing=smoothing)
     return jnp.asarray(smoothing, jnp.float32)
-
-
-def is_known(value) -> bool:
-    """Whether a number is a plain one, and not traced."""
-    return isinstance(value, int | float | np.number)
