@@ -159,18 +159,13 @@ def adac_oful(
         sums, error = (jnp.where(fresh, 0.0, each) for each in (sums, error))
         return policy(AdacOfulState(sums, error, released, volume, belief, batches))
 
-    declared = gaussian_draws(
-        precision, horizon, delta, "parallel composition of Gaussian mechanisms"
+    accountant = "parallel composition of Gaussian mechanisms"
+    declared = gaussian_draws(precision, horizon, delta, accountant)
+    declared = declared._replace(
+        unit="entry", loss_range=(-loss_bound, loss_bound), released="policies 1..T"
     )
     return Learner(
-        init=init,
-        step=step,
-        feedback=contextual,
-        action_set=Policies(dim),
-        horizon=horizon,
-        privacy=declared._replace(
-            unit="entry", loss_range=(-loss_bound, loss_bound), released="policies 1..T"
-        ),
-        clip=lambda seen: within_bounds(seen, bounds),
+        init, step, contextual, Policies(dim), horizon, declared,
         report=lambda state: AdacOfulReport(state.batches),
-    )
+        clip=lambda seen: within_bounds(seen, bounds),
+    )  # fmt: skip

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, check_exploration
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms, check_exploration
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise, zcdp_noise
 from dpjax.maths import divergences, exact_sums
 from dpjax.maths.laws import smallest
@@ -187,4 +188,4 @@ def _episodes(horizon, arms, law: SumNoise, bound) -> BatchLearner:
         # Episodes have 1, 1, 2, 4, ... rounds: an arm with N pulls has had log2(N) + 1 of them.
         return AdapReport(jnp.sum(32 - jax.lax.clz(state.pulls), dtype=jnp.int32))
 
-    return batch_bandit_learner(horizon, arms, init, step, law.privacy, episodes)
+    return BatchLearner(init, step, bandit, Arms(arms), horizon, law.privacy, episodes)

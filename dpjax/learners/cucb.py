@@ -142,14 +142,8 @@ def cucb(
         action = choose(choice_key, t, samples, totals)
         return CucbState(t, samples, totals, buffer, action), action
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=semi_bandit,
-        action_set=domain._replace(losses=box_losses(dim, 0.0, 1.0)),
-        horizon=horizon,
-        privacy=_declared(epsilon, read, local),
-    )
+    actions = domain._replace(losses=box_losses(dim, 0.0, 1.0))
+    return Learner(init, step, semi_bandit, actions, horizon, _declared(epsilon, read, local))
 
 
 def _radius(exploration, variance, scale, log_t, count):

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Batch, BatchLearner, Number, _check
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number, _check
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
-    batch_bandit_learner,
     check_arms,
     check_exploration,
     one_release,
@@ -171,4 +171,4 @@ def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     def report(state):
         return DpKlucbReport(jnp.sum(state.pulls))
 
-    return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), report)
+    return BatchLearner(init, step, bandit, Arms(arms), horizon, one_release(epsilon), report)

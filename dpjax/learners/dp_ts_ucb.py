@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
 from dpjax import noise
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
-    bandit_learner,
     check_arms,
     gaussian_draws,
     losses_of,
@@ -121,7 +121,7 @@ def dp_ts_ucb(
 
     reached = jnp.minimum(count.astype(jnp.float32), float(max(horizon - arms, 0)))
     declared = gaussian_draws(reached / power, horizon, delta)
-    return bandit_learner(horizon, arms, init, step, declared)
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)
 
 
 def draws_of_a_mean(horizon, exponent):

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import mechanisms, privacy
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
-    bandit_learner,
     check_arms,
     check_exploration,
     one_release,
@@ -108,4 +108,4 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
         )
 
     declared = one_release(epsilon, "Laplace mechanism on the encoded stream of each arm")
-    return bandit_learner(horizon, arms, init, step, declared)
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
-    bandit_learner,
     check_arms,
     check_exploration,
     losses_of,
@@ -197,4 +197,4 @@ def dp_ucb_int(
         accountant="zCDP of Laplace mechanisms, or the sum of their epsilons",
         paper_epsilon=epsilon if calibration == "printed" else float("nan"),
     )
-    return bandit_learner(horizon, arms, init, step, declared)
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)

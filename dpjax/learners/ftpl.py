@@ -11,7 +11,8 @@ from jax import random as jr
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths import laws
 from dpjax.maths.barriers import rounded_product
@@ -136,4 +137,4 @@ def ftpl(
         inner, release = sums.step(state.sums, sums_key, loss)
         return act(own_key, inner, state.round + 1, release)
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

@@ -10,7 +10,8 @@ import numpy as np
 from dpjax import mechanisms
 from dpjax.core import Learner, Number, _check
 from dpjax.domains import Domain, Regularizer, ball_losses, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.mechanisms.prefix import LAWS
 
@@ -173,4 +174,4 @@ def ftrl(
     def step(state, key, loss):
         return act(*sums.step(state.sums, key, loss))
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

@@ -178,11 +178,4 @@ def hedge(
         calibration=calibration,
         paper_epsilon=printed_epsilon(horizon, eta, delta) if printed else float("nan"),
     )
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=declared,
-    )
+    return Learner(init, step, full, Arms(arms), horizon, declared)

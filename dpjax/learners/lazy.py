@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
-    bandit_learner,
     check_arms,
     check_exploration,
     losses_of,
@@ -165,4 +165,4 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         arm = jnp.where(t < arms, t, chosen)
         return LazyState(t, samples, means, buffer, arm), arm
 
-    return bandit_learner(horizon, arms, init, step, one_release(epsilon))
+    return Learner(init, step, bandit, Arms(arms), horizon, one_release(epsilon))

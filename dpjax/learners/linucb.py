@@ -210,15 +210,10 @@ def linucb(
         return act(inner, state.indefinite, release)
 
     return Learner(
-        init=init,
-        step=step,
-        feedback=contextual,
-        action_set=Policies(dim),
-        horizon=horizon,
-        privacy=drawn.privacy,
-        clip=lambda seen: gram_sums.within_bounds(seen, bounds),
+        init, step, contextual, Policies(dim), horizon, drawn.privacy,
         report=lambda state: LinucbReport(state.indefinite),
-    )
+        clip=lambda seen: gram_sums.within_bounds(seen, bounds),
+    )  # fmt: skip
 
 
 def _checked_sizes(horizon, dim) -> tuple[int, int]:

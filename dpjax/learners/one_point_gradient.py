@@ -87,10 +87,5 @@ def one_point_gradient(
         return play(inner.project(state.base - move), key)
 
     return Learner(
-        init=init,
-        step=step,
-        feedback=value,
-        action_set=domain,
-        horizon=horizon,
-        privacy=Privacy(loss_range=(losses.low, losses.high)),
+        init, step, value, domain, horizon, Privacy(loss_range=(losses.low, losses.high))
     )

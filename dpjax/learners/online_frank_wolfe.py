@@ -117,12 +117,7 @@ def online_frank_wolfe(
         longer = state.longer + longer
         return OnlineFrankWolfeState(point, error, x, state.round + 1, inner, longer), point
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=whole,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        report=lambda state: OnlineFrankWolfeReport(state.longer),
-    )
+    def report(state):
+        return OnlineFrankWolfeReport(state.longer)
+
+    return Learner(init, step, whole, domain, horizon, sums.privacy, report)

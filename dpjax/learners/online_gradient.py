@@ -9,7 +9,8 @@ import optax
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.learners.parts.superseded import of_domain
 
 
@@ -111,4 +112,4 @@ def online_gradient(
         point = domain.project(optax.apply_updates(state.point, updates))
         return OnlineGradientState(inner, release, optimizer_state, point), point
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

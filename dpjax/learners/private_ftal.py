@@ -9,7 +9,8 @@ import numpy as np
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.two_words import add_compensated
 
@@ -117,4 +118,4 @@ def private_ftal(
         point_sum, error = add_compensated(state.point_sum, state.error, point)
         return PrivateFtalState(inner, state.round + 1, point_sum, error, point), point
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

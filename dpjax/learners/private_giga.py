@@ -128,15 +128,7 @@ def private_giga(
         loss_range=losses.entry,
         accountant="exact composition of T - 1 Gaussian mechanisms",
     )
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=declared,
-        clip=clip_into(losses, unit),
-    )
+    return Learner(init, step, full, domain, horizon, declared, clip=clip_into(losses, unit))
 
 
 def longest_loss(losses, unit) -> float:

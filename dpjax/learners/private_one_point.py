@@ -120,11 +120,4 @@ def private_one_point(
         sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
         return play(direction_key, release, sums)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=value,
-        action_set=domain,
-        horizon=horizon,
-        privacy=calibrated.privacy,
-    )
+    return Learner(init, step, value, domain, horizon, calibrated.privacy)

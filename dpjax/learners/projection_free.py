@@ -282,12 +282,4 @@ def projection_free(
     def report(state):
         return ProjectionFreeReport(jnp.sqrt(2.0 * state.worst_gap), radius)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=value,
-        action_set=domain,
-        horizon=horizon,
-        privacy=declared,
-        report=report,
-    )
+    return Learner(init, step, value, domain, horizon, declared, report=report)

@@ -86,16 +86,10 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
         sums = state.sums + rounded(n * f * state.dual)
         return act(key, sums, violations, state.centre, state.residual)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=linear,
-        action_set=domain,
-        horizon=horizon,
-        privacy=Privacy(),
-        clip=unclipped,
-        report=lambda state: ScribleReport(state.violations, state.residual),
-    )
+    def report(state):
+        return ScribleReport(state.violations, state.residual)
+
+    return Learner(init, step, linear, domain, horizon, Privacy(), report, clip=unclipped)
 
 
 @of_domain("losses")

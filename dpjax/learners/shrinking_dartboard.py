@@ -179,16 +179,8 @@ def shrinking_dartboard(
         size_now = jnp.asarray(size, jnp.int32)
         return BatchedDartboardReport(state.draws - 1, state.refused, size_now)
 
-    rest: dict[str, Any] = {
-        "feedback": full,
-        "action_set": Arms(arms),
-        "horizon": horizon,
-        "privacy": declared,
-        "report": report,
-    }
-    if single:
-        return Learner(init=init, step=step, **rest)
-    return BatchLearner(init=init, step=step, **rest)
+    kind = Learner if single else BatchLearner
+    return kind(init, step, full, Arms(arms), horizon, declared, report)
 
 
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):

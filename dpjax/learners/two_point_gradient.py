@@ -128,13 +128,6 @@ def two_point_gradient(
         sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
         return play(direction_key, release, sums)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=difference,
-        action_set=domain,
-        horizon=horizon,
-        privacy=calibrated.privacy,
-        # The values are rounded, so that a difference may exceed its bound by a little.
-        clip=partial(into_range, low=-most, high=most, tolerance=1e-3 * most),
-    )
+    # The values are rounded, so that a difference may exceed its bound by a little.
+    clip = partial(into_range, low=-most, high=most, tolerance=1e-3 * most)
+    return Learner(init, step, difference, domain, horizon, calibrated.privacy, clip=clip)

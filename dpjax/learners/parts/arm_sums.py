@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import privacy
-from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.exact_sums import ExactSum
@@ -101,18 +101,6 @@ def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian m
     return Privacy(epsilon=epsilon, delta=delta, rho=0.5 * square, accountant=accountant)
 
 
-def bandit_learner(horizon, arms, init, step, privacy) -> Learner:
-    """A Learner over arms with bandit feedback."""
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=privacy,
-    )
-
-
 class SumsState(NamedTuple):
     round: Array  # () int32, rounds so far
     sums: ArmSums  # of the losses of each arm
@@ -132,17 +120,4 @@ def learner_of_sums(horizon, arms, choose, privacy) -> Learner:
     def step(state, key, loss):
         return play(key, state.round + 1, record(state.sums, state.arm, loss))
 
-    return bandit_learner(horizon, arms, init, step, privacy)
-
-
-def batch_bandit_learner(horizon, arms, init, step, privacy, report) -> BatchLearner:
-    """A BatchLearner over arms with bandit feedback."""
-    return BatchLearner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=privacy,
-        report=report,
-    )
+    return Learner(init, step, bandit, Arms(arms), horizon, privacy)

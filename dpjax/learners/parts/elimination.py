@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner
-from dpjax.learners.parts.arm_sums import batch_bandit_learner
+from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.feedback import bandit
 from dpjax.maths.laws import smallest
 
 
@@ -115,4 +115,4 @@ def elimination_learner(horizon, arms, plan, mean_of, privacy) -> BatchLearner:
         )
 
     declared = privacy._replace(reported=EliminationReport._fields)
-    return batch_bandit_learner(horizon, arms, init, step, declared, report)
+    return BatchLearner(init, step, bandit, Arms(arms), horizon, declared, report)

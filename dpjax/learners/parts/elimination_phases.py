@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner
-from dpjax.learners.parts.arm_sums import batch_bandit_learner
+from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.feedback import bandit
 from dpjax.maths import designs
 from dpjax.maths.laws import smallest
 
@@ -115,4 +115,4 @@ def elimination_phases(horizon, points, ratio, nothing, record, evaluate, privac
     def report(state):
         return LinearEliminationReport(state.phase - 1, jnp.sum(state.active, dtype=jnp.int32))
 
-    return batch_bandit_learner(horizon, arms, init, step, privacy, report)
+    return BatchLearner(init, step, bandit, Arms(arms), horizon, privacy, report)

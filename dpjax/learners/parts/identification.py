@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner, Privacy, _check
-from dpjax.learners.parts.arm_sums import batch_bandit_learner
+from dpjax.core import Arms, Array, Batch, BatchLearner, Privacy, _check
+from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, transport
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
@@ -265,7 +265,9 @@ def identification_learner(
         return state, state.batch
 
     declared = privacy._replace(reported=IdentificationReport._fields)
-    return batch_bandit_learner(horizon, arms, init, step, declared, lambda state: state.report)
+    return BatchLearner(
+        init, step, bandit, Arms(arms), horizon, declared, lambda state: state.report
+    )
 
 
 def _where(condition, one, other):

@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Clip, Learner, Mechanism, Number, Privacy, Stream, _check
+from dpjax.core import Array, Clip, Mechanism, Number, Privacy, Stream, _check
 from dpjax.domains import LossSet, sensitivity
-from dpjax.feedback import full
 from dpjax.learners.parts.clipping import clip_into
 from dpjax.mechanisms.prefix import LAWS
 
@@ -305,21 +304,3 @@ def noise_length(horizon: int, dim: int, sums: PrefixSums | Calibrated, noise: s
     spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
     draws = dim * spread * float(LAWS[noise].variance(1.0))
     return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
-
-
-def full_information_learner(
-    horizon: int, domain: Any, sums: PrefixSums, init: Callable, step: Callable
-) -> Learner:
-    """A Learner over a domain that sees losses through PrefixSums, whose state it has as ``sums``.
-
-    It declares the privacy of the sums, and its losses are clipped for them.
-    """
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        clip=sums.clip,
-    )
