@@ -12,7 +12,6 @@ from dpjax.learners.linucb import Belief, most_optimistic
 from dpjax.learners.parts.arm_sums import gaussian_draws
 from dpjax.learners.parts.gram import Bounds
 from dpjax.learners.parts.gram_calibration import normal_length
-from dpjax.learners.parts.gram_sums import within_bounds
 from dpjax.maths import ellipsoids
 from dpjax.maths.two_words import add_compensated
 
@@ -167,5 +166,5 @@ def adac_oful(
     return Learner(
         init, step, contextual, Policies(dim), horizon, declared,
         report=lambda state: AdacOfulReport(state.batches),
-        clip=lambda seen: within_bounds(seen, bounds),
+        clip=bounds.clip,
     )  # fmt: skip

@@ -10,7 +10,6 @@ from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, Policies, _check
 from dpjax.feedback import contextual
 from dpjax.learners.parts import gram as laws
-from dpjax.learners.parts import gram_sums
 from dpjax.learners.parts.gram_calibration import real
 from dpjax.maths import ellipsoids
 
@@ -173,28 +172,22 @@ def linucb(
         deviation=deviation,
     )  # fmt: skip
     bounds = laws.Bounds(feature_bound, loss_bound, parameter_bound)
-    drawn = gram.noise(
+    sums = gram.noise(
         horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
         ridge=1.0 if ridge is None else real(ridge),
     )  # fmt: skip
-    sums = gram_sums.gram_sums(dim, drawn)
     # Private regularizers spend half of the failure, and the losses' own noise the other half.
-    share = jnp.where(drawn.noisy, 2.0 * drawn.events, 1.0)
+    share = jnp.where(sums.noisy, 2.0 * sums.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
     gram_size = ellipsoids.packed_size(dim)
 
-    def floor_and_bias(regularizer):
-        bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
-        return regularizer.smallest, bias
-
-    regularized = sums.by_round(floor_and_bias)
-
     def act(state, indefinite, release):
-        smallest, bias = regularized(state)
+        regularizer = sums.now(state)
+        bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
         shape = ellipsoids.ellipsoid(release[:gram_size], dim)
         estimate = ellipsoids.solve(shape.whitener, release[gram_size : gram_size + dim])
-        growth = ellipsoids.log_determinant(shape, smallest)
+        growth = ellipsoids.log_determinant(shape, regularizer.smallest)
         beta = sigma * jnp.sqrt(jnp.maximum(2.0 * log_failure + growth, 0.0)) + bias
         belief = Belief(estimate, beta * shape.whitener)
         indefinite = indefinite + (~shape.definite).astype(jnp.int32)
@@ -210,9 +203,9 @@ def linucb(
         return act(inner, state.indefinite, release)
 
     return Learner(
-        init, step, contextual, Policies(dim), horizon, drawn.privacy,
+        init, step, contextual, Policies(dim), horizon, sums.privacy,
         report=lambda state: LinucbReport(state.indefinite),
-        clip=lambda seen: gram_sums.within_bounds(seen, bounds),
+        clip=bounds.clip,
     )  # fmt: skip
 
 

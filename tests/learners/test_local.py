@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpjax import audit, bounds, domains, environments, learners, mechanisms, privacy, sweep
 from dpjax.cli import audits
-from dpjax.learners.parts import gram, gram_sums
+from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
 
 DELTA = 1e-3
@@ -169,8 +169,7 @@ BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
 def private_sums(horizon, dim, batch, **changed):
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 0.1, **changed}
     mechanism = partial(mechanisms.per_item, batch=batch)
-    drawn = gram.gaussian(mechanism=mechanism).noise(horizon, dim, BOUNDS, **given)
-    return gram_sums.gram_sums(dim, drawn)
+    return gram.gaussian(mechanism=mechanism).noise(horizon, dim, BOUNDS, **given)
 
 
 def noise_alone(sums, horizon, dim, trials):
@@ -178,14 +177,13 @@ def noise_alone(sums, horizon, dim, trials):
 
     def one(key):
         state, first = sums.init(jr.fold_in(key, 0))
-        regularized = sums.by_round(lambda regularizer: regularizer)
 
         def step(state, t):
             after, release = sums.step(state, jr.fold_in(key, t), jnp.zeros(dim), jnp.float32(0))
-            return after, (release, regularized(after))
+            return after, (release, sums.now(after))
 
         _, (rest, found) = jax.lax.scan(step, state, jnp.arange(1, horizon))
-        begin = jax.tree.map(lambda a, b: jnp.append(a, b), regularized(state), found)
+        begin = jax.tree.map(lambda a, b: jnp.append(a, b), sums.now(state), found)
         return jnp.concatenate([first[None], rest]), begin
 
     made, found = jax.jit(jax.vmap(one))(jr.split(jr.key(3), trials))
