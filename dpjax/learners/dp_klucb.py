@@ -2,26 +2,13 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Arms, Array, Batch, BatchLearner, Number, _check
-from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import (
-    check_arms,
-    check_exploration,
-    one_release,
-    times,
-)
+from dpjax.core import Array, BatchLearner, Number, _check
+from dpjax.learners.parts.arm_sums import check_exploration, one_release, times
+from dpjax.learners.parts.growing_batches import growing_batches
 from dpjax.maths import divergences, exact_sums
-from dpjax.maths.laws import smallest
-
-
-class DpKlucbState(NamedTuple):
-    pulls: Array  # (K,) int32, in complete batches
-    totals: Array  # (K,) float32, sums of the noisy sums of these batches
-    arm: Array  # () int32, the arm in play
 
 
 class DpKlucbReport(NamedTuple):
@@ -79,8 +66,7 @@ def dp_klucb(
       79
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    if exploration is not None:
-        check_exploration(exploration)
+    check_exploration(exploration)
 
     def index(means, pulls, log_t):
         return divergences.d_epsilon_lower(means, times(exploration, log_t) / pulls, epsilon)
@@ -128,8 +114,7 @@ def dp_imed(
       (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    if exploration is not None:
-        check_exploration(exploration)
+    check_exploration(exploration)
 
     def index(means, pulls, log_t):
         del log_t
@@ -141,34 +126,18 @@ def dp_imed(
 
 def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     """Plays the arm of the smallest index (means, pulls, ln t) -> (K,) in geometric batches."""
-    horizon, arms = check_arms(horizon, arms)
     _check.inside(1.0, jnp.inf, ratio=ratio)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
-    def batch(state):
-        pulls = state.pulls[state.arm].astype(jnp.float32)
-        # The product is a float32, since it may exceed int32.
-        grown = jnp.minimum(jnp.ceil((ratio - 1.0) * pulls), horizon).astype(jnp.int32)
-        return state, Batch(state.arm, jnp.maximum(grown, 1))
+    def add(key, before, total, rounds):
+        del rounds
+        return before + exact_sums.to_float(noise.laplace.total(key, total, scale))
 
-    def init(key):
-        del key
-        zeros = jnp.zeros(arms, jnp.int32)
-        return batch(DpKlucbState(zeros, zeros.astype(jnp.float32), jnp.zeros((), jnp.int32)))
-
-    def step(state, key, total):
-        noise_key, tie_key = jax.random.split(key)
-        rounds = batch(state)[1].rounds
-        pulls = state.pulls.at[state.arm].add(rounds)
-        released = exact_sums.to_float(noise.laplace.total(noise_key, total, scale))
-        totals = state.totals.at[state.arm].add(released)
+    def of_means(totals, pulls, log_t):
         played = jnp.maximum(pulls, 1).astype(jnp.float32)
-        log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
-        indices = index(jnp.clip(totals / played, 0.0, 1.0), played, log_t)
-        indices = jnp.where(pulls == 0, -jnp.inf, indices)
-        return batch(DpKlucbState(pulls, totals, smallest(tie_key, indices)))
+        return index(jnp.clip(totals / played, 0.0, 1.0), played, log_t)
 
     def report(state):
         return DpKlucbReport(jnp.sum(state.pulls))
 
-    return BatchLearner(init, step, bandit, Arms(arms), horizon, one_release(epsilon), report)
+    return growing_batches(horizon, arms, ratio, add, of_means, one_release(epsilon), report)

@@ -160,7 +160,7 @@ def ftrl(
     )  # fmt: skip
 
     if noisy:
-        length = noise_length(horizon, losses.dim, sums, noise)
+        length = noise_length(horizon, losses.dim, sums)
         rate = noisy_rate(horizon, regularizer, losses, length)
     eta = default_rate(horizon, regularizer, losses) if rate is None else rate
     eta = jnp.asarray(eta, jnp.float32)

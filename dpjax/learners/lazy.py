@@ -9,24 +9,18 @@ from dpjax import noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, _check
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
-    ArmSums,
     check_arms,
     check_exploration,
-    losses_of,
-    no_losses,
     one_release,
     posterior_draws,
-    record,
 )
-from dpjax.maths import exact_sums
+from dpjax.learners.parts.doubling_means import DoublingMeans, no_means, renewed
 from dpjax.maths.laws import smallest
 
 
 class LazyState(NamedTuple):
     round: Array  # () int32, t
-    samples: Array  # (K,) int32, O: losses in each arm's mean
-    means: Array  # (K,) float32, noisy
-    buffer: ArmSums  # losses that were seen since
+    kept: DoublingMeans  # noisy means of O losses, and the losses that were seen since
     arm: Array  # () int32, the arm in play
 
 
@@ -140,29 +134,17 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
     def init(key):
         del key
         zero = jnp.zeros((), jnp.int32)
-        buffer = no_losses(arms)
-        means = jnp.zeros(arms, jnp.float32)
-        return LazyState(zero, buffer.pulls, means, buffer, zero), zero
+        return LazyState(zero, no_means(arms), zero), zero
 
     def step(state, key, loss):
         noise_key, choice_key = jax.random.split(key)
-        buffer = record(state.buffer, state.arm, loss)
-        size = jnp.maximum(2 * state.samples[state.arm], 1)
-        full = buffer.pulls[state.arm] == size
-        # Noise is drawn in every round, and used where the buffer is full.
-        released = noise.laplace.total(noise_key, losses_of(buffer, state.arm), scale)
-
-        def where_full(values, value):
-            return jnp.where(full, values.at[state.arm].set(value), values)
-
-        means = where_full(state.means, exact_sums.mean(released, size))
-        samples = where_full(state.samples, size)
-        buffer = jax.tree.map(lambda leaf: where_full(leaf, 0), buffer)
-
+        kept, _ = renewed(
+            state.kept, state.arm, loss, lambda total: noise.laplace.total(noise_key, total, scale)
+        )
         t = state.round + 1
         log_t = jnp.log(t.astype(jnp.float32) + 1.0) / jnp.log(log_base)  # of the next round
-        chosen = choose(choice_key, means, jnp.maximum(samples, 1).astype(jnp.float32), log_t)
-        arm = jnp.where(t < arms, t, chosen)
-        return LazyState(t, samples, means, buffer, arm), arm
+        samples = jnp.maximum(kept.samples, 1).astype(jnp.float32)
+        arm = jnp.where(t < arms, t, choose(choice_key, kept.means, samples, log_t))
+        return LazyState(t, kept, arm), arm
 
     return Learner(init, step, bandit, Arms(arms), horizon, one_release(epsilon))

@@ -23,13 +23,12 @@ class PrivateFtalState(NamedTuple):
     point: Array  # (d,) w_t
 
 
-def default_convexity(horizon, domain, losses, sums, noise):
+def default_convexity(horizon, domain, sums):
     """The H that minimizes H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H.
 
     s is the root mean square length of a prefix's noise.
     """
-    length = noise_length(horizon, losses.dim, sums, noise)
-    bound = losses.norms[1]
+    length, bound = noise_length(horizon, domain.dim, sums), domain.losses.norms[1]
     stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
     return jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
 
@@ -101,7 +100,7 @@ def private_ftal(
         neighbours=neighbours, unit=unit,
     )  # fmt: skip
     if strong_convexity is None:
-        strong_convexity = default_convexity(horizon, domain, losses, sums, noise)
+        strong_convexity = default_convexity(horizon, domain, sums)
     curvature = jnp.asarray(strong_convexity, jnp.float32)
 
     def init(key):

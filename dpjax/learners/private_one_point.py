@@ -111,13 +111,13 @@ def private_one_point(
 
     def init(key):
         direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.stream.init(sums_key)
+        sums, release = calibrated.init(sums_key)
         return play(direction_key, release, sums)
 
     def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
         estimate = rounded_product(weight, loss - losses.middle, state.direction)
-        sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
+        sums, release = calibrated.step(state.sums, sums_key, estimate)
         return play(direction_key, release, sums)
 
     return Learner(init, step, value, domain, horizon, calibrated.privacy)

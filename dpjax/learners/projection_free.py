@@ -234,7 +234,7 @@ def projection_free(
 
     def init(key):
         direction_key, sums_key = jr.split(key)
-        sums, release = found.stream.init(sums_key)
+        sums, release = found.init(sums_key)
         direction, zero = space.draw(direction_key), jnp.zeros((), jnp.float32)
         state = ProjectionFreeState(
             round=jnp.zeros((), jnp.int32),
@@ -259,7 +259,7 @@ def projection_free(
         done = t % batch == 0
 
         def sum_up():
-            sums, release = found.stream.step(state.sums, sums_key, estimate)
+            sums, release = found.step(state.sums, sums_key, estimate)
             return sums, against(release), jnp.zeros_like(estimate)
 
         sums, linear, estimate = lax.cond(

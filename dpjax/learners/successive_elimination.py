@@ -114,8 +114,7 @@ def successive_elimination(
     _check.one_of("printed", "chernoff", radius=radius)
     if radius == "printed" and noise != "laplace":
         raise ValueError("radius: the paper prints one for Laplace noise alone")
-    if exploration is not None:
-        check_exploration(exploration)
+    check_exploration(exploration)
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     failure = 1.0 / max(horizon, 2) if failure is None else jnp.asarray(failure, jnp.float32)
     budget = jnp.asarray(_check.epsilon(epsilon), jnp.float32)

@@ -105,7 +105,7 @@ def two_point_gradient(
     )  # fmt: skip
     if rate is None:
         square = n**2 * longest**2 / max(n - 1, 1)
-        length = noise_length(horizon, n, calibrated, noise)
+        length = noise_length(horizon, n, calibrated)
         rate = domain.radius / jnp.sqrt(horizon * (square / 4 + longest * length / 2))
     eta = jnp.asarray(rate, jnp.float32)
     inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
@@ -119,13 +119,13 @@ def two_point_gradient(
 
     def init(key):
         direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.stream.init(sums_key)
+        sums, release = calibrated.init(sums_key)
         return play(direction_key, release, sums)
 
     def step(state, key, loss):
         direction_key, sums_key = jr.split(key)
         estimate = rounded_product(n / (2.0 * zeta), loss, state.direction)
-        sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
+        sums, release = calibrated.step(state.sums, sums_key, estimate)
         return play(direction_key, release, sums)
 
     # The values are rounded, so that a difference may exceed its bound by a little.

@@ -73,8 +73,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Lea
       >>> [round(float(x(1000, [0.1, 0.3]))) for x in (bounds.lai_robbins, bounds.ucb1)]  # regret
       [9, 277]
     """
-    if exploration is not None:
-        check_exploration(exploration)
+    check_exploration(exploration)
 
     def bound(mean, pulls, played):
         return divergences.kl_lower(mean, times(exploration, jnp.log(played)) / pulls)

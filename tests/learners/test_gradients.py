@@ -77,7 +77,7 @@ def test_the_noisy_bound_holds_for_every_family(family):
                     noise="laplace")
         for eps in epsilons
     ]  # fmt: skip
-    z = np.array([float(noise_length(HORIZON, DIM, each, "laplace")) for each in sums])
+    z = np.array([float(noise_length(HORIZON, DIM, each)) for each in sums])
     bound = np.sqrt(HORIZON * (longest**2 + 2 * longest * z))
     if longest == 1.0:
         np.testing.assert_allclose(bound, bounds.ftrl_gradients(HORIZON, DIM, epsilons), rtol=1e-5)
@@ -111,7 +111,7 @@ def test_the_rate_is_that_of_its_formula():
     """eta = D / sqrt(T (G^2 / 4 + G z / 2)): inside the ball x = -eta L~ / 2."""
     losses = domains.ball_losses(DIM, 2.0)
     sums = prefix_sums(HORIZON, losses, epsilon=1e4, delta=None, mechanism=tree, noise="laplace")
-    z = float(noise_length(HORIZON, DIM, sums, "laplace"))
+    z = float(noise_length(HORIZON, DIM, sums))
     rate = 1 / np.sqrt(HORIZON * (2.0**2 / 4 + 2.0 * z / 2))
     domain = ball_of(losses)
     learner = learners.ftrl(HORIZON, domain, epsilon=1e4, rate="noisy")

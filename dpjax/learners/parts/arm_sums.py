@@ -61,8 +61,8 @@ def check_arms(horizon, arms) -> tuple[int, int]:
 
 
 def check_exploration(exploration) -> None:
-    """Refuses an exploration constant that is not finite and above 0."""
-    _check.inside(0.0, jnp.inf, exploration=exploration)
+    """Refuses an exploration constant that is not finite and above 0. None stands for a default."""
+    _check.inside(0.0, jnp.inf, **_check.given(exploration=exploration))
 
 
 def check_mixing(mixing) -> None:
