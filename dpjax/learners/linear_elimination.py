@@ -109,14 +109,14 @@ def radius_rule(radius, horizon, dim, epsilon, noise, law, *, ratio=None, failur
 
     def radii(state, basis, spread, rounds):
         logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
-        pulls = state.pulls.astype(jnp.float32)
+        pulls = state.stage.pulls.astype(jnp.float32)
         if radius in ("exact", "joint"):
             turned = jnp.sum(basis[:, None, :] * spread[None], axis=2)
             products = jnp.sum(turned[:, None, :] * basis[None], axis=2) / rounds
             if radius == "joint":
                 return joint_radii(products, pulls, logs, law)
             return exact_radii(products, pulls, logs, epsilon, local=local)
-        length = phase_length(state.phase, horizon, ratio)
+        length = phase_length(state.number, horizon, ratio)
         core = jnp.sum(pulls > 0.0, dtype=jnp.float32)
         if radius == "printed":
             return printed_radius(length, dim, core, logs, epsilon)
@@ -221,16 +221,16 @@ def linear_elimination(
     def record(key, state, total, played):
         released = law.release(key, total, played)
         centred = exact_sums.add(released, exact_sums.repeated(-0.5, played))
-        return state.sums.at[state.arm].set(exact_sums.to_float(centred))
+        return state.stage.kept.at[state.arm].set(exact_sums.to_float(centred))
 
     def evaluate(key, state):
         del key
         basis, _ = designs.coordinates(points, state.active)
         # Pulls are shares of the phase here, since V itself has entries of any size.
-        rounds = jnp.maximum(jnp.sum(state.pulls), 1).astype(jnp.float32)
-        pulls = state.pulls.astype(jnp.float32)
+        rounds = jnp.maximum(jnp.sum(state.stage.pulls), 1).astype(jnp.float32)
+        pulls = state.stage.pulls.astype(jnp.float32)
         spread = designs.inverse_information(basis, pulls / rounds)
-        moment = jnp.sum(state.sums[:, None] / rounds * basis, axis=0)
+        moment = jnp.sum(state.stage.kept[:, None] / rounds * basis, axis=0)
         theta = jnp.sum(spread * moment[None], axis=1)
         estimates = jnp.sum(basis * theta[None], axis=1)
         return estimates, radii(state, basis, spread, rounds)

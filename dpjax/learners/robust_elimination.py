@@ -96,7 +96,7 @@ def robust_elimination(
 
     def step(state, key, loss):
         active = jnp.sum(state.learner.active, dtype=jnp.int32)
-        level = plan_of(state.learner.epoch, active)[0]
+        level = plan_of(state.learner.number, active)[0]
         return base.step(state, key, within(loss / level, -1.0, 1.0))
 
     return base._replace(step=step)
