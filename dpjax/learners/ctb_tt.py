@@ -6,8 +6,8 @@ from dpjax import noise, privacy
 from dpjax.core import BatchLearner, Number, Privacy, _check
 from dpjax.feedback import to_bit
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms
-from dpjax.learners.parts.identification import check_failure, check_grid, laplace_bounds
+from dpjax.learners.parts.arm_sums import check_arms, check_failure
+from dpjax.learners.parts.identification import check_grid, laplace_bounds
 from dpjax.learners.parts.top_two import top_two, transport_cost
 from dpjax.maths.exact_sums import ExactSum
 

@@ -13,6 +13,7 @@ from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import (
     ArmSums,
     check_arms,
+    check_delta,
     check_exploration,
     losses_of,
     no_losses,
@@ -146,8 +147,7 @@ def dp_ucb_int(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    delta = privacy.default_delta(horizon) if delta is None else delta
-    _check.delta(delta)
+    delta = check_delta(horizon, delta)
     _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
     check_exploration(exploration)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from dpjax import noise, privacy
 from dpjax.core import Arms, Learner, Number, Privacy, _check
 from dpjax.feedback import full
-from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.arm_sums import check_arms, check_delta
 from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
 
@@ -17,13 +17,11 @@ class HedgeState(NamedTuple):
     # next arm is softmax(-eta L) too
 
 
-def plain_rate(horizon, arms):
-    """eta = sqrt(8 ln K / T), which minimizes the bound ln K / eta + eta T / 8."""
-    return jnp.sqrt(8.0 * jnp.log(jnp.float32(arms)) / horizon)
+def plain_rate(horizon, arms, share=0.0):
+    """eta = sqrt(8 D / T), which minimizes D / eta + eta T / 8 for D at alpha (T - 1) shifts.
 
-
-def shared_rate(horizon, arms, share):
-    """eta = sqrt(8 D / T), which minimizes D / eta + eta T / 8 for D at alpha (T - 1) shifts."""
+    D is ln K if nothing is shared.
+    """
     shifts = share * (horizon - 1)
     return jnp.sqrt(8.0 * complexity(float(horizon), arms, shifts, share) / horizon)
 
@@ -143,8 +141,7 @@ def hedge(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    delta = privacy.default_delta(horizon) if delta is None else delta
-    _check.delta(delta)
+    delta = check_delta(horizon, delta)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     _check.between(0.0, 0.5, **_check.given(share=share))
     _check.one_of("derived", "printed", calibration=calibration)
@@ -152,10 +149,9 @@ def hedge(
         raise ValueError("share must be None for the printed calibration: the paper has no sharing")
     printed = calibration == "printed"
     if rate is None:
-        own = plain_rate(horizon, arms) if share is None else shared_rate(horizon, arms, share)
-    largest = own if rate is None else jnp.asarray(rate, jnp.float32)
+        rate = plain_rate(horizon, arms, 0.0 if share is None else share)
     private = printed_rate if printed else private_rate
-    eta = jnp.minimum(largest, private(horizon, epsilon, delta))
+    eta = jnp.minimum(jnp.asarray(rate, jnp.float32), private(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
 
     def draw(key, state):

@@ -3,13 +3,10 @@
 import jax.numpy as jnp
 
 from dpjax.core import Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
 from dpjax.learners.parts.identification import (
-    Choice,
     StoppingRule,
-    Verdict,
     best_arm,
-    check_failure,
     check_grid,
     chunk,
     identification_learner,
@@ -79,13 +76,13 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
         other = rival(key, phases, best)
         arm = jnp.where(phases.pulls[other] < phases.pulls[best], other, best)
         rounds = jnp.minimum(chunk(phases.pulls[arm]), grid.room(phases, arm))
-        return Choice(Batch(arm, rounds), memory)
+        return Batch(arm, rounds), memory
 
     def verdict(key, phases):
         best = best_arm(key, phases)
         other = rival(key, phases, best)
         means, radii = bounds(phases)
-        return Verdict(means[best] + radii[best] <= means[other] - radii[other], best)
+        return means[best] + radii[best] <= means[other] - radii[other], best
 
     return identification_learner(
         horizon, arms, grid=grid, release=without_noise, choose=choose, memory=(),

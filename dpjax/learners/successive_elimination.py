@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import check_arms, check_exploration, times
+from dpjax.learners.parts.arm_sums import check_arms, check_exploration, check_failure, times
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
@@ -115,8 +115,7 @@ def successive_elimination(
     if radius == "printed" and noise != "laplace":
         raise ValueError("radius: the paper prints one for Laplace noise alone")
     check_exploration(exploration)
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
-    failure = 1.0 / max(horizon, 2) if failure is None else jnp.asarray(failure, jnp.float32)
+    failure = check_failure(failure, 1.0 / max(horizon, 2))
     budget = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
 
     def epoch_plan(epoch, active):

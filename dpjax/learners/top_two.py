@@ -4,9 +4,8 @@ import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, Privacy, _check
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.arm_sums import check_arms, check_failure
 from dpjax.learners.parts.identification import (
-    check_failure,
     check_grid,
     check_kept,
     laplace_bounds,

@@ -4,10 +4,8 @@ import jax.numpy as jnp
 
 from dpjax.core import Batch, BatchLearner, Number
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
 from dpjax.learners.parts.identification import (
-    Choice,
-    check_failure,
     check_grid,
     chunk,
     identification_learner,
@@ -63,7 +61,7 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
         forced = jnp.min(pulls) < jnp.sqrt(rounds / arms)
         arm = smallest(key, jnp.where(forced, pulls, behind))
         length = jnp.minimum(chunk(phases.pulls[arm]), grid.room(phases, arm))
-        return Choice(Batch(arm, length), memory)
+        return Batch(arm, length), memory
 
     rule = stopping_rules.cost_of_transport(arms, failure, grid)
     return identification_learner(

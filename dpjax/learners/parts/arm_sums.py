@@ -71,6 +71,20 @@ def check_mixing(mixing) -> None:
     _check.between(0.0, 1.0, **_check.given(mixing=mixing))
 
 
+def check_delta(horizon, delta):
+    """``delta``, T^-2 if it is None, checked."""
+    delta = privacy.default_delta(horizon) if delta is None else delta
+    _check.delta(delta)
+    return delta
+
+
+def check_failure(failure, default=None):
+    """The probability of a failure, () float32 in (0, 1), or the default if it is None."""
+    failure = default if failure is None else failure
+    _check.inside(0.0, 1.0, failure=failure)
+    return jnp.asarray(failure, jnp.float32)
+
+
 def times(factor, value):
     """factor * value, or the value as it is where the factor is None, which stands for 1."""
     return value if factor is None else factor * value
@@ -95,8 +109,7 @@ def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian m
       delta: of the declared epsilon; None for T^-2.
       accountant: as in Privacy.
     """
-    delta = privacy.default_delta(horizon) if delta is None else delta
-    _check.delta(delta)
+    delta = check_delta(horizon, delta)
     epsilon = privacy.gaussian_epsilon(jnp.sqrt(square), delta)
     return Privacy(epsilon=epsilon, delta=delta, rho=0.5 * square, accountant=accountant)
 

@@ -67,25 +67,11 @@ class Grid(NamedTuple):
         return self.length(phases.pulls[arm] - waiting) - waiting
 
 
-class Choice(NamedTuple):
-    """What to play, at most to the end of the phase of this arm, and what to remember of it."""
-
-    batch: Batch
-    memory: Any
-
-
-class Verdict(NamedTuple):
-    """What a stopping rule says when a phase is complete."""
-
-    stop: Array  # () bool
-    recommendation: Array  # () int32
-
-
 class StoppingRule(NamedTuple):
     """A rule that is asked whenever a phase is complete."""
 
     least: Any  # () int32, k_0: phases of each arm before which it is not asked
-    verdict: Callable  # (key, phases) -> Verdict
+    verdict: Callable  # (key, phases) -> (whether to stop () bool, recommended arm () int32)
 
 
 class IdentificationState(NamedTuple):
@@ -113,12 +99,6 @@ def check_kept(horizon, grid) -> None:
             f"ratio: an arm may have {phases} phases, of which {transport.MOST_DRAWS} may be kept; "
             f"give a larger ratio than {grid.ratio:g}, or forget them"
         )
-
-
-def check_failure(failure):
-    """The probability of a wrong recommendation, () float32 in (0, 1)."""
-    _check.inside(0.0, 1.0, failure=failure)
-    return jnp.asarray(failure, jnp.float32)
 
 
 def best_arm(key, phases):
@@ -157,7 +137,7 @@ def all_pairs(least, passes: Callable) -> StoppingRule:
     def verdict(key, phases):
         best = best_arm(key, phases)
         itself = jnp.arange(phases.pulls.shape[0]) == best
-        return Verdict(jnp.all(itself | passes(phases, best)), best)
+        return jnp.all(itself | passes(phases, best)), best
 
     return StoppingRule(least, verdict)
 
@@ -196,7 +176,8 @@ def identification_learner(
       arms: K.
       grid: how the losses of an arm are cut into phases.
       release: (key, ExactSum (), count () int32) -> ExactSum (), the private sum of a phase.
-      choose: (key, phases, memory) -> Choice.
+      choose: (key, phases, memory) -> (the next Batch, which ends with the phase of its arm at the
+        latest, what to remember).
       memory: of the first choice.
       rule: when to stop.
       privacy: what is declared.
@@ -243,21 +224,21 @@ def identification_learner(
         release_key, tie_key = jax.random.split(key)
         phases, complete = gather(release_key, state.phases, state.batch, total)
         played = state.played + state.batch.rounds
-        verdict = rule.verdict(tie_key, phases)
+        stops, recommendation = rule.verdict(tie_key, phases)
         begin = jnp.any(phases.complete < rule.least)
-        stopped = complete & ~begin & verdict.stop
-        following = choose(tie_key, phases, state.memory)
+        stopped = complete & ~begin & stops
+        chosen, memory = choose(tie_key, phases, state.memory)
         behind = smallest(tie_key, phases.complete)
-        batch = _where(begin, Batch(behind, grid.room(phases, behind)), following.batch)
+        batch = _where(begin, Batch(behind, grid.room(phases, behind)), chosen)
         rest = jnp.maximum(horizon - played, 1)
-        batch = _where(stopped, Batch(verdict.recommendation, rest), batch)
+        batch = _where(stopped, Batch(recommendation, rest), batch)
         stopping_time = jnp.where(stopped, played, horizon)
         new = IdentificationState(
             phases=phases,
-            memory=_where(begin, state.memory, following.memory),
+            memory=_where(begin, state.memory, memory),
             batch=batch,
             played=played,
-            report=IdentificationReport(stopped, stopping_time, verdict.recommendation),
+            report=IdentificationReport(stopped, stopping_time, recommendation),
         )
         # The batch after the stop may end at the horizon, and then comes in here. It changes
         # nothing.

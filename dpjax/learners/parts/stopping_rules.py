@@ -10,7 +10,6 @@ import jax.numpy as jnp
 
 from dpjax.learners.parts.identification import (
     StoppingRule,
-    Verdict,
     all_pairs,
     best_arm,
     laplace_bounds,
@@ -93,7 +92,7 @@ def released(arms, epsilon, failure, grid) -> StoppingRule:
         statistic, n, m, noise = _likelihood_ratios(phases, tested, log, epsilon)
         threshold = log + jnp.log1p(jnp.log(n)) + jnp.log1p(jnp.log(m)) + noise
         itself = jnp.arange(m.shape[0]) == tested
-        return Verdict(jnp.all(itself | (statistic >= threshold)), best_arm(key, phases))
+        return jnp.all(itself | (statistic >= threshold)), best_arm(key, phases)
 
     return StoppingRule(jnp.int32(1), verdict)
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 
 from dpjax.core import Array, Batch, BatchLearner
 from dpjax.learners.parts.identification import (
-    Choice,
     chunk,
     identification_learner,
     optimistic_arm,
@@ -67,7 +66,7 @@ def top_two(horizon, arms, grid, release, bounds, cost, rule, declared) -> Batch
         rounds = jnp.minimum(wanted, grid.room(phases, arm))
         led = tracked.led.at[leader].add(rounds)
         own = tracked.own.at[leader].add(jnp.where(leads, rounds, 0))
-        return Choice(Batch(arm, rounds), Tracked(led, own))
+        return Batch(arm, rounds), Tracked(led, own)
 
     none = jnp.zeros(arms, jnp.int32)
     return identification_learner(
