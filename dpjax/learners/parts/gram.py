@@ -304,8 +304,8 @@ def wishart(
         accountant = "Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP"
         found = Privacy(epsilon=shown, delta=delta, accountant=accountant)
         # No audit knows the law of its releases.
-        sums = on_exact_sums(*every_level(levels, len(lower), draw))
-        stream = GramStream(*sums, scale, None, epsilon, found)
+        init, step = on_exact_sums(*every_level(levels, len(lower), draw))
+        stream = GramStream(init, step, scale, None, epsilon, found)
 
         def regularizer_of(scale):
             per_round = per_round_failure(horizon, failure, calibration)
