@@ -1,7 +1,6 @@
 """Follow the regularized leader on private prefix sums."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +13,6 @@ from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.mechanisms.prefix import LAWS
-
-
-class FtrlState(NamedTuple):
-    sums: Any  # of the private prefix sums
 
 
 def default_rate(horizon, regularizer, losses) -> float:
@@ -166,12 +161,12 @@ def ftrl(
     eta = jnp.asarray(eta, jnp.float32)
 
     def act(state, release):
-        return FtrlState(state), regularizer.argmin(release, eta)
+        return state, regularizer.argmin(release, eta)
 
     def init(key):
         return act(*sums.init(key))
 
     def step(state, key, loss):
-        return act(*sums.step(state.sums, key, loss))
+        return act(*sums.step(state, key, loss))
 
     return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

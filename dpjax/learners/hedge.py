@@ -1,7 +1,5 @@
 """Hedge, which is private through its own sampling."""
 
-from typing import Any, NamedTuple
-
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
@@ -10,11 +8,6 @@ from dpjax.feedback import full
 from dpjax.learners.parts.arm_sums import check_arms, check_delta
 from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
-
-
-class HedgeState(NamedTuple):
-    losses: Any  # ExactSum (K,) L; with sharing less what it lets arms off, so that the law of the
-    # next arm is softmax(-eta L) too
 
 
 def plain_rate(horizon, arms, share=0.0):
@@ -154,17 +147,19 @@ def hedge(
     eta = jnp.minimum(jnp.asarray(rate, jnp.float32), private(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
 
-    def draw(key, state):
-        return state, noise.categorical(key, logits(state.losses, eta))
+    # The state is L as an ExactSum (K,). With sharing it is less what this lets arms off, so that
+    # the law of the next arm is softmax(-eta L) too.
+    def draw(key, losses):
+        return losses, noise.categorical(key, logits(losses, eta))
 
     def init(key):
-        return draw(key, HedgeState(exact_sums.nothing((arms,))))
+        return draw(key, exact_sums.nothing((arms,)))
 
-    def step(state, key, loss):
-        losses = exact_sums.add(state.losses, exact_sums.of(loss))
+    def step(losses, key, loss):
+        losses = exact_sums.add(losses, exact_sums.of(loss))
         if share is not None:
             losses = shared(losses, eta, share)
-        return draw(key, HedgeState(losses))
+        return draw(key, losses)
 
     declared = Privacy(
         epsilon=reached,

@@ -8,12 +8,7 @@ import jax.numpy as jnp
 from dpjax import noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, _check
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import (
-    check_arms,
-    check_exploration,
-    one_release,
-    posterior_draws,
-)
+from dpjax.learners.parts import arm_sums
 from dpjax.learners.parts.doubling_means import DoublingMeans, no_means, renewed
 from dpjax.maths.laws import smallest
 
@@ -66,7 +61,7 @@ def lazy_ucb(
       >>> learner.privacy.epsilon, float(users.privacy.epsilon)
       (0.25, 1.0)
     """
-    check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
         bonus = exploration * log_t / epsilon / samples
@@ -114,11 +109,11 @@ def lazy_thompson(
       >>> [x.privacy.epsilon for x in made]  # nothing is declared of its own draws
       [0.5, inf]
     """
-    check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
         optimistic = jnp.clip(means - exploration * log_t / epsilon / samples, 0.0, 1.0)
-        draws = posterior_draws(key, optimistic * samples, (1.0 - optimistic) * samples)
+        draws = arm_sums.posterior_draws(key, optimistic * samples, (1.0 - optimistic) * samples)
         return jnp.argmin(draws).astype(jnp.int32)
 
     return _lazy(horizon, arms, epsilon, log_base, choose)
@@ -126,7 +121,7 @@ def lazy_thompson(
 
 def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
     """Plays choose: (key, means, samples, log t) -> arm on lazily renewed private means."""
-    horizon, arms = check_arms(horizon, arms)
+    horizon, arms = arm_sums.check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.inside(1.0, jnp.inf, log_base=log_base)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
@@ -147,4 +142,4 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
         arm = jnp.where(t < arms, t, choose(choice_key, kept.means, samples, log_t))
         return LazyState(t, kept, arm), arm
 
-    return Learner(init, step, bandit, Arms(arms), horizon, one_release(epsilon))
+    return Learner(init, step, bandit, Arms(arms), horizon, arm_sums.one_release(epsilon))

@@ -161,10 +161,19 @@ def linucb(
       >>> learner.privacy.model, learner.privacy.released, learner.action_set
       ('joint', 'policies 1..T', Policies(dim=3))
     """
-    horizon, dim = _checked_sizes(horizon, dim)
+    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
+    if dim > _WIDEST:
+        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
     epsilon = _check.epsilon(epsilon)
     gram = laws.gaussian() if gram is None else gram
-    _check_gram(gram, delta, ridge)
+    _check.built(laws.Gram, "gram.gaussian()", gram=gram)
+    laws.check_numbers(gram)
+    if delta is None:
+        raise ValueError("delta must be given: neither noise is pure DP")
+    _check.delta(delta)
+    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
+    if ridge is not None and gram.floor is not None:
+        raise ValueError("ridge: the given floor takes its place")
     failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive(
@@ -207,22 +216,3 @@ def linucb(
         report=lambda state: LinucbReport(state.indefinite),
         clip=bounds.clip,
     )  # fmt: skip
-
-
-def _checked_sizes(horizon, dim) -> tuple[int, int]:
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
-    if dim > _WIDEST:
-        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
-    return horizon, dim
-
-
-def _check_gram(gram, delta, ridge):
-    """Refuses a law of noise, a delta and a ridge by themselves, and if they do not go together."""
-    _check.built(laws.Gram, "gram.gaussian()", gram=gram)
-    laws.check_numbers(gram)
-    if delta is None:
-        raise ValueError("delta must be given: neither noise is pure DP")
-    _check.delta(delta)
-    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
-    if ridge is not None and gram.floor is not None:
-        raise ValueError("ridge: the given floor takes its place")

@@ -7,12 +7,7 @@ import jax.numpy as jnp
 from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
-from dpjax.learners.parts.one_point import (
-    directions,
-    exploring_radius,
-    inradius_of,
-    values,
-)
+from dpjax.learners.parts import one_point
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 
@@ -66,13 +61,14 @@ def one_point_gradient(
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     lipschitz = domain.losses.norms[1]
-    space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
-    zeta = exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
+    space = one_point.directions(domain)
+    losses = one_point.values(domain, loss_range, lipschitz, 0.0)
+    zeta = one_point.exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if rate is None:
         rate = domain.radius / (losses.bound * horizon**0.5)
     nu = jnp.asarray(rate, jnp.float32)
-    inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
+    inner = shrunk(domain, 1.0 - zeta / one_point.inradius_of(domain))
 
     def play(base, key):
         direction = space.draw(key)

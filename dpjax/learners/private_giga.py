@@ -9,7 +9,7 @@ from dpjax import noise, privacy
 from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
-from dpjax.learners.parts.clipping import clip_into
+from dpjax.learners.parts.prefix_sums import clip_into
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths import two_words
 

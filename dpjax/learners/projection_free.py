@@ -14,11 +14,7 @@ from dpjax import mechanisms, privacy
 from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, check_domain, conditional_gradient_step
 from dpjax.feedback import value
-from dpjax.learners.parts.one_point import (
-    directions,
-    entries_of,
-    values,
-)
+from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import RELEASED, calibrate
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
@@ -193,7 +189,7 @@ def projection_free(
     lipschitz = domain.losses.norms[1]
     batch = math.isqrt(horizon)
     batches = -(-horizon // batch)
-    space = directions(domain)
+    space = one_point.directions(domain)
     n = space.dim
     zeta = smoothing_radius(horizon, domain.diameter, n) if smoothing is None else smoothing
     if isinstance(zeta, int | float | np.number) and zeta > domain.diameter:
@@ -202,7 +198,7 @@ def projection_free(
             "regret bound is then above T L D and says nothing",
             stacklevel=4,
         )
-    losses = values(domain, loss_range, lipschitz, zeta)
+    losses = one_point.values(domain, loss_range, lipschitz, zeta)
     if rate is None:
         rate = step_size(batches, batch, domain.diameter, n, zeta, losses.bound, lipschitz)
     eta, weight = jnp.asarray(rate, jnp.float32), n / zeta
@@ -217,8 +213,8 @@ def projection_free(
     found = calibrate(
         max(batches - 1, 1), (n,), tuple(change * norm for norm in norms), epsilon=epsilon,
         delta=delta, mechanism=mechanism, noise=noise,
-        value_range=entries_of(weight, losses, batch), loss_range=(losses.low, losses.high),
-        printed_scale=scale,
+        value_range=one_point.entries_of(weight, losses, batch),
+        loss_range=(losses.low, losses.high), printed_scale=scale,
     )  # fmt: skip
     # The party that sums up a batch sees its rounds without noise, whatever the mechanism.
     declared = found.privacy._replace(model="central", released=RELEASED["central"])

@@ -2,25 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import random as jr
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Learner, Number, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import difference
-from dpjax.learners.parts.one_point import directions, inradius_of
+from dpjax.learners.parts.one_point import directions, inradius_of, on_private_estimates
 from dpjax.learners.parts.prefix_sums import calibrate, noise_length
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.clipping import into_range
-
-
-class TwoPointGradientState(NamedTuple):
-    direction: Array  # (n,) u_t
-    sums: Any  # of the mechanism
 
 
 def default_smoothing(horizon, domain) -> float:
@@ -111,23 +104,15 @@ def two_point_gradient(
     inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
     centre = jnp.asarray(domain.centre, jnp.float32)
 
-    def play(key, release, sums):
-        direction = space.draw(key)
+    def act(release, direction):
         base = inner.project(centre - rounded_product(0.5 * eta, space.lift(release)))
         move = rounded_product(zeta, space.lift(direction))
-        return TwoPointGradientState(direction, sums), jnp.stack([base + move, base - move])
+        return jnp.stack([base + move, base - move])
 
-    def init(key):
-        direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.init(sums_key)
-        return play(direction_key, release, sums)
+    def estimate(loss, direction):
+        return rounded_product(n / (2.0 * zeta), loss, direction)
 
-    def step(state, key, loss):
-        direction_key, sums_key = jr.split(key)
-        estimate = rounded_product(n / (2.0 * zeta), loss, state.direction)
-        sums, release = calibrated.step(state.sums, sums_key, estimate)
-        return play(direction_key, release, sums)
-
+    init, step = on_private_estimates(calibrated, space, act, estimate)
     # The values are rounded, so that a difference may exceed its bound by a little.
     clip = partial(into_range, low=-most, high=most, tolerance=1e-3 * most)
     return Learner(init, step, difference, domain, horizon, calibrated.privacy, clip=clip)

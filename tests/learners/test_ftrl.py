@@ -222,7 +222,7 @@ def test_printed_scale_and_where_it_is_refused():
         step = jax.jit(
             jax.vmap(lambda key: learner.step(learner.init(key)[0], key, jnp.zeros(3))[0])
         )
-        return np.asarray(step(keys).sums.noise.walk).std()
+        return np.asarray(step(keys).noise.walk).std()
 
     derived = learners.ftrl(64, domain, epsilon=1.0)
     assert spread(derived) / spread(printed) == pytest.approx(2.0, rel=0.05)

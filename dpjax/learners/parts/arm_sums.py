@@ -61,8 +61,8 @@ def check_arms(horizon, arms) -> tuple[int, int]:
 
 
 def check_exploration(exploration) -> None:
-    """Refuses an exploration constant that is not finite and above 0. None stands for a default."""
-    _check.inside(0.0, jnp.inf, **_check.given(exploration=exploration))
+    """Refuses an exploration constant that is not finite and above 0."""
+    _check.inside(0.0, jnp.inf, exploration=exploration)
 
 
 def check_mixing(mixing) -> None:
@@ -83,11 +83,6 @@ def check_failure(failure, default=None):
     failure = default if failure is None else failure
     _check.inside(0.0, 1.0, failure=failure)
     return jnp.asarray(failure, jnp.float32)
-
-
-def times(factor, value):
-    """factor * value, or the value as it is where the factor is None, which stands for 1."""
-    return value if factor is None else factor * value
 
 
 def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:

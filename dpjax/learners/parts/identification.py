@@ -66,6 +66,15 @@ class Grid(NamedTuple):
         waiting = phases.waiting[arm]
         return self.length(phases.pulls[arm] - waiting) - waiting
 
+    def batch(self, phases, arm, pulls) -> Batch:
+        """A batch of an eighth of these pulls, at most to the end of the phase of the arm."""
+        rounds = jnp.maximum(jnp.ceil(CHUNK * pulls.astype(jnp.float32)), 1.0).astype(jnp.int32)
+        return Batch(arm, jnp.minimum(rounds, self.room(phases, arm)))
+
+
+# The grid of learners without noise: phases that grow by a tenth, of which nothing is forgotten.
+KEPT = Grid(1.1, forget=False)
+
 
 class StoppingRule(NamedTuple):
     """A rule that is asked whenever a phase is complete."""
@@ -82,23 +91,23 @@ class IdentificationState(NamedTuple):
     report: IdentificationReport
 
 
-def check_grid(ratio, forget) -> Grid:
-    """The grid of a learner's arguments."""
+def check_grid(ratio, forget, kept_to=0) -> Grid:
+    """The grid of a learner's arguments.
+
+    Where nothing is forgotten, one by which an arm may have more than 48 phases in ``kept_to``
+    rounds is refused.
+    """
     _check.inside(1.0, jnp.inf, ratio=ratio)
     _check.untraced("ratio and forget", (ratio, forget))
-    return Grid(float(ratio), bool(forget))
-
-
-def check_kept(horizon, grid) -> None:
-    """Refuses a grid by which an arm may have more than 48 phases, all of which are kept."""
     pulls, phases = 0, 0
-    while pulls < horizon:
-        pulls, phases = pulls + max(1, math.ceil((grid.ratio - 1.0) * pulls)), phases + 1
-    if not grid.forget and phases > transport.MOST_DRAWS:
+    while pulls < kept_to:
+        pulls, phases = pulls + max(1, math.ceil((ratio - 1.0) * pulls)), phases + 1
+    if not forget and phases > transport.MOST_DRAWS:
         raise ValueError(
             f"ratio: an arm may have {phases} phases, of which {transport.MOST_DRAWS} may be kept; "
-            f"give a larger ratio than {grid.ratio:g}, or forget them"
+            f"give a larger ratio than {ratio:g}, or forget them"
         )
+    return Grid(float(ratio), bool(forget))
 
 
 def best_arm(key, phases):
@@ -142,11 +151,6 @@ def all_pairs(least, passes: Callable) -> StoppingRule:
     return StoppingRule(least, verdict)
 
 
-def chunk(pulls):
-    """An eighth of the pulls, at least one round, () int32: how long nothing is decided anew."""
-    return jnp.maximum(jnp.ceil(CHUNK * pulls.astype(jnp.float32)), 1.0).astype(jnp.int32)
-
-
 def without_noise(key, losses, count) -> ExactSum:
     """The release of a learner without privacy: the sum of a phase as it is."""
     del key, count
@@ -158,11 +162,11 @@ def identification_learner(
     arms: int,
     *,
     grid: Grid,
-    release: Callable,
     choose: Callable,
-    memory: Any,
     rule: StoppingRule,
     privacy: Privacy,
+    release: Callable = without_noise,
+    memory: Any = (),
 ) -> BatchLearner:
     """A learner that plays until a rule lets it stop, and its recommendation from then on.
 

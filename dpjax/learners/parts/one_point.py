@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jax import random as jr
 
-from dpjax.core import _check
+from dpjax.core import Array, _check
 from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
 
@@ -130,3 +131,34 @@ def exploring_radius(horizon, domain, bound, lipschitz, smoothing):
         return flaxman_radius(horizon, domain, bound, lipschitz)
     _check.inside(0.0, inradius_of(domain), smoothing=smoothing)
     return jnp.asarray(smoothing, jnp.float32)
+
+
+class EstimatesState(NamedTuple):
+    direction: Array  # (n,) u_t
+    sums: Any  # of the mechanism
+
+
+def on_private_estimates(sums, space, act, estimate) -> tuple[Callable, Callable]:
+    """(init, step) of a learner that reads its gradient estimates through private sums.
+
+    Args:
+      sums: calibrated PrefixSums of the estimates.
+      space: the Directions.
+      act: (release (n,), u_t (n,)) -> the action.
+      estimate: (what is seen of the loss, u_t (n,)) -> the estimate (n,).
+    """
+
+    def play(key, state, release):
+        direction = space.draw(key)
+        return EstimatesState(direction, state), act(release, direction)
+
+    def init(key):
+        direction_key, sums_key = jr.split(key)
+        return play(direction_key, *sums.init(sums_key))
+
+    def step(state, key, loss):
+        direction_key, sums_key = jr.split(key)
+        now = estimate(loss, state.direction)
+        return play(direction_key, *sums.step(state.sums, sums_key, now))
+
+    return init, step

@@ -14,8 +14,7 @@ import numpy as np
 
 from dpjax import mechanisms
 from dpjax.core import Array, Clip, Mechanism, Number, Privacy, _check
-from dpjax.domains import LossSet, sensitivity
-from dpjax.learners.parts.clipping import clip_into
+from dpjax.domains import LossSet, clipped, sensitivity
 from dpjax.mechanisms.prefix import LAWS
 
 
@@ -203,6 +202,28 @@ def _check_noise(
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
+
+
+def clip_into(losses, unit) -> Callable:
+    """The ``clip`` of a learner whose loss vectors are in a LossSet.
+
+    Args:
+      losses: a LossSet.
+      unit: "round" or "entry", as for :func:`dpjax.domains.clipped`.
+
+    Returns:
+      A function: loss (d,) -> (the loss within the set (d,), 1 if it lay outside and else 0).
+    """
+    clip = clipped(losses, unit)
+    # A vector on the border of the set moves by rounding when it is clipped.
+    tolerance = 1e-5 * max(abs(bound) for bound in losses.entry)
+
+    def clip_loss(loss):
+        inside = clip(loss)
+        outside = ~(jnp.max(jnp.abs(inside - loss)) <= tolerance)  # True for NaN
+        return inside, outside.astype(jnp.int32)
+
+    return clip_loss
 
 
 def prefix_sums(
