@@ -20,7 +20,6 @@ class PrivateFtalState(NamedTuple):
     round: Array  # () int32, actions played
     point_sum: Array  # (d,) of the actions played
     error: Array  # (d,) what rounding has added to it
-    point: Array  # (d,) w_t
 
 
 def default_convexity(horizon, domain, sums):
@@ -106,15 +105,14 @@ def private_ftal(
     def init(key):
         state, _ = sums.init(key)
         centre = jnp.asarray(domain.centre, jnp.float32)
-        return PrivateFtalState(
-            state, jnp.ones((), jnp.int32), centre, jnp.zeros_like(centre), centre
-        ), centre
+        one = jnp.ones((), jnp.int32)
+        return PrivateFtalState(state, one, centre, jnp.zeros_like(centre)), centre
 
     def step(state, key, loss):
         inner, release = sums.step(state.sums, key, loss)
         played = state.round.astype(jnp.float32)
         point = domain.project(state.point_sum / played - release / (curvature * played))
         point_sum, error = add_compensated(state.point_sum, state.error, point)
-        return PrivateFtalState(inner, state.round + 1, point_sum, error, point), point
+        return PrivateFtalState(inner, state.round + 1, point_sum, error), point
 
     return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

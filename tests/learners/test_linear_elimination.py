@@ -485,7 +485,7 @@ def test_masks_that_games_meet_have_small_leverages(small_radii):
         products = least_squares(ACTIONS, mask, weights)
         assert np.diag(products).max() <= 2 * np.linalg.matrix_rank(ACTIONS[mask]) * (1 + 1e-4)
     # And every core set that was played is in its active set.
-    assert not (inner.pulls.astype(bool) & ~inner.active).any()
+    assert not (inner.stage.pulls.astype(bool) & ~inner.active).any()
 
 
 @SLOW

@@ -1,4 +1,4 @@
-"""Keywords that the domain carries by now. They are accepted, with a warning, until version 0.2."""
+"""Keywords that are fields of the domain now, which warn until version 0.2."""
 
 from dpjax.core import _check
 from dpjax.domains import ball_losses
