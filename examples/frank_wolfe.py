@@ -16,21 +16,26 @@ def constants(body):
     return loss_families.quadratic(SETS[body]).lipschitz(0.0), 1.0
 
 
+def with_losses(body, longest):
+    """The set, with losses whose gradients are at most this long."""
+    return SETS[body]._replace(losses=domains.ball_losses(DIM, longest))
+
+
 def frank_wolfe(horizon, body, epsilon):
     lipschitz, smoothness = constants(body)
     return learners.online_frank_wolfe(
-        horizon, SETS[body], epsilon=epsilon, delta=horizon**-2.0, noise="gaussian",
-        lipschitz=lipschitz, smoothness=smoothness,
+        horizon, with_losses(body, lipschitz), epsilon=epsilon, delta=horizon**-2.0,
+        noise="gaussian", smoothness=smoothness,
     )  # fmt: skip
 
 
 def leader(horizon, body, epsilon, rate):
     """FTRL, with the squared norm on both sets, on the gradients at its plays."""
-    domain, longest = SETS[body], constants(body)[0]
+    domain = with_losses(body, constants(body)[0])
+    squared = domains.squared_norm(domain.project, domain.centre, domain.radius)
     return on_gradients(learners.ftrl(
-        horizon, domain, epsilon=epsilon, delta=horizon**-2.0, noise="gaussian", rate=rate,
-        losses=domains.ball_losses(DIM, longest),
-        regularizer=domains.squared_norm(domain.project, domain.centre, domain.radius),
+        horizon, domain._replace(regularizer=squared), epsilon=epsilon, delta=horizon**-2.0,
+        noise="gaussian", rate=rate,
     ))  # fmt: skip
 
 

@@ -22,9 +22,8 @@ def perturbed(horizon, size, epsilon):
 def exponential(horizon, size, epsilon):
     """FTRL with the von Neumann entropy, at the rate of its bound without noise."""
     return learners.ftrl(
-        horizon, points(size, 1), epsilon=epsilon, delta=horizon**-2.0,
-        regularizer=domains.von_neumann_entropy(size), rate=(8 * np.log(size) / horizon) ** 0.5,
-        **GAUSSIAN,
+        horizon, points(size, 1)._replace(regularizer=domains.von_neumann_entropy(size)),
+        epsilon=epsilon, delta=horizon**-2.0, rate=(8 * np.log(size) / horizon) ** 0.5, **GAUSSIAN,
     )  # fmt: skip
 
 

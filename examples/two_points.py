@@ -8,13 +8,11 @@ BALL = domains.ball(3)
 
 
 def one(horizon, epsilon):
-    return learners.private_one_point(
-        horizon, BALL, epsilon=epsilon, lipschitz=1.0, loss_range="nonnegative"
-    )
+    return learners.private_one_point(horizon, BALL, epsilon=epsilon, loss_range="nonnegative")
 
 
 def two(horizon, epsilon):
-    return learners.two_point_gradient(horizon, BALL, epsilon=epsilon, lipschitz=1.0)
+    return learners.two_point_gradient(horizon, BALL, epsilon=epsilon)
 
 
 def distances():

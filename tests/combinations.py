@@ -34,15 +34,16 @@ HORIZONS = {"dp_ucb_int": 64, "projection_free": 64}
 # What a user may leave out, and then does.
 LEFT_OUT = "left out"
 ORTHANT = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
-DOMAINS = ("simplex", "ball", "cube", "l1_ball", "capped_simplex(2)", "spectrahedron(2)")
-LOSSES = ("box_losses", "ball_losses", "l1_losses")
+DOMAINS = (
+    "simplex", "ball", "cube", "l1_ball", "capped_simplex(2)", "spectrahedron(2)",
+    "simplex of box_losses", "ball of l1_losses", "cube of ball_losses", "simplex of squared_norm",
+)  # fmt: skip
 # Values of numbers. The first one of a required parameter is its usual value. A number that is
 # not here is tried at NUMBERS.
 NUMBERS = (0.5, 2.0)
 VALUES: dict[str, tuple] = {
     "arms": (DIM, 2), "dim": (DIM,), "actions": ("unit vectors", "unit vectors and their sum"),
-    "domain": DOMAINS, "losses": LOSSES, "regularizer": ("negative_entropy", "squared_norm"),
-    "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0, 1e3), "rho": (0.5, 0.01),
+    "domain": DOMAINS, "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0, 1e3), "rho": (0.5, 0.01),
     "delta": (1e-3, 1e-6),
     "failure": (0.9, 0.01), "rate": (0.5, 16.0, 1e-3), "share": (0.0, 0.1, 1.0, 1e-42),
     "shifts": (0.0, 1.0, 1e-3), "mixing": (0.5, 1.0), "restart": (0.1, 1.0), "ratio": (2.0, 1.5),
@@ -120,20 +121,18 @@ def mechanism_names() -> tuple[str, ...]:
 def value_of(parameter, label) -> Any:
     """The object that a word of the table stands for."""
     if parameter == "domain":
+        label, _, field = label.partition(" of ")
         name, _, more = label.partition("(")
         sizes = [int(size) for size in re.findall(r"\d+", more)]
-        return getattr(domains, name)(*sizes if name == "spectrahedron" else (DIM, *sizes))
-    if parameter == "losses":
-        return getattr(domains, label)(DIM)
+        made = getattr(domains, name)(*sizes if name == "spectrahedron" else (DIM, *sizes))
+        if field == "squared_norm":
+            norm = domains.squared_norm(made.project, made.centre, made.radius)
+            return made._replace(regularizer=norm)
+        return made._replace(losses=getattr(domains, field)(DIM)) if field else made
     if parameter == "actions":
         return ORTHANT if "sum" in label else ORTHANT[:DIM]
     if parameter == "optimizer":
         return optax.adam(0.1)
-    if parameter == "regularizer":
-        if label == "negative_entropy":
-            return domains.negative_entropy(DIM)
-        simplex = domains.simplex(DIM)
-        return domains.squared_norm(simplex.project, simplex.centre, simplex.radius)
     if parameter == "mechanism":
         name, _, options = label.partition("(")
         given = dict([options.rstrip(")").split("=")]) if options else {}

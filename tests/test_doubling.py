@@ -12,9 +12,7 @@ from dpjax import combinators, domains, environments, learners, sweep
 from tests.learners.replay import changed_rounds, play, worlds
 
 BALL = domains.ball(2)
-make = partial(
-    learners.projection_free, domain=BALL, epsilon=10.0, lipschitz=1.0, smoothing=0.3, rate=0.5
-)
+make = partial(learners.projection_free, domain=BALL, epsilon=10.0, smoothing=0.3, rate=0.5)
 HORIZON = 100  # epochs of 16, 32 and 64, the last one cut short
 EPOCHS = [(0, 16), (16, 48), (48, 100)]
 LOSSES = jr.normal(jr.key(0), (HORIZON, 2))
@@ -63,7 +61,7 @@ def test_it_learns_without_knowing_the_horizon():
     and below half of what the centre loses; 32 trials at epsilon = inf."""
     ball, horizon = domains.ball(2), 3000
     known = partial(
-        learners.projection_free, domain=ball, epsilon=np.inf, lipschitz=1.0,
+        learners.projection_free, domain=ball, epsilon=np.inf,
         loss_range=(-1.8, 1.8),
     )  # fmt: skip
 

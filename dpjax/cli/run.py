@@ -82,11 +82,11 @@ def play(
         "arms": arms, "actions": np.eye(arms), "dim": arms, "domain": domains.simplex(arms),
         "delta": default_delta(horizon),
     }  # fmt: skip
-    # A learner of points must keep to the simplex, since points outside it are no probabilities.
-    options = {"loss_range": (0.0, 1.0), "shrink": True}
 
     def game(epsilon):
-        made = factories.build(learner, horizon, {**sizes, "epsilon": epsilon}, **options)
+        made = factories.build(
+            learner, horizon, {**sizes, "epsilon": epsilon}, loss_range=(0.0, 1.0)
+        )
         points = isinstance(made.action_set, domains.Domain)
         return sample_arms(made) if points else made, environment
 

@@ -70,7 +70,7 @@ def on_gradients(learner: Learner) -> Learner:
     is the Lipschitz constant of the losses (``Family.lipschitz(0.0)``)::
 
         losses = domains.ball_losses(domain.dim, family.lipschitz(0.0))
-        on_gradients(learners.ftrl(horizon, domain, epsilon=1.0, losses=losses, rate="noisy"))
+        on_gradients(learners.ftrl(horizon, domain, epsilon=1.0, rate="noisy"))
 
     Longer gradients are clipped and counted.
 

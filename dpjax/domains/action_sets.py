@@ -53,7 +53,8 @@ def fits(played, present) -> bool:
     """
     if not (isinstance(played, Domain) and isinstance(present, Domain)):
         return type(played) is type(present) and played == present
-    return played is present or (played.dim == present.dim and _within(played, present))
+    same = played.minimizer is present.minimizer
+    return same or (played.dim == present.dim and _within(played, present))
 
 
 def _within(inner, outer) -> bool:

@@ -172,8 +172,7 @@ def fitting(domain: Domain, losses: LossSet | None) -> LossSet:
       ValueError: losses must have the dimension of the domain, 3, got 2
     """
     check_domain(domain)
-    if losses is None:
-        return domain.losses
+    losses = domain.losses if losses is None else losses
     if not isinstance(losses, LossSet):
         raise TypeError(f"losses must be a LossSet, as domains.box_losses makes, got {losses!r}")
     if losses.dim != domain.dim:

@@ -73,11 +73,11 @@ def adac_gope(
     def whitened(state):
         """W a sqrt(n) for each arm (K, d), n (), and g sqrt(n) (), with n rounds in the phase."""
         basis, _ = designs.coordinates(points, state.active)
-        rounds = jnp.maximum(jnp.sum(state.pulls), 1).astype(jnp.float32)
-        shares = state.pulls.astype(jnp.float32) / rounds
+        rounds = jnp.maximum(jnp.sum(state.stage.pulls), 1).astype(jnp.float32)
+        shares = state.stage.pulls.astype(jnp.float32) / rounds
         rows = whiten(basis, shares)
         lengths = jnp.sqrt(jnp.sum(rows * rows, axis=1))
-        largest = jnp.max(jnp.where(state.pulls > 0, lengths, 0.0))
+        largest = jnp.max(jnp.where(state.stage.pulls > 0, lengths, 0.0))
         return rows, rounds, jnp.maximum(largest, 1e-30)
 
     def record(key, state, total, played):
@@ -88,11 +88,11 @@ def adac_gope(
         whole = exact_sums.repeated(share, jnp.broadcast_to(total.whole, (dim,)))
         part = exact_sums.of(share * (total.part.astype(jnp.float32) * exact_sums.UNIT))
         centre = exact_sums.repeated(-0.5 * share, jnp.broadcast_to(played, (dim,)))
-        return exact_sums.add(exact_sums.add(state.sums, centre), exact_sums.add(whole, part))
+        return exact_sums.add(exact_sums.add(state.stage.kept, centre), exact_sums.add(whole, part))
 
     def evaluate(key, state):
         rows, rounds, largest = whitened(state)
-        released = exact_sums.to_float(law.release(key, state.sums, rounds))
+        released = exact_sums.to_float(law.release(key, state.stage.kept, rounds))
         estimates = jnp.sum(rows * released[None], axis=1) * (largest / rounds)
         proxy = (law.per_loss + law.variance * largest * largest / rounds) / rounds
         logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)

@@ -12,7 +12,6 @@ from dpjax.learners.linucb import Belief, most_optimistic
 from dpjax.learners.parts.arm_sums import gaussian_draws
 from dpjax.learners.parts.gram import Bounds
 from dpjax.learners.parts.gram_calibration import normal_length
-from dpjax.learners.parts.gram_sums import within_bounds
 from dpjax.maths import ellipsoids
 from dpjax.maths.two_words import add_compensated
 
@@ -44,7 +43,6 @@ def adac_oful(
     feature_bound: Number = 1.0,
     loss_bound: Number = 1.0,
     parameter_bound: Number = 1.0,
-    deviation: Number | None = None,
     failure: Number | None = None,
 ) -> Learner:
     """AdaC-OFUL: OFUL on public features, with one noisy sum for each doubling of det V.
@@ -74,9 +72,8 @@ def adac_oful(
       growth: C > 0. Near 0 every round is a batch.
       ridge: lambda > 0. A longer one makes the worst case of few and similar features better.
       feature_bound: the largest length of features. Longer ones are scaled down to it.
-      loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
+      loss_bound: losses outside [-loss_bound, loss_bound] are clipped. Sigma is loss_bound.
       parameter_bound: S, at least |theta|.
-      deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
       failure: alpha, the probability that some confidence bound fails; default 1 / T.
 
     Returns:
@@ -104,11 +101,10 @@ def adac_oful(
     """
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     failure = 1.0 / max(horizon, 2) if failure is None else failure
-    deviation = loss_bound if deviation is None else deviation
     _check.positive(rho=rho)
     _check.inside(
         0.0, jnp.inf, growth=growth, ridge=ridge, feature_bound=feature_bound,
-        loss_bound=loss_bound, parameter_bound=parameter_bound, deviation=deviation,
+        loss_bound=loss_bound, parameter_bound=parameter_bound,
     )  # fmt: skip
     _check.inside(0.0, 1.0, failure=failure)
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
@@ -128,7 +124,7 @@ def adac_oful(
     def believe(shape, volume, released, batches):
         inverse = jax.vmap(lambda unit: ellipsoids.solve(shape.whitener, unit))(jnp.eye(dim))
         largest = jnp.minimum(jnp.max(jnp.sum(jnp.abs(inverse), axis=1)), 1.0 / ridge)
-        beta = deviation * jnp.sqrt(2.0 * jnp.log(1.0 / share) + volume)
+        beta = loss_bound * jnp.sqrt(2.0 * jnp.log(1.0 / share) + volume)
         beta = beta + parameter_bound * jnp.sqrt(jnp.float32(ridge))
         beta = beta + length * jnp.sqrt(batches.astype(jnp.float32) * largest)
         return Belief(ellipsoids.solve(shape.whitener, released), beta * shape.whitener)
@@ -162,18 +158,13 @@ def adac_oful(
         sums, error = (jnp.where(fresh, 0.0, each) for each in (sums, error))
         return policy(AdacOfulState(sums, error, released, volume, belief, batches))
 
-    declared = gaussian_draws(
-        precision, horizon, delta, "parallel composition of Gaussian mechanisms"
+    accountant = "parallel composition of Gaussian mechanisms"
+    declared = gaussian_draws(precision, horizon, delta, accountant)
+    declared = declared._replace(
+        unit="entry", loss_range=(-loss_bound, loss_bound), released="policies 1..T"
     )
     return Learner(
-        init=init,
-        step=step,
-        feedback=contextual,
-        action_set=Policies(dim),
-        horizon=horizon,
-        privacy=declared._replace(
-            unit="entry", loss_range=(-loss_bound, loss_bound), released="policies 1..T"
-        ),
-        clip=lambda seen: within_bounds(seen, bounds),
+        init, step, contextual, Policies(dim), horizon, declared,
         report=lambda state: AdacOfulReport(state.batches),
-    )
+        clip=bounds.clip,
+    )  # fmt: skip

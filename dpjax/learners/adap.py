@@ -5,17 +5,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms, check_exploration
+from dpjax.core import Array, BatchLearner, Number, _check
+from dpjax.learners.parts.arm_sums import check_exploration
+from dpjax.learners.parts.growing_batches import growing_batches
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise, zcdp_noise
 from dpjax.maths import divergences, exact_sums
-from dpjax.maths.laws import smallest
-
-
-class AdapState(NamedTuple):
-    pulls: Array  # (K,) int32, in complete episodes
-    means: Array  # (K,) float32, noisy mean loss of each arm's latest episode
-    arm: Array  # () int32, the arm in play
 
 
 class AdapReport(NamedTuple):
@@ -162,29 +156,17 @@ def adac_ucb(
 
 def _episodes(horizon, arms, law: SumNoise, bound) -> BatchLearner:
     """Plays the arm of the smallest bound (means, samples, ln t) -> (K,) in doubling episodes."""
-    horizon, arms = check_arms(horizon, arms)
 
-    def batch(state):
-        return state, Batch(state.arm, jnp.maximum(state.pulls[state.arm], 1))
+    def mean(key, before, total, rounds):
+        del before
+        return exact_sums.mean(law.release(key, total, rounds), rounds)
 
-    def init(key):
-        del key
-        zeros = jnp.zeros(arms, jnp.int32)
-        return batch(AdapState(zeros, zeros.astype(jnp.float32), jnp.zeros((), jnp.int32)))
-
-    def step(state, key, total):
-        noise_key, tie_key = jax.random.split(key)
-        rounds = batch(state)[1].rounds
-        released = law.release(noise_key, total, rounds)
-        pulls = state.pulls.at[state.arm].add(rounds)
-        means = state.means.at[state.arm].set(exact_sums.mean(released, rounds))
-        log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
+    def index(means, pulls, log_t):
         samples = jnp.maximum(pulls // 2, 1).astype(jnp.float32)  # of the latest episode
-        bounds = jnp.where(pulls == 0, -jnp.inf, bound(means, samples, log_t))
-        return batch(AdapState(pulls, means, smallest(tie_key, bounds)))
+        return bound(means, samples, log_t)
 
     def episodes(state):
         # Episodes have 1, 1, 2, 4, ... rounds: an arm with N pulls has had log2(N) + 1 of them.
         return AdapReport(jnp.sum(32 - jax.lax.clz(state.pulls), dtype=jnp.int32))
 
-    return batch_bandit_learner(horizon, arms, init, step, law.privacy, episodes)
+    return growing_batches(horizon, arms, 2.0, mean, index, law.privacy, episodes)

@@ -66,16 +66,10 @@ def htinf(horizon, arms, deviation) -> Learner:
         skipped = state.skipped + (~used).astype(jnp.int32)
         return draw(key, estimates, state.round + 1, skipped)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=Privacy(),
-        clip=unclipped,
-        report=lambda state: HtinfReport(state.skipped),
-    )
+    def report(state):
+        return HtinfReport(state.skipped)
+
+    return Learner(init, step, bandit, Arms(arms), horizon, Privacy(), report, clip=unclipped)
 
 
 def batch_rounds(horizon, epsilon):

@@ -6,8 +6,8 @@ from dpjax import noise, privacy
 from dpjax.core import BatchLearner, Number, Privacy, _check
 from dpjax.feedback import to_bit
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms
-from dpjax.learners.parts.identification import check_failure, check_grid, laplace_bounds
+from dpjax.learners.parts.arm_sums import check_arms, check_failure
+from dpjax.learners.parts.identification import KEPT, laplace_bounds
 from dpjax.learners.parts.top_two import top_two, transport_cost
 from dpjax.maths.exact_sums import ExactSum
 
@@ -51,7 +51,6 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
       ('local', 'randomized losses 1..T')
     """
     horizon, arms = check_arms(horizon, arms)
-    grid = check_grid(1.1, forget=False)
     failure = check_failure(failure)
     epsilon = _check.epsilon(epsilon)
     scale = privacy.laplace_scale(1.0, epsilon)  # 1 / epsilon, in units of one flipped loss
@@ -64,15 +63,7 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
         epsilon=epsilon, model="local", released="randomized losses 1..T",
         accountant="randomized response, each loss",
     )  # fmt: skip
-    rule = stopping_rules.cost_of_transport(arms, failure, grid)
-    learner = top_two(
-        horizon,
-        arms,
-        grid,
-        release,
-        laplace_bounds(jnp.inf),
-        transport_cost(jnp.inf),
-        rule,
-        declared,
-    )
+    rule = stopping_rules.cost_of_transport(arms, failure, KEPT)
+    bounds, cost = laplace_bounds(jnp.inf), transport_cost(jnp.inf)
+    learner = top_two(horizon, arms, KEPT, bounds, cost, rule, declared, release)
     return learner._replace(clip=to_bit)

@@ -101,7 +101,8 @@ def cucb(
     def choose(key, t, samples, totals):
         count = jnp.maximum(samples, 1).astype(jnp.float32)
         log_t = jnp.log(t.astype(jnp.float32) + 1.0)  # of the next round
-        length = _radius(exploration, variance, scale, log_t, count)
+        length = jnp.sqrt(2.0 * exploration * variance * log_t / count)
+        length = length + exploration * scale * log_t / count
         longer = 1.0 + SPREAD * jr.uniform(key, (dim,))
         index = exact_sums.mean(totals, count) - length * longer
         seen = samples > 0
@@ -142,31 +143,15 @@ def cucb(
         action = choose(choice_key, t, samples, totals)
         return CucbState(t, samples, totals, buffer, action), action
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=semi_bandit,
-        action_set=domain._replace(losses=box_losses(dim, 0.0, 1.0)),
-        horizon=horizon,
-        privacy=_declared(epsilon, read, local),
-    )
-
-
-def _radius(exploration, variance, scale, log_t, count):
-    """The confidence radius of means of ``count`` losses, (d,)."""
-    sampling = jnp.sqrt(2.0 * exploration * variance * log_t / count)
-    return sampling + exploration * scale * log_t / count
-
-
-def _declared(epsilon, read, local) -> Privacy:
     each = "one entry" if read == "one" else "all entries"
-    if local:
-        return Privacy(
-            epsilon=epsilon, model="local", released="randomized losses 1..T",
-            accountant=f"Laplace mechanism on {each} of a round",
-        )  # fmt: skip
-    accountant = f"parallel composition of Laplace mechanisms, {each} of a round"
-    return Privacy(epsilon=epsilon, accountant=accountant)
+    central = f"parallel composition of Laplace mechanisms, {each} of a round"
+    declared = Privacy(
+        epsilon=epsilon, model=model,
+        released="randomized losses 1..T" if local else "actions 1..T",
+        accountant=f"Laplace mechanism on {each} of a round" if local else central,
+    )  # fmt: skip
+    actions = domain._replace(losses=box_losses(dim, 0.0, 1.0))
+    return Learner(init, step, semi_bandit, actions, horizon, declared)
 
 
 def most_ones(domain) -> int:

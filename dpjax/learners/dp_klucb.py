@@ -2,26 +2,13 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Batch, BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import (
-    batch_bandit_learner,
-    check_arms,
-    check_exploration,
-    one_release,
-    times,
-)
+from dpjax.core import Array, BatchLearner, Number, _check
+from dpjax.learners.parts.arm_sums import check_exploration, one_release
+from dpjax.learners.parts.growing_batches import growing_batches
 from dpjax.maths import divergences, exact_sums
-from dpjax.maths.laws import smallest
-
-
-class DpKlucbState(NamedTuple):
-    pulls: Array  # (K,) int32, in complete batches
-    totals: Array  # (K,) float32, sums of the noisy sums of these batches
-    arm: Array  # () int32, the arm in play
 
 
 class DpKlucbReport(NamedTuple):
@@ -34,7 +21,7 @@ def dp_klucb(
     *,
     epsilon: Number,
     ratio: Number = 2.0,
-    exploration: Number | None = None,
+    exploration: Number = 1.0,
 ) -> BatchLearner:
     """DP-KLUCB: confidence bounds of the divergence d_epsilon on sums of private batches.
 
@@ -54,7 +41,7 @@ def dp_klucb(
         but then the noise of many small batches piles up, and some runs lose the best arm for good.
         Of 1000 runs at T = 5e7 and epsilon = 0.1 (Sajed & Sheffet's second instance) these are 4 %
         at ratio 1.1 and none at ratio 2.
-      exploration: alpha, positive; default 1. It is the constant of :func:`kl_ucb` and
+      exploration: alpha, positive. It is the constant of :func:`kl_ucb` and
         :func:`adap_klucb`, too.
 
     Returns:
@@ -79,11 +66,10 @@ def dp_klucb(
       79
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    if exploration is not None:
-        check_exploration(exploration)
+    check_exploration(exploration)
 
     def index(means, pulls, log_t):
-        return divergences.d_epsilon_lower(means, times(exploration, log_t) / pulls, epsilon)
+        return divergences.d_epsilon_lower(means, exploration * log_t / pulls, epsilon)
 
     return _batches(horizon, arms, epsilon, ratio, index)
 
@@ -94,7 +80,7 @@ def dp_imed(
     *,
     epsilon: Number,
     ratio: Number = 2.0,
-    exploration: Number | None = None,
+    exploration: Number = 1.0,
 ) -> BatchLearner:
     """DP-IMED: plays the arm that its private mean makes least unlikely to be the best.
 
@@ -109,7 +95,7 @@ def dp_imed(
       epsilon: privacy; inf adds no noise, and gives IMED in batches.
       ratio: as in :func:`dp_klucb`. Of the same 1000 runs 14 % were lost at 1.1, 0.6 % at 2 and
         none at 3.
-      exploration: alpha, positive; default 1. An arm plays while its n_a d_epsilon is below about
+      exploration: alpha, positive. An arm plays while its n_a d_epsilon is below about
         alpha ln t, as in :func:`dp_klucb`.
 
     Returns:
@@ -128,47 +114,30 @@ def dp_imed(
       (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    if exploration is not None:
-        check_exploration(exploration)
+    check_exploration(exploration)
 
     def index(means, pulls, log_t):
         del log_t
         evidence = pulls * divergences.d_epsilon(means, jnp.min(means), epsilon)
-        return evidence + times(exploration, jnp.log(pulls))
+        return evidence + exploration * jnp.log(pulls)
 
     return _batches(horizon, arms, epsilon, ratio, index)
 
 
 def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     """Plays the arm of the smallest index (means, pulls, ln t) -> (K,) in geometric batches."""
-    horizon, arms = check_arms(horizon, arms)
     _check.inside(1.0, jnp.inf, ratio=ratio)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
 
-    def batch(state):
-        pulls = state.pulls[state.arm].astype(jnp.float32)
-        # The product is a float32, since it may exceed int32.
-        grown = jnp.minimum(jnp.ceil((ratio - 1.0) * pulls), horizon).astype(jnp.int32)
-        return state, Batch(state.arm, jnp.maximum(grown, 1))
+    def add(key, before, total, rounds):
+        del rounds
+        return before + exact_sums.to_float(noise.laplace.total(key, total, scale))
 
-    def init(key):
-        del key
-        zeros = jnp.zeros(arms, jnp.int32)
-        return batch(DpKlucbState(zeros, zeros.astype(jnp.float32), jnp.zeros((), jnp.int32)))
-
-    def step(state, key, total):
-        noise_key, tie_key = jax.random.split(key)
-        rounds = batch(state)[1].rounds
-        pulls = state.pulls.at[state.arm].add(rounds)
-        released = exact_sums.to_float(noise.laplace.total(noise_key, total, scale))
-        totals = state.totals.at[state.arm].add(released)
+    def of_means(totals, pulls, log_t):
         played = jnp.maximum(pulls, 1).astype(jnp.float32)
-        log_t = jnp.log(jnp.sum(pulls).astype(jnp.float32) + 1.0)
-        indices = index(jnp.clip(totals / played, 0.0, 1.0), played, log_t)
-        indices = jnp.where(pulls == 0, -jnp.inf, indices)
-        return batch(DpKlucbState(pulls, totals, smallest(tie_key, indices)))
+        return index(jnp.clip(totals / played, 0.0, 1.0), played, log_t)
 
     def report(state):
         return DpKlucbReport(jnp.sum(state.pulls))
 
-    return batch_bandit_learner(horizon, arms, init, step, one_release(epsilon), report)
+    return growing_batches(horizon, arms, ratio, add, of_means, one_release(epsilon), report)

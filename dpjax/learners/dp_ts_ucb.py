@@ -3,28 +3,18 @@
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
 from dpjax import noise
-from dpjax.core import Array, Learner, Number, _check
-from dpjax.learners.parts.arm_sums import (
-    ArmSums,
-    bandit_learner,
-    check_arms,
-    gaussian_draws,
-    losses_of,
-    no_losses,
-    record,
-)
-from dpjax.maths import exact_sums
+from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms, gaussian_draws
+from dpjax.learners.parts.doubling_means import DoublingMeans, no_means, renewed
 
 
 class DpTsUcbState(NamedTuple):
-    samples: Array  # (K,) int32, n: losses in each arm's mean
-    means: Array  # (K,) float32, without noise
-    buffer: ArmSums  # losses that were seen since
+    kept: DoublingMeans  # without noise, of n losses, and the losses that were seen since
     left: Array  # (K,) int32, draws that may still be made from each mean
     best: Array  # (K,) float32, the smallest draw from each mean
     arm: Array  # () int32, the arm in play
@@ -86,42 +76,24 @@ def dp_ts_ucb(
 
     def init(key):
         del key
-        zero, buffer = jnp.zeros((), jnp.int32), no_losses(arms)
-        means = jnp.zeros(arms, jnp.float32)
-        return DpTsUcbState(
-            samples=buffer.pulls,
-            means=means,
-            buffer=buffer,
-            left=buffer.pulls,
-            best=means - jnp.inf,
-            arm=zero,
-        ), zero
+        zero, none = jnp.zeros((), jnp.int32), no_means(arms)
+        return DpTsUcbState(none, none.samples, none.means - jnp.inf, zero), zero
 
     def step(state, key, loss):
-        buffer = record(state.buffer, state.arm, loss)
-        size = jnp.maximum(2 * state.samples[state.arm], 1)
-        full = buffer.pulls[state.arm] == size
-
-        def where_full(values, value):
-            return jnp.where(full, values.at[state.arm].set(value), values)
-
-        samples = where_full(state.samples, size)
-        means = where_full(state.means, exact_sums.mean(losses_of(buffer, state.arm), size))
-        left, best = where_full(state.left, count), where_full(state.best, jnp.inf)
-        buffer = jax.tree.map(lambda leaf: where_full(leaf, 0), buffer)
-
-        drawing = (left > 0) & (jnp.min(samples) > 0)
-        deviation = jnp.sqrt(power / jnp.maximum(samples, 1).astype(jnp.float32))
+        kept, new = renewed(state.kept, state.arm, loss)
+        left, best = jnp.where(new, count, state.left), jnp.where(new, jnp.inf, state.best)
+        drawing = (left > 0) & (jnp.min(kept.samples) > 0)
+        deviation = jnp.sqrt(power / jnp.maximum(kept.samples, 1).astype(jnp.float32))
         # A mean without draws is not looked at.
-        theta = noise.gaussian(key, jnp.where(drawing, means, 0.0), deviation)
+        theta = noise.gaussian(key, jnp.where(drawing, kept.means, 0.0), deviation)
         best = jnp.where(drawing, jnp.minimum(best, theta), best)
         arm = jnp.argmin(jnp.where(drawing, theta, best)).astype(jnp.int32)
         left = left - drawing.astype(jnp.int32)
-        return DpTsUcbState(samples, means, buffer, left, best, arm), arm
+        return DpTsUcbState(kept, left, best, arm), arm
 
     reached = jnp.minimum(count.astype(jnp.float32), float(max(horizon - arms, 0)))
     declared = gaussian_draws(reached / power, horizon, delta)
-    return bandit_learner(horizon, arms, init, step, declared)
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)
 
 
 def draws_of_a_mean(horizon, exponent):

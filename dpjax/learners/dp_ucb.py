@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import domains, mechanisms
-from dpjax.core import Array, Learner, Number, _check
-from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, check_exploration
+from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms, check_exploration
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.laws import smallest
 
@@ -107,4 +108,4 @@ def dp_ucb(
         declared = declared._replace(
             calibration="printed", paper_epsilon=jnp.asarray(epsilon, jnp.float32)
         )
-    return bandit_learner(horizon, arms, init, step, declared)
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)

@@ -6,13 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import mechanisms, privacy
-from dpjax.core import Array, Learner, Number, _check
-from dpjax.learners.parts.arm_sums import (
-    bandit_learner,
-    check_arms,
-    check_exploration,
-    one_release,
-)
+from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts import arm_sums
 from dpjax.maths.laws import smallest
 from dpjax.maths.places import at
 
@@ -58,9 +54,9 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
       >>> declared.epsilon, declared.accountant
       (1.0, 'Laplace mechanism on the encoded stream of each arm')
     """
-    horizon, arms = check_arms(horizon, arms)
+    horizon, arms = arm_sums.check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
-    check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
     mechanism = mechanisms.hybrid(horizon, totals="separate")
     counter = mechanism.stream((), scale=privacy.laplace_scale(mechanism.sensitivity[0], epsilon))
 
@@ -107,5 +103,5 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
             ),
         )
 
-    declared = one_release(epsilon, "Laplace mechanism on the encoded stream of each arm")
-    return bandit_learner(horizon, arms, init, step, declared)
+    declared = arm_sums.one_release(epsilon, "Laplace mechanism on the encoded stream of each arm")
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)

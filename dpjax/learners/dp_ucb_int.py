@@ -8,23 +8,16 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy, _check
-from dpjax.learners.parts.arm_sums import (
-    ArmSums,
-    bandit_learner,
-    check_arms,
-    check_exploration,
-    losses_of,
-    no_losses,
-    record,
-)
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts import arm_sums
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
 
 
 class DpUcbIntState(NamedTuple):
     round: Array  # () int32, t
-    sums: ArmSums
+    sums: arm_sums.ArmSums
     means: Array  # (K,) float32, noisy, each as of its latest release
     samples: Array  # (K,) int32, losses in them
     arm: Array  # () int32, the arm in play
@@ -144,13 +137,12 @@ def dp_ucb_int(
       >>> [round(float(x.privacy.epsilon), 3) for x in made]
       [0.997, 15.745]
     """
-    horizon, arms = check_arms(horizon, arms)
+    horizon, arms = arm_sums.check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    delta = privacy.default_delta(horizon) if delta is None else delta
-    _check.delta(delta)
+    delta = arm_sums.check_delta(horizon, delta)
     _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
-    check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
     _check.one_of("derived", "printed", calibration=calibration)
     exponent = jnp.asarray(exponent, jnp.float32)
     if calibration == "printed":
@@ -167,17 +159,17 @@ def dp_ucb_int(
     def init(key):
         del key
         zero = jnp.zeros((), jnp.int32)
-        sums = no_losses(arms)
+        sums = arm_sums.no_losses(arms)
         return DpUcbIntState(zero, sums, jnp.zeros(arms, jnp.float32), sums.pulls, zero), zero
 
     def step(state, key, loss):
         noise_key, tie_key = jax.random.split(key)
-        sums = record(state.sums, state.arm, loss)
+        sums = arm_sums.record(state.sums, state.arm, loss)
         t = state.round + 1
         pulls = sums.pulls[state.arm]
         # The noise of the sum is n_a times that of the mean.
         scale = jnp.where(noiseless, 0.0, pulls.astype(jnp.float32) ** (0.5 * exponent))
-        total = noise.laplace.total(noise_key, losses_of(sums, state.arm), scale)
+        total = noise.laplace.total(noise_key, arm_sums.losses_of(sums, state.arm), scale)
         noisy = exact_sums.mean(total, jnp.maximum(pulls, 1))
         released = pulls % every == 0
         noisy_means = jnp.where(released, state.means.at[state.arm].set(noisy), state.means)
@@ -197,4 +189,4 @@ def dp_ucb_int(
         accountant="zCDP of Laplace mechanisms, or the sum of their epsilons",
         paper_epsilon=epsilon if calibration == "printed" else float("nan"),
     )
-    return bandit_learner(horizon, arms, init, step, declared)
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)

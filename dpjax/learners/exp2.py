@@ -182,16 +182,11 @@ def exponential_weights(horizon, actions, rates, centre) -> Learner:
         exponents = state.exponents + steps
         return draw(key, exponents - jnp.max(exponents), violations)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=actions.feedback,
-        action_set=actions.action_set,
-        horizon=horizon,
-        privacy=Privacy(),
-        clip=unclipped,
-        report=lambda state: Exp2Report(state.violations, jnp.asarray(capped, jnp.int32)),
-    )
+    def report(state):
+        return Exp2Report(state.violations, jnp.asarray(capped, jnp.int32))
+
+    feedback, points = actions.feedback, actions.action_set
+    return Learner(init, step, feedback, points, horizon, Privacy(), report, clip=unclipped)
 
 
 def exp2(

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy, _check
-from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, check_mixing
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms, check_mixing
 
 
 class Exp3State(NamedTuple):
@@ -147,4 +148,4 @@ def exp3(
         exponents = update(state.exponents, state.arm, state.probability, gain, gamma)
         return draw(key, exponents)
 
-    return bandit_learner(horizon, arms, init, step, declared)
+    return Learner(init, step, bandit, Arms(arms), horizon, declared)

@@ -6,7 +6,7 @@ from dpjax import privacy
 from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number, _check
 from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
-from dpjax.learners.parts.arm_sums import check_arms, check_mixing
+from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
 
 
 def switching_cost_tau(horizon, arms):
@@ -103,8 +103,7 @@ def exp3_minibatch(
     epsilon = epsilon if epsilon is None else _check.epsilon(epsilon)
     _check.between(1.0, jnp.inf, **_check.given(tau=tau))
     check_mixing(mixing)
-    delta = privacy.default_delta(horizon) if delta is None else delta
-    _check.delta(delta)
+    delta = check_delta(horizon, delta)
     if tau is None:
         solve = derived_tau if calibration == "derived" else printed_tau
         tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))

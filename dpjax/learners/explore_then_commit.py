@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Array, Batch, BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
@@ -102,7 +103,7 @@ def explore_then_commit(
     def report(state):
         return ExploreThenCommitReport(length, jnp.where(state.explored < arms, -1, state.arm))
 
-    return batch_bandit_learner(horizon, arms, init, step, law.privacy, report)
+    return BatchLearner(init, step, bandit, Arms(arms), horizon, law.privacy, report)
 
 
 def derived_rounds(horizon, arms, epsilon, gap=None):

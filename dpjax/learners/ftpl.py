@@ -10,8 +10,10 @@ from jax import random as jr
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
-from dpjax.domains import Domain, LossSet, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
+from dpjax.domains import Domain, fitting
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths import laws
 from dpjax.maths.barriers import rounded_product
 
@@ -50,6 +52,7 @@ def printed_scale(horizon, losses, epsilon, delta):
     return jnp.maximum(jnp.float32(leader), private / epsilon)
 
 
+@of_domain("losses")
 def ftpl(
     horizon: int,
     domain: Domain,
@@ -57,7 +60,6 @@ def ftpl(
     epsilon: Number,
     delta: Number,
     mechanism: Callable = IDENTICAL_LAW_TREE,
-    losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
     perturbation: Number | None = None,
@@ -76,7 +78,6 @@ def ftpl(
       delta: in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``; by default the paper's, the tree with
         ``identical_law=True``.
-      losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       perturbation: the standard deviation of each coordinate that the leader needs, at least 0;
@@ -105,7 +106,7 @@ def ftpl(
       (1.0, 0.081)
     """
     horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, losses)
+    losses = fitting(domain, None)
     epsilon = _check.epsilon(epsilon)
     _check.delta(delta)
     _check.non_negative(**_check.given(perturbation=perturbation))
@@ -136,4 +137,4 @@ def ftpl(
         inner, release = sums.step(state.sums, sums_key, loss)
         return act(own_key, inner, state.round + 1, release)
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

@@ -1,7 +1,6 @@
 """Follow the regularized leader on private prefix sums."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +8,11 @@ import numpy as np
 
 from dpjax import mechanisms
 from dpjax.core import Learner, Number, _check
-from dpjax.domains import Domain, LossSet, Regularizer, ball_losses, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
+from dpjax.domains import Domain, Regularizer, ball_losses, fitting
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.mechanisms.prefix import LAWS
-
-
-class FtrlState(NamedTuple):
-    sums: Any  # of the private prefix sums
 
 
 def default_rate(horizon, regularizer, losses) -> float:
@@ -48,8 +45,9 @@ def printed_scale(horizon, losses, epsilon):
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
 
 
-def own(domain, regularizer):
-    """``regularizer``, if it has points of the domain's dimension."""
+def fitting_regularizer(domain) -> Regularizer:
+    """The domain's regularizer, refused if its points have another dimension."""
+    regularizer = domain.regularizer
     try:
         found = jax.eval_shape(regularizer.argmin, jnp.zeros(domain.dim)).shape
     except (TypeError, ValueError):
@@ -60,6 +58,7 @@ def own(domain, regularizer):
     return regularizer
 
 
+@of_domain("losses", "regularizer")
 def ftrl(
     horizon: int,
     domain: Domain,
@@ -68,10 +67,8 @@ def ftrl(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
-    regularizer: Regularizer | None = None,
     rate: Number | str | None = None,
     calibration: str = "derived",
 ) -> Learner:
@@ -84,7 +81,10 @@ def ftrl(
 
     Args:
       horizon: T, rounds.
-      domain: a Domain, such as simplex(d), ball(d), cube(d), or a user's own.
+      domain: a Domain, such as simplex(d), ball(d), cube(d), or a user's own. The learner is
+        calibrated to its loss set and uses its regularizer, which is negative entropy on the
+        simplex (exponential weights) and the squared norm elsewhere. For others pass
+        ``domain._replace(losses=..., regularizer=...)``.
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian, discrete Gaussian or Skellam noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``. The paper's is
@@ -93,11 +93,8 @@ def ftrl(
       noise: "laplace" or "discrete_laplace", for pure differential privacy, "gaussian",
         "discrete_gaussian" or "skellam". The discrete laws are those of a tree, kary or per_item,
         which round losses to integers at random.
-      losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round", the whole loss vector, or "entry", one coordinate of it.
-      regularizer: a Regularizer; by default the domain's own: negative entropy on the simplex
-        (exponential weights), the squared norm elsewhere.
       rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon. "noisy" is the rate that minimizes
         the bound for adaptive losses below. It falls with epsilon.
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
@@ -138,8 +135,8 @@ def ftrl(
       [('central', 10.0), ('local', 1.0)]
     """
     horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, losses)
-    regularizer = domain.regularizer if regularizer is None else own(domain, regularizer)
+    losses = fitting(domain, None)
+    regularizer = fitting_regularizer(domain)
     epsilon = _check.epsilon(epsilon)
     noisy = isinstance(rate, str)
     if noisy:
@@ -158,18 +155,18 @@ def ftrl(
     )  # fmt: skip
 
     if noisy:
-        length = noise_length(horizon, losses.dim, sums, noise)
+        length = noise_length(horizon, losses.dim, sums)
         rate = noisy_rate(horizon, regularizer, losses, length)
     eta = default_rate(horizon, regularizer, losses) if rate is None else rate
     eta = jnp.asarray(eta, jnp.float32)
 
     def act(state, release):
-        return FtrlState(state), regularizer.argmin(release, eta)
+        return state, regularizer.argmin(release, eta)
 
     def init(key):
         return act(*sums.init(key))
 
     def step(state, key, loss):
-        return act(*sums.step(state.sums, key, loss))
+        return act(*sums.step(state, key, loss))
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

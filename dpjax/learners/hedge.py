@@ -1,29 +1,20 @@
 """Hedge, which is private through its own sampling."""
 
-from typing import Any, NamedTuple
-
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
 from dpjax.core import Arms, Learner, Number, Privacy, _check
 from dpjax.feedback import full
-from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.arm_sums import check_arms, check_delta
 from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
 
 
-class HedgeState(NamedTuple):
-    losses: Any  # ExactSum (K,) L; with sharing less what it lets arms off, so that the law of the
-    # next arm is softmax(-eta L) too
+def plain_rate(horizon, arms, share=0.0):
+    """eta = sqrt(8 D / T), which minimizes D / eta + eta T / 8 for D at alpha (T - 1) shifts.
 
-
-def plain_rate(horizon, arms):
-    """eta = sqrt(8 ln K / T), which minimizes the bound ln K / eta + eta T / 8."""
-    return jnp.sqrt(8.0 * jnp.log(jnp.float32(arms)) / horizon)
-
-
-def shared_rate(horizon, arms, share):
-    """eta = sqrt(8 D / T), which minimizes D / eta + eta T / 8 for D at alpha (T - 1) shifts."""
+    D is ln K if nothing is shared.
+    """
     shifts = share * (horizon - 1)
     return jnp.sqrt(8.0 * complexity(float(horizon), arms, shifts, share) / horizon)
 
@@ -143,8 +134,7 @@ def hedge(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    delta = privacy.default_delta(horizon) if delta is None else delta
-    _check.delta(delta)
+    delta = check_delta(horizon, delta)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     _check.between(0.0, 0.5, **_check.given(share=share))
     _check.one_of("derived", "printed", calibration=calibration)
@@ -152,23 +142,24 @@ def hedge(
         raise ValueError("share must be None for the printed calibration: the paper has no sharing")
     printed = calibration == "printed"
     if rate is None:
-        own = plain_rate(horizon, arms) if share is None else shared_rate(horizon, arms, share)
-    largest = own if rate is None else jnp.asarray(rate, jnp.float32)
+        rate = plain_rate(horizon, arms, 0.0 if share is None else share)
     private = printed_rate if printed else private_rate
-    eta = jnp.minimum(largest, private(horizon, epsilon, delta))
+    eta = jnp.minimum(jnp.asarray(rate, jnp.float32), private(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
 
-    def draw(key, state):
-        return state, noise.categorical(key, logits(state.losses, eta))
+    # The state is L as an ExactSum (K,). With sharing it is less what this lets arms off, so that
+    # the law of the next arm is softmax(-eta L) too.
+    def draw(key, losses):
+        return losses, noise.categorical(key, logits(losses, eta))
 
     def init(key):
-        return draw(key, HedgeState(exact_sums.nothing((arms,))))
+        return draw(key, exact_sums.nothing((arms,)))
 
-    def step(state, key, loss):
-        losses = exact_sums.add(state.losses, exact_sums.of(loss))
+    def step(losses, key, loss):
+        losses = exact_sums.add(losses, exact_sums.of(loss))
         if share is not None:
             losses = shared(losses, eta, share)
-        return draw(key, HedgeState(losses))
+        return draw(key, losses)
 
     declared = Privacy(
         epsilon=reached,
@@ -178,11 +169,4 @@ def hedge(
         calibration=calibration,
         paper_epsilon=printed_epsilon(horizon, eta, delta) if printed else float("nan"),
     )
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=declared,
-    )
+    return Learner(init, step, full, Arms(arms), horizon, declared)

@@ -6,27 +6,16 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, _check
-from dpjax.learners.parts.arm_sums import (
-    ArmSums,
-    bandit_learner,
-    check_arms,
-    check_exploration,
-    losses_of,
-    no_losses,
-    one_release,
-    posterior_draws,
-    record,
-)
-from dpjax.maths import exact_sums
+from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts import arm_sums
+from dpjax.learners.parts.doubling_means import DoublingMeans, no_means, renewed
 from dpjax.maths.laws import smallest
 
 
 class LazyState(NamedTuple):
     round: Array  # () int32, t
-    samples: Array  # (K,) int32, O: losses in each arm's mean
-    means: Array  # (K,) float32, noisy
-    buffer: ArmSums  # losses that were seen since
+    kept: DoublingMeans  # noisy means of O losses, and the losses that were seen since
     arm: Array  # () int32, the arm in play
 
 
@@ -72,7 +61,7 @@ def lazy_ucb(
       >>> learner.privacy.epsilon, float(users.privacy.epsilon)
       (0.25, 1.0)
     """
-    check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
         bonus = exploration * log_t / epsilon / samples
@@ -120,11 +109,11 @@ def lazy_thompson(
       >>> [x.privacy.epsilon for x in made]  # nothing is declared of its own draws
       [0.5, inf]
     """
-    check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
         optimistic = jnp.clip(means - exploration * log_t / epsilon / samples, 0.0, 1.0)
-        draws = posterior_draws(key, optimistic * samples, (1.0 - optimistic) * samples)
+        draws = arm_sums.posterior_draws(key, optimistic * samples, (1.0 - optimistic) * samples)
         return jnp.argmin(draws).astype(jnp.int32)
 
     return _lazy(horizon, arms, epsilon, log_base, choose)
@@ -132,7 +121,7 @@ def lazy_thompson(
 
 def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
     """Plays choose: (key, means, samples, log t) -> arm on lazily renewed private means."""
-    horizon, arms = check_arms(horizon, arms)
+    horizon, arms = arm_sums.check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.inside(1.0, jnp.inf, log_base=log_base)
     scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
@@ -140,29 +129,17 @@ def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
     def init(key):
         del key
         zero = jnp.zeros((), jnp.int32)
-        buffer = no_losses(arms)
-        means = jnp.zeros(arms, jnp.float32)
-        return LazyState(zero, buffer.pulls, means, buffer, zero), zero
+        return LazyState(zero, no_means(arms), zero), zero
 
     def step(state, key, loss):
         noise_key, choice_key = jax.random.split(key)
-        buffer = record(state.buffer, state.arm, loss)
-        size = jnp.maximum(2 * state.samples[state.arm], 1)
-        full = buffer.pulls[state.arm] == size
-        # Noise is drawn in every round, and used where the buffer is full.
-        released = noise.laplace.total(noise_key, losses_of(buffer, state.arm), scale)
-
-        def where_full(values, value):
-            return jnp.where(full, values.at[state.arm].set(value), values)
-
-        means = where_full(state.means, exact_sums.mean(released, size))
-        samples = where_full(state.samples, size)
-        buffer = jax.tree.map(lambda leaf: where_full(leaf, 0), buffer)
-
+        kept, _ = renewed(
+            state.kept, state.arm, loss, lambda total: noise.laplace.total(noise_key, total, scale)
+        )
         t = state.round + 1
         log_t = jnp.log(t.astype(jnp.float32) + 1.0) / jnp.log(log_base)  # of the next round
-        chosen = choose(choice_key, means, jnp.maximum(samples, 1).astype(jnp.float32), log_t)
-        arm = jnp.where(t < arms, t, chosen)
-        return LazyState(t, samples, means, buffer, arm), arm
+        samples = jnp.maximum(kept.samples, 1).astype(jnp.float32)
+        arm = jnp.where(t < arms, t, choose(choice_key, kept.means, samples, log_t))
+        return LazyState(t, kept, arm), arm
 
-    return bandit_learner(horizon, arms, init, step, one_release(epsilon))
+    return Learner(init, step, bandit, Arms(arms), horizon, arm_sums.one_release(epsilon))

@@ -118,11 +118,4 @@ def limited_updates(
         calibration=calibration,
         paper_epsilon=epsilon if printed else float("nan"),
     )
-    return BatchLearner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=declared,
-    )
+    return BatchLearner(init, step, full, Arms(arms), horizon, declared)

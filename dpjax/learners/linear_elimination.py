@@ -1,7 +1,5 @@
 """Linear elimination: phases of growing length, each on a core set and on fresh losses."""
 
-from collections.abc import Callable
-
 import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, Numbers, _check
@@ -96,35 +94,6 @@ def joint_radii(products, pulls, log_term, law: SumNoise):
     return law.error(products, counts, jnp.ones_like(counts), log_term)
 
 
-def radius_rule(radius, horizon, dim, epsilon, noise, law, *, ratio=None, failure=None) -> Callable:
-    """The formula for gamma of that name, for noise of that law.
-
-    Returns:
-      A function (state, basis, spread, rounds) -> gamma, (K,) or (). The rows of the basis (K, d)
-      are the arms' coordinates, ``rounds`` are those of the phase, and ``spread`` (d, d) is the
-      inverse of V / rounds.
-    """
-
-    local = noise == "local_laplace"
-
-    def radii(state, basis, spread, rounds):
-        logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
-        pulls = state.pulls.astype(jnp.float32)
-        if radius in ("exact", "joint"):
-            turned = jnp.sum(basis[:, None, :] * spread[None], axis=2)
-            products = jnp.sum(turned[:, None, :] * basis[None], axis=2) / rounds
-            if radius == "joint":
-                return joint_radii(products, pulls, logs, law)
-            return exact_radii(products, pulls, logs, epsilon, local=local)
-        length = phase_length(state.phase, horizon, ratio)
-        core = jnp.sum(pulls > 0.0, dtype=jnp.float32)
-        if radius == "printed":
-            return printed_radius(length, dim, core, logs, epsilon)
-        return chernoff_radius(length, dim, core, logs, epsilon, local=local)
-
-    return radii
-
-
 def linear_elimination(
     horizon: int,
     actions: Numbers,
@@ -216,21 +185,37 @@ def linear_elimination(
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     arms, dim = points.shape
     budget = jnp.asarray(epsilon, jnp.float32)
-    radii = radius_rule(radius, horizon, dim, budget, noise, law, ratio=ratio, failure=failure)
+    local = noise == "local_laplace"
+
+    def radii(state, basis, spread, rounds):
+        """gamma, (K,) or (), by coordinates (K, d) of the arms and the inverse of V / rounds."""
+        logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
+        pulls = state.stage.pulls.astype(jnp.float32)
+        if radius in ("exact", "joint"):
+            turned = jnp.sum(basis[:, None, :] * spread[None], axis=2)
+            products = jnp.sum(turned[:, None, :] * basis[None], axis=2) / rounds
+            if radius == "joint":
+                return joint_radii(products, pulls, logs, law)
+            return exact_radii(products, pulls, logs, budget, local=local)
+        length = phase_length(state.number, horizon, ratio)
+        core = jnp.sum(pulls > 0.0, dtype=jnp.float32)
+        if radius == "printed":
+            return printed_radius(length, dim, core, logs, budget)
+        return chernoff_radius(length, dim, core, logs, budget, local=local)
 
     def record(key, state, total, played):
         released = law.release(key, total, played)
         centred = exact_sums.add(released, exact_sums.repeated(-0.5, played))
-        return state.sums.at[state.arm].set(exact_sums.to_float(centred))
+        return state.stage.kept.at[state.arm].set(exact_sums.to_float(centred))
 
     def evaluate(key, state):
         del key
         basis, _ = designs.coordinates(points, state.active)
         # Pulls are shares of the phase here, since V itself has entries of any size.
-        rounds = jnp.maximum(jnp.sum(state.pulls), 1).astype(jnp.float32)
-        pulls = state.pulls.astype(jnp.float32)
+        rounds = jnp.maximum(jnp.sum(state.stage.pulls), 1).astype(jnp.float32)
+        pulls = state.stage.pulls.astype(jnp.float32)
         spread = designs.inverse_information(basis, pulls / rounds)
-        moment = jnp.sum(state.sums[:, None] / rounds * basis, axis=0)
+        moment = jnp.sum(state.stage.kept[:, None] / rounds * basis, axis=0)
         theta = jnp.sum(spread * moment[None], axis=1)
         estimates = jnp.sum(basis * theta[None], axis=1)
         return estimates, radii(state, basis, spread, rounds)

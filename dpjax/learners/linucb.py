@@ -10,7 +10,6 @@ from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, Policies, _check
 from dpjax.feedback import contextual
 from dpjax.learners.parts import gram as laws
-from dpjax.learners.parts import gram_sums
 from dpjax.learners.parts.gram_calibration import real
 from dpjax.maths import ellipsoids
 
@@ -162,10 +161,19 @@ def linucb(
       >>> learner.privacy.model, learner.privacy.released, learner.action_set
       ('joint', 'policies 1..T', Policies(dim=3))
     """
-    horizon, dim = _checked_sizes(horizon, dim)
+    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
+    if dim > _WIDEST:
+        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
     epsilon = _check.epsilon(epsilon)
     gram = laws.gaussian() if gram is None else gram
-    _check_gram(gram, delta, ridge)
+    _check.built(laws.Gram, "gram.gaussian()", gram=gram)
+    laws.check_numbers(gram)
+    if delta is None:
+        raise ValueError("delta must be given: neither noise is pure DP")
+    _check.delta(delta)
+    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
+    if ridge is not None and gram.floor is not None:
+        raise ValueError("ridge: the given floor takes its place")
     failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive(
@@ -173,28 +181,22 @@ def linucb(
         deviation=deviation,
     )  # fmt: skip
     bounds = laws.Bounds(feature_bound, loss_bound, parameter_bound)
-    drawn = gram.noise(
+    sums = gram.noise(
         horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
         ridge=1.0 if ridge is None else real(ridge),
     )  # fmt: skip
-    sums = gram_sums.gram_sums(dim, drawn)
     # Private regularizers spend half of the failure, and the losses' own noise the other half.
-    share = jnp.where(drawn.noisy, 2.0 * drawn.events, 1.0)
+    share = jnp.where(sums.noisy, 2.0 * sums.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
     gram_size = ellipsoids.packed_size(dim)
 
-    def floor_and_bias(regularizer):
-        bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
-        return regularizer.smallest, bias
-
-    regularized = sums.by_round(floor_and_bias)
-
     def act(state, indefinite, release):
-        smallest, bias = regularized(state)
+        regularizer = sums.now(state)
+        bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
         shape = ellipsoids.ellipsoid(release[:gram_size], dim)
         estimate = ellipsoids.solve(shape.whitener, release[gram_size : gram_size + dim])
-        growth = ellipsoids.log_determinant(shape, smallest)
+        growth = ellipsoids.log_determinant(shape, regularizer.smallest)
         beta = sigma * jnp.sqrt(jnp.maximum(2.0 * log_failure + growth, 0.0)) + bias
         belief = Belief(estimate, beta * shape.whitener)
         indefinite = indefinite + (~shape.definite).astype(jnp.int32)
@@ -210,31 +212,7 @@ def linucb(
         return act(inner, state.indefinite, release)
 
     return Learner(
-        init=init,
-        step=step,
-        feedback=contextual,
-        action_set=Policies(dim),
-        horizon=horizon,
-        privacy=drawn.privacy,
-        clip=lambda seen: gram_sums.within_bounds(seen, bounds),
+        init, step, contextual, Policies(dim), horizon, sums.privacy,
         report=lambda state: LinucbReport(state.indefinite),
-    )
-
-
-def _checked_sizes(horizon, dim) -> tuple[int, int]:
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
-    if dim > _WIDEST:
-        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
-    return horizon, dim
-
-
-def _check_gram(gram, delta, ridge):
-    """Refuses a law of noise, a delta and a ridge by themselves, and if they do not go together."""
-    _check.built(laws.Gram, "gram.gaussian()", gram=gram)
-    laws.check_numbers(gram)
-    if delta is None:
-        raise ValueError("delta must be given: neither noise is pure DP")
-    _check.delta(delta)
-    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
-    if ridge is not None and gram.floor is not None:
-        raise ValueError("ridge: the given floor takes its place")
+        clip=bounds.clip,
+    )  # fmt: skip

@@ -2,19 +2,9 @@
 
 import jax.numpy as jnp
 
-from dpjax.core import Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import check_arms, one_release
-from dpjax.learners.parts.identification import (
-    Choice,
-    StoppingRule,
-    Verdict,
-    best_arm,
-    check_failure,
-    check_grid,
-    chunk,
-    identification_learner,
-    without_noise,
-)
+from dpjax.core import BatchLearner, Number
+from dpjax.learners.parts import identification
+from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
 from dpjax.maths.laws import smallest
 
 
@@ -59,7 +49,6 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
     """
     horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)
-    grid = check_grid(1.1, forget=False)
 
     def bounds(phases):
         """(means, radii), each (K,)."""
@@ -75,19 +64,19 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
         return smallest(key, jnp.where(others, means - radii, jnp.inf))
 
     def choose(key, phases, memory):
-        best = best_arm(key, phases)
+        best = identification.best_arm(key, phases)
         other = rival(key, phases, best)
         arm = jnp.where(phases.pulls[other] < phases.pulls[best], other, best)
-        rounds = jnp.minimum(chunk(phases.pulls[arm]), grid.room(phases, arm))
-        return Choice(Batch(arm, rounds), memory)
+        return identification.KEPT.batch(phases, arm, phases.pulls[arm]), memory
 
     def verdict(key, phases):
-        best = best_arm(key, phases)
+        best = identification.best_arm(key, phases)
         other = rival(key, phases, best)
         means, radii = bounds(phases)
-        return Verdict(means[best] + radii[best] <= means[other] - radii[other], best)
+        return means[best] + radii[best] <= means[other] - radii[other], best
 
-    return identification_learner(
-        horizon, arms, grid=grid, release=without_noise, choose=choose, memory=(),
-        rule=StoppingRule(jnp.int32(1), verdict), privacy=one_release(jnp.inf),
-    )  # fmt: skip
+    rule = identification.StoppingRule(jnp.int32(1), verdict)
+    declared = one_release(jnp.inf)
+    return identification.identification_learner(
+        horizon, arms, grid=identification.KEPT, choose=choose, rule=rule, privacy=declared
+    )

@@ -7,13 +7,8 @@ import jax.numpy as jnp
 from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
-from dpjax.learners.parts.one_point import (
-    as_floats,
-    directions,
-    exploring_radius,
-    inradius_of,
-    values,
-)
+from dpjax.learners.parts import one_point
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 
 
@@ -22,11 +17,11 @@ class OnePointGradientState(NamedTuple):
     direction: Array  # (n,) u_t
 
 
+@of_domain("lipschitz")
 def one_point_gradient(
     horizon: int,
     domain: Domain,
     *,
-    lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,
@@ -41,8 +36,8 @@ def one_point_gradient(
 
     Args:
       horizon: T, rounds.
-      domain: a Domain whose inradius is known.
-      lipschitz: L; by default the length of the longest vector of the domain's loss set.
+      domain: a Domain whose inradius is known. L is the length of the longest vector of its loss
+        set; ``domain._replace(losses=domains.ball_losses(d, L))`` has another one.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
       smoothing: zeta, in (0, r); default T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most r / 2.
       rate: nu, positive; default R / (C sqrt T).
@@ -65,14 +60,15 @@ def one_point_gradient(
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
-    (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
-    space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
-    zeta = exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
+    lipschitz = domain.losses.norms[1]
+    space = one_point.directions(domain)
+    losses = one_point.values(domain, loss_range, lipschitz, 0.0)
+    zeta = one_point.exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if rate is None:
         rate = domain.radius / (losses.bound * horizon**0.5)
     nu = jnp.asarray(rate, jnp.float32)
-    inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
+    inner = shrunk(domain, 1.0 - zeta / one_point.inradius_of(domain))
 
     def play(base, key):
         direction = space.draw(key)
@@ -87,10 +83,5 @@ def one_point_gradient(
         return play(inner.project(state.base - move), key)
 
     return Learner(
-        init=init,
-        step=step,
-        feedback=value,
-        action_set=domain,
-        horizon=horizon,
-        privacy=Privacy(loss_range=(losses.low, losses.high)),
+        init, step, value, domain, horizon, Privacy(loss_range=(losses.low, losses.high))
     )

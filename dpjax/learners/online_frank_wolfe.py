@@ -9,8 +9,8 @@ from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, ball_losses, check_domain
 from dpjax.feedback import gradient, whole
-from dpjax.learners.parts.one_point import as_floats
 from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
 
@@ -28,6 +28,7 @@ class OnlineFrankWolfeReport(NamedTuple):
     longer: Array  # () int32, vectors w_t longer than G + beta D, which were scaled down to it
 
 
+@of_domain("lipschitz")
 def online_frank_wolfe(
     horizon: int,
     domain: Domain,
@@ -36,7 +37,6 @@ def online_frank_wolfe(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    lipschitz: float | None = None,
     smoothness: float = 0.0,
 ) -> Learner:
     """Private online Frank-Wolfe: one linear minimization a round, no projection.
@@ -53,13 +53,12 @@ def online_frank_wolfe(
 
     Args:
       horizon: T, rounds.
-      domain: a Domain, of which the learner uses the linear minimizer.
+      domain: a Domain, of which the learner uses the linear minimizer. G is the length of the
+        longest vector of its loss set, as for :func:`one_point_gradient`.
       epsilon: privacy; inf adds no noise.
       delta: in (0, 1), with noise that is never pure, as in :func:`ftrl`.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: as for :func:`ftrl`.
-      lipschitz: G, of the losses on the domain in the Euclidean norm; by default the length of the
-        longest vector of the domain's loss set.
       smoothness: beta >= 0, the Lipschitz constant of their gradients; 0 for linear losses.
 
     Returns:
@@ -92,7 +91,7 @@ def online_frank_wolfe(
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     _check.non_negative(smoothness=smoothness)
-    (longest,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
+    longest = domain.losses.norms[1]
     sums = prefix_sums(
         horizon, ball_losses(domain.dim, longest + smoothness * domain.diameter), epsilon=epsilon,
         delta=delta, mechanism=mechanism, noise=noise,
@@ -118,12 +117,7 @@ def online_frank_wolfe(
         longer = state.longer + longer
         return OnlineFrankWolfeState(point, error, x, state.round + 1, inner, longer), point
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=whole,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        report=lambda state: OnlineFrankWolfeReport(state.longer),
-    )
+    def report(state):
+        return OnlineFrankWolfeReport(state.longer)
+
+    return Learner(init, step, whole, domain, horizon, sums.privacy, report)

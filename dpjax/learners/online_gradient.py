@@ -8,8 +8,10 @@ import optax
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
-from dpjax.domains import Domain, LossSet, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, prefix_sums
+from dpjax.domains import Domain, fitting
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import prefix_sums
+from dpjax.learners.parts.superseded import of_domain
 
 
 class OnlineGradientState(NamedTuple):
@@ -31,6 +33,7 @@ def projected_descent(domain, losses, rate=None) -> optax.GradientTransformation
     return optax.sgd(lambda count: rate / jnp.sqrt(count.astype(jnp.float32) + 1.0))
 
 
+@of_domain("losses")
 def online_gradient(
     horizon: int,
     domain: Domain,
@@ -40,7 +43,6 @@ def online_gradient(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
     rate: Number | None = None,
@@ -60,7 +62,6 @@ def online_gradient(
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       rate: eta of the default optimizer, positive; default D / G, with D the diameter of the domain
@@ -87,7 +88,7 @@ def online_gradient(
       (0.028, [0.0, 0.0])
     """
     horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, losses)
+    losses = fitting(domain, None)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if optimizer is not None and rate is not None:
         raise ValueError("rate: an optimizer that is given has rates of its own")
@@ -111,4 +112,4 @@ def online_gradient(
         point = domain.project(optax.apply_updates(state.point, updates))
         return OnlineGradientState(inner, release, optimizer_state, point), point
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

@@ -8,8 +8,10 @@ import numpy as np
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, _check
-from dpjax.domains import Domain, LossSet, fitting
-from dpjax.learners.parts.prefix_sums import full_information_learner, noise_length, prefix_sums
+from dpjax.domains import Domain, fitting
+from dpjax.feedback import full
+from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.two_words import add_compensated
 
 
@@ -18,20 +20,19 @@ class PrivateFtalState(NamedTuple):
     round: Array  # () int32, actions played
     point_sum: Array  # (d,) of the actions played
     error: Array  # (d,) what rounding has added to it
-    point: Array  # (d,) w_t
 
 
-def default_convexity(horizon, domain, losses, sums, noise):
+def default_convexity(horizon, domain, sums):
     """The H that minimizes H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H.
 
     s is the root mean square length of a prefix's noise.
     """
-    length = noise_length(horizon, losses.dim, sums, noise)
-    bound = losses.norms[1]
+    length, bound = noise_length(horizon, domain.dim, sums), domain.losses.norms[1]
     stability = (bound**2 / 2 + bound * length) * float(1 + np.log(horizon))
     return jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
 
 
+@of_domain("losses")
 def private_ftal(
     horizon: int,
     domain: Domain,
@@ -40,7 +41,6 @@ def private_ftal(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
     strong_convexity: Number | None = None,
@@ -64,7 +64,6 @@ def private_ftal(
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       strong_convexity: H > 0; default the minimizer of the bound below (:func:`default_convexity`).
@@ -92,7 +91,7 @@ def private_ftal(
       ([0.5, 0.5], 0.0)
     """
     horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, losses)
+    losses = fitting(domain, None)
     epsilon = _check.epsilon(epsilon)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
     sums = prefix_sums(
@@ -100,21 +99,20 @@ def private_ftal(
         neighbours=neighbours, unit=unit,
     )  # fmt: skip
     if strong_convexity is None:
-        strong_convexity = default_convexity(horizon, domain, losses, sums, noise)
+        strong_convexity = default_convexity(horizon, domain, sums)
     curvature = jnp.asarray(strong_convexity, jnp.float32)
 
     def init(key):
         state, _ = sums.init(key)
         centre = jnp.asarray(domain.centre, jnp.float32)
-        return PrivateFtalState(
-            state, jnp.ones((), jnp.int32), centre, jnp.zeros_like(centre), centre
-        ), centre
+        one = jnp.ones((), jnp.int32)
+        return PrivateFtalState(state, one, centre, jnp.zeros_like(centre)), centre
 
     def step(state, key, loss):
         inner, release = sums.step(state.sums, key, loss)
         played = state.round.astype(jnp.float32)
         point = domain.project(state.point_sum / played - release / (curvature * played))
         point_sum, error = add_compensated(state.point_sum, state.error, point)
-        return PrivateFtalState(inner, state.round + 1, point_sum, error, point), point
+        return PrivateFtalState(inner, state.round + 1, point_sum, error), point
 
-    return full_information_learner(horizon, domain, sums, init, step)
+    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

@@ -7,9 +7,10 @@ import numpy as np
 
 from dpjax import noise, privacy
 from dpjax.core import Array, Learner, Number, Privacy, _check
-from dpjax.domains import Domain, LossSet, exact_projections, fitting, sensitivity
+from dpjax.domains import Domain, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
-from dpjax.learners.parts.clipping import clip_into
+from dpjax.learners.parts.prefix_sums import clip_into
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths import two_words
 
 
@@ -18,13 +19,13 @@ class PrivateGigaState(NamedTuple):
     sum: two_words.TwoWords  # (d,) t (x_(t+1) - c), which is never shown
 
 
+@of_domain("losses")
 def private_giga(
     horizon: int,
     domain: Domain,
     *,
     epsilon: Number,
     delta: Number,
-    losses: LossSet | None = None,
     neighbours: str = "replace",
     unit: str = "round",
     strong_convexity: Number | None = None,
@@ -48,7 +49,6 @@ def private_giga(
       domain: a Domain that has an exact projection.
       epsilon: privacy; inf adds no noise.
       delta: in (0, 1).
-      losses: a LossSet of the domain's dimension; by default the domain's own.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       strong_convexity: alpha > 0; default the minimizer of the bound below
@@ -88,7 +88,7 @@ def private_giga(
       'exact composition of T - 1 Gaussian mechanisms'
     """
     horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, losses)
+    losses = fitting(domain, None)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
     _check.delta(delta)
@@ -128,15 +128,7 @@ def private_giga(
         loss_range=losses.entry,
         accountant="exact composition of T - 1 Gaussian mechanisms",
     )
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=declared,
-        clip=clip_into(losses, unit),
-    )
+    return Learner(init, step, full, domain, horizon, declared, clip=clip_into(losses, unit))
 
 
 def longest_loss(losses, unit) -> float:

@@ -1,32 +1,20 @@
 """Private bandit convex optimization with projections, in the style of Smith & Thakurta."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import random as jr
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Learner, Number, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
-from dpjax.learners.parts.one_point import (
-    as_floats,
-    directions,
-    entries_of,
-    exploring_radius,
-    inradius_of,
-    values,
-)
+from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import calibrate
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 
 
-class PrivateOnePointState(NamedTuple):
-    direction: Array  # (n,) u_t
-    sums: Any  # of the mechanism
-
-
+@of_domain("lipschitz")
 def private_one_point(
     horizon: int,
     domain: Domain,
@@ -35,7 +23,6 @@ def private_one_point(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,
@@ -53,12 +40,11 @@ def private_one_point(
 
     Args:
       horizon: T, rounds.
-      domain: a Domain whose inradius is known.
+      domain: a Domain whose inradius is known, with L as for :func:`one_point_gradient`.
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      lipschitz: L; by default the length of the longest vector of the domain's loss set.
       loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
       smoothing: zeta, in (0, r), with r the inradius of the domain; default as for
         :func:`one_point_gradient`.
@@ -86,10 +72,11 @@ def private_one_point(
     """
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
-    (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
-    space, losses = directions(domain), values(domain, loss_range, lipschitz, 0.0)
+    lipschitz = domain.losses.norms[1]
+    space = one_point.directions(domain)
+    losses = one_point.values(domain, loss_range, lipschitz, 0.0)
     n = space.dim
-    zeta = exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
+    zeta = one_point.exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
     weight = n / zeta
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     eta = domain.radius / (weight * losses.bound * horizon**0.5)
@@ -98,34 +85,18 @@ def private_one_point(
     change = weight * (losses.high - losses.low)
     calibrated = calibrate(
         horizon, (n,), (n**0.5 * change, change), epsilon=epsilon, delta=delta,
-        mechanism=mechanism, noise=noise, value_range=entries_of(weight, losses),
+        mechanism=mechanism, noise=noise, value_range=one_point.entries_of(weight, losses),
         loss_range=(losses.low, losses.high),
     )  # fmt: skip
-    inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
+    inner = shrunk(domain, 1.0 - zeta / one_point.inradius_of(domain))
     centre = jnp.asarray(domain.centre, jnp.float32)
 
-    def play(key, release, sums):
-        direction = space.draw(key)
+    def act(release, direction):
         base = inner.project(centre - rounded_product(eta, space.lift(release)))
-        state = PrivateOnePointState(direction, sums)
-        return state, base + rounded_product(zeta, space.lift(direction))
+        return base + rounded_product(zeta, space.lift(direction))
 
-    def init(key):
-        direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.stream.init(sums_key)
-        return play(direction_key, release, sums)
+    def estimate(loss, direction):
+        return rounded_product(weight, loss - losses.middle, direction)
 
-    def step(state, key, loss):
-        direction_key, sums_key = jr.split(key)
-        estimate = rounded_product(weight, loss - losses.middle, state.direction)
-        sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
-        return play(direction_key, release, sums)
-
-    return Learner(
-        init=init,
-        step=step,
-        feedback=value,
-        action_set=domain,
-        horizon=horizon,
-        privacy=calibrated.privacy,
-    )
+    init, step = one_point.on_private_estimates(calibrated, space, act, estimate)
+    return Learner(init, step, value, domain, horizon, calibrated.privacy)

@@ -6,22 +6,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax import random as jr
 
 from dpjax import mechanisms, privacy
 from dpjax.core import Array, Learner, Number, _check
-from dpjax.domains import Domain, check_domain, conditional_gradient_step, shrunk
+from dpjax.domains import Domain, check_domain, conditional_gradient_step
 from dpjax.feedback import value
-from dpjax.learners.parts.one_point import (
-    as_floats,
-    directions,
-    entries_of,
-    inradius_of,
-    is_known,
-    values,
-)
-from dpjax.learners.parts.prefix_sums import RELEASED, Calibrated, calibrate
+from dpjax.learners.parts import one_point
+from dpjax.learners.parts.prefix_sums import RELEASED, calibrate
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 
 
@@ -92,16 +87,7 @@ def batch_norms(batch, batches, dim, epsilon, delta):
     return batch * dim**0.5, jnp.minimum(float(batch), batch**0.5 * t * price)
 
 
-def batch_sizes(horizon, batch) -> tuple[int, int]:
-    """b and the number of batches, of which the last may be shorter where b is isqrt(T)."""
-    if batch is None:
-        batch = math.isqrt(horizon)
-    batch = _check.size(1, batch=batch)
-    if horizon % batch and batch != math.isqrt(horizon):
-        raise ValueError(f"batch must divide the horizon, {horizon}, got {batch}")
-    return batch, -(-horizon // batch)
-
-
+@of_domain("lipschitz")
 def projection_free(
     horizon: int,
     domain: Domain,
@@ -110,18 +96,16 @@ def projection_free(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    lipschitz: float | None = None,
     loss_range: str | tuple[float, float] = "signed",
-    batch: int | None = None,
     smoothing: Number | None = None,
     rate: Number | None = None,
-    shrink: bool = False,
     calibration: str = "single_change",
 ) -> Learner:
     """PRIVATEBANDIT: private bandit convex optimization without projections.
 
-    Rounds come in batches of b. Batch R plays around a base x~_(R-1), sums up one-point gradient
-    estimates, and releases their noisy prefix sum s~_R:
+    Rounds come in batches of b = floor(sqrt(T)), and the last batch may be shorter. Batch R plays
+    around a base x~_(R-1), sums up one-point gradient estimates, and releases their noisy prefix
+    sum s~_R:
 
         x_t = x~_(R-1) + zeta u_t, u_t uniform on the unit sphere,   f_t(x_t) is seen,
         g_R = sum over the batch of (n / zeta) f_t(x_t) u_t,         s~_R = g_1 + ... + g_R + noise.
@@ -136,26 +120,22 @@ def projection_free(
       horizon: T, rounds.
       domain: a Domain, of which the learner uses the linear minimizer. Losses must be defined up to
         zeta away from it, since plays leave it by as much. On a set without inner points plays stay
-        in its affine hull, whose dimension is n.
+        in its affine hull, whose dimension is n. L is the length of the longest vector of its loss
+        set, as for :func:`one_point_gradient`. On ``domains.shrunk(domain, 1 - zeta / r)``, with r
+        the inradius, plays stay in the domain.
       epsilon: privacy; inf adds no noise. The algorithm is then one in the style of Garber & Kretzu
         2020, with a fixed number of steps in place of their stopping rule.
       delta: with Gaussian or discrete Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      lipschitz: L, of the losses in the Euclidean norm; by default that of the domain's own loss
-        set, the length of its longest vector.
       loss_range: the range of the values f_t(x_t), which is (low, high) or one of three words. The
         words are for losses that are 0 somewhere on the domain. With B = L (D + zeta) and D the
         diameter, "signed" is [-B, B], "nonnegative" is [0, B], and "nonnegative_inside", for losses
         that fall below 0 outside the domain as linear ones do, is [-L zeta, B]. The middle of the
         range is subtracted.
-      batch: b; default the integer part of sqrt(T), where the last batch may be shorter. A given
-        one must divide T.
-      smoothing: zeta > 0; default D sqrt(n) / T^(1/4), with ``shrink`` at most r / 2.
+      smoothing: zeta > 0; default D sqrt(n) / T^(1/4).
       rate: eta > 0; default D / (kappa sqrt(T / b)) with kappa^2 = b (n B / zeta)^2 + b^2 L^2, for
         every epsilon.
-      shrink: whether plays stay in the domain. Then bases lie in c + (1 - zeta / r) (domain - c),
-        with r the inradius, and the ranges above have D in place of D + zeta.
       calibration: "single_change", "batch_norm" or "printed" (the last for the tree).
 
     Returns:
@@ -206,12 +186,19 @@ def projection_free(
     epsilon = _check.epsilon(epsilon)
     _check.positive(**_check.given(smoothing=smoothing, rate=rate))
     _check.one_of("single_change", "batch_norm", "printed", calibration=calibration)
-    (lipschitz,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
-    batch, batches = batch_sizes(horizon, batch)
-    space = directions(domain)
+    lipschitz = domain.losses.norms[1]
+    batch = math.isqrt(horizon)
+    batches = -(-horizon // batch)
+    space = one_point.directions(domain)
     n = space.dim
-    zeta = _smoothing(horizon, domain, n, smoothing, shrink)
-    losses = values(domain, loss_range, lipschitz, 0.0 if shrink else zeta)
+    zeta = smoothing_radius(horizon, domain.diameter, n) if smoothing is None else smoothing
+    if isinstance(zeta, int | float | np.number) and zeta > domain.diameter:
+        warnings.warn(
+            f"smoothing: zeta = {zeta:.3g} is beyond the diameter, {domain.diameter:.3g}: the "
+            "regret bound is then above T L D and says nothing",
+            stacklevel=4,
+        )
+    losses = one_point.values(domain, loss_range, lipschitz, zeta)
     if rate is None:
         rate = step_size(batches, batch, domain.diameter, n, zeta, losses.bound, lipschitz)
     eta, weight = jnp.asarray(rate, jnp.float32), n / zeta
@@ -220,12 +207,18 @@ def projection_free(
         norms = batch_norms(batch, batches, n, epsilon, delta)
     if calibration == "printed":
         scale = printed_scale(horizon, n, lipschitz, epsilon, delta)
-    calibrated = _calibrate_batches(
-        batches, n, weight, losses, norms, entries_of(weight, losses, batch), epsilon=epsilon,
-        delta=delta, mechanism=mechanism, noise=noise, printed_scale=scale,
+    # Given all releases, a changed loss moves one batch's sum, by (n / zeta) W times ``norms``. The
+    # last prefix that a play depends on is that of all batches but two.
+    change = weight * (losses.high - losses.low)
+    found = calibrate(
+        max(batches - 1, 1), (n,), tuple(change * norm for norm in norms), epsilon=epsilon,
+        delta=delta, mechanism=mechanism, noise=noise,
+        value_range=one_point.entries_of(weight, losses, batch),
+        loss_range=(losses.low, losses.high), printed_scale=scale,
     )  # fmt: skip
+    # The party that sums up a batch sees its rounds without noise, whatever the mechanism.
+    declared = found.privacy._replace(model="central", released=RELEASED["central"])
     last_summed = batch * (batches - 2)
-    inner = _set_of_bases(domain, zeta) if shrink else domain
     centre = jnp.asarray(domain.centre, jnp.float32)
     weight, radius = jnp.asarray(weight, jnp.float32), jnp.asarray(zeta, jnp.float32)
 
@@ -237,7 +230,7 @@ def projection_free(
 
     def init(key):
         direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.stream.init(sums_key)
+        sums, release = found.init(sums_key)
         direction, zero = space.draw(direction_key), jnp.zeros((), jnp.float32)
         state = ProjectionFreeState(
             round=jnp.zeros((), jnp.int32),
@@ -257,12 +250,12 @@ def projection_free(
         moved = rounded_product(weight, loss - losses.middle, state.direction)
         estimate = state.estimate + moved
         gradient = state.solver - centre + state.linear
-        solver, gap = conditional_gradient_step(inner, state.solver, gradient)
+        solver, gap = conditional_gradient_step(domain, state.solver, gradient)
         t, gap = state.round + 1, jnp.minimum(state.gap, gap)
         done = t % batch == 0
 
         def sum_up():
-            sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
+            sums, release = found.step(state.sums, sums_key, estimate)
             return sums, against(release), jnp.zeros_like(estimate)
 
         sums, linear, estimate = lax.cond(
@@ -285,67 +278,4 @@ def projection_free(
     def report(state):
         return ProjectionFreeReport(jnp.sqrt(2.0 * state.worst_gap), radius)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=value,
-        action_set=domain,
-        horizon=horizon,
-        privacy=calibrated.privacy,
-        report=report,
-    )
-
-
-def _calibrate_batches(batches, dim, weight, losses, norms, entries, **given) -> Calibrated:
-    """The mechanism of the batches' estimates, of which a changed loss moves one.
-
-    With W the width of the range of losses, it moves by at most (n / zeta) W times ``norms``, in
-    (L1, L2). The last prefix that a play depends on is that of all batches but two.
-    """
-    change = weight * (losses.high - losses.low)
-    found = calibrate(
-        max(batches - 1, 1),
-        (dim,),
-        tuple(change * norm for norm in norms),
-        value_range=entries,
-        loss_range=(losses.low, losses.high),
-        **given,
-    )
-    # Whoever adds up the rounds of a batch sees them without noise, whatever the mechanism.
-    declared = found.privacy._replace(model="central", released=RELEASED["central"])
-    return found._replace(privacy=declared)
-
-
-def _smoothing(horizon, domain, dim, smoothing, shrink):
-    """zeta, as given or by default, with a warning where it is beyond what the theory covers."""
-    if smoothing is not None:
-        zeta = smoothing
-    elif shrink:
-        zeta = min(smoothing_radius(horizon, domain.diameter, dim), inradius_of(domain) / 2)
-    else:
-        zeta = smoothing_radius(horizon, domain.diameter, dim)
-    _warn_beyond(zeta, domain, shrink)
-    return zeta
-
-
-def _set_of_bases(domain, zeta) -> Domain:
-    """c + (1 - zeta / r) (domain - c), around whose points plays stay in the domain."""
-    return shrunk(domain, jnp.maximum(1.0 - zeta / inradius_of(domain), 1e-3))
-
-
-def _warn_beyond(zeta, domain, shrink) -> None:
-    """Warns where zeta exceeds the inradius in spite of ``shrink``, or exceeds the diameter."""
-    if not is_known(zeta):
-        return
-    if shrink and zeta > inradius_of(domain):
-        warnings.warn(
-            f"smoothing: zeta = {zeta:.3g} is beyond the inradius, {domain.inradius:.3g}: plays "
-            "leave the domain in spite of shrink, and no regret bound is known",
-            stacklevel=4,
-        )
-    elif zeta > domain.diameter:
-        warnings.warn(
-            f"smoothing: zeta = {zeta:.3g} is beyond the diameter, {domain.diameter:.3g}: the "
-            "regret bound is then above T L D and says nothing",
-            stacklevel=4,
-        )
+    return Learner(init, step, value, domain, horizon, declared, report=report)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from dpjax import noise, privacy
 from dpjax.combinators.batches import every_round
 from dpjax.core import Learner, Number, Privacy, _check
-from dpjax.learners.parts.arm_sums import check_arms
+from dpjax.learners.parts.arm_sums import check_arms, check_failure
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.maths import exact_sums
 from dpjax.maths.clipped_means import LARGEST, epoch_plan
@@ -67,9 +67,8 @@ def robust_elimination(
     _check.between(1.0, 2.0, order=order)
     _check.inside(1.0, jnp.inf, order=order)
     _check.one_of("central", "local", model=model)
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
     epsilon = _check.epsilon(epsilon)
-    failure = 1.0 / max(horizon, 2) if failure is None else jnp.asarray(failure, jnp.float32)
+    failure = check_failure(failure, 1.0 / max(horizon, 2))
     moment, largest_gap = jnp.asarray(moment, jnp.float32), jnp.asarray(largest_gap, jnp.float32)
     scale = privacy.laplace_scale(2.0, epsilon)  # of losses over B, in [-1, 1]
 
@@ -96,7 +95,7 @@ def robust_elimination(
 
     def step(state, key, loss):
         active = jnp.sum(state.learner.active, dtype=jnp.int32)
-        level = plan_of(state.learner.epoch, active)[0]
+        level = plan_of(state.learner.number, active)[0]
         return base.step(state, key, within(loss / level, -1.0, 1.0))
 
     return base._replace(step=step)

@@ -9,9 +9,10 @@ from jax import random as jr
 from dpjax import privacy
 from dpjax.combinators import private_reduction
 from dpjax.core import Array, Learner, Number, Privacy, _check
-from dpjax.domains import Domain, LossSet, fitting
+from dpjax.domains import Domain, fitting
 from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded, rounded_product
 
 
@@ -85,24 +86,18 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
         sums = state.sums + rounded(n * f * state.dual)
         return act(key, sums, violations, state.centre, state.residual)
 
-    return Learner(
-        init=init,
-        step=step,
-        feedback=linear,
-        action_set=domain,
-        horizon=horizon,
-        privacy=Privacy(),
-        clip=unclipped,
-        report=lambda state: ScribleReport(state.violations, state.residual),
-    )
+    def report(state):
+        return ScribleReport(state.violations, state.residual)
+
+    return Learner(init, step, linear, domain, horizon, Privacy(), report, clip=unclipped)
 
 
+@of_domain("losses")
 def scrible(
     horizon: int,
     domain: Domain,
     *,
     epsilon: Number,
-    losses: LossSet | None = None,
     rate: Number | None = None,
     noise: str = "scalar",
     sampling: str = "sphere",
@@ -125,7 +120,6 @@ def scrible(
         polytope(A, b), where n = d and nu is the number of rows that are facets. On a polytope x
         is found by five Newton steps from the x of the last round.
       epsilon: privacy; inf adds no noise and gives SCRiBLE with its own rate.
-      losses: a LossSet of the domain's dimension; by default the domain's own.
       rate: eta, positive; default sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), with nu the parameter of
         the barrier, M half the width of the range of <l, x>, and s^2 the variance of the noise.
       noise: "scalar", one draw in each round, or "vector", a draw for each coordinate, as printed.
@@ -167,7 +161,7 @@ def scrible(
       ('local', 2.0)
     """
     horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, losses)
+    losses = fitting(domain, None)
     if domain.barrier is None:
         raise ValueError(
             "domain must have a self-concordant barrier, as simplex, ball and cube have, and "

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner, Number
-from dpjax.learners.parts.arm_sums import batch_bandit_learner, check_arms
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.identification import IdentificationReport
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
@@ -116,7 +117,7 @@ def sequential_halving(
         return IdentificationReport(over, jnp.where(over, decided, horizon), best)
 
     declared = law.privacy._replace(reported=IdentificationReport._fields)
-    learner = batch_bandit_learner(horizon, arms, init, step, declared, report)
+    learner = BatchLearner(init, step, bandit, Arms(arms), horizon, declared, report)
     return learner._replace(clip=law.clip)
 
 

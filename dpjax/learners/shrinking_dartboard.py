@@ -35,7 +35,7 @@ class BatchedDartboardReport(NamedTuple):
 
 def log_base(rate, batch=1):
     """ln (1 - eta) / B."""
-    return jnp.log1p(-rate) if dartboard.is_one(batch) else jnp.log1p(-rate) / batch
+    return jnp.log1p(-rate) / batch
 
 
 def logits(losses, rate, batch=1):
@@ -134,7 +134,7 @@ def shrinking_dartboard(
         horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts
     )
     eta, p, budget = setting
-    single, static = dartboard.is_one(batch), isinstance(shifts, int) and shifts == 0
+    single, static = batch == 1, isinstance(shifts, int) and shifts == 0
     alpha = share_for(dartboard.steps(horizon, size), shifts)
 
     def learn(learned, total):
@@ -179,16 +179,8 @@ def shrinking_dartboard(
         size_now = jnp.asarray(size, jnp.int32)
         return BatchedDartboardReport(state.draws - 1, state.refused, size_now)
 
-    rest: dict[str, Any] = {
-        "feedback": full,
-        "action_set": Arms(arms),
-        "horizon": horizon,
-        "privacy": declared,
-        "report": report,
-    }
-    if single:
-        return Learner(init=init, step=step, **rest)
-    return BatchLearner(init=init, step=step, **rest)
+    kind = Learner if single else BatchLearner
+    return kind(init, step, full, Arms(arms), horizon, declared, report)
 
 
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):
@@ -205,43 +197,32 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
         if batch > horizon:
             raise ValueError(f"batch must be at most the horizon of {horizon}, got {batch}")
     given = (horizon, arms, epsilon, delta)
+    size: Any = batch if batch in (1, None) else jnp.float32(batch)
     if calibration == "printed":
         _check.between(0.0, 0.0, shifts=shifts)
         if delta is None and batch != 1:
             raise ValueError(
                 "batch must be 1 for a printed calibration without delta: the paper has no other"
             )
-        return _printed(given, rate, restart, batch)
-    if batch is None:
+        size = dartboard.printed_batch(*given) if batch is None else size
+        setting = dartboard.printed_setting(*given, rate, restart, size)
+    elif batch is None:
         setting, size = dartboard.best_setting(*given, rate, restart, shifts)
     else:
         static = isinstance(shifts, int) and shifts == 0
         if rate is None and not (static and batch == 1):
             rate = dartboard.batch_rate(horizon, arms, batch, shifts)
-        size = batch if batch == 1 else jnp.float32(batch)
-        own = () if batch == 1 else (size,)
-        setting = dartboard.derived_setting(*given, rate, restart, *own)
-    return setting, size, _declared(setting, delta, size)
-
-
-def _printed(given, rate, restart, batch):
-    horizon, _, epsilon, delta = given
-    if batch == 1:
-        size, setting = 1, dartboard.printed_setting(*given, rate, restart)
-    else:
-        size = dartboard.printed_batch(*given) if batch is None else jnp.float32(batch)
-        setting = dartboard.printed_batch_setting(*given, rate, restart, size)
-    formula = dartboard.printed_epsilon(horizon, setting, delta, size)
-    paper = jnp.where(jnp.isinf(epsilon), jnp.inf, formula)
-    declared = _declared(setting, delta, size)
-    return setting, size, declared._replace(calibration="printed", paper_epsilon=paper)
-
-
-def _declared(setting, delta, batch):
-    return Privacy(
-        epsilon=dartboard.derived_epsilon(setting, delta, batch),
+        setting = dartboard.derived_setting(*given, rate, restart, size)
+    declared = Privacy(
+        epsilon=dartboard.derived_epsilon(setting, delta, size),
         delta=0.0 if delta is None else delta,
-        rho=dartboard.rho(setting, batch),
+        rho=dartboard.rho(setting, size),
         accountant="one coin and M - 1 draws: the sum of their log-ratios"
         + ("" if delta is None else ", or their zCDP where smaller"),
+        calibration=calibration,
     )
+    if calibration == "printed":
+        formula = dartboard.printed_epsilon(horizon, setting, delta, size)
+        paper = jnp.where(jnp.isinf(epsilon), jnp.inf, formula)
+        declared = declared._replace(paper_epsilon=paper)
+    return setting, size, declared

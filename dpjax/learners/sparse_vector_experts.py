@@ -150,12 +150,4 @@ def sparse_vector_experts(
         rho=0.5 * comparisons**2 + privacy.bounded_range_rho(2.0 * gamma, float(most)),
         accountant="sparse vector technique, and an exponential mechanism for each draw",
     )
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=declared,
-        report=report,
-    )
+    return Learner(init, step, full, Arms(arms), horizon, declared, report=report)

@@ -3,13 +3,13 @@
 import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import check_arms, check_exploration, times
+from dpjax.learners.parts.arm_sums import check_arms, check_exploration, check_failure
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 
 
-def epoch_length(epoch, active, epsilon, failure, exploration=None):
+def epoch_length(epoch, active, epsilon, failure, exploration=1.0):
     """R_e for epoch e = 1, 2, ... and |S| active arms, each of which plays ceil(R_e) rounds.
 
     It is max(32 A / Delta_e^2, 8 B / (epsilon Delta_e)) + 1 with Delta_e = 2^-e,
@@ -20,7 +20,7 @@ def epoch_length(epoch, active, epsilon, failure, exploration=None):
     return jnp.maximum(32.0 * first / (gap * gap), 8.0 * second / (epsilon * gap)) + 1.0
 
 
-def epoch_radius(epoch, active, epsilon, failure, exploration=None):
+def epoch_radius(epoch, active, epsilon, failure, exploration=1.0):
     """h_e + c_e, how far a noisy mean of epoch e may be off, unless the epoch fails.
 
     The losses contribute h_e = sqrt(A / (2 R_e)) and the noise c_e = B / (epsilon R_e), with A and
@@ -35,7 +35,7 @@ def _logarithms(epoch, active, failure, exploration):
     """alpha ln(8 |S| e^2 / beta) and alpha ln(4 |S| e^2 / beta)."""
     inverse = jnp.asarray(active, jnp.float32) * jnp.square(jnp.asarray(epoch, jnp.float32))
     inverse = inverse / failure
-    return times(exploration, jnp.log(8.0 * inverse)), times(exploration, jnp.log(4.0 * inverse))
+    return exploration * jnp.log(8.0 * inverse), exploration * jnp.log(4.0 * inverse)
 
 
 def successive_elimination(
@@ -47,7 +47,7 @@ def successive_elimination(
     noise: str = "laplace",
     radius: str | None = None,
     failure: Number | None = None,
-    exploration: Number | None = None,
+    exploration: Number = 1.0,
 ) -> BatchLearner:
     """DP-SE: active arms play equally long, the worse leave, and all losses are forgotten.
 
@@ -75,7 +75,7 @@ def successive_elimination(
         the least number of rounds for which it is Delta_e / 4. Compare laws at this one.
       failure: beta in (0, 1), the probability that the best arm is lost, or that some epoch does
         not remove all arms of gap Delta_e or more; default 1 / T (1/2 where T is 1).
-      exploration: alpha, positive; default 1. It multiplies ln(1 / beta) and the logarithms beside
+      exploration: alpha, positive. It multiplies ln(1 / beta) and the logarithms beside
         it, so that with beta = 1 / T a mean of n losses may be off by about
         sqrt(alpha ln T / (2 n)) + alpha ln T / (epsilon n), as in :func:`adap_ucb`. Below 1 the
         probability of failure may exceed beta.
@@ -114,10 +114,8 @@ def successive_elimination(
     _check.one_of("printed", "chernoff", radius=radius)
     if radius == "printed" and noise != "laplace":
         raise ValueError("radius: the paper prints one for Laplace noise alone")
-    if exploration is not None:
-        check_exploration(exploration)
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
-    failure = 1.0 / max(horizon, 2) if failure is None else jnp.asarray(failure, jnp.float32)
+    check_exploration(exploration)
+    failure = check_failure(failure, 1.0 / max(horizon, 2))
     budget = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
 
     def epoch_plan(epoch, active):

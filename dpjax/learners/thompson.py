@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Learner, Number, Privacy, _check
-from dpjax.learners.parts.arm_sums import bandit_learner, check_arms, posterior_draws
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms, posterior_draws
 
 
 class ThompsonState(NamedTuple):
@@ -62,4 +63,4 @@ def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
         zeros = state.zeros.at[state.arm].add((~one).astype(jnp.int32))
         return choose(choice_key, ones, zeros)
 
-    return bandit_learner(horizon, arms, init, step, Privacy())
+    return Learner(init, step, bandit, Arms(arms), horizon, Privacy())

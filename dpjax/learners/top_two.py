@@ -4,14 +4,8 @@ import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, Privacy, _check
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms
-from dpjax.learners.parts.identification import (
-    check_failure,
-    check_grid,
-    check_kept,
-    laplace_bounds,
-    without_noise,
-)
+from dpjax.learners.parts.arm_sums import check_arms, check_failure
+from dpjax.learners.parts.identification import KEPT, check_grid, laplace_bounds
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.learners.parts.top_two import gaussian_cost, top_two, transport_cost
 
@@ -96,18 +90,24 @@ def adap_tt(
     if rule is None:
         rule = "hoeffding" if noise == "laplace" else "chernoff"
     _check.one_of("hoeffding", "chernoff", "printed", "released", rule=rule)
+    if rule != "chernoff" and noise != "laplace":
+        raise ValueError(f"rule: {rule} is of Laplace noise only")
     if rule == "chernoff":
         stop = stopping_rules.chernoff(arms, law, failure, grid)
-        return _private(horizon, arms, grid, law, _bounds_of(law), gaussian_cost, stop)
-    if noise != "laplace":
-        raise ValueError(f"rule: {rule} is of Laplace noise only")
-    of_laplace = {
-        "hoeffding": stopping_rules.hoeffding,
-        "printed": stopping_rules.printed,
-        "released": stopping_rules.released,
-    }
-    stop = of_laplace[rule](arms, epsilon, failure, grid)
-    return _private(horizon, arms, grid, law, laplace_bounds(epsilon), gaussian_cost, stop)
+
+        def bounds(means, samples, log_t):
+            return means - law.radius(samples, log_t)
+
+    else:
+        of_laplace = {
+            "hoeffding": stopping_rules.hoeffding,
+            "printed": stopping_rules.printed,
+            "released": stopping_rules.released,
+        }
+        stop = of_laplace[rule](arms, epsilon, failure, grid)
+        bounds = laplace_bounds(epsilon)
+    made = top_two(horizon, arms, grid, bounds, gaussian_cost, stop, law.privacy, law.release)
+    return made._replace(clip=law.clip)
 
 
 def dp_tt(
@@ -158,13 +158,13 @@ def dp_tt(
       ('central', 1.0, 'parallel composition of Laplace mechanisms')
     """
     horizon, arms = check_arms(horizon, arms)
-    grid = check_grid(ratio, forget)
+    grid = check_grid(ratio, forget, kept_to=horizon)
     failure = check_failure(failure)
     epsilon = _check.epsilon(epsilon)
-    check_kept(horizon, grid)
     stop = stopping_rules.private_cost_of_transport(arms, epsilon, failure, grid)
     law, cost = sum_noise("laplace", epsilon, None), transport_cost(epsilon)
-    return _private(horizon, arms, grid, law, laplace_bounds(epsilon), cost, stop)
+    bounds = laplace_bounds(epsilon)
+    return top_two(horizon, arms, grid, bounds, cost, stop, law.privacy, law.release)
 
 
 def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
@@ -195,20 +195,7 @@ def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
       ('none', 1000)
     """
     horizon, arms = check_arms(horizon, arms)
-    grid = check_grid(1.1, forget=False)
     failure = check_failure(failure)
-    stop = stopping_rules.hoeffding(arms, jnp.inf, failure, grid)
-    return top_two(
-        horizon, arms, grid, without_noise, laplace_bounds(jnp.inf), gaussian_cost, stop, Privacy()
-    )
-
-
-def _bounds_of(law):
-    """The bounds of the leader, by the radius of the noise."""
-    return lambda means, samples, log_t: means - law.radius(samples, log_t)
-
-
-def _private(horizon, arms, grid, law, bounds, cost, rule) -> BatchLearner:
-    """The learner with noise on the sum of each phase. A loss is in one phase only."""
-    learner = top_two(horizon, arms, grid, law.release, bounds, cost, rule, law.privacy)
-    return learner._replace(clip=law.clip)
+    stop = stopping_rules.hoeffding(arms, jnp.inf, failure, KEPT)
+    bounds = laplace_bounds(jnp.inf)
+    return top_two(horizon, arms, KEPT, bounds, gaussian_cost, stop, Privacy())

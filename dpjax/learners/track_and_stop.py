@@ -2,16 +2,12 @@
 
 import jax.numpy as jnp
 
-from dpjax.core import Batch, BatchLearner, Number
+from dpjax.core import BatchLearner, Number
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
 from dpjax.learners.parts.identification import (
-    Choice,
-    check_failure,
-    check_grid,
-    chunk,
+    KEPT,
     identification_learner,
-    without_noise,
 )
 from dpjax.maths import transport
 from dpjax.maths.laws import smallest
@@ -54,7 +50,6 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
     """
     horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)
-    grid = check_grid(1.1, forget=False)
 
     def choose(key, phases, memory):
         pulls = phases.pulls.astype(jnp.float32)
@@ -62,11 +57,10 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
         behind = pulls - rounds * transport.optimal_weights(phases.means, jnp.inf)
         forced = jnp.min(pulls) < jnp.sqrt(rounds / arms)
         arm = smallest(key, jnp.where(forced, pulls, behind))
-        length = jnp.minimum(chunk(phases.pulls[arm]), grid.room(phases, arm))
-        return Choice(Batch(arm, length), memory)
+        return KEPT.batch(phases, arm, phases.pulls[arm]), memory
 
-    rule = stopping_rules.cost_of_transport(arms, failure, grid)
+    rule = stopping_rules.cost_of_transport(arms, failure, KEPT)
+    declared = one_release(jnp.inf)
     return identification_learner(
-        horizon, arms, grid=grid, release=without_noise, choose=choose, memory=(), rule=rule,
-        privacy=one_release(jnp.inf),
-    )  # fmt: skip
+        horizon, arms, grid=KEPT, choose=choose, rule=rule, privacy=declared
+    )

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import noise
-from dpjax.core import Array, Learner, Number, Privacy, _check
-from dpjax.learners.parts.arm_sums import bandit_learner, check_arms
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.feedback import bandit
+from dpjax.learners.parts.arm_sums import check_arms
 
 # Thousands of estimates were tried (equal, far apart, in two groups). After 6 steps the worst sum
 # is off by 1e-15 at K = 100, and by 7e-13 at K = 10^4.
@@ -88,7 +89,7 @@ def tsallis_inf(horizon: int, arms: int, *, rate: Number = 2.0) -> Learner:
         estimates = add(state.estimates, state.arm, loss / state.probability)
         return draw(key, estimates, state.round + 1)
 
-    return bandit_learner(horizon, arms, init, step, Privacy())
+    return Learner(init, step, bandit, Arms(arms), horizon, Privacy())
 
 
 def add(estimates, arm, value):

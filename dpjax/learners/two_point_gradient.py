@@ -2,24 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import random as jr
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Learner, Number, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import difference
-from dpjax.learners.parts.one_point import as_floats, directions, inradius_of
+from dpjax.learners.parts.one_point import directions, inradius_of, on_private_estimates
 from dpjax.learners.parts.prefix_sums import calibrate, noise_length
+from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.clipping import into_range
-
-
-class TwoPointGradientState(NamedTuple):
-    direction: Array  # (n,) u_t
-    sums: Any  # of the mechanism
 
 
 def default_smoothing(horizon, domain) -> float:
@@ -27,6 +21,7 @@ def default_smoothing(horizon, domain) -> float:
     return min(domain.radius / min(horizon, 2000), inradius_of(domain) / 2)
 
 
+@of_domain("lipschitz")
 def two_point_gradient(
     horizon: int,
     domain: Domain,
@@ -35,7 +30,6 @@ def two_point_gradient(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: str = "laplace",
-    lipschitz: float | None = None,
     smoothing: float | None = None,
     rate: Number | None = None,
 ) -> Learner:
@@ -54,13 +48,12 @@ def two_point_gradient(
     Args:
       horizon: T, rounds.
       domain: a Domain whose inradius r is known. On a set without inner points u_t is a direction
-        of its affine hull, whose dimension is n.
+        of its affine hull, whose dimension is n. G is the length of the longest vector of its
+        loss set, as for :func:`one_point_gradient`.
       epsilon: privacy; inf adds no noise.
       delta: with Gaussian noise, in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace" or "gaussian".
-      lipschitz: G, of the losses in the Euclidean norm; by default the length of the longest vector
-        of the domain's loss set.
       smoothing: zeta, in (0, r); default R / T with R the radius of the domain, and at least
         R / 2000. Values are float32, so that smaller differences are lost in their rounding.
       rate: eta, positive; default R / sqrt(T (S / 4 + G z / 2)) with S = n^2 G^2 / max(n - 1, 1)
@@ -92,7 +85,7 @@ def two_point_gradient(
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     _check.one_of("laplace", "gaussian", noise=noise)
-    (longest,) = as_floats(lipschitz=domain.losses.norms[1] if lipschitz is None else lipschitz)
+    longest = domain.losses.norms[1]
     _check.inside(0.0, inradius_of(domain), **_check.given(smoothing=smoothing))
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     zeta = default_smoothing(horizon, domain) if smoothing is None else smoothing
@@ -105,36 +98,21 @@ def two_point_gradient(
     )  # fmt: skip
     if rate is None:
         square = n**2 * longest**2 / max(n - 1, 1)
-        length = noise_length(horizon, n, calibrated, noise)
+        length = noise_length(horizon, n, calibrated)
         rate = domain.radius / jnp.sqrt(horizon * (square / 4 + longest * length / 2))
     eta = jnp.asarray(rate, jnp.float32)
     inner = shrunk(domain, 1.0 - zeta / inradius_of(domain))
     centre = jnp.asarray(domain.centre, jnp.float32)
 
-    def play(key, release, sums):
-        direction = space.draw(key)
+    def act(release, direction):
         base = inner.project(centre - rounded_product(0.5 * eta, space.lift(release)))
         move = rounded_product(zeta, space.lift(direction))
-        return TwoPointGradientState(direction, sums), jnp.stack([base + move, base - move])
+        return jnp.stack([base + move, base - move])
 
-    def init(key):
-        direction_key, sums_key = jr.split(key)
-        sums, release = calibrated.stream.init(sums_key)
-        return play(direction_key, release, sums)
+    def estimate(loss, direction):
+        return rounded_product(n / (2.0 * zeta), loss, direction)
 
-    def step(state, key, loss):
-        direction_key, sums_key = jr.split(key)
-        estimate = rounded_product(n / (2.0 * zeta), loss, state.direction)
-        sums, release = calibrated.stream.step(state.sums, sums_key, estimate)
-        return play(direction_key, release, sums)
-
-    return Learner(
-        init=init,
-        step=step,
-        feedback=difference,
-        action_set=domain,
-        horizon=horizon,
-        privacy=calibrated.privacy,
-        # The values are rounded, so that a difference may exceed its bound by a little.
-        clip=partial(into_range, low=-most, high=most, tolerance=1e-3 * most),
-    )
+    init, step = on_private_estimates(calibrated, space, act, estimate)
+    # The values are rounded, so that a difference may exceed its bound by a little.
+    clip = partial(into_range, low=-most, high=most, tolerance=1e-3 * most)
+    return Learner(init, step, difference, domain, horizon, calibrated.privacy, clip=clip)

@@ -3,13 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax.core import Learner, Number, Privacy
-from dpjax.learners.parts.arm_sums import (
-    check_arms,
-    check_exploration,
-    learner_of_sums,
-    means,
-    times,
-)
+from dpjax.learners.parts import arm_sums
 from dpjax.maths import divergences
 from dpjax.maths.laws import smallest
 
@@ -38,7 +32,7 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
       >>> learner.privacy.epsilon, round(float(bounds.ucb1(1000, [0.4, 0.6])))  # its regret
       (inf, 277)
     """
-    check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
 
     def bound(mean, pulls, played):
         return mean - jnp.sqrt(0.5 * exploration * jnp.log(played) / pulls)
@@ -46,13 +40,13 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
     return _optimism(horizon, arms, bound)
 
 
-def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Learner:
+def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
     """KL-UCB: plays the arm with the least q such that kl(mean_a, q) <= alpha ln t / n_a.
 
     Args:
       horizon: T, rounds. Nothing but the end of the game depends on it.
       arms: K, at least 2. Each plays once at first, in random order.
-      exploration: alpha, positive; default 1. A bound on n_a losses fails with probability at most
+      exploration: alpha, positive. A bound on n_a losses fails with probability at most
         t^-alpha.
 
     Returns:
@@ -73,25 +67,24 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number | None = None) -> Lea
       >>> [round(float(x(1000, [0.1, 0.3]))) for x in (bounds.lai_robbins, bounds.ucb1)]  # regret
       [9, 277]
     """
-    if exploration is not None:
-        check_exploration(exploration)
+    arm_sums.check_exploration(exploration)
 
     def bound(mean, pulls, played):
-        return divergences.kl_lower(mean, times(exploration, jnp.log(played)) / pulls)
+        return divergences.kl_lower(mean, exploration * jnp.log(played) / pulls)
 
     return _optimism(horizon, arms, bound)
 
 
 def _optimism(horizon, arms, bound) -> Learner:
     """Plays the arm of the smallest bound (means, pulls, rounds played) -> (K,), ties at random."""
-    horizon, arms = check_arms(horizon, arms)
+    horizon, arms = arm_sums.check_arms(horizon, arms)
 
     def choose(key, t, sums):
         bounds = bound(
-            means(sums),
+            arm_sums.means(sums),
             jnp.maximum(sums.pulls, 1).astype(jnp.float32),
             jnp.maximum(t, 1).astype(jnp.float32),
         )
         return smallest(key, jnp.where(sums.pulls == 0, -jnp.inf, bounds))
 
-    return learner_of_sums(horizon, arms, choose, Privacy())
+    return arm_sums.learner_of_sums(horizon, arms, choose, Privacy())

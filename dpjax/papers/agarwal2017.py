@@ -56,7 +56,7 @@ INSTANCES = {
 def _pure(factory, **options) -> Callable:
     def make(horizon, dim, instance, epsilon):
         domain, losses = instance.make(dim)
-        return factory(horizon, domain, losses=losses, epsilon=epsilon, **options)
+        return factory(horizon, domain._replace(losses=losses), epsilon=epsilon, **options)
 
     return make
 

@@ -37,7 +37,7 @@ def study(horizon, dim, instance, losses, trials, seed) -> Study:
         domain, loss_set = instance.make(dim)
         delta = default_delta(horizon) if noise == "gaussian" else None
         return learners.ftrl(
-            horizon, domain, losses=loss_set, epsilon=epsilon, delta=delta, noise=noise,
+            horizon, domain._replace(losses=loss_set), epsilon=epsilon, delta=delta, noise=noise,
             mechanism=mechanism,
         )  # fmt: skip
 

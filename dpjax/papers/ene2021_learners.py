@@ -43,10 +43,14 @@ INSTANCES = {
 }
 
 
+def of_unit_losses(domain):
+    """The domain, with losses of length at most 1."""
+    return domain._replace(losses=domains.ball_losses(domain.dim))
+
+
 def losses(domain):
     """I.i.d. unit vectors that lean to a direction drawn for each trial."""
-    unit = domains.ball_losses(domain.dim)
-    return environments.linear_losses(domain, "iid", loss_set=unit, bias=BIAS)
+    return environments.linear_losses(of_unit_losses(domain), "iid", bias=BIAS)
 
 
 def delta_of(horizon, noise):
@@ -73,7 +77,7 @@ def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
         return tree._replace(stream=stream)
 
     learners.projection_free(
-        horizon, domain, epsilon=epsilon, delta=delta, noise=noise, lipschitz=1.0,
+        horizon, of_unit_losses(domain), epsilon=epsilon, delta=delta, noise=noise,
         mechanism=spy, calibration=calibration,
     )  # fmt: skip
     return asked[0]
@@ -88,8 +92,8 @@ def scaled(horizon, domain, noise, scale, rate) -> Learner:
         return tree._replace(stream=lambda shape, **_: tree.stream(shape, scale=scale))
 
     make = partial(
-        learners.projection_free, horizon, domain, epsilon=1.0, delta=delta_of(horizon, noise),
-        noise=noise, lipschitz=1.0, mechanism=mechanism,
+        learners.projection_free, horizon, of_unit_losses(domain), epsilon=1.0,
+        delta=delta_of(horizon, noise), noise=noise, mechanism=mechanism,
     )  # fmt: skip
     return make(rate=rate * default_rate(horizon, domain))
 
@@ -150,8 +154,8 @@ def _private(factory, **keywords):
 
     def make(horizon, domain, epsilon):
         return factory(
-            horizon, domain, epsilon=epsilon, noise="gaussian",
-            delta=delta_of(horizon, "gaussian"), lipschitz=1.0, **keywords,
+            horizon, of_unit_losses(domain), epsilon=epsilon, noise="gaussian",
+            delta=delta_of(horizon, "gaussian"), **keywords,
         )  # fmt: skip
 
     return make
@@ -159,7 +163,9 @@ def _private(factory, **keywords):
 
 BASELINES: dict[str, Callable] = {
     "the centre": resting,
-    "Flaxman et al., projected": partial(learners.one_point_gradient, lipschitz=1.0),
+    "Flaxman et al., projected": lambda horizon, domain: learners.one_point_gradient(
+        horizon, of_unit_losses(domain)
+    ),
     "PRIVATEBANDIT": _private(learners.projection_free),
     "PRIVATEBANDIT, buffered": _private(learners.projection_free, mechanism=mechanisms.buffered),
     "ST13-style, projected": _private(learners.private_one_point),

@@ -1,6 +1,7 @@
 """Bounds on the unit ball: their constants are those of the learners, and the sums are by hand."""
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from dpjax.learners.parts.one_point import flaxman_radius
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.learners.private_ftal import default_convexity as ftal_convexity
 from dpjax.learners.private_giga import default_convexity as giga_convexity
-from dpjax.learners.projection_free import batch_sizes, smoothing_radius, step_size
+from dpjax.learners.projection_free import smoothing_radius, step_size
 
 DIM = 5
 BALL = domains.ball(DIM)
@@ -40,7 +41,7 @@ def test_the_noise_of_the_tree_is_that_of_the_mechanism(horizon):
 def test_private_ftal(epsilon):
     horizon = 1000
     made = sums(horizon, epsilon)
-    h = float(ftal_convexity(horizon, BALL, BALL.losses, made, "laplace"))
+    h = float(ftal_convexity(horizon, BALL, made))
     noise = np.sqrt(2.0 * DIM * 10) * float(made.scale)  # in 10 levels
     logs = 1 + np.log(horizon)
     expected = h * 4 * horizon / 2 + ((1 + 2 * h) ** 2 / 2 + noise) * logs / h
@@ -101,7 +102,8 @@ def test_one_point_learners(horizon):
 
 @pytest.mark.parametrize(("horizon", "epsilon"), [(1024, np.inf), (1024, 1.0), (2**24, 10.0)])
 def test_projection_free(horizon, epsilon):
-    batch, batches = batch_sizes(horizon, None)
+    batch = math.isqrt(horizon)
+    batches = -(-horizon // batch)
     zeta = smoothing_radius(horizon, 2.0, DIM)
     value = 2.0 + zeta
     eta = float(step_size(batches, batch, 2.0, DIM, zeta, value, 1.0))

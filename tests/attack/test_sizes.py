@@ -136,7 +136,7 @@ def test_other_sizes_are_refused_by_name():
         "arms": lambda size: learners.exp3(8, size),
         "dim": lambda size: learners.linucb(8, size, epsilon=1.0, delta=1e-6),
         "period": lambda size: environments.linear_losses(ball, "drifting", period=size),
-        "batch": lambda size: learners.projection_free(8, ball, epsilon=1.0, batch=size),
+        "batch": lambda size: mechanisms.per_item(8, batch=size),
         "k": lambda size: mechanisms.kary(8, k=size),
     }.items():
         for size in BAD:

@@ -177,7 +177,12 @@ def with_entries(name, of, **keywords):
     options = {"delta": 1e-3} if name in ("ftpl", "private_giga") else {}
     factory = getattr(learners, name)
     return factory(
-        HORIZON, DOMAINS[of], losses=SETS[of], epsilon=1.0, unit="entry", **options, **keywords
+        HORIZON,
+        DOMAINS[of]._replace(losses=SETS[of]),
+        epsilon=1.0,
+        unit="entry",
+        **options,
+        **keywords,
     )
 
 
@@ -353,9 +358,10 @@ def printed(name, of):
     else:
         options = {"delta": 1e-3} if name == "ftpl" else {}
         keywords |= options | {"epsilon": 1.0}
+        domain = DOMAINS[of]
         if name != "projection_free":
-            keywords["losses"] = SETS[of]
-        learner = getattr(learners, name)(horizon, DOMAINS[of], **keywords)
+            domain = domain._replace(losses=SETS[of])
+        learner = getattr(learners, name)(horizon, domain, **keywords)
     pairs = audit.pairs(jr.key(1), horizon, SETS[of], 32)
     if name in ("scrible", "projection_free"):
         pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)

@@ -175,7 +175,7 @@ def test_a_users_own_function_and_rows():
     expected = (suffered - np.arange(1, ROUNDS + 1))[19::20]
     np.testing.assert_allclose(result.regret, expected, rtol=1e-3)
     learner = learners.projection_free(
-        ROUNDS, BALL, epsilon=1.0, lipschitz=2.0, loss_range=(0.0, 5.0), smoothing=0.3
+        ROUNDS, BALL, epsilon=1.0, loss_range=(0.0, 5.0), smoothing=0.3
     )
     played = jax.jit(lambda: simulate(learner, environment, jr.key(0), checkpoints=1))()
     assert np.isfinite(played.regret).all()

@@ -228,7 +228,7 @@ def test_alternating_losses_by_hand():
 def follow_the_leader(domain, horizon):
     """No regularization: the minimizer of the exact sums."""
     leader = domains.Regularizer(lambda s, rate=1.0: domain.minimizer(s), 1.0, lambda losses: 1.0)
-    return learners.ftrl(horizon, domain, epsilon=np.inf, regularizer=leader)
+    return learners.ftrl(horizon, domain._replace(regularizer=leader), epsilon=np.inf)
 
 
 @pytest.mark.parametrize(

@@ -97,11 +97,11 @@ def leader(horizon, epsilon, **changes):
 # The learners that serve PCA as they are.
 SERVE = {
     "ftpl": leader,
-    "ftrl": lambda horizon, epsilon, **changes: learners.ftrl(
-        horizon, FANTOPE, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
+    "ftrl": lambda horizon, epsilon, domain=FANTOPE, **changes: learners.ftrl(
+        horizon, domain, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
     ),
-    "private_ftal": lambda horizon, epsilon, **changes: learners.private_ftal(
-        horizon, FANTOPE, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
+    "private_ftal": lambda horizon, epsilon, domain=FANTOPE, **changes: learners.private_ftal(
+        horizon, domain, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
     ),
 }
 
@@ -117,7 +117,8 @@ def test_a_replaced_direction_spends_what_is_declared(name):
     pair = audit.Pair(rows, other)
     tree = {} if name != "ftpl" else {"mechanism": mechanisms.tree}
     for diameters, caught in ((GRAM.diameters, False), ((GRAM.norms[0], 1.0), True)):
-        learner = SERVE[name](8, 1.0, losses=GRAM._replace(diameters=diameters), **tree)
+        domain = FANTOPE._replace(losses=GRAM._replace(diameters=diameters))
+        learner = SERVE[name](8, 1.0, domain=domain, **tree)
         spent = float(audit.spent(audit.replay(learner, pair, jr.key(0)), 1e-5))
         assert (spent > 1.3) if caught else spent == pytest.approx(1.0, rel=1e-3)
 
@@ -165,10 +166,10 @@ def test_the_matrix_exponential_is_ftrl():
     """exp(-eta L) / tr by SciPy; sqrt(T ln(n) / 2) holds, and a tenth of the regret does not."""
     from scipy.linalg import expm
 
-    spectrahedron = domains.fantope(SIZE, 1)
     entropy = domains.von_neumann_entropy(SIZE)
+    spectrahedron = domains.fantope(SIZE, 1)._replace(regularizer=entropy)
     rate = float(np.sqrt(8 * np.log(SIZE) / HORIZON))
-    make = partial(learners.ftrl, regularizer=entropy, rate=rate)
+    make = partial(learners.ftrl, rate=rate)
     rows = -outer(unit(np.random.default_rng(3), HORIZON)).astype(np.float32)
     game = play_table(make(HORIZON, spectrahedron, epsilon=np.inf), jnp.asarray(rows), jr.key(0))
     total = rows[:-1].sum(axis=0, dtype=np.float64).reshape(SIZE, SIZE)
@@ -215,9 +216,10 @@ def test_a_sweep_over_matrices_of_16_by_16_ends():
         "import numpy as np, jax\n"
         "from dpjax import domains, environments, learners, sweep\n"
         "entropy = domains.von_neumann_entropy(16)\n"
+        "fantope = domains.fantope(16, 1)._replace(regularizer=entropy)\n"
         "def game(epsilon):\n"
-        "    learner = learners.ftrl(256, domains.fantope(16, 1), epsilon=epsilon, delta=1e-6,\n"
-        "                            noise='gaussian', regularizer=entropy)\n"
+        "    learner = learners.ftrl(256, fantope, epsilon=epsilon, delta=1e-6,\n"
+        "                            noise='gaussian')\n"
         "    return learner, environments.spiked_covariance(16)\n"
         "sweep(game, np.array([1.0, np.inf]), 24, jax.random.key(0), progress=False)\n"
     )

@@ -158,7 +158,7 @@ def test_bad_arguments_are_named():
     for name, values in {
         "horizon": (0, 2.5), "dim": (0, 2.5), "rho": (0.0, -1.0, np.nan), "delta": (0.0, 1.0),
         "growth": (0.0, np.inf, np.nan), "ridge": (0.0, np.inf, np.nan), "failure": (0.0, 1.0),
-        "feature_bound": (0.0, np.nan), "loss_bound": (0.0, np.nan), "deviation": (0.0,),
+        "feature_bound": (0.0, np.nan), "loss_bound": (0.0, np.nan),
         "parameter_bound": (0.0, np.nan),
     }.items():  # fmt: skip
         for value in values:

@@ -60,7 +60,7 @@ def test_games_by_hand(name, epsilon):
 
     all_arms, states = many_games(make, 3, losses, draws)
     for game in range(GAMES):
-        arms, means = all_arms[game], states.learner.inner.means[game]
+        arms, means = all_arms[game], states.learner.inner.values[game]
         t, pulls, latest = 0, np.zeros(ARMS, int), np.zeros(ARMS)
         episode = 0
         while t < HORIZON:

@@ -101,7 +101,7 @@ def test_games_by_hand(name, epsilon, ratio):
             totals[arm] += seen.sum() + float(draws[game, batch]) / epsilon
             pulls[arm] += rounds
             batch += 1
-            np.testing.assert_allclose(state.totals[game, t - 1], totals, rtol=1e-5, atol=1e-4)
+            np.testing.assert_allclose(state.values[game, t - 1], totals, rtol=1e-5, atol=1e-4)
             np.testing.assert_array_equal(state.pulls[game, t - 1], pulls)
     assert checked > 8 * GAMES
 

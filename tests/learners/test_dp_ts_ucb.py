@@ -64,9 +64,9 @@ def test_games_by_hand(draws, exponent):
             numbers, drawing = hand.round(arm, losses[game, t, arm], normal[t])
             spent += not drawing.any()
             assert numbers[arms[game, t + 1]] <= numbers.min() + 1e-5
-        np.testing.assert_array_equal(states.samples[game, -2], hand.n)
+        np.testing.assert_array_equal(states.kept.samples[game, -2], hand.n)
         np.testing.assert_array_equal(states.left[game, -2], hand.left)
-        np.testing.assert_allclose(states.means[game, -2], hand.mean, rtol=1e-6)
+        np.testing.assert_allclose(states.kept.means[game, -2], hand.mean, rtol=1e-6)
         np.testing.assert_allclose(states.best[game, -2], hand.best, rtol=1e-4, atol=1e-5)
     assert spent > 100 and len(np.unique(arms)) == ARMS
 

@@ -22,11 +22,16 @@ def loss_set(family, **changes):
     return domains.ball_losses(DIM, family.lipschitz(0.0))._replace(**changes)
 
 
+def ball_of(losses):
+    """The ball, with these losses."""
+    return BALL._replace(losses=losses)
+
+
 def follower(horizon=HORIZON, family=None, **options):
     """FTRL on gradients of a family's losses on the ball."""
     family = loss_families.linear(BALL) if family is None else family
-    options = {"losses": loss_set(family), "rate": "noisy", **options}
-    return on_gradients(learners.ftrl(horizon, BALL, **options))
+    options = {"domain": ball_of(loss_set(family)), "rate": "noisy", **options}
+    return on_gradients(learners.ftrl(horizon, **options))
 
 
 @pytest.mark.parametrize("name", ["ftrl", "online_gradient", "private_ftal"])
@@ -36,7 +41,7 @@ def test_on_linear_losses_it_is_full_information(name):
     rows = jax.vmap(family.draw)(
         jr.split(jr.key(0), HORIZON), jr.uniform(jr.key(1), (HORIZON, DIM))
     )
-    vectors = getattr(learners, name)(HORIZON, BALL, epsilon=20.0, losses=loss_set(family))
+    vectors = getattr(learners, name)(HORIZON, ball_of(loss_set(family)), epsilon=20.0)
     functions = jax.tree_util.Partial(family.function, rows)
     ours = play_table(on_gradients(vectors), functions, jr.key(2))
     theirs = play_table(vectors, rows[0], jr.key(2))
@@ -72,7 +77,7 @@ def test_the_noisy_bound_holds_for_every_family(family):
                     noise="laplace")
         for eps in epsilons
     ]  # fmt: skip
-    z = np.array([float(noise_length(HORIZON, DIM, each, "laplace")) for each in sums])
+    z = np.array([float(noise_length(HORIZON, DIM, each)) for each in sums])
     bound = np.sqrt(HORIZON * (longest**2 + 2 * longest * z))
     if longest == 1.0:
         np.testing.assert_allclose(bound, bounds.ftrl_gradients(HORIZON, DIM, epsilons), rtol=1e-5)
@@ -106,15 +111,16 @@ def test_the_rate_is_that_of_its_formula():
     """eta = D / sqrt(T (G^2 / 4 + G z / 2)): inside the ball x = -eta L~ / 2."""
     losses = domains.ball_losses(DIM, 2.0)
     sums = prefix_sums(HORIZON, losses, epsilon=1e4, delta=None, mechanism=tree, noise="laplace")
-    z = float(noise_length(HORIZON, DIM, sums, "laplace"))
+    z = float(noise_length(HORIZON, DIM, sums))
     rate = 1 / np.sqrt(HORIZON * (2.0**2 / 4 + 2.0 * z / 2))
-    learner = learners.ftrl(HORIZON, BALL, epsilon=1e4, losses=losses, rate="noisy")
-    given = learners.ftrl(HORIZON, BALL, epsilon=1e4, losses=losses, rate=rate)
+    domain = ball_of(losses)
+    learner = learners.ftrl(HORIZON, domain, epsilon=1e4, rate="noisy")
+    given = learners.ftrl(HORIZON, domain, epsilon=1e4, rate=rate)
     rows = jnp.full((HORIZON, DIM), 0.1)
     ours, theirs = (play_table(each, rows, jr.key(0)).actions for each in (learner, given))
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
-    plain = learners.ftrl(HORIZON, BALL, epsilon=np.inf, losses=losses, rate="noisy")
-    usual = learners.ftrl(HORIZON, BALL, epsilon=np.inf, losses=losses)
+    plain = learners.ftrl(HORIZON, domain, epsilon=np.inf, rate="noisy")
+    usual = learners.ftrl(HORIZON, domain, epsilon=np.inf)
     ours, theirs = (play_table(each, rows, jr.key(0)).actions for each in (plain, usual))
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
@@ -157,7 +163,7 @@ def test_strongly_convex_losses_have_logarithmic_regret():
     def played(curvature):
         def game(epsilon):
             learner = learners.private_ftal(
-                HORIZON, BALL, epsilon=epsilon, losses=loss_set(made), strong_convexity=curvature
+                HORIZON, ball_of(loss_set(made)), epsilon=epsilon, strong_convexity=curvature
             )
             environment = environments.convex_losses(BALL, made, "adaptive", spread=1.0, steps=100)
             return on_gradients(learner), environment
@@ -175,7 +181,7 @@ def test_strongly_convex_losses_have_logarithmic_regret():
 def test_longer_gradients_are_clipped_and_counted():
     """Quadratics with the G of distances: each gradient that is longer than 1 counts."""
     made = loss_families.quadratic(BALL)
-    learner = follower(epsilon=5.0, losses=domains.ball_losses(DIM, 1.0))
+    learner = follower(epsilon=5.0, domain=ball_of(domains.ball_losses(DIM, 1.0)))
     rows = jax.vmap(BALL.project)(jr.normal(jr.key(0), (HORIZON, DIM)))
     game = play_table(learner, jax.tree_util.Partial(made.function, rows), jr.key(1))
     longer = (np.linalg.norm(game.seen, axis=1) > 1.0).sum()
@@ -203,9 +209,7 @@ def test_a_replaced_function_spends_what_is_declared(name):
     pair = opposite(family, rows, -rows)
     losses = loss_set(family)
     for factor, sizes in ((1.0, losses.diameters), (2.0, losses.norms)):
-        learner = getattr(learners, name)(
-            8, BALL, epsilon=1.0, losses=losses._replace(diameters=sizes)
-        )
+        learner = getattr(learners, name)(8, ball_of(losses._replace(diameters=sizes)), epsilon=1.0)
         replayed = audit.replay(on_gradients(learner), pair, jr.key(0))
         assert float(audit.spent(replayed, 0.0)) == pytest.approx(factor, rel=1e-3)
 

@@ -100,7 +100,7 @@ def test_games_by_hand(epsilon):
     rate = rate_by_hand(horizon, arms, epsilon, horizon**-2.0)
     expected, total = by_hand(rate)
     np.testing.assert_array_equal(played[:, :horizon], expected)
-    np.testing.assert_allclose(exact_sums.to_float(state.losses)[0], total, rtol=1e-6)
+    np.testing.assert_allclose(exact_sums.to_float(state)[0], total, rtol=1e-6)
     assert (expected != by_hand(2 * rate)[0]).mean() > 0.02
     assert (rate < plain_by_hand(horizon, arms)) == np.isfinite(epsilon)
 
@@ -259,7 +259,7 @@ def test_losses_outside_the_range_are_clipped_and_counted():
     arms, state, clipped = played(learner, wild, jr.key(0)[None])
     tame_arms, tame, none = played(learner, jnp.clip(wild, 0.0, 1.0), jr.key(0)[None])
     np.testing.assert_array_equal(arms, tame_arms)
-    jax.tree.map(np.testing.assert_array_equal, state.losses, tame.losses)
+    jax.tree.map(np.testing.assert_array_equal, state, tame)
     assert (clipped, none) == (3, 0)
 
 
@@ -283,7 +283,7 @@ def test_sharing_nothing_is_hedge_draw_for_draw():
         v = p * np.exp(-rate * row)
         p = (1 - share) * v / v.sum() + share / 3
         laws.append(p)
-    one = jax.tree.map(lambda leaf: leaf[0], state.losses)
+    one = jax.tree.map(lambda leaf: leaf[0], state)
     np.testing.assert_allclose(jax.nn.softmax(logits(one, rate)), p, rtol=1e-5)
     levels = np.array(
         [[float(jr.uniform(jr.fold_in(key, t))) for t in range(horizon + 1)] for key in keys[:5]]
@@ -304,7 +304,7 @@ def test_an_arm_that_fell_far_behind_comes_back(share):
     losses = np.repeat([[0.0, 1.0], [1.0, 0.0]], rounds // 2, axis=0).astype(np.float32)
     states = [play(x, losses, jr.split(jr.key(2), 1))[1] for x in (learner, plain)]
     jax.tree.map(np.testing.assert_array_equal, *states)
-    one = jax.tree.map(lambda leaf: leaf[0], states[0].losses)
+    one = jax.tree.map(lambda leaf: leaf[0], states[0])
     np.testing.assert_array_equal(jax.nn.softmax(logits(one, 1.0)), [0.5, 0.5])
 
 

@@ -11,6 +11,7 @@ from dpjax import environments, sweep
 from dpjax.learners import lazy_thompson, lazy_ucb
 from dpjax.learners.lazy import LazyState
 from dpjax.learners.parts.arm_sums import no_losses
+from dpjax.learners.parts.doubling_means import DoublingMeans
 from tests.learners.given_noise import (
     from_draws,
     laplace_draws,
@@ -67,8 +68,8 @@ def test_buffers_and_means_by_hand(name, epsilon):
         samples, means, renewed = statistics_by_hand(
             np.asarray(losses[game], np.float64), arms[game], np.asarray(draws[game]), epsilon
         )
-        np.testing.assert_array_equal(states.inner.samples[game], samples)
-        np.testing.assert_allclose(states.inner.means[game], means, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(states.inner.kept.samples[game], samples)
+        np.testing.assert_allclose(states.inner.kept.means[game], means, rtol=1e-5, atol=1e-6)
         assert len(renewed) > 9
 
 
@@ -105,7 +106,7 @@ def arms_of_round_11(epsilon, base, key):
     """Arms of many games with these statistics after nine rounds, which the tenth leaves."""
     zero, samples = jnp.zeros((), jnp.int32), jnp.asarray(SAMPLES, jnp.int32)
     means = jnp.asarray(MEANS, jnp.float32)
-    state = LazyState(jnp.int32(9), samples, means, no_losses(ARMS), zero)
+    state = LazyState(jnp.int32(9), DoublingMeans(samples, means, no_losses(ARMS)), zero)
     learner = lazy_thompson(16, ARMS, epsilon=epsilon, log_base=base)
     step = jax.vmap(lambda key: learner.step(state, key, jnp.float32(0.5))[1])
     return step(jr.split(key, 20_000))
@@ -135,7 +136,7 @@ def test_lazy_thompson_draws_from_its_posteriors(epsilon, base):
 
 def released_values(states):
     """(rounds at which a mean was renewed, values before noise of every round)."""
-    samples = states.inner.samples
+    samples = states.inner.kept.samples
     renewed = (np.diff(samples, axis=-2, prepend=0) != 0).any(axis=-1)
     return renewed, states.log.value
 
@@ -160,7 +161,7 @@ def test_each_loss_enters_one_release_with_sensitivity_one(name):
     assert uses.max() == 1
     np.testing.assert_allclose(change.max(axis=1), uses, rtol=1e-6)
     # Losses of the buffers that were never full are not released.
-    assert uses.sum() == base.inner.samples[-1].sum() * 2 - ARMS
+    assert uses.sum() == base.inner.kept.samples[-1].sum() * 2 - ARMS
 
 
 @every_learner
@@ -172,8 +173,9 @@ def test_the_scale_of_a_mean_is_that_of_a_sum_over_its_size(name):
         LEARNERS[name](horizon, ARMS, epsilon=epsilon), from_draws(jnp.ones(horizon))
     )
     state = jax.device_get(play(learner, losses, jr.key(0))[1].inner)
-    np.testing.assert_allclose(state.means[-1], 1 / (epsilon * state.samples[-1]), rtol=1e-6)
-    assert state.samples[-1].max() >= 8
+    kept = state.kept
+    np.testing.assert_allclose(kept.means[-1], 1 / (epsilon * kept.samples[-1]), rtol=1e-6)
+    assert kept.samples[-1].max() >= 8
 
 
 def test_ties_of_lazy_ucb_are_broken_evenly():

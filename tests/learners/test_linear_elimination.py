@@ -23,7 +23,7 @@ from dpjax.learners.linear_elimination import (
     phase_length,
     printed_radius,
 )
-from dpjax.learners.parts import elimination_phases
+from dpjax.learners.parts import elimination, elimination_phases
 from dpjax.maths import designs, exact_sums
 from tests.learners.batches import changes_of_releases, reusing, told_sums, with_pulls
 from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
@@ -202,9 +202,8 @@ def test_lengths_of_the_phases():
 @pytest.fixture
 def in_order(monkeypatch):
     """The arms of a phase play by their numbers, not at random."""
-    monkeypatch.setattr(
-        elimination_phases, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32)
-    )
+    for module in (elimination, elimination_phases):
+        monkeypatch.setattr(module, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
 
 
 SHRINK = 0.1  # of L, or else nothing leaves in games that are short enough
@@ -306,7 +305,7 @@ def first_releases(law):
         start, step = jr.split(key)
         state, batch = learner.init(start)
         after, _ = learner.step(state, step, exact_sums.of(1.0))
-        noise = jnp.sum(after.sums) - (1.0 - 0.5 * batch.rounds.astype(jnp.float32))
+        noise = jnp.sum(after.stage.kept) - (1.0 - 0.5 * batch.rounds.astype(jnp.float32))
         return noise, batch.rounds
 
     each = jax.vmap(jax.vmap(release, (0, None)), (None, 0))
@@ -403,8 +402,8 @@ def test_arms_that_did_not_play_are_judged_by_the_others(monkeypatch, in_order):
     assert played[:2] == [(0, 8), (1, 8)]
     np.testing.assert_array_equal(state.active, [False, True, True, False])
     # The next phase starts with nothing.
-    assert (state.phase, state.left) == (2, 1000 - 16)
-    np.testing.assert_array_equal(state.sums, 0.0)
+    assert (state.number, state.left) == (2, 1000 - 16)
+    np.testing.assert_array_equal(state.stage.kept, 0.0)
 
 
 def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
@@ -477,7 +476,7 @@ def test_masks_that_games_meet_have_small_leverages(small_radii):
     draws = laplace_draws(9, 40, 32)
     _, states = many_games(lambda: learner, 10, losses, draws)
     inner = states.learner.inner
-    masks = np.unique(inner.active[~inner.last], axis=0)
+    masks = np.unique(inner.active[~inner.stage.last], axis=0)
     assert len(masks) >= 5
     for mask in masks:
         weights = np.asarray(near_optimal(
@@ -486,7 +485,7 @@ def test_masks_that_games_meet_have_small_leverages(small_radii):
         products = least_squares(ACTIONS, mask, weights)
         assert np.diag(products).max() <= 2 * np.linalg.matrix_rank(ACTIONS[mask]) * (1 + 1e-4)
     # And every core set that was played is in its active set.
-    assert not (inner.pulls.astype(bool) & ~inner.active).any()
+    assert not (inner.stage.pulls.astype(bool) & ~inner.active).any()
 
 
 @SLOW

@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import audit, environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
-from dpjax.learners.parts import gram, gram_sums
+from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
 from tests.play import play_table
 
@@ -117,7 +117,7 @@ def gram_sums_of(variant, horizon, dim):
     """The private Gram matrices that a learner of that variant keeps."""
     bounds = gram.Bounds(1.0, 1.0, 1.0)
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
-    return gram_sums.gram_sums(dim, VARIANTS[variant].noise(horizon, dim, bounds, **given))
+    return VARIANTS[variant].noise(horizon, dim, bounds, **given)
 
 
 def private(dim, horizon=64, epsilon=1.0, **changed):
@@ -130,7 +130,6 @@ def two_games(variant):
     dim, horizon = 3, 64
     learner = private(dim, gram=VARIANTS[variant])
     sums = gram_sums_of(variant, horizon, dim)
-    regularized = sums.by_round(lambda regularizer: regularizer)
     features, losses = table(horizon, 5, dim)
     other_features, other_losses = features.copy(), losses.copy()
     other_features[19], other_losses[19] = -features[19][::-1], -losses[19]
@@ -145,7 +144,7 @@ def two_games(variant):
             seen = learner.feedback((x, loss), policy)
             now = jr.fold_in(key, t)
             made = learner.step(state, now, seen), sums.step(beside, now, *seen)
-            return made, (policy.args[0], release, regularized(beside))
+            return made, (policy.args[0], release, sums.now(beside))
 
         start = learner.init(jr.fold_in(key, 0)), sums.init(jr.fold_in(key, 0))
         rows = (jnp.arange(1, horizon + 1), features, losses)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpjax import audit, bounds, domains, environments, learners, mechanisms, privacy, sweep
 from dpjax.cli import audits
-from dpjax.learners.parts import gram, gram_sums
+from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
 
 DELTA = 1e-3
@@ -118,12 +118,11 @@ def test_every_mutant_of_a_twin_is_caught(name):
 
 def final_regrets(mechanism, horizon, name="ball", kind="iid", rate=None, trials=400):
     domain = getattr(domains, name)(4)
-    losses = domains.box_losses(4) if name == "simplex" else None
+    if name == "simplex":
+        domain = domain._replace(losses=domains.box_losses(4))
 
     def game(epsilon):
-        learner = learners.ftrl(
-            horizon, domain, epsilon=epsilon, mechanism=mechanism, losses=losses, rate=rate
-        )
+        learner = learners.ftrl(horizon, domain, epsilon=epsilon, mechanism=mechanism, rate=rate)
         return learner, environments.linear_losses(domain, kind, period=32)
 
     swept = sweep(game, np.array([2.0]), trials, jr.key(0), checkpoints=1, progress=False)
@@ -170,8 +169,7 @@ BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
 def private_sums(horizon, dim, batch, **changed):
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 0.1, **changed}
     mechanism = partial(mechanisms.per_item, batch=batch)
-    drawn = gram.gaussian(mechanism=mechanism).noise(horizon, dim, BOUNDS, **given)
-    return gram_sums.gram_sums(dim, drawn)
+    return gram.gaussian(mechanism=mechanism).noise(horizon, dim, BOUNDS, **given)
 
 
 def noise_alone(sums, horizon, dim, trials):
@@ -179,14 +177,13 @@ def noise_alone(sums, horizon, dim, trials):
 
     def one(key):
         state, first = sums.init(jr.fold_in(key, 0))
-        regularized = sums.by_round(lambda regularizer: regularizer)
 
         def step(state, t):
             after, release = sums.step(state, jr.fold_in(key, t), jnp.zeros(dim), jnp.float32(0))
-            return after, (release, regularized(after))
+            return after, (release, sums.now(after))
 
         _, (rest, found) = jax.lax.scan(step, state, jnp.arange(1, horizon))
-        begin = jax.tree.map(lambda a, b: jnp.append(a, b), regularized(state), found)
+        begin = jax.tree.map(lambda a, b: jnp.append(a, b), sums.now(state), found)
         return jnp.concatenate([first[None], rest]), begin
 
     made, found = jax.jit(jax.vmap(one))(jr.split(jr.key(3), trials))

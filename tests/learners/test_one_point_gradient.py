@@ -41,16 +41,22 @@ def transcribed(domain, losses, key, horizon, private):
     return np.array(plays)
 
 
+def of_length_one(domain):
+    return domain._replace(losses=domains.ball_losses(domain.dim))
+
+
 @pytest.mark.parametrize("private", [False, True])
 @every_domain
 def test_the_updates(name, private):
     domain, key = DOMAINS[name], jr.key(3)
     given = 3.0 * jr.normal(jr.key(0), (HORIZON, domain.dim))
-    arguments = {"lipschitz": 1.0, "loss_range": RANGE}
+    arguments = {"loss_range": RANGE}
     if private:
-        learner = learners.private_one_point(HORIZON, domain, epsilon=np.inf, **arguments)
+        learner = learners.private_one_point(
+            HORIZON, of_length_one(domain), epsilon=np.inf, **arguments
+        )
     else:
-        learner = learners.one_point_gradient(HORIZON, domain, **arguments)
+        learner = learners.one_point_gradient(HORIZON, of_length_one(domain), **arguments)
     plays, _, _ = jax.jit(lambda: play(learner, given, key))()
     expected = transcribed(domain, np.asarray(given, np.float64), key, HORIZON, private)
     np.testing.assert_allclose(plays, expected, atol=1e-4)
@@ -65,7 +71,7 @@ def test_sensitivity_of_a_round_is_that_of_the_calibration(name):
     n, asked = directions(domain).dim, []
     releases = 20.0 * jr.normal(jr.key(2), (HORIZON, n))
     learner = learners.private_one_point(
-        HORIZON, domain, epsilon=0.5, lipschitz=1.0, loss_range=RANGE,
+        HORIZON, of_length_one(domain), epsilon=0.5, loss_range=RANGE,
         mechanism=given_releases(releases, mechanisms.tree, asked),
     )  # fmt: skip
     told = learner._replace(feedback=Feedback("told", lambda loss, action: loss[0]))
@@ -90,9 +96,7 @@ def test_regret_is_below_the_bound():
     family = loss_families.distance(ball)
 
     def game(_):
-        learner = learners.one_point_gradient(
-            horizon, ball, lipschitz=1.0, loss_range="nonnegative"
-        )
+        learner = learners.one_point_gradient(horizon, ball, loss_range="nonnegative")
         return learner, environments.convex_losses(ball, family, spread=0.3)
 
     result = sweep(game, np.zeros(1), 32, jr.key(0), checkpoints=1, progress=False)
@@ -110,7 +114,5 @@ def test_bad_arguments(name):
     unknown = domains.from_minimizer(2, lambda g: -g, centre=np.zeros(2), diameter=2.0)
     with pytest.raises(ValueError, match="domain: its inradius is not known"):
         make(10, unknown, **level)
-    with pytest.raises(ValueError, match="lipschitz must be"):
-        make(10, domains.ball(2), lipschitz=0.0, **level)
     with pytest.raises(ValueError, match="loss_range must be one of"):
         make(10, domains.ball(2), loss_range="any", **level)

@@ -23,7 +23,14 @@ from tests.play import play_table
 HORIZON, DIM = 64, 3
 BALL = domains.ball(DIM)
 QUADRATIC = loss_families.quadratic(BALL)
-SMOOTH = {"lipschitz": 2.0, "smoothness": 1.0}
+
+
+def ball_of(longest):
+    """The ball, with losses whose gradients are at most this long."""
+    return BALL._replace(losses=domains.ball_losses(DIM, longest))
+
+
+SMOOTH = {"domain": ball_of(2.0), "smoothness": 1.0}
 
 
 def targets(seed=0, count=HORIZON):
@@ -37,7 +44,7 @@ def functions(rows):
 def test_the_recursion_of_the_paper():
     """d_t and x_t in float64 without noise; |w_t| <= G + beta D on the way, and above G."""
     z = np.asarray(targets(), np.float64)
-    learner = learners.online_frank_wolfe(HORIZON, BALL, epsilon=np.inf, **SMOOTH)
+    learner = learners.online_frank_wolfe(HORIZON, epsilon=np.inf, **SMOOTH)
     game = play_table(learner, functions(targets()), jr.key(0))
     x = previous = np.zeros(DIM)
     d, longest = np.zeros(DIM), 0.0
@@ -74,7 +81,7 @@ def test_the_whole_loss_is_seen():
 
 def test_longer_summands_are_clipped_and_counted():
     """Quadratics with the constants of linear losses of length 1/2."""
-    learner = learners.online_frank_wolfe(HORIZON, BALL, epsilon=np.inf, lipschitz=0.5)
+    learner = learners.online_frank_wolfe(HORIZON, ball_of(0.5), epsilon=np.inf)
     game = play_table(learner, functions(targets()), jr.key(0))
     assert int(learner.report(game.last).longer) > 32
 
@@ -86,13 +93,13 @@ def test_a_replaced_loss_spends_what_is_declared():
     """
     rows = 4.0 / DIM**0.5 * jnp.ones((8, DIM))
     pair = audit.Pair(rows, rows.at[0].set(-rows[0]))
-    learner = learners.online_frank_wolfe(8, BALL, epsilon=1.0, **SMOOTH)
+    learner = learners.online_frank_wolfe(8, epsilon=1.0, **SMOOTH)
     spent = float(audit.spent(audit.replay(learner, pair, jr.key(0)), 0.0))
     assert spent == pytest.approx(1.0, rel=1e-3)
     # The declaration of a learner for G alone, whose noise is half of it.
-    flat = learners.online_frank_wolfe(8, BALL, epsilon=1.0, lipschitz=2.0)
+    flat = learners.online_frank_wolfe(8, ball_of(2.0), epsilon=1.0)
     assert float(audit.spent(audit.replay(flat, pair, jr.key(0)), 0.0)) == pytest.approx(1.0, 1e-3)
-    twice = learners.online_frank_wolfe(8, BALL, epsilon=2.0, **SMOOTH)
+    twice = learners.online_frank_wolfe(8, epsilon=2.0, **SMOOTH)
     assert float(audit.spent(audit.replay(twice, pair, jr.key(0)), 0.0)) > 1.9
 
 
@@ -111,7 +118,7 @@ def test_functions_that_are_replaced_move_one_summand_by_more_than_twice_g():
     # Points move towards -1 while all slopes are positive: x_2 = -1/2 from x_1 = 0.
     rows = rows.at[1].set(jnp.array([-0.5, 1.0]))
     other = rows.at[1].set(jnp.array([0.5, -1.0]))
-    learner = learners.online_frank_wolfe(8, line, epsilon=np.inf, lipschitz=1.0, smoothness=1.0)
+    learner = learners.online_frank_wolfe(8, line, epsilon=np.inf, smoothness=1.0)
     found = []
     for each in (rows, other):
         x = play_table(learner, jax.tree_util.Partial(f, each), jr.key(0)).actions
@@ -154,7 +161,6 @@ def test_the_bound_holds_for_losses_that_are_drawn(epsilon):
 
 def test_bad_arguments_and_horizon_one():
     for message, changes in [
-        ("lipschitz must be", {"lipschitz": 0.0}),
         ("smoothness must be", {"smoothness": -1.0}),
         ("delta must be given", {"noise": "gaussian"}),
     ]:

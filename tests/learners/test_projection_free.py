@@ -18,7 +18,13 @@ from dpjax.learners.projection_free import batch_norms, printed_scale, step_size
 from tests.learners.noisy_oco import NoisyMap, noisy_oco
 from tests.learners.replay import changed_rounds, given_releases, play, played, worlds
 
-make = partial(learners.projection_free, lipschitz=1.0)
+
+def make(horizon, domain, **given):
+    """PRIVATEBANDIT, for losses of L = 1."""
+    unit = domains.ball_losses(domain.dim)
+    return learners.projection_free(horizon, domain._replace(losses=unit), **given)
+
+
 HORIZON, BATCH = 36, 6
 DOMAINS = {
     "ball": domains.ball(2),
@@ -230,12 +236,10 @@ def test_sensitivity_of_a_leaf_is_that_of_the_calibration(name):
 
 
 def test_the_default_range_is_signed_and_reaches_as_far_as_plays():
-    """+-L (D + zeta), and +-L D where plays stay inside."""
+    """+-L (D + zeta)."""
     ball, zeta = domains.ball(2), 0.3
     learner = make(HORIZON, ball, epsilon=1.0, smoothing=zeta)
     assert learner.privacy.loss_range == pytest.approx((-2.3, 2.3))
-    inside = make(HORIZON, ball, epsilon=1.0, smoothing=zeta, shrink=True)
-    assert inside.privacy.loss_range == pytest.approx((-2.0, 2.0))
 
 
 def scale_of(**arguments):
@@ -421,7 +425,8 @@ def test_plays_stay_in_the_hull_and_within_reach(name):
     domain = DOMAINS[name]
     for shrink in (False, True):
         reach = 0.5 * domain.inradius
-        learner = make(HORIZON, domain, epsilon=1.0, smoothing=reach, shrink=shrink, rate=1.0)
+        around = domains.shrunk(domain, 0.5) if shrink else domain
+        learner = make(HORIZON, around, epsilon=1.0, smoothing=reach, rate=1.0)
         plays = np.asarray(jax.jit(lambda own=learner: play(own, vectors(domain), jr.key(1)))()[0])
         if domain.tangent is not None:
             away = plays - domain.centre
@@ -501,17 +506,9 @@ def test_single_change_learns_where_the_printed_noise_does_not():
 # --- bad input ---
 
 
-def test_batches_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="batch must divide the horizon, 100, got 7"):
-        make(100, domains.ball(2), epsilon=1.0, batch=7)
-    assert make(101, domains.ball(2), epsilon=1.0).horizon == 101  # one batch is shorter
-
-
 def test_smoothing_beyond_the_theory_warns_and_is_played():
     with pytest.warns(UserWarning, match="beyond the diameter, 2: the regret bound"):
         make(4, domains.ball(3), epsilon=1.0)
-    with pytest.warns(UserWarning, match="beyond the inradius, 1: plays leave the domain"):
-        make(100, domains.ball(2), epsilon=1.0, smoothing=1.5, shrink=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make(10**4, domains.ball(2), epsilon=1.0)
@@ -531,15 +528,12 @@ def test_losses_out_of_range_are_clipped_and_counted():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"domain": domains.from_minimizer(2, lambda g: -g, centre=np.zeros(2), diameter=2.0),
-          "shrink": True, "smoothing": 0.1}, "domain: its inradius is not known"),
         ({"calibration": "derived"}, "calibration must be one of single_change, batch_norm"),
         ({"calibration": "printed", "mechanism": mechanisms.kary}, "calibration: the printed"),
         ({"noise": "gaussian"}, "delta must be given"),
         ({"delta": 1e-6}, "delta must be left out"),
         ({"smoothing": 0.0}, "smoothing must be"),
         ({"rate": -1.0}, "rate must be"),
-        ({"batch": 0}, "batch must be"),
         ({"loss_range": "any"}, "loss_range must be one of"),
     ],
 )  # fmt: skip

@@ -247,9 +247,9 @@ def test_a_domain_without_a_barrier_is_refused():
         ("noise", {"noise": "gaussian"}),
         ("sampling", {"sampling": "ball"}),
         ("calibration", {"calibration": "printed"}),
-        ("losses", {"losses": domains.ball_losses(7)}),
+        ("losses", {"domain": domains.simplex(3)._replace(losses=domains.ball_losses(7))}),
     ],
 )
 def test_bad_arguments_are_named(name, arguments):
     with pytest.raises(ValueError, match=rf"\b{name}\b"):
-        scrible(10, domains.simplex(3), **{"epsilon": 1.0, **arguments})
+        scrible(10, **{"domain": domains.simplex(3), "epsilon": 1.0, **arguments})

@@ -129,7 +129,7 @@ def test_the_rate_and_the_noise(monkeypatch):
     record = lambda key, v, scale, *_: scales.append(float(scale)) or v  # noqa: E731
     monkeypatch.setattr(noise, "laplace", record)
     cube = domains.polytope(np.concatenate([np.eye(3), -np.eye(3)]), 2 * np.ones(6))
-    learner = scrible(100, cube, epsilon=0.5, losses=domains.l1_losses(3))
+    learner = scrible(100, cube._replace(losses=domains.l1_losses(3)), epsilon=0.5)
     learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(0.1))
     assert scales[0] == pytest.approx(4.0 / 0.5, rel=1e-5)
     twice = float(

@@ -30,7 +30,8 @@ BALL = domains.ball(DIM)
 def test_the_updates(domain):
     """In NumPy without noise, with u_t by the keys of the learner; both points are in the set."""
     given = np.asarray(0.5 * jr.normal(jr.key(0), (HORIZON, domain.dim)))
-    learner = learners.two_point_gradient(HORIZON, domain, epsilon=np.inf, lipschitz=3.0)
+    steep = domain._replace(losses=domains.ball_losses(domain.dim, 3.0))
+    learner = learners.two_point_gradient(HORIZON, steep, epsilon=np.inf)
     game = play_table(learner, given, jr.key(1))
     space, zeta = directions(domain), default_smoothing(HORIZON, domain)
     n = space.dim
@@ -85,7 +86,7 @@ def test_every_mutant_of_the_noise_is_caught():
 def test_steeper_losses_are_clipped_and_counted():
     """Slopes of 2 for G = 1 in one dimension: each difference counts, and the estimate is n G u."""
     line = domains.ball(1)
-    learner = learners.two_point_gradient(8, line, epsilon=np.inf, lipschitz=1.0, rate=0.01)
+    learner = learners.two_point_gradient(8, line, epsilon=np.inf, rate=0.01)
     game = play_table(learner, 2.0 * jnp.ones((8, 1)), jr.key(0))
     assert int(game.clipped) == 8
     bases = np.asarray(game.actions).mean(axis=1)[:, 0]
@@ -121,7 +122,7 @@ def regrets(make, epsilon, kind, horizon, trials=32):
 @pytest.mark.parametrize("kind", ["iid", "adaptive"])
 def test_regret_is_below_its_bound(kind, epsilon):
     def two(horizon, epsilon):
-        return learners.two_point_gradient(horizon, BALL, epsilon=epsilon, lipschitz=1.0)
+        return learners.two_point_gradient(horizon, BALL, epsilon=epsilon)
 
     found, clipped = regrets(two, epsilon, kind, 512)
     assert (np.asarray(clipped) == 0).all()
@@ -134,12 +135,10 @@ def test_two_points_are_worth_more_than_one():
     """On the same losses, trial by trial, without privacy: a third of the regret or less."""
 
     def two(horizon, epsilon):
-        return learners.two_point_gradient(horizon, BALL, epsilon=epsilon, lipschitz=1.0)
+        return learners.two_point_gradient(horizon, BALL, epsilon=epsilon)
 
     def one(horizon, epsilon):
-        return learners.private_one_point(
-            horizon, BALL, epsilon=epsilon, lipschitz=1.0, loss_range="nonnegative"
-        )
+        return learners.private_one_point(horizon, BALL, epsilon=epsilon, loss_range="nonnegative")
 
     excess = regrets(one, np.inf, "iid", 512)[0] - 3 * regrets(two, np.inf, "iid", 512)[0]
     assert excess.mean() > 3 * stats.sem(excess)
@@ -149,7 +148,6 @@ def test_bad_arguments_and_horizon_one():
     unknown = domains.from_minimizer(2, lambda g: -g, centre=np.zeros(2), diameter=2.0)
     for message, domain, changes in [
         ("domain: its inradius is not known", unknown, {}),
-        ("lipschitz must be", BALL, {"lipschitz": 0.0}),
         ("smoothing must be", BALL, {"smoothing": 1.0}),
         ("rate must be", BALL, {"rate": 0.0}),
         ("noise must be one of", BALL, {"noise": "discrete_laplace"}),

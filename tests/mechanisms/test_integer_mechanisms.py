@@ -84,8 +84,8 @@ def test_the_change_of_a_rounded_value():
 def game(law, mechanism):
     delta = None if law == "discrete_laplace" else 1e-3
     return ftrl(
-        8, simplex(2), epsilon=1.0, delta=delta, noise=law, mechanism=mechanism,
-        losses=box_losses(2, 0.0, 1.0),
+        8, simplex(2)._replace(losses=box_losses(2, 0.0, 1.0)), epsilon=1.0, delta=delta,
+        noise=law, mechanism=mechanism,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import privacy
-from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.exact_sums import ExactSum
@@ -71,9 +71,18 @@ def check_mixing(mixing) -> None:
     _check.between(0.0, 1.0, **_check.given(mixing=mixing))
 
 
-def times(factor, value):
-    """factor * value, or the value as it is where the factor is None, which stands for 1."""
-    return value if factor is None else factor * value
+def check_delta(horizon, delta):
+    """``delta``, T^-2 if it is None, checked."""
+    delta = privacy.default_delta(horizon) if delta is None else delta
+    _check.delta(delta)
+    return delta
+
+
+def check_failure(failure, default=None):
+    """The probability of a failure, () float32 in (0, 1), or the default if it is None."""
+    failure = default if failure is None else failure
+    _check.inside(0.0, 1.0, failure=failure)
+    return jnp.asarray(failure, jnp.float32)
 
 
 def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:
@@ -95,22 +104,9 @@ def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian m
       delta: of the declared epsilon; None for T^-2.
       accountant: as in Privacy.
     """
-    delta = privacy.default_delta(horizon) if delta is None else delta
-    _check.delta(delta)
+    delta = check_delta(horizon, delta)
     epsilon = privacy.gaussian_epsilon(jnp.sqrt(square), delta)
     return Privacy(epsilon=epsilon, delta=delta, rho=0.5 * square, accountant=accountant)
-
-
-def bandit_learner(horizon, arms, init, step, privacy) -> Learner:
-    """A Learner over arms with bandit feedback."""
-    return Learner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=privacy,
-    )
 
 
 class SumsState(NamedTuple):
@@ -132,17 +128,4 @@ def learner_of_sums(horizon, arms, choose, privacy) -> Learner:
     def step(state, key, loss):
         return play(key, state.round + 1, record(state.sums, state.arm, loss))
 
-    return bandit_learner(horizon, arms, init, step, privacy)
-
-
-def batch_bandit_learner(horizon, arms, init, step, privacy, report) -> BatchLearner:
-    """A BatchLearner over arms with bandit feedback."""
-    return BatchLearner(
-        init=init,
-        step=step,
-        feedback=bandit,
-        action_set=Arms(arms),
-        horizon=horizon,
-        privacy=privacy,
-        report=report,
-    )
+    return Learner(init, step, bandit, Arms(arms), horizon, privacy)

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import privacy
-from dpjax.core import Array, Number
+from dpjax.core import Array
 from dpjax.learners.parts.fixed_share import complexity, share_for
 
 
@@ -62,15 +62,9 @@ def steps(horizon, batch):
 
 def switch_budget(horizon, restart, batch=1):
     """M = floor(4 n p), between 1 and the number of batches, which is no restriction."""
-    count, begun = float(horizon), float(horizon)
-    if not is_one(batch):
-        count, begun = steps(horizon, batch), jnp.ceil(jnp.float32(horizon) / batch)
-    return jnp.clip(jnp.floor(4.0 * count * restart), 1.0, begun).astype(jnp.int32)
-
-
-def is_one(batch) -> bool:
-    """Whether rounds come one by one by construction, and not by the value of an array."""
-    return isinstance(batch, int) and batch == 1
+    begun = jnp.ceil(jnp.float32(horizon) / batch)
+    wanted = jnp.floor(4.0 * steps(horizon, batch) * restart)
+    return jnp.clip(wanted, 1.0, begun).astype(jnp.int32)
 
 
 def coin_log_ratios(setting, batch=1):
@@ -80,8 +74,8 @@ def coin_log_ratios(setting, batch=1):
     and the ratio is largest from l = 0.
     """
     rate, restart = setting.rate, setting.restart
-    keep = -jnp.log1p(-rate) if is_one(batch) else -jnp.log1p(-rate) / batch
-    moved = rate if is_one(batch) else -jnp.expm1(-keep)
+    keep = -jnp.log1p(-rate) / batch
+    moved = jnp.where(batch == 1, rate, -jnp.expm1(-keep))
     return jnp.log1p((1.0 - restart) * moved / restart), keep
 
 
@@ -117,7 +111,6 @@ def derived_epsilon(setting, delta, batch=1):
 
 
 # It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
-# Without a batch of its own it is compiled for single rounds.
 @partial(jax.jit, static_argnums=(0, 1))
 def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batch=1) -> Setting:
     """The largest eta, of at most ``rate``, whose :func:`derived_epsilon` is within epsilon.
@@ -127,12 +120,11 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
     ln eta is found by bisection, since an epsilon of 1e-9 asks for an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
-    least_restart: Number = pure_restart(horizon) if delta is None else zcdp_restart(horizon)
-    unlimited: Number = horizon
-    if not is_one(batch):
+    begun = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
+    unlimited = jnp.where(batch == 1, horizon, begun)
+    if restart is None:
         least_restart = best_restart(horizon, batch, delta)
-        unlimited = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
-    if restart is not None:
+    else:
         least_restart = jnp.asarray(restart, jnp.float32)
 
     def at_rate(rate):
@@ -196,31 +188,6 @@ def best_setting(horizon, arms, epsilon, delta, rate=None, restart=None, shifts=
     return jax.tree.map(lambda leaf: leaf[best], (settings, batches))
 
 
-def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None) -> Setting:
-    """The parameters of the paper's Corollaries 3 and 4, for epsilon <= 1, without batches.
-
-    Without delta p = T^(-1/2) and eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
-    eta = p epsilon_0 / 20 with
-
-        epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
-
-    p is cut at 1/2 and eta at p. A ``restart`` that is given takes the place of p. At epsilon = inf
-    the setting is the derived one.
-    """
-    if delta is None:
-        p, base = jnp.asarray(horizon**-0.5, jnp.float32), epsilon
-    else:
-        log_term = jnp.cbrt(jnp.log(1.0 / jnp.asarray(delta, jnp.float32)))
-        p = 1.0 / (np.cbrt(horizon).astype(np.float32) * log_term)
-        useful = log_term * float(horizon ** (-1 / 6) * np.sqrt(np.log(arms)))
-        base = jnp.minimum(epsilon / 2.0, useful)
-    p = jnp.minimum(p, 0.5) if restart is None else jnp.asarray(restart, jnp.float32)
-    eta = jnp.minimum(p * base / 20.0, p)
-    printed = Setting(eta, p, switch_budget(horizon, p))
-    plain = derived_setting(horizon, arms, epsilon, delta, rate, restart)
-    return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
-
-
 def printed_batch(horizon, arms, epsilon, delta):
     """B = ln^(2/5)(1/delta) ln^(3/5)(K) T^(-1/5) epsilon^(-3/5) of Corollary 6, within [1, T]."""
     log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
@@ -228,24 +195,38 @@ def printed_batch(horizon, arms, epsilon, delta):
     return jnp.clip(jnp.round(size), 1.0, horizon)
 
 
-def printed_batch_setting(horizon, arms, epsilon, delta, rate, restart, batch) -> Setting:
-    """p = (B / (T ln(1/delta)))^(1/3) and eta = B p epsilon / 40, of the paper's Corollary 6.
+def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batch=1) -> Setting:
+    """The parameters of the paper's Corollaries 3, 4 and 6, for epsilon <= 1.
+
+    Without delta p = T^(-1/2) and eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
+    eta = p epsilon_0 / 20 with
+
+        epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
+
+    For batches, of which B is no int, p = (B / (T ln(1/delta)))^(1/3) and eta = B p epsilon / 40.
 
     p is cut at 1/2 and eta at p. A ``restart`` that is given takes the place of p. At epsilon = inf
     the setting is the derived one.
     """
-    log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
-    p = jnp.minimum(jnp.cbrt(batch / (horizon * log_term)), 0.5)
-    p = p if restart is None else jnp.asarray(restart, jnp.float32)
-    eta = jnp.minimum(batch * p * epsilon / 40.0, p)
+    single = isinstance(batch, int)
+    if delta is None:
+        p, base = jnp.asarray(horizon**-0.5, jnp.float32), epsilon
+    else:
+        log_term = jnp.cbrt(jnp.log(1.0 / jnp.asarray(delta, jnp.float32)))
+        useful = log_term * float(horizon ** (-1 / 6) * np.sqrt(np.log(arms)))
+        p = jnp.cbrt(batch) / (np.cbrt(horizon).astype(np.float32) * log_term)
+        base = jnp.minimum(epsilon / 2.0, useful) if single else batch * epsilon / 2.0
+    p = jnp.minimum(p, 0.5) if restart is None else jnp.asarray(restart, jnp.float32)
+    eta = jnp.minimum(p * base / 20.0, p)
     printed = Setting(eta, p, switch_budget(horizon, p, batch))
-    largest = batch_rate(horizon, arms, batch, 0.0) if rate is None else rate
-    plain = derived_setting(horizon, arms, epsilon, delta, largest, restart, batch)
+    if rate is None and not single:
+        rate = batch_rate(horizon, arms, batch, 0.0)
+    plain = derived_setting(horizon, arms, epsilon, delta, rate, restart, batch)
     return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
 
 
 def printed_epsilon(horizon, setting, delta, batch=1):
-    """The epsilon that the paper states for a setting.
+    """The epsilon that the paper states for a setting. A ``batch`` is no int.
 
     Theorem 2 has eta / p + 16 T p eta, or given delta
     5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)). For batches Theorem 5 has
@@ -256,10 +237,7 @@ def printed_epsilon(horizon, setting, delta, batch=1):
     if delta is None:
         return rate / restart + 16.0 * horizon * restart * rate
     log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
-    if is_one(batch):
-        root = jnp.sqrt(horizon * restart * log_term)
-        square = 100.0 * horizon * restart * rate**2
-        return 5.0 * rate / restart + square + 20.0 * rate * root
-    root = jnp.sqrt(12.0 * horizon * restart / batch * log_term)
+    factor = 1.0 if isinstance(batch, int) else 12.0
+    root = jnp.sqrt(factor * horizon * restart / batch * log_term)
     square = 100.0 * horizon * restart * rate**2 / batch**3
     return 5.0 * rate / (batch * restart) + square + 20.0 * rate / batch * root

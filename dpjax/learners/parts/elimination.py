@@ -1,26 +1,31 @@
-"""Elimination of arms in epochs of fresh losses, whatever the losses and the noise are."""
+"""Elimination of arms in stages, on losses of their own, whatever the losses and the noise are."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner
-from dpjax.learners.parts.arm_sums import batch_bandit_learner
+from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.feedback import bandit
 from dpjax.maths.laws import smallest
 
 
-class EliminationState(NamedTuple):
-    epoch: Array  # () int32, e
-    active: Array  # (K,) bool, S
-    waiting: Array  # (K,) bool, arms that have yet to play in this epoch, after the one in play
-    means: Array  # (K,) float32, noisy mean losses, each of its arm's latest batch; inf before
-    arm: Array  # () int32, the arm in play
-    length: Array  # () int32, rounds of each arm in this epoch
+class Stage(NamedTuple):
+    """Which arms play in a stage, and how long."""
+
+    pulls: Array  # (K,) int32, rounds of each arm
+    waiting: Array  # (K,) bool, arms that have yet to play, after the one in play
     extra: Array  # () int32, how many arms play one round more
-    cut: Array  # () bool, whether the horizon cuts this epoch short
-    left: Array  # () int32, rounds from the start of this epoch to the horizon
-    stopping_time: Array  # () int32, rounds until one arm was left; the horizon before
+    last: Array  # () bool, whether the stage lasts to the horizon, and no arm leaves after it
+    kept: Any  # what is kept of the losses
+
+
+class EliminationState(NamedTuple):
+    number: Array  # () int32, of the stage, from 1
+    active: Array  # (K,) bool, S
+    stage: Stage
+    arm: Array  # () int32, the arm in play
+    left: Array  # () int32, rounds from the start of this stage to the horizon
 
 
 class EliminationReport(NamedTuple):
@@ -31,11 +36,57 @@ class EliminationReport(NamedTuple):
     recommendation: Array  # () int32, the arm that is left, or that has the smallest mean so far
 
 
+def by_stages(horizon, arms, begin, record, evaluate, nothing, privacy, report) -> BatchLearner:
+    """Arms play a batch in each stage, in random order. Then some leave, and losses are forgotten.
+
+    Args:
+      horizon, arms: T and K.
+      begin: (key, number, active, estimates, rounds to the horizon) -> Stage.
+      record: (key, state, sum of the losses of the arm in play, their number) -> the new ``kept``.
+      evaluate: (key, state) -> (estimates, whether each arm stays), (K,) each. The result counts
+        after the last batch of a stage. It has the key of ``record``, and one of the two uses it.
+      nothing: the estimates before the first stage, (K,).
+      privacy, report: as of a BatchLearner.
+    """
+
+    def rounds(state):
+        place = jnp.sum(state.active & ~state.stage.waiting, dtype=jnp.int32)  # 1 for the first arm
+        more = (place <= state.stage.extra).astype(jnp.int32)
+        return jnp.maximum(state.stage.pulls[state.arm] + more, 1)
+
+    def next_arm(key, state):
+        stage = state.stage
+        arm = smallest(key, jnp.where(stage.waiting, 0.0, jnp.inf))
+        stage = stage._replace(waiting=stage.waiting.at[arm].set(False))
+        state = state._replace(stage=stage, arm=arm)
+        return state, Batch(arm, rounds(state))
+
+    def init(key):
+        one, every, end = jnp.int32(1), jnp.ones(arms, bool), jnp.int32(horizon)
+        stage = begin(key, one, every, nothing, end)
+        return next_arm(key, EliminationState(one, every, stage, jnp.int32(0), end))
+
+    def step(state, key, total):
+        noise_key, order_key = jax.random.split(key)
+        stage = state.stage
+        stage = stage._replace(kept=record(noise_key, state, total, rounds(state)))
+        state = state._replace(stage=stage)
+        estimates, stays = evaluate(noise_key, state)
+        active = state.active & (stage.last | stays)
+        number = state.number + (~stage.last).astype(jnp.int32)
+        # After the last stage the game is over, and its state stays as it is.
+        left = state.left - jnp.where(stage.last, 0, jnp.sum(stage.pulls) + stage.extra)
+        following = begin(order_key, number, active, estimates, left)
+        following = EliminationState(number, active, following, state.arm, left)
+        more = jnp.any(stage.waiting)
+        state = jax.tree.map(lambda a, b: jnp.where(more, a, b), state, following)
+        return next_arm(order_key, state)
+
+    return BatchLearner(init, step, bandit, Arms(arms), horizon, privacy, report)
+
+
 def elimination_learner(horizon, arms, plan, mean_of, privacy) -> BatchLearner:
     """Active arms play equally long in each epoch, the worse leave, and all losses are forgotten.
-
-    Arms leave whose noisy mean exceeds the smallest one by more than twice the radius of the epoch.
-    The last active arm plays to the end. An epoch that the horizon cuts short removes no arm.
 
     Args:
       horizon: T.
@@ -47,8 +98,8 @@ def elimination_learner(horizon, arms, plan, mean_of, privacy) -> BatchLearner:
       privacy: the declaration.
     """
 
-    def begin(key, epoch, active, means, left, stopping_time):
-        """Begins an epoch with ``left`` rounds to go, and returns its first batch."""
+    def begin(key, epoch, active, means, left):
+        del key
         count = jnp.sum(active, dtype=jnp.int32)
         fair = left // count
         # R_e is a float32, since it may exceed every int32.
@@ -56,63 +107,25 @@ def elimination_learner(horizon, arms, plan, mean_of, privacy) -> BatchLearner:
         cut = (count == 1) | (wanted > fair.astype(jnp.float32))
         length = jnp.where(cut, fair, jnp.minimum(wanted, horizon).astype(jnp.int32))
         extra = jnp.where(cut, left - count * fair, 0)
-        # The epoch of one arm may end at the horizon, where another one begins.
-        stopping_time = jnp.minimum(stopping_time, jnp.where(count == 1, horizon - left, horizon))
-        state = EliminationState(
-            epoch=epoch,
-            active=active,
-            waiting=active,
-            means=means,
-            arm=jnp.zeros((), jnp.int32),
-            length=length,
-            extra=extra,
-            cut=cut,
-            left=left,
-            stopping_time=stopping_time,
-        )
-        return next_arm(key, state)
+        return Stage(jnp.where(active, length, 0), active, extra, cut, means)
 
-    def next_arm(key, state):
-        arm = smallest(key, jnp.where(state.waiting, 0.0, jnp.inf))
-        state = state._replace(arm=arm, waiting=state.waiting.at[arm].set(False))
-        return state, Batch(arm, jnp.maximum(rounds(state), 1))
-
-    def rounds(state):
-        place = jnp.sum(state.active & ~state.waiting, dtype=jnp.int32)  # 1 for the first arm
-        return state.length + (place <= state.extra).astype(jnp.int32)
-
-    def init(key):
-        none, every, end = jnp.full(arms, jnp.inf), jnp.ones(arms, bool), jnp.int32(horizon)
-        return begin(key, jnp.int32(1), every, none, end, end)
-
-    def step(state, key, total):
-        noise_key, order_key = jax.random.split(key)
-        played = jnp.maximum(rounds(state), 1)
+    def record(key, state, total, played):
         count = jnp.sum(state.active, dtype=jnp.int32)
-        mean = mean_of(noise_key, state.epoch, count, total, played)
-        means = state.means.at[state.arm].set(mean)
+        mean = mean_of(key, state.number, count, total, played)
+        return state.stage.kept.at[state.arm].set(mean)
 
+    def evaluate(key, state):
+        del key
+        means, count = state.stage.kept, jnp.sum(state.active, dtype=jnp.int32)
         best = jnp.min(jnp.where(state.active, means, jnp.inf))
-        threshold = 2.0 * plan(state.epoch, count)[1]
-        keep = state.active & (state.cut | (means - best <= threshold))
-        epoch = state.epoch + (~state.cut).astype(jnp.int32)
-        spent = count * state.length + state.extra
-        left = state.left - spent
-        following = begin(order_key, epoch, keep, means, left, state.stopping_time)
-        same = next_arm(order_key, state._replace(means=means))
-        more = jnp.any(state.waiting)
-        return jax.tree.map(lambda a, b: jnp.where(more, a, b), same, following)
+        return means, means - best <= 2.0 * plan(state.number, count)[1]
 
     def report(state):
         active = jnp.sum(state.active, dtype=jnp.int32)
-        best = jnp.argmin(jnp.where(state.active, state.means, jnp.inf)).astype(jnp.int32)
-        return EliminationReport(
-            epochs=state.epoch - 1,
-            active=active,
-            stopped=active == 1,
-            stopping_time=state.stopping_time,
-            recommendation=best,
-        )
+        best = jnp.argmin(jnp.where(state.active, state.stage.kept, jnp.inf)).astype(jnp.int32)
+        stopping_time = jnp.where(active == 1, horizon - state.left, horizon)
+        return EliminationReport(state.number - 1, active, active == 1, stopping_time, best)
 
+    none = jnp.full(arms, jnp.inf)  # the means before the first batch of an arm
     declared = privacy._replace(reported=EliminationReport._fields)
-    return batch_bandit_learner(horizon, arms, init, step, declared, report)
+    return by_stages(horizon, arms, begin, record, evaluate, none, declared, report)

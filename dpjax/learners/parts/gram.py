@@ -1,5 +1,10 @@
 """The noise of a learner's Gram matrix, as the argument ``gram`` of :func:`dpjax.learners.linucb`.
 
+A linear learner reads the past through sum v v', where v = (x, loss) has d + 1 entries. The first d
+rows and columns of the sum are the Gram matrix of the features, and its last row is the sum of the
+features times the losses. Matrices are packed as in :mod:`dpjax.maths.ellipsoids`. The last entry,
+the sum of squared losses, is not used.
+
 ``__all__`` lists its laws. Each factory returns a :class:`Gram`, which knows the noise, the shift
 of the eigenvalues that goes with it, and the privacy that is declared.
 """
@@ -24,6 +29,7 @@ from dpjax.learners.parts.gram_calibration import (
     wishart_rho,
 )
 from dpjax.learners.parts.gram_streams import (
+    GramStream,
     derived_gaussian,
     every_level,
     on_exact_sums,
@@ -31,6 +37,7 @@ from dpjax.learners.parts.gram_streams import (
 )
 from dpjax.learners.parts.prefix_sums import RELEASED
 from dpjax.maths import ellipsoids
+from dpjax.maths.clipping import within
 
 __all__ = ["gaussian", "losses_only", "wishart"]
 
@@ -47,14 +54,30 @@ class Bounds(NamedTuple):
         """L~, the largest length of a row v = (features, loss)."""
         return jnp.sqrt(real(self.features) ** 2 + real(self.loss) ** 2)
 
+    def clip(self, seen):
+        """The ``clip`` of a learner of rows (features (d,), loss ()).
 
-class GramNoise(NamedTuple):
-    """Noisy Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1."""
+        Longer features are scaled down to the largest length, and losses are clipped.
+        """
+        features, loss = seen
+        farthest, largest = (jnp.asarray(x, jnp.float32) for x in (self.features, self.loss))
+        # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
+        finite = within(features, -1e3 * farthest, 1e3 * farthest)
+        length = jnp.sqrt(ellipsoids.squared_length(finite))
+        inside = finite * (farthest / jnp.maximum(length, farthest))
+        kept = within(loss, -largest, largest)
+        # A row at the bound may be off by rounding, and is not counted as clipped.
+        outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
+        return (inside, kept), outside.astype(jnp.int32)
 
-    init: Callable  # key -> (state, noise of no rows (packed,))
-    step: Callable  # (state, key, v v' of the next row) -> (state, noisy sum so far (packed,))
+
+class GramSums(NamedTuple):
+    """Noisy Gram matrices of the rows of rounds 1 .. t, t = 0 .. T - 1, with their regularizers."""
+
+    init: Callable  # key -> (state, release of no rows (packed,))
+    step: Callable  # (state, key, features (d,), loss ()) -> (state, release of the rows so far)
     regularizer: Regularizer  # of round T
-    by_round: Callable  # function of a Regularizer -> (state -> its value in the next round)
+    now: Callable  # state -> Regularizer of the next round, in float32
     noisy: Any  # () bool, whether there is any noise
     events: Any  # () how many confidence bounds of losses fail separately, 1 .. T
     privacy: Privacy
@@ -63,7 +86,7 @@ class GramNoise(NamedTuple):
 class Gram(NamedTuple):
     """A law of noise for Gram matrices, which a learner calibrates to its sizes and its epsilon."""
 
-    noise: Callable  # (horizon, dim, bounds, *, epsilon, delta, failure, ridge) -> GramNoise
+    noise: Callable  # (horizon, dim, bounds, *, epsilon, delta, failure, ridge) -> GramSums
     floor: Number | None  # the smallest eigenvalue of noise and shift; None if derived
     failure: Number | None  # alpha, as of a learner; None for 1 / T
 
@@ -83,59 +106,50 @@ def check_numbers(gram) -> None:
     _check.inside(0.0, 1.0, **_check.given(failure=gram.failure))
 
 
-def _constant(regularizer):
-    """(regularizer, by_round) where the regularizer is the same in all rounds."""
-
-    def by_round(function):
-        value = function(regularizer)
-        return lambda state: value
-
-    return regularizer, by_round
-
-
-def _regularized(stream, regularizer_of):
-    """(regularizer, by_round) of a Gaussian stream.
+def _gram_sums(dim, stream, regularizer_of, declared, events=1.0) -> GramSums:
+    """The releases of a Stream of packed rows, each with the regularizer of its round added.
 
     Args:
-      stream: a Gaussian.
+      dim: d.
+      stream: a GramStream.
       regularizer_of: deviation of the noise -> Regularizer.
+      declared: the Privacy.
+      events: as of GramSums.
     """
     last = regularizer_of(stream.deviation)
-    if stream.growing is None:
-        return _constant(last)
-    return last, lambda function: lambda state: function(regularizer_of(stream.growing(state)))
+
+    def now(state):
+        found = last if stream.growing is None else regularizer_of(stream.growing(state))
+        return Regularizer(*(jnp.asarray(x, jnp.float32) for x in found))
+
+    def regularized(state, sums):
+        return state, ellipsoids.add_to_diagonal(sums, dim + 1, now(state).offset)
+
+    def init(key):
+        return regularized(*stream.init(key))
+
+    def step(state, key, features, loss):
+        row = ellipsoids.outer(jnp.append(features, loss))
+        return regularized(*stream.step(state, key, row))
+
+    return GramSums(init, step, last, now, jnp.isfinite(stream.asked), events, declared)
 
 
-def _of_gaussian(horizon, stream, regularizer_of, declared) -> GramNoise:
-    # The confidence bound of OFUL holds for all rounds at once only where the regularizer is the
-    # same in all of them.
-    regularizer, by_round = _regularized(stream, regularizer_of)
-    return GramNoise(
-        init=stream.init,
-        step=stream.step,
-        regularizer=regularizer,
-        by_round=by_round,
-        noisy=jnp.isfinite(stream.asked),
-        events=1.0 if stream.growing is None else float(horizon),
-        privacy=declared,
-    )
-
-
-def _declared(bounds, delta, calibration, asked, model="central", **found) -> Privacy:
-    """The declaration of Gram matrices where epsilon ``asked`` was asked for.
+def _declared(stream, bounds, calibration, unit="round") -> Privacy:
+    """The declaration of Gram matrices.
 
     The model is that of the mechanism. A round's own arm depends on its features without noise, so
     that the central one is joint here. In the others the user chooses the arm from the public
     policy.
     """
-    return Privacy(
-        delta=delta,
+    model = stream.privacy.model
+    return stream.privacy._replace(
+        unit=unit,
         loss_range=(-bounds.loss, bounds.loss),
         model="joint" if model == "central" else model,
         released="policies 1..T" if model == "central" else RELEASED[model],
         calibration=calibration,
-        paper_epsilon=float("nan") if calibration == "derived" else asked,
-        **found,
+        paper_epsilon=float("nan") if calibration == "derived" else stream.asked,
     )
 
 
@@ -180,7 +194,7 @@ def gaussian(
     if mechanism is not mechanisms.tree and calibration != "derived":
         raise ValueError("mechanism: only derived Gaussian noise has a choice of it")
 
-    def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramNoise:
+    def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramSums:
         rows, columns = ellipsoids.indices(dim + 1)
         weights = np.where(rows == columns, np.sqrt(2.0), 1.0)
         if calibration == "derived":
@@ -196,12 +210,11 @@ def gaussian(
                 deviation, dim, per_round, norm_bound=norm_bound, floor=floor, ridge=ridge
             )
 
-        declared = _declared(
-            bounds, delta, calibration, stream.asked, stream.model,
-            epsilon=stream.epsilon, rho=stream.rho, unit="round", accountant=stream.accountant,
-            sums=stream.sums,
-        )  # fmt: skip
-        return _of_gaussian(horizon, stream, regularizer_of, declared)
+        # The confidence bound of OFUL holds for all rounds at once only if the regularizer is the
+        # same in all of them.
+        events = 1.0 if stream.growing is None else float(horizon)
+        declared = _declared(stream, bounds, calibration)
+        return _gram_sums(dim, stream, regularizer_of, declared, events)
 
     return _gram(noise, floor, failure, shifted)
 
@@ -228,7 +241,7 @@ def losses_only(
     """
     _check.factory("mechanisms.tree", mechanism=mechanism)
 
-    def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramNoise:
+    def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramSums:
         rows, columns = ellipsoids.indices(dim + 1)
         weights = np.where((rows == dim) & (columns < dim), 1.0, 0.0)
         change = 2.0 * bounds.features * bounds.loss
@@ -240,12 +253,8 @@ def losses_only(
                 deviation, dim, per_round, bounds.parameter, floor=floor, ridge=ridge
             )
 
-        declared = _declared(
-            bounds, delta, "derived", stream.asked,
-            epsilon=stream.epsilon, rho=stream.rho, unit="entry", accountant=stream.accountant,
-            sums=stream.sums,
-        )  # fmt: skip
-        return _of_gaussian(horizon, stream, regularizer_of, declared)
+        declared = _declared(stream, bounds, "derived", unit="entry")
+        return _gram_sums(dim, stream, regularizer_of, declared)
 
     return _gram(noise, floor, failure)
 
@@ -275,7 +284,7 @@ def wishart(
     """
     _check.one_of("derived", "printed", "code", calibration=calibration)
 
-    def noise_of(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramNoise:
+    def noise_of(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramSums:
         lower, left = ellipsoids.indices(dim + 1)
         epsilon, levels = real(epsilon), levels_of(horizon, calibration)
         finite = jnp.isfinite(epsilon)
@@ -292,27 +301,18 @@ def wishart(
             square = jnp.zeros((dim + 1, dim + 1), jnp.float32)
             return noise.wishart(key, square, scale, k)[lower, left]
 
+        accountant = "Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP"
+        found = Privacy(epsilon=shown, delta=delta, accountant=accountant)
         # No audit knows the law of its releases.
-        init, step = every_level(levels, len(lower), draw)
-        init, step = on_exact_sums(init, step, lambda noisy, key, row: noisy)
-        per_round = per_round_failure(horizon, failure, calibration)
-        regularizer, by_round = _constant(
-            wishart_regularizer(
+        init, step = on_exact_sums(*every_level(levels, len(lower), draw))
+        stream = GramStream(init, step, scale, None, epsilon, found)
+
+        def regularizer_of(scale):
+            per_round = per_round_failure(horizon, failure, calibration)
+            return wishart_regularizer(
                 scale, levels * k, dim, per_round, shifted=shifted, floor=floor, ridge=ridge
             )
-        )
-        return GramNoise(
-            init=init,
-            step=step,
-            regularizer=regularizer,
-            by_round=by_round,
-            noisy=finite,
-            events=1.0,
-            privacy=_declared(
-                bounds, delta, calibration, epsilon,
-                epsilon=shown, rho=float("nan"), unit="round",
-                accountant="Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP",
-            ),
-        )  # fmt: skip
+
+        return _gram_sums(dim, stream, regularizer_of, _declared(stream, bounds, calibration))
 
     return _gram(noise_of, floor, failure, shifted)

@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import mechanisms, noise, privacy
-from dpjax.core import Array, Sums
+from dpjax.core import Array, Privacy
 from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
 from dpjax.learners.parts.prefix_sums import accountant_of, build
 from dpjax.maths.barriers import rounded_product
@@ -61,7 +61,7 @@ class NoisySumState(NamedTuple):
     noise: Any
 
 
-def on_exact_sums(init, step, release):
+def on_exact_sums(init, step, weights=1.0, release=lambda noisy, key, row: noisy):
     """(init, step) of the sum of all rows plus noise that depends on no row.
 
     Sums are float32 with Kahan's correction, which is accurate enough for one row to be hidden as
@@ -70,18 +70,19 @@ def on_exact_sums(init, step, release):
     Args:
       init: key -> (state, noise of no rows).
       step: (state, key) -> (state, noise of one row more).
+      weights: () or (packed,), by which the noise of each entry is multiplied.
       release: (noisy sum, key, v v' of the latest row) -> that sum, named for audits.
     """
 
     def begin(key):
         inner, now = init(key)
         zeros = jnp.zeros(now.shape, jnp.float32)
-        return NoisySumState(zeros, zeros, inner), now
+        return NoisySumState(zeros, zeros, inner), weights * now
 
     def add(state, key, row):
         total, error = add_compensated(state.total, state.error, row)
         inner, now = step(state.noise, key)
-        return NoisySumState(total, error, inner), release(total + now, key, row)
+        return NoisySumState(total, error, inner), release(total + weights * now, key, row)
 
     return begin, add
 
@@ -91,22 +92,18 @@ class ItemsState(NamedTuple):
     sums: Any  # of the mechanism
 
 
-class Gaussian(NamedTuple):
-    """Noisy sums of rows, whose draws are multiplied by a weight for each entry."""
+class GramStream(NamedTuple):
+    """Noisy sums of packed rows v v', and what is declared of them."""
 
     init: Callable  # key -> (state, noise of no rows)
     step: Callable  # (state, key, v v' of the next row) -> (state, noisy sum)
-    deviation: Any  # () largest standard deviation of an entry of weight 1
+    deviation: Any  # () largest standard deviation of an entry of weight 1; the scale of Wishart
     growing: Callable | None  # state -> that deviation now; None where it stays the same
     asked: Any  # () epsilon; inf where the mechanism has exact sums
-    epsilon: Any  # () that the noise has
-    rho: Any
-    model: str  # of the mechanism
-    accountant: str
-    sums: Sums
+    privacy: Privacy  # epsilon, delta, rho, model of the mechanism, accountant and sums
 
 
-def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gaussian:
+def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> GramStream:
     """Noise by the exact curve of the Gaussian mechanism.
 
     Args:
@@ -124,7 +121,11 @@ def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gau
     scale = privacy.gaussian_scale(sensitivity[1] * change, epsilon, delta)
     stream = built.stream((len(weights),), scale=scale)
     if built.model == "central":
-        init, step = _on_one_stream(stream, weights, scale, sensitivity)
+        nothing = jnp.zeros(len(weights), jnp.float32)
+        init, step = _weighed(
+            stream.init, lambda state, key: stream.step(state, key, nothing), weights, scale,
+            sensitivity,
+        )  # fmt: skip
         deviation, growing = scale * np.sqrt(largest_variance(mechanism, built)), None
     else:
         init, step = _on_each_item(stream, weights)
@@ -134,22 +135,15 @@ def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gau
             return scale * jnp.sqrt(built.variance(state.round))
 
     rho = 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2
-    return Gaussian(
-        init, step, deviation, growing, epsilon, epsilon, rho, built.model, accountant_of(built),
-        built.sums,
+    declared = _of_mechanism(built, epsilon, delta, rho)
+    return GramStream(init, step, deviation, growing, epsilon, declared)
+
+
+def _of_mechanism(built, epsilon, delta, rho) -> Privacy:
+    return Privacy(
+        epsilon=epsilon, delta=delta, rho=rho, model=built.model, accountant=accountant_of(built),
+        sums=built.sums,
     )  # fmt: skip
-
-
-def _on_one_stream(stream, weights, scale, sensitivity):
-    """(init, step) of the exact sum of rows plus the noise of a stream that is fed zeros."""
-    size = len(weights)
-    return _weighed(
-        stream.init,
-        lambda state, key: stream.step(state, key, jnp.zeros(size, jnp.float32)),
-        weights,
-        scale,
-        sensitivity,
-    )
 
 
 def _on_each_item(stream, weights):
@@ -169,7 +163,7 @@ def _on_each_item(stream, weights):
     return init, step
 
 
-def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> Gaussian:
+def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> GramStream:
     """Noise of the paper's scale, on a tree with one node of each level in every release."""
     epsilon, levels, size = real(epsilon), levels_of(horizon, calibration), len(weights)
     scale = printed_gaussian_scale(bounds.row, levels, epsilon, delta)
@@ -185,25 +179,18 @@ def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> G
     init, step = _weighed(init, step, weights, scale, sensitivity)
     found = privacy.gaussian_epsilon(mu, delta)
     like = mechanisms.tree(horizon, noise="gaussian")
-    return Gaussian(
-        init, step, scale * np.sqrt(levels), None, epsilon, found, 0.5 * mu * mu,
-        like.model, accountant_of(like), like.sums,
-    )  # fmt: skip
+    declared = _of_mechanism(like, found, delta, 0.5 * mu * mu)
+    return GramStream(init, step, scale * np.sqrt(levels), None, epsilon, declared)
 
 
 def _weighed(init, step, weights, scale, sensitivity):
     """(init, step) of the exact sum of rows plus draws that are multiplied by ``weights``."""
     weights = jnp.asarray(weights, jnp.float32)
 
-    def weigh(state, drawn):
-        return state, weights * drawn
-
     def release(noisy, key, row):
         return noise.gaussian.prefix(key, noisy, row, scale * weights, sensitivity)
 
-    return on_exact_sums(
-        lambda key: weigh(*init(key)), lambda state, key: weigh(*step(state, key)), release
-    )
+    return on_exact_sums(init, step, weights, release)
 
 
 def largest_variance(factory, built) -> float:

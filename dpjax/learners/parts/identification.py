@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner, Privacy, _check
-from dpjax.learners.parts.arm_sums import batch_bandit_learner
+from dpjax.core import Arms, Array, Batch, BatchLearner, Privacy, _check
+from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, transport
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
@@ -66,26 +66,21 @@ class Grid(NamedTuple):
         waiting = phases.waiting[arm]
         return self.length(phases.pulls[arm] - waiting) - waiting
 
-
-class Choice(NamedTuple):
-    """What to play, at most to the end of the phase of this arm, and what to remember of it."""
-
-    batch: Batch
-    memory: Any
+    def batch(self, phases, arm, pulls) -> Batch:
+        """A batch of an eighth of these pulls, at most to the end of the phase of the arm."""
+        rounds = jnp.maximum(jnp.ceil(CHUNK * pulls.astype(jnp.float32)), 1.0).astype(jnp.int32)
+        return Batch(arm, jnp.minimum(rounds, self.room(phases, arm)))
 
 
-class Verdict(NamedTuple):
-    """What a stopping rule says when a phase is complete."""
-
-    stop: Array  # () bool
-    recommendation: Array  # () int32
+# The grid of learners without noise: phases that grow by a tenth, of which nothing is forgotten.
+KEPT = Grid(1.1, forget=False)
 
 
 class StoppingRule(NamedTuple):
     """A rule that is asked whenever a phase is complete."""
 
     least: Any  # () int32, k_0: phases of each arm before which it is not asked
-    verdict: Callable  # (key, phases) -> Verdict
+    verdict: Callable  # (key, phases) -> (whether to stop () bool, recommended arm () int32)
 
 
 class IdentificationState(NamedTuple):
@@ -96,29 +91,23 @@ class IdentificationState(NamedTuple):
     report: IdentificationReport
 
 
-def check_grid(ratio, forget) -> Grid:
-    """The grid of a learner's arguments."""
+def check_grid(ratio, forget, kept_to=0) -> Grid:
+    """The grid of a learner's arguments.
+
+    Where nothing is forgotten, one by which an arm may have more than 48 phases in ``kept_to``
+    rounds is refused.
+    """
     _check.inside(1.0, jnp.inf, ratio=ratio)
     _check.untraced("ratio and forget", (ratio, forget))
-    return Grid(float(ratio), bool(forget))
-
-
-def check_kept(horizon, grid) -> None:
-    """Refuses a grid by which an arm may have more than 48 phases, all of which are kept."""
     pulls, phases = 0, 0
-    while pulls < horizon:
-        pulls, phases = pulls + max(1, math.ceil((grid.ratio - 1.0) * pulls)), phases + 1
-    if not grid.forget and phases > transport.MOST_DRAWS:
+    while pulls < kept_to:
+        pulls, phases = pulls + max(1, math.ceil((ratio - 1.0) * pulls)), phases + 1
+    if not forget and phases > transport.MOST_DRAWS:
         raise ValueError(
             f"ratio: an arm may have {phases} phases, of which {transport.MOST_DRAWS} may be kept; "
-            f"give a larger ratio than {grid.ratio:g}, or forget them"
+            f"give a larger ratio than {ratio:g}, or forget them"
         )
-
-
-def check_failure(failure):
-    """The probability of a wrong recommendation, () float32 in (0, 1)."""
-    _check.inside(0.0, 1.0, failure=failure)
-    return jnp.asarray(failure, jnp.float32)
+    return Grid(float(ratio), bool(forget))
 
 
 def best_arm(key, phases):
@@ -157,14 +146,9 @@ def all_pairs(least, passes: Callable) -> StoppingRule:
     def verdict(key, phases):
         best = best_arm(key, phases)
         itself = jnp.arange(phases.pulls.shape[0]) == best
-        return Verdict(jnp.all(itself | passes(phases, best)), best)
+        return jnp.all(itself | passes(phases, best)), best
 
     return StoppingRule(least, verdict)
-
-
-def chunk(pulls):
-    """An eighth of the pulls, at least one round, () int32: how long nothing is decided anew."""
-    return jnp.maximum(jnp.ceil(CHUNK * pulls.astype(jnp.float32)), 1.0).astype(jnp.int32)
 
 
 def without_noise(key, losses, count) -> ExactSum:
@@ -178,11 +162,11 @@ def identification_learner(
     arms: int,
     *,
     grid: Grid,
-    release: Callable,
     choose: Callable,
-    memory: Any,
     rule: StoppingRule,
     privacy: Privacy,
+    release: Callable = without_noise,
+    memory: Any = (),
 ) -> BatchLearner:
     """A learner that plays until a rule lets it stop, and its recommendation from then on.
 
@@ -196,7 +180,8 @@ def identification_learner(
       arms: K.
       grid: how the losses of an arm are cut into phases.
       release: (key, ExactSum (), count () int32) -> ExactSum (), the private sum of a phase.
-      choose: (key, phases, memory) -> Choice.
+      choose: (key, phases, memory) -> (the next Batch, which ends with the phase of its arm at the
+        latest, what to remember).
       memory: of the first choice.
       rule: when to stop.
       privacy: what is declared.
@@ -243,21 +228,21 @@ def identification_learner(
         release_key, tie_key = jax.random.split(key)
         phases, complete = gather(release_key, state.phases, state.batch, total)
         played = state.played + state.batch.rounds
-        verdict = rule.verdict(tie_key, phases)
+        stops, recommendation = rule.verdict(tie_key, phases)
         begin = jnp.any(phases.complete < rule.least)
-        stopped = complete & ~begin & verdict.stop
-        following = choose(tie_key, phases, state.memory)
+        stopped = complete & ~begin & stops
+        chosen, memory = choose(tie_key, phases, state.memory)
         behind = smallest(tie_key, phases.complete)
-        batch = _where(begin, Batch(behind, grid.room(phases, behind)), following.batch)
+        batch = _where(begin, Batch(behind, grid.room(phases, behind)), chosen)
         rest = jnp.maximum(horizon - played, 1)
-        batch = _where(stopped, Batch(verdict.recommendation, rest), batch)
+        batch = _where(stopped, Batch(recommendation, rest), batch)
         stopping_time = jnp.where(stopped, played, horizon)
         new = IdentificationState(
             phases=phases,
-            memory=_where(begin, state.memory, following.memory),
+            memory=_where(begin, state.memory, memory),
             batch=batch,
             played=played,
-            report=IdentificationReport(stopped, stopping_time, verdict.recommendation),
+            report=IdentificationReport(stopped, stopping_time, recommendation),
         )
         # The batch after the stop may end at the horizon, and then comes in here. It changes
         # nothing.
@@ -265,7 +250,9 @@ def identification_learner(
         return state, state.batch
 
     declared = privacy._replace(reported=IdentificationReport._fields)
-    return batch_bandit_learner(horizon, arms, init, step, declared, lambda state: state.report)
+    return BatchLearner(
+        init, step, bandit, Arms(arms), horizon, declared, lambda state: state.report
+    )
 
 
 def _where(condition, one, other):

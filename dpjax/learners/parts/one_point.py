@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
+from jax import random as jr
 
 from dpjax.core import Array, _check
 from dpjax.maths import laws
@@ -106,12 +106,6 @@ def entries_of(weight, losses, count=1) -> tuple:
     return -most, most
 
 
-def as_floats(**given) -> tuple:
-    """The given positive numbers as floats. Traced ones stay as they are."""
-    _check.positive(**given)
-    return tuple(value if isinstance(value, Array) else float(value) for value in given.values())
-
-
 def inradius_of(domain) -> float:
     """The inradius of a domain within which plays must stay."""
     if domain.inradius is None:
@@ -139,6 +133,32 @@ def exploring_radius(horizon, domain, bound, lipschitz, smoothing):
     return jnp.asarray(smoothing, jnp.float32)
 
 
-def is_known(value) -> bool:
-    """Whether a number is a plain one, and not traced."""
-    return isinstance(value, int | float | np.number)
+class EstimatesState(NamedTuple):
+    direction: Array  # (n,) u_t
+    sums: Any  # of the mechanism
+
+
+def on_private_estimates(sums, space, act, estimate) -> tuple[Callable, Callable]:
+    """(init, step) of a learner that reads its gradient estimates through private sums.
+
+    Args:
+      sums: calibrated PrefixSums of the estimates.
+      space: the Directions.
+      act: (release (n,), u_t (n,)) -> the action.
+      estimate: (what is seen of the loss, u_t (n,)) -> the estimate (n,).
+    """
+
+    def play(key, state, release):
+        direction = space.draw(key)
+        return EstimatesState(direction, state), act(release, direction)
+
+    def init(key):
+        direction_key, sums_key = jr.split(key)
+        return play(direction_key, *sums.init(sums_key))
+
+    def step(state, key, loss):
+        direction_key, sums_key = jr.split(key)
+        now = estimate(loss, state.direction)
+        return play(direction_key, *sums.step(state.sums, sums_key, now))
+
+    return init, step

@@ -13,31 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Clip, Learner, Mechanism, Number, Privacy, Stream, _check
-from dpjax.domains import LossSet, sensitivity
-from dpjax.feedback import full
-from dpjax.learners.parts.clipping import clip_into
+from dpjax.core import Array, Clip, Mechanism, Number, Privacy, _check
+from dpjax.domains import LossSet, clipped, sensitivity
 from dpjax.mechanisms.prefix import LAWS
 
 
 class PrefixSums(NamedTuple):
-    """A calibrated mechanism, for losses that were clipped."""
-
-    init: Callable  # key -> (state, release of the empty prefix, (d,))
-    step: Callable  # (state, key, loss (d,)) -> (state, release of the losses so far, (d,))
-    clip: Clip  # of the learner whose losses these are
-    scale: Any  # () of each draw
-    variance: Callable  # rounds -> variance of a coordinate's noise, over that of a draw
-    privacy: Privacy
-
-
-class Calibrated(NamedTuple):
     """A mechanism, and its stream with the noise that a declared privacy asks for."""
 
     mechanism: Mechanism
-    stream: Stream
+    init: Callable  # key -> (state, release of the empty prefix)
+    step: Callable  # (state, key, value) -> (state, release of the values so far)
     scale: Any  # () of each draw
     privacy: Privacy
+    clip: Clip | None = None  # of the learner whose losses are the values
 
     @property
     def variance(self) -> Callable:
@@ -122,7 +111,7 @@ def calibrate(
     neighbours: str = "replace",
     unit: str = "round",
     printed_scale: Number | None = None,
-) -> Calibrated:
+) -> PrefixSums:
     """The mechanism that hides a change of one value by at most ``change``.
 
     Let B C be the mechanism's factorization and Delta the change of one value. Laplace noise of
@@ -194,7 +183,7 @@ def calibrate(
         paper_epsilon=float("nan") if printed_scale is None else epsilon,
     )
     stream = built.stream(shape, scale=jnp.asarray(found.scale, jnp.float32))
-    return Calibrated(built, stream, found.scale, declared)
+    return PrefixSums(built, stream.init, stream.step, found.scale, declared)
 
 
 def _check_noise(
@@ -213,6 +202,28 @@ def _check_noise(
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
+
+
+def clip_into(losses, unit) -> Callable:
+    """The ``clip`` of a learner whose loss vectors are in a LossSet.
+
+    Args:
+      losses: a LossSet.
+      unit: "round" or "entry", as for :func:`dpjax.domains.clipped`.
+
+    Returns:
+      A function: loss (d,) -> (the loss within the set (d,), 1 if it lay outside and else 0).
+    """
+    clip = clipped(losses, unit)
+    # A vector on the border of the set moves by rounding when it is clipped.
+    tolerance = 1e-5 * max(abs(bound) for bound in losses.entry)
+
+    def clip_loss(loss):
+        inside = clip(loss)
+        outside = ~(jnp.max(jnp.abs(inside - loss)) <= tolerance)  # True for NaN
+        return inside, outside.astype(jnp.int32)
+
+    return clip_loss
 
 
 def prefix_sums(
@@ -256,13 +267,12 @@ def prefix_sums(
       >>> float(made.scale)  # 10 levels, and 3 entries that move by 1
       30.0
     """
-    built, stream, scale, declared = calibrate(
+    found = calibrate(
         horizon, (losses.dim,), sensitivity(losses, neighbours, unit), epsilon=epsilon,
         delta=delta, mechanism=mechanism, noise=noise, value_range=losses.entry,
         loss_range=losses.entry, neighbours=neighbours, unit=unit, printed_scale=printed_scale,
     )  # fmt: skip
-    clip = clip_into(losses, unit)
-    return PrefixSums(stream.init, stream.step, clip, scale, built.variance, declared)
+    return found._replace(clip=clip_into(losses, unit))
 
 
 def accountant_of(mechanism: Mechanism) -> str:
@@ -296,30 +306,11 @@ def sampled_rounds(horizon: int) -> np.ndarray:
     return (shares * np.uint64(horizon) >> np.uint64(32)).astype(np.int64)
 
 
-def noise_length(horizon: int, dim: int, sums: PrefixSums | Calibrated, noise: str) -> Array:
+def noise_length(horizon: int, dim: int, sums: PrefixSums) -> Array:
     """The root mean square length of the noise in the prefixes 0 .. T - 1, in R^d, ().
 
-    The mean is over :func:`sampled_rounds`. ``noise`` is the law of the draws of ``sums``, which
-    are PrefixSums or Calibrated.
+    The mean is over :func:`sampled_rounds`.
     """
     spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
-    draws = dim * spread * float(LAWS[noise].variance(1.0))
+    draws = dim * spread * float(LAWS[sums.mechanism.noise].variance(1.0))
     return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
-
-
-def full_information_learner(
-    horizon: int, domain: Any, sums: PrefixSums, init: Callable, step: Callable
-) -> Learner:
-    """A Learner over a domain that sees losses through PrefixSums, whose state it has as ``sums``.
-
-    It declares the privacy of the sums, and its losses are clipped for them.
-    """
-    return Learner(
-        init=init,
-        step=step,
-        feedback=full,
-        action_set=domain,
-        horizon=horizon,
-        privacy=sums.privacy,
-        clip=sums.clip,
-    )

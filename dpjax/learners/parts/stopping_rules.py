@@ -8,19 +8,12 @@ failure / ((K - 1) j (j + 1) j' (j' + 1)), whose negative logarithm is the test'
 
 import jax.numpy as jnp
 
-from dpjax.learners.parts.identification import (
-    StoppingRule,
-    Verdict,
-    all_pairs,
-    best_arm,
-    laplace_bounds,
-    optimistic_arm,
-)
+from dpjax.learners.parts import identification
 from dpjax.maths import sampling_phases, transport
 from dpjax.maths.clipping import within
 
 
-def hoeffding(arms, epsilon, failure, grid) -> StoppingRule:
+def hoeffding(arms, epsilon, failure, grid) -> identification.StoppingRule:
     """Stops when each other mean is above the best by Hoeffding's radius, with Laplace noise.
 
     See :func:`dpjax.maths.transport.hoeffding_radius`. The means are those of losses in [0, 1].
@@ -31,10 +24,10 @@ def hoeffding(arms, epsilon, failure, grid) -> StoppingRule:
         pair = _pairs(arms, failure, grid, least, phases, best)
         return phases.means - phases.means[best] >= transport.hoeffding_radius(*pair, epsilon)
 
-    return all_pairs(least, passes)
+    return identification.all_pairs(least, passes)
 
 
-def chernoff(arms, law, failure, grid) -> StoppingRule:
+def chernoff(arms, law, failure, grid) -> identification.StoppingRule:
     """As :func:`hoeffding`, with any :class:`SumNoise`, by Chernoff's bound on a pair of means.
 
     Before the first phase in which the radius of one mean is at most 1 the rule is not asked.
@@ -50,10 +43,10 @@ def chernoff(arms, law, failure, grid) -> StoppingRule:
         radius = law.error(1.0 / counts, counts, draws.astype(jnp.float32), exponent)
         return phases.means - phases.means[best] >= radius
 
-    return all_pairs(least, passes)
+    return identification.all_pairs(least, passes)
 
 
-def cost_of_transport(arms, failure, grid) -> StoppingRule:
+def cost_of_transport(arms, failure, grid) -> identification.StoppingRule:
     """Stops when, for each other arm, it would cost enough to make it the best one.
 
     The costs are those of :func:`dpjax.maths.transport.transport_cost` without noise. They are made
@@ -62,7 +55,7 @@ def cost_of_transport(arms, failure, grid) -> StoppingRule:
     return _costly(arms, jnp.inf, failure, grid, lambda exponent, draws: _plain(exponent))
 
 
-def private_cost_of_transport(arms, epsilon, failure, grid) -> StoppingRule:
+def private_cost_of_transport(arms, epsilon, failure, grid) -> identification.StoppingRule:
     """As :func:`cost_of_transport`, on means with Laplace noise, which are clipped to [0, 1].
 
     The threshold grows with the number of draws in the sums and not with their scale. Without noise
@@ -79,7 +72,7 @@ def private_cost_of_transport(arms, epsilon, failure, grid) -> StoppingRule:
     return _costly(arms, epsilon, failure, grid, threshold)
 
 
-def released(arms, epsilon, failure, grid) -> StoppingRule:
+def released(arms, epsilon, failure, grid) -> identification.StoppingRule:
     """The rule of the public code of AdaP-TT, which errs more often than it says.
 
     It tests the optimistic arm of the sampling rule against all others, and recommends the arm with
@@ -89,16 +82,16 @@ def released(arms, epsilon, failure, grid) -> StoppingRule:
     log = jnp.log(1.0 / failure)
 
     def verdict(key, phases):
-        tested = optimistic_arm(key, phases, laplace_bounds(epsilon))
+        tested = identification.optimistic_arm(key, phases, identification.laplace_bounds(epsilon))
         statistic, n, m, noise = _likelihood_ratios(phases, tested, log, epsilon)
         threshold = log + jnp.log1p(jnp.log(n)) + jnp.log1p(jnp.log(m)) + noise
         itself = jnp.arange(m.shape[0]) == tested
-        return Verdict(jnp.all(itself | (statistic >= threshold)), best_arm(key, phases))
+        return jnp.all(itself | (statistic >= threshold)), identification.best_arm(key, phases)
 
-    return StoppingRule(jnp.int32(1), verdict)
+    return identification.StoppingRule(jnp.int32(1), verdict)
 
 
-def printed(arms, epsilon, failure, grid) -> StoppingRule:
+def printed(arms, epsilon, failure, grid) -> identification.StoppingRule:
     """The threshold of the paper of AdaP-TT, as reconstructed.
 
     With k the larger number of phases of a pair, zeta = pi^2 / 6 and C(x) = x + ln x, a likelihood
@@ -118,14 +111,14 @@ def printed(arms, epsilon, failure, grid) -> StoppingRule:
         slow = 2.0 * jnp.log(4.0 + jnp.log(n)) + 2.0 * jnp.log(4.0 + jnp.log(m))
         return statistic >= losses + slow + noise
 
-    return all_pairs(jnp.int32(1), passes)
+    return identification.all_pairs(jnp.int32(1), passes)
 
 
 def _plain(exponent):
     return transport.transport_threshold_plain(exponent)
 
 
-def _costly(arms, epsilon, failure, grid, threshold) -> StoppingRule:
+def _costly(arms, epsilon, failure, grid, threshold) -> identification.StoppingRule:
     least = sampling_phases.first_phase(failure, arms, epsilon, grid.ratio, grid.forget)
 
     def passes(phases, best):
@@ -134,7 +127,7 @@ def _costly(arms, epsilon, failure, grid, threshold) -> StoppingRule:
         cost = transport.transport_cost(means[best], means, n, m, epsilon)
         return cost >= threshold(exponent, draws)
 
-    return all_pairs(least, passes)
+    return identification.all_pairs(least, passes)
 
 
 def _pairs(arms, failure, grid, least, phases, best):

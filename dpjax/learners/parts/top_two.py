@@ -5,13 +5,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, Batch, BatchLearner
-from dpjax.learners.parts.identification import (
-    Choice,
-    chunk,
-    identification_learner,
-    optimistic_arm,
-)
+from dpjax.core import Array, BatchLearner
+from dpjax.learners.parts import identification
 from dpjax.maths import transport
 from dpjax.maths.clipping import within
 from dpjax.maths.laws import smallest
@@ -44,33 +39,35 @@ def transport_cost(epsilon) -> Callable:
     return cost
 
 
-def top_two(horizon, arms, grid, release, bounds, cost, rule, declared) -> BatchLearner:
+def top_two(
+    horizon, arms, grid, bounds, cost, rule, declared, release=identification.without_noise
+) -> BatchLearner:
     """A learner of the leader with the least optimistic mean, and a challenger of the least cost.
 
     A batch lasts an eighth of the pulls of the one that was played less.
 
     Args:
       horizon, arms: T and K.
-      grid, release, rule: as of :func:`dpjax.learners.parts.identification.identification_learner`.
+      grid, rule, release: as of :func:`dpjax.learners.parts.identification.identification_learner`.
       bounds: of the leader, as of :func:`optimistic_arm`.
       cost: (phases, leader) -> (K,).
       declared: the Privacy.
     """
 
     def choose(key, phases, tracked):
-        leader = optimistic_arm(key, phases, bounds)
+        leader = identification.optimistic_arm(key, phases, bounds)
         others = jnp.arange(arms) != leader
         challenger = smallest(key, jnp.where(others, cost(phases, leader), jnp.inf))
         leads = 2 * tracked.own[leader] <= tracked.led[leader]
         arm = jnp.where(leads, leader, challenger)
-        wanted = chunk(jnp.minimum(phases.pulls[leader], phases.pulls[challenger]))
-        rounds = jnp.minimum(wanted, grid.room(phases, arm))
-        led = tracked.led.at[leader].add(rounds)
-        own = tracked.own.at[leader].add(jnp.where(leads, rounds, 0))
-        return Choice(Batch(arm, rounds), Tracked(led, own))
+        less = jnp.minimum(phases.pulls[leader], phases.pulls[challenger])
+        batch = grid.batch(phases, arm, less)
+        led = tracked.led.at[leader].add(batch.rounds)
+        own = tracked.own.at[leader].add(jnp.where(leads, batch.rounds, 0))
+        return batch, Tracked(led, own)
 
     none = jnp.zeros(arms, jnp.int32)
-    return identification_learner(
+    return identification.identification_learner(
         horizon, arms, grid=grid, release=release, choose=choose, memory=Tracked(none, none),
         rule=rule, privacy=declared,
     )  # fmt: skip

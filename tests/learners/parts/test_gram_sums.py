@@ -10,7 +10,7 @@ from jax import random as jr
 from scipy import optimize, stats
 
 from dpjax import bounds, mechanisms, noise, privacy
-from dpjax.learners.parts import gram, gram_calibration, gram_sums
+from dpjax.learners.parts import gram, gram_calibration
 from dpjax.maths import ellipsoids, laws
 
 # The experiment of Shariff & Sheffet 2018: losses -1 and 1 and unit features, so L~^2 = 2.
@@ -182,7 +182,7 @@ BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
 
 def make(horizon, dim, law=gram.gaussian, *, bounds=BOUNDS, epsilon=1.0, **options):
     given = {"epsilon": epsilon, "delta": DELTA, "failure": 0.1}
-    return gram_sums.gram_sums(dim, law(**options).noise(horizon, dim, bounds, **given))
+    return law(**options).noise(horizon, dim, bounds, **given)
 
 
 def releases(sums, horizon, dim, trials):

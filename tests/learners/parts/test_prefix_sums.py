@@ -277,7 +277,7 @@ def test_the_length_of_the_noise_is_known_at_a_traced_epsilon(law):
             8, domains.box_losses(2), epsilon=epsilon, delta=delta, mechanism=mechanisms.tree,
             noise=law,
         )  # fmt: skip
-        return noise_length(8, 2, sums, law)
+        return noise_length(8, 2, sums)
 
     assert float(jax.jit(length)(0.5)) == pytest.approx(float(length(0.5)), rel=1e-6)
     assert float(length(0.25)) > 1.5 * float(length(0.5))

@@ -1,0 +1,39 @@
+"""Means of an arm's losses that are renewed when twice as many losses have gathered since."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpjax.core import Array
+from dpjax.learners.parts.arm_sums import ArmSums, losses_of, no_losses, record
+from dpjax.maths import exact_sums
+
+
+class DoublingMeans(NamedTuple):
+    """Each arm's mean, and the losses that were seen since it was renewed."""
+
+    samples: Array  # (K,) int32, losses in each arm's mean
+    means: Array  # (K,) float32
+    buffer: ArmSums  # losses that were seen since
+
+
+def no_means(arms) -> DoublingMeans:
+    """The means before the first round."""
+    buffer = no_losses(arms)
+    return DoublingMeans(buffer.pulls, jnp.zeros(arms, jnp.float32), buffer)
+
+
+def renewed(old, arm, loss, release=lambda total: total):
+    """(the means after one more loss of an arm, (K,) bool: whether its mean was renewed).
+
+    A mean of n losses is renewed by a buffer of max(2 n, 1). ``release`` is applied to the sum of
+    the buffer in every round, and used if the buffer is full.
+    """
+    buffer = record(old.buffer, arm, loss)
+    size = jnp.maximum(2 * old.samples[arm], 1)
+    full = (jnp.arange(len(old.samples)) == arm) & (buffer.pulls[arm] == size)
+    mean = exact_sums.mean(release(losses_of(buffer, arm)), size)
+    samples, means = jnp.where(full, size, old.samples), jnp.where(full, mean, old.means)
+    buffer = jax.tree.map(lambda leaf: jnp.where(full, 0, leaf), buffer)
+    return DoublingMeans(samples, means, buffer), full
