@@ -16,7 +16,6 @@ from dpjax.mechanisms.prefix import (
     as_integers,
     check,
     check_shape,
-    draw_at,
     in_nodes,
 )
 
@@ -116,17 +115,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
             )
             return state, state.sums.total
 
-        def path(key):
-            draws = draw_at(noise, key, batch * jnp.arange(1, count + 1), shape, scale)
-
-            def one(sums, draw):
-                sums = add(sums, draw)
-                return sums, sums.total
-
-            rows = jnp.concatenate([zero[None], lax.scan(one, nothing, draws)[1]])
-            return rows[jnp.arange(horizon) // batch]
-
-        return Stream(begin, each, path) if batch == 1 else Stream(begin_batches, wait, path)
+        return Stream(begin, each) if batch == 1 else Stream(begin_batches, wait)
 
     def variance(rounds=None):
         return as_floats((np.arange(horizon) if rounds is None else rounds) // batch)

@@ -81,11 +81,11 @@ class Law:
     draw: Callable
     variance: Callable
     cumulant: Callable
-    pole: Callable
-    calibrate: Any
-    declare: Any
-    cost: Any
     norm: int
+    pole: Callable = lambda scale: jnp.inf
+    calibrate: Any = None
+    declare: Any = None
+    cost: Any = None
     integers: bool = False
     pure: bool = False
     of_one: Any = None

@@ -157,8 +157,11 @@ _LOWEST, _HIGHEST, _HALVINGS = -55.0, 85.0, 32
 _UNITS, _UNITS_OF_RHO = 2.0, 8.0
 
 
-def _bisected(is_above, like):
-    """The largest ln b that is found at which ``is_above`` is False."""
+def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
+    """The ends (low, high) of the interval in which ``is_above`` turns from False to True.
+
+    Both have the shape of ``like``. At ``high`` it is True, unless the search began there.
+    """
 
     def halve(_, ends):
         low, high = ends
@@ -166,8 +169,7 @@ def _bisected(is_above, like):
         above = is_above(middle)
         return jnp.where(above, low, middle), jnp.where(above, middle, high)
 
-    ends = jnp.full_like(like, _LOWEST), jnp.full_like(like, _HIGHEST)
-    return lax.fori_loop(0, _HALVINGS, halve, ends)[0]
+    return lax.fori_loop(0, halvings, halve, tuple(jnp.full_like(like, end) for end in between))
 
 
 # They are jitted, since factories are also called eagerly. Under vmap they run one by one, so that
@@ -207,7 +209,7 @@ def _least_inverse_root(epsilon, log_term):
         rho = (epsilon_ + jnp.log1p(1.0 / b)) / (1.0 + 2.0 * b)
         return rho * b * b + jnp.log1p(b) > log_term_
 
-    b = jnp.exp(_bisected(is_above, epsilon_))
+    b = jnp.exp(bisected(is_above, epsilon_)[0])
     gained = epsilon_ + jnp.log1p(1.0 / b)
     found = gained - (log_term_ - jnp.log1p(b)) / b
     found = found - _UNITS_OF_RHO * jnp.finfo(b.dtype).eps * (gained + log_term_ / b)
@@ -226,7 +228,7 @@ def _least_delta(rho, epsilon):
         b = jnp.exp(log_b)
         return (1.0 + 2.0 * b) * rho_ > epsilon_ + jnp.log1p(1.0 / b)
 
-    b = jnp.exp(_bisected(is_above, rho_))
+    b = jnp.exp(bisected(is_above, rho_)[0])
     spent, gained = (1.0 + b) * rho_, epsilon_ + jnp.log1p(1.0 / b)
     rounding = _UNITS * jnp.finfo(b.dtype).eps * b * (spent + gained)
     log_delta = b * (spent - gained) - jnp.log1p(b) + rounding

@@ -844,6 +844,16 @@ def test_losses_of_other_features_are_refused():
 
 
 @pytest.mark.slow
+def test_the_printed_noise_of_linucb_is_replayed():
+    """Its tree draws in a loop, within which a replay finds no releases."""
+    gram = audits.PRINTED["linucb"]["gram"]
+    learner = audits.build("linucb", "", 16, 1.0, calibration="printed", gram=gram)
+    found = audits.replays(learner, audits.pairs_for(learner, 4))
+    assert found.failed == () and found.touched == 1
+    np.testing.assert_allclose(found.spent.max(), 0.0378, rtol=2e-3)
+
+
+@pytest.mark.slow
 def test_the_table_of_audits(tmp_path):
     printed = audits.run(["hedge", "ucb1"], tmp_path, runs=1000, count=8, progress=False)
     assert "3 of 3 caught" in printed and "nothing declared" in printed
