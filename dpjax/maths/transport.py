@@ -59,6 +59,16 @@ def _departure(mean, rest, distance, epsilon):
     return epsilon * (distance - covered) + below + left * log_gap(covered / left, rest / left)
 
 
+def _root(is_above, start, width, steps):
+    """The number at which ``is_above`` turns from False to True, by bisection around ``start``."""
+
+    def halve(_, bracket):
+        middle, width = bracket
+        return middle + jnp.where(is_above(middle), -width, width), 0.5 * width
+
+    return lax.fori_loop(0, steps, halve, (start, jnp.full_like(start, width)))[0]
+
+
 def transport_cost(x, y, n, m, epsilon):
     """inf over u in [x, y] of n d_epsilon(1 - x, 1 - u) + m d_epsilon(y, u); 0 where y <= x.
 
@@ -79,14 +89,11 @@ def transport_cost(x, y, n, m, epsilon):
         remaining = part * ratio
         return x_ + part, (1.0 - y_) + remaining, part, remaining
 
-    def halve(_, bracket):
-        logit, width = bracket
+    def rises(logit):
         u, rest, part, remaining = at(logit)
-        rises = n * _slope(rest, u, part, epsilon) > m * _slope(u, rest, remaining, epsilon)
-        return logit + jnp.where(rises, -width, width), 0.5 * width
+        return n * _slope(rest, u, part, epsilon) > m * _slope(u, rest, remaining, epsilon)
 
-    start = (jnp.zeros_like(x), jnp.full_like(x, 20.0))
-    u, rest, part, remaining = at(lax.fori_loop(0, 20, halve, start)[0])
+    u, rest, part, remaining = at(_root(rises, jnp.zeros_like(x), 20.0, 20))
     cost = n * _departure(rest, u, part, epsilon) + m * _departure(u, rest, remaining, epsilon)
     return jnp.where(apart, cost, 0.0)
 
@@ -112,16 +119,14 @@ def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
     most = jnp.minimum(jnp.sqrt(exponent / curve), epsilon * jnp.minimum(n, m))
     noises = [(draws_n, most / (epsilon * n)), (draws_m, most / (epsilon * m))]
 
-    def halve(_, bracket):
-        part, width = bracket
+    def is_above(part):
         tangent = curve * (most * part) ** 2 - exponent
         for draws, share in noises:
             square = (share * part) ** 2
             tangent += draws * (2.0 * square / (1.0 - square) + jnp.log1p(-square))
-        return part + jnp.where(tangent > 0.0, -width, width), 0.5 * width
+        return tangent > 0.0
 
-    start = (jnp.full_like(most, 0.5), jnp.full_like(most, 0.25))
-    part = lax.fori_loop(0, 22, halve, start)[0]
+    part = _root(is_above, jnp.full_like(most, 0.5), 0.25, 22)
     total = exponent + curve * (most * part) ** 2
     for draws, share in noises:
         total -= draws * jnp.log1p(-((share * part) ** 2))

@@ -11,7 +11,6 @@ from dpjax.mechanisms.buffered_parameters import BUFFERED
 from dpjax.mechanisms.normalized import (
     column_norms,
     geometric_norm,
-    normalized_matrices,
     normalized_sensitivity,
     weighted_row_norms,
     with_weights,
@@ -200,24 +199,26 @@ def _from_columns(
 
     ``sensitivity`` is that of C. It is another one with ``normalized``, if columns have norm 1.
     """
-    if normalized:
-        return from_noise(
-            horizon, noise, prefix_noise,
-            sensitivity=normalized_sensitivity(encoder()),
-            variance=rows_of(
-                lambda: weighted_row_norms(inverse(), column_norms(encoder()), series)
-            ),
-            matrices=lambda: normalized_matrices(encoder(), inverse()),
-        )  # fmt: skip
 
     def matrices():
         zeros = np.zeros(horizon - 1)
-        released = linalg.toeplitz(decoder(), zeros)
-        return np.concatenate([zeros[None], released]), linalg.toeplitz(encoder(), zeros)
+        first = linalg.toeplitz(encoder(), zeros)
+        if normalized:
+            norms = column_norms(encoder())
+            first = first / norms
+            released = np.cumsum(norms[:, None] * linalg.toeplitz(inverse(), zeros), axis=0)
+        else:
+            released = linalg.toeplitz(decoder(), zeros)
+        return np.concatenate([zeros[None], released]), first
+
+    def variance():
+        if normalized:
+            return weighted_row_norms(inverse(), column_norms(encoder()), series)
+        return np.concatenate([[0.0], np.cumsum(decoder() ** 2)])
 
     return from_noise(
-        horizon, noise, prefix_noise, matrices=matrices, sensitivity=sensitivity,
-        variance=rows_of(lambda: np.concatenate([[0.0], np.cumsum(decoder() ** 2)])),
+        horizon, noise, prefix_noise, matrices=matrices, variance=rows_of(variance),
+        sensitivity=normalized_sensitivity(encoder()) if normalized else sensitivity,
     )  # fmt: skip
 
 

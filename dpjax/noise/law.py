@@ -1,7 +1,7 @@
 """What dpjax knows of a law of noise: one record, from which all calibrations and audits follow."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -82,7 +82,7 @@ class Law:
     variance: Callable
     cumulant: Callable
     norm: int
-    pole: Callable = lambda scale: jnp.inf
+    pole: Callable = field(default_factory=lambda: lambda scale: jnp.inf)
     calibrate: Any = None
     declare: Any = None
     cost: Any = None

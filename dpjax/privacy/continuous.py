@@ -106,19 +106,6 @@ def zcdp_rho(epsilon: Number, delta: Number) -> Array:
     return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
 
 
-def zcdp_delta(rho: Number, epsilon: Number) -> Array:
-    """The delta at epsilon whose :func:`zcdp_epsilon` is epsilon, and the least one by that bound.
-
-    ln delta is the minimum over b > 0 of b ((1 + b) rho - epsilon - ln(1 + 1/b)) - ln(1 + b). It is
-    0 at rho = 0 and at epsilon = inf.
-
-    Examples:
-      >>> [f"{privacy.zcdp_delta(rho, 1.0):.2g}" for rho in (0.01, 0.1)]
-      ['1.7e-13', '0.0089']
-    """
-    return _least_delta(*jnp.broadcast_arrays(_real(rho), _real(epsilon)))
-
-
 def zcdp_start(rho: Number, delta: Number) -> Array:
     """rho + 2 sqrt(rho ln(1/delta)), where solvers start that need an epsilon that is too large.
 
@@ -216,25 +203,6 @@ def _least_inverse_root(epsilon, log_term):
     nothing = (epsilon == jnp.inf) | (log_term <= 0.0)
     edge = jnp.where(nothing, 0.0, jnp.sqrt(epsilon) + log_term)
     return jnp.where(solvable, jnp.sqrt((1.0 + b) / found), edge)
-
-
-@jax.jit
-@jax.custom_batching.sequential_vmap
-def _least_delta(rho, epsilon):
-    solvable = (rho > 0.0) & (rho < jnp.inf) & (epsilon >= 0.0) & (epsilon < jnp.inf)
-    rho_, epsilon_ = jnp.where(solvable, rho, 1.0), jnp.where(solvable, epsilon, 1.0)
-
-    def is_above(log_b):
-        b = jnp.exp(log_b)
-        return (1.0 + 2.0 * b) * rho_ > epsilon_ + jnp.log1p(1.0 / b)
-
-    b = jnp.exp(bisected(is_above, rho_)[0])
-    spent, gained = (1.0 + b) * rho_, epsilon_ + jnp.log1p(1.0 / b)
-    rounding = _UNITS * jnp.finfo(b.dtype).eps * b * (spent + gained)
-    log_delta = b * (spent - gained) - jnp.log1p(b) + rounding
-    found = jnp.exp(jnp.minimum(log_delta, 0.0))
-    edge = jnp.where((rho == 0.0) | (epsilon == jnp.inf), 0.0, jnp.sqrt(rho) + epsilon)
-    return jnp.where(solvable, found, jnp.minimum(edge, 1.0))
 
 
 def gaussian_rho(mu: Number) -> Array:

@@ -160,7 +160,7 @@ def test_discrete_gaussian_noise():
         delta = noise.discrete_gaussian.delta(scale, epsilon, shift)
         assert delta == pytest.approx(expected, rel=1e-11)
         # It is shift^2 / (2 scale^2)-zCDP.
-        assert delta < privacy.zcdp_delta(shift**2 / (2 * scale**2), epsilon)
+        assert privacy.zcdp_epsilon(shift**2 / (2 * scale**2), delta) > epsilon
     # Wide noise is calibrated as the Gaussian mechanism is.
     assert noise.discrete_gaussian.least_scale(0.01, 1e-6) == pytest.approx(306.3502, rel=1e-5)
 
