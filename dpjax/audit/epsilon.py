@@ -49,17 +49,13 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
         seen, _ = seen_inside(learner, loss, action)
         return learner.step(state, jr.fold_in(key, t), seen), action
 
-    rounds = jax.tree.leaves(losses)[0].shape[0]
-    if learner.privacy.reported:
-        (end, _), actions = lax.scan(
-            one_round, learner.init(jr.fold_in(key, 0)), (jnp.arange(1, rounds + 1), losses)
-        )
+    # No action follows the last loss. The report does.
+    shown = bool(learner.privacy.reported)
+    steps = jax.tree.leaves(losses)[0].shape[0] - (not shown)
+    inputs = jnp.arange(1, steps + 1), jax.tree.map(lambda leaf: leaf[:steps], losses)
+    (end, last), actions = lax.scan(one_round, learner.init(jr.fold_in(key, 0)), inputs)
+    if shown:
         return actions, reported(learner, end)
-    # No action follows the last loss.
-    inputs = jax.tree.map(lambda leaf: leaf[:-1], losses)
-    (_, last), actions = lax.scan(
-        one_round, learner.init(jr.fold_in(key, 0)), (jnp.arange(1, rounds), inputs)
-    )
     return jax.tree.map(
         lambda leaf, end: jnp.concatenate([leaf, jnp.asarray(end)[None]]), actions, last
     )

@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 from scipy import special, stats
 
-from dpjax.audit.pairs import Pair, check_fits, check_neighbours
+from dpjax.audit.pairs import Pair, check_fits, check_neighbours, differing
 from dpjax.audit.replay import _run, _traced
 from dpjax.audit.rules import LOG_RATIOS
 from dpjax.combinators import as_learner
@@ -302,11 +302,7 @@ def one_run(
         )
     check_neighbours(pair, learner.horizon)
     check_fits(learner, pair.losses)
-    differ = np.zeros(learner.horizon, bool)
-    for ours, theirs in zip(*map(jax.tree.leaves, pair), strict=True):
-        unequal = np.asarray(ours) != np.asarray(theirs)
-        differ |= unequal.reshape(len(differ), -1).any(axis=1)
-    places = np.flatnonzero(differ[:-1])
+    places = np.flatnonzero(differing(jax.tree.map(np.asarray, pair))[:-1])
     audited = len(places)
     guesses = max(audited // 2, 1) if guesses is None else _check.size(1, guesses=guesses)
     if guesses > audited:

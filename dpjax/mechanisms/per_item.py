@@ -90,21 +90,16 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
         def send(sums, key, item):
             return add(sums, add_noise(noise, key, item, scale))
 
-        def begin(key):
+        def init(key):
             del key
-            return nothing, zero
+            waiting = BatchState(nothing, nothing, jnp.zeros((), jnp.int32))
+            return nothing if batch == 1 else waiting, zero
 
-        def each(sums, key, value):
+        def step(state, key, value):
             value, key = as_integers(noise, key, value, scale)
-            sums = send(sums, key, value)
-            return sums, sums.total
-
-        def begin_batches(key):
-            del key
-            return BatchState(nothing, nothing, jnp.zeros((), jnp.int32)), zero
-
-        def wait(state, key, value):
-            value, key = as_integers(noise, key, value, scale)
+            if batch == 1:
+                sums = send(state, key, value)
+                return sums, sums.total
             waiting, items = add(state.waiting, value), state.items + 1
             state = lax.cond(
                 items == batch,
@@ -115,7 +110,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
             )
             return state, state.sums.total
 
-        return Stream(begin, each) if batch == 1 else Stream(begin_batches, wait)
+        return Stream(init, step)
 
     def variance(rounds=None):
         return as_floats((np.arange(horizon) if rounds is None else rounds) // batch)
