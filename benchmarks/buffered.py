@@ -1,6 +1,6 @@
 """Computes parameters of dpjax.mechanisms.buffered with jax_privacy's optimiser.
 
-    python benchmarks/buffered.py                    # dpjax/mechanisms/buffered_parameters.py
+    python benchmarks/buffered.py                    # dpjax/mechanisms/buffered.csv
     python benchmarks/buffered.py 3000 --buffers 5   # one pair, to pass as parameters=
 
 It needs the extra, pip install 'dpjax[mf]', and takes a few seconds per number of prefixes.
@@ -8,23 +8,11 @@ It needs the extra, pip install 'dpjax[mf]', and takes a few seconds per number 
 
 import argparse
 import sys
-from importlib.metadata import version
 
 import jax
 
 SIZES = [2**i for i in range(6, 21)]
 BUFFERS = 4
-
-HEADER = '''\
-"""Parameters of buffered linear Toeplitz matrices, optimised once. Made, not written by hand.
-
-Four buffers each, of least largest error over N prefixes at equal L2 sensitivity, by jax_privacy
-{version} (buffered_toeplitz.optimize with error="max"): python benchmarks/buffered.py prints this \
-file.
-"""
-
-# N: (decays theta, scales w)
-BUFFERED = {{'''
 
 
 def optimiser():
@@ -38,16 +26,11 @@ def optimiser():
     return optimize
 
 
-def numbers(values) -> str:
-    """The source of a tuple of numbers with ten digits each."""
-    digits = [f"{float(value):.10g}" for value in values]
-    return f"({', '.join(digits)}{',' if len(digits) == 1 else ''})"
-
-
-def parameters(optimize, prefixes, buffers) -> tuple[str, str]:
-    """The source of the decays and of the scales."""
+def parameters(optimize, prefixes, buffers) -> tuple[list[str], list[str]]:
+    """The decays and the scales, with ten digits each."""
     found = optimize(n=prefixes, min_buffers=buffers, max_buffers=buffers, error="max")
-    return numbers(found.buf_decay), numbers(found.output_scale)
+    both = found.buf_decay, found.output_scale
+    return tuple([f"{float(value):.10g}" for value in values] for values in both)
 
 
 def at_least(minimum):
@@ -75,13 +58,11 @@ def main():
     optimize = optimiser()
     if arguments.prefixes is not None:
         decays, scales = parameters(optimize, arguments.prefixes, arguments.buffers or BUFFERS)
-        print(f"({decays},\n {scales})")
+        print(f"(({', '.join(decays)},),\n ({', '.join(scales)},))")
         return
-    print(HEADER.format(version=version("jax_privacy")))
     for size in SIZES:
         decays, scales = parameters(optimize, size, BUFFERS)
-        print(f"    {size}: (\n        {decays},\n        {scales},\n    ),", flush=True)
-    print("}")
+        print(",".join([str(size), *decays, *scales]), flush=True)
 
 
 if __name__ == "__main__":

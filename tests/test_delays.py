@@ -81,7 +81,7 @@ def test_replays_spend_what_one_copy_declares():
         learner = interleave(make, 14, 2)
         assert learner.privacy.epsilon == make(5).privacy.epsilon
         assert "parallel composition of 3 copies" in learner.privacy.accountant
-        pairs = audits.pairs_for(learner, 16)
+        pairs = audit.pairs_for(learner, 16, audits.keys()[0])
         verdict = audits.replays(learner, pairs)
         assert not verdict.failed and verdict.spent.max() == pytest.approx(
             float(learner.privacy.epsilon), rel=1e-3

@@ -178,6 +178,21 @@ def test_what_a_changed_sum_costs():
         assert charged(name, 4.0, 5.0, less)[2] > 1.3 * charged(name, 4.0, 5.0, amount)[2]
 
 
+@pytest.mark.parametrize("name", ["skellam", "discrete_gaussian", "laplace"])
+def test_noise_along_a_point_is_charged(name):
+    """A sum of integers times weights is no integer, and no exact cost of it is known."""
+    law, weights = noise.LAWS[name], jnp.array([0.5, -1.0])
+    rule, site = RULES["along"], Site("along", law)
+    both = []
+    for value in (0.0, 3.0):
+        inputs = (jr.key(0), jnp.float32(value), jnp.float32(2.0), weights)
+        both.append(record(rule, site, inputs, law.along(*inputs)))
+    cost = rule.cost(site, *both)
+    expected = 1.125 if name == "laplace" else np.inf
+    assert float(cost.rho) == expected
+    assert float(rule.cost(site, both[0], both[0]).rho) == 0.0
+
+
 @pytest.mark.parametrize("name", LAWS)
 def test_integer_noise_hides_no_part_of_an_integer(name):
     """Nor does anything hide where there is no noise."""

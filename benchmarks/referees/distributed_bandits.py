@@ -82,7 +82,7 @@ def rows(clone, trials=100):
     made.append(
         frame.equal(
             "epsilon of this law",
-            precision / noise.discrete_laplace.least_scale(EPSILON / precision),
+            precision / noise.discrete_laplace.single(EPSILON / precision, None).scale,
             precision / scale, 0.01, "differ",
         )
     )  # fmt: skip

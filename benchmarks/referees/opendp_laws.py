@@ -50,7 +50,7 @@ def rows():
         ),
         frame.equal(
             "discrete Laplace noise, scale for epsilon",
-            noise.discrete_laplace.least_scale(geometric.map(1)), SCALE, 1e-12,
+            float(noise.discrete_laplace.single(geometric.map(1), None).scale), SCALE, 1e-6,
         ),
         frame.equal(
             "Gaussian noise, rho", privacy.gaussian_rho(1.0 / SCALE), gaussian.map(1.0), 1e-6

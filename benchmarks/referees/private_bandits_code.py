@@ -47,8 +47,16 @@ def squares(make, scale, trials):
 def our_squares(mechanism, scale):
     """The same for a mechanism of dpjax at epsilon = 1."""
     stream = mechanism.stream((), scale=mechanism.sensitivity[0])
+
+    def last_noise(key):
+        def step(carry, key):
+            return stream.step(carry[0], key, jnp.float32(0.0)), None
+
+        keys = jax.random.split(key, PREFIXES + 1)
+        return jax.lax.scan(step, stream.init(keys[0]), keys[1:])[0][1]
+
     keys = jax.random.split(jax.random.key(1), 20_000)
-    return jnp.square(jax.lax.map(lambda key: stream.path(key)[-1], keys, batch_size=1000) / scale)
+    return jnp.square(jax.lax.map(last_noise, keys, batch_size=1000) / scale)
 
 
 def rows(clone, trials=200):

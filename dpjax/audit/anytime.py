@@ -9,6 +9,7 @@ import numpy as np
 from jax import random as jr
 from scipy import special
 
+from dpjax.audit.counts import best_event
 from dpjax.core import Array, Numbers, _check
 from dpjax.engine.settings import in_float32
 
@@ -205,15 +206,10 @@ def most_telling(ours, theirs, delta):
     if not len(finite):
         return 0.0, True, False
     levels = np.unique(np.quantile(finite, np.linspace(0.0, 1.0, THRESHOLDS)))
-    below = [np.searchsorted(np.sort(side), levels, side="left") for side in (ours, theirs)]
-    best = (-np.inf, float(levels[0]), True, False)
-    for above in (True, False):
-        shares = [((n - low if above else low) + 0.5) / (n + 1.0) for low in below]
-        for swapped in (False, True):
-            p, q = shares[::-1] if swapped else shares
-            error = np.sqrt((1.0 - p) / (n * p) + (1.0 - q) / (n * q))
-            value = np.log(np.maximum(p - delta, 1e-12)) - np.log(q) - 2.0 * error
-            place = int(np.argmax(value))
-            if value[place] > best[0]:
-                best = (float(value[place]), float(levels[place]), above, swapped)
-    return best[1:]
+
+    def growth(hits, misses):
+        p, q = ((count + 0.5) / (n + 1.0) for count in (hits, misses))
+        error = np.sqrt((1.0 - p) / (n * p) + (1.0 - q) / (n * q))
+        return np.log(np.maximum(p - delta, 1e-12)) - np.log(q) - 2.0 * error
+
+    return best_event(ours, theirs, levels, growth)

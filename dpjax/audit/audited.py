@@ -1,4 +1,4 @@
-"""The audit of a user's learner: replays at each epsilon, an attack and mutants at one of them."""
+"""The whole audit of a learner: replays of it and of its mutants, and an attack."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -6,11 +6,15 @@ from typing import NamedTuple
 import numpy as np
 from jax import random as jr
 
-from dpjax import audit
-from dpjax.audit.verdicts import ROUNDING
+from dpjax.audit.pairs import Pair
+from dpjax.audit.spending import CHECKS
+from dpjax.audit.verdicts import ROUNDING, attack, pairs_for, replayed_mutants, verdict
+from dpjax.combinators import user_level
+from dpjax.core import Learner
 from dpjax.engine.devices import cores
 
 PAIRS, RUNS = 64, 2**17
+NOTHING = "nothing declared"
 # A learner that releases nothing in the first of these horizons is replayed over the next.
 HORIZONS = (16, 256, 2048)
 # The columns of the table of mutants.
@@ -21,8 +25,72 @@ _MORE = {
 }
 
 
+def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
+    """A learner as it declares a group of ``changed`` rounds, and pairs that suit it."""
+    pairs = pairs_for(learner, count, key, changed=changed)
+    if changed > 1 and np.isfinite(float(learner.privacy.epsilon)):
+        learner = user_level(learner, rounds_per_user=changed)
+    return learner, pairs
+
+
+def examined(
+    build, horizons, keys, labels, *, count=PAIRS, changed=1, runs=None, with_mutants=True
+) -> tuple[dict, list[dict]]:
+    """The row of a table for a learner, and one for each of its mutants.
+
+    Args:
+      build: horizon -> a learner.
+      horizons: those that are tried until a release is reached. Only a game of the first one is
+        attacked, since 10^5 runs of a long game take minutes.
+      keys: of the pairs, of the replays, of the attack and of its choice of a pair.
+      labels: what all rows begin with.
+      count: how many pairs are replayed.
+      changed: how many rounds differ between the sequences of a pair.
+      runs: counted runs of each sequence in the attack; None for no attack.
+      with_mutants: whether mutants are replayed.
+    """
+    pair_key, run_key, *attack_keys = keys
+    for horizon in horizons:
+        learner, pairs = subject(build(horizon), count, pair_key, changed)
+        declared = learner.privacy
+        row = {
+            **labels,
+            "declared": float(declared.epsilon),
+            "delta": float(declared.delta),
+            "model": declared.model,
+            "neighbours": declared.neighbours,
+            **dict.fromkeys(("replay", "touched", "pairs", "horizon", "attack", "runs")),
+            "checks": NOTHING,
+        }
+        if not np.isfinite(row["declared"]):
+            return row, []
+        found = verdict(learner, pairs, run_key)
+        if found.failed != ("no release",):
+            break
+    failed = list(found.failed)
+    row |= {"replay": float(found.spent.max()), "touched": found.touched}
+    row |= {"pairs": count, "horizon": horizon}
+    if runs is not None and horizon == horizons[0]:
+        bound = attack(learner, pairs, *attack_keys, runs=runs)
+        row |= {"attack": bound.epsilon, "runs": runs}
+        failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
+    row["checks"] = ", ".join(failed) or "pass"
+    if not with_mutants or "noise_seen" in failed:
+        return row, []
+    return row, [
+        {
+            **labels,
+            "mutant": mistake,
+            "replay": float(each.spent.max()),
+            "caught": bool(each.failed),
+            "by": ", ".join(each.failed),
+        }
+        for mistake, each in replayed_mutants(learner, pairs, run_key).items()
+    ]
+
+
 class Audited(NamedTuple):
-    """What the audit of a learner shows."""
+    """The audit of a learner at several epsilons."""
 
     rows: list[dict]  # one for each epsilon
     mutants: list[dict]  # one for each mutant, at the level
@@ -56,61 +124,26 @@ def audited(entrant, epsilons, level, runs, key) -> Audited:
 
 def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
     """The row of one epsilon, and those of its mutants where it is attacked."""
-    learner = entrant.build(HORIZONS[0], epsilon)
-    declared = learner.privacy
-    row = {
-        "epsilon": float(epsilon) if entrant.private else None,
-        "declared": float(declared.epsilon),
-        "delta": float(declared.delta),
-        "model": declared.model,
-        "neighbours": declared.neighbours,
-        "replay": None, "touched": None, "pairs": None, "horizon": None, "attack": None,
-        "runs": None, "checks": "nothing declared", "flagged": False,
-    }  # fmt: skip
-    if not np.isfinite(row["declared"]):
-        return row | {"finding": _finding(row)}, []
-    pair_key, run_key, attack_key, choice_key = jr.split(key, 4)
-    for horizon in HORIZONS:
-        learner = entrant.build(horizon, epsilon)
-        pairs = audit.pairs_for(learner, PAIRS, pair_key)
-        verdict = audit.verdict(learner, pairs, run_key)
-        if verdict.failed != ("no release",):
-            break
-    failed = list(verdict.failed)
-    row |= {
-        "declared": float(learner.privacy.epsilon), "delta": float(learner.privacy.delta),
-        "replay": float(verdict.spent.max()), "touched": verdict.touched, "pairs": PAIRS,
-        "horizon": horizon,
-    }  # fmt: skip
-    mutants: list[dict] = []
-    # A long game is not attacked: 10^5 runs of it take minutes.
-    if attacked and horizon == HORIZONS[0]:
-        bound = audit.attack(learner, pairs, attack_key, choice_key, runs=runs)
-        row |= {"attack": bound.epsilon, "runs": runs}
-        if bound.epsilon > row["declared"] * (1.0 + ROUNDING):
-            failed.append("attack")
-    if attacked and "noise_seen" not in failed:
-        found = audit.replayed_mutants(learner, pairs, run_key)
-        mutants = [
-            {"epsilon": row["epsilon"], "mutant": mistake, "replay": float(each.spent.max()),
-             "caught": bool(each.failed), "by": ", ".join(each.failed)}
-            for mistake, each in found.items()
-        ]  # fmt: skip
-    row |= {"checks": ", ".join(failed) or "pass", "flagged": bool(failed)}
+    row, mutants = examined(
+        lambda horizon: entrant.build(horizon, epsilon), HORIZONS, jr.split(key, 4),
+        {"epsilon": float(epsilon) if entrant.private else None},
+        runs=runs if attacked else None, with_mutants=attacked,
+    )  # fmt: skip
+    row["flagged"] = row["checks"] not in ("pass", NOTHING)
     return row | {"finding": _finding(row)}, mutants
 
 
 def _finding(row) -> str:
     """What the audit says at one epsilon, in a sentence."""
     asked = "" if row["epsilon"] is None else f"At epsilon = {row['epsilon']:g}: "
-    if row["checks"] == "nothing declared":
+    if row["checks"] == NOTHING:
         return f"{asked}the learner declares no privacy, so there is nothing to audit."
     declared, spent = row["declared"], row["replay"]
     where = f"{row['pairs']} pairs of neighbouring sequences of {row['horizon']} rounds"
     found = []
     for check in row["checks"].split(", "):
-        if check in audit.CHECKS:
-            found.append(audit.CHECKS[check])
+        if check in CHECKS:
+            found.append(CHECKS[check])
         elif check == "epsilon" and np.isfinite(spent):
             found.append(
                 f"a replay spent {spent:.3g} where {declared:.3g} is declared, "
@@ -131,7 +164,7 @@ def _finding(row) -> str:
 
 def summary(found) -> str:
     """What an audit says as a whole, in a sentence for each of its parts."""
-    if all(row["checks"] == "nothing declared" for row in found.rows):
+    if all(row["checks"] == NOTHING for row in found.rows):
         return "The learner declares no privacy, so there was nothing to audit."
     parts = [
         "The audit found a violation of what is declared."

@@ -1,5 +1,6 @@
 """Lower bounds on epsilon from how often an event occurs on either of two sequences."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -66,3 +67,28 @@ def gaussian_from_counts(
     low, _ = clopper_pearson(hits, runs, error)
     _, high = clopper_pearson(misses, runs, error)
     return np.maximum(stats.norm.ppf(low) - stats.norm.ppf(high), 0.0)
+
+
+def best_event(
+    ours: np.ndarray, theirs: np.ndarray, levels: np.ndarray, merit: Callable
+) -> tuple[float, bool, bool]:
+    """The event of the largest merit, (threshold, above, swapped).
+
+    It is that a score is at least the threshold (``above``), or below it. It should be likelier on
+    the first of the two sequences, or on the second one if they are ``swapped``.
+
+    Args:
+      ours, theirs: scores of as many runs on both sequences.
+      levels: (n,) thresholds.
+      merit: how often each event occurs on the likelier sequence and on the other, (n,) -> (n,).
+    """
+    below = [np.searchsorted(np.sort(side), levels, side="left") for side in (ours, theirs)]
+    best = (-np.inf, float(levels[0]), True, False)
+    for above in (True, False):
+        counts = [len(ours) - low if above else low for low in below]
+        for swapped in (False, True):
+            values = merit(*(counts[::-1] if swapped else counts))
+            place = int(np.argmax(values))
+            if values[place] > best[0]:
+                best = (float(values[place]), float(levels[place]), above, swapped)
+    return best[1:]

@@ -12,7 +12,7 @@ from jax import random as jr
 from tqdm import tqdm
 
 from dpjax.audit.anytime import anytime
-from dpjax.audit.counts import Bound, bound_from_counts
+from dpjax.audit.counts import Bound, best_event, bound_from_counts
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.reports import reported
 from dpjax.combinators import as_learner
@@ -49,17 +49,13 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
         seen, _ = seen_inside(learner, loss, action)
         return learner.step(state, jr.fold_in(key, t), seen), action
 
-    rounds = jax.tree.leaves(losses)[0].shape[0]
-    if learner.privacy.reported:
-        (end, _), actions = lax.scan(
-            one_round, learner.init(jr.fold_in(key, 0)), (jnp.arange(1, rounds + 1), losses)
-        )
+    # No action follows the last loss. The report does.
+    shown = bool(learner.privacy.reported)
+    steps = jax.tree.leaves(losses)[0].shape[0] - (not shown)
+    inputs = jnp.arange(1, steps + 1), jax.tree.map(lambda leaf: leaf[:steps], losses)
+    (end, last), actions = lax.scan(one_round, learner.init(jr.fold_in(key, 0)), inputs)
+    if shown:
         return actions, reported(learner, end)
-    # No action follows the last loss.
-    inputs = jax.tree.map(lambda leaf: leaf[:-1], losses)
-    (_, last), actions = lax.scan(
-        one_round, learner.init(jr.fold_in(key, 0)), (jnp.arange(1, rounds), inputs)
-    )
     return jax.tree.map(
         lambda leaf, end: jnp.concatenate([leaf, jnp.asarray(end)[None]]), actions, last
     )
@@ -278,23 +274,16 @@ def _choose_event(ours, theirs, delta, confidence, runs):
     # sequences apart although an ideal mechanism would not. So no threshold goes through an atom.
     margin = 1e-3 * both.std()
     levels = np.unique(np.concatenate([quantiles - margin, quantiles + margin]))
-    best = (-1.0, float(levels[0]), True, False)
     scale = runs / len(ours)
-    sorted_sides = np.sort(ours), np.sort(theirs)
-    below = [np.searchsorted(side, levels, side="left") for side in sorted_sides]
-    for above in (True, False):
-        counts = [len(ours) - low if above else low for low in below]
-        for swapped in (False, True):
-            hits, misses = counts[::-1] if swapped else counts
-            bounds = bound_from_counts(
-                hits * scale, misses * scale, runs, delta=delta, confidence=confidence
-            )
-            # An event that was hardly ever seen looks better than it is.
-            bounds = np.where(hits >= 50, bounds, -1.0)
-            index = int(np.argmax(bounds))
-            if bounds[index] > best[0]:
-                best = float(bounds[index]), float(levels[index]), above, swapped
-    return best[1:]
+
+    def bound(hits, misses):
+        found = bound_from_counts(
+            hits * scale, misses * scale, runs, delta=delta, confidence=confidence
+        )
+        # An event that was hardly ever seen looks better than it is.
+        return np.where(hits >= 50, found, -1.0)
+
+    return best_event(ours, theirs, levels, bound)
 
 
 def _scores(scored, learner, losses, keys):

@@ -10,8 +10,9 @@ from jax import lax
 from jax import random as jr
 from scipy import special, stats
 
-from dpjax.audit.pairs import Pair, check_fits, check_neighbours
+from dpjax.audit.pairs import Pair, check_fits, check_neighbours, differing
 from dpjax.audit.replay import _run, _traced
+from dpjax.audit.rules import LOG_RATIOS
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, _check
 from dpjax.engine.settings import in_float32
@@ -159,29 +160,13 @@ def _gaussian(release, first, second):
     return jnp.sum(change / (2.0 * jnp.square(first.scale)))
 
 
-def _choice(release, first, second):
-    ours, theirs = (each.value / jnp.sum(each.value) for each in (first, second))
-    return jnp.log(ours[release]) - jnp.log(theirs[release])
-
-
-def _categorical(release, first, second):
-    ours, theirs = (jax.nn.log_softmax(each.value) for each in (first, second))
-    return ours[release] - theirs[release]
-
-
-def _toss(release, first, second):
-    both = (jnp.sum(each.value) for each in (first, second))
-    ours, theirs = (jnp.where(release, p, 1.0 - p) for p in both)
-    return jnp.log(ours) - jnp.log(theirs)
+def _of_outcome(log_ratios):
+    return lambda release, *both: log_ratios(*both)[release.astype(jnp.int32)]
 
 
 # (release, record of the first loss, record of the second) -> log-likelihood ratio, ().
-LIKELIHOODS: dict[str, Callable] = {
-    "laplace": _laplace,
-    "gaussian": _gaussian,
-    "choice": _choice,
-    "categorical": _categorical,
-    "coin": _toss,
+LIKELIHOODS: dict[str, Callable] = {"laplace": _laplace, "gaussian": _gaussian} | {
+    kind: _of_outcome(log_ratios) for kind, log_ratios in LOG_RATIOS.items()
 }
 
 
@@ -317,11 +302,7 @@ def one_run(
         )
     check_neighbours(pair, learner.horizon)
     check_fits(learner, pair.losses)
-    differ = np.zeros(learner.horizon, bool)
-    for ours, theirs in zip(*map(jax.tree.leaves, pair), strict=True):
-        unequal = np.asarray(ours) != np.asarray(theirs)
-        differ |= unequal.reshape(len(differ), -1).any(axis=1)
-    places = np.flatnonzero(differ[:-1])
+    places = np.flatnonzero(differing(jax.tree.map(np.asarray, pair))[:-1])
     audited = len(places)
     guesses = max(audited // 2, 1) if guesses is None else _check.size(1, guesses=guesses)
     if guesses > audited:

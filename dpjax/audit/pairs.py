@@ -1,5 +1,7 @@
 """Makes neighbouring sequences of losses to audit on, and checks that they fit a learner."""
 
+import functools
+import operator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -134,6 +136,14 @@ def changed_rounds(key, at, spread, horizon, count, spacing=None):
     return jnp.where(spread, order < count, (rounds >= first) & (rounds < first + count))
 
 
+def differing(pair):
+    """In which rounds the sequences of a pair differ, (T,) bool, of NumPy or of JAX arrays."""
+    leaves = zip(*map(jax.tree.leaves, pair), strict=True)
+    return functools.reduce(
+        operator.or_, ((x != y).reshape(len(x), -1).any(axis=1) for x, y in leaves)
+    )
+
+
 def check_neighbours(pair, rounds_per_user=1) -> int:
     """The number of rounds of a Pair, after a check that its sequences are neighbours.
 
@@ -161,10 +171,7 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
     if not any(isinstance(leaf, jax.core.Tracer) for side in sides for leaf in side):
         if not all(np.isfinite(np.asarray(leaf)).all() for side in sides for leaf in side):
             raise ValueError("pair: losses and others must be finite")
-        differ = np.zeros(rounds, bool)
-        for ours, theirs in zip(*sides, strict=True):
-            unequal = np.asarray(ours) != np.asarray(theirs)
-            differ |= unequal.reshape(rounds, -1).any(axis=1)
+        differ = differing(jax.tree.map(np.asarray, pair))
         if not 1 <= differ.sum() <= rounds_per_user:
             most = "one round" if rounds_per_user == 1 else f"at most {rounds_per_user} rounds"
             raise ValueError(f"pair: neighbours differ in {most}, these in {differ.sum()}")

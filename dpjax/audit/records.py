@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     """How a kind of release is read, and what it costs."""
 
     scale: int | None  # position of the scale among its inputs, after the value; None for a draw
-    read: Callable  # (site, *inputs) -> (value, scale, law)
+    read: Callable  # (site, *inputs but the key) -> (value, scale, law)
     cost: Callable  # (site, record, twin) -> Cost
     others: Callable  # record -> list of other releases to try in its place
 
@@ -38,7 +38,7 @@ def record(rule: Rule, site: Site, inputs, release) -> Record:
     """The record of a release, from the inputs of its site, the first of which is the key."""
 
     def read(key, *rest):
-        value, scale, law = rule.read(site, key, *rest)
+        value, scale, law = rule.read(site, *rest)
         return key_data(key), value, jnp.asarray(scale), law
 
     keys, value, scale, law = over_members(read, site)(*inputs)

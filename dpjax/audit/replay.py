@@ -19,8 +19,8 @@ from dpjax.audit.rules import (
     host_row,
     is_counted_by_host,
     shared_rows,
-    shift_of_comparison,
     shift_of_prefix,
+    signed_shift,
 )
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, _check
@@ -227,7 +227,7 @@ class _Traced(NamedTuple):
 
 def _traced(function, *arguments) -> _Traced:
     program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    return _Traced(program, jax.tree.structure(shape), visits.sites(program, draws=True))
+    return _Traced(program, jax.tree.structure(shape), visits.sites(program))
 
 
 def _run(traced, arguments, forced=None):
@@ -241,7 +241,7 @@ def _run(traced, arguments, forced=None):
         return outputs if forced is None else [forced[index]], own
 
     leaves = jax.tree.leaves(arguments)
-    outputs, records = visits.run(traced.program, leaves, visit, draws=True)
+    outputs, records = visits.run(traced.program, leaves, visit)
     return jax.tree.unflatten(traced.structure, outputs), records
 
 
@@ -354,7 +354,7 @@ def _costs(sites, records, twins, used) -> _Costs:
         if is_prefix(site):
             shifts.append(jnp.where(both, of_both(shift_of_prefix), 0.0).reshape(-1))
         if site.kind == "comparison":
-            units = shift_of_comparison(own, twin)
+            units = -signed_shift(site, own, twin)
             compared.append(comparisons.row(own, units, counts))
             here = units != 0.0
         reached.append(here & both)

@@ -14,7 +14,7 @@ from jax import random as jr
 from dpjax.audit.counts import Bound
 from dpjax.audit.epsilon import epsilon, most_visible
 from dpjax.audit.mutants import mutants
-from dpjax.audit.pairs import Pair, changed_rounds, pairs
+from dpjax.audit.pairs import Pair, changed_rounds, differing, pairs
 from dpjax.audit.replay import Replay, replay
 from dpjax.audit.spending import CHECKS, spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy
@@ -222,10 +222,7 @@ def _rounds_in_a_release(learner, pairs, keys):
     """
 
     def one(pair, key):
-        differs = jnp.stack([
-            (ours != theirs).reshape(len(ours), -1).any(axis=1)
-            for ours, theirs in zip(*map(jax.tree.leaves, pair), strict=True)
-        ]).any(axis=0)  # fmt: skip
+        differs = differing(pair)
 
         def alone(index):
             here = differs & (jnp.cumsum(differs) == index)

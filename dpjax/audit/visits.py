@@ -6,7 +6,6 @@ decides what comes out. A scan with releases in it is written out, round by roun
 """
 
 from collections.abc import Callable
-from functools import partial
 from itertools import chain
 
 import jax
@@ -23,17 +22,14 @@ DRAWS = ("random_bits", "random_split", "random_fold_in")
 MOST_ROUNDS = 256
 
 
-def site(eqn, *, draws=False) -> Site | str | None:
-    """The Site of the release that an equation is, or None.
+def site(eqn) -> Site | str | None:
+    """The Site of the release that an equation is, the name of what else consumes a key, or None.
 
-    Args:
-      eqn: of a jaxpr.
-      draws: whether to name what else consumes a key, as in DRAWS, too.
+    Such names are those in DRAWS.
     """
     if eqn.primitive is release_p:
         return eqn.params["site"]
-    name = eqn.primitive.name
-    return name if draws and name in DRAWS else None
+    return eqn.primitive.name if eqn.primitive.name in DRAWS else None
 
 
 def programs(eqn) -> list:
@@ -50,23 +46,19 @@ def releases(jaxpr) -> list[Site]:
     return [eqn.params["site"] for eqn in equations(jaxpr) if eqn.primitive is release_p]
 
 
-def sites(closed, *, draws=False) -> list[Site | str]:
-    """The sites of a program in its order, those of each branch of a condition in turn.
-
-    Args:
-      closed: a ClosedJaxpr.
-      draws: whether to name what else consumes a key too, as :func:`site` does.
+def sites(closed) -> list[Site | str]:
+    """Each :func:`site` of a ClosedJaxpr in its order, those of a condition's branches in turn.
 
     Raises:
       ValueError: a release stands where no visitor comes, such as a while loop.
     """
     found: list[Site | str] = []
     for eqn in closed.jaxpr.eqns:
-        if here := site(eqn, draws=draws):
+        if here := site(eqn):
             found.append(here)
         elif _is_entered(eqn):
             for inner in programs(eqn):
-                found += sites(inner, draws=draws) * _times(eqn)
+                found += sites(inner) * _times(eqn)
         elif _times(eqn):
             _check_no_releases(eqn)
     return found
@@ -99,7 +91,7 @@ def _times(eqn) -> int:
     return eqn.params["length"] if eqn.primitive.name == "scan" else 1
 
 
-def run(closed, arguments, visit: Callable, *, draws=False) -> tuple[list, list]:
+def run(closed, arguments, visit: Callable) -> tuple[list, list]:
     """Evaluates a program, and leaves its sites to the visitor.
 
     Args:
@@ -108,26 +100,25 @@ def run(closed, arguments, visit: Callable, *, draws=False) -> tuple[list, list]
       visit: (index, site, function, arguments) -> (outputs, record), where ``function`` is what
         the site does and ``record`` a pytree of arrays. Sites are numbered in the order of
         :func:`sites`.
-      draws: as of :func:`sites`.
 
     Returns:
       (outputs, records): a record for each of the :func:`sites`. In a branch that is not taken a
       record is all zeros.
     """
-    visited = _Visited(visit, draws, 0)
+    visited = _Visited(visit, 0)
     return visited.evaluate(closed, arguments), visited.records
 
 
 class _Visited(ValueDomain):
     """The domain of arrays, in which a visitor decides on releases."""
 
-    def __init__(self, visit, draws, first):
-        self.visit, self.draws, self.first, self.records = visit, draws, first, []
+    def __init__(self, visit, first):
+        self.visit, self.first, self.records = visit, first, []
 
     def bind(self, eqn, operands):
-        if here := site(eqn, draws=self.draws):
-            index, function = self.first + len(self.records), partial(_rebound, eqn)
-            outputs, record = self.visit(index, here, function, operands)
+        if here := site(eqn):
+            index = self.first + len(self.records)
+            outputs, record = self.visit(index, here, lambda *new: rebind(eqn, new), operands)
             self.records.append(record)
             return outputs
         return super().bind(eqn, operands) if _is_entered(eqn) else rebind(eqn, operands)
@@ -138,10 +129,10 @@ class _Visited(ValueDomain):
         branches, first, places = eqn.params["branches"], self.first + len(self.records), []
         for branch in branches:
             places.append(first)
-            first += len(sites(branch, draws=self.draws))
+            first += len(sites(branch))
 
         def taken(i):
-            visited = _Visited(self.visit, self.draws, places[i])
+            visited = _Visited(self.visit, places[i])
             return visited.evaluate(branches[i], operands), visited.records
 
         shapes = [jax.eval_shape(lambda i=i: taken(i)[1]) for i in range(len(branches))]
@@ -167,10 +158,6 @@ class _Visited(ValueDomain):
             stacked.append(row)
         stacked = stacked[::-1] if reverse else stacked
         return carry, [jnp.stack(column) for column in zip(*stacked, strict=True)]
-
-
-def _rebound(eqn, *operands) -> list:
-    return rebind(eqn, operands)
 
 
 def _zeros(leaf):

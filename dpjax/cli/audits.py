@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +11,9 @@ from jax import random as jr
 from tqdm import tqdm
 
 from dpjax import audit, domains, learners
-from dpjax.combinators import as_learner, user_level
+from dpjax.audit import audited
+from dpjax.audit.audited import PAIRS, RUNS
+from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
 from dpjax.engine.devices import cores
 from dpjax.learners import factories
@@ -32,8 +34,6 @@ PRINTED: dict[str, dict[str, Any]] = {
     "limited_updates": {"selector": "laplace"}, "scrible": {"noise": "vector"},
     "linucb": {"gram": gram.gaussian(calibration="printed")},
 }  # fmt: skip
-PAIRS = 64
-RUNS = 2**17
 ARMS = 3
 ACTIONS = np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]])
 DELTA = 1e-3
@@ -48,13 +48,6 @@ DOMAINS = {
 }
 # Learners of vertices of ones and zeros are audited on other domains than all others.
 OF_VERTICES = ("cucb",)
-
-
-class Subject(NamedTuple):
-    """A learner with the pairs that it is to be audited on."""
-
-    learner: Any
-    pairs: audit.Pair  # leading axes (count, T)
 
 
 @cache
@@ -79,31 +72,23 @@ def build(name, domain, horizon, epsilon, **options) -> Learner:
     return as_learner(factories.build(name, horizon, sizes, **OPTIONS.get(name, {}) | options))
 
 
-def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options) -> Subject:
-    """A learner and pairs of the losses that its declaration is about.
+def keys():
+    """The PRNG keys of the pairs, of the replays, of the attack and of its choice of a pair."""
+    return (*[jr.key(SEED)] * 3, jr.key(SEED + 1))
 
-    Where more than one round is changed, the declaration is that of such a group.
+
+def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options):
+    """A learner, and pairs of the losses that its declaration is about, with axes (count, T).
+
+    If more than one round is changed, the declaration is that of such a group.
     """
     learner = build(name, domain, HORIZONS.get(name, HORIZON), epsilon, **options)
-    return grouped(learner, pairs_for(learner, count, changed), changed)
-
-
-def grouped(learner, pairs, changed) -> Subject:
-    """The learner as it declares a group of ``changed`` rounds, with pairs for that."""
-    declares = np.isfinite(float(learner.privacy.epsilon))
-    if changed > 1 and declares:
-        learner = user_level(learner, rounds_per_user=changed)
-    return Subject(learner, pairs)
-
-
-def pairs_for(learner, count, changed=1) -> audit.Pair:
-    """The pairs of all audits for what a learner plays."""
-    return audit.pairs_for(learner, count, jr.key(SEED), changed=changed)
+    return audited.subject(learner, count, keys()[0], changed)
 
 
 def replays(learner, pairs) -> audit.Verdict:
     """Replays a learner on every pair, with the key of all audits."""
-    return audit.verdict(learner, pairs, jr.key(SEED))
+    return audit.verdict(learner, pairs, keys()[1])
 
 
 def audit_one(
@@ -114,61 +99,31 @@ def audit_one(
     Of the printed calibration, the column ``paper`` is the epsilon that the paper states, and
     ``printed`` the one that is declared.
     """
-    learner, pairs = subject(name, domain, epsilon, count=count, changed=changed)
-    declared = learner.privacy
-    row = {
-        "learner": name,
-        "domain": domain,
-        "declared": float(declared.epsilon),
-        "delta": float(declared.delta),
-        "model": declared.model,
-        "neighbours": declared.neighbours,
-        "replay": None,
-        "checks": "",
-        "touched": None,
-        "lower": None,
-        "runs": None,
-        "paper": None,
-        "printed": None,
-        "printed_replay": None,
-        "mutants": "",
-    }
-    if not np.isfinite(row["declared"]):
-        return row | {"checks": "nothing declared"}, []
-    verdict = replays(learner, pairs)
-    row |= {"replay": float(verdict.spent.max()), "touched": verdict.touched}
-    # A long game is replayed, but not attacked: 10^5 runs of it take minutes.
-    if name not in HORIZONS:
-        bound = audit.attack(learner, pairs, jr.key(SEED), jr.key(SEED + 1), runs=runs)
-        row |= {"lower": bound.epsilon, "runs": runs}
-    failed = [*verdict.failed]
+
+    def examined(options, **what):
+        return audited.examined(
+            lambda horizon: build(name, domain, horizon, epsilon, **options),
+            [HORIZONS.get(name, HORIZON)], keys(), {"learner": name, "domain": domain},
+            count=count, changed=changed, **what,
+        )  # fmt: skip
+
+    row, mutants = examined({}, runs=None if name in HORIZONS else runs)
+    row |= dict.fromkeys(("paper", "printed", "printed_replay"))
+    if row["checks"] == audited.NOTHING:
+        return row | {"mutants": ""}, []
     options = {"calibration": "printed", **PRINTED.get(name, {})}
-    printed = build(name, domain, learner.horizon, epsilon, **options)
-    if printed.privacy.calibration == "printed":
-        printed, printed_pairs = grouped(printed, pairs_for(printed, count, changed), changed)
-        found = replays(printed, printed_pairs)
-        failed += [f"printed: {check}" for check in found.failed]
+    stated = build(name, domain, row["horizon"], epsilon, **options).privacy
+    if stated.calibration == "printed":
+        printed, _ = examined(options, with_mutants=False)
         row |= {
-            "paper": float(printed.privacy.paper_epsilon),
-            "printed": float(printed.privacy.epsilon),
-            "printed_replay": float(found.spent.max()),
+            "paper": changed * float(stated.paper_epsilon),
+            "printed": printed["declared"],
+            "printed_replay": printed["replay"],
         }
-    mutants = audit.replayed_mutants(learner, pairs, jr.key(SEED))
-    caught = sum(bool(found.failed) for found in mutants.values())
-    row |= {
-        "checks": ", ".join(failed) or "pass",
-        "mutants": f"{caught} of {len(mutants)} caught",
-    }
-    return row, [
-        {
-            "learner": name,
-            "domain": domain,
-            "mutant": mistake,
-            "replay": float(found.spent.max()),
-            "caught": ", ".join(found.failed),
-        }
-        for mistake, found in mutants.items()
-    ]
+        if printed["checks"] != "pass":
+            row["checks"] += f"; printed: {printed['checks']}"
+    caught = sum(each["caught"] for each in mutants)
+    return row | {"mutants": f"{caught} of {len(mutants)} caught"}, mutants
 
 
 def figure(rows):
@@ -179,7 +134,7 @@ def figure(rows):
     for key, label, marker, size in (
         ("declared", "declared", "_", 14),
         ("replay", "spent on the worst pair replayed", "o", 7),
-        ("lower", "lower bound of the attack, 95 %", "^", 7),
+        ("attack", "lower bound of the attack, 95 %", "^", 7),
     ):
         values = [np.nan if row[key] is None else row[key] for row in shown]
         panel.plot(places, values, marker, label=label, markersize=size)

@@ -325,7 +325,6 @@ class Stream(NamedTuple):
 
     init: Init  # key -> (state, release of the empty prefix)
     step: Step  # (state, key, value) -> (state, release of x_1 + ... + x_t)
-    path: Callable  # key -> noise of the prefixes 0 .. horizon - 1 at once, (horizon, *shape)
 
 
 @described

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import logsumexp
-from scipy.special import gammaln
+from scipy import special
 
 from dpjax.maths.divergences import log_gap
 
@@ -59,6 +59,16 @@ def _departure(mean, rest, distance, epsilon):
     return epsilon * (distance - covered) + below + left * log_gap(covered / left, rest / left)
 
 
+def _root(is_above, start, width, steps):
+    """The number at which ``is_above`` turns from False to True, by bisection around ``start``."""
+
+    def halve(_, bracket):
+        middle, width = bracket
+        return middle + jnp.where(is_above(middle), -width, width), 0.5 * width
+
+    return lax.fori_loop(0, steps, halve, (start, jnp.full_like(start, width)))[0]
+
+
 def transport_cost(x, y, n, m, epsilon):
     """inf over u in [x, y] of n d_epsilon(1 - x, 1 - u) + m d_epsilon(y, u); 0 where y <= x.
 
@@ -79,14 +89,11 @@ def transport_cost(x, y, n, m, epsilon):
         remaining = part * ratio
         return x_ + part, (1.0 - y_) + remaining, part, remaining
 
-    def halve(_, bracket):
-        logit, width = bracket
+    def rises(logit):
         u, rest, part, remaining = at(logit)
-        rises = n * _slope(rest, u, part, epsilon) > m * _slope(u, rest, remaining, epsilon)
-        return logit + jnp.where(rises, -width, width), 0.5 * width
+        return n * _slope(rest, u, part, epsilon) > m * _slope(u, rest, remaining, epsilon)
 
-    start = (jnp.zeros_like(x), jnp.full_like(x, 20.0))
-    u, rest, part, remaining = at(lax.fori_loop(0, 20, halve, start)[0])
+    u, rest, part, remaining = at(_root(rises, jnp.zeros_like(x), 20.0, 20))
     cost = n * _departure(rest, u, part, epsilon) + m * _departure(u, rest, remaining, epsilon)
     return jnp.where(apart, cost, 0.0)
 
@@ -112,16 +119,14 @@ def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
     most = jnp.minimum(jnp.sqrt(exponent / curve), epsilon * jnp.minimum(n, m))
     noises = [(draws_n, most / (epsilon * n)), (draws_m, most / (epsilon * m))]
 
-    def halve(_, bracket):
-        part, width = bracket
+    def is_above(part):
         tangent = curve * (most * part) ** 2 - exponent
         for draws, share in noises:
             square = (share * part) ** 2
             tangent += draws * (2.0 * square / (1.0 - square) + jnp.log1p(-square))
-        return part + jnp.where(tangent > 0.0, -width, width), 0.5 * width
+        return tangent > 0.0
 
-    start = (jnp.full_like(most, 0.5), jnp.full_like(most, 0.25))
-    part = lax.fori_loop(0, 22, halve, start)[0]
+    part = _root(is_above, jnp.full_like(most, 0.5), 0.25, 22)
     total = exponent + curve * (most * part) ** 2
     for draws, share in noises:
         total -= draws * jnp.log1p(-((share * part) ** 2))
@@ -151,7 +156,9 @@ def threshold_coefficients(most=MOST_DRAWS):
 def _log_terms(coefficients):
     """ln(A_i / i!) for the coefficients A on the last axis, float32; -inf where A_i is 0."""
     with np.errstate(divide="ignore"):
-        return np.float32(np.log(coefficients) - gammaln(np.arange(coefficients.shape[-1]) + 1.0))
+        return np.float32(
+            np.log(coefficients) - special.gammaln(np.arange(coefficients.shape[-1]) + 1.0)
+        )
 
 
 def _threshold(exponent, log_terms):
@@ -160,16 +167,22 @@ def _threshold(exponent, log_terms):
     Newton's method for the convex function c - ln(sum). It starts above the root and stays there.
     """
     size = log_terms.shape[-1]
-    degrees = jnp.broadcast_to(jnp.arange(size, dtype=jnp.float32), log_terms.shape)
 
-    def newton(_, c):
-        terms = log_terms + degrees * jnp.log(c)[..., None]
-        total = logsumexp(terms, axis=-1)
-        mean = jnp.sum(degrees * jnp.exp(terms - total[..., None]), axis=-1)
-        step = (c - total - exponent) / jnp.maximum(1.0 - mean / c, 1e-6)
-        return jnp.maximum(c - step, jnp.maximum(exponent, 1e-30))
+    def step(_, c):
+        return _newton(c, exponent, log_terms, jnp, logsumexp)
 
-    return lax.fori_loop(0, 10, newton, 2.0 * exponent + 2.0 * size)
+    return lax.fori_loop(0, 10, step, 2.0 * exponent + 2.0 * size)
+
+
+def _newton(c, exponent, log_terms, numpy, logsumexp):
+    """A step of :func:`_threshold`, by NumPy or JAX."""
+    degrees = numpy.arange(log_terms.shape[-1], dtype=log_terms.dtype)
+    degrees = numpy.broadcast_to(degrees, log_terms.shape)
+    terms = log_terms + degrees * numpy.log(c)[..., None]
+    total = logsumexp(terms, axis=-1)
+    mean = numpy.sum(degrees * numpy.exp(terms - total[..., None]), axis=-1)
+    step = (c - total - exponent) / numpy.maximum(1.0 - mean / c, 1e-6)
+    return numpy.maximum(c - step, numpy.maximum(exponent, 1e-30))
 
 
 def _with_draws(exponent, draws_n, draws_m):
@@ -212,19 +225,12 @@ def threshold_lines(most=MOST_DRAWS):
     """
     every = np.arange(most + 1)
     terms = _log_terms(threshold_coefficients(most)[every, every]).astype(np.float64)[:, None]
-    degrees = np.arange(terms.shape[-1])
     parts = np.linspace(0.0, 1.0, 9)
     between = EXPONENTS[:-1, None] + parts * np.diff(EXPONENTS)[:, None]
     exponents = between.reshape(1, -1)
     c = np.broadcast_to(2.0 * exponents + 4.0 * most, (most + 1, exponents.size))
-    for _ in range(14):  # as in _threshold
-        sizes = terms + degrees * np.log(c)[..., None]
-        largest = sizes.max(axis=-1, keepdims=True)
-        weights = np.exp(sizes - largest)
-        total = weights.sum(axis=-1)
-        mean = (weights * degrees).sum(axis=-1) / total
-        excess = c - largest[..., 0] - np.log(total) - exponents
-        c = np.maximum(c - excess / np.maximum(1.0 - mean / c, 1e-6), exponents)
+    for _ in range(14):
+        c = _newton(c, exponents, terms, np, special.logsumexp)
     c = c.reshape(most + 1, *between.shape)
     slopes = (c[..., -1] - c[..., 0]) / np.diff(EXPONENTS)
     chords = c[..., :1] + slopes[..., None] * (between - between[:, :1])

@@ -30,11 +30,7 @@ def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     def prefix_noise(shape, scale):
         zero = jnp.zeros(shape, jnp.float32)
-        return PrefixNoise(
-            init=lambda key: ((), zero),
-            step=lambda state, key: ((), zero),
-            path=lambda key: jnp.zeros((horizon, *shape), jnp.float32),
-        )
+        return PrefixNoise(lambda key: ((), zero), lambda state, key: ((), zero))
 
     mechanism = from_noise(
         horizon, noise, prefix_noise,

@@ -11,9 +11,7 @@ from dpjax.mechanisms.prefix import (
     PrefixNoise,
     as_floats,
     check,
-    down_the_tree,
     draw,
-    draw_rounds,
     from_noise,
     read,
     trailing_zeros,
@@ -96,28 +94,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
             before = jnp.where(local == (0 if separate else 1 << epoch), here, state.before)
             return HybridState(t, before, write(state.walk, trailing_zeros(local), here)), here
 
-        def path(key):
-            # The noise of the prefix before the epoch's tree, and that of all prefixes up to it.
-            start = jnp.zeros((1, *shape), jnp.float32)
-            rows = [start]
-            for epoch in range(epochs):
-                first, last = 2**epoch, 2 ** (epoch + 1) - 1
-                if separate:
-                    start = start + draw_rounds(noise, key, first, first, shape, scale * of_total)
-                    first = first + 1
-                # steps[u - 1] belongs to the local round u.
-                steps = draw_rounds(noise, key, first, last, shape, scale * factor(epoch))
-                levels = reversed(range(epoch))
-                nodes = (steps[2**level - 1 :: 2 ** (level + 1)] for level in levels)
-                walk = down_the_tree(start, nodes)
-                if separate:
-                    rows.append(walk)
-                else:
-                    start = start + steps[-1:]
-                    rows += [walk[1:], start]
-            return jnp.concatenate(rows)[:horizon]
-
-        return PrefixNoise(init, step, path)
+        return PrefixNoise(init, step)
 
     def variance(rounds):
         total, before = as_floats(rounds) * 0.0, 0.0

@@ -115,19 +115,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
             walk, ahead = lax.fori_loop(0, level, subtract, (walk, state.ahead))
             return KaryState(t, walk, ahead), walk[0]
 
-        def path(key):
-            ends = _ends(horizon, powers)
-            total = jnp.zeros((horizon, *shape), jnp.float32)
-            for level in range(height):
-                first, last = ends[level + 1] // powers[level], ends[level] // powers[level]
-                width = int(max(first.max(), last.max()))
-                nodes = draw(noise, jr.fold_in(key, level), (width, *shape), scale)
-                sums = jnp.cumsum(nodes, axis=0)
-                sums = jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), sums])
-                total = total + sums[last] - sums[first]
-            return total
-
-        return PrefixNoise(init, step, path)
+        return PrefixNoise(init, step)
 
     def variance(rounds):
         t = rounds if isinstance(rounds, np.ndarray) else rounds.astype(jnp.uint32)

@@ -6,7 +6,7 @@ first column, which is the longest one, and so hides late values better than it 
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import linalg, signal
+from scipy import signal
 
 
 def column_norms(column) -> np.ndarray:
@@ -29,15 +29,6 @@ def normalized_sensitivity(column) -> tuple[float, float]:
     if not len(column):
         return 0.0, 0.0
     return float(np.max(np.cumsum(np.abs(column)) / np.sqrt(np.cumsum(column**2)))), 1.0
-
-
-def normalized_matrices(column, inverse) -> tuple[np.ndarray, np.ndarray]:
-    """B = A D C^-1 and C D^-1, from the first columns of C and of C^-1."""
-    count = len(column)
-    norms, zeros = column_norms(column), np.zeros(count)
-    decoder = np.cumsum(norms[:, None] * linalg.toeplitz(inverse, zeros), axis=0)
-    encoder = linalg.toeplitz(column, zeros) / norms
-    return np.concatenate([np.zeros((1, count)), decoder]), encoder
 
 
 def with_weights(norms, rows):

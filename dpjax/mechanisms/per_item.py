@@ -16,7 +16,6 @@ from dpjax.mechanisms.prefix import (
     as_integers,
     check,
     check_shape,
-    draw_at,
     in_nodes,
 )
 
@@ -91,21 +90,16 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
         def send(sums, key, item):
             return add(sums, add_noise(noise, key, item, scale))
 
-        def begin(key):
+        def init(key):
             del key
-            return nothing, zero
+            waiting = BatchState(nothing, nothing, jnp.zeros((), jnp.int32))
+            return nothing if batch == 1 else waiting, zero
 
-        def each(sums, key, value):
+        def step(state, key, value):
             value, key = as_integers(noise, key, value, scale)
-            sums = send(sums, key, value)
-            return sums, sums.total
-
-        def begin_batches(key):
-            del key
-            return BatchState(nothing, nothing, jnp.zeros((), jnp.int32)), zero
-
-        def wait(state, key, value):
-            value, key = as_integers(noise, key, value, scale)
+            if batch == 1:
+                sums = send(state, key, value)
+                return sums, sums.total
             waiting, items = add(state.waiting, value), state.items + 1
             state = lax.cond(
                 items == batch,
@@ -116,17 +110,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
             )
             return state, state.sums.total
 
-        def path(key):
-            draws = draw_at(noise, key, batch * jnp.arange(1, count + 1), shape, scale)
-
-            def one(sums, draw):
-                sums = add(sums, draw)
-                return sums, sums.total
-
-            rows = jnp.concatenate([zero[None], lax.scan(one, nothing, draws)[1]])
-            return rows[jnp.arange(horizon) // batch]
-
-        return Stream(begin, each, path) if batch == 1 else Stream(begin_batches, wait, path)
+        return Stream(init, step)
 
     def variance(rounds=None):
         return as_floats((np.arange(horizon) if rounds is None else rounds) // batch)

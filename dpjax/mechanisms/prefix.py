@@ -9,7 +9,6 @@ With A = B C, releasing C x + z and decoding it by B gives A x + B z.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -31,7 +30,6 @@ class PrefixNoise(NamedTuple):
 
     init: Callable  # key -> (state, noise of the empty prefix)
     step: Callable  # (state, key) -> (state, noise of the next prefix)
-    path: Callable  # key -> noise of the prefixes 0 .. horizon - 1, (horizon, *shape)
 
 
 LAWS = {name: law for name, law in noise.LAWS.items() if law.calibrate is not None}
@@ -76,16 +74,6 @@ def as_integers(law, key, value, scale):
 def draw(law, key, shape, scale):
     """Noise of a law of :data:`LAWS`, without a value."""
     return add_noise(law, key, jnp.zeros(shape, jnp.float32), scale)
-
-
-def draw_at(law, key, rounds, shape, scale):
-    """The draws of these rounds (n,), each under its own key, (n, *shape)."""
-    return jax.vmap(lambda t: draw(law, jr.fold_in(key, t), shape, scale))(rounds)
-
-
-def draw_rounds(law, key, first, last, shape, scale):
-    """The draws of the rounds first .. last, each under its own key, (last - first + 1, *shape)."""
-    return draw_at(law, key, jnp.arange(first, last + 1), shape, scale)
 
 
 def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -> Mechanism:
@@ -135,7 +123,7 @@ def _stream(law, inner, shape, scale, sensitivity) -> Stream:
         release = LAWS[law].prefix(key, total + now, value, scale, sensitivity)
         return PrefixState(total, error, new), release
 
-    return Stream(init, step, inner.path)
+    return Stream(init, step)
 
 
 class PathState(NamedTuple):
@@ -156,25 +144,7 @@ def kept_path(path) -> PrefixNoise:
         row = lax.dynamic_index_in_dim(state.noise, t, axis=0, keepdims=False)
         return state._replace(round=t), row
 
-    return PrefixNoise(init, step, path)
-
-
-def down_the_tree(first, nodes):
-    """The noise of 2^h prefixes in a row, from that of a binary tree's nodes.
-
-    Args:
-      first: noise of the first prefix, (1, *shape).
-      nodes: for the levels h - 1, ..., 0 the noise of the left children of that level from left to
-        right, (2^(h - 1 - level), *shape).
-
-    Returns:
-      (2^h, *shape).
-    """
-    walk = first
-    for steps in nodes:
-        both = jnp.stack([walk, walk + steps], axis=1)
-        walk = both.reshape(2 * len(walk), *walk.shape[1:])
-    return walk
+    return PrefixNoise(init, step)
 
 
 def as_floats(integers):
@@ -227,4 +197,4 @@ def prefix_matrix(horizon) -> np.ndarray:
 
 def trailing_zeros(t):
     """The position of the lowest bit set, of a positive int32."""
-    return jax.lax.population_count((t & -t) - 1)
+    return lax.population_count((t & -t) - 1)

@@ -104,29 +104,20 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
             walk = fill(walk, key, fallen)
             return SmoothState(raised | ((1 << fallen) - 1), walk), walk[0]
 
-        def path(key):
-            nodes, count = _nodes(horizon, height)
-            draws = draw(noise, key, (count, *shape), scale)
-            return sum(
-                (draws[column] for column in nodes.T), jnp.zeros((horizon, *shape), jnp.float32)
-            )
-
-        return PrefixNoise(init, step, path)
+        return PrefixNoise(init, step)
 
     def matrices():
-        nodes, total = _nodes(horizon, height)
-        decoder = np.zeros((horizon, total))
-        np.put_along_axis(decoder, nodes, 1.0, axis=1)
-        # A node holds the values whose leaves start with its bits. Its last bit is 0 where the
-        # prefixes that read it have a 1. Value t is at leaf t - 1.
-        leaves = _leaves(horizon, height)
-        encoder = np.zeros((total, count))
+        numbers = np.arange(2**height, dtype=np.int64)
+        leaves = numbers[np.bitwise_count(numbers) == ones][:horizon]
+        decoders, encoders = [np.zeros((horizon, 0))], [np.zeros((0, count))]
         for bit in range(height):
-            rows = leaves >> bit & 1 == 1
-            reader = leaves[rows] >> bit
-            column = nodes[rows, np.bitwise_count(reader) - 1]
-            encoder[column] = (leaves[:count] >> bit) == (reader ^ 1)[:, None]
-        return decoder, encoder
+            starts = leaves >> bit
+            readers = np.unique(starts[starts % 2 == 1])
+            decoders.append(starts[:, None] == readers)
+            # A node holds the values whose leaves start with its bits. Its last bit is 0 where the
+            # prefixes that read it have a 1. Value t is at leaf t - 1.
+            encoders.append(starts[:count] == readers[:, None] - 1)
+        return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
     return from_noise(
         horizon, noise, prefix_noise,
@@ -134,21 +125,3 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
         variance=constant(float(ones)),
         matrices=matrices,
     )  # fmt: skip
-
-
-def _leaves(horizon, height) -> np.ndarray:
-    """The first T numbers of ``height`` bits, half of which are ones, in increasing order."""
-    numbers = np.arange(2**height, dtype=np.int64)
-    return numbers[np.bitwise_count(numbers) == height // 2][:horizon]
-
-
-def _nodes(horizon, height):
-    """Indices (T, h / 2) of the nodes that each prefix reads, high ones first; and their number."""
-    leaves = _leaves(horizon, height)
-    names = np.zeros((horizon, height // 2), np.int64)
-    for bit in range(height):
-        rows = leaves >> bit & 1 == 1
-        reader = leaves[rows] >> bit
-        names[rows, np.bitwise_count(reader) - 1] = reader * 64 + bit
-    unique, indices = np.unique(names, return_inverse=True)
-    return indices.reshape(names.shape), len(unique)

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from scipy import linalg
 
 from dpjax.core import Array, Mechanism, _check
@@ -12,7 +11,6 @@ from dpjax.mechanisms.buffered_parameters import BUFFERED
 from dpjax.mechanisms.normalized import (
     column_norms,
     geometric_norm,
-    normalized_matrices,
     normalized_sensitivity,
     weighted_row_norms,
     with_weights,
@@ -21,7 +19,6 @@ from dpjax.mechanisms.prefix import (
     PrefixNoise,
     check,
     draw,
-    draw_rounds,
     from_noise,
     kept_path,
     rows_of,
@@ -87,21 +84,10 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
 
         return kept_path(path)
 
-    if normalized:
-        inverse = _inverse_square_root_coefficients(count)
-        return from_noise(
-            horizon, noise, prefix_noise,
-            sensitivity=normalized_sensitivity(coefficients),
-            variance=rows_of(lambda: weighted_row_norms(inverse, column_norms(coefficients))),
-            matrices=lambda: normalized_matrices(coefficients, inverse),
-        )  # fmt: skip
-    return from_noise(
-        horizon, noise, prefix_noise,
-        sensitivity=_norms(coefficients),
-        variance=rows_of(lambda: _row_norms(coefficients)),
-        matrices=lambda: (
-            _below_empty_prefix(coefficients), linalg.toeplitz(coefficients, np.zeros(count))
-        ),
+    return _from_columns(
+        horizon, noise, prefix_noise, normalized=normalized, sensitivity=_norms(coefficients),
+        encoder=lambda: coefficients, decoder=lambda: coefficients,
+        inverse=lambda: _inverse_square_root_coefficients(count),
     )  # fmt: skip
 
 
@@ -173,32 +159,22 @@ def buffered(
         decay = jnp.asarray(decays, jnp.float32).reshape(-1, *[1] * len(shape))
         weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
-        def advance(state, drawn):
-            fresh, t = drawn - jnp.sum(weight * state.buffers, axis=0), state.round
-            added = fresh
+        def step(state, key):
+            drawn, t = draw(noise, key, shape, scale), state.round
+            added = fresh = drawn - jnp.sum(weight * state.buffers, axis=0)
             if normalized:
                 t = t + 1
                 added = geometric_norm(decays, scales, count - t) * fresh
             total = state.noise + added
             return BufferedState(decay * state.buffers + fresh[None], total, t), total
 
-        def start():
-            zero = jnp.zeros(shape, jnp.float32)
-            t = jnp.zeros((), jnp.int32) if normalized else ()
-            return BufferedState(jnp.zeros((len(decays), *shape), jnp.float32), zero, t)
-
         def init(key):
             del key
-            return start(), jnp.zeros(shape, jnp.float32)
+            zero, t = jnp.zeros(shape, jnp.float32), jnp.zeros((), jnp.int32)
+            buffers = jnp.zeros((len(decays), *shape), jnp.float32)
+            return BufferedState(buffers, zero, t if normalized else ()), zero
 
-        def step(state, key):
-            return advance(state, draw(noise, key, shape, scale))
-
-        def path(key):
-            _, rows = lax.scan(advance, start(), draw_rounds(noise, key, 1, count, shape, scale))
-            return jnp.concatenate([jnp.zeros((1, *shape), jnp.float32), rows])
-
-        return PrefixNoise(init, step, path)
+        return PrefixNoise(init, step)
 
     def encoder():
         """The first column of C."""
@@ -208,28 +184,41 @@ def buffered(
         """The series 1 / c."""
         return np.concatenate([[1.0], _series(*_inverse_series(decays, scales), count - 1)])[:count]
 
-    def decoder():
-        """The first column of B: prefix sums of the series 1 / c."""
-        return np.cumsum(inverse())
-
-    if normalized:
-        return from_noise(
-            horizon, noise, prefix_noise,
-            sensitivity=normalized_sensitivity(encoder()),
-            variance=rows_of(
-                lambda: weighted_row_norms(
-                    inverse(), column_norms(encoder()), _inverse_series(decays, scales)
-                )
-            ),
-            matrices=lambda: normalized_matrices(encoder(), inverse()),
-        )  # fmt: skip
-    return from_noise(
-        horizon, noise, prefix_noise,
+    return _from_columns(
+        horizon, noise, prefix_noise, normalized=normalized,
         sensitivity=_series_norms(decays, scales, count if made_for is None else np.inf),
-        variance=rows_of(lambda: _row_norms(decoder())),
-        matrices=lambda: (
-            _below_empty_prefix(decoder()), linalg.toeplitz(encoder(), np.zeros(count))
-        ),
+        encoder=encoder, decoder=lambda: np.cumsum(inverse()), inverse=inverse,
+        series=_inverse_series(decays, scales),
+    )  # fmt: skip
+
+
+def _from_columns(
+    horizon, noise, prefix_noise, *, normalized, sensitivity, encoder, decoder, inverse, series=None
+) -> Mechanism:
+    """The mechanism of Toeplitz matrices, from the first columns of C, of B = A C^-1 and of C^-1.
+
+    ``sensitivity`` is that of C. It is another one with ``normalized``, if columns have norm 1.
+    """
+
+    def matrices():
+        zeros = np.zeros(horizon - 1)
+        first = linalg.toeplitz(encoder(), zeros)
+        if normalized:
+            norms = column_norms(encoder())
+            first = first / norms
+            released = np.cumsum(norms[:, None] * linalg.toeplitz(inverse(), zeros), axis=0)
+        else:
+            released = linalg.toeplitz(decoder(), zeros)
+        return np.concatenate([zeros[None], released]), first
+
+    def variance():
+        if normalized:
+            return weighted_row_norms(inverse(), column_norms(encoder()), series)
+        return np.concatenate([[0.0], np.cumsum(decoder() ** 2)])
+
+    return from_noise(
+        horizon, noise, prefix_noise, matrices=matrices, variance=rows_of(variance),
+        sensitivity=normalized_sensitivity(encoder()) if normalized else sensitivity,
     )  # fmt: skip
 
 
@@ -274,17 +263,6 @@ def _series_norms(decays, scales, count) -> tuple[float, float]:
 def _norms(column) -> tuple[float, float]:
     """(L1, L2) norms of the first column of a Toeplitz matrix, which are the largest."""
     return float(np.abs(column).sum()), float(np.sqrt(np.sum(column**2)))
-
-
-def _row_norms(column) -> np.ndarray:
-    return np.concatenate([[0.0], np.cumsum(column**2)])
-
-
-def _below_empty_prefix(column) -> np.ndarray:
-    """B, (T, N): a row of zeros, then the lower triangular Toeplitz matrix of a column."""
-    count = len(column)
-    square = linalg.toeplitz(column, np.zeros(count))
-    return np.concatenate([np.zeros((1, count)), square])
 
 
 def _convolve(column, draws, horizon):

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -15,9 +14,7 @@ from dpjax.mechanisms.prefix import (
     PrefixNoise,
     check,
     constant,
-    down_the_tree,
     draw,
-    draw_rounds,
     from_noise,
     in_nodes,
     read,
@@ -85,9 +82,6 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
         def release(key, t, here):
             return complete(jr.fold_in(key, 1), t, here) if identical_law else here
 
-        def node_key(key):
-            return jr.fold_in(key, 0) if identical_law else key
-
         def init(key):
             zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
             # The last row is for prefixes beyond the horizon, from which no other prefix goes on.
@@ -96,7 +90,8 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
         def step(state, key):
             t = state.round + 1
-            here = state.parent + draw(noise, node_key(key), shape, scale)
+            own_key = jr.fold_in(key, 0) if identical_law else key
+            here = state.parent + draw(noise, own_key, shape, scale)
             # The row is written before another one is read, so that a compiler updates in place.
             walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
             # The row of the parent is still there, since the next prefix with the same lowest bit
@@ -104,21 +99,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
             parent = read(walk, trailing_zeros(t & (t + 1)))
             return TreeState(t, walk, parent), release(key, t, here)
 
-        def path(key):
-            rounds = jnp.arange(horizon)
-            if identical_law:
-                keys = jax.vmap(lambda t: node_key(jr.fold_in(key, t)))(rounds)
-                steps = jax.vmap(lambda key: draw(noise, key, shape, scale))(keys)
-            else:
-                steps = draw_rounds(noise, key, 0, horizon - 1, shape, scale)
-            steps = jnp.pad(steps, [(0, 2**height - horizon)] + [(0, 0)] * len(shape))
-            nodes = (steps[2**level :: 2 ** (level + 1)] for level in reversed(range(height)))
-            walk = down_the_tree(jnp.zeros((1, *shape), jnp.float32), nodes)[:horizon]
-            if identical_law:
-                walk = jax.vmap(lambda t, here: release(jr.fold_in(key, t), t, here))(rounds, walk)
-            return walk
-
-        return PrefixNoise(init, step, path)
+        return PrefixNoise(init, step)
 
     bits = partial(weighted_bits, weights=[1.0] * height)
     variance = constant(float(height)) if identical_law else bits
@@ -196,23 +177,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
             walk, left = write(state.walk, lowest, here), write(state.left, lowest, estimate)
             return HonakerState(t, walk, left), here
 
-        def path(key):
-            estimates = []
-            for level in range(height):
-                ends = jnp.arange(2**level, 2**height + 1, 2**level)
-                own = jax.vmap(
-                    lambda t, level=level: draw(
-                        noise, jr.fold_in(jr.fold_in(key, t), level), shape, scale
-                    )
-                )(ends)
-                if level:
-                    children = estimates[-1][0::2] + estimates[-1][1::2]
-                    own = weight[level] * own + (1.0 - weight[level]) * children
-                estimates.append(own)
-            nodes = (estimates[level][0::2] for level in reversed(range(height)))
-            return down_the_tree(jnp.zeros((1, *shape), jnp.float32), nodes)[:horizon]
-
-        return PrefixNoise(init, step, path)
+        return PrefixNoise(init, step)
 
     variance = partial(weighted_bits, weights=weights.tolist())
 

@@ -62,11 +62,3 @@ __all__ = [
     "skellam",
     "wishart",
 ]
-
-
-def __getattr__(name: str):
-    for law in LAWS.values():
-        method = name.removeprefix(f"{law.name}_")
-        if method in ("total", "sum", "along", "prefix"):
-            raise AttributeError(f"dpjax.noise.{name} is dpjax.noise.{law.name}.{method} now")
-    raise AttributeError(f"module 'dpjax.noise' has no attribute {name!r}")

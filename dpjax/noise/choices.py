@@ -33,8 +33,7 @@ def randomized_response(key: Array, value: Array, scale: Number, count: Array) -
 
 
 @kind
-def _flips(law, key, value, scale, count):
-    del law
+def _flips(_, key, value, scale, count):
     ones_key, zeros_key = jr.split(key)
     scale = jnp.asarray(scale, jnp.float32)
     flip = jnp.where(jnp.isnan(scale), 0.5, 1.0 / (1.0 + jnp.exp(1.0 / scale)))
@@ -58,8 +57,7 @@ def choose(key: Array, probabilities: Array) -> Array:
 
 
 @kind
-def _choice(law, key, probabilities):
-    del law
+def _choice(_, key, probabilities):
     return index_of(key, probabilities)
 
 
@@ -80,8 +78,7 @@ def categorical(key: Array, logits: Array) -> Array:
 
 
 @kind
-def _categorical(law, key, logits):
-    del law
+def _categorical(_, key, logits):
     return index_of_powers(key, jnp.max(logits) - logits)
 
 
@@ -98,8 +95,7 @@ def least(key: Array, value: Array, scale: Number) -> Array:
 
 
 @kind
-def _least(law, key, value, scale):
-    del law
+def _least(_, key, value, scale):
     draw = as_laplace(random_words(key, value.shape))
     noisy = value + jnp.asarray(scale, jnp.float32) * draw
     return jnp.argmin(jnp.where(noisy == jnp.min(noisy), draw, jnp.inf)).astype(jnp.int32)
@@ -122,8 +118,7 @@ def exceeds(key: Array, armed: Array, threshold: Number, value: Array, scale: Nu
 
 
 @kind
-def _comparison(law, key, armed, threshold, value, scale):
-    del law
+def _comparison(_, key, armed, threshold, value, scale):
     own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
     level = threshold + scale * as_laplace(random_words(own, ()))
     return value + scale * as_laplace(random_words(key, ())) > level
@@ -147,6 +142,5 @@ def coin(key: Array, probability: Array) -> Array:
 
 
 @kind
-def _coin(law, key, probability):
-    del law
+def _coin(_, key, probability):
     return below(key, jnp.atleast_1d(probability.astype(jnp.float32)))

@@ -1,4 +1,9 @@
-"""Integers k of probability proportional to e^(-k^2 / (2 scale^2)): discrete Gaussian noise."""
+"""Integers k of probability proportional to e^(-k^2 / (2 scale^2)): discrete Gaussian noise.
+
+It is |change|^2 / (2 scale^2)-zCDP, and its variance is at most scale^2 (Canonne, Kamath & Steinke
+2020, Theorem 4). The law of a rounded normal draw is another. From epsilon = 1 on, its exact delta
+does not always fall in the scale: at epsilon = 5 it is 0.007 at scale 0.32 and 0.07 at 0.48.
+"""
 
 import math
 
@@ -9,21 +14,12 @@ from jax import random as jr
 from scipy.special import logsumexp
 
 from dpjax import privacy
-from dpjax.core import _check
 from dpjax.maths.laws import normal, random_words
 from dpjax.noise.discrete_laplace import as_draw
 from dpjax.noise.gaussian import cumulant
+from dpjax.noise.integers import STEP, exact_privacy, scale_of_one
 from dpjax.noise.law import Calibration, Cost, Law
-from dpjax.privacy.integer import (
-    LARGEST_DEVIATION,
-    TAIL,
-    _deviation,
-    _least,
-    _sensitivity,
-    integer_delta,
-    integer_epsilon,
-)
-from dpjax.privacy.integer_tables import STEP, least_amount
+from dpjax.privacy.integer import TAIL
 
 # From here on a draw is a rounded normal one, within a millionth of its law in total variation.
 _WIDE = 2.0**20
@@ -61,60 +57,7 @@ def _log_pmf(scale, shift):
     return exponent - logsumexp(exponent)
 
 
-def exact_delta(scale: float, epsilon: float, sensitivity: int = 1) -> float:
-    """Delta at epsilon of noise with P(k) proportional to e^(-k^2 / (2 scale^2)).
-
-    :func:`integer_delta` of the law (Canonne, Kamath & Steinke 2020, Theorem 7). The noise is also
-    sensitivity^2 / (2 scale^2)-zCDP (their Theorem 4). The law of a rounded normal draw is another,
-    and so is that of a sum of such draws.
-
-    Args:
-      scale: greater than 0 and at most 10 000. The variance is at most scale^2.
-      epsilon: at least 0 and finite.
-      sensitivity: largest change of the value, an integer from 1 to 10 000.
-
-    Examples:
-      >>> [f"{noise.discrete_gaussian.delta(scale, 1.0):.2g}" for scale in (2.0, 4.0)]
-      ['0.0072', '3.1e-06']
-    """
-    shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
-    return integer_delta(_log_pmf(scale, shift), shift, epsilon)
-
-
-def exact_epsilon(scale: float, delta: float, sensitivity: int = 1) -> float:
-    """The least epsilon whose :func:`exact_delta` is at most delta.
-
-    Examples:
-      >>> [round(noise.discrete_gaussian.epsilon(scale, 1e-6), 2) for scale in (2.0, 4.0, 8.0)]
-      [2.28, 1.06, 0.5]
-    """
-    shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
-    return integer_epsilon(_log_pmf(scale, shift), shift, delta)
-
-
-def least_scale(epsilon: float, delta: float, sensitivity: int = 1) -> float:
-    """The least scale whose :func:`exact_delta` at epsilon is at most delta.
-
-    It is 0 at epsilon = inf. Delta at the result has been evaluated, so the result is valid. But
-    from epsilon = 1 on, delta does not always fall in the scale: at sensitivity 1 and epsilon 5 it
-    is 0.007 at scale 0.32 and 0.07 at 0.48. So the result need not be the least scale there, and
-    delta at a larger scale can be too large.
-
-    Examples:
-      >>> scale = noise.discrete_gaussian.least_scale(1.0, 1e-6)
-      >>> print(f"{scale:.3g}")
-      4.23
-    """
-    epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
-    _check.delta(delta)
-    if math.isinf(epsilon):
-        return 0.0
-    return _least(
-        lambda scale: exact_delta(scale, epsilon, shift),
-        delta,
-        1.0,
-        float(LARGEST_DEVIATION),
-    )
+EXACT = exact_privacy(_log_pmf)
 
 
 def _grid(delta):
@@ -123,8 +66,8 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least scale for a change by 1, up to a percent, by :func:`exact_delta`."""
-    scale = least_amount(exact_epsilon, _grid, lambda deviation: deviation, epsilon, delta)
+    """The least scale for a change by 1, up to a percent."""
+    scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, 0.5 / (scale * scale))
 
 
@@ -145,14 +88,10 @@ discrete_gaussian = Law(
     draw,
     variance=lambda scale: scale * scale,
     cumulant=cumulant,
-    pole=lambda scale: jnp.inf,
     calibrate=calibrate,
-    declare=None,
     cost=cost,
     norm=2,
     integers=True,
     of_one=of_one,
-    epsilon=exact_epsilon,
-    delta=exact_delta,
-    least_scale=least_scale,
+    **EXACT,
 )

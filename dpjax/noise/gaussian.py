@@ -45,7 +45,6 @@ gaussian = Law(
     draw,
     variance=lambda scale: scale * scale,
     cumulant=cumulant,
-    pole=lambda scale: jnp.inf,
     calibrate=calibrate,
     declare=declare,
     cost=cost,

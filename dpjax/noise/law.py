@@ -1,7 +1,7 @@
 """What dpjax knows of a law of noise: one record, from which all calibrations and audits follow."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -81,11 +81,11 @@ class Law:
     draw: Callable
     variance: Callable
     cumulant: Callable
-    pole: Callable
-    calibrate: Any
-    declare: Any
-    cost: Any
     norm: int
+    pole: Callable = field(default_factory=lambda: lambda scale: jnp.inf)
+    calibrate: Any = None
+    declare: Any = None
+    cost: Any = None
     integers: bool = False
     pure: bool = False
     of_one: Any = None

@@ -7,7 +7,10 @@ federated learning", Theorem 3.5, the Renyi divergence of each integer order a >
     a |c|_2^2 / (2 v) + min(((2 a - 1) |c|_2^2 + 6 |c|_1) / (4 v^2), 3 |c|_1 / (2 v)).
 
 The first term is that of Gaussian noise, and the second one vanishes as v grows. Divergences of
-adaptive releases add up (Mironov 2017). For a single integer :func:`exact_epsilon` is exact.
+adaptive releases add up (Mironov 2017).
+
+For a single integer delta is exact, from P(k) = e^-v I_|k|(v) with the modified Bessel function I.
+Sums of such noise are such noise, so delta falls in the variance.
 """
 
 import math
@@ -15,24 +18,14 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax import random as jr
 from scipy.special import ive
 
-from dpjax.core import _check
 from dpjax.maths.laws import binomial, normal
+from dpjax.noise.integers import STEP, exact_privacy, scale_of_one
 from dpjax.noise.law import Calibration, Law
-from dpjax.privacy.continuous import _real
-from dpjax.privacy.integer import (
-    LARGEST_DEVIATION,
-    TAIL,
-    _deviation,
-    _least,
-    _sensitivity,
-    integer_delta,
-    integer_epsilon,
-)
-from dpjax.privacy.integer_tables import STEP, least_amount
+from dpjax.privacy.continuous import _real, bisected
+from dpjax.privacy.integer import TAIL
 
 # From here on a draw is a rounded normal one, within a millionth of its law in total variation.
 _WIDE = 2.0**20
@@ -69,7 +62,8 @@ def draw(key, scale, shape):
     return jnp.where(variance < _WIDE, few.astype(jnp.float32), many)
 
 
-def _log_pmf(variance, shift):
+def _log_pmf(scale, shift):
+    variance = scale**2
     # The noise is sub-gamma: P(X >= sqrt(2 variance x) + x / 3) <= e^-x, since
     # cosh(t) - 1 <= t^2 / (2 (1 - t / 3)).
     half = math.ceil(math.sqrt(2.0 * variance * TAIL) + TAIL / 3.0) + shift
@@ -78,56 +72,7 @@ def _log_pmf(variance, shift):
     return np.concatenate([side[:0:-1], side])
 
 
-def exact_delta(scale: float, epsilon: float, sensitivity: int = 1) -> float:
-    """Delta at epsilon of the difference of two Poisson variables of mean scale^2 / 2 each.
-
-    :func:`integer_delta` of P(k) = e^-v I_|k|(v) at v = scale^2, with the modified Bessel function
-    I. Sums of such noise are such noise, so delta falls in the variance. (Agarwal, Kairouz & Liu
-    2021 bound its Renyi divergences instead.)
-
-    Args:
-      scale: greater than 0 and at most 10 000.
-      epsilon: at least 0 and finite.
-      sensitivity: largest change of the value, an integer from 1 to 10 000.
-
-    Examples:
-      >>> [f"{noise.skellam.delta(scale, 1.0):.2g}" for scale in (2.0, 4.0)]
-      ['0.0035', '2.7e-07']
-    """
-    shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
-    return integer_delta(_log_pmf(scale**2, shift), shift, epsilon)
-
-
-def exact_epsilon(scale: float, delta: float, sensitivity: int = 1) -> float:
-    """The least epsilon whose :func:`exact_delta` is at most delta.
-
-    Examples:
-      >>> [round(noise.skellam.epsilon(scale, 1e-6), 2) for scale in (4.0, 8.0)]
-      [0.95, 0.49]
-    """
-    shift, scale = _sensitivity(sensitivity), _deviation("scale", scale, 1)
-    return integer_epsilon(_log_pmf(scale**2, shift), shift, delta)
-
-
-def least_scale(epsilon: float, delta: float, sensitivity: int = 1) -> float:
-    """The least scale whose :func:`exact_delta` at epsilon is at most delta.
-
-    It is 0 at epsilon = inf.
-
-    Examples:
-      >>> [round(noise.skellam.least_scale(epsilon, 1e-6) ** 2, 1) for epsilon in (0.5, 1.0)]
-      [61.2, 14.2]
-    """
-    epsilon, shift = _check.epsilon(epsilon), _sensitivity(sensitivity)
-    _check.delta(delta)
-    if math.isinf(epsilon):
-        return 0.0
-    return _least(
-        lambda scale: exact_delta(scale, epsilon, shift),
-        delta,
-        1.0,
-        float(LARGEST_DEVIATION),
-    )
+EXACT = exact_privacy(_log_pmf)
 
 
 def renyi(order, change, scale):
@@ -203,14 +148,7 @@ def _solve_scale(l1, l2, epsilon, delta):
         scale = l2 * jnp.exp2(power)
         return _from_renyi(renyi(_ORDERS, (l1, l2), scale), delta) <= epsilon
 
-    def halve(_, ends):
-        low, high = ends
-        middle = 0.5 * (low + high)
-        found = enough(middle)
-        return jnp.where(found, low, middle), jnp.where(found, middle, high)
-
-    ends = jnp.full_like(l2, _LOWEST), jnp.full_like(l2, _HIGHEST)
-    _, power = lax.fori_loop(0, _HALVINGS, halve, ends)
+    _, power = bisected(enough, l2, (_LOWEST, _HIGHEST), _HALVINGS)
     # Its logarithm is rounded by less than a millionth. A power that was found is not tried again,
     # since another program may round otherwise.
     solved = (power < _HIGHEST) | enough(power)
@@ -225,8 +163,8 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least scale for a change by 1, up to a percent, by :func:`exact_delta`."""
-    scale = least_amount(exact_epsilon, _grid, lambda deviation: deviation, epsilon, delta)
+    """The least scale for a change by 1, up to a percent."""
+    scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, float("nan"))
 
 
@@ -240,16 +178,11 @@ skellam = Law(
     draw,
     variance=lambda scale: scale * scale,
     cumulant=lambda tilt, scale: jnp.square(scale) * (jnp.cosh(tilt) - 1.0),
-    pole=lambda scale: jnp.inf,
     calibrate=calibrate,
-    declare=None,
-    cost=None,
     norm=2,
     integers=True,
     of_one=of_one,
-    epsilon=exact_epsilon,
-    delta=exact_delta,
-    least_scale=least_scale,
+    **EXACT,
     together=vector_epsilon,
     of_rho=None,
     model="distributed",

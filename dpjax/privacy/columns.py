@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from dpjax.core import Mechanism, _check
 
@@ -82,15 +83,9 @@ def user_sensitivity(
 
 
 def _is_decreasing_toeplitz(encoder) -> bool:
-    rows, width = encoder.shape
-    if rows != width:
-        return False
     column = encoder[:, 0]
-    shifted = all(
-        np.array_equal(encoder[at:, at], column[: rows - at]) and not encoder[:at, at].any()
-        for at in range(width)
-    )
-    return shifted and bool((np.diff(column) <= 0.0).all())
+    lower = linalg.toeplitz(column, np.zeros(len(column)))  # square
+    return np.array_equal(encoder, lower) and bool((np.diff(column) <= 0.0).all())
 
 
 def _of_nested(encoder, count):

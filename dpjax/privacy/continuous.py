@@ -106,19 +106,6 @@ def zcdp_rho(epsilon: Number, delta: Number) -> Array:
     return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
 
 
-def zcdp_delta(rho: Number, epsilon: Number) -> Array:
-    """The delta at epsilon whose :func:`zcdp_epsilon` is epsilon, and the least one by that bound.
-
-    ln delta is the minimum over b > 0 of b ((1 + b) rho - epsilon - ln(1 + 1/b)) - ln(1 + b). It is
-    0 at rho = 0 and at epsilon = inf.
-
-    Examples:
-      >>> [f"{privacy.zcdp_delta(rho, 1.0):.2g}" for rho in (0.01, 0.1)]
-      ['1.7e-13', '0.0089']
-    """
-    return _least_delta(*jnp.broadcast_arrays(_real(rho), _real(epsilon)))
-
-
 def zcdp_start(rho: Number, delta: Number) -> Array:
     """rho + 2 sqrt(rho ln(1/delta)), where solvers start that need an epsilon that is too large.
 
@@ -157,8 +144,11 @@ _LOWEST, _HIGHEST, _HALVINGS = -55.0, 85.0, 32
 _UNITS, _UNITS_OF_RHO = 2.0, 8.0
 
 
-def _bisected(is_above, like):
-    """The largest ln b that is found at which ``is_above`` is False."""
+def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
+    """The ends (low, high) of the interval in which ``is_above`` turns from False to True.
+
+    Both have the shape of ``like``. At ``high`` it is True, unless the search began there.
+    """
 
     def halve(_, ends):
         low, high = ends
@@ -166,8 +156,7 @@ def _bisected(is_above, like):
         above = is_above(middle)
         return jnp.where(above, low, middle), jnp.where(above, middle, high)
 
-    ends = jnp.full_like(like, _LOWEST), jnp.full_like(like, _HIGHEST)
-    return lax.fori_loop(0, _HALVINGS, halve, ends)[0]
+    return lax.fori_loop(0, halvings, halve, tuple(jnp.full_like(like, end) for end in between))
 
 
 # They are jitted, since factories are also called eagerly. Under vmap they run one by one, so that
@@ -207,32 +196,13 @@ def _least_inverse_root(epsilon, log_term):
         rho = (epsilon_ + jnp.log1p(1.0 / b)) / (1.0 + 2.0 * b)
         return rho * b * b + jnp.log1p(b) > log_term_
 
-    b = jnp.exp(_bisected(is_above, epsilon_))
+    b = jnp.exp(bisected(is_above, epsilon_)[0])
     gained = epsilon_ + jnp.log1p(1.0 / b)
     found = gained - (log_term_ - jnp.log1p(b)) / b
     found = found - _UNITS_OF_RHO * jnp.finfo(b.dtype).eps * (gained + log_term_ / b)
     nothing = (epsilon == jnp.inf) | (log_term <= 0.0)
     edge = jnp.where(nothing, 0.0, jnp.sqrt(epsilon) + log_term)
     return jnp.where(solvable, jnp.sqrt((1.0 + b) / found), edge)
-
-
-@jax.jit
-@jax.custom_batching.sequential_vmap
-def _least_delta(rho, epsilon):
-    solvable = (rho > 0.0) & (rho < jnp.inf) & (epsilon >= 0.0) & (epsilon < jnp.inf)
-    rho_, epsilon_ = jnp.where(solvable, rho, 1.0), jnp.where(solvable, epsilon, 1.0)
-
-    def is_above(log_b):
-        b = jnp.exp(log_b)
-        return (1.0 + 2.0 * b) * rho_ > epsilon_ + jnp.log1p(1.0 / b)
-
-    b = jnp.exp(_bisected(is_above, rho_))
-    spent, gained = (1.0 + b) * rho_, epsilon_ + jnp.log1p(1.0 / b)
-    rounding = _UNITS * jnp.finfo(b.dtype).eps * b * (spent + gained)
-    log_delta = b * (spent - gained) - jnp.log1p(b) + rounding
-    found = jnp.exp(jnp.minimum(log_delta, 0.0))
-    edge = jnp.where((rho == 0.0) | (epsilon == jnp.inf), 0.0, jnp.sqrt(rho) + epsilon)
-    return jnp.where(solvable, found, jnp.minimum(edge, 1.0))
 
 
 def gaussian_rho(mu: Number) -> Array:

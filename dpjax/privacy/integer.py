@@ -1,4 +1,4 @@
-"""Exact privacy of integer noise, and the least noise for a declared (epsilon, delta).
+"""Exact privacy of integer noise, from its probabilities.
 
 A value that changes by an integer, at most by the sensitivity, is released with added integer
 noise. For one law P of the noise and one shift s, delta(epsilon) is the hockey-stick divergence,
@@ -6,14 +6,12 @@ the sum over k of max(0, P(k) - e^epsilon P(k - s)), or the same with the two la
 whichever is larger. All laws here are log-concave. Then the ratio P(k) / P(k - s) falls in k, the
 worst event is a half-line, and delta grows with s. So the worst shift is the sensitivity.
 
-These functions run on the host, in NumPy's float64, and take plain numbers only. Epsilon = inf
-means no privacy and no noise in calibrations. They sum over a window of integers, outside of which
-a law has less than 1e-40 of its mass, so delta is wrong by less than 1e-40 for that reason. By
-rounding it is wrong by less than 1e-9 of itself.
+These functions run on the host, in NumPy's float64, and take plain numbers only. They sum over a
+window of integers, outside of which a law of dpjax has less than 1e-40 of its mass, so delta is
+wrong by less than 1e-40 for that reason. By rounding it is wrong by less than 1e-9 of itself.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,21 +21,6 @@ from dpjax.core import _check
 
 # ln(2 / 1e-40). Two tails of e^-TAIL each have mass 1e-40 together.
 TAIL = math.log(2e40)
-# Bessel functions keep eleven digits up to this deviation squared, and windows fit into memory.
-LARGEST_DEVIATION = 10_000
-LARGEST_SENSITIVITY = 10_000
-
-
-def _sensitivity(given) -> int:
-    number = _check.size(1, sensitivity=given)
-    _check.between(1, LARGEST_SENSITIVITY, sensitivity=number)
-    return number
-
-
-def _deviation(name, value, power) -> float:
-    _check.positive(**{name: value})
-    _check.between(0, LARGEST_DEVIATION**power, **{name: value})
-    return float(value)
 
 
 def integer_delta(log_pmf: ArrayLike, shift: int, epsilon: float) -> float:
@@ -103,31 +86,6 @@ def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:
             return np.max((one[above] - delta) / other[above], initial=1.0)
 
     return float(np.log(max(exceeds(law), exceeds(law[::-1]))))
-
-
-def _least(delta_at: Callable[[float], float], delta, start, largest) -> float:
-    """The least noise whose delta is at most the given one, by bisection in its logarithm.
-
-    The result has been evaluated: ``delta_at`` of it is at most delta. It is within 1e-12 of the
-    least one.
-    """
-    high = start
-    while delta_at(high) > delta:
-        if high >= largest:
-            raise ValueError(
-                f"epsilon and delta must allow for noise of deviation at most {LARGEST_DEVIATION}, "
-                "and they need more"
-            )
-        high = min(2.0 * high, largest)
-    low = 0.5 * high
-    while delta_at(low) <= delta:
-        low, high = 0.5 * low, low
-    while high > low * (1.0 + 1e-12):
-        middle = math.sqrt(low * high)
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
-    return high
 
 
 def binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:

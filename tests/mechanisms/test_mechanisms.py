@@ -36,12 +36,6 @@ ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
     "buffered, normalized": partial(mechanisms.buffered, normalized=True),
 }
 NOISY = [name for name in ALL if name != "exact"]
-# Their path draws everything at once; that of the others draws round t under fold_in(key, t).
-AT_ONCE = [
-    name for name in NOISY if name.split(",")[0] in ("kary", "smooth", "square_root", "stationary")
-]
-FOLDED = [name for name in NOISY if name not in AT_ONCE]
-
 every = pytest.mark.parametrize("name", ALL)
 every_noisy = pytest.mark.parametrize("name", NOISY)
 
@@ -54,7 +48,7 @@ def law(name):
 
 
 def play(factory, horizon, key, scale, values):
-    """Releases of the prefixes 0 .. n of values (n, ...), under the keys that ``path`` folds."""
+    """Releases of the prefixes 0 .. n of values (n, ...), under the keys fold_in(key, t)."""
     stream = factory(horizon).stream(values.shape[1:], scale=scale)
     state, first = stream.init(jr.fold_in(key, 0))
     rounds = jnp.arange(1, len(values) + 1)
@@ -71,7 +65,7 @@ def product(left, right):
     return np.einsum("ij,jk->ik", left, right)
 
 
-# One compiled program a variant serves most tests: both back-ends, in many lanes.
+# One compiled program a variant serves most tests, in many lanes.
 HORIZON, SHAPE, LANES = 21, (2,), 2000
 ZEROS = np.zeros((LANES, HORIZON, *SHAPE), np.float32)
 traces = Counter()
@@ -79,12 +73,11 @@ traces = Counter()
 
 @lru_cache
 def lanes(name):
-    """(keys, scales, values (T, *SHAPE)) a lane -> releases 0 .. T, one more than serves; path."""
+    """(keys, scales, values (T, *SHAPE)) a lane -> releases 0 .. T, one more than serves."""
 
     def lane(key, scale, values):
         traces[name] += 1
-        path = ALL[name](HORIZON).stream(SHAPE, scale=scale).path(key)
-        return play(ALL[name], HORIZON, key, scale, values), path
+        return play(ALL[name], HORIZON, key, scale, values)
 
     return jax.jit(jax.vmap(lane))
 
@@ -241,7 +234,7 @@ def signed_columns(matrix):
 @every_noisy
 @pytest.mark.parametrize("horizon", [1, 2, 3, 17, 41])
 def test_noise_is_b_times_independent_draws(name, horizon, monkeypatch):
-    """Stream and path (where it draws all at once) make each release of the draws in its row of B.
+    """A stream makes each release of the draws in its row of B.
 
     Gaussian draws may be rotated. Of Laplace draws each has to stand by itself.
     """
@@ -253,10 +246,6 @@ def test_noise_is_b_times_independent_draws(name, horizon, monkeypatch):
         rows = play(ALL[name], horizon, jr.key(0), 1.0, values)
         assert rows.shape == (horizon + 1, WIDTH) and np.isfinite(rows).all()
         check_rows(rows[:horizon], decoder, law(name) == "laplace")
-        if name in AT_ONCE:
-            as_rows_of_draws(monkeypatch)
-            path = ALL[name](horizon).stream((WIDTH,), scale=1.0).path(jr.key(0))
-            check_rows(path, decoder, law(name) == "laplace")
 
 
 def test_the_test_of_rows_has_power():
@@ -276,24 +265,6 @@ def test_the_test_of_rows_has_power():
             check_rows(rows, expected, True)
 
 
-# The tree by default: it is what learners use unless told otherwise.
-@pytest.mark.parametrize(
-    "name",
-    [name if name == "tree" else pytest.param(name, marks=pytest.mark.slow) for name in FOLDED],
-)
-def test_path_draws_what_the_stream_draws(name):
-    """Row t of path(key) is what step(fold_in(key, t)) adds, to a few units in the last place."""
-    released, path = lanes(name)(keys(1), scales(1.0), ZEROS)
-    largest = np.abs(path).max()
-    np.testing.assert_allclose(released[:, :HORIZON], path, rtol=0, atol=4 * ULP * largest)
-    assert largest > 1
-    with jax.disable_jit():
-        for horizon in (2, 3):
-            path = ALL[name](horizon).stream(SHAPE, scale=1.0).path(jr.key(2))
-            stream = play(ALL[name], horizon, jr.key(2), 1.0, ZEROS[0, :horizon])
-            np.testing.assert_allclose(stream[:horizon], path, rtol=0, atol=1e-5)
-
-
 # --- the law of the noise, by sampling ---
 
 SCALE = 0.7
@@ -301,10 +272,9 @@ SCALE = 0.7
 
 @lru_cache
 def samples(name):
-    """Noise of 20 000 streams and of as many paths, (20000, T, 2) each."""
+    """Noise of 20 000 streams, (20000, T, 2)."""
     runs = [lanes(name)(keys(seed), scales(SCALE), ZEROS) for seed in range(10, 20)]
-    streams, paths = (np.concatenate(drawn).astype(np.float64) for drawn in zip(*runs, strict=True))
-    return {"stream": streams[:, :HORIZON], "path": paths}
+    return np.concatenate(runs).astype(np.float64)[:, :HORIZON]
 
 
 def check_covariance(draws, expected):
@@ -325,10 +295,9 @@ def covariance(name):
 
 
 @every
-@pytest.mark.parametrize("backend", ["stream", "path"])
-def test_covariance_of_the_noise(name, backend):
+def test_covariance_of_the_noise(name):
     """scale^2 B B^T (Laplace: twice it), on 20 000 draws; off by a tenth is rejected."""
-    draws, expected = samples(name)[backend], SCALE**2 * covariance(name)
+    draws, expected = samples(name), SCALE**2 * covariance(name)
     check_covariance(draws, expected)
     if name != "exact":
         for factor in (0.5, 0.9, 1.1):
@@ -336,14 +305,13 @@ def test_covariance_of_the_noise(name, backend):
                 check_covariance(factor * draws, expected)
 
 
-@pytest.mark.parametrize("backend", ["stream", "path"])
 @pytest.mark.parametrize(("name", "draws"), [("tree, one law", 5), ("smooth", 4)])
-def test_one_law_for_all_prefixes(name, draws, backend):
+def test_one_law_for_all_prefixes(name, draws):
     """Kolmogorov-Smirnov on 40 000 numbers: 5 (of 8 bits: 4) Laplace draws, at t = 0 as later.
 
     A draw more, a draw fewer and one wide draw in place of all are told apart.
     """
-    by_time = samples(name)[backend].transpose(1, 0, 2).reshape(HORIZON, -1)
+    by_time = samples(name).transpose(1, 0, 2).reshape(HORIZON, -1)
     fresh = SCALE * np.random.default_rng(2).laplace(size=(6, by_time.shape[1]))
     half = by_time.shape[1] // 2
     for t in (0, 1, 2, 15, 16, 20):
@@ -357,11 +325,10 @@ def test_one_law_for_all_prefixes(name, draws, backend):
 
 def test_without_completion_laws_differ():
     """The plain tree: as many draws as bits set, one at t = 1 and four at t = 15."""
-    for backend in ("stream", "path"):
-        by_time = samples("tree")[backend].transpose(1, 0, 2).reshape(HORIZON, -1)
-        assert (by_time[0] == 0).all()
-        assert stats.ks_2samp(by_time[1], by_time[15]).pvalue < 1e-6
-        assert stats.ks_2samp(by_time[1], by_time[16]).pvalue > 1e-3
+    by_time = samples("tree").transpose(1, 0, 2).reshape(HORIZON, -1)
+    assert (by_time[0] == 0).all()
+    assert stats.ks_2samp(by_time[1], by_time[15]).pvalue < 1e-6
+    assert stats.ks_2samp(by_time[1], by_time[16]).pvalue > 1e-3
     bits = [t.bit_count() for t in range(HORIZON)]
     np.testing.assert_array_equal(mechanisms.tree(HORIZON).variance(), bits)
 
@@ -564,9 +531,10 @@ def test_noise_without_the_weights_has_another_covariance(factory):
     expected = SCALE**2 * decoder @ decoder.T
 
     def drawn(make):
-        stream = make(HORIZON).stream((), scale=SCALE)
-        paths = jax.jit(jax.vmap(stream.path))(jr.split(jr.key(3), 20_000))
-        return np.asarray(paths, np.float64)
+        keys = jr.split(jr.key(3), 20_000)
+        zeros = jnp.zeros(HORIZON - 1)
+        run = jax.jit(jax.vmap(lambda key: play(make, HORIZON, key, SCALE, zeros)))
+        return np.asarray(run(keys), np.float64)
 
     check_covariance(drawn(normalized), expected)
     with pytest.raises(AssertionError):
@@ -578,14 +546,15 @@ def test_noise_without_the_weights_has_another_covariance(factory):
 
 
 def test_normalized_noise_stays_accurate():
-    """Paths of 2^20 rounds in float32 are within 1e-3 of the plain noise, weighted in float64."""
+    """Noise of 2^20 rounds in float32 is within 1e-3 of the plain noise, weighted in float64."""
     horizon = 2**20
+    zeros = jnp.zeros(horizon - 1)
     for factory in (mechanisms.square_root, mechanisms.buffered):
-        path = np.asarray(jax.jit(factory(horizon, normalized=True).stream((), scale=1.0).path)(
-            jr.key(0)), np.float64)  # fmt: skip
-        plain = np.asarray(
-            jax.jit(factory(horizon).stream((), scale=1.0).path)(jr.key(0)), np.float64
+        weighted, plain = (
+            np.asarray(jax.jit(lambda make=make: play(make, horizon, jr.key(0), 1.0, zeros))())
+            for make in (partial(factory, normalized=True), factory)
         )
+        plain = plain.astype(np.float64)
         if factory is mechanisms.square_root:
             column = np.cumprod(np.append(1.0, 1.0 - 0.5 / np.arange(1.0, horizon - 1)))
         else:
@@ -595,7 +564,7 @@ def test_normalized_noise_stays_accurate():
             column = np.append(1.0, rest)
         norms = np.sqrt(np.cumsum(column**2))[::-1]
         exact = np.append(0.0, np.cumsum(norms * np.diff(plain)))
-        assert np.abs(path - exact).max() < 1e-3
+        assert np.abs(weighted - exact).max() < 1e-3
 
 
 def test_normalized_needs_the_horizon():
@@ -680,22 +649,22 @@ def test_batches_leave_out_what_waits_and_hide_each_item_once(horizon, batch, no
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_the_noise_of_batches_is_a_draw_for_each(noise):
-    """Stream and path agree; 20 000 paths at 1, 7 and T - 1 have the variance of 0, 2 and 6."""
+    """Noise of 20 000 streams at 1, 7 and T - 1 has the variance of 0, 2 and 6 draws."""
     horizon, batch, trials = 21, 3, 20_000
-    stream = mechanisms.per_item(horizon, noise=noise, batch=batch).stream((2,), scale=SCALE)
     factory = partial(mechanisms.per_item, noise=noise, batch=batch)
-    path = stream.path(jr.key(1))
     values = np.random.default_rng(0).normal(size=(horizon, 2)).astype(np.float32)
-    released = jax.jit(lambda: play(factory, horizon, jr.key(1), SCALE, values))()
+    run = jax.jit(jax.vmap(lambda key: play(factory, horizon, key, SCALE, values)))
     sums = np.concatenate([np.zeros((1, 2)), np.cumsum(values, axis=0, dtype=np.float64)])
-    expected = path + sums[np.arange(horizon) // batch * batch]
-    np.testing.assert_allclose(released[:horizon], expected, rtol=0, atol=1e-5)
-    paths = np.asarray(jax.jit(jax.vmap(stream.path))(jr.split(jr.key(2), trials)), np.float64)
+    drawn = np.asarray(run(jr.split(jr.key(2), trials)), np.float64)[:, :horizon]
+    drawn = drawn - sums[np.arange(horizon) // batch * batch]
+    for t in range(horizon):  # the same draws in all rounds of a batch
+        first = drawn[:, t // batch * batch]
+        np.testing.assert_allclose(drawn[:, t], first, rtol=0, atol=1e-5)
     draw = SCALE**2 * (2 if noise == "laplace" else 1)
     for t in (1, 7, horizon - 1):
-        check_covariance(paths[:, t], draw * (t // batch) * np.eye(2))
+        check_covariance(drawn[:, t], draw * (t // batch) * np.eye(2))
     with pytest.raises(AssertionError):
-        check_covariance(paths[:, 7], 0.9 * draw * 2 * np.eye(2))
+        check_covariance(drawn[:, 7], 0.9 * draw * 2 * np.eye(2))
 
 
 @pytest.mark.parametrize("batch", [0, -1, 1.5, True, None])
@@ -712,9 +681,8 @@ def values():
 @every
 def test_scale_0_adds_nothing(name, values):
     """Bit for bit what the exact mechanism releases, which is within float32 of the sums."""
-    releases, path = lanes(name)(keys(3), scales(0.0), values)
-    np.testing.assert_array_equal(releases, lanes("exact")(keys(4), scales(1.0), values)[0])
-    np.testing.assert_array_equal(path, 0)
+    releases = lanes(name)(keys(3), scales(0.0), values)
+    np.testing.assert_array_equal(releases, lanes("exact")(keys(4), scales(1.0), values))
     np.testing.assert_array_equal(releases[:, 0], 0)
     sums = np.cumsum(values, axis=1, dtype=np.float64)
     np.testing.assert_allclose(releases[:, 1:], sums, rtol=0, atol=ULP * np.abs(sums).max())
@@ -726,8 +694,8 @@ def test_a_release_depends_on_earlier_values_only(name, values):
     changed, times = values.copy(), 1 + np.arange(LANES) % HORIZON
     change = np.random.default_rng(4).normal(size=(LANES, *SHAPE)).astype(np.float32)
     changed[np.arange(LANES), times - 1] += change
-    before, _ = lanes(name)(keys(5), scales(1.0), values)
-    after, _ = lanes(name)(keys(5), scales(1.0), changed)
+    before = lanes(name)(keys(5), scales(1.0), values)
+    after = lanes(name)(keys(5), scales(1.0), changed)
     earlier = np.arange(HORIZON + 1) < times[:, None]
     np.testing.assert_array_equal(np.asarray(after)[earlier], np.asarray(before)[earlier])
     moved = np.where(earlier[..., None], 0, change[:, None])
@@ -740,9 +708,8 @@ def test_a_grid_of_scales_is_one_program(name, values):
     """The scale may be traced; the noise is proportional to it, exactly so for powers of 2."""
     grid = 2.0 ** (np.arange(LANES) % 40 - 20)
     same = jnp.broadcast_to(jr.key(6), (LANES,))
-    for drawn in lanes(name)(same, jnp.asarray(grid, jnp.float32), ZEROS):
-        drawn = np.asarray(drawn, np.float64)
-        np.testing.assert_array_equal(drawn / grid[:, None, None], drawn[[20] * LANES])
+    drawn = np.asarray(lanes(name)(same, jnp.asarray(grid, jnp.float32), ZEROS), np.float64)
+    np.testing.assert_array_equal(drawn / grid[:, None, None], drawn[[20] * LANES])
     lanes(name)(keys(7), scales(3.0), values)
     assert traces[name] == 1
 
@@ -750,7 +717,7 @@ def test_a_grid_of_scales_is_one_program(name, values):
 @every
 def test_compiled_is_what_runs_step_by_step(name, values):
     """jit, vmap and scan release what plain calls in a loop do, up to rounding."""
-    compiled, _ = lanes(name)(keys(8), scales(1.0), values)
+    compiled = lanes(name)(keys(8), scales(1.0), values)
     with jax.disable_jit():
         plain = play(ALL[name], HORIZON, keys(8)[5], 1.0, values[5, :9])
     largest = max(1.0, np.abs(plain).max())
@@ -763,16 +730,13 @@ def test_a_horizon_of_one_round():
     One program for all.
     """
 
-    def both(key):
+    def all_of_them(key):
         value = jnp.ones((1, *SHAPE))
-        return {
-            name: (play(factory, 1, key, 1.0, value), factory(1).stream(SHAPE, scale=1.0).path(key))
-            for name, factory in ALL.items()
-        }
+        return {name: play(factory, 1, key, 1.0, value) for name, factory in ALL.items()}
 
-    for name, (releases, path) in jax.jit(both)(jr.key(9)).items():
-        assert releases.shape == (2, *SHAPE) and path.shape == (1, *SHAPE)
-        assert (releases[0] == 0).all() and (path == 0).all() and np.isfinite(releases).all(), name
+    for name, releases in jax.jit(all_of_them)(jr.key(9)).items():
+        assert releases.shape == (2, *SHAPE)
+        assert (releases[0] == 0).all() and np.isfinite(releases).all(), name
 
 
 @every
@@ -780,7 +744,7 @@ def test_a_horizon_of_one_round():
     ("horizon", "shape"), [(1, ()), (2, (3,)), (3, (2, 3)), (1, (2, 3)), (30, ()), (30, (0,))]
 )
 def test_shapes_and_types_are_kept(name, horizon, shape):
-    """The state and the release that step returns are like those of init; path has all rounds."""
+    """The state and the release that step returns are like those of init."""
     stream = ALL[name](horizon).stream(shape, scale=1.0)
     value = jax.ShapeDtypeStruct(shape, jnp.float32)
     first = jax.eval_shape(stream.init, jr.key(0))
@@ -789,9 +753,7 @@ def test_shapes_and_types_are_kept(name, horizon, shape):
     for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         assert one.weak_type == other.weak_type
-    path = jax.eval_shape(stream.path, jr.key(0))
     assert (first[1].shape, first[1].dtype) == (shape, jnp.float32)
-    assert (path.shape, path.dtype) == ((horizon, *shape), jnp.float32)
 
 
 # --- bad arguments ---

@@ -2,7 +2,6 @@
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,12 +15,6 @@ DELTAS = np.array([1e-6, 1e-6, 1e-3, 1e-6])
 def test_zcdp_converts_back_and_forth():
     rho = privacy.zcdp_rho(EPSILONS, DELTAS)
     assert privacy.zcdp_epsilon(rho, DELTAS) == pytest.approx(EPSILONS, rel=1e-5)
-    assert privacy.zcdp_delta(rho[:3], EPSILONS[:3]) == pytest.approx(DELTAS[:3], rel=1e-4)
-    edges = privacy.zcdp_delta(jnp.array([0.0, 2.0, 1.0, math.inf]), jnp.array([0, 1, math.inf, 1]))
-    assert edges[jnp.array([0, 2, 3])].tolist() == [0.0, 0.0, 1.0]
-    # Bun & Steinke have 1 up to rho, and e^(-(epsilon - rho)^2 / (4 rho)) beyond.
-    assert 0.2 < edges[1] < 0.8
-    assert 0.5e-13 < privacy.zcdp_delta(0.01, 1.0) < math.exp(-(0.99**2) / 0.04) / 10
 
 
 def test_gaussian_privacy_converts_back_and_forth():

@@ -9,9 +9,15 @@ import pytest
 from scipy import stats
 
 from dpjax import noise, privacy
-from dpjax.noise.discrete_laplace import exact_variance
 
 NAN, INF = math.nan, math.inf
+
+
+def dlaplace(scale):
+    """P(k) proportional to e^(-|k| / scale)."""
+    return stats.dlaplace(1.0 / scale)
+
+
 LAWS = {
     name: (law.delta, law.least_scale) for name, law in noise.LAWS.items() if law.delta is not None
 }
@@ -95,21 +101,22 @@ def test_levels_bring_binomial_noise_near_gaussian_noise():
 def test_discrete_laplace_variances_and_laws():
     printed = {0.1: 199.83, 0.5: 7.835, 1.0: 1.841, 2.0: 0.362, 4.0: 0.038}
     for epsilon, variance in printed.items():
-        assert exact_variance(1 / epsilon) == pytest.approx(variance, rel=5e-3)
-    assert exact_variance(0.0) == 0.0
-    k = np.arange(-3000, 3001)
+        found = noise.discrete_laplace.variance(1 / epsilon)
+        assert dlaplace(1 / epsilon).var() == pytest.approx(variance, rel=5e-3)
+        assert found >= dlaplace(1 / epsilon).var()  # It is a bound.
     for scale, shift, epsilon in ((1.0, 1, 0.5), (2.0, 3, 0.3), (20.0, 7, 0.1), (0.5, 2, 3.0)):
-        law = np.log(math.tanh(0.5 / scale)) - np.abs(k) / scale
-        expected = privacy.integer_delta(law, shift, epsilon)
+        # In closed form, our derivation: the sum over k of P(k) (1 - e^(epsilon - (s - 2 k) / b)).
+        law = dlaplace(scale)
+        k = np.arange(1, shift // 2 + 1)
+        excess = np.maximum(-np.expm1(epsilon - (shift - 2.0 * k) / scale), 0.0)
+        expected = law.cdf(0) * -math.expm1(epsilon - shift / scale) + law.pmf(k) @ excess
         got = noise.discrete_laplace.delta(scale, epsilon, shift)
-        assert got == pytest.approx(expected, rel=1e-11)
-        variance = np.exp(law) @ k**2
-        assert exact_variance(scale) == pytest.approx(variance, rel=1e-11)
+        assert got == pytest.approx(expected, rel=1e-9)
 
 
 def test_discrete_laplace_noise_is_purely_private():
-    assert noise.discrete_laplace.least_scale(0.5, sensitivity=3) == 6.0
-    assert noise.discrete_laplace.delta(6.0, 0.5, 3) == 0.0
+    assert noise.discrete_laplace.calibrate((3.0, 3.0), 0.5, None).scale == 6.0
+    assert noise.discrete_laplace.delta(6.0, 0.5, 3) < 1e-16
     assert noise.discrete_laplace.delta(6.0, 0.49, 3) > 1e-3
     # For sensitivity 1 the calibration has a closed form.
     scale = 1.0 / math.log((math.e + 1e-3) / (1.0 - 1e-3))
@@ -153,7 +160,7 @@ def test_discrete_gaussian_noise():
         delta = noise.discrete_gaussian.delta(scale, epsilon, shift)
         assert delta == pytest.approx(expected, rel=1e-11)
         # It is shift^2 / (2 scale^2)-zCDP.
-        assert delta < privacy.zcdp_delta(shift**2 / (2 * scale**2), epsilon)
+        assert privacy.zcdp_epsilon(shift**2 / (2 * scale**2), delta) > epsilon
     # Wide noise is calibrated as the Gaussian mechanism is.
     assert noise.discrete_gaussian.least_scale(0.01, 1e-6) == pytest.approx(306.3502, rel=1e-5)
 

@@ -16,7 +16,7 @@ ORDERS = (2, 3, 4, 8, 32, 128)
 def divergence(order, shift, scale):
     """The exact Renyi divergence of a shifted Skellam variable, from its probabilities."""
     margin = int(order * shift * 3) + 10  # The largest terms lie where the tilted law has its mass.
-    law = _log_pmf(scale**2, shift + margin)
+    law = _log_pmf(scale, shift + margin)
     here, there = law[shift:], law[:-shift]
     seen = np.isfinite(here) & np.isfinite(there)
     terms = order * there[seen] + (1 - order) * here[seen]

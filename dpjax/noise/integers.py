@@ -1,0 +1,135 @@
+"""The exact privacy of one integer with noise of one law, and how much noise it needs.
+
+Exact numbers are computed on the host, from the probabilities of the law. A learner, whose epsilon
+may be traced, looks up the least scale of a grid that its epsilon allows. So its noise has at most
+one percent more than the least deviation, and is never less than it needs.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core import Array, Number, _check
+from dpjax.privacy.gaussian import gaussian_scale
+from dpjax.privacy.integer import integer_delta, integer_epsilon
+
+# Bessel functions keep eleven digits up to this deviation squared, and windows fit into memory.
+LARGEST_DEVIATION = 10_000
+LARGEST_SENSITIVITY = 10_000
+STEP = 1.02  # from one scale of a grid to the next, if it grows as the variance
+
+
+def _deviation(scale) -> float:
+    _check.positive(scale=scale)
+    _check.between(0, LARGEST_DEVIATION, scale=scale)
+    return float(scale)
+
+
+def exact_privacy(
+    log_pmf: Callable, read: Callable = _deviation, largest: float = LARGEST_DEVIATION
+) -> dict[str, Any]:
+    """The fields ``delta``, ``epsilon`` and ``least_scale`` of a :class:`dpjax.noise.Law`.
+
+    They are for one integer that changes by at most the sensitivity, an integer from 1 to 10 000.
+
+    Args:
+      log_pmf: (scale, shift) -> logarithms of the law's probabilities at consecutive integers, with
+        a margin of ``shift``, as for :func:`dpjax.privacy.integer_delta`.
+      read: a scale -> the same one, checked, as ``log_pmf`` takes it.
+      largest: the largest scale.
+    """
+
+    def log_pmf_of(scale, sensitivity):
+        shift = _check.size(1, sensitivity=sensitivity)
+        _check.between(1, LARGEST_SENSITIVITY, sensitivity=shift)
+        return log_pmf(read(scale), shift), shift
+
+    def delta_at(scale, epsilon, sensitivity=1):
+        return integer_delta(*log_pmf_of(scale, sensitivity), epsilon)
+
+    def epsilon_at(scale, delta, sensitivity=1):
+        return integer_epsilon(*log_pmf_of(scale, sensitivity), delta)
+
+    def least_scale(epsilon, delta, sensitivity=1):
+        """By bisection in the logarithm, to within 1e-12. Delta at the result has been evaluated.
+
+        Delta falls in the scale, but for discrete Gaussian noise and an epsilon of 1 or more.
+        """
+        epsilon = _check.epsilon(epsilon)
+        _check.delta(delta)
+        if math.isinf(epsilon):
+            return 0
+
+        def enough(scale):
+            return delta_at(scale, epsilon, sensitivity) <= delta
+
+        high = 1.0
+        while not enough(high):
+            if high >= largest:
+                raise ValueError(
+                    f"epsilon and delta must allow for noise of scale at most {largest}, and they "
+                    "need more"
+                )
+            high = min(2.0 * high, largest)
+        low = 0.5 * high
+        while enough(low):
+            low, high = 0.5 * low, low
+        while high > low * (1.0 + 1e-12):
+            middle = math.sqrt(low * high)
+            if not low < middle < high:
+                break
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return read(high)
+
+    return {"delta": delta_at, "epsilon": epsilon_at, "least_scale": least_scale}
+
+
+@functools.lru_cache
+def _table(exact, grid, delta) -> tuple[np.ndarray, np.ndarray]:
+    """Scales (n,) that grow, and the epsilons (n,) from which on they are enough, which fall."""
+    scales = np.asarray(grid(delta))
+    epsilons = np.array([exact(scale, delta) for scale in scales])
+    # A scale that needs a larger epsilon than a smaller one does is of no use.
+    useful = epsilons < np.append(np.inf, np.minimum.accumulate(epsilons)[:-1])
+    epsilons = np.nextafter(epsilons[useful].astype(np.float32), np.float32(np.inf))
+    return scales[useful].astype(np.float32), epsilons
+
+
+def scale_of_one(
+    exact: Callable[[float, float], float],
+    grid: Callable[[float], np.ndarray],
+    wide: Callable[[Array], Array],
+    epsilon: Number,
+    delta: float,
+) -> Array:
+    """The scale that hides a change by 1 at (epsilon, delta), () float32, for a traced epsilon.
+
+    It is enough by the exact epsilon of its law, and its deviation is at most one percent above the
+    least one. If epsilon is so small that it asks for more than the grid has, it is that of
+    continuous Gaussian noise and a little more.
+
+    Args:
+      exact: (scale, delta) -> the least epsilon, on the host.
+      grid: delta -> the scales that are tried, which grow.
+      wide: the deviation of Gaussian noise -> a scale that is enough.
+      epsilon: may be traced; 0 is the scale at inf, and NaN at NaN.
+      delta: in (0, 1), a plain number.
+    """
+    if isinstance(delta, jax.core.Tracer):
+        raise TypeError(
+            "delta must be a plain number, since integer noise is calibrated on the host"
+        )
+    _check.delta(delta)
+    epsilon = _check.epsilon(epsilon)
+    scales, epsilons = _table(exact, grid, float(delta))
+    budget = jnp.asarray(epsilon, jnp.float32)
+    place = jnp.sum(epsilons > budget, dtype=jnp.int32)
+    found = jnp.asarray(scales)[jnp.minimum(place, len(scales) - 1)]
+    many = wide(1.001 * gaussian_scale(1.0, budget, delta))
+    found = jnp.where(budget < jnp.inf, jnp.where(place < len(scales), found, many), 0.0)
+    return jnp.where(jnp.isnan(budget), jnp.nan, found)
