@@ -193,10 +193,17 @@ def private_reduction(
         change = derived = high - low
         printed = jnp.maximum(jnp.abs(low), jnp.abs(high))
     scale = privacy.laplace_scale(derived if calibration == "derived" else printed, epsilon)
-    shown: Number = epsilon
-    paper_epsilon: Number = float("nan")
+    declared = Privacy(
+        epsilon=epsilon,
+        loss_range=(low, high),
+        model="local",
+        calibration=calibration,
+        accountant="Laplace mechanism on each observed loss",
+    )
     if calibration == "printed":
-        shown, paper_epsilon = privacy.noise_ratio(change, scale), epsilon
+        declared = declared._replace(
+            epsilon=privacy.noise_ratio(change, scale), paper_epsilon=epsilon
+        )
 
     def pack(base, action):
         return PrivateReductionState(base, action if on_vector else ()), action
@@ -213,15 +220,6 @@ def private_reduction(
         else:
             noisy = laplace(noise_key, loss, scale)
         return pack(*learner.step(state.base, base_key, clip_seen(learner, noisy)[0]))
-
-    declared = Privacy(
-        epsilon=shown,
-        loss_range=(low, high),
-        model="local",
-        calibration=calibration,
-        accountant="Laplace mechanism on each observed loss",
-        paper_epsilon=paper_epsilon,
-    )
 
     return learner._replace(
         init=init,

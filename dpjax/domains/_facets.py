@@ -1,6 +1,12 @@
-"""What sets with facets share, computed in NumPy."""
+"""What sets with facets share."""
 
+from collections.abc import Callable
+
+import jax.numpy as jnp
 import numpy as np
+
+from dpjax.domains._vectors import constant
+from dpjax.domains.base import TOLERANCE
 
 # Sets of up to this many elements have all their subsets written out.
 FEW = 12
@@ -17,6 +23,24 @@ def null_space(rows) -> np.ndarray:
 def all_subsets(n) -> np.ndarray:
     """(2^n, n) bool: every subset of n elements as a row."""
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
+
+
+def within_facets(rows, bounds, centre, tangent) -> Callable:
+    """The function (x, tolerance) -> whether A x <= b, and x is in the affine hull of the set.
+
+    The hull holds ``centre`` (d,), and its directions are ``tangent`` (d, m), or all if it is None.
+    """
+    normals, limits, middle = constant(rows), constant(bounds), constant(centre)
+    across = None if tangent is None else constant(null_space(tangent.T).T)
+
+    def contains(x, tolerance=TOLERANCE):
+        inside = jnp.max(jnp.sum(normals * x[None], axis=1) - limits) <= tolerance
+        if across is None:
+            return inside
+        off = jnp.sum(across * (x - middle)[None], axis=1)
+        return inside & jnp.all(jnp.abs(off) <= tolerance)
+
+    return contains
 
 
 def distance_to_facets(rows, bounds, centre, tangent) -> float:

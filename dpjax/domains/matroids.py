@@ -7,9 +7,9 @@ from jax import lax
 
 from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
-from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space
+from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space, within_facets
 from dpjax.domains._vectors import bisect, constant, ranks
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import Domain
 from dpjax.domains.from_minimizer import from_minimizer
 
 
@@ -210,11 +210,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         rows = np.concatenate([within[1:] * 1.0, -np.eye(dim)])
         bounds = np.concatenate([groups[1:].sum(axis=1) - 1.0, np.zeros(dim)])
         inradius = distance_to_facets(rows, bounds, centre, tangent)
-        normals, limits = constant(rows), constant(bounds)
-
-        def contains(x, tolerance=TOLERANCE):
-            inside = jnp.max(normals @ x - limits) <= tolerance
-            return inside & (not spanning or jnp.abs(jnp.sum(x) - (nodes - 1)) <= tolerance)
+        contains = within_facets(rows, bounds, centre, tangent)
 
     return from_minimizer(
         dim,

@@ -4,9 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Numbers
-from dpjax.domains._facets import null_space
-from dpjax.domains._vectors import constant
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains._facets import null_space, within_facets
+from dpjax.domains.base import Domain
 from dpjax.domains.from_minimizer import from_minimizer
 
 
@@ -52,15 +51,8 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
         raise ValueError("edges: there is a single path")
     inner = [v for v in order if v not in (source, target)]
     steps = [v for v in order if v != source]
-    # Row v: what flows into node v less what flows out, 0 for inner nodes and 1 for the target.
+    # Row v: what flows into node v less what flows out.
     conserve = np.array([(edges[:, 1] == v) * 1.0 - (edges[:, 0] == v) for v in [*inner, target]])
-    wanted = constant(np.arange(len(conserve)) == len(inner))
-    rows = constant(conserve)
-
-    def contains(x, tolerance=TOLERANCE):
-        off = jnp.abs(jnp.sum(rows * x[None], axis=1) - wanted)
-        return (jnp.max(off) <= tolerance) & (jnp.min(x) >= -tolerance)
-
     centre, tangent = through / count, null_space(conserve)
     longest = dict.fromkeys(order, 0)
     for v in steps:
@@ -73,7 +65,7 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
         lambda g: _shortest_path(g, edges, source, target, steps, entering),
         centre=centre,
         diameter=np.sqrt(min(2 * longest[target], np.sum(free))),
-        contains=contains,
+        contains=within_facets(-np.eye(dim), np.zeros(dim), centre, tangent),
         inradius=np.min(centre[free] / reach[free]),
         tangent=tangent,
     )

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import optimize, spatial
 
 from dpjax.core import Numbers
-from dpjax.domains._facets import null_space
-from dpjax.domains.base import TOLERANCE, Domain, LossSet
+from dpjax.domains._facets import null_space, within_facets
+from dpjax.domains.base import Domain, LossSet
 from dpjax.domains.from_minimizer import from_minimizer
 from dpjax.domains.loss_sets import ball_losses
 from dpjax.maths import polytope_barriers
@@ -79,14 +79,7 @@ def polytope(
         return jnp.asarray(points)[jnp.argmin(products)]
 
     normals, offsets = facets.rows @ tangent.T, facets.bounds + facets.rows @ (tangent.T @ origin)
-    normals, offsets = normals.astype(np.float32), offsets.astype(np.float32)
-    across = null_space(tangent.T).T.astype(np.float32)  # (d - n, d)
-
-    def contains(x, tolerance=TOLERANCE):
-        over = jnp.max(jnp.sum(normals * x[None], axis=1) - offsets)
-        off = jnp.sum(across * (x - centre.astype(np.float32))[None], axis=1)
-        return (over <= tolerance) & jnp.all(jnp.abs(off) <= tolerance)
-
+    hull = None if equalities is None else tangent
     domain = from_minimizer(
         dim,
         minimizer,
@@ -94,9 +87,9 @@ def polytope(
         diameter=spatial.distance.pdist(vertices).max(),
         radius=np.linalg.norm(vertices - centre, axis=1).max(),
         losses=ball_losses(dim) if losses is None else losses,
-        contains=contains,
+        contains=within_facets(normals, offsets, centre, hull),
         inradius=slacks.min(),
-        tangent=None if equalities is None else tangent,
+        tangent=hull,
     )
     values = partial(_values, vertices=points)
     barrier = polytope_barriers.polytope(scaled @ root, centre, tangent @ root, values)

@@ -8,9 +8,9 @@ import numpy as np
 
 from dpjax.core import Numbers, _check
 from dpjax.domains import exact_projections
-from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space
+from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space, within_facets
 from dpjax.domains._vectors import constant, ranks
-from dpjax.domains.base import TOLERANCE, Domain
+from dpjax.domains.base import Domain
 from dpjax.domains.from_minimizer import from_minimizer
 
 
@@ -108,11 +108,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
         tight = np.abs(bounds[:-1] + bounds[-2::-1] - bounds[-1]) < 1e-4 * diameter
         tangent = null_space(np.concatenate([np.ones((1, dim)), sets[:-1][tight]]))
         inradius = distance_to_facets(sets * 1.0, bounds, centre, tangent)
-        normals, limits = constant(sets), constant(bounds)
-
-        def contains(x, tolerance=TOLERANCE):
-            over = jnp.sum(normals * x[None], axis=1) - limits
-            return (jnp.max(over) <= tolerance) & (over[-1] >= -tolerance)
+        contains = within_facets(sets, bounds, centre, tangent)
 
     return from_minimizer(
         dim,

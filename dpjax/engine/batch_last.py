@@ -14,7 +14,7 @@ layout itself may change last bits: if rows are short, compilers contract some p
 and not others.
 
 The values are in :mod:`dpjax.engine.batched`. The rules are in ``batched_rules`` (numbers),
-``indexing`` (reads and writes at an index) and ``batched_draws`` (keys).
+``indexing`` (reads and writes at an index) and ``batched`` (keys).
 """
 
 from dataclasses import dataclass
@@ -26,8 +26,9 @@ import numpy as np
 from jax import lax
 
 from dpjax.core.generators import of
-from dpjax.engine import batched_draws, batched_rules
+from dpjax.engine import batched_rules
 from dpjax.engine.batched import (
+    KEY_RULES,
     Batched,
     always_true,
     as_array,
@@ -110,7 +111,7 @@ class Batch(ValueDomain):
 
     def bind(self, eqn, operands):
         name, calls = eqn.primitive.name, called(eqn) is not None
-        if not calls and name not in batched_draws.RULES:
+        if not calls and name not in KEY_RULES:
             operands = [computed(x) for x in operands]
         if not any(flags_of(operands)):
             return rebind(eqn, operands)
@@ -118,8 +119,8 @@ class Batch(ValueDomain):
             return self._call(eqn, operands)
         if calls or name in CONTROL:
             return super().bind(eqn, operands)
-        if name in batched_draws.RULES:
-            return batched_draws.RULES[name](eqn, operands, self)
+        if name in KEY_RULES:
+            return KEY_RULES[name](eqn, operands, self)
         if batched_rules.applies(eqn, operands):
             return batched_rules.by_rule(eqn, operands, self)
         return by_vmap(eqn, operands)
