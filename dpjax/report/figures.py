@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dpjax.report import estimates
+from dpjax.report.arrays import named as estimator_named
 from dpjax.report.plot import label_axes, ticks_at
 
 # Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness,
@@ -39,7 +40,7 @@ def figure(
     color: str | None = None,
     line: str | None = None,
     panel: str | Sequence[str] | None = None,
-    estimate: Callable | None = None,
+    estimate: str | Callable | None = None,
     confidence: float = 0.95,
     note: str = "",
 ) -> Figure:
@@ -52,11 +53,11 @@ def figure(
       color: the axis that colours and markers tell apart.
       line: the axis that kinds of lines tell apart.
       panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
-      estimate: a function of an array with the dimension trial that returns a Dataset whose first
-        variable is the centre, with low and high, as those of :mod:`dpjax.report.estimates`. It may
-        reduce other axes too, as :func:`dpjax.report.choice.worst` does. By default the mean, with
-        a band that holds along x simultaneously.
-      confidence: of the default estimate's bands.
+      estimate: the name of an estimator, or a function like one: of an array with the dimension
+        trial, which returns a Dataset whose first variable is the centre, with low and high. It may
+        reduce other axes too, as "worst" does. By default the mean, with a band that holds along x
+        simultaneously.
+      confidence: of the intervals, unless the estimate is a function.
       note: what the caption says beside what the data say of themselves.
 
     Returns:
@@ -73,7 +74,7 @@ def figure(
     facets = [panel] if isinstance(panel, str) else list(panel or ())
     named = {"x": x, "color": color, "line": line}
     named |= dict(zip(("panel", "columns"), facets, strict=False))
-    found = None if estimate is None else estimate(array)
+    found = None if estimate is None else estimator_named(estimate, confidence)(array)
     left = array if found is None else found[next(iter(found))]
     check_axes({str(n): size for n, size in left.sizes.items()}, named)
     found = estimates.band(array, x, confidence) if found is None else found

@@ -6,9 +6,11 @@ Arrays are as in :mod:`dpjax.report.estimates`, and so are intervals.
 import numpy as np
 import xarray
 
-from dpjax.report import arrays
+from dpjax.report import arrays, estimates
 
 
+@arrays.estimator("the exponent", "bootstrap percentiles",
+                  "exponent of {variable} in {over}, {first:g} to {last:g}")  # fmt: skip
 def slope(
     array: xarray.DataArray, over: str = "horizon", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -35,7 +37,6 @@ def slope(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'slope': 0.5, 'low': 0.5, 'high': 0.5}
     """
-    arrays.check(array, confidence=confidence)
     values = arrays.axis_values(array, over)
     array = array.isel({over: np.flatnonzero(np.isfinite(values) & (values > 0))})
     values = array[over].values.astype(np.float64)
@@ -44,20 +45,22 @@ def slope(
     logs = np.log(values) - np.log(values).mean()
     weights = xarray.DataArray(logs / np.sum(logs**2), dims=[over])
 
-    def of_means(means):
+    def exponent(means):
         return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
 
-    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
-    low, high = arrays.interval(of_means(arrays.resampled_means(array)), confidence)
-    what = f"exponent of {arrays.shown(array)} in {over}, {values[0]:g} to {values[-1]:g}"
-    attributes = arrays.attributes(array, what) | {"first": values[0], "last": values[-1]}
-    return xarray.Dataset({"slope": centre, "low": low, "high": high}, attrs=attributes)
+    found = estimates.of_means(array, exponent, confidence, "slope")
+    return found.assign_attrs(first=values[0], last=values[-1])
 
 
+@arrays.estimator(
+    "the value of the axis",
+    "bootstrap percentiles",
+    "{over} from which on {variable} is within {level:g} of that at {of:g}",
+)
 def crossing(
     array: xarray.DataArray,
     level: float,
-    of: float,
+    of: float = np.inf,
     over: str = "epsilon",
     confidence: float = 0.95,
 ) -> xarray.Dataset:
@@ -87,7 +90,6 @@ def crossing(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'crossing': 3.98, 'low': 3.16, 'high': 10.0}
     """
-    arrays.check(array, confidence=confidence)
     values = arrays.axis_values(array, over)
     if (np.diff(values) <= 0).any():
         raise ValueError(f"over: the values of {over} must increase, got {values.tolist()}")
@@ -95,19 +97,13 @@ def crossing(
     others = np.flatnonzero(values != of)
     logs = np.log(values[others])
 
-    def of_means(means):
+    def first(means):
         ratio = means.isel({over: others}) / arrays.place(means, {over: of})
         return xarray.apply_ufunc(
             lambda ratios: first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
         )
 
-    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
-    drawn = of_means(arrays.resampled_means(array))
-    # Between a number and infinity there is nothing to interpolate.
-    low, high = arrays.interval(drawn, confidence)
-    what = f"{over} from which on {arrays.shown(array)} is within {level:g} of that at {of:g}"
-    found = {"crossing": centre, "low": low, "high": high}
-    return xarray.Dataset(found, attrs=arrays.attributes(array, what))
+    return estimates.of_means(array, first, confidence, "crossing")
 
 
 def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:

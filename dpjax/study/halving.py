@@ -67,7 +67,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
         left = kept
     results = zip(programs, play(study.trials, study.checkpoints), strict=True)
     data = labelled(study, [Played(*pair) for pair in results if pair[1] is not None])
-    found = choice.tune(data["final_regret"], over, confidence)
+    found = choice.tune(data["final_regret"], *over, confidence=confidence)
     return found.assign_attrs(stages="; ".join(stages))
 
 

@@ -61,7 +61,7 @@ def test_the_frontier_compares_by_what_is_declared(data):
 
 def test_methods_say_what_is_missing(data):
     with pytest.raises(ValueError, match="the data have no 'loss', but final_regret, regret"):
-        data.dpjax.mean("loss")
+        data.dpjax.mean(of="loss")
     with pytest.raises(ValueError, match="over: horizon is no axis"):
         data.dpjax.slope()
     with pytest.raises(ValueError, match="environment has no value none"):
