@@ -17,7 +17,7 @@ def run(
 ) -> tuple[str, str]:  # fmt: skip
     """Compares the learner of a file, and writes the page and its tables into the folder ``out``.
 
-    The files are those of :func:`dpjax.report.compare_page.write`. The file is run as a program.
+    The files are those of :func:`dpjax.report.comparison.write`. The file is run as a program.
 
     Args:
       file: as of :func:`dpjax.cli.learner_files.find_factory`.
@@ -32,7 +32,7 @@ def run(
         :func:`dpjax.compare`; the message names the file.
     """
     # Not above: other commands should not wait for what these import.
-    from dpjax.report import compare_page as page
+    from dpjax.report import comparison
     from dpjax.study.compare import compare, name_of
 
     path, factory = find_factory(file)
@@ -54,7 +54,7 @@ def run(
             "key": "jax.random.key(0)",
         }  # fmt: skip
         title = f"{found.name} of {name} beside the learners of dpjax"
-        page.write(found, folder, title=title, parameters=parameters)
+        comparison.write(found, folder, title=title, parameters=parameters)
     violation = ""
     if found.flagged:
         first = next(row["finding"] for row in found.audit.to_dict("records") if row["flagged"])

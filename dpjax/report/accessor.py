@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
 import pandas
@@ -44,7 +45,7 @@ class Accessor:
         if name not in ESTIMATORS:
             message = f"data.dpjax has no estimate {name!r}, but {', '.join(ESTIMATORS)}"
             raise AttributeError(message, name=name, obj=self)
-        function = ESTIMATORS[name].function
+        function = ESTIMATORS[name]
         signature = inspect.signature(function)
         word = "value" if "of" in signature.parameters else "of"
 
@@ -137,7 +138,8 @@ class Accessor:
           True
         """
         images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]
-        return pages.document(title, [*images, pages.frame_table(self.table(**options))])
+        table = pages.frame_table(self.table(**options))
+        return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, table])
 
     def _array(self, name):
         if name not in self._data.data_vars:

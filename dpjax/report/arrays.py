@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple, ParamSpec
+from typing import ParamSpec
 
 import numpy as np
 import xarray
@@ -12,19 +12,11 @@ DRAWS, SEED = 1000, 2017  # of resampling
 P = ParamSpec("P")
 
 
-class Estimator(NamedTuple):
-    """A registered estimator."""
-
-    function: Callable[..., xarray.Dataset]
-    covers: str  # the quantity that its interval covers
-    by: str  # the method of the interval
-
-
-ESTIMATORS: dict[str, Estimator] = {}
+ESTIMATORS: dict[str, Callable[..., xarray.Dataset]] = {}
 
 
 def estimator(
-    covers: str, by: str, caption: str = "", fewest: int = 2
+    caption: str = "", fewest: int = 2
 ) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
     """Register a function as an estimator, under its name.
 
@@ -37,15 +29,14 @@ def estimator(
     and pages.
 
     Args:
-      covers: the quantity that the interval covers, for the list of estimators.
-      by: the method, such as "bootstrap percentiles".
-      caption: the estimate in words, in which arguments of the function may stand in braces. By
-        default the name, the level and the method.
+      caption: the estimate in words, with arguments of the function in braces, and "{percent}" for
+        its level and "{variable}" for the name of the array. By default the words of the estimate
+        that the function returns.
       fewest: the number of trials that it needs.
 
     Examples:
       >>> import xarray
-      >>> @arrays.estimator(covers="the largest value", by="bootstrap percentiles")
+      >>> @arrays.estimator()
       ... def largest(array, confidence=0.95):
       ...     return estimates.statistic(array, lambda x: x.max(axis=0), confidence, "largest")
       >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
@@ -62,18 +53,15 @@ def estimator(
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
             (_, array), *others = given.arguments.items()
-            values = dict(others)
-            trials = check(array, fewest, confidence=values["confidence"])
+            words = {n: ", ".join(v) if isinstance(v, list | tuple) else v for n, v in others}
+            trials = check(array, fewest, confidence=words["confidence"])
             found = function(*args, **kwargs)
-            level = f"{100 * values['confidence']:g} %"
-            said = found.attrs.get("estimate", f"{function.__name__} with {level} {by}")
-            if caption:
-                words = {n: ", ".join(v) if isinstance(v, list | tuple) else v
-                         for n, v in {**values, **found.attrs}.items()}  # fmt: skip
-                said = caption.format(percent=level, variable=shown(array), **words)
-            return found.assign_attrs(estimate=said, trials=trials)
+            words |= found.attrs | {"variable": str(array.name or "the mean").replace("_", " ")}
+            text = caption.format(percent=f"{100 * words['confidence']:g} %", **words)
+            text = text or found.attrs.get("estimate", function.__name__)
+            return found.assign_attrs(estimate=text, trials=trials)
 
-        ESTIMATORS[function.__name__] = Estimator(checked, covers, by)
+        ESTIMATORS[function.__name__] = checked
         return checked
 
     return register
@@ -85,7 +73,7 @@ def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
         return estimate
     if estimate not in ESTIMATORS:
         raise ValueError(f"estimate: there is no {estimate!r}, but {', '.join(ESTIMATORS)}")
-    return functools.partial(ESTIMATORS[estimate].function, confidence=confidence)
+    return functools.partial(ESTIMATORS[estimate], confidence=confidence)
 
 
 def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
@@ -136,11 +124,6 @@ def axis_values(array: xarray.DataArray, name: str) -> np.ndarray:
     if name not in array.dims or name == "trial":
         raise ValueError(f"over: {name} is no axis of the data: {', '.join(map(str, array.dims))}")
     return array[name].values
-
-
-def shown(array: xarray.DataArray) -> str:
-    """The name of an array in words."""
-    return str(array.name or "the mean").replace("_", " ")
 
 
 def resampled_counts(trials: int) -> np.ndarray:

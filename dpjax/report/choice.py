@@ -13,8 +13,7 @@ from scipy import stats
 from dpjax.report import arrays, estimates
 
 
-@arrays.estimator("the largest mean along the axis", "a band that is simultaneous along the axis",
-                  "largest mean over {over}, simultaneous intervals")  # fmt: skip
+@arrays.estimator("largest mean over {over}, simultaneous intervals")
 def worst(
     array: xarray.DataArray, over: str = "environment", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -47,9 +46,9 @@ def worst(
     )
 
 
-@arrays.estimator("the mean of the chosen setting", "Student's t, on the other half of the trials",
-                  "least mean over {over}, chosen on {chosen_on} trials, reported on the rest",
-                  fewest=4)  # fmt: skip
+@arrays.estimator(
+    "least mean over {over}, chosen on {chosen_on} trials, reported on the rest", fewest=4
+)
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
     """The setting with the least mean: chosen on one half of the trials, reported on the other.
 
@@ -78,9 +77,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     """
     trials, axes = array.sizes["trial"], list(over)
     for name in axes:
-        if name not in array.dims or name == "trial":
-            known = ", ".join(map(str, array.dims))
-            raise ValueError(f"over: {name} is no axis of settings: {known}")
+        arrays.axis_values(array, name)
     flat = arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(trials // 2)), flat.isel(trial=slice(trials // 2, None))
     means = halves[0].mean("trial", skipna=False)
@@ -100,7 +97,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     )
 
 
-@arrays.estimator("the mean of the chosen setting", "as tune, at each level")
+@arrays.estimator()
 def frontier(
     array: xarray.DataArray,
     over: str = "epsilon",

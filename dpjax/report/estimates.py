@@ -14,19 +14,11 @@ import xarray
 from scipy import stats
 
 from dpjax.maths.intervals import clopper_pearson
-from dpjax.report.arrays import (
-    axis_values,
-    bare,
-    check,
-    estimator,
-    interval,
-    place,
-    resampled,
-    resampled_means,
-)
+from dpjax.report import arrays
+from dpjax.report.arrays import bare, estimator
 
 
-@estimator("the mean", "Student's t", "mean with Student's {percent} intervals", fewest=1)
+@estimator("mean with Student's {percent} intervals", fewest=1)
 def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """The mean over trials, with Student's interval in each cell.
 
@@ -51,8 +43,7 @@ def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     )
 
 
-@estimator("the quantile, whatever the law", "order statistics",
-           "{q:g}-quantile with {percent} intervals of order statistics")  # fmt: skip
+@estimator("{q:g}-quantile with {percent} intervals of order statistics")
 def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) -> xarray.Dataset:
     """A quantile over trials, with an interval between two of the order statistics.
 
@@ -72,31 +63,22 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'quantile': 49.5, 'low': 39.0, 'high': 60.0}
     """
-    trials = check(array, q=q)
+    trials = arrays.check(array, q=q)
     array = bare(array)
-    played = array.notnull().all("trial")
     ordered = xarray.apply_ufunc(
         np.sort, array, input_core_dims=[["trial"]], output_core_dims=[["trial"]]
     )
-    # The interval of the ranks 1 .. n themselves, NaN where there are too few trials.
+    ordered = ordered.pad(trial=1, constant_values=(-np.inf, np.inf))
+    # The interval of the ranks 1 .. n themselves, NaN if there are too few trials for a side.
     ranks = stats.quantile_test(np.arange(1.0, trials + 1.0), p=q).confidence_interval(confidence)
-
-    def order_statistic(rank, edge):
-        """The rank-th smallest trial; the edge where there is no such rank."""
-        found = ordered.isel(trial=0 if np.isnan(rank) else int(rank) - 1)
-        return (xarray.full_like(found, edge) if np.isnan(rank) else found).where(played)
-
-    return xarray.Dataset(
-        {
-            "quantile": array.quantile(q, "trial", skipna=False).drop_vars("quantile"),
-            "low": order_statistic(ranks.low, -np.inf),
-            "high": order_statistic(ranks.high, np.inf),
-        }
-    ).drop_vars("trial", errors="ignore")
+    ends = np.nan_to_num(ranks.low, nan=0), np.nan_to_num(ranks.high, nan=trials + 1)
+    low, high = (ordered.isel(trial=int(end), drop=True) for end in ends)
+    centre = array.quantile(q, "trial", skipna=False).drop_vars("quantile")
+    found = xarray.Dataset({"quantile": centre, "low": low, "high": high})
+    return found.where(centre.notnull())
 
 
-@estimator("the probability, for any number of trials", "Clopper and Pearson",
-           "proportion with {percent} intervals of Clopper and Pearson", fewest=1)  # fmt: skip
+@estimator("proportion with {percent} intervals of Clopper and Pearson", fewest=1)
 def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """How often a yes-or-no variable is true, with the interval of Clopper & Pearson in each cell.
 
@@ -117,17 +99,11 @@ def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Data
         raise ValueError("array must hold true or false, as 1 or 0")
     share = array.mean("trial", skipna=False)
     low, high = clopper_pearson(share * trials, trials, (1.0 - confidence) / 2.0)
-    return xarray.Dataset(
-        {
-            "proportion": share,
-            "low": share.copy(data=low).where(share.notnull()),
-            "high": share.copy(data=high).where(share.notnull()),
-        }
-    )
+    found = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
+    return xarray.Dataset(found).where(share.notnull())
 
 
-@estimator("the statistic of the law", "bootstrap percentiles",
-           "{name} with {percent} bootstrap percentiles")  # fmt: skip
+@estimator("{name} with {percent} bootstrap percentiles")
 def statistic(
     array: xarray.DataArray,
     function: Callable[[np.ndarray], np.ndarray],
@@ -151,7 +127,7 @@ def statistic(
     """
     array = bare(array).transpose("trial", ...)
     trials, like = array.values, array.isel(trial=0, drop=True)
-    found = resampled(len(trials), lambda index: function(trials[index]), confidence)
+    found = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
     names = (name, "low", "high")
     return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
 
@@ -181,11 +157,11 @@ def of_means(
       {'ratio': 2.0, 'low': 2.0, 'high': 2.0}
     """
     centre = function(bare(array).mean("trial", skipna=False))
-    low, high = interval(function(resampled_means(array)), confidence)
+    low, high = arrays.interval(function(arrays.resampled_means(array)), confidence)
     return xarray.Dataset({name: centre, "low": low, "high": high})
 
 
-@estimator("the median of the mean of a group", "bootstrap percentiles")
+@estimator()
 def median_of_means(
     array: xarray.DataArray, groups: int = 10, confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -205,23 +181,19 @@ def median_of_means(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
     """
-    _check_groups(array, groups)
-    return statistic(array, partial(_median_of_means, groups=groups), confidence, "median_of_means")
-
-
-def _check_groups(array, groups) -> None:
-    trials = array.sizes["trial"]
-    if groups < 1 or trials % groups:
-        raise ValueError(f"groups: {trials} trials do not divide into {groups} equal groups")
+    compute = partial(_median_of_means, groups=groups)
+    return statistic(array, compute, confidence, "median_of_means")
 
 
 def _median_of_means(trials, groups):
     """Of trials along the first axis."""
+    if groups < 1 or len(trials) % groups:
+        raise ValueError(f"groups: {len(trials)} trials do not divide into {groups} equal groups")
     means = trials.reshape(groups, len(trials) // groups, *trials.shape[1:]).mean(axis=1)
     return np.median(means, axis=0)
 
 
-@estimator("the mean difference of two trials", "bootstrap percentiles")
+@estimator()
 def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """Gini's mean difference: the mean of |x - x'| over all pairs of trials.
 
@@ -267,9 +239,8 @@ def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'centre': 2.0, 'gini_below': 1.0, 'gini_above': 4.0, 'low': 1.0, 'high': 6.0}
     """
-    check(array, fewest=1)
-    _check_groups(array, groups)
-    array = bare(array).transpose("trial", ...)
+    arrays.check(array, fewest=1)
+    array = array.astype(np.float64).transpose("trial", ...)
     like = array.isel(trial=0, drop=True)
 
     def sides(trials):
@@ -286,7 +257,7 @@ def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
     )
 
 
-@estimator("the mean of the paired differences", "Student's t")
+@estimator()
 def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> xarray.Dataset:
     """The mean of the paired differences to one place, trial by trial.
 
@@ -306,11 +277,10 @@ def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> 
       >>> found["mean"].values.tolist()
       [0.0, 3.0]
     """
-    return mean(array - place(array, to), confidence)
+    return mean(array - arrays.place(array, to), confidence)
 
 
-@estimator("the means at all values of the axes at once", "bootstrap of the largest deviation",
-           "mean with {percent} bands, simultaneous over {over}")  # fmt: skip
+@estimator("mean with {percent} bands, simultaneous over {over}")
 def band(
     array: xarray.DataArray, over: str | Sequence[str] = "round", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -334,10 +304,10 @@ def band(
     """
     axes = [over] if isinstance(over, str) else list(over)
     for name in axes:
-        axis_values(array, name)
+        arrays.axis_values(array, name)
     found = mean(array, confidence)
     # The error of a draw is estimated as that of all trials is.
-    deviation = abs(resampled_means(array) - found["mean"])
+    deviation = abs(arrays.resampled_means(array) - found["mean"])
     scaled = (deviation / found["standard_error"]).where(found["standard_error"] > 0)
     largest = scaled.max(axes).fillna(0.0)  # 0 where all trials are the same, or none was played
     edge = largest.quantile(confidence, "draw").drop_vars("quantile")

@@ -9,8 +9,7 @@ import xarray
 from dpjax.report import arrays, estimates
 
 
-@arrays.estimator("the exponent", "bootstrap percentiles",
-                  "exponent of {variable} in {over}, {first:g} to {last:g}")  # fmt: skip
+@arrays.estimator("exponent of {variable} in {over}, {first:g} to {last:g}")
 def slope(
     array: xarray.DataArray, over: str = "horizon", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -52,11 +51,7 @@ def slope(
     return found.assign_attrs(first=values[0], last=values[-1])
 
 
-@arrays.estimator(
-    "the value of the axis",
-    "bootstrap percentiles",
-    "{over} from which on {variable} is within {level:g} of that at {of:g}",
-)
+@arrays.estimator("{over} from which on {variable} is within {level:g} of that at {of:g}")
 def crossing(
     array: xarray.DataArray,
     level: float,

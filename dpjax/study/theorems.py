@@ -9,7 +9,7 @@ import xarray
 
 from dpjax.bounds.theorems import PAPERS_WITHOUT, THEOREMS, WITHOUT, Theorem, find, named
 from dpjax.core import Array, _check
-from dpjax.report import choice, trends
+from dpjax.report import choice, tables, trends
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
 
@@ -18,6 +18,8 @@ __all__ = [
     "first_horizon", "judge", "measure", "named", "play", "verdict",
 ]  # fmt: skip
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
+_VERDICTS = ("theorem paper bound epsilon horizon worst regret low high value ratio verdict "
+             "from_horizon trials")  # fmt: skip
 
 
 def verdict(low: float, high: float, bound: float, largest: float, reading: str = "derived") -> str:
@@ -167,35 +169,21 @@ def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
 
 
 def _verdicts(name, theorem, regret) -> pandas.DataFrame:
-    found, rows = choice.worst(regret), []
+    worst = choice.worst(regret).rename(worst="regret", environment="worst")
+    said = {"theorem": name, "paper": theorem.paper, "trials": regret.sizes["trial"]}
+    rows = []
     for reading, bound in theorem.bounds.items():
-        for epsilon in regret["epsilon"].values:
-            for horizon in regret["horizon"].values:
-                here = found.sel(epsilon=epsilon, horizon=horizon)
-                value = float(bound(np.float64(horizon), np.float64(epsilon)))
-                if np.isnan(value):
-                    continue
-                low, high = float(here["low"]), float(here["high"])
-                largest = theorem.largest(int(horizon))
-                rows.append(
-                    {
-                        "theorem": name,
-                        "paper": theorem.paper,
-                        "bound": reading,
-                        "epsilon": float(epsilon),
-                        "horizon": int(horizon),
-                        "worst": str(here["environment"].values),
-                        "regret": float(here["worst"]),
-                        "low": low,
-                        "high": high,
-                        "value": value,
-                        "ratio": float(here["worst"]) / value,
-                        "verdict": verdict(low, high, value, largest, reading),
-                        "from_horizon": first_horizon(theorem, bound, epsilon),
-                        "trials": regret.sizes["trial"],
-                    }
-                )
-    return pandas.DataFrame(rows)
+        for cell in tables.rows(worst, ["epsilon", "horizon"]):
+            horizon, epsilon = np.float64(cell["horizon"]), np.float64(cell["epsilon"])
+            value = float(bound(horizon, epsilon))
+            if np.isnan(value):
+                continue
+            largest = theorem.largest(int(horizon))
+            cell |= {"bound": reading, "value": value, "ratio": cell["regret"] / value}
+            cell["verdict"] = verdict(cell["low"], cell["high"], value, largest, reading)
+            cell["from_horizon"] = first_horizon(theorem, bound, epsilon)
+            rows.append(cell | said)
+    return pandas.DataFrame(rows, columns=_VERDICTS.split())
 
 
 def _printed_exponent(theorem, over, epsilon) -> float:
@@ -228,10 +216,8 @@ def _exponents(name, theorem, regret) -> pandas.DataFrame:
                 "worst": environment,
                 "printed": _printed_exponent(theorem, over, epsilon),
                 "fitted": float(fitted["slope"]),
-                "low": float(fitted["low"]),
-                "high": float(fitted["high"]),
-                "first": float(fitted.attrs["first"]),
-                "last": float(fitted.attrs["last"]),
+                **{n: float(fitted[n]) for n in ("low", "high")},
+                **{n: float(fitted.attrs[n]) for n in ("first", "last")},
             }
         )
     return pandas.DataFrame(rows)

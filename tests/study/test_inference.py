@@ -13,6 +13,7 @@ def cells(generator, means, trials, scale=1.0):
     noise = generator.normal(size=(*means.shape, trials))
     dims = ["epsilon", "mixing", "round"][: means.ndim]
     coords = {name: np.arange(1.0, n + 1) for name, n in zip(dims, means.shape, strict=True)}
+    coords["trial"] = np.arange(trials)
     return xarray.DataArray(means[..., None] + scale * noise, coords, [*dims, "trial"],
                             name="final_regret")  # fmt: skip
 
