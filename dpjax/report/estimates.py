@@ -277,6 +277,7 @@ def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> 
       >>> found["mean"].values.tolist()
       [0.0, 3.0]
     """
+    array = array.astype(np.float64)
     return mean(array - arrays.place(array, to), confidence)
 
 

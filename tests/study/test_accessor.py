@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-import dpjax.study  # noqa: F401  (it registers the accessor)
+import dpjax.report.accessor  # noqa: F401
 from dpjax.report import choice
 
 
