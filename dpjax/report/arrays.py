@@ -59,7 +59,7 @@ def estimator(
             words |= found.attrs | {"variable": str(array.name or "the mean").replace("_", " ")}
             text = caption.format(percent=f"{100 * words['confidence']:g} %", **words)
             text = text or found.attrs.get("estimate", function.__name__)
-            return found.assign_attrs(estimate=text, trials=trials)
+            return found.assign_attrs(estimate=text.replace("_", " "), trials=trials)
 
         ESTIMATORS[function.__name__] = checked
         return checked

@@ -1,6 +1,6 @@
 """Estimates of NumPy arrays, for callers that hold no labelled data; see dpjax.report.estimates."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -12,9 +12,9 @@ from dpjax.report.trends import first_within
 class Band(NamedTuple):
     """A mean and its confidence interval, each of the shape of one trial."""
 
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    mean: Any
+    low: Any
+    high: Any
 
 
 def mean_band(trials: Numbers, confidence: float = 0.95, *, axis: int = 0) -> Band:

@@ -159,12 +159,12 @@ def test_pairing_takes_out_what_the_trials_share():
     """Common noise of standard deviation 10 leaves a difference of 1 +- 0.1 visible."""
     rng = np.random.default_rng(3)
     common = rng.normal(0.0, 10.0, (100, 1))
-    values = common + [0.0, 1.0] + rng.normal(0.0, 0.1, (100, 2))
+    values = common + rng.normal([0.0, 1.0], 0.1, (100, 2))
     array = labelled(values).assign_coords(first=["A", "B"])
     found = estimates.difference(array, first="A").sel(first="B")
     # The standard error is 0.14 / sqrt(100): 0.06 is four of them.
     assert float(found["mean"]) == pytest.approx(1.0, abs=0.06)
-    assert 0.9 < found["low"] and found["high"] < 1.1
+    assert found["low"] > 0.9 and found["high"] < 1.1
     assert (estimates.mean(array)["standard_error"] > 0.5).all()
 
 
