@@ -77,10 +77,15 @@ def difference_rows(data, name) -> pandas.DataFrame:
     return found.assign(than=name, verdict=verdict)[_DIFFERENCES.split()]
 
 
-def standing(table, environment, level) -> pandas.DataFrame:
-    """The rows of an environment at an epsilon, and those without epsilon; the least mean first."""
+def _here(table, environment, level) -> pandas.DataFrame:
+    """The rows of an environment at an epsilon, and those without epsilon, by learners."""
     levels = table["epsilon"].isnull() | (table["epsilon"] == level)
-    here = table[(table["environment"] == environment) & levels].set_index("learner")
+    return table[(table["environment"] == environment) & levels].set_index("learner")
+
+
+def standing(regret, environment, level) -> pandas.DataFrame:
+    """The learners of an environment at an epsilon; the one with the least mean regret first."""
+    here = _here(regret, environment, level)
     return here.astype({"mean": float}).sort_values("mean", kind="stable")
 
 
@@ -104,9 +109,7 @@ def sentence(regret, differences, name, environment, level) -> str:
         f"On {environment}{shown}, {name} has a mean regret of {row['mean']:.4g} "
         f"(95 % band {row['low']:.4g} to {row['high']:.4g})"
     ]
-    levels = differences["epsilon"].isnull() | (differences["epsilon"] == level)
-    verdicts = differences[(differences["environment"] == environment) & levels]
-    verdicts = verdicts.set_index("learner")["verdict"]
+    verdicts = _here(differences, environment, level)["verdict"]
     given = "the same epsilon" if private else f"epsilon = {level:g}"
     asked = others["epsilon"].notnull()
     for own, words in ((asked, f"given {given}"), (~asked, "that take no epsilon")):

@@ -1,5 +1,6 @@
 """Measures theorems: plays their learners, and compares the worst regret with the bounds."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -53,23 +54,19 @@ def first_horizon(theorem: Theorem, bound: Callable, epsilon: float) -> float:
       >>> [theorems.first_horizon(theorem, bound, epsilon) for epsilon in (0.01, 0.1, np.inf)]
       [679509.0, 3944.0, 2.0]
     """
-    powers = 2.0 ** np.arange(1, 41)
+    powers = 2 ** np.arange(1, 41)
 
     def says_something(horizon):
         horizon = np.float64(horizon)
         return float(bound(horizon, np.float64(epsilon))) < theorem.largest(horizon)
 
-    said = [says_something(power) for power in powers]
-    if not said[-1]:
-        return float("inf")
-    last = max((i for i, each in enumerate(said) if not each), default=-1)
-    if last < 0:
+    vacuous = np.flatnonzero([not says_something(power) for power in powers])
+    if not len(vacuous):
         return 2.0
-    low, high = int(powers[last]), int(powers[last + 1])
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if says_something(middle) else (middle, high)
-    return float(high)
+    if vacuous[-1] == len(powers) - 1:
+        return float("inf")
+    low, high = map(int, powers[vacuous[-1] : vacuous[-1] + 2])
+    return float(low + bisect_left(range(low, high), True, key=says_something))
 
 
 class Measured(NamedTuple):
