@@ -34,6 +34,9 @@ def estimator(
         that the function returns.
       fewest: the number of trials that it needs.
 
+    Raises:
+      TypeError: the function does not take ``confidence``.
+
     Examples:
       >>> import xarray
       >>> @arrays.estimator()
@@ -47,6 +50,10 @@ def estimator(
 
     def register(function):
         signature = inspect.signature(function)
+        if "confidence" not in signature.parameters:
+            raise TypeError(
+                f"estimator: {function.__name__} must take confidence, a level in (0, 1)"
+            )
 
         @functools.wraps(function)
         def checked(*args, **kwargs):

@@ -14,7 +14,7 @@ from dpjax.report.figures import figure
 from dpjax.report.output import versions, write_json
 from dpjax.report.pages import document, frame_table, paragraph, picture, word_table
 from dpjax.report.plot import epsilon_color, label_axes, panels
-from dpjax.report.tables import cells, entry, write_csv
+from dpjax.report.tables import cells, write_csv
 
 MORE, LESS, SAME = "more regret", "less regret", "not told apart"
 _MINE = "#D55E00"
@@ -293,22 +293,22 @@ def _regret_table(table, name, order) -> str:
     levels = sorted(table["epsilon"].dropna().unique().tolist())
     columns = [None, *levels] if table["epsilon"].isnull().any() else levels
     header = ["learner", "model", *("no ε" if e is None else f"ε = {e:g}" for e in columns)]
-    texts: dict[str, dict] = {learner: {} for learner in order}
-    models = dict.fromkeys(order, "none")
-    bounds: dict[str, dict] = {}
-    for row in table.to_dict("records"):
-        learner, epsilon = row["learner"], row["epsilon"]
-        texts[learner][epsilon] = f"{row['mean']:.4g} ± {row['standard_error']:.2g}"
-        models[learner] = row["model"] or models[learner]
-        held = {row["bound"]: row["lower_bound"], _LEAST: row[_LEAST]}
-        for bound, value in held.items() if learner == name else ():
-            if value is not None:
-                bounds.setdefault(bound, {})[epsilon] = entry(value, 3)
-    lines = [([learner, models[learner], *(own.get(e, "") for e in columns)], learner == name)
-             for learner, own in texts.items()]  # fmt: skip
-    for bound in sorted(bounds, key=lambda name: name == _LEAST):
-        line = [f"{bound} (lower bound)", "", *(bounds[bound].get(e, "") for e in columns)]
-        lines.append((line, False))
+    lines = []
+
+    def add(head, epsilons, texts, mine=False):
+        cells = dict(zip(epsilons, texts, strict=True))
+        lines.append(([*head, *(cells.get(e, "") for e in columns)], mine))
+
+    for learner in order:
+        own = table[table["learner"] == learner]
+        texts = own["mean"].map("{:.4g}".format) + own["standard_error"].map(" ± {:.2g}".format)
+        add([learner, own["model"].max() or "none"], own["epsilon"], texts, learner == name)
+    mine = table[table["learner"] == name]
+    least = mine.assign(bound=_LEAST, lower_bound=mine[_LEAST])
+    held = pandas.concat([mine, least]).dropna(subset="lower_bound")
+    for bound, own in held.groupby("bound", sort=False):
+        texts = own["lower_bound"].map("{:.3g}".format)
+        add([f"{bound} (lower bound)", ""], own["epsilon"], texts)
     return word_table(header, lines)
 
 

@@ -10,7 +10,7 @@ import xarray
 
 import dpjax.report.accessor  # noqa: F401
 from dpjax.report import choice
-from dpjax.report.arrays import ESTIMATORS
+from dpjax.report.arrays import ESTIMATORS, estimator
 from tests import ROOT
 
 
@@ -200,6 +200,16 @@ def test_a_new_statistic_is_one_function(data, interquartile_range):
     assert "<h1>Mine &amp; theirs</h1>" in page and page.count('src="data:image/png;base64') == 1
     assert all(f"<td>{value:.4g}</td>" in page for value in values)
     assert all(f">{name}</th>" in page for name in names)
+
+
+def test_an_estimator_has_a_level():
+    with pytest.raises(TypeError, match="estimator: largest must take confidence"):
+
+        @estimator()
+        def largest(array):
+            return array.max("trial").to_dataset(name="largest")
+
+    assert "largest" not in ESTIMATORS
 
 
 def test_a_name_that_is_no_estimator_is_refused(data):
