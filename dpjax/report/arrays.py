@@ -11,7 +11,6 @@ import xarray
 DRAWS, SEED = 1000, 2017  # of resampling
 P = ParamSpec("P")
 
-
 ESTIMATORS: dict[str, Callable[..., xarray.Dataset]] = {}
 
 
@@ -51,9 +50,7 @@ def estimator(
     def register(function):
         signature = inspect.signature(function)
         if "confidence" not in signature.parameters:
-            raise TypeError(
-                f"estimator: {function.__name__} must take confidence, a level in (0, 1)"
-            )
+            raise TypeError(f"estimator: {function.__name__} must take confidence, its level")
 
         @functools.wraps(function)
         def checked(*args, **kwargs):

@@ -109,11 +109,10 @@ def compare(
 
     def study_of(entrants, trials) -> Study:
         private = any(entrant.private for entrant in entrants.values())
-        grid: dict[str, Any] = {"epsilon": epsilons} if private else {}
+        grid = {"horizon": int(horizon), **({"epsilon": epsilons} if private else {})}
         factories = {name: entrant.factory for name, entrant in entrants.items()}
-        against = {each.name: each.environment for each in environments}
-        grid["horizon"] = int(horizon)
-        return Study(factories, against, grid, trials, key, min(20, horizon), play)
+        games = {each.name: each.environment for each in environments}
+        return Study(factories, games, grid, trials, key, min(20, horizon), play)
 
     study = study_of(entrants, trials)
     # Errors of the user's learner are raised here, before all others play.

@@ -76,23 +76,14 @@ class Measured(NamedTuple):
     exponents: pandas.DataFrame  # a row for each fit: fitted beside printed exponents
 
 
-def measure(
-    name: str,
-    *,
-    epsilons: Sequence[float] = EPSILONS,
-    horizon: int = 2**14,
-    trials: int = 200,
-    key: Array | int = 0,
-    progress: bool = True,
-) -> Measured:
+def measure(name: str, **sizes: Any) -> Measured:
     """Plays the learner of a theorem, and compares its worst regret with the bound.
+
+    The interval of the worst regret is simultaneous over the environments.
 
     Args:
       name: one of :data:`dpjax.bounds.theorems.THEOREMS`.
-      epsilons: privacy levels; inf alone for a learner that takes none.
-      horizon: the largest of three horizons, each a quarter of the next, at least 64.
-      trials: how many, at least 2. The interval is simultaneous over the environments.
-      key, progress: as of :class:`dpjax.Study`.
+      **sizes: as of :func:`play`.
 
     Raises:
       ValueError: there is no such theorem, or a size is too small.
@@ -110,26 +101,28 @@ def measure(
       5      inf     1024     held          19.0
     """
     theorem = find(name)
-    regret = play(
-        name, theorem, epsilons=epsilons, horizon=horizon, trials=trials, key=key,
-        progress=progress,
-    )  # fmt: skip
-    return judge(name, theorem, regret)
+    return judge(name, theorem, play(name, theorem, **sizes))
 
 
 def play(
     name: str,
     theorem: Theorem,
     *,
-    epsilons: Sequence[float],
-    horizon: int,
-    trials: int,
+    epsilons: Sequence[float] = EPSILONS,
+    horizon: int = 2**14,
+    trials: int = 200,
     key: Array | int = 0,
     progress: bool = True,
 ) -> xarray.DataArray:
     """Final regret of the learner of a theorem, by epsilon, horizon, environment and trial.
 
-    The arguments are those of :func:`measure`.
+    Args:
+      name: of the learner in the data.
+      theorem: the theorem.
+      epsilons: privacy levels; inf alone for a learner that takes none.
+      horizon: the largest of three horizons, each a quarter of the next, at least 64.
+      trials: how many, at least 2.
+      key, progress: as of :class:`dpjax.Study`.
 
     Examples:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
