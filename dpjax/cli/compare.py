@@ -22,7 +22,7 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
       **options: as of :func:`dpjax.compare`, except the key.
 
     Returns:
-      The verdicts, as text, and what the audit found against a declaration; empty for nothing.
+      The verdicts, as text, and the audit's finding against a declaration; empty if there is none.
 
     Raises:
       ValueError, OSError: as of :func:`dpjax.cli.learner_files.find_factory` and

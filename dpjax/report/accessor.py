@@ -21,10 +21,10 @@ class Accessor:
 
     Each registered estimator is a method: it estimates the variable ``of``, and returns an
     ``xarray.Dataset``. By default the variable is the regret at the horizon, or along the rounds
-    if the estimator goes ``over="round"``. (If the estimator has an argument ``of`` of its own, as
-    ``crossing`` has, the variable is named by ``value``.) The methods are listed by
-    ``dir(data.dpjax)``, and described in :mod:`dpjax.report.estimates`,
-    :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`.
+    if the estimator goes ``over="round"``. The variable of ``crossing``, which has an argument
+    ``of`` of its own, is named by ``value``. ``dir(data.dpjax)`` lists the methods;
+    :mod:`dpjax.report.estimates`, :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`
+    describe them.
 
     Examples:
       >>> import xarray

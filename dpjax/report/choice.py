@@ -17,13 +17,13 @@ from dpjax.report import arrays, estimates
 def worst(
     array: xarray.DataArray, over: str = "environment", confidence: float = 0.95
 ) -> xarray.Dataset:
-    """The largest mean along an axis, where it is, and an interval.
+    """The largest mean along an axis, its place, and an interval.
 
     The interval is that of the largest true mean. It comes from a band that holds at all values of
     the axis at once, so that choosing the largest is paid for.
 
     Returns:
-      A Dataset of worst, low, high and, by the name of the axis, where the largest mean is.
+      A Dataset of worst, low, high and, by the name of the axis, the place of the largest mean.
 
     Examples:
       >>> import xarray
@@ -52,9 +52,9 @@ def worst(
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
     """The setting with the least mean: chosen on one half of the trials, reported on the other.
 
-    The reported mean is free of the luck by which the setting was chosen. A setting is a candidate
-    where the second half does not show it to be worse than the chosen one, by a one-sided paired
-    test. So the best setting is among the candidates with the given probability at least.
+    The reported mean is not biased by the choice. A setting is a candidate unless the second half
+    shows it to be worse than the chosen one, by a one-sided paired test. So the best setting is
+    among the candidates with the given probability at least.
 
     The privacy cost of choosing a setting by looking at data is not in any epsilon.
 

@@ -41,8 +41,8 @@ def regret_rows(data, environments, feedback) -> pandas.DataFrame:
     """Mean regret at the horizon with a band that holds for all learners at once.
 
     There is a row for each environment, learner and epsilon, and only one for a learner that takes
-    no epsilon. ``declared`` is the epsilon that the learner declares, which can differ from the one
-    that it was given; ``lower_bound`` is the largest one for the declaration.
+    no epsilon. ``declared`` is the declared epsilon, which can differ from the given one.
+    ``lower_bound`` is the largest lower bound for the declaration.
     """
     found = _rows(data["final_regret"], partial(estimates.band, over="learner"))
     found.columns = found.columns.str.replace("privacy_epsilon", "declared").str.removeprefix(

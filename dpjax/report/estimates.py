@@ -1,4 +1,4 @@
-"""What the trials of a study say, each estimate with an interval.
+"""Estimates of the trials of a study, each with an interval.
 
 All functions take a ``DataArray`` with the dimension ``trial`` and keep every other dimension that
 they do not name. Cells that were not played are NaN, and stay so. Trials of different cells are
@@ -48,8 +48,8 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
     """A quantile over trials, with an interval between two of the order statistics.
 
     The interval covers the quantile with at least the given probability whatever the law of the
-    trials (by the binomial law of how many lie below). A side for which there are too few trials
-    is infinite.
+    trials (by the binomial law of how many lie below). A side is infinite if there are too few
+    trials for it.
 
     Args:
       array: with the dimension trial.
@@ -167,9 +167,9 @@ def median_of_means(
 ) -> xarray.Dataset:
     """The median of the means of ``groups`` equal groups of consecutive trials.
 
-    With probability at least 1 - exp(-groups / 4.5) it is within sigma sqrt(6 groups / n) of the
-    mean, for n trials of any law of variance sigma^2 (Hsu & Sabato 2016, as recalled). The
-    interval is of bootstrap percentiles, and of the median of means, not of the mean.
+    For n trials of any law of variance sigma^2, it is within sigma sqrt(6 groups / n) of the mean
+    with probability at least 1 - exp(-groups / 4.5) (Hsu & Sabato 2016, as recalled). The interval
+    is of bootstrap percentiles, and of the median of means, not of the mean.
 
     Raises:
       ValueError: the trials do not divide into equal groups.

@@ -59,7 +59,7 @@ def figure(
         reduce other axes too, as "worst" does. By default the mean, with a band that holds along x
         simultaneously.
       confidence: of the intervals, unless the estimate is a function.
-      note: what the caption says beside what the data say of themselves.
+      note: sentences that are added to the caption.
 
     Returns:
       A matplotlib Figure, with a legend beside the panels and a caption below them; its method

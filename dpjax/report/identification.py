@@ -1,4 +1,4 @@
-"""What the trials of learners that stop and recommend an arm say."""
+"""Errors and stopping times of learners that stop and recommend an arm."""
 
 import warnings
 
@@ -14,8 +14,8 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
     Trials that did not stop are censored at the horizon. They count as no error, and their stopping
     time as the horizon. So ``time`` is the mean of the smaller of the two, and the quantiles are
     those of the stopping time as long as enough trials have stopped. A mean over the trials that
-    stopped would favour learners that seldom stop. A warning says how many trials of which learner
-    were censored.
+    stopped would favour learners that seldom stop. A warning counts the censored trials of each
+    learner.
 
     Args:
       data: of a Study with learners that recommend an arm, on arms with pseudo-regret.
@@ -28,7 +28,7 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
       ``time_high``) and its ``median``.
 
     Raises:
-      ValueError: the data have no recommendations, or nobody knows which arm is the best.
+      ValueError: the data have no recommendations, or the best arm is not known.
     """
     if "report_recommendation" not in data:
         raise ValueError("data: no learner of the study recommends an arm")

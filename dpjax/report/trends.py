@@ -16,8 +16,8 @@ def slope(
     """The exponent of the mean in an axis: the slope of log(mean) over log(axis).
 
     It is the least-squares slope through all finite positive values of the axis. The interval
-    comes from resampled trials. It speaks of chance and not of curvature: whether a power law fits
-    is for a figure to show, and ``first`` and ``last`` say on which range it was fitted.
+    comes from resampled trials. It covers chance, not curvature: draw a figure to see whether a
+    power law fits. ``first`` and ``last`` are the ends of the fitted range.
 
     Returns:
       A Dataset of slope, low and high, with the attributes first and last. NaN where a mean on the
@@ -59,7 +59,7 @@ def crossing(
     over: str = "epsilon",
     confidence: float = 0.95,
 ) -> xarray.Dataset:
-    """From which value of an axis on the mean is within a factor of that at one value.
+    """The value of an axis from which on the mean is within a factor of that at one value.
 
     ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which on privacy costs at
     most a tenth of the regret. Between two values of the axis it is interpolated in the logarithm
@@ -68,13 +68,13 @@ def crossing(
     Args:
       array: with the dimension trial.
       level: the factor.
-      of: the value of the axis with which means are compared.
+      of: the value of the axis; means are compared with the mean there.
       over: the axis, of increasing values.
       confidence: of each cell's interval.
 
     Returns:
-      A Dataset of crossing, low and high: 0 where the mean is within the factor at every value, inf
-      where it is so at none but ``of``.
+      A Dataset of crossing, low and high: 0 if the mean is within the factor at every value, and
+      inf if it is so at none but ``of``.
 
     Examples:
       >>> import xarray
@@ -102,7 +102,7 @@ def crossing(
 
 
 def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:
-    """Where along the last axis ratios are at most a level from then on.
+    """The value of an axis from which on ratios are at most a level.
 
     Args:
       logs: (P,), the logarithms of the values of an increasing axis.
@@ -110,8 +110,8 @@ def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarr
       level: the level.
 
     Returns:
-      (...) values of the axis, interpolated in their logarithm: 0 where ratios are never above the
-      level, inf where the last one is, and nan where one is nan.
+      (...) values of the axis, interpolated in their logarithm: 0 if no ratio is above the level,
+      inf if the last one is, and nan if one is nan.
 
     Examples:
       >>> ratios = np.array([2.0, 1.2, 1.0])

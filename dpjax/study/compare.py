@@ -1,4 +1,4 @@
-"""The comparison of a user's learner with built-in ones: what is played, and what comes out."""
+"""The comparison of a user's learner with built-in ones: the study, its audit, and its words."""
 
 import os
 import warnings
@@ -28,7 +28,7 @@ _AUDIT = 2**31 - 1
 
 
 class Comparison(NamedTuple):
-    """A learner beside built-in ones: the data of the study, tables, and what they say."""
+    """A learner beside built-in ones: the data of the study, tables, and sentences about them."""
 
     name: str  # of the user's learner in the data
     data: xarray.Dataset  # learner, environment, epsilon, trial, round, as of a Study
@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
     level: float  # the epsilon that is shown first, attacked, and given to mutants
     verdicts: dict[str, str]  # the name of an environment, or "audit" -> a sentence
     about: dict[str, tuple[str, str]]  # the name of an environment -> it, and its lower bounds
-    notes: list[str]  # what competes, how it was played, and what was left out
+    notes: list[str]  # the competitors, the play, and the learners that were left out
     flagged: bool  # whether the audit found anything against what is declared
 
     def write(self, out: str | os.PathLike) -> None:
@@ -72,11 +72,11 @@ def compare(
 
     Args:
       factory: of the user's learner. It takes ``horizon``, and by name what it requires of arms,
-        domain, actions, dim and delta; ``epsilon`` wherever it takes one. Other arguments keep
+        domain, actions, dim and delta; ``epsilon`` if it takes one. Other arguments keep
         their defaults. ``functools.partial`` sets sizes of one's own, such as ``arms=10``.
       against: names of built-in learners; by default all that fit.
       epsilons: (P,) privacy levels, inf for none.
-      horizon: T, in rounds. All games are played by batches where all learners allow it, and
+      horizon: T, in rounds. All games are played by batches if all learners allow it, and
         otherwise round by round.
       trials: how many, at least 2.
       key: a PRNG key, or a whole number as a seed.
@@ -209,7 +209,7 @@ def _refuse_nan(name, data) -> None:
 
 
 def _notes(name, field, made, feedback, by_batches) -> list[str]:
-    """What competes, how it was played, and what was left out.
+    """Sentences on the competitors, the play, and the learners that were left out.
 
     ``made`` are the learners, by their names.
     """

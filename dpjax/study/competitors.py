@@ -21,7 +21,7 @@ from dpjax.study.standard import sizes, sizes_of
 class Entrant(NamedTuple):
     """A learner of a comparison."""
 
-    factory: Callable  # of the horizon and, where it is private by request, of epsilon
+    factory: Callable  # of the horizon and, if it takes one, of epsilon
     private: bool  # whether it takes an epsilon
 
     def build(self, horizon, epsilon=1.0) -> Learner | BatchLearner:
@@ -67,7 +67,7 @@ _IN_WORDS = {
 
 
 def feedback_of(learner) -> str:
-    """What a learner sees of a round, in words, or else the name of its feedback."""
+    """The feedback of a learner in words, or else by its name."""
     name = learner.feedback.name
     if isinstance(learner.action_set, Arms) and name == "linear":
         name = "bandit"

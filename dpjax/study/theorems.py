@@ -24,10 +24,10 @@ _VERDICTS = ("theorem paper bound epsilon horizon worst regret low high value ra
 
 
 def verdict(low: float, high: float, bound: float, largest: float, reading: str = "derived") -> str:
-    """What an interval (low, high) of the worst regret says of a bound.
+    """The verdict on a bound from an interval (low, high) of the worst regret.
 
-    "vacuous" where no play exceeds the bound, "violated" where the whole interval lies above it,
-    "held" where the whole interval lies below it, and "open" elsewhere. A rate that is printed up
+    "vacuous" if no play exceeds the bound, "violated" if the whole interval lies above it,
+    "held" if the whole interval lies below it, and "open" otherwise. A rate that is printed up
     to constants cannot be violated, and is "exceeded".
 
     Examples:
@@ -70,7 +70,7 @@ def first_horizon(theorem: Theorem, bound: Callable, epsilon: float) -> float:
 
 
 class Measured(NamedTuple):
-    """What a measurement says of a theorem."""
+    """The measurement of a theorem."""
 
     verdicts: pandas.DataFrame  # a row for each reading of the bound, epsilon and horizon
     exponents: pandas.DataFrame  # a row for each fit: fitted beside printed exponents
@@ -145,7 +145,7 @@ def play(
 
 
 def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
-    """What the final regret that was played says of a theorem, which is shown by that name.
+    """The verdicts and exponents of a theorem, shown by a name, from the final regret of play.
 
     Examples:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
