@@ -35,7 +35,6 @@ from dpjax.environments import loss_families
 from dpjax.learners import stopping
 from dpjax.learners.parts import gram, prefix_sums
 from dpjax.maths import designs, divergences
-from dpjax.report import statistics
 from dpjax.study.simulate import simulate, simulate_batches, trajectory
 from dpjax.study.sweep import sweep
 
@@ -76,7 +75,6 @@ __all__ = [
     "privacy",
     "simulate",
     "simulate_batches",
-    "statistics",
     "stopping",
     "store",
     "sweep",

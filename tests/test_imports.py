@@ -124,7 +124,7 @@ def test_only_figures_import_their_libraries(path):
     assert "matplotlib" not in outside or name in (
         "report/plot.py",
         "report/figures.py",
-        "report/compare_plot.py",
+        "report/comparison.py",
     )
     assert "plotly" not in outside or name == "report/interactive.py"
 

@@ -18,7 +18,8 @@ import dpjax
 LEAST = {
     "dpjax": 1.0,
     "dpjax.bounds": 1.0,
-    "dpjax.report.statistics": 1.0,
+    "dpjax.report.accessor": 1.0,
+    "dpjax.report.arrays": 1.0,
     "dpjax.audit": 1.0,
     "dpjax.cli": 1.0,
     "dpjax.combinators": 1.0,

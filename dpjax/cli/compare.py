@@ -11,50 +11,45 @@ from dpjax.report.output import output_folder, shown
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 
 
-def run(
-    file, out="results/compare", *, against=None, epsilons=EPSILONS, horizon=10**5, trials=200,
-    runs=2**17, progress=True,
-) -> tuple[str, str]:  # fmt: skip
+def run(file, out="results/compare", **options) -> tuple[str, str]:
     """Compares the learner of a file, and writes the page and its tables into the folder ``out``.
 
-    The files are those of :func:`dpjax.report.compare_page.write`. The file is run as a program.
+    The files are those of :func:`dpjax.report.comparison.write`. The file is run as a program.
 
     Args:
       file: as of :func:`dpjax.cli.learner_files.find_factory`.
       out: a folder.
-      against, epsilons, horizon, trials, runs, progress: as of :func:`dpjax.compare`.
+      **options: as of :func:`dpjax.compare`, except the key.
 
     Returns:
-      The verdicts, as text, and what the audit found against a declaration; empty for nothing.
+      The verdicts, as text, and the audit's finding against a declaration; empty if there is none.
 
     Raises:
       ValueError, OSError: as of :func:`dpjax.cli.learner_files.find_factory` and
         :func:`dpjax.compare`; the message names the file.
     """
     # Not above: other commands should not wait for what these import.
-    from dpjax.report import compare_page as page
+    from dpjax.report import comparison
     from dpjax.study.compare import compare, name_of
 
+    options = {"against": None, "epsilons": EPSILONS, "runs": 2**17, **options}
     path, factory = find_factory(file)
     name = shown(Path(path).name)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     with output_folder(out) as folder:
         try:
-            found = compare(
-                factory, against=against, epsilons=epsilons, horizon=horizon, trials=trials,
-                runs=runs, progress=progress,
-            )  # fmt: skip
+            found = compare(factory, **options)
         except ValueError as error:
             if not str(error).startswith(f"{name_of(factory)}: "):
                 raise
             raise ValueError(f"{path}: {line_of(path, error.__cause__)}{error}") from error
         parameters = {
-            "file": shown(path), "sha256": digest, "against": against,
-            "epsilons": [float(epsilon) for epsilon in epsilons], "runs": runs,
-            "key": "jax.random.key(0)",
+            "file": shown(path), "sha256": digest, "against": options["against"],
+            "epsilons": [float(epsilon) for epsilon in options["epsilons"]],
+            "runs": options["runs"], "key": "jax.random.key(0)",
         }  # fmt: skip
         title = f"{found.name} of {name} beside the learners of dpjax"
-        page.write(found, folder, title=title, parameters=parameters)
+        comparison.write(found, folder, title=title, parameters=parameters)
     violation = ""
     if found.flagged:
         first = next(row["finding"] for row in found.audit.to_dict("records") if row["flagged"])

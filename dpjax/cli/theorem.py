@@ -1,18 +1,15 @@
 """Theorems on regret, measured: the bound beside the worst regret that was found."""
 
 import json
-import math
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 from dpjax.core import _check
 from dpjax.report.output import output_folder, versions, write_json
-from dpjax.report.tables import format_markdown, format_table, write_csv
+from dpjax.report.tables import columns, format_markdown, format_table, write_csv
 
-SHOWN = ("theorem", "bound", "epsilon", "horizon", "worst", "regret", "value", "verdict",
-         "from_horizon")  # fmt: skip
+SHOWN = "theorem bound epsilon horizon worst regret value verdict from_horizon"
 VERDICTS = ("held", "open", "violated", "exceeded", "vacuous")
 
 ABOUT = """# Theorems on regret, measured
@@ -51,39 +48,31 @@ def run(words, out, *, epsilons=None, horizon=2**14, trials=200, progress=True) 
     Raises:
       ValueError: there is no such theorem, or a number is out of range.
     """
-    from dpjax.study import theorems  # not above: other commands should not wait for its libraries
+    import pandas  # not above: other commands should not wait for these libraries
 
-    epsilons = theorems.EPSILONS if epsilons is None else epsilons
+    from dpjax.study import theorems
+
+    epsilons = [float(e) for e in (theorems.EPSILONS if epsilons is None else epsilons)]
     for epsilon in epsilons:
         _check.epsilon(epsilon)
+    sizes = {"epsilons": epsilons, "horizon": horizon, "trials": trials}
     names = list(theorems.THEOREMS) if words is None else theorems.named(words)
     with output_folder(out) as folder:
-        found = [
-            theorems.measure(
-                name, epsilons=epsilons, horizon=horizon, trials=trials, progress=progress
-            )
-            for name in names
-        ]
-        verdicts = [row for each in found for row in each.verdicts.to_dict("records")]
-        exponents = [row for each in found for row in each.exponents.to_dict("records")]
-        exponents = [
-            {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in row.items()}
-            for row in exponents
-        ]
-        parameters = {
-            "theorems": "all" if words is None else list(words),
-            "epsilons": [float(epsilon) for epsilon in epsilons],
-            "horizon": horizon,
-            "trials": trials,
-            "key": "jax.random.key(0)",
-            "versions": versions(),
-        }
+        found = [theorems.measure(name, **sizes, progress=progress) for name in names]
+        verdicts, exponents = (
+            pandas.concat([each[i].astype(object) for each in found]) for i in (0, 1)
+        )
+        exponents = exponents.where(exponents.notnull(), None)
         write_csv(folder / "verdicts.csv", verdicts)
         write_csv(folder / "exponents.csv", exponents)
+        parameters = {
+            "theorems": "all" if words is None else list(words), **sizes,
+            "key": "jax.random.key(0)", "versions": versions(),
+        }  # fmt: skip
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
-    shown = [{name: row[name] for name in SHOWN} for row in verdicts]
-    return "\n\n".join([format_table(shown), format_table(exponents)])
+    tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
+    return "\n\n".join(map(format_table, tables))
 
 
 def listing() -> str:
@@ -97,88 +86,50 @@ def listing() -> str:
 
 
 def readme(folder) -> str:
-    """What the tables of a folder say, as a page."""
+    """A page with the tables of a folder."""
     import pandas
 
     folder = Path(folder)
     parameters = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
-    verdicts, exponents = (
-        pandas.read_csv(folder / f"{name}.csv").to_dict("records")
-        for name in ("verdicts", "exponents")
-    )
-    horizon = parameters["horizon"]
-    last = [row for row in verdicts if row["horizon"] == horizon]
-    counts = Counter(row["verdict"] for row in last)
-    said = ", ".join(f"{counts[each]} {each}" for each in VERDICTS if counts[each])
-    about = ABOUT.format(command=_command(parameters), trials=parameters["trials"], horizon=horizon)
-    header = ("theorem", "paper", "epsilon", "exponent of T", "fitted", "printed", "derived")
+    verdicts, exponents = (pandas.read_csv(folder / f"{n}.csv") for n in ("verdicts", "exponents"))
+    horizon, trials, asked = (parameters[name] for name in ("horizon", "trials", "theorems"))
+    words = "--all" if asked == "all" else " ".join(asked)
+    epsilons = ",".join(f"{float(epsilon):g}" for epsilon in parameters["epsilons"])
+    command = f"dpjax theorem {words} --epsilon {epsilons} --horizon {horizon} --trials {trials}"
+    last = verdicts[verdicts["horizon"] == horizon]
+    counts = last["verdict"].value_counts()
+    said = ", ".join(f"{counts[each]} {each}" for each in VERDICTS if each in counts)
     pages = [
-        about,
+        ABOUT.format(command=command, trials=trials, horizon=horizon),
         f"At T = {horizon}, over all theorems, readings and epsilons: {said}.\n",
-        format_markdown(header, _rows(last, exponents)),
     ]
-    over = [row for row in exponents if row["over"] == "epsilon"]
+    fits = exponents[exponents["over"] == "horizon"].set_index(["theorem", "epsilon"])
+    lines = []
+    for (name, epsilon), own in last.groupby(["theorem", "epsilon"], sort=False):
+        bounds = {row["bound"]: _verdict(row) for row in own.to_dict("records")}
+        printed = f"rate: {bounds['rate']}" if "rate" in bounds else bounds.get("printed", "")
+        fit = fits.loc[(name, epsilon)]
+        lines.append((f"`{name}`", fit["paper"], f"{epsilon:g}", _exponent(fit["printed"]),
+                      _fitted(fit), printed, bounds.get("derived", "")))  # fmt: skip
+    header = ["theorem", "paper", "epsilon", "exponent of T", "fitted", "printed", "derived"]
+    pages.append(format_markdown(header, lines))
+    over = [
+        (f"`{row['theorem']}`", row["worst"], f"{row['first']:g}", f"{row['last']:g}",
+         _exponent(row["printed"]), _fitted(row))
+        for row in exponents[exponents["over"] == "epsilon"].to_dict("records")
+    ]  # fmt: skip
     if over:
-        of_fits = ("theorem", "worst", "from", "to", "exponent of epsilon", "fitted")
-        pages += [
-            f"Exponents of epsilon, at T = {horizon}:\n",
-            format_markdown(of_fits, _over(over)),
-        ]
+        header = ["theorem", "worst", "from", "to", "exponent of epsilon", "fitted"]
+        pages += [f"Exponents of epsilon, at T = {horizon}:\n", format_markdown(header, over)]
     return "\n".join(pages)
 
 
-def _command(parameters) -> str:
-    asked = parameters["theorems"]
-    words = ["--all"] if asked == "all" else asked
-    epsilons = ",".join(f"{float(epsilon):g}" for epsilon in parameters["epsilons"])
-    sizes = f"--epsilon {epsilons} --horizon {parameters['horizon']}"
-    return f"dpjax theorem {' '.join(words)} {sizes} --trials {parameters['trials']}"
-
-
-def _over(exponents) -> list[tuple]:
-    """A row for each fit over epsilon."""
-    return [
-        (
-            f"`{row['theorem']}`",
-            row["worst"],
-            f"{row['first']:g}",
-            f"{row['last']:g}",
-            _exponent(row["printed"]),
-            _fitted(row),
-        )
-        for row in exponents
-    ]
-
-
-def _rows(verdicts, exponents) -> list[tuple]:
-    """A row for each theorem and epsilon, with its printed and its derived bound."""
-    fits = {(row["theorem"], row["epsilon"]): row for row in exponents if row["over"] == "horizon"}
-    rows = []
-    for name, epsilon in dict.fromkeys((row["theorem"], row["epsilon"]) for row in verdicts):
-        mine = [row for row in verdicts if (row["theorem"], row["epsilon"]) == (name, epsilon)]
-        cells = {row["bound"]: _cell(row) for row in mine}
-        if "rate" in cells:
-            cells["printed"] = f"rate: {cells['rate']}"
-        fit = fits[name, epsilon]
-        rows.append(
-            (f"`{name}`", mine[0]["paper"], f"{epsilon:g}", _exponent(fit["printed"]), _fitted(fit),
-             cells.get("printed", ""), cells.get("derived", ""))
-        )  # fmt: skip
-    return rows
-
-
-def _cell(row) -> str:
+def _verdict(row) -> str:
     ratio = "" if row["verdict"] == "vacuous" else f" ({row['ratio']:.2g})"
     first = row["from_horizon"]
-    since = "never" if math.isinf(first) else f"from {_whole(first)}"
-    return f"{row['verdict']}{ratio}, {since}"
-
-
-def _whole(number) -> str:
-    if number < 1e6:
-        return f"{number:.0f}"
-    digits, _, power = f"{number:.1e}".partition("e+")
-    return f"{digits}e{int(power)}"
+    digits, _, power = f"{first:.1e}".partition("e+")
+    since = f"{first:.0f}" if first < 1e6 else f"{digits}e{int(power or 0)}"
+    return f"{row['verdict']}{ratio}, " + ("never" if np.isinf(first) else f"from {since}")
 
 
 def _exponent(number) -> str:
@@ -187,6 +138,6 @@ def _exponent(number) -> str:
 
 
 def _fitted(row) -> str:
-    if any(row[name] is None or math.isnan(row[name]) for name in ("fitted", "low", "high")):
+    if np.isnan(row["fitted"] + row["low"] + row["high"]):
         return "not positive"
     return f"{row['fitted']:.2f} ({row['low']:.2f} to {row['high']:.2f})"

@@ -1,96 +1,68 @@
-"""``data.dpjax``: what one asks of the data of a study."""
+"""``data.dpjax``: the estimates, tables and figures of the data of a study."""
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
-import numpy as np
 import pandas
 import xarray
 
-from dpjax.report import choice, estimates, identification, trends
-from dpjax.report import figures as plot
+from dpjax.report import choice, estimates, figures, identification, pages, tables, trends
+from dpjax.report.arrays import ESTIMATORS
+
+ESTIMATES = choice, estimates, trends  # they register the estimators
 
 
 @xarray.register_dataset_accessor("dpjax")
 class Accessor:
     """Estimates with intervals, tables and figures of a study's data.
 
-    Methods take ``of``, the name of a variable with the dimension trial; by default the regret at
-    the horizon. What they return is an ``xarray.Dataset`` unless its name says otherwise.
+    Each registered estimator is a method: it estimates the variable ``of``, and returns an
+    ``xarray.Dataset``. By default the variable is the regret at the horizon, or along the rounds
+    if the estimator goes ``over="round"``. The variable of ``crossing``, which has an argument
+    ``of`` of its own, is named by ``value``. ``dir(data.dpjax)`` lists the methods;
+    :mod:`dpjax.report.estimates`, :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`
+    describe them.
 
     Examples:
       >>> import xarray
-      >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
-      >>> float(data.dpjax.mean()["mean"])
-      3.0
+      >>> data = xarray.Dataset(
+      ...     {"final_regret": ("trial", [1.0, 2.0, 6.0]), "pulls": ("trial", [5.0, 6.0, 7.0])})
+      >>> float(data.dpjax.mean()["mean"]), float(data.dpjax.mean(of="pulls")["mean"])
+      (3.0, 6.0)
     """
 
     def __init__(self, data: xarray.Dataset):
         self._data = data
 
-    def mean(self, of: str = "final_regret", confidence: float = 0.95) -> xarray.Dataset:
-        """See :func:`dpjax.report.estimates.mean`.
+    def __dir__(self):
+        return [*super().__dir__(), *ESTIMATORS]
 
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
-          >>> found = data.dpjax.mean(confidence=0.9)
-          >>> {name: round(float(value), 2) for name, value in found.items()}
-          {'mean': 3.0, 'standard_error': 1.53, 'low': -1.46, 'high': 7.46}
-        """
-        return estimates.mean(self._array(of), confidence)
+    def __getattr__(self, name: str) -> Callable[..., xarray.Dataset]:
+        """The method of an estimator."""
+        if name not in ESTIMATORS:
+            message = f"data.dpjax has no estimate {name!r}, but {', '.join(ESTIMATORS)}"
+            raise AttributeError(message, name=name, obj=self)
+        function = ESTIMATORS[name]
+        signature = inspect.signature(function)
+        word = "value" if "of" in signature.parameters else "of"
 
-    def quantile(
-        self, q: float = 0.5, of: str = "final_regret", confidence: float = 0.95
-    ) -> xarray.Dataset:
-        """See :func:`dpjax.report.estimates.quantile`.
+        @functools.wraps(function)
+        def method(*args, **kwargs):
+            of = kwargs.pop(word, None)
+            given = signature.bind(None, *args, **kwargs)
+            given.apply_defaults()
+            default = "regret" if given.arguments.get("over") == "round" else "final_regret"
+            return function(self._array(of or default), *args, **kwargs)
 
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset({"final_regret": ("trial", np.arange(100.0))})
-          >>> found = data.dpjax.quantile(0.9)
-          >>> {name: round(float(value), 2) for name, value in found.items()}
-          {'quantile': 89.1, 'low': 83.0, 'high': 95.0}
-        """
-        return estimates.quantile(self._array(of), q, confidence)
-
-    def median_of_means(
-        self, groups: int, of: str = "final_regret", confidence: float = 0.95
-    ) -> xarray.Dataset:
-        """The median of the means of equal groups of trials, with bootstrap percentiles.
-
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
-          >>> found = data.dpjax.median_of_means(3)
-          >>> {name: round(float(value), 2) for name, value in found.items()}
-          {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
-        """
-        return estimates.median_of_means(self._array(of), groups, confidence)
-
-    def gini(self, of: str = "final_regret", confidence: float = 0.95) -> xarray.Dataset:
-        """Gini's mean difference between two trials, with bootstrap percentiles.
-
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
-          >>> found = data.dpjax.gini()
-          >>> {name: round(float(value), 2) for name, value in found.items()}
-          {'gini': 3.33, 'low': 0.0, 'high': 3.33}
-        """
-        return estimates.gini(self._array(of), confidence)
-
-    def proportion(self, of: str, confidence: float = 0.95) -> xarray.Dataset:
-        """See :func:`dpjax.report.estimates.proportion`.
-
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset({"correct": ("trial", [True] * 9 + [False])})
-          >>> found = data.dpjax.proportion("correct")
-          >>> {name: round(float(value), 2) for name, value in found.items()}
-          {'proportion': 0.9, 'low': 0.55, 'high': 1.0}
-        """
-        return estimates.proportion(self._array(of), confidence)
+        keyword = inspect.Parameter
+        variable = keyword(word, keyword.KEYWORD_ONLY, default=None, annotation=str | None)
+        parameters = [*list(signature.parameters.values())[1:], variable]
+        parameters.sort(key=lambda parameter: parameter.kind)
+        method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return method
 
     def identification(self, confidence: float = 0.95) -> xarray.Dataset:
         """See :func:`dpjax.report.identification.identification`.
@@ -106,154 +78,22 @@ class Accessor:
         """
         return identification.identification(self._data, confidence)
 
-    def difference(
-        self, of: str = "final_regret", confidence: float = 0.95, **to: Any
-    ) -> xarray.Dataset:
-        """Paired differences to one place, as in ``data.dpjax.difference(learner="EXP3")``.
-
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset(
-          ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
-          ...     {"learner": ["A", "B"]})
-          >>> data.dpjax.difference(learner="A")["mean"].values.tolist()
-          [0.0, 3.0]
-        """
-        return estimates.difference(self._array(of), to, confidence)
-
-    def band(
-        self, over: str | Sequence[str] = "round", of: str = "regret", confidence: float = 0.95
-    ) -> xarray.Dataset:
-        """See :func:`dpjax.report.estimates.band`.
-
-        Examples:
-          >>> import xarray
-          >>> values = [[1.0, 2.0, 3.0], [2.0, 5.0, 8.0]]
-          >>> data = xarray.Dataset({"regret": (("round", "trial"), values)}, {"round": [10, 20]})
-          >>> data.dpjax.band()["mean"].values.tolist()
-          [2.0, 5.0]
-        """
-        return estimates.band(self._array(of), over, confidence)
-
-    def slope(
-        self, over: str = "horizon", of: str = "final_regret", confidence: float = 0.95
-    ) -> xarray.Dataset:
-        """See :func:`dpjax.report.trends.slope`.
-
-        Examples:
-          >>> import xarray
-          >>> values = [[1.0, 2.0], [2.0, 4.0]]
-          >>> data = xarray.Dataset(
-          ...     {"final_regret": (("horizon", "trial"), values)}, {"horizon": [100, 400]})
-          >>> round(float(data.dpjax.slope()["slope"]), 2)
-          0.5
-        """
-        return trends.slope(self._array(of), over, confidence)
-
-    def crossing(
+    def table(
         self,
-        level: float,
-        of: float = np.inf,
-        over: str = "epsilon",
-        value: str = "final_regret",
-        confidence: float = 0.95,
-    ) -> xarray.Dataset:
-        """See :func:`dpjax.report.trends.crossing`; ``value`` names the variable here.
-
-        Examples:
-          >>> import xarray
-          >>> values = [[40.0, 42.0], [22.0, 24.0], [20.0, 20.0]]
-          >>> data = xarray.Dataset(
-          ...     {"final_regret": (("epsilon", "trial"), values)}, {"epsilon": [0.1, 1.0, np.inf]})
-          >>> float(data.dpjax.crossing(1.5)["crossing"].round(2))
-          0.41
-        """
-        return trends.crossing(self._array(value), level, of, over, confidence)
-
-    def worst(
-        self, over: str = "environment", of: str = "final_regret", confidence: float = 0.95
-    ) -> xarray.Dataset:
-        """See :func:`dpjax.report.choice.worst`.
-
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset(
-          ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
-          ...     {"learner": ["A", "B"]})
-          >>> data.dpjax.worst("learner")["learner"].item()
-          'B'
-        """
-        return choice.worst(self._array(of), over, confidence)
-
-    def tune(
-        self, *over: str, of: str = "final_regret", confidence: float = 0.95
-    ) -> xarray.Dataset:
-        """See :func:`dpjax.report.choice.tune`; ``over`` are the axes of the settings.
-
-        Examples:
-          >>> import xarray
-          >>> values = [[1.0, 2.0, 1.0, 3.0], [9.0, 7.0, 8.0, 9.0]]
-          >>> data = xarray.Dataset(
-          ...     {"final_regret": (("rate", "trial"), values)}, {"rate": [0.1, 0.2]})
-          >>> float(data.dpjax.tune("rate")["chosen_rate"])
-          0.1
-        """
-        return choice.tune(self._array(of), list(over), confidence)
-
-    def frontier(
-        self,
-        over: str = "epsilon",
-        settings: Sequence[str] | None = None,
         of: str = "final_regret",
         confidence: float = 0.95,
-    ) -> xarray.Dataset:
-        """The least mean regret for each level of declared privacy, over all settings.
-
-        At a level all cells compete whose declared epsilon is at most the level. The winner is
-        chosen and reported as :func:`dpjax.report.choice.tune` does. Cells may differ in their
-        model of privacy and in delta: ``chosen_model`` names the winner's model.
-
-        Args:
-          over: the axis whose values are the levels.
-          settings: the axes of the settings, ``over`` among them; by default the learner and each
-            axis of the grid that holds numbers with a fraction.
-          of: the variable.
-          confidence: of each interval.
-
-        Examples:
-          >>> import xarray
-          >>> axes, cells = ("learner", "epsilon"), np.array([[8.0, 6.0], [9.0, 3.0]])
-          >>> declared = [[0.1, 1.0], [0.1, 1.0]]
-          >>> data = xarray.Dataset(
-          ...     {"final_regret": ((*axes, "trial"), cells[..., None] + [0.0, 0.1, 0.2, 0.3])},
-          ...     {"learner": ["A", "B"], "epsilon": [0.1, 1.0],
-          ...      "privacy_epsilon": (axes, declared),
-          ...      "privacy_model": (axes, [["central"] * 2] * 2)})
-          >>> data.dpjax.frontier(settings=axes)["chosen_learner"].values.tolist()
-          ['A', 'B']
-        """
-        array = self._array(of)
-        if settings is None:
-            grid = [name for name in array.dims if f"takes_{name}" in array.coords]
-            settings = ["learner", *(n for n in grid if array[n].dtype.kind == "f")]
-        declared, models = array["privacy_epsilon"], array["privacy_model"]
-        found = []
-        for level in array[over].values:
-            allowed = array.where(declared <= level * (1.0 + 1e-5))
-            best = choice.tune(allowed, settings, confidence)
-            at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
-            best["chosen_model"] = (
-                models.sel(at).reset_coords(drop=True).where(best["mean"].notnull(), "")
-            )
-            # The setting may have been declared for a smaller epsilon than the level.
-            best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
-            found.append(best.assign_coords({over: level}))
-        return xarray.concat(found, over, combine_attrs="override", join="exact")
-
-    def table(self, of: str = "final_regret", confidence: float = 0.95) -> pandas.DataFrame:
-        """Means with their standard errors, one row a cell, beside what the cell declares.
+        estimates: Sequence[str | Callable] = ("mean",),
+    ) -> pandas.DataFrame:
+        """Estimates, one row a cell, beside the declared privacy of the cell.
 
         A learner that does not take an axis has one row, with an empty entry for the axis.
+
+        Args:
+          of: the variable.
+          confidence: of each interval.
+          estimates: names of estimators, or functions like them. A column is named after its
+            variable if that has the name of its estimator, or if there is one estimator; otherwise
+            after both.
 
         Examples:
           >>> import xarray
@@ -262,24 +102,13 @@ class Accessor:
           ...     {"learner": ["A", "B"]})
           >>> data.dpjax.table()[["learner", "mean", "trials"]].values.tolist()
           [['A', 3.0, 3], ['B', 6.0, 3]]
+          >>> table = data.dpjax.table(estimates=("mean", "gini"))
+          >>> list(table)[4:]
+          ['mean_high', 'gini', 'gini_low', 'gini_high', 'trials']
         """
-        array = self._array(of)
-        found = estimates.mean(array, confidence).reset_coords(drop=True)
-        for name in ("privacy_epsilon", "privacy_delta", "privacy_model"):
-            if name in array.coords:
-                found[name] = array.coords[name].variable
-        order = [name for name in array.dims if name in found.dims]
-        frame = found.to_dataframe(dim_order=order).dropna(subset=["mean"]).reset_index()
-        for name in array.dims:
-            if f"takes_{name}" in array.coords and name in frame:
-                takes = array[f"takes_{name}"].to_series()
-                pairs = pandas.MultiIndex.from_frame(frame[list(takes.index.names)])
-                ignored = ~takes.reindex(pairs).to_numpy()
-                frame[name] = frame[name].astype(object).mask(ignored, "")
-        keys = [name for name in frame.columns if name in array.dims]
-        return frame.drop_duplicates(subset=keys).assign(trials=array.sizes["trial"])
+        return tables.cells(self._array(of), estimates, confidence)
 
-    def figure(self, x: str, **options: Any) -> plot.Figure:
+    def figure(self, x: str, **options: Any) -> figures.Figure:
         """See :func:`dpjax.report.figures.figure`.
 
         Examples:
@@ -290,7 +119,27 @@ class Accessor:
           >>> data.dpjax.figure("epsilon").axes[0].get_xlabel()
           'epsilon that the learner was given'
         """
-        return plot.figure(self._data, x, **options)
+        return figures.figure(self._data, x, **options)
+
+    def page(self, title: str, *drawn: figures.Figure, **options: Any) -> str:
+        """One HTML file with figures and the table of estimates inside, as text.
+
+        Args:
+          title: of the page.
+          *drawn: figures, such as those of :meth:`figure`.
+          **options: as of :meth:`table`.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
+          ...     {"learner": ["A", "B"]})
+          >>> "<td>3.333</td>" in data.dpjax.page("My study", estimates=["gini"])
+          True
+        """
+        images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]
+        table = pages.frame_table(self.table(**options))
+        return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, table])
 
     def _array(self, name):
         if name not in self._data.data_vars:

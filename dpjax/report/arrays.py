@@ -1,11 +1,83 @@
-"""Arrays of trials: what the estimates of a study check, resample and say of them."""
+"""Arrays of trials: the registry of estimators, and the checks and resampling that they share."""
 
+import functools
+import inspect
 from collections.abc import Callable
+from typing import ParamSpec
 
 import numpy as np
 import xarray
 
 DRAWS, SEED = 1000, 2017  # of resampling
+P = ParamSpec("P")
+
+ESTIMATORS: dict[str, Callable[..., xarray.Dataset]] = {}
+
+
+def estimator(
+    caption: str = "", fewest: int = 2
+) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
+    """Register a function as an estimator, under its name.
+
+    Its first argument is a DataArray with the dimension ``trial``; ``confidence`` is the level of
+    its interval. It returns a Dataset whose first variable is the centre, with ``low`` and
+    ``high``. The array and the level are checked before each call, and the attributes ``estimate``
+    (for captions) and ``trials`` are added to the Dataset.
+
+    From then on it is a method of ``data.dpjax``, and its name is an estimate of tables, figures
+    and pages.
+
+    Args:
+      caption: the estimate in words, with arguments of the function in braces, and "{percent}" for
+        its level and "{variable}" for the name of the array. By default the words of the estimate
+        that the function returns.
+      fewest: the number of trials that it needs.
+
+    Raises:
+      TypeError: the function does not take ``confidence``.
+
+    Examples:
+      >>> import xarray
+      >>> @arrays.estimator()
+      ... def largest(array, confidence=0.95):
+      ...     return estimates.statistic(array, lambda x: x.max(axis=0), confidence, "largest")
+      >>> data = xarray.Dataset({"final_regret": ("trial", [1.0, 2.0, 6.0])})
+      >>> float(data.dpjax.largest()["low"])
+      1.0
+      >>> del arrays.ESTIMATORS["largest"]
+    """
+
+    def register(function):
+        signature = inspect.signature(function)
+        if "confidence" not in signature.parameters:
+            raise TypeError(f"estimator: {function.__name__} must take confidence, its level")
+
+        @functools.wraps(function)
+        def checked(*args, **kwargs):
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            (_, array), *others = given.arguments.items()
+            words = {n: ", ".join(v) if isinstance(v, list | tuple) else v for n, v in others}
+            trials = check(array, fewest, confidence=words["confidence"])
+            found = function(*args, **kwargs)
+            words |= found.attrs | {"variable": str(array.name or "the mean").replace("_", " ")}
+            text = caption.format(percent=f"{100 * words['confidence']:g} %", **words)
+            text = text or found.attrs.get("estimate", function.__name__)
+            return found.assign_attrs(estimate=text.replace("_", " "), trials=trials)
+
+        ESTIMATORS[function.__name__] = checked
+        return checked
+
+    return register
+
+
+def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
+    """The estimator of this name at a level, as a function of an array; a function is itself."""
+    if callable(estimate):
+        return estimate
+    if estimate not in ESTIMATORS:
+        raise ValueError(f"estimate: there is no {estimate!r}, but {', '.join(ESTIMATORS)}")
+    return functools.partial(ESTIMATORS[estimate], confidence=confidence)
 
 
 def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
@@ -21,9 +93,10 @@ def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
             f"array must have the dimension trial, got {', '.join(map(str, array.dims))}"
         )
     if array.sizes["trial"] < fewest:
-        raise ValueError("an interval needs at least two trials; the array has one")
+        trials = array.sizes["trial"]
+        raise ValueError(f"the estimate needs at least {fewest} trials; the array has {trials}")
     for name, level in levels.items():
-        if not 0.0 < level < 1.0:
+        if not isinstance(level, float) or not 0.0 < level < 1.0:
             raise ValueError(f"{name} must be in (0, 1), got {level}")
     return array.sizes["trial"]
 
@@ -57,62 +130,57 @@ def axis_values(array: xarray.DataArray, name: str) -> np.ndarray:
     return array[name].values
 
 
-def resampled_means(array: xarray.DataArray, draws: int = DRAWS) -> xarray.DataArray:
-    """Means over resampled trials, with the dimension ``draw`` in place of ``trial``.
+def resampled_counts(trials: int) -> np.ndarray:
+    """How often each trial is drawn in each resample, (DRAWS, trials): all resampling starts here.
 
-    The same trials are drawn for all cells, which keeps them paired.
+    Trials are drawn with replacement, as many as there are. All cells of an array take the same
+    draws, so that their trials stay paired.
     """
+    generator = np.random.default_rng(SEED)
+    return generator.multinomial(trials, np.full(trials, 1 / trials), DRAWS)
+
+
+def resampled_means(array: xarray.DataArray) -> xarray.DataArray:
+    """Means over resampled trials, with the dimension ``draw`` in place of ``trial``."""
     trials = array.sizes["trial"]
-    counts = np.random.default_rng(SEED).multinomial(trials, np.full(trials, 1 / trials), draws)
-    weights = xarray.DataArray(counts / trials, dims=["draw", "trial"])
+    weights = xarray.DataArray(resampled_counts(trials) / trials, dims=["draw", "trial"])
     return xarray.dot(weights, bare(array), dim="trial")
 
 
-def resampled(
-    trials: int, statistic: Callable[[np.ndarray], float], *, draws: int = DRAWS, seed: int = SEED
-) -> tuple[float, float, float]:
-    """A statistic and its 95 % interval over resampled trials (bootstrap percentiles).
+def resampled(trials: int, statistic: Callable, confidence: float = 0.95) -> tuple:
+    """A statistic and its interval over resampled trials (paired bootstrap, percentiles).
+
+    ``scipy.stats.bootstrap`` interpolates between draws, which fails for infinite statistics. The
+    ends of this interval are draws.
 
     Args:
       trials: number of trials.
-      statistic: function of an array of indices of trials.
-      draws: number of resamples.
-      seed: seed of the resampling.
+      statistic: function of an array of indices of trials; it returns a number or an array.
+      confidence: level of each interval.
 
     Returns:
-      (value, low, high), floats. They are infinite where the statistic is.
+      (value, low, high), as ``statistic`` returns them. They are infinite where it is.
 
     Examples:
       >>> trials = np.array([1.0, 2.0, 6.0])
-      >>> arrays.resampled(3, lambda index: float(trials[index].mean()))
-      (3.0, 1.0, 6.0)
+      >>> [float(x) for x in arrays.resampled(3, lambda index: trials[index].mean())]
+      [3.0, 1.0, 6.0]
     """
-    generator = np.random.default_rng(seed)
-    values = [statistic(generator.integers(trials, size=trials)) for _ in range(draws)]
-    # The ends are draws themselves, since nothing lies between a number and infinity.
-    low, high = np.quantile(values, [0.025, 0.975], method="nearest")
-    return statistic(np.arange(trials)), float(low), float(high)
+    everyone = np.arange(trials)
+    order = np.random.default_rng(SEED + 1)  # for statistics of groups of consecutive trials
+    drawn = [statistic(order.permutation(np.repeat(everyone, counts)))
+             for counts in resampled_counts(trials)]  # fmt: skip
+    return statistic(everyone), *percentiles(np.array(drawn), confidence)
 
 
 def interval(drawn: xarray.DataArray, confidence: float) -> tuple:
     """The lower and upper percentile of draws along the dimension ``draw``."""
-    low, high = percentiles(np.moveaxis(drawn.values, drawn.get_axis_num("draw"), 0), confidence)
-    like = drawn.isel(draw=0, drop=True)
-    return like.copy(data=low), like.copy(data=high)
+    drawn = drawn.transpose("draw", ...)
+    low, high = percentiles(drawn.values, confidence)
+    return drawn[0].copy(data=low), drawn[0].copy(data=high)
 
 
-def percentiles(drawn: np.ndarray, confidence: float) -> tuple:
-    """The percentiles of draws (B, ...). They are draws themselves, which may be infinite."""
+def percentiles(drawn: np.ndarray, confidence: float) -> np.ndarray:
+    """The two percentiles (2, ...) of draws (B, ...), which are draws and may be infinite."""
     edges = [(1.0 - confidence) / 2, (1.0 + confidence) / 2]
-    low, high = np.quantile(drawn, edges, axis=0, method="nearest")
-    return low, high
-
-
-def shown(array: xarray.DataArray) -> str:
-    """The name of an array in words."""
-    return str(array.name or "the mean").replace("_", " ")
-
-
-def attributes(array: xarray.DataArray, estimate: str) -> dict:
-    """What an estimate is called, and of how many trials it is."""
-    return {"estimate": estimate, "trials": int(array.sizes["trial"])}
+    return np.quantile(drawn, edges, axis=0, method="nearest")

@@ -13,16 +13,17 @@ from scipy import stats
 from dpjax.report import arrays, estimates
 
 
+@arrays.estimator("largest mean over {over}, simultaneous intervals")
 def worst(
     array: xarray.DataArray, over: str = "environment", confidence: float = 0.95
 ) -> xarray.Dataset:
-    """The largest mean along an axis, where it is, and an interval.
+    """The largest mean along an axis, its place, and an interval.
 
     The interval is that of the largest true mean. It comes from a band that holds at all values of
     the axis at once, so that choosing the largest is paid for.
 
     Returns:
-      A Dataset of worst, low, high and, by the name of the axis, where the largest mean is.
+      A Dataset of worst, low, high and, by the name of the axis, the place of the largest mean.
 
     Examples:
       >>> import xarray
@@ -41,25 +42,25 @@ def worst(
             "low": found["low"].max(over),
             "high": found["high"].max(over),
             over: at.copy(data=array[over].values[at.values]),
-        },
-        attrs=arrays.attributes(array, f"largest mean over {over}, simultaneous intervals"),
+        }
     )
 
 
-def tune(
-    array: xarray.DataArray, over: str | Sequence[str], confidence: float = 0.95
-) -> xarray.Dataset:
+@arrays.estimator(
+    "least mean over {over}, chosen on {chosen_on} trials, reported on the rest", fewest=4
+)
+def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
     """The setting with the least mean: chosen on one half of the trials, reported on the other.
 
-    The reported mean is free of the luck by which the setting was chosen. A setting is a candidate
-    where the second half does not show it to be worse than the chosen one, by a one-sided paired
-    test. So the best setting is among the candidates with the given probability at least.
+    The reported mean is not biased by the choice. A setting is a candidate unless the second half
+    shows it to be worse than the chosen one, by a one-sided paired test. So the best setting is
+    among the candidates with the given probability at least.
 
     The privacy cost of choosing a setting by looking at data is not in any epsilon.
 
     Args:
       array: with the dimension trial, at least four of them.
-      over: the axis, or a list of axes, of the settings.
+      *over: the axes of the settings.
       confidence: of each cell's interval, and of each cell's candidates.
 
     Returns:
@@ -74,14 +75,9 @@ def tune(
       >>> float(found["chosen_rate"]), float(found["mean"])
       (0.1, 2.0)
     """
-    trials = arrays.check(array, confidence=confidence)
-    if trials < 4:
-        raise ValueError(f"tuning needs at least four trials, two in each half; there are {trials}")
-    axes = [over] if isinstance(over, str) else list(over)
+    trials, axes = array.sizes["trial"], list(over)
     for name in axes:
-        if name not in array.dims or name == "trial":
-            known = ", ".join(map(str, array.dims))
-            raise ValueError(f"over: {name} is no axis of settings: {known}")
+        arrays.axis_values(array, name)
     flat = arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(trials // 2)), flat.isel(trial=slice(trials // 2, None))
     means = halves[0].mean("trial", skipna=False)
@@ -96,10 +92,54 @@ def tune(
     # A difference of exactly 0 is no evidence; two settings may well be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
     found["candidate"] = candidate.unstack("setting")
-    what = (
-        f"least mean over {', '.join(axes)}, chosen on {trials // 2} trials, reported on the rest"
+    return found.assign_attrs(
+        chosen_on=trials // 2, note="The privacy cost of tuning on data is not in epsilon."
     )
-    attributes = arrays.attributes(array, what) | {
-        "note": "The privacy cost of tuning on data is not in epsilon."
-    }
-    return found.assign_attrs(attributes)
+
+
+@arrays.estimator()
+def frontier(
+    array: xarray.DataArray,
+    over: str = "epsilon",
+    settings: Sequence[str] | None = None,
+    confidence: float = 0.95,
+) -> xarray.Dataset:
+    """The least mean for each level of declared privacy, over all settings.
+
+    At a level all cells compete whose declared epsilon is at most the level. The winner is chosen
+    and reported as :func:`tune` does. Cells may differ in their trust model and in delta:
+    ``chosen_model`` names the winner's model.
+
+    Args:
+      array: of the data of a study, with the coordinates privacy_epsilon and privacy_model.
+      over: the axis whose values are the levels.
+      settings: the axes of the settings, ``over`` among them; by default the learner and each
+        axis of the grid that holds numbers with a fraction.
+      confidence: of each interval.
+
+    Examples:
+      >>> import xarray
+      >>> axes, cells = ("learner", "epsilon"), np.array([[8.0, 6.0], [9.0, 3.0]])
+      >>> regret = xarray.DataArray(
+      ...     cells[..., None] + [0.0, 0.1, 0.2, 0.3],
+      ...     {"learner": ["A", "B"], "epsilon": [0.1, 1.0],
+      ...      "privacy_epsilon": (axes, [[0.1, 1.0], [0.1, 1.0]]),
+      ...      "privacy_model": (axes, [["central"] * 2] * 2)}, (*axes, "trial"))
+      >>> choice.frontier(regret, settings=axes)["chosen_learner"].values.tolist()
+      ['A', 'B']
+    """
+    if settings is None:
+        grid = [str(name) for name in array.dims if f"takes_{name}" in array.coords]
+        settings = ["learner", *(n for n in grid if array[n].dtype.kind == "f")]
+    declared, models = array["privacy_epsilon"], array["privacy_model"]
+    found = []
+    for level in array[over].values:
+        allowed = array.where(declared <= level * (1.0 + 1e-5))
+        best = tune(allowed, *settings, confidence=confidence)
+        at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
+        model = models.sel(at).reset_coords(drop=True)
+        best["chosen_model"] = model.where(best["mean"].notnull(), "")
+        # The setting may have been declared for a smaller epsilon than the level.
+        best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
+        found.append(best.assign_coords({over: level}))
+    return xarray.concat(found, over, combine_attrs="override", join="exact")

@@ -1,4 +1,4 @@
-"""What the trials of a study say, each estimate with an interval.
+"""Estimates of the trials of a study, each with an interval.
 
 All functions take a ``DataArray`` with the dimension ``trial`` and keep every other dimension that
 they do not name. Cells that were not played are NaN, and stay so. Trials of different cells are
@@ -7,26 +7,18 @@ paired: intervals that involve several cells resample whole trials, all cells to
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray
 from scipy import stats
 
 from dpjax.maths.intervals import clopper_pearson
-from dpjax.report import statistics
-from dpjax.report.arrays import (
-    DRAWS,
-    SEED,
-    attributes,
-    axis_values,
-    bare,
-    check,
-    percentiles,
-    place,
-    resampled_means,
-)
+from dpjax.report import arrays
+from dpjax.report.arrays import bare, estimator
 
 
+@estimator("mean with Student's {percent} intervals", fewest=1)
 def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """The mean over trials, with Student's interval in each cell.
 
@@ -41,24 +33,23 @@ def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'mean': 3.0, 'standard_error': 1.53, 'low': -3.57, 'high': 9.57}
     """
-    trials = check(array, fewest=1, confidence=confidence)
-    array = array.astype(np.float64)
+    trials, array = array.sizes["trial"], array.astype(np.float64)
     centre = array.mean("trial", skipna=False)
     spread = array.std("trial", ddof=1, skipna=False) if trials > 1 else np.nan * centre
     error = spread / np.sqrt(trials)
     width = stats.t.ppf(0.5 + confidence / 2, trials - 1) * error
     return xarray.Dataset(
-        {"mean": centre, "standard_error": error, "low": centre - width, "high": centre + width},
-        attrs=attributes(array, f"mean with Student's {100 * confidence:g} % intervals"),
+        {"mean": centre, "standard_error": error, "low": centre - width, "high": centre + width}
     )
 
 
+@estimator("{q:g}-quantile with {percent} intervals of order statistics")
 def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) -> xarray.Dataset:
     """A quantile over trials, with an interval between two of the order statistics.
 
     The interval covers the quantile with at least the given probability whatever the law of the
-    trials (by the binomial law of how many lie below). A side for which there are too few trials
-    is infinite.
+    trials (by the binomial law of how many lie below). A side is infinite if there are too few
+    trials for it.
 
     Args:
       array: with the dimension trial.
@@ -72,31 +63,22 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'quantile': 49.5, 'low': 39.0, 'high': 60.0}
     """
-    trials = check(array, confidence=confidence, q=q)
+    trials = arrays.check(array, q=q)
     array = bare(array)
-    axis = array.get_axis_num("trial")
-    ordered = np.sort(array.values, axis=axis)
-    ordered = np.where(np.isnan(array.values).any(axis=axis, keepdims=True), np.nan, ordered)
-    # The interval of the ranks 1 .. n themselves, NaN where there are too few trials.
+    ordered = xarray.apply_ufunc(
+        np.sort, array, input_core_dims=[["trial"]], output_core_dims=[["trial"]]
+    )
+    ordered = ordered.pad(trial=1, constant_values=(-np.inf, np.inf))
+    # The interval of the ranks 1 .. n themselves, NaN if there are too few trials for a side.
     ranks = stats.quantile_test(np.arange(1.0, trials + 1.0), p=q).confidence_interval(confidence)
-
-    def order_statistic(rank, edge):
-        """The rank-th smallest trial; the edge where there is no such rank."""
-        if np.isnan(rank):
-            return np.where(np.isnan(ordered.take(0, axis=axis)), np.nan, edge)
-        return ordered.take(int(rank) - 1, axis=axis)
-
-    like = array.isel(trial=0, drop=True)
-    inner = np.quantile(array.values, q, axis=axis)
-    found = {
-        "quantile": like.copy(data=inner),
-        "low": like.copy(data=order_statistic(ranks.low, -np.inf)),
-        "high": like.copy(data=order_statistic(ranks.high, np.inf)),
-    }
-    what = f"{q:g}-quantile with {100 * confidence:g} % intervals of order statistics"
-    return xarray.Dataset(found, attrs=attributes(array, what))
+    ends = np.nan_to_num(ranks.low, nan=0), np.nan_to_num(ranks.high, nan=trials + 1)
+    low, high = (ordered.isel(trial=int(end), drop=True) for end in ends)
+    centre = array.quantile(q, "trial", skipna=False).drop_vars("quantile")
+    found = xarray.Dataset({"quantile": centre, "low": low, "high": high})
+    return found.where(centre.notnull())
 
 
+@estimator("proportion with {percent} intervals of Clopper and Pearson", fewest=1)
 def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """How often a yes-or-no variable is true, with the interval of Clopper & Pearson in each cell.
 
@@ -112,21 +94,16 @@ def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Data
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'proportion': 0.9, 'low': 0.55, 'high': 1.0}
     """
-    trials = check(array, fewest=1, confidence=confidence)
-    array = array.astype(np.float64)
+    trials, array = array.sizes["trial"], array.astype(np.float64)
     if not (np.isnan(array) | (array == 0.0) | (array == 1.0)).all():
         raise ValueError("array must hold true or false, as 1 or 0")
     share = array.mean("trial", skipna=False)
     low, high = clopper_pearson(share * trials, trials, (1.0 - confidence) / 2.0)
-    what = f"proportion with {100 * confidence:g} % intervals of Clopper and Pearson"
-    found = {
-        "proportion": share,
-        "low": share.copy(data=low).where(share.notnull()),
-        "high": share.copy(data=high).where(share.notnull()),
-    }
-    return xarray.Dataset(found, attrs=attributes(array, what))
+    found = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
+    return xarray.Dataset(found).where(share.notnull())
 
 
+@estimator("{name} with {percent} bootstrap percentiles")
 def statistic(
     array: xarray.DataArray,
     function: Callable[[np.ndarray], np.ndarray],
@@ -148,23 +125,54 @@ def statistic(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'largest': 6.0, 'low': 1.0, 'high': 6.0}
     """
-    trials = check(array, confidence=confidence)
-    array = bare(array)
-    first = np.moveaxis(array.values, array.get_axis_num("trial"), 0)
-    generator = np.random.default_rng(SEED)
-    drawn = [function(first[generator.integers(trials, size=trials)]) for _ in range(DRAWS)]
-    low, high = percentiles(np.array(drawn), confidence)
-    like = array.isel(trial=0, drop=True)
-    found = {name: like.copy(data=function(first)), "low": like.copy(data=low),
-             "high": like.copy(data=high)}  # fmt: skip
-    what = f"{name} with {100 * confidence:g} % bootstrap percentiles"
-    return xarray.Dataset(found, attrs=attributes(array, what))
+    array = bare(array).transpose("trial", ...)
+    trials, like = array.values, array.isel(trial=0, drop=True)
+    found = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
+    names = (name, "low", "high")
+    return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
 
 
-def median_of_means(
-    array: xarray.DataArray, groups: int, confidence: float = 0.95
+def of_means(
+    array: xarray.DataArray,
+    function: Callable[[xarray.DataArray], xarray.DataArray],
+    confidence: float = 0.95,
+    name: str = "statistic",
 ) -> xarray.Dataset:
-    """The median of the means of ``groups`` equal groups of trials, with bootstrap percentiles.
+    """A function of the means of cells, with bootstrap percentiles.
+
+    Args:
+      array: with the dimension trial.
+      function: of the means, an array without the dimension trial; it keeps dimensions that it does
+        not know, such as that of the resamples.
+      confidence: of each interval.
+      name: of the value in the Dataset.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([[1.0, 2.0, 6.0], [2.0, 4.0, 12.0]], dims=["cell", "trial"])
+      >>> def ratio(means):
+      ...     return means.isel(cell=1) / means.isel(cell=0)
+      >>> found = estimates.of_means(regret, ratio, name="ratio")
+      >>> {name: round(float(value), 2) for name, value in found.items()}
+      {'ratio': 2.0, 'low': 2.0, 'high': 2.0}
+    """
+    centre = function(bare(array).mean("trial", skipna=False))
+    low, high = arrays.interval(function(arrays.resampled_means(array)), confidence)
+    return xarray.Dataset({name: centre, "low": low, "high": high})
+
+
+@estimator()
+def median_of_means(
+    array: xarray.DataArray, groups: int = 10, confidence: float = 0.95
+) -> xarray.Dataset:
+    """The median of the means of ``groups`` equal groups of consecutive trials.
+
+    For n trials of any law of variance sigma^2, it is within sigma sqrt(6 groups / n) of the mean
+    with probability at least 1 - exp(-groups / 4.5) (Hsu & Sabato 2016, as recalled). The interval
+    is of bootstrap percentiles, and of the median of means, not of the mean.
+
+    Raises:
+      ValueError: the trials do not divide into equal groups.
 
     Examples:
       >>> import xarray
@@ -173,15 +181,23 @@ def median_of_means(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
     """
-    trials = check(array, confidence=confidence)
-    if groups < 1 or trials % groups:
-        raise ValueError(f"groups: {trials} trials do not divide into {groups} equal groups")
-    compute = partial(statistics.median_of_means, groups=groups, axis=0)
+    compute = partial(_median_of_means, groups=groups)
     return statistic(array, compute, confidence, "median_of_means")
 
 
+def _median_of_means(trials, groups):
+    """Of trials along the first axis."""
+    if groups < 1 or len(trials) % groups:
+        raise ValueError(f"groups: {len(trials)} trials do not divide into {groups} equal groups")
+    means = trials.reshape(groups, len(trials) // groups, *trials.shape[1:]).mean(axis=1)
+    return np.median(means, axis=0)
+
+
+@estimator()
 def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
-    """Gini's mean difference between two trials, with bootstrap percentiles.
+    """Gini's mean difference: the mean of |x - x'| over all pairs of trials.
+
+    It is 2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) for the order statistics x_(1) <= ... <= x_(n).
 
     Examples:
       >>> import xarray
@@ -190,15 +206,24 @@ def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'gini': 3.33, 'low': 0.0, 'high': 3.33}
     """
-    compute = partial(statistics.gini_mean_difference, axis=0)
-    return statistic(array, compute, confidence, "gini")
+    return statistic(array, _gini, confidence, "gini")
 
 
-def gini_spread(array: xarray.DataArray, groups: int) -> xarray.Dataset:
+def _gini(trials):
+    """Of trials along the first axis; 0 for a single trial."""
+    n = len(trials)
+    if n < 2:
+        return np.zeros(trials.shape[1:])
+    weights = 2.0 * np.arange(1, n + 1) - n - 1
+    return np.tensordot(weights, np.sort(trials, axis=0), axes=1) * 2.0 / (n * (n - 1))
+
+
+def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
     """The median of means, with Gini's mean difference of the trials below it and above it.
 
     These are the error bars of Tossou & Dimitrakakis 2017. They show how trials spread, and are no
-    intervals of the centre.
+    intervals of the centre. A trial at the centre counts on both sides. A side with fewer than two
+    trials has no spread.
 
     Args:
       array: with the dimension trial.
@@ -214,25 +239,32 @@ def gini_spread(array: xarray.DataArray, groups: int) -> xarray.Dataset:
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'centre': 2.0, 'gini_below': 1.0, 'gini_above': 4.0, 'low': 1.0, 'high': 6.0}
     """
-    check(array, fewest=1)
-    axis = array.get_axis_num("trial")
-    centre = statistics.median_of_means(array.values, groups, axis=axis)
-    below, above = statistics.gini_spread(array.values, centre, axis=axis)
+    arrays.check(array, fewest=1)
+    array = array.astype(np.float64).transpose("trial", ...)
+    like = array.isel(trial=0, drop=True)
+
+    def sides(trials):
+        centre = _median_of_means(trials, groups)
+        return centre, _gini(trials[trials <= centre]), _gini(trials[trials >= centre])
+
+    centre, below, above = np.apply_along_axis(sides, 0, array.values)
     found = {"centre": centre, "gini_below": below, "gini_above": above,
              "low": centre - below, "high": centre + above}  # fmt: skip
-    like = array.isel(trial=0, drop=True)
-    kept = {name: like.copy(data=values) for name, values in found.items()}
-    what = f"median of means over {groups} groups, with Gini's mean differences below and above"
-    return xarray.Dataset(kept, attrs=attributes(array, what))
+    caption = f"median of means over {groups} groups, with Gini's mean differences below and above"
+    return xarray.Dataset(
+        {name: like.copy(data=values) for name, values in found.items()},
+        attrs={"estimate": caption, "trials": array.sizes["trial"]},
+    )
 
 
-def difference(array: xarray.DataArray, to: dict, confidence: float = 0.95) -> xarray.Dataset:
+@estimator()
+def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> xarray.Dataset:
     """The mean of the paired differences to one place, trial by trial.
 
     Args:
       array: with the dimension trial.
-      to: the place, such as ``{"learner": "EXP3"}``.
       confidence: of each cell's interval.
+      **to: the place, such as ``learner="EXP3"``.
 
     Returns:
       As :func:`mean`, of ``array - array.sel(to)``.
@@ -241,15 +273,15 @@ def difference(array: xarray.DataArray, to: dict, confidence: float = 0.95) -> x
       >>> import xarray
       >>> regret = xarray.DataArray(
       ...     [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]], {"learner": ["A", "B"]}, ["learner", "trial"])
-      >>> found = estimates.difference(regret, {"learner": "A"})
+      >>> found = estimates.difference(regret, learner="A")
       >>> found["mean"].values.tolist()
       [0.0, 3.0]
     """
-    check(array, confidence=confidence)
-    base = place(array, to)
-    return mean(array - base, confidence)
+    array = array.astype(np.float64)
+    return mean(array - arrays.place(array, to), confidence)
 
 
+@estimator("mean with {percent} bands, simultaneous over {over}")
 def band(
     array: xarray.DataArray, over: str | Sequence[str] = "round", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -271,13 +303,12 @@ def band(
       >>> bool((both["low"] < single["low"]).all())  # a band is wider
       True
     """
-    check(array, confidence=confidence)
     axes = [over] if isinstance(over, str) else list(over)
     for name in axes:
-        axis_values(array, name)
+        arrays.axis_values(array, name)
     found = mean(array, confidence)
     # The error of a draw is estimated as that of all trials is.
-    deviation = abs(resampled_means(array) - found["mean"])
+    deviation = abs(arrays.resampled_means(array) - found["mean"])
     scaled = (deviation / found["standard_error"]).where(found["standard_error"] > 0)
     largest = scaled.max(axes).fillna(0.0)  # 0 where all trials are the same, or none was played
     edge = largest.quantile(confidence, "draw").drop_vars("quantile")
@@ -286,5 +317,4 @@ def band(
     few = stats.t.ppf(level, array.sizes["trial"] - 1) / stats.norm.ppf(level)
     width = edge * few * found["standard_error"]
     found["low"], found["high"] = found["mean"] - width, found["mean"] + width
-    what = f"mean with {100 * confidence:g} % bands, simultaneous over {', '.join(axes)}"
-    return found.assign_attrs(attributes(array, what))
+    return found

@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dpjax.report import estimates
+from dpjax.report.arrays import named
 from dpjax.report.plot import label_axes, ticks_at
+from dpjax.report.tables import entry
 
 # Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness,
 # and grey.
@@ -39,7 +41,7 @@ def figure(
     color: str | None = None,
     line: str | None = None,
     panel: str | Sequence[str] | None = None,
-    estimate: Callable | None = None,
+    estimate: str | Callable | None = None,
     confidence: float = 0.95,
     note: str = "",
 ) -> Figure:
@@ -52,12 +54,12 @@ def figure(
       color: the axis that colours and markers tell apart.
       line: the axis that kinds of lines tell apart.
       panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
-      estimate: a function of an array with the dimension trial that returns a Dataset whose first
-        variable is the centre, with low and high, as those of :mod:`dpjax.report.estimates`. It may
-        reduce other axes too, as :func:`dpjax.report.choice.worst` does. By default the mean, with
-        a band that holds along x simultaneously.
-      confidence: of the default estimate's bands.
-      note: what the caption says beside what the data say of themselves.
+      estimate: the name of an estimator, or a function like one: of an array with the dimension
+        trial, which returns a Dataset whose first variable is the centre, with low and high. It may
+        reduce other axes too, as "worst" does. By default the mean, with a band that holds along x
+        simultaneously.
+      confidence: of the intervals, unless the estimate is a function.
+      note: sentences that are added to the caption.
 
     Returns:
       A matplotlib Figure, with a legend beside the panels and a caption below them; its method
@@ -71,14 +73,14 @@ def figure(
         raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
     array = data[y]
     facets = [panel] if isinstance(panel, str) else list(panel or ())
-    named = {"x": x, "color": color, "line": line}
-    named |= dict(zip(("panel", "columns"), facets, strict=False))
-    found = None if estimate is None else estimate(array)
+    roles = {"x": x, "color": color, "line": line}
+    roles |= dict(zip(("panel", "columns"), facets, strict=False))
+    found = None if estimate is None else named(estimate, confidence)(array)
     left = array if found is None else found[next(iter(found))]
-    check_axes({str(n): size for n, size in left.sizes.items()}, named)
+    check_axes({str(n): size for n, size in left.sizes.items()}, roles)
     found = estimates.band(array, x, confidence) if found is None else found
     found = found.squeeze(
-        [n for n in found.dims if found.sizes[n] == 1 and n not in named.values()]
+        [n for n in found.dims if found.sizes[n] == 1 and n not in roles.values()]
     )
     panels = list(product(*(array[name].values for name in facets)))
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
@@ -86,45 +88,44 @@ def figure(
     rows = -(-len(panels) // columns)
     drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
-    styles = _styles(array, color, line, over_time=x == "round")
-    places, ticks = _places(array[x].values)
-    for each, values in zip(axes, panels, strict=False):
+    looks = _looks(array, color, line, over_time=x == "round")
+    places, infinity = _places(array[x].values)
+    for i, values in enumerate(panels):
         at = dict(zip(facets, values, strict=True))
-        part = found.sel(at)
-        _curves(each, part, array, places, styles, {"x": x, "color": color, "line": line})
-        title = ", ".join(f"{n} = {_text(v)}" if _is_number(v) else v for n, v in at.items())
-        label_axes(each, title, xlabel="", ylabel="")
-        _frame(each, part, x, array[x].values, ticks)
+        _curves(axes[i], found.sel(at), array, places, looks, (x, color, line))
+        title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
+        below, left_most = i + columns >= len(panels), i % columns == 0
+        label_axes(axes[i], title, xlabel=_label(x) if below else "",
+                   ylabel=_label(y) if left_most else "")  # fmt: skip
+        _frame(axes[i], found.sel(at), x, array[x].values, infinity)
+        axes[i].xaxis.set_tick_params(labelbottom=below)
     for each in axes[len(panels) :]:
         each.axis("off")
-    for i, each in enumerate(axes[: len(panels)]):
-        if i + columns >= len(panels):
-            each.set_xlabel(_UNITS.get(x, x.replace("_", " ")))
-            each.xaxis.set_tick_params(labelbottom=True)
-        if i % columns == 0:
-            each.set_ylabel(_UNITS.get(y, y.replace("_", " ")))
-    handles = _legend(array, color, line, over_time=x == "round")
+    handles = []
+    for name, entries in ((color, looks[0]), (line, looks[1])):
+        if name is not None:
+            handles.append(Line2D([], [], linestyle="", label=name.replace("_", " ")))
+            handles += [Line2D([], [], **{"color": "0.3", "markersize": 4, **look},
+                               label=_text(value)) for value, look in entries.items()]  # fmt: skip
     if handles:
         drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
                      handlelength=3.0)  # fmt: skip
     width = int(15 * drawn.get_figwidth())
-    text = textwrap.fill(f"{caption(data, array, found, named)} {note}".strip(), width)
+    text = textwrap.fill(f"{caption(data, array, found, roles)} {note}".strip(), width)
     drawn.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="0.25")
     return drawn
 
 
-def caption(data, array, found, named) -> str:
-    """What the figure shows: the estimate, trials, sizes, and the learners' models of privacy."""
+def caption(data, array, found, roles) -> str:
+    """The estimate, the number of trials, the sizes, and the learners' trust models."""
     first = found.attrs.get("estimate", "estimate")
-    single = [name for name in array.coords if array[name].ndim == 0]
+    single = {name: _text(array[name].values) for name in array.coords if array[name].ndim == 0}
+    where = [single.pop(name) for name in ("learner", "environment") if name in single]
     sizes = [
-        f"{_SYMBOLS.get(name, name.replace('_', ' '))} = {_text(array[name].values)}"
-        for name in single
-        if name not in named.values()
-        and not name.startswith(("privacy_", "takes_"))
-        and name not in ("learner", "environment")
+        f"{_SYMBOLS.get(name, name.replace('_', ' '))} = {value}"
+        for name, value in single.items()
+        if name not in roles.values() and not name.startswith(("privacy_", "takes_"))
     ]
-    where = [str(array[name].values) for name in ("learner", "environment") if name in single]
     parts = [
         f"{first[0].upper()}{first[1:]}; {array.sizes['trial']} trials",
         ", ".join(where),
@@ -137,16 +138,15 @@ def caption(data, array, found, named) -> str:
 
 
 def _models(data) -> list[str]:
-    """The model of privacy of each learner."""
+    """The trust model of each learner, or "none" if it declares no privacy."""
     if "privacy_model" not in data.coords:
         return []
-    names = np.atleast_1d(data["learner"].values) if "learner" in data.coords else [None]
+    declared = data["privacy_model"].where(np.isfinite(data["privacy_epsilon"]), "none")
     found = []
-    for name in names:
-        here = data if name is None or "learner" not in data.dims else data.sel(learner=name)
-        private = np.isfinite(here["privacy_epsilon"].values)
-        models = sorted(set(np.atleast_1d(here["privacy_model"].values)[np.atleast_1d(private)]))
-        found.append(f"{name or 'the learner'} {' and '.join(models) if models else 'none'}")
+    for own in declared if "learner" in declared.dims else [declared]:
+        name = own["learner"].item() if "learner" in own.coords else "the learner"
+        models = sorted({*own.values.ravel().tolist()} - {"none"})
+        found.append(f"{name} {' and '.join(models) or 'none'}")
     return found
 
 
@@ -174,66 +174,63 @@ def check_axes(sizes: dict[str, int], named: dict) -> None:
         raise ValueError(f"line: {line} has more than {len(_LINES)} values")
 
 
-def _styles(array, color, line, over_time) -> dict:
-    """The style of a curve, by its labels along the axes of colours and of lines.
+def _looks(array, color, line, over_time) -> tuple[dict, dict]:
+    """The looks of curves by the values along the axis of colours, and along that of lines.
 
     Curves over rounds have no markers. In grey, kinds of lines tell them apart.
     """
-    colors = [None] if color is None else list(array[color].values)
-    lines = [None] if line is None else list(array[line].values)
+    values: list = [None] if color is None else array[color].values.tolist()
     ordered = color is not None and array[color].dtype.kind in "iuf"
-    finite: list = sorted(v for v in array[color].values if np.isfinite(v)) if ordered else []
-    found = {}
-    for i, first in enumerate(colors):
-        shade = _COLORS[i % len(_COLORS)]
-        if first in finite:
-            shade = to_hex(
-                colormaps["viridis"](0.9 * finite.index(first) / max(1, len(finite) - 1))
-            )
-        elif ordered:
-            shade = "#000000"  # infinity: without noise
-        free = i if over_time else i // len(_COLORS)  # where no axis needs the lines
-        for j, second in enumerate(lines):
-            found[first, second] = {
-                "color": shade,
-                "marker": None if over_time else _MARKERS[i % len(_MARKERS)],
-                "linestyle": _LINES[(j if line is not None else free) % len(_LINES)],
-            }
-    return found
+    finite = sorted(value for value in values if ordered and np.isfinite(value))
+    looks = {}
+    for i, value in enumerate(values):
+        shade = "#000000" if ordered else _COLORS[i % len(_COLORS)]  # black is infinity
+        if value in finite:
+            place = 0.9 * finite.index(value) / max(1, len(finite) - 1)
+            shade = to_hex(colormaps["viridis"](place))
+        free = i if over_time and line is None else i // len(_COLORS)
+        marker = None if over_time else _MARKERS[i % len(_MARKERS)]
+        kind = _LINES[free % len(_LINES)]
+        looks[value] = {"color": shade, "marker": marker, "linestyle": kind}
+    if line is None:
+        return looks, {None: {}}
+    kinds = zip(array[line].values.tolist(), _LINES, strict=False)
+    return looks, {value: {"linestyle": kind} for value, kind in kinds}
 
 
-def _places(values):
-    """Where values of x are drawn, and the tick of infinity if there is one."""
+def _places(values) -> tuple:
+    """The places of the values of x, and that of infinity if it is among them."""
     if values.dtype.kind not in "iuf":
-        return np.arange(len(values)), dict(enumerate(values))
+        return np.arange(len(values)), None
     finite = values[np.isfinite(values)]
     if len(finite) == len(values):
-        return values.astype(np.float64), {}
+        return values.astype(np.float64), None
     if not len(finite):
-        return np.zeros(len(values)), {0.0: "∞"}
+        return np.zeros(len(values)), 0.0
     step = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 3.0
     beyond = finite.max() * max(step, 3.0)
-    return np.where(np.isfinite(values), values, beyond), {beyond: "∞"}
+    return np.where(np.isfinite(values), values, beyond), beyond
 
 
-def _curves(axes, part, array, places, styles, roles) -> None:
-    """One curve with its band for each style."""
-    centre_name = next(iter(part.data_vars))
+def _curves(axes, part, array, places, looks, roles) -> None:
+    """One curve with its band for each look."""
+    x, color, line = roles
+    names = next(iter(part.data_vars)), "low", "high"
     drawn = set()
-    for (first, second), style in styles.items():
-        at = {roles["color"]: first, roles["line"]: second}
+    for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
+        at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
-        centre, low, high = (one[n].values for n in (centre_name, "low", "high"))
+        centre, low, high = (one[name].values for name in names)
         shown = ~np.isnan(centre)
         # A learner that does not take the axis of lines has the same curve on each of them.
-        again = (first, centre.tobytes()) in drawn and not _takes(array, one, roles["line"])
+        again = (first, centre.tobytes()) in drawn and not _takes(array, one, line)
         if again or not shown.any():
             continue
         drawn.add((first, centre.tobytes()))
-        marked = style["marker"] if _takes(array, one, roles["x"]) else None
-        look = {**style, "marker": marked, "markersize": 4, "linewidth": 1.3}
-        axes.plot(places[shown], centre[shown], **look)
-        axes.fill_between(places[shown], low[shown], high[shown], color=style["color"],
+        marker = look["marker"] if _takes(array, one, x) else None
+        curve = {**look, **kind, "marker": marker, "markersize": 4, "linewidth": 1.3}
+        axes.plot(places[shown], centre[shown], **curve)
+        axes.fill_between(places[shown], low[shown], high[shown], color=look["color"],
                           alpha=0.18, linewidth=0)  # fmt: skip
 
 
@@ -242,65 +239,40 @@ def _takes(array, one, axis) -> bool:
     takes = array.coords.get(f"takes_{axis}")
     if takes is None:
         return True
-    at = {
-        n: one[n].values for n in ("learner", "environment") if n in one.coords and n in takes.dims
-    }
-    return bool(takes.sel({n: v for n, v in at.items() if np.ndim(v) == 0}).any())
+    single = {n: one[n].item() for n in takes.dims if n in one.coords and one[n].ndim == 0}
+    return bool(takes.sel(single).any())
 
 
-def _frame(axes, part, x, values, ticks) -> None:
+def _frame(axes, part, x, values, infinity) -> None:
     """Scales and ticks."""
     numbers = values.dtype.kind in "iuf"
     finite = values[np.isfinite(values)] if numbers else values
-    over_time = x == "round"
     positive = numbers and len(finite) > 1 and finite.min() > 0
     # Rounds that are evenly spaced stay so.
-    spread = not over_time or (positive and np.median(finite) < finite.max() / 4)
+    spread = x != "round" or (positive and np.median(finite) < finite.max() / 4)
     if positive and spread and finite.max() / finite.min() > _WIDE[0]:
         axes.set_xscale("log")
-    if ticks and numbers:
-        for place, label in ticks.items():
-            axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
-            axes.annotate(label, (place, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
-                          textcoords="offset points", ha="center", va="top")  # fmt: skip
-    elif ticks:
-        axes.set_xticks(list(ticks), [str(v) for v in ticks.values()], rotation=20, ha="right")
+    if infinity is not None:
+        axes.axvline(infinity, color="0.85", linewidth=0.8, zorder=0)
+        axes.annotate("∞", (infinity, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
+                      textcoords="offset points", ha="center", va="top")  # fmt: skip
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
-    if short and (axes.get_xscale() == "log" or values.dtype.kind in "iu") and len(finite) <= 9:
+    if not numbers:
+        axes.set_xticks(range(len(values)), map(str, values), rotation=20, ha="right")
+    elif short and (axes.get_xscale() == "log" or values.dtype.kind in "iu") and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
-    elif numbers and axes.get_xscale() == "linear":
+    elif axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers run together.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    low = part["low"].values
-    centre = part[next(iter(part.data_vars))].values
+    low, centre = part["low"].values, part[next(iter(part.data_vars))].values
     if spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
         axes.set_yscale("log")
 
 
-def _legend(array, color, line, over_time) -> list:
-    """Entries for the colours, then for the lines."""
-    handles = []
-    if color is not None:
-        handles.append(Line2D([], [], linestyle="", label=color.replace("_", " ")))
-        styles = _styles(array, color, None, over_time and line is None).values()
-        for value, style in zip(array[color].values, styles, strict=True):
-            style["marker"] = None if over_time else style["marker"]
-            handles.append(Line2D([], [], **style, markersize=4, label=_text(value)))
-    if line is not None:
-        handles.append(Line2D([], [], linestyle="", label=line.replace("_", " ")))
-        for value, kind in zip(array[line].values, _LINES, strict=False):
-            handles.append(Line2D([], [], color="0.3", linestyle=kind, label=_text(value)))
-    return handles
-
-
-def _is_number(value) -> bool:
-    return np.asarray(value).dtype.kind in "iuf"
+def _label(name) -> str:
+    return _UNITS.get(name, name.replace("_", " "))
 
 
 def _text(value) -> str:
-    if not _is_number(value):
-        return str(value)
     value = np.asarray(value).item()
-    if isinstance(value, int) and abs(value) < 10**6:
-        return str(value)
-    return "∞" if np.isinf(value) else f"{value:.4g}"
+    return "∞" if value == np.inf else entry(value, 4)

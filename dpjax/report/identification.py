@@ -1,11 +1,11 @@
-"""What the trials of learners that stop and recommend an arm say."""
+"""Errors and stopping times of learners that stop and recommend an arm."""
 
 import warnings
 
 import numpy as np
 import xarray
 
-from dpjax.report import arrays, estimates
+from dpjax.report import estimates
 
 
 def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dataset:
@@ -14,8 +14,8 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
     Trials that did not stop are censored at the horizon. They count as no error, and their stopping
     time as the horizon. So ``time`` is the mean of the smaller of the two, and the quantiles are
     those of the stopping time as long as enough trials have stopped. A mean over the trials that
-    stopped would favour learners that seldom stop. A warning says how many trials of which learner
-    were censored.
+    stopped would favour learners that seldom stop. A warning counts the censored trials of each
+    learner.
 
     Args:
       data: of a Study with learners that recommend an arm, on arms with pseudo-regret.
@@ -28,7 +28,7 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
       ``time_high``) and its ``median``.
 
     Raises:
-      ValueError: the data have no recommendations, or nobody knows which arm is the best.
+      ValueError: the data have no recommendations, or the best arm is not known.
     """
     if "report_recommendation" not in data:
         raise ValueError("data: no learner of the study recommends an arm")
@@ -41,18 +41,19 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
     played = stopped.notnull() & correct.notnull()
     _warn_of_censored(data, played)
     wrong = ((stopped == 1.0) & (correct == 0.0)).where(played)
-    found: dict[str, xarray.DataArray] = {}
-    for name, array in {"error": wrong, "stopped": stopped}.items():
-        share = estimates.proportion(array.rename(name), confidence)
-        found |= {name: share["proportion"], f"{name}_low": share["low"],
-                  f"{name}_high": share["high"]}  # fmt: skip
     time = data["report_stopping_time"]
-    mean = estimates.mean(time, confidence)
-    median = np.median(time.values, axis=time.get_axis_num("trial"))
-    found |= {"time": mean["mean"], "time_low": mean["low"], "time_high": mean["high"],
-              "median": mean["mean"].copy(data=median)}  # fmt: skip
-    what = f"errors and stopping times with {100 * confidence:g} % intervals"
-    return xarray.Dataset(found, attrs=arrays.attributes(time, what))
+    parts = {
+        "error": estimates.proportion(wrong, confidence),
+        "stopped": estimates.proportion(stopped, confidence),
+        "time": estimates.mean(time, confidence),
+    }
+    found: dict[str, xarray.DataArray] = {}
+    for name, part in parts.items():
+        centre = part[next(iter(part))]
+        found |= {name: centre, f"{name}_low": part["low"], f"{name}_high": part["high"]}
+    found["median"] = time.astype(np.float64).median("trial", skipna=False)
+    caption = f"errors and stopping times with {100 * confidence:g} % intervals"
+    return xarray.Dataset(found, attrs={"estimate": caption, "trials": time.sizes["trial"]})
 
 
 def _warn_of_censored(data, played) -> None:

@@ -1,6 +1,16 @@
 """Pages of results: the frame, the paragraphs and the tables of one HTML file without others."""
 
+import base64
+import io
+import warnings
+from collections.abc import Callable
 from html import escape
+from typing import Any
+
+import pandas
+
+from dpjax.report.output import FigureWarning
+from dpjax.report.tables import entry
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -59,3 +69,23 @@ def word_table(header, rows, text=False) -> str:
         lines.append(f'<tr class="mine">{inner}</tr>' if mine else f"<tr>{inner}</tr>")
     return (f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
             f"<tbody>{''.join(lines)}</tbody></table></div>")  # fmt: skip
+
+
+def frame_table(frame: pandas.DataFrame, digits: int = 4, text: bool = False) -> str:
+    """A table of a DataFrame, with the names of its columns; floats have so many digits."""
+    rows = [([entry(v, digits) for v in row], False) for row in frame.itertuples(index=False)]
+    return word_table(list(frame.columns), rows, text)
+
+
+def picture(alternative: str, draw: Callable, *arguments: Any) -> str:
+    """A figure as an image inside the page; a sentence in its place if it cannot be drawn."""
+    try:
+        file = io.BytesIO()
+        draw(*arguments).savefig(file, format="png", dpi=150)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        sentence = f"the figure {alternative!r} could not be drawn ({reason})"
+        warnings.warn(f"{sentence}; its numbers are in the tables", FigureWarning, stacklevel=2)
+        return paragraph(f"{sentence[0].upper()}{sentence[1:]}.")
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return f'<img alt="{escape(alternative)}" src="data:image/png;base64,{data}">'

@@ -1,4 +1,4 @@
-"""Figures. Only this module imports matplotlib, and it touches no global state."""
+"""Parts of figures: panels, colours, labels, ticks, files. Global settings stay as they are."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 
 class Curve(NamedTuple):
-    """One line of a figure: a centre with a band or error bars around it."""
+    """One line of a figure: a centre with a band around it."""
 
     label: str
     x: Any  # (n,)
@@ -25,9 +25,6 @@ def panels(rows, columns, size):
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()
 
 
-STEPS = colormaps["plasma"]  # maps a number in [0, 1] to a colour, from dark to bright
-
-
 def epsilon_color(epsilon):
     """A colour for a privacy level: dark for strong privacy, light for weak, black for none."""
     if not np.isfinite(epsilon):
@@ -40,23 +37,6 @@ def epsilon_color(epsilon):
 def categorical(count):
     """So many colours, which are easy to tell apart up to ten."""
     return [colormaps["tab10"](i % 10) for i in range(count)]
-
-
-def draw_curves(axes, curves, *, bars=None) -> None:
-    """Draws curves with shaded bands, or with error bars at ``bars`` of their points."""
-    for curve in curves:
-        x, centre = np.asarray(curve.x), np.asarray(curve.centre)
-        (line,) = axes.plot(x, centre, label=curve.label, **curve.style)
-        if curve.low is None:
-            continue
-        low, high = np.asarray(curve.low), np.asarray(curve.high)
-        if bars is None:
-            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-        else:
-            at = np.linspace(0, len(x) - 1, bars + 1).astype(int)[1:]
-            height = np.maximum(0.0, np.stack([centre - low, high - centre]))[:, at]
-            look = {"fmt": "none", "ecolor": line.get_color(), "elinewidth": 0.8, "capsize": 2}
-            axes.errorbar(x[at], centre[at], yerr=height, **look)
 
 
 def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
@@ -78,7 +58,11 @@ def ticks_at(axis, values) -> None:
 def regret_figure(curves, title, *, ylabel="regret") -> Figure:
     """One panel of regret curves with their bands and a legend."""
     figure, (axes,) = panels(1, 1, size=(6.4, 4.2))
-    draw_curves(axes, curves)
+    for curve in curves:
+        (line,) = axes.plot(curve.x, curve.centre, label=curve.label, **curve.style)
+        if curve.low is not None:
+            shade = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0}
+            axes.fill_between(curve.x, curve.low, curve.high, **shade)
     label_axes(axes, title, ylabel=ylabel)
     axes.legend(fontsize=8, frameon=False)
     return figure

@@ -1,12 +1,41 @@
 """Tables of results: rows from labelled data, and their forms for files, terminals and pages."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas
 import xarray
 
+from dpjax.report.arrays import named
 from dpjax.report.output import writing
+
+
+def cells(
+    array: xarray.DataArray, estimates: Sequence[str | Callable] = ("mean",), confidence=0.95
+) -> pandas.DataFrame:
+    """Estimates of an array, one row a cell: see :meth:`dpjax.report.accessor.Accessor.table`."""
+    found = xarray.Dataset()
+    for estimate in estimates:
+        function = named(estimate, confidence)
+        own = function(array).reset_coords(drop=True)
+        name = getattr(getattr(function, "func", function), "__name__", "estimate")
+        if len(estimates) > 1:
+            own = own.rename({n: f"{name}_{n}" for n in own.data_vars if n != name})
+        found = found.merge(own)
+    first = next(iter(found.data_vars))
+    for name in ("privacy_epsilon", "privacy_delta", "privacy_model"):
+        if name in array.coords:
+            found[name] = array.coords[name].variable
+    order = [name for name in array.dims if name in found.dims]
+    frame = found.to_dataframe(dim_order=order).dropna(subset=[first]).reset_index()
+    for name in order:
+        if f"takes_{name}" in array.coords:
+            takes = array[f"takes_{name}"].to_series()
+            pairs = pandas.MultiIndex.from_frame(frame[list(takes.index.names)])
+            ignored = ~takes.reindex(pairs).to_numpy()
+            frame[name] = frame[name].astype(object).mask(ignored, "")
+    return frame.drop_duplicates(subset=order).assign(trials=array.sizes["trial"])
 
 
 def rows(data: xarray.Dataset, order: Sequence[str], **names: str) -> list[dict]:
@@ -31,7 +60,7 @@ def columns(table: Sequence[dict], names: str) -> list[dict]:
 def format_table(table: Sequence[dict]) -> str:
     """The table for a terminal, in aligned columns, with four digits."""
     header = list(table[0])
-    cells = [header, *([_entry(row[name], digits=4) for name in header] for row in table)]
+    cells = [header, *([entry(row[name], digits=4) for name in header] for row in table)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
     lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
     return "\n".join(lines)
@@ -49,15 +78,14 @@ def write_csv(path: Path, table: Any) -> None:
     Raises:
       OSError: the file cannot be written.
     """
-    import pandas  # not above: `import dpjax` and a refused command should not wait for it
-
     # As objects, so that a column may mix integers, floats, words and None.
-    frame = pandas.DataFrame(table, dtype=object).map(_entry)
+    frame = pandas.DataFrame(table, dtype=object).map(entry)
     with writing(path.name):
         frame.to_csv(path, index=False, lineterminator="\n")
 
 
-def _entry(value, digits=6) -> str:
+def entry(value: Any, digits: int = 6) -> str:
+    """The text of an entry of a table: floats have so many digits, and None is empty."""
     if value is None:
         return ""
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

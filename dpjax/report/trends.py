@@ -6,17 +6,18 @@ Arrays are as in :mod:`dpjax.report.estimates`, and so are intervals.
 import numpy as np
 import xarray
 
-from dpjax.report import arrays
+from dpjax.report import arrays, estimates
 
 
+@arrays.estimator("exponent of {variable} in {over}, {first:g} to {last:g}")
 def slope(
     array: xarray.DataArray, over: str = "horizon", confidence: float = 0.95
 ) -> xarray.Dataset:
     """The exponent of the mean in an axis: the slope of log(mean) over log(axis).
 
     It is the least-squares slope through all finite positive values of the axis. The interval
-    comes from resampled trials. It speaks of chance and not of curvature: whether a power law fits
-    is for a figure to show, and ``first`` and ``last`` say on which range it was fitted.
+    comes from resampled trials. It covers chance, not curvature: draw a figure to see whether a
+    power law fits. ``first`` and ``last`` are the ends of the fitted range.
 
     Returns:
       A Dataset of slope, low and high, with the attributes first and last. NaN where a mean on the
@@ -35,7 +36,6 @@ def slope(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'slope': 0.5, 'low': 0.5, 'high': 0.5}
     """
-    arrays.check(array, confidence=confidence)
     values = arrays.axis_values(array, over)
     array = array.isel({over: np.flatnonzero(np.isfinite(values) & (values > 0))})
     values = array[over].values.astype(np.float64)
@@ -44,24 +44,22 @@ def slope(
     logs = np.log(values) - np.log(values).mean()
     weights = xarray.DataArray(logs / np.sum(logs**2), dims=[over])
 
-    def of_means(means):
+    def exponent(means):
         return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
 
-    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
-    low, high = arrays.interval(of_means(arrays.resampled_means(array)), confidence)
-    what = f"exponent of {arrays.shown(array)} in {over}, {values[0]:g} to {values[-1]:g}"
-    attributes = arrays.attributes(array, what) | {"first": values[0], "last": values[-1]}
-    return xarray.Dataset({"slope": centre, "low": low, "high": high}, attrs=attributes)
+    found = estimates.of_means(array, exponent, confidence, "slope")
+    return found.assign_attrs(first=values[0], last=values[-1])
 
 
+@arrays.estimator("{over} from which on {variable} is within {level:g} of that at {of:g}")
 def crossing(
     array: xarray.DataArray,
     level: float,
-    of: float,
+    of: float = np.inf,
     over: str = "epsilon",
     confidence: float = 0.95,
 ) -> xarray.Dataset:
-    """From which value of an axis on the mean is within a factor of that at one value.
+    """The value of an axis from which on the mean is within a factor of that at one value.
 
     ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which on privacy costs at
     most a tenth of the regret. Between two values of the axis it is interpolated in the logarithm
@@ -70,13 +68,13 @@ def crossing(
     Args:
       array: with the dimension trial.
       level: the factor.
-      of: the value of the axis with which means are compared.
+      of: the value of the axis; means are compared with the mean there.
       over: the axis, of increasing values.
       confidence: of each cell's interval.
 
     Returns:
-      A Dataset of crossing, low and high: 0 where the mean is within the factor at every value, inf
-      where it is so at none but ``of``.
+      A Dataset of crossing, low and high: 0 if the mean is within the factor at every value, and
+      inf if it is so at none but ``of``.
 
     Examples:
       >>> import xarray
@@ -87,7 +85,6 @@ def crossing(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'crossing': 3.98, 'low': 3.16, 'high': 10.0}
     """
-    arrays.check(array, confidence=confidence)
     values = arrays.axis_values(array, over)
     if (np.diff(values) <= 0).any():
         raise ValueError(f"over: the values of {over} must increase, got {values.tolist()}")
@@ -95,23 +92,17 @@ def crossing(
     others = np.flatnonzero(values != of)
     logs = np.log(values[others])
 
-    def of_means(means):
+    def first(means):
         ratio = means.isel({over: others}) / arrays.place(means, {over: of})
         return xarray.apply_ufunc(
             lambda ratios: first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
         )
 
-    centre = of_means(arrays.bare(array).mean("trial", skipna=False))
-    drawn = of_means(arrays.resampled_means(array))
-    # Between a number and infinity there is nothing to interpolate.
-    low, high = arrays.interval(drawn, confidence)
-    what = f"{over} from which on {arrays.shown(array)} is within {level:g} of that at {of:g}"
-    found = {"crossing": centre, "low": low, "high": high}
-    return xarray.Dataset(found, attrs=arrays.attributes(array, what))
+    return estimates.of_means(array, first, confidence, "crossing")
 
 
 def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:
-    """Where along the last axis ratios are at most a level from then on.
+    """The value of an axis from which on ratios are at most a level.
 
     Args:
       logs: (P,), the logarithms of the values of an increasing axis.
@@ -119,8 +110,8 @@ def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarr
       level: the level.
 
     Returns:
-      (...) values of the axis, interpolated in their logarithm: 0 where ratios are never above the
-      level, inf where the last one is, and nan where one is nan.
+      (...) values of the axis, interpolated in their logarithm: 0 if no ratio is above the level,
+      inf if the last one is, and nan if one is nan.
 
     Examples:
       >>> ratios = np.array([2.0, 1.2, 1.0])

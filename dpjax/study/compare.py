@@ -1,10 +1,9 @@
-"""The comparison of a user's learner with built-in ones: what is played, and what comes out."""
+"""The comparison of a user's learner with built-in ones: the study, its audit, and its words."""
 
 import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +15,7 @@ from dpjax import learners
 from dpjax.audit import audited as audits
 from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, BatchLearner, _check
-from dpjax.report import compare_page as page
-from dpjax.report import compare_tables as tables
+from dpjax.report import comparison
 from dpjax.report.output import output_folder
 from dpjax.study import competitors
 from dpjax.study.simulate import simulate, simulate_batches
@@ -30,7 +28,7 @@ _AUDIT = 2**31 - 1
 
 
 class Comparison(NamedTuple):
-    """A learner beside built-in ones: the data of the study, tables, and what they say."""
+    """A learner beside built-in ones: the data of the study, tables, and sentences about them."""
 
     name: str  # of the user's learner in the data
     data: xarray.Dataset  # learner, environment, epsilon, trial, round, as of a Study
@@ -40,19 +38,18 @@ class Comparison(NamedTuple):
     mutants: pandas.DataFrame  # a row for each mutant of the user's learner; may be empty
     level: float  # the epsilon that is shown first, attacked, and given to mutants
     verdicts: dict[str, str]  # the name of an environment, or "audit" -> a sentence
-    bounds: dict[str, str]  # the name of an environment, or "all" -> which lower bounds hold
-    words: dict[str, str]  # the name of an environment -> what it is
-    notes: list[str]  # what competes, how it was played, and what was left out
+    about: dict[str, tuple[str, str]]  # the name of an environment -> it, and its lower bounds
+    notes: list[str]  # the competitors, the play, and the learners that were left out
     flagged: bool  # whether the audit found anything against what is declared
 
     def write(self, out: str | os.PathLike) -> None:
         """Writes the page and the tables into the folder ``out``, which is made if there is none.
 
-        The files are those of :func:`dpjax.report.compare_page.write`. Files of the same names are
+        The files are those of :func:`dpjax.report.comparison.write`. Files of the same names are
         replaced.
         """
         with output_folder(out) as folder:
-            page.write(self, folder)
+            comparison.write(self, folder)
 
 
 def compare(
@@ -75,11 +72,11 @@ def compare(
 
     Args:
       factory: of the user's learner. It takes ``horizon``, and by name what it requires of arms,
-        domain, actions, dim and delta; ``epsilon`` wherever it takes one. Other arguments keep
+        domain, actions, dim and delta; ``epsilon`` if it takes one. Other arguments keep
         their defaults. ``functools.partial`` sets sizes of one's own, such as ``arms=10``.
       against: names of built-in learners; by default all that fit.
       epsilons: (P,) privacy levels, inf for none.
-      horizon: T, in rounds. All games are played by batches where all learners allow it, and
+      horizon: T, in rounds. All games are played by batches if all learners allow it, and
         otherwise round by round.
       trials: how many, at least 2.
       key: a PRNG key, or a whole number as a seed.
@@ -109,9 +106,16 @@ def compare(
     by_batches = all(isinstance(learner, BatchLearner) for learner in made.values())
     environments = standard(built.action_set, by_batches)
     play = simulate_batches if by_batches else simulate
-    study_of = partial(_study, environments, epsilons, horizon, key, play)
+
+    def study_of(entrants, trials) -> Study:
+        private = any(entrant.private for entrant in entrants.values())
+        grid = {"horizon": int(horizon), **({"epsilon": epsilons} if private else {})}
+        factories = {name: entrant.factory for name, entrant in entrants.items()}
+        games = {each.name: each.environment for each in environments}
+        return Study(factories, games, grid, trials, key, min(20, horizon), play)
+
     study = study_of(entrants, trials)
-    # What is wrong with the user's learner shows here, before all others play.
+    # Errors of the user's learner are raised here, before all others play.
     with _named(name):
         _refuse_nan(name, study_of({name: mine}, 2).run(progress=False))
         root = jr.fold_in(study.prng_key, _AUDIT)
@@ -121,27 +125,33 @@ def compare(
         _refuse_nan(name, data)
     if "epsilon" not in data.dims:
         data = data.expand_dims(epsilon=list(epsilons[-1:]), axis=2)
+        takes = np.zeros((data.sizes["learner"], data.sizes["environment"]), bool)
+        data = data.assign_coords(takes_epsilon=(("learner", "environment"), takes))
     feedback = competitors.feedback_of(built)
-    regret = tables.regret_rows(data, environments, feedback)
-    differences = tables.difference_rows(data, name)
-    level_shown = level if level in data["epsilon"].values else float(data["epsilon"].values[-1])
-    privacy = built.privacy
-    whole = lower_bounds.minimax_sentence(
-        built.action_set, feedback, horizon, float(privacy.epsilon), float(privacy.delta)
-    )
+    regret = comparison.regret_rows(data, environments, feedback)
+    differences = comparison.difference_rows(data, name)
+    level = level if level in data["epsilon"].values else float(data["epsilon"].values[-1])
+    verdicts = {
+        each.name: comparison.sentence(regret, differences, name, each.name, level)
+        for each in environments
+    }
+    verdicts["audit"] = audits.summary(audited)
+    declared = float(built.privacy.epsilon), float(built.privacy.delta)
+    notes = _notes(name, field, made, feedback, by_batches)
+    notes.append(lower_bounds.minimax_sentence(built.action_set, feedback, horizon, *declared))
     return Comparison(
-        name, data, regret, differences,
+        name,
+        data,
+        regret,
+        differences,
         pandas.DataFrame(audited.rows, dtype=object),
-        pandas.DataFrame(audited.mutants, columns=audits.MUTANT, dtype=object), level_shown,
-        {
-            **{each.name: tables.sentence(regret, differences, name, each.name, level_shown)
-               for each in environments},
-            "audit": audits.summary(audited),
-        },
-        {"all": whole, **{e.name: lower_bounds.sentence(e, feedback) for e in environments}},
-        {each.name: each.words for each in environments},
-        _notes(name, field, made, feedback, by_batches), audited.flagged,
-    )  # fmt: skip
+        pandas.DataFrame(audited.mutants, columns=audits.MUTANT, dtype=object),
+        level,
+        verdicts,
+        {e.name: (e.words, lower_bounds.sentence(e, feedback)) for e in environments},
+        [note for note in notes if note],
+        audited.flagged,
+    )
 
 
 def name_of(factory: Callable) -> str:
@@ -189,31 +199,17 @@ def _levels(epsilons) -> list[float]:
     return levels
 
 
-def _study(environments, epsilons, horizon, key, play, entrants, trials) -> Study:
-    grid: dict[str, Any] = {"horizon": int(horizon)}
-    if any(entrant.private for entrant in entrants.values()):
-        grid["epsilon"] = epsilons
-    return Study(
-        {name: entrant.factory for name, entrant in entrants.items()},
-        {each.name: each.environment for each in environments},
-        grid, trials, key, min(20, horizon), play,
-    )  # fmt: skip
-
-
 def _refuse_nan(name, data) -> None:
-    """Raises a ValueError that says where the regret of a learner is NaN, if anywhere."""
+    """Raises a ValueError that names the environment on which a learner's regret is NaN."""
     bad = data["regret"].sel(learner=name).isnull().any("round")
-    for environment in bad["environment"].values:
-        count = int(bad.sel(environment=environment).sum())
-        if count:
-            total = bad.sel(environment=environment).size
-            raise ValueError(
-                f"its regret is NaN on {environment}, in {count} of {total} trajectories"
-            )
+    for own in bad.transpose("environment", ...):
+        if own.any():
+            where = f"{own['environment'].item()}, in {int(own.sum())} of {own.size} trajectories"
+            raise ValueError(f"its regret is NaN on {where}")
 
 
 def _notes(name, field, made, feedback, by_batches) -> list[str]:
-    """What competes, how it was played, and what was left out.
+    """Sentences on the competitors, the play, and the learners that were left out.
 
     ``made`` are the learners, by their names.
     """

@@ -21,7 +21,7 @@ from dpjax.study.standard import sizes, sizes_of
 class Entrant(NamedTuple):
     """A learner of a comparison."""
 
-    factory: Callable  # of the horizon and, where it is private by request, of epsilon
+    factory: Callable  # of the horizon and, if it takes one, of epsilon
     private: bool  # whether it takes an epsilon
 
     def build(self, horizon, epsilon=1.0) -> Learner | BatchLearner:
@@ -67,7 +67,7 @@ _IN_WORDS = {
 
 
 def feedback_of(learner) -> str:
-    """What a learner sees of a round, in words, or else the name of its feedback."""
+    """The feedback of a learner in words, or else by its name."""
     name = learner.feedback.name
     if isinstance(learner.action_set, Arms) and name == "linear":
         name = "bandit"
@@ -111,26 +111,24 @@ def field_for(mine, horizon, against=None) -> Field:
     if len(set(names)) < len(names):
         raise ValueError(f"against: one is named twice in {', '.join(names)}")
     feedback, given = feedback_of(mine), sizes_of(mine.action_set, horizon)
-    found, left_out, others = {}, {}, 0
+    found: dict[str, Entrant] = {}
+    left_out: dict[str, str] = {}
     for name in names:
-        factory = getattr(learners, name)
+        made: Entrant | None = None
         why = ""
         try:
-            made = entrant(factory, horizon, given)
-        except ValueError:  # It requires what learners of other actions play.
-            others, why = others + 1, "plays other actions"
-        else:
-            try:
-                built = made.build(horizon)
-            except ValueError as error:
+            made = entrant(getattr(learners, name), horizon, given)
+            built = made.build(horizon)
+            if not fits(built.action_set, mine.action_set) or feedback_of(built) != feedback:
+                why = "plays other actions, or sees something else"
+        except ValueError as error:
+            why = "plays other actions"
+            if made is not None:
                 why = left_out[name] = f"it refuses this game: {error}"
-            else:
-                if not fits(built.action_set, mine.action_set) or feedback_of(built) != feedback:
-                    others, why = others + 1, "plays other actions, or sees something else"
-        if not why:
+        if made is not None and not why:
             found[name] = made
         elif against is not None:
             raise ValueError(f"against: {name} cannot compete here ({why})")
     if not found:
         raise ValueError("against: no learner of dpjax plays these actions with this feedback")
-    return Field(found, left_out, others)
+    return Field(found, left_out, len(names) - len(found) - len(left_out))

@@ -14,9 +14,9 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
     """The best setting of a study: :func:`dpjax.report.choice.tune` without playing all trials.
 
     In each stage the settings that are left are played with four times as many trials as before,
-    and the best quarter of them is kept, in each place along the other axes by itself. These
-    stages use the first half of the trials only. What is left at the end gets all trials; the
-    chosen setting is reported on the second half, which no stage has seen.
+    and the best quarter of them is kept, for each place along the other axes by itself. These
+    stages use the first half of the trials only. The settings that are left at the end get all
+    trials. The chosen setting is reported on the second half, which no stage has seen.
 
     Args:
       study: a Study.
@@ -47,7 +47,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
     alive, left, stages = np.ones(sum(counts), bool), settings, []
 
     def play(trials, checkpoints) -> list:
-        """The Result of each program, None where none of its points is alive."""
+        """The Result of each program, None if none of its points is alive."""
         stages.append(f"{left} settings with {trials} trials")
         return [
             study.play_some(program, alive[own], trials, checkpoints, progress)
@@ -56,7 +56,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
         ]  # fmt: skip
 
     for trials, kept in _stages(settings, study.trials // 2):
-        means = np.full(sum(counts) + 1, np.nan)  # the last one is of cells that nobody fills
+        means = np.full(sum(counts) + 1, np.nan)  # the last one is of cells that no point fills
         for own, result in zip(points, play(trials, 1), strict=True):
             if result is not None:
                 means[own] = result.regret[..., -1].mean(axis=1)
@@ -67,7 +67,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
         left = kept
     results = zip(programs, play(study.trials, study.checkpoints), strict=True)
     data = labelled(study, [Played(*pair) for pair in results if pair[1] is not None])
-    found = choice.tune(data["final_regret"], over, confidence)
+    found = choice.tune(data["final_regret"], *over, confidence=confidence)
     return found.assign_attrs(stages="; ".join(stages))
 
 

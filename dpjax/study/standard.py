@@ -1,4 +1,4 @@
-"""The standard sizes and environments of comparisons, by what a learner plays."""
+"""The standard sizes and environments of comparisons, by the actions of a learner."""
 
 from typing import Any, NamedTuple
 
@@ -18,14 +18,14 @@ class Standard(NamedTuple):
 
     name: str
     environment: Environment
-    words: str  # what it is, as the end of a sentence
-    means: tuple[float, ...] | None = None  # where each action has Bernoulli losses of a fixed mean
-    # (shifted and scaled to [0, 1]), these means, of which instance bounds speak
+    words: str  # its description, as the end of a sentence
+    means: tuple[float, ...] | None = None  # of Bernoulli losses, shifted and scaled to [0, 1],
+    # which instance bounds need; None if no action has a fixed mean
     width: float = 1.0  # the range of losses, in whose units regret is
 
 
 def sizes(horizon) -> dict[str, Any]:
-    """What a factory may require beside the horizon: four arms, a ball or features in R^5.
+    """The arguments that a factory may require: four arms, a ball or features in R^5.
 
     A learner of vectors plays the unit vectors. A learner that requires a delta is given T^-2.
     """
@@ -36,7 +36,7 @@ def sizes(horizon) -> dict[str, Any]:
 
 
 def sizes_of(actions, horizon) -> dict[str, Any]:
-    """What a factory may require to play the same actions as another learner."""
+    """The arguments with which a factory plays the same actions as another learner."""
     given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
     if isinstance(actions, Arms):
         return given | {"arms": actions.count, "actions": np.eye(actions.count)}

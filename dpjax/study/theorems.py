@@ -1,5 +1,6 @@
 """Measures theorems: plays their learners, and compares the worst regret with the bounds."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import xarray
 
 from dpjax.bounds.theorems import PAPERS_WITHOUT, THEOREMS, WITHOUT, Theorem, find, named
 from dpjax.core import Array, _check
-from dpjax.report import choice, trends
+from dpjax.report import choice, tables, trends
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
 
@@ -18,13 +19,15 @@ __all__ = [
     "first_horizon", "judge", "measure", "named", "play", "verdict",
 ]  # fmt: skip
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
+_VERDICTS = ("theorem paper bound epsilon horizon worst regret low high value ratio verdict "
+             "from_horizon trials")  # fmt: skip
 
 
 def verdict(low: float, high: float, bound: float, largest: float, reading: str = "derived") -> str:
-    """What an interval (low, high) of the worst regret says of a bound.
+    """The verdict on a bound from an interval (low, high) of the worst regret.
 
-    "vacuous" where no play exceeds the bound, "violated" where the whole interval lies above it,
-    "held" where the whole interval lies below it, and "open" elsewhere. A rate that is printed up
+    "vacuous" if no play exceeds the bound, "violated" if the whole interval lies above it,
+    "held" if the whole interval lies below it, and "open" otherwise. A rate that is printed up
     to constants cannot be violated, and is "exceeded".
 
     Examples:
@@ -51,49 +54,36 @@ def first_horizon(theorem: Theorem, bound: Callable, epsilon: float) -> float:
       >>> [theorems.first_horizon(theorem, bound, epsilon) for epsilon in (0.01, 0.1, np.inf)]
       [679509.0, 3944.0, 2.0]
     """
-    powers = 2.0 ** np.arange(1, 41)
+    powers = 2 ** np.arange(1, 41)
 
     def says_something(horizon):
         horizon = np.float64(horizon)
         return float(bound(horizon, np.float64(epsilon))) < theorem.largest(horizon)
 
-    said = [says_something(power) for power in powers]
-    if not said[-1]:
-        return float("inf")
-    last = max((i for i, each in enumerate(said) if not each), default=-1)
-    if last < 0:
+    vacuous = np.flatnonzero([not says_something(power) for power in powers])
+    if not len(vacuous):
         return 2.0
-    low, high = int(powers[last]), int(powers[last + 1])
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if says_something(middle) else (middle, high)
-    return float(high)
+    if vacuous[-1] == len(powers) - 1:
+        return float("inf")
+    low, high = map(int, powers[vacuous[-1] : vacuous[-1] + 2])
+    return float(low + bisect_left(range(low, high), True, key=says_something))
 
 
 class Measured(NamedTuple):
-    """What a measurement says of a theorem."""
+    """The measurement of a theorem."""
 
     verdicts: pandas.DataFrame  # a row for each reading of the bound, epsilon and horizon
     exponents: pandas.DataFrame  # a row for each fit: fitted beside printed exponents
 
 
-def measure(
-    name: str,
-    *,
-    epsilons: Sequence[float] = EPSILONS,
-    horizon: int = 2**14,
-    trials: int = 200,
-    key: Array | int = 0,
-    progress: bool = True,
-) -> Measured:
+def measure(name: str, **sizes: Any) -> Measured:
     """Plays the learner of a theorem, and compares its worst regret with the bound.
+
+    The interval of the worst regret is simultaneous over the environments.
 
     Args:
       name: one of :data:`dpjax.bounds.theorems.THEOREMS`.
-      epsilons: privacy levels; inf alone for a learner that takes none.
-      horizon: the largest of three horizons, each a quarter of the next, at least 64.
-      trials: how many, at least 2. The interval is simultaneous over the environments.
-      key, progress: as of :class:`dpjax.Study`.
+      **sizes: as of :func:`play`.
 
     Raises:
       ValueError: there is no such theorem, or a size is too small.
@@ -111,26 +101,28 @@ def measure(
       5      inf     1024     held          19.0
     """
     theorem = find(name)
-    regret = play(
-        name, theorem, epsilons=epsilons, horizon=horizon, trials=trials, key=key,
-        progress=progress,
-    )  # fmt: skip
-    return judge(name, theorem, regret)
+    return judge(name, theorem, play(name, theorem, **sizes))
 
 
 def play(
     name: str,
     theorem: Theorem,
     *,
-    epsilons: Sequence[float],
-    horizon: int,
-    trials: int,
+    epsilons: Sequence[float] = EPSILONS,
+    horizon: int = 2**14,
+    trials: int = 200,
     key: Array | int = 0,
     progress: bool = True,
 ) -> xarray.DataArray:
     """Final regret of the learner of a theorem, by epsilon, horizon, environment and trial.
 
-    The arguments are those of :func:`measure`.
+    Args:
+      name: of the learner in the data.
+      theorem: the theorem.
+      epsilons: privacy levels; inf alone for a learner that takes none.
+      horizon: the largest of three horizons, each a quarter of the next, at least 64.
+      trials: how many, at least 2.
+      key, progress: as of :class:`dpjax.Study`.
 
     Examples:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
@@ -153,7 +145,7 @@ def play(
 
 
 def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
-    """What the final regret that was played says of a theorem, which is shown by that name.
+    """The verdicts and exponents of a theorem, shown by a name, from the final regret of play.
 
     Examples:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
@@ -167,35 +159,21 @@ def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
 
 
 def _verdicts(name, theorem, regret) -> pandas.DataFrame:
-    found, rows = choice.worst(regret), []
+    worst = choice.worst(regret).rename(worst="regret", environment="worst")
+    said = {"theorem": name, "paper": theorem.paper, "trials": regret.sizes["trial"]}
+    rows = []
     for reading, bound in theorem.bounds.items():
-        for epsilon in regret["epsilon"].values:
-            for horizon in regret["horizon"].values:
-                here = found.sel(epsilon=epsilon, horizon=horizon)
-                value = float(bound(np.float64(horizon), np.float64(epsilon)))
-                if np.isnan(value):
-                    continue
-                low, high = float(here["low"]), float(here["high"])
-                largest = theorem.largest(int(horizon))
-                rows.append(
-                    {
-                        "theorem": name,
-                        "paper": theorem.paper,
-                        "bound": reading,
-                        "epsilon": float(epsilon),
-                        "horizon": int(horizon),
-                        "worst": str(here["environment"].values),
-                        "regret": float(here["worst"]),
-                        "low": low,
-                        "high": high,
-                        "value": value,
-                        "ratio": float(here["worst"]) / value,
-                        "verdict": verdict(low, high, value, largest, reading),
-                        "from_horizon": first_horizon(theorem, bound, epsilon),
-                        "trials": regret.sizes["trial"],
-                    }
-                )
-    return pandas.DataFrame(rows)
+        for cell in tables.rows(worst, ["epsilon", "horizon"]):
+            horizon, epsilon = np.float64(cell["horizon"]), np.float64(cell["epsilon"])
+            value = float(bound(horizon, epsilon))
+            if np.isnan(value):
+                continue
+            largest = theorem.largest(int(horizon))
+            cell |= {"bound": reading, "value": value, "ratio": cell["regret"] / value}
+            cell["verdict"] = verdict(cell["low"], cell["high"], value, largest, reading)
+            cell["from_horizon"] = first_horizon(theorem, bound, epsilon)
+            rows.append(cell | said)
+    return pandas.DataFrame(rows, columns=_VERDICTS.split())
 
 
 def _printed_exponent(theorem, over, epsilon) -> float:
@@ -228,10 +206,8 @@ def _exponents(name, theorem, regret) -> pandas.DataFrame:
                 "worst": environment,
                 "printed": _printed_exponent(theorem, over, epsilon),
                 "fitted": float(fitted["slope"]),
-                "low": float(fitted["low"]),
-                "high": float(fitted["high"]),
-                "first": float(fitted.attrs["first"]),
-                "last": float(fitted.attrs["last"]),
+                **{n: float(fitted[n]) for n in ("low", "high")},
+                **{n: float(fitted.attrs[n]) for n in ("first", "last")},
             }
         )
     return pandas.DataFrame(rows)

@@ -1,13 +1,17 @@
 """What ``data.dpjax`` says of the data of a study."""
 
+import inspect
+import re
 from itertools import product
 
 import numpy as np
 import pytest
 import xarray
 
-import dpjax.study  # noqa: F401  (it registers the accessor)
+import dpjax.report.accessor  # noqa: F401
 from dpjax.report import choice
+from dpjax.report.arrays import ESTIMATORS, estimator
+from tests import ROOT
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def test_the_frontier_compares_by_what_is_declared(data):
 
 def test_methods_say_what_is_missing(data):
     with pytest.raises(ValueError, match="the data have no 'loss', but final_regret, regret"):
-        data.dpjax.mean("loss")
+        data.dpjax.mean(of="loss")
     with pytest.raises(ValueError, match="over: horizon is no axis"):
         data.dpjax.slope()
     with pytest.raises(ValueError, match="environment has no value none"):
@@ -156,3 +160,73 @@ def test_a_figure_can_be_written(data, tmp_path):
 def test_figures_that_mean_nothing_are_refused(data, options, message):
     with pytest.raises(ValueError, match=message):
         data.dpjax.figure(**options)
+
+
+@pytest.fixture
+def interquartile_range():
+    """The estimator of docs/adding/statistic.md, registered for one test."""
+    page = (ROOT / "docs" / "adding" / "statistic.md").read_text()
+    names = {}
+    exec(re.search(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)[1], names)
+    yield names["interquartile_range"]
+    del ESTIMATORS["interquartile_range"]
+
+
+def test_a_new_statistic_is_one_function(data, interquartile_range):
+    """It is a method, a column group of tables, the estimate of a figure, and part of a page."""
+    expected = interquartile_range(data["final_regret"])
+    quartiles = np.quantile(data["final_regret"], [0.25, 0.75], axis=-1)
+    np.testing.assert_allclose(expected["interquartile_range"], quartiles[1] - quartiles[0])
+    assert "interquartile_range" in dir(data.dpjax)
+    method = data.dpjax.interquartile_range
+    assert method.__doc__ == interquartile_range.__doc__
+    assert str(inspect.signature(method)) == "(confidence=0.95, *, of: str | None = None)"
+    assert method().identical(expected)
+    names = ["interquartile_range", "interquartile_range_low", "interquartile_range_high"]
+    both = ("mean", "interquartile_range")
+    table = data.dpjax.table(estimates=both)
+    assert list(table) == [
+        "learner", "environment", "epsilon", "mean", "mean_standard_error", "mean_low",
+        "mean_high", *names, "privacy_epsilon", "privacy_delta", "privacy_model", "trials",
+    ]  # fmt: skip
+    values = expected["interquartile_range"].values.ravel()[:4]
+    np.testing.assert_allclose(table["interquartile_range"], values)
+    figure = data.dpjax.figure("epsilon", color="learner", estimate="interquartile_range")
+    drawn = expected["interquartile_range"].squeeze("environment").values
+    assert curves(figure.axes[0]) == {tuple(row.round(2)) for row in drawn}
+    caption = " ".join(figure.get_supxlabel().split())
+    assert caption.startswith("Interquartile range with 95 % bootstrap percentiles; 40 trials.")
+    page = data.dpjax.page("Mine & theirs", figure, estimates=both)
+    assert "<h1>Mine &amp; theirs</h1>" in page and page.count('src="data:image/png;base64') == 1
+    assert all(f"<td>{value:.4g}</td>" in page for value in values)
+    assert all(f">{name}</th>" in page for name in names)
+
+
+def test_an_estimator_has_a_level():
+    with pytest.raises(TypeError, match="estimator: largest must take confidence"):
+
+        @estimator()
+        def largest(array):
+            return array.max("trial").to_dataset(name="largest")
+
+    assert "largest" not in ESTIMATORS
+
+
+def test_a_name_that_is_no_estimator_is_refused(data):
+    with pytest.raises(AttributeError, match="data.dpjax has no estimate 'medain', but mean, quan"):
+        data.dpjax.medain()
+    for options in ({"estimate": "medain"}, {"estimate": "identification"}):
+        with pytest.raises(ValueError, match="estimate: there is no '"):
+            data.dpjax.figure("epsilon", color="learner", **options)
+    with pytest.raises(ValueError, match="estimate: there is no 'medain', but mean, quantile"):
+        data.dpjax.table(estimates=["medain"])
+    with pytest.raises(ValueError, match="confidence must be in"):
+        data.dpjax.mean("final_regret")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_is_a_method_with_its_documentation(data, name):
+    method = getattr(data.dpjax, name)
+    assert name in dir(data.dpjax) and "Examples:" in method.__doc__
+    parameters = inspect.signature(method).parameters
+    assert "array" not in parameters and {"of", "value"} & parameters.keys()

@@ -166,9 +166,9 @@ def test_each_side_misses_with_half_of_the_rest():
 
 def test_what_is_no_proportion_is_refused(data):
     with pytest.raises(ValueError, match="^array must hold true or false, as 1 or 0"):
-        data.dpjax.proportion("report_stopping_time")
+        data.dpjax.proportion(of="report_stopping_time")
     with pytest.raises(ValueError, match="the data have no 'errors'"):
-        data.dpjax.proportion("errors")
-    found = data.dpjax.proportion("correct").squeeze("environment")
+        data.dpjax.proportion(of="errors")
+    found = data.dpjax.proportion(of="correct").squeeze("environment")
     assert np.isnan(found.sel(learner="UCB").to_dataarray()).all()
     assert found["low"].sel(learner="LUCB").max() < 1.0 == found["high"].sel(learner="LUCB").min()

@@ -13,6 +13,7 @@ def cells(generator, means, trials, scale=1.0):
     noise = generator.normal(size=(*means.shape, trials))
     dims = ["epsilon", "mixing", "round"][: means.ndim]
     coords = {name: np.arange(1.0, n + 1) for name, n in zip(dims, means.shape, strict=True)}
+    coords["trial"] = np.arange(trials)
     return xarray.DataArray(means[..., None] + scale * noise, coords, [*dims, "trial"],
                             name="final_regret")  # fmt: skip
 
@@ -57,14 +58,14 @@ def test_a_difference_is_paired():
     generator = np.random.default_rng(3)
     array = cells(generator, [0.0, 0.1], 50, scale=1e-3)
     shared = xarray.DataArray(generator.normal(size=50), dims=["trial"])
-    found = estimates.difference(array + shared, {"epsilon": 1.0})
+    found = estimates.difference(array + shared, epsilon=1.0)
     assert found["low"].sel(epsilon=2.0) > 0.09
     assert found["high"].sel(epsilon=2.0) < 0.11
     assert float(found["mean"].sel(epsilon=1.0)) == 0.0
     with pytest.raises(ValueError, match="epsilon has no value 7"):
-        estimates.difference(array, {"epsilon": 7.0})
+        estimates.difference(array, epsilon=7.0)
     with pytest.raises(ValueError, match="arms is no dimension"):
-        estimates.difference(array, {"arms": 7})
+        estimates.difference(array, arms=7)
 
 
 def test_the_slope_of_a_power_law():
@@ -123,7 +124,7 @@ def test_tune_finds_a_planted_optimum_and_reports_it_honestly():
 
 def test_tune_pays_for_choosing_among_equals():
     array = cells(np.random.default_rng(9), np.zeros((300, 40)), 40)
-    found = choice.tune(array, ["mixing"])
+    found = choice.tune(array, "mixing")
     assert covered(found, 0.0).mean() > 0.91
     # The least of all means, by itself, looks far better than it is.
     assert covered(estimates.mean(array).min("mixing"), 0.0).mean() < 0.5
@@ -147,7 +148,7 @@ def test_cells_that_were_not_played_stay_nan():
     [
         (lambda a: a.values, "array must be an xarray.DataArray"),
         (lambda a: a.isel(trial=0), "dimension trial"),
-        (lambda a: a.isel(trial=[0]), "at least two trials"),
+        (lambda a: a.isel(trial=[0]), "at least 2 trials"),
     ],
 )
 def test_arrays_without_trials_are_refused(change, message):

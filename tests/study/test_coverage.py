@@ -1,0 +1,157 @@
+"""How often the interval of each estimator covers: the table of docs/reference/inference.md.
+
+Each estimator has 400 arrays of 40 trials whose truth is known, of a normal law and of a skewed one
+(exponential). ``python -m tests.study.test_coverage`` prints the rows of the table.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import xarray
+from scipy import stats
+
+import dpjax.report.accessor  # noqa: F401
+from dpjax.report import choice, estimates, trends
+from dpjax.report.arrays import ESTIMATORS
+from tests import ROOT
+
+REPEATS, TRIALS = 400, 40
+LAWS = {"normal": stats.norm(1.0, 0.5), "skewed": stats.expon()}  # both of mean 1
+AXIS = np.array([1.0, 2.0, 4.0, 8.0, np.inf])
+
+
+class Case(NamedTuple):
+    """An estimate of arrays (repeat, ...), and the truth that its interval is to cover."""
+
+    estimate: Callable
+    truth: Callable[[Any], float]  # of a law
+    means: Any = None  # along the axis x; None for arrays without it
+    covers: str = ""
+    by: str = "bootstrap percentiles"
+
+
+def with_privacy(array):
+    """The coordinates that a frontier reads, of a learner that declares what it was given."""
+    return array.assign_coords(
+        privacy_epsilon=("x", array["x"].values), privacy_model=("x", ["central"] * len(AXIS))
+    )
+
+
+def standard_deviation(trials):
+    return trials.std(axis=0, ddof=1)
+
+
+def one(law):
+    return 1.0
+
+
+def is_skewed(law):
+    return law.stats("s") > 0.0
+
+
+STUDENT = "Student's t"
+CASES = {
+    "mean": Case(estimates.mean, one, None, "the mean", STUDENT),
+    "quantile": Case(partial(estimates.quantile, q=0.8), lambda law: law.ppf(0.8), None,
+                     "the quantile of the law", "order statistics"),
+    "proportion": Case(lambda array: estimates.proportion(array > 1.0), lambda law: law.sf(1.0),
+                       None, "the probability", "Clopper and Pearson"),
+    "statistic": Case(partial(estimates.statistic, function=standard_deviation),
+                      lambda law: law.std(), None,
+                      "the statistic of the law (here the standard deviation)"),
+    "median_of_means": Case(
+        estimates.median_of_means,
+        lambda law: stats.gamma(4, scale=1 / 4).median() if is_skewed(law) else 1.0, None,
+        "the median of the mean of a group"),
+    "gini": Case(estimates.gini,
+                 lambda law: 1.0 if is_skewed(law) else 2.0 * law.std() / np.sqrt(np.pi), None,
+                 "the mean difference of two trials"),
+    "difference": Case(lambda array: estimates.difference(array, x=1.0).isel(x=1), one, [1.0, 2.0],
+                       "the mean of the paired difference", STUDENT),
+    "band": Case(partial(estimates.band, over="x"), one, [1.0] * 5, "all means along the axis",
+                 "bootstrap of the largest deviation"),
+    "worst": Case(partial(choice.worst, over="x"), one, [1.0] * 5,
+                  "the largest mean along the axis", "ends of the simultaneous band"),
+    "tune": Case(lambda array: choice.tune(array, "x"), one, [1.0] * 5,
+                 "the mean of the chosen setting", f"{STUDENT} on trials unseen by the choice"),
+    "frontier": Case(lambda array: choice.frontier(with_privacy(array), "x", ["x"]), one, [1.0] * 5,
+                     "the mean of the chosen setting, at one level", "as tune"),
+    "slope": Case(partial(trends.slope, over="x"), lambda law: 0.75, AXIS[:4] ** 0.75,
+                  "the exponent of the mean"),
+    # From 2 at x = 4 the mean falls to 1.2 at x = 8.
+    "crossing": Case(partial(trends.crossing, level=1.5, over="x"), lambda law: 4 * 2 ** (5 / 8),
+                     [9.0, 5.0, 2.0, 1.2, 1.0], "the interpolated crossing of the mean"),
+}  # fmt: skip
+
+
+@cache
+def found(name, kind):
+    """(centre, low, high, truth) of each array."""
+    case, law = CASES[name], LAWS[kind]
+    generator = np.random.default_rng(sum(map(ord, name + kind)))
+    means = np.ones(1) if case.means is None else np.asarray(case.means)
+    shape = (REPEATS, len(means), TRIALS)
+    own, shared = (law.rvs(size=s, random_state=generator) for s in (shape, (REPEATS, 1, TRIALS)))
+    # Trials of an array share half of their noise along the axis.
+    noise = own if len(means) == 1 or kind == "skewed" else 1 + (own + shared - 2) / np.sqrt(2)
+    axes = ["repeat", "x", "trial"]
+    array = xarray.DataArray(means[:, None] * noise, {"x": AXIS[: len(means)]}, axes)
+    array = array.squeeze("x", drop=True) if case.means is None else array
+    made = case.estimate(array)
+    centre, low, high = (made[n].values for n in (next(iter(made)), "low", "high"))
+    return centre, low, high, case.truth(law)
+
+
+def coverage(name, kind, factor=1.0):
+    """The share of intervals, of a width by a factor, that cover; a band covers all of its axis."""
+    centre, low, high, truth = found(name, kind)
+    with np.errstate(invalid="ignore"):
+        low, high = centre - factor * (centre - low), centre + factor * (high - centre)
+    covers = (low <= truth) & (truth <= high)
+    return float((covers.all(axis=1) if name == "band" else covers).mean())
+
+
+def row(name):
+    """The row of the table in docs."""
+    case = CASES[name]
+    shares = [f"{coverage(name, kind):.3f}" for kind in LAWS]
+    return [name, case.covers, case.by, *shares]
+
+
+def documented():
+    """The rows of the table in docs, by estimator."""
+    text = (ROOT / "docs" / "reference" / "inference.md").read_text()
+    lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", text, flags=re.MULTILINE)
+    return {name: [name, *cells.split(" | ")] for name, cells in lines}
+
+
+def test_the_table_has_every_estimator():
+    own = {name for name, each in ESTIMATORS.items() if each.__module__.startswith("dpjax.")}
+    assert documented().keys() == own == CASES.keys()
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("name", CASES)
+def test_an_interval_covers_as_often_as_the_table_says(name, kind):
+    """An interval of half the width covers less often, by four standard errors at least."""
+    own = documented()[name]
+    assert own[:3] == [name, CASES[name].covers, CASES[name].by]
+    said = float(own[3 + list(LAWS).index(kind)])
+    assert coverage(name, kind) == pytest.approx(said, abs=0.01)
+    error = max(said * (1.0 - said), 0.02) ** 0.5 / REPEATS**0.5
+    assert coverage(name, kind, factor=0.5) < said - 4.0 * error
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_intervals_of_normal_trials_cover_nine_times_in_ten(name):
+    assert float(documented()[name][3]) >= 0.9
+
+
+if __name__ == "__main__":
+    for name in CASES:
+        first, *others = row(name)
+        print(f"| `{first}` | {' | '.join(others)} |")
