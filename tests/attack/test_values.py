@@ -153,9 +153,9 @@ def test_means_that_are_no_numbers_are_refused_by_name(name, value):
         call(name, means=value, **{"ends": [4]} if name == "piecewise" else {})
 
 
-def test_an_exploration_of_none_is_refused_where_it_is_no_default():
-    assert refusal("ucb1", "exploration", None) is None
-    assert refusal("kl_ucb", "exploration", None) == "kl_ucb(exploration=None) is accepted"
+@pytest.mark.parametrize("name", ["ucb1", "kl_ucb", "successive_elimination"])
+def test_an_exploration_of_none_is_refused(name):
+    assert refusal(name, "exploration", None) is None
 
 
 PRIVATE = [name for name in learners.__all__ if "epsilon" in conformance.parameters(name)]

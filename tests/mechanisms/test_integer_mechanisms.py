@@ -125,13 +125,13 @@ def test_declarations_and_bad_laws():
         "distributed", "Skellam mechanism on the sum of each batch"
     )  # fmt: skip
     assert np.isnan(opened.rho)
-    with pytest.raises(ValueError, match="delta must be given where noise is skellam"):
+    with pytest.raises(ValueError, match="delta must be given if noise is skellam"):
         ftrl(8, ball(2), epsilon=1.0, noise="skellam")
     assert "idealises" not in batched.accountant
     assert (
         game("discrete_gaussian", partial(mechanisms.per_item, batch=2)).privacy.model == "central"
     )
-    with pytest.raises(ValueError, match="delta must be given where noise is discrete_gaussian"):
+    with pytest.raises(ValueError, match="delta must be given if noise is discrete_gaussian"):
         ftrl(8, ball(2), epsilon=1.0, noise="discrete_gaussian")
     with pytest.raises(
         ValueError, match="noise must be one of laplace, gaussian, logistic; got 'discrete"

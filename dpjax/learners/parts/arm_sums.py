@@ -78,6 +78,16 @@ def check_delta(horizon, delta):
     return delta
 
 
+def check_delta_of(noise, pure, delta) -> None:
+    """Refuses a delta for noise that is pure DP, and none for noise that is not."""
+    if not pure and delta is None:
+        raise ValueError(f"delta must be given if noise is {noise}, which is never pure DP")
+    if pure and delta is not None:
+        raise ValueError(f"delta must be left out if noise is {noise}, which is pure DP")
+    if delta is not None:
+        _check.delta(delta)
+
+
 def check_failure(failure, default=None):
     """The probability of a failure, () float32 in (0, 1), or the default if it is None."""
     failure = default if failure is None else failure

@@ -15,6 +15,7 @@ import numpy as np
 from dpjax import mechanisms
 from dpjax.core import Array, Clip, Mechanism, Number, Privacy, _check
 from dpjax.domains import LossSet, clipped, sensitivity
+from dpjax.learners.parts.arm_sums import check_delta_of
 from dpjax.mechanisms.prefix import LAWS
 
 
@@ -153,14 +154,19 @@ def calibrate(
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
-    _check_noise(noise, delta, mechanism, printed_scale)
+    _check.one_of(*LAWS, noise=noise)
+    _check.factory("mechanisms.tree", mechanism=mechanism)
+    law = LAWS[noise]
+    check_delta_of(noise, law.pure, delta)
+    plain = mechanism.func if isinstance(mechanism, partial) else mechanism
+    if printed_scale is not None and plain is not mechanisms.tree:
+        raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
     built = build(mechanism, horizon, noise)
     encoder = built.sensitivity
     noiseless = encoder[0] == float("inf")  # exact sums, for which no scale has a meaning
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
         encoder = (0.0, 0.0)
-    law = LAWS[noise]
     if law.integers:
         change = of_rounded(change, shape, value_range, unit)
     encoded = encoder[0] * change[0], encoder[1] * change[1]
@@ -186,25 +192,7 @@ def calibrate(
     return PrefixSums(built, stream.init, stream.step, found.scale, declared)
 
 
-def _check_noise(
-    noise: str, delta: Number | None, mechanism: Callable, printed_scale: Number | None
-) -> None:
-    """Refuses a law of the noise, a delta and a mechanism that do not go together."""
-    _check.one_of(*LAWS, noise=noise)
-    _check.factory("mechanisms.tree", mechanism=mechanism)
-    pure = LAWS[noise].pure
-    if not pure and delta is None:
-        raise ValueError(f"delta must be given where noise is {noise}, which is never pure DP")
-    if pure and delta is not None:
-        raise ValueError(f"delta must be left out where noise is {noise}, which is pure DP")
-    if delta is not None:
-        _check.delta(delta)
-    plain = mechanism.func if isinstance(mechanism, partial) else mechanism
-    if printed_scale is not None and plain is not mechanisms.tree:
-        raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
-
-
-def clip_into(losses, unit) -> Callable:
+def clip_into(losses: LossSet, unit: str) -> Callable:
     """The ``clip`` of a learner whose loss vectors are in a LossSet.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 from dpjax import noise, privacy
 from dpjax.core import Clip, Number, Privacy, Sums, _check
 from dpjax.feedback import to_bit
-from dpjax.learners.parts.arm_sums import gaussian_draws, one_release
+from dpjax.learners.parts.arm_sums import check_delta_of, gaussian_draws, one_release
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 
@@ -124,15 +124,8 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
       releases alone decide which sum that is.
     """
     _check.one_of(*LAWS, noise=law)
-    if (law in WITH_DELTA) != (delta is not None):
-        raise ValueError(
-            f"delta must be given where noise is {law}, which is never pure DP"
-            if delta is None
-            else f"delta must not be given where noise is {law}, which is pure DP"
-        )
+    check_delta_of(law, law not in WITH_DELTA, delta)
     epsilon = _check.epsilon(epsilon)
-    if delta is not None:
-        _check.delta(delta)
     declared = one_release(epsilon)
     if law in LOCAL:
         return _local(law, epsilon, declared)

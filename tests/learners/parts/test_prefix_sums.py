@@ -219,8 +219,8 @@ def of_another_law(horizon, *, noise):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"noise": "gaussian"}, "delta must be given where noise is gaussian"),
-        ({"delta": 1e-6}, "delta must be left out where noise is laplace"),
+        ({"noise": "gaussian"}, "delta must be given if noise is gaussian"),
+        ({"delta": 1e-6}, "delta must be left out if noise is laplace"),
         ({"noise": "gaussian", "delta": 1.0}, "delta must be strictly between 0 and 1"),
         (
             {"noise": "cauchy"},

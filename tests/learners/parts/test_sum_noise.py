@@ -141,8 +141,8 @@ def test_declarations():
     ("arguments", "message"),
     [
         ({"noise": "uniform"}, "noise must be one of laplace"),
-        ({"noise": "binomial"}, "delta must be given where noise is binomial"),
-        ({"delta": 1e-6}, "delta must not be given where noise is laplace"),
+        ({"noise": "binomial"}, "delta must be given if noise is binomial"),
+        ({"delta": 1e-6}, "delta must be left out if noise is laplace"),
         ({"noise": "skellam", "delta": 2.0}, "delta must be strictly between 0 and 1"),
         ({"noise": "gaussian", "delta": 0.1, "radius": "printed"}, "radius: the paper prints one"),
         ({"radius": "exact"}, "radius must be one of"),
