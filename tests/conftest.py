@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import resource
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from dpjax import clear_caches
 from dpjax.core import generators
 from tests import slow
 
+os.environ["DPJAX_CACHE"] = "off"  # What one test compiles must not serve another run.
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 # To look for garbage among all that JAX keeps takes a second or more.

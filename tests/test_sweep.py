@@ -13,7 +13,8 @@ from jax import random as jr
 
 from dpjax import audit, domains, environments, gram, learners, mechanisms, simulate, sweep
 from dpjax.engine import programs
-from dpjax.engine.blocks import block_size
+from dpjax.engine.blocks import block_size, shared_size
+from dpjax.engine.devices import cores
 from dpjax.study.simulate import simulate_batches
 
 LOSSES = np.random.default_rng(0).random((8, 3))
@@ -118,6 +119,41 @@ def test_blocks_of_seeds_fit_the_limit_and_keep_workers_busy(seeds, limit, worke
     blocks = -(-seeds // size)
     assert 1 <= size <= limit
     assert blocks >= min(workers, seeds) or size == -(-seeds // min(workers, seeds))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+@pytest.mark.parametrize("limit", [1, 7, 1024])
+def test_blocks_have_a_power_of_two_of_seeds_and_little_is_computed_in_vain(workers, limit):
+    for seeds in (*range(1, 70), 100, 720, 1000, 1023, 1024, 5000, 2**20 + 1):
+        size = shared_size(seeds, limit, workers, enough=64)
+        assert 1 <= size <= limit and size & (size - 1) == 0
+        surplus = -seeds % size
+        assert surplus < size <= max(64, seeds / 8) and (surplus < seeds or seeds == 1)
+        assert size > limit / 2 or size >= min(64, seeds / workers)
+    some = {shared_size(seeds, 1024, workers, 64) for seeds in range(63 * workers + 1, 1024)}
+    assert some == {64}
+
+
+def test_another_number_of_trials_compiles_nothing(monkeypatch):
+    compiled, compile_block = [], programs.compile_block
+
+    def counted(traced, size, mesh):
+        compiled.append(size)
+        return compile_block(traced, size, mesh)
+
+    monkeypatch.setattr(programs, "compile_block", counted)
+    few = 63 * cores() + 1
+
+    def own(epsilon):
+        return learners.dp_exp3_lap(9, 3, epsilon=epsilon), environments.bernoulli([0.2, 0.5, 0.5])
+
+    found = [
+        sweep(own, np.array([0.5, 2.0]), seeds, jr.key(0), progress=False).regret
+        for seeds in (few, 300, 720, 1023)
+    ]
+    assert compiled == [(2, 64)]
+    for part in found:
+        np.testing.assert_array_equal(part, found[-1][:, : part.shape[1]])
 
 
 def test_seeds_are_those_of_fold_in():

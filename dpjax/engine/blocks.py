@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     seeds: int  # S
     rounds: np.ndarray  # (n,) int32, the checkpoints
     traced: programs.Traced
-    chunk: int  # the most trajectories that are computed at once
+    chunk: int | None  # the most trajectories that are computed at once, if the caller says so
     block: tuple[int, int]  # points and seeds in a block
     mesh: Mesh | None
 
@@ -68,10 +68,35 @@ def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
     """The points and seeds of each block of a sweep with ``count`` points.
 
     The compiler makes another program for an axis of length 1, whose last bits may differ. So a
-    block has at least two seeds and, where there are several points, at least two of these.
+    block has at least two seeds and, if there are several points, at least two of these.
     """
-    points = min(count, max(chunk, 2))
-    return points, max(2, block_size(seeds, chunk // points, at_once(mesh)))
+    here, workers = platform_of(mesh), at_once(mesh)
+    points = min(count, max(here.chunk if chunk is None else chunk, 2))
+    if chunk is None:
+        return points, max(2, shared_size(seeds, here.chunk // points, workers, here.seeds))
+    return points, max(2, block_size(seeds, chunk // points, workers))
+
+
+def shared_size(seeds, limit, workers, enough) -> int:
+    """How many seeds a block has if the caller does not say: a power of two, at most ``limit``.
+
+    All numbers of seeds from ``enough`` for each worker up to 16 times ``enough`` have blocks of
+    ``enough`` seeds, and so one compiled program. Of more seeds a block has about an eighth.
+
+    Args:
+      seeds: how many seeds there are in all.
+      limit: how many seeds a block may have.
+      workers: how many blocks are computed at the same time.
+      enough: how many seeds of a block are computed at full speed.
+    """
+    for_each_worker = 2 * _power_of_two(-(-seeds // workers) - 1)
+    wanted = min(max(1, for_each_worker), max(enough, _power_of_two(seeds // 8)))
+    return min(wanted, _power_of_two(max(1, limit)))
+
+
+def _power_of_two(most) -> int:
+    """The largest power of two that is at most ``most``; 0 if that is 0."""
+    return 1 << most.bit_length() >> 1
 
 
 def block_size(seeds, limit, workers) -> int:

@@ -32,6 +32,7 @@ class Platform(NamedTuple):
     compilers: tuple[Callable, ...]  # each (function, arguments, batched, spread) -> program
     isolate_draws: bool  # whether draws are kept in kernels of their own, as of batch_last
     chunk: int  # how many trajectories are computed at once if the caller does not say
+    seeds: int  # a block of so many seeds is computed at full speed
     threads: Callable[[], int]  # () -> how many threads run programs if there is no mesh
     memory: Callable  # (mesh, threads) -> bytes that one program may use; inf if nobody knows
 
@@ -72,6 +73,7 @@ CPU = Platform(
     compilers=(one_kernel.as_one_kernel, one_kernel.as_many_kernels),
     isolate_draws=True,
     chunk=4096,
+    seeds=64,
     threads=devices.cores,
     memory=devices.share_of_machine,
 )
@@ -82,6 +84,7 @@ ACCELERATOR = Platform(
     compilers=(_whole,),
     isolate_draws=False,
     chunk=2**18,
+    seeds=2**18,
     threads=lambda: 1,
     memory=devices.share_of_device,
 )

@@ -21,7 +21,7 @@ from jax import random as jr
 from jax.extend.core import ClosedJaxpr, Literal, Var
 
 from dpjax.core import _check
-from dpjax.engine import closure_digest, devices, settings
+from dpjax.engine import closure_digest, devices, executables, settings
 from dpjax.engine.compile import compile_block
 from dpjax.engine.evaluate import equations
 
@@ -121,17 +121,23 @@ class Program(NamedTuple):
 def compiled(traced, size, mesh) -> Program:
     """The program of a block of ``size`` points and seeds, compiled unless it was kept.
 
-    With a mesh, each of its devices computes such a block. The program is kept. Where all kept
-    programs hold more than ``_BYTES`` together, those that have not been used for longest are
-    dropped.
+    With a mesh, each of its devices computes such a block. The program is kept in memory and on
+    disk. If all programs in memory hold more than ``_BYTES`` together, those that have not been
+    used for longest are dropped.
     """
     place = traced, size, mesh
     with _lock:
         program = _kept.pop(place, None)
     if program is None:
         with settings.of_program(*traced.numeric):
-            run = compile_block(traced, size, mesh)
-            program = Program(run, devices.bytes_needed(run), _bytes_held(run, traced))
+            path = executables.path_of(traced, size, mesh)
+            found = executables.load(path) if path else None
+            if found is None:
+                run, was_read = executables.watched(compile_block, traced, size, mesh)
+                found = run, devices.bytes_needed(run), _bytes_held(run, traced)
+                if path and not was_read:
+                    executables.save(path, *found)
+            program = Program(*found)
     with _lock:
         _kept[place] = program
         held = sum(each.bytes_held for each in _kept.values())

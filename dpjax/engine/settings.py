@@ -67,10 +67,9 @@ def keep_compiled() -> None:
       'mine'
       >>> jax.config.update("jax_compilation_cache_dir", folder)
     """
-    if jax.config.values["jax_compilation_cache_dir"] is not None:
+    folder = cache_folder("compiled")
+    if jax.config.values["jax_compilation_cache_dir"] is not None or folder is None:
         return
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "dpjax" / "compiled" / _processor()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -79,6 +78,18 @@ def keep_compiled() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
+def cache_folder(kind: str) -> Path | None:
+    """The folder for compiled programs of one kind, for this processor.
+
+    It is ``dpjax`` in ``$XDG_CACHE_HOME``, or in ``~/.cache``. None if ``DPJAX_CACHE`` is ``off``.
+    """
+    if os.environ.get("DPJAX_CACHE") == "off":
+        return None
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "dpjax" / kind / _processor()
+
+
+@functools.cache
 def _processor() -> str:
     """A word for what this processor can execute, since machines may share a home folder."""
     features = platform.processor()

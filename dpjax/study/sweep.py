@@ -16,7 +16,7 @@ import numpy as np
 
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices, programs, settings
-from dpjax.engine.blocks import Block, Plan, at_once, block_shape, block_size, empty, put
+from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.progress import with_progress
 from dpjax.store import open_store
@@ -139,7 +139,8 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     devices.check_mesh(mesh)
     if platform_of(mesh) is not CPU:
         _add_kernels()
-    chunk = _check.size(1, chunk=platform_of(mesh).chunk if chunk is None else chunk)
+    if chunk is not None:
+        _check.size(1, chunk=chunk)
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
     # The factories see the plain numbers of each point here, and refuse bad ones. Later, when the
@@ -240,14 +241,14 @@ def _into_store(plan, url, progress) -> Result | None:
 
 
 def _joined(plan, corners) -> list[Block]:
-    """The blocks at these corners, where as many as a chunk holds are joined into one.
+    """The blocks at these corners. Those of the same points are joined up to the size of a block.
 
-    Only blocks of the same points are joined.
+    A store has blocks of the size that it was made with, which may be smaller.
     """
     points, seeds = plan.block
-    fitting = max(1, plan.chunk // (points * seeds))
     most = max(Counter(point for point, _ in corners).values())
-    return plan.blocks(corners, block_size(most, fitting, at_once(devices.local(plan.mesh))))
+    whole = block_shape(points, most * seeds, plan.chunk, devices.local(plan.mesh))[1]
+    return plan.blocks(corners, max(1, whole // seeds))
 
 
 def _write(store, block, cells) -> None:

@@ -1,0 +1,133 @@
+"""Keeps compiled programs on disk, so that another process compiles nothing.
+
+A file is a pickle of the executable, compressed, after a digest of it. Its name is a digest of all
+that decides on the machine code. Loading a pickle can run any code. So files are read only from a
+folder of the user's own, and never from a store of results.
+"""
+
+import hashlib
+import os
+import pickle
+import tempfile
+import warnings
+import zlib
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import local
+
+import jax
+import jaxlib
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+from dpjax.core._version import __version__
+from dpjax.engine import devices, settings
+
+# The most bytes that the folder holds. Files that were not used for longest go first.
+_MOST = 2**30
+_DIGEST = hashlib.sha256().digest_size
+
+
+def path_of(traced, size, mesh) -> Path | None:
+    """The file of the program of a block; None if it is not kept.
+
+    A program for several devices is not kept, nor one that calls functions of Python.
+    """
+    if mesh is not None or traced.callbacks:
+        return None
+    folder = settings.cache_folder("executables")
+    device = jax.devices()[0]
+    decisive = (
+        traced.digest, traced.point, size, traced.settings, _sources(), jax.__version__,
+        jaxlib.__version__, device.device_kind, device.client.platform_version, devices.cores(),
+        os.environ.get("XLA_FLAGS"),
+    )  # fmt: skip
+    return folder / hashlib.sha256(repr(decisive).encode()).hexdigest() if folder else None
+
+
+_compiling = local()
+
+
+def _listen(event, **_):
+    if event == "/jax/compilation_cache/cache_hits":
+        _compiling.read = True
+
+
+jax.monitoring.register_event_listener(_listen)
+
+
+def watched(function, *arguments):
+    """(what a function returns, whether JAX read an executable from a cache of its own for it).
+
+    Such an executable can be serialized, but the copy fails when it runs (jaxlib 0.10.2).
+    """
+    _compiling.read = False
+    return function(*arguments), _compiling.read
+
+
+@cache
+def _sources() -> str:
+    """A digest of the version and of the modules that compile."""
+    found = hashlib.sha256(__version__.encode())
+    for room in ("engine", "kernels"):
+        for path in sorted((Path(__file__).parents[1] / room).glob("*.py")):
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def load(path):
+    """(compiled program, bytes needed, bytes held) of a file; None if it cannot be used."""
+    try:
+        if not _is_own(path):
+            return None
+        content = path.read_bytes()
+        digest, packed = content[:_DIGEST], content[_DIGEST:]
+        if hashlib.sha256(packed).digest() != digest:
+            raise ValueError("it is damaged")
+        executable, inputs, outputs, needed, held = pickle.loads(zlib.decompress(packed))
+        run = deserialize_and_load(executable, inputs, outputs)
+        with suppress(OSError):
+            os.utime(path)
+        return run, needed, held
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except Exception as error:  # Anything can be in a file, and jaxlib raises errors of many kinds.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        warnings.warn(
+            f"the compiled program {path} is not used ({reason}); compiling it again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def _is_own(path) -> bool:
+    """Whether a file and its folder belong to the user, and only the user can write to them."""
+    for each in (path.parent, path):
+        status = each.stat()
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+            raise PermissionError("it belongs to another user, or others can write to it")
+    return True
+
+
+def save(path, run, needed, held) -> None:
+    """Writes a compiled program into a file. What cannot be written is left out."""
+    with suppress(Exception):  # Some programs cannot be serialized, and a disk may be full.
+        packed = zlib.compress(pickle.dumps((*serialize(run), needed, held)), level=1)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, scratch = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(packed).digest() + packed)
+        os.replace(scratch, path)
+        _make_room(path.parent)
+
+
+def _make_room(folder) -> None:
+    """Removes the files that were not used for longest, until the folder is small enough."""
+    status = {path: path.stat() for path in folder.iterdir()}
+    held = sum(each.st_size for each in status.values())
+    for path in sorted(status, key=lambda each: status[each].st_mtime):
+        if held <= _MOST:
+            return
+        held -= status[path].st_size
+        path.unlink()

@@ -1,0 +1,205 @@
+"""Compiled programs on disk: another process compiles nothing, and no file can do harm."""
+
+import hashlib
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+import dpjax
+from dpjax import environments, learners, sweep
+from dpjax.engine import executables, programs
+from tests import ROOT
+
+PROGRAM = """
+import jax, numpy, hashlib
+import dpjax
+from dpjax.engine import programs
+from dpjax import environments, learners, sweep
+if {keep}: dpjax.keep_compiled()
+compiled, compile_block = [], programs.compile_block
+programs.compile_block = lambda *own: compiled.append(own) or compile_block(*own)
+def game(epsilon):
+    return learners.dp_exp3_lap(16, 3, epsilon=epsilon), environments.bernoulli([0.1, 0.5, 0.5])
+found = sweep(game, numpy.array([0.5, 2.0]), 100, jax.random.key(0), progress=False).regret
+print(len(compiled), hashlib.sha256(found).hexdigest())
+"""
+
+
+def game(epsilon):
+    return learners.dp_exp3_lap(9, 3, epsilon=epsilon), environments.bernoulli([0.2, 0.5, 0.5])
+
+
+def run(chosen=game):
+    programs.clear_caches()
+    return sweep(chosen, np.array([0.5, 2.0]), 4, jr.key(0), progress=False).regret
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder for compiled programs, which are kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("DPJAX_CACHE")
+    return tmp_path / "dpjax" / "executables"
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The sizes of the blocks that were compiled."""
+    sizes, compile_block = [], programs.compile_block
+
+    def counted(traced, size, mesh):
+        sizes.append(size)
+        return compile_block(traced, size, mesh)
+
+    monkeypatch.setattr(programs, "compile_block", counted)
+    return sizes
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def process(home, keep=False):
+    """(how many programs a process compiled, a digest of its regret)."""
+    inherited = {k: v for k, v in os.environ.items() if k != "DPJAX_CACHE"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(keep=keep)], cwd=ROOT, capture_output=True, text=True,
+        check=True, env={**inherited, "XDG_CACHE_HOME": str(home)},
+    )  # fmt: skip
+    count, digest = done.stdout.split()
+    return int(count), digest
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    first, second = process(tmp_path), process(tmp_path)
+    assert first[0] == 1 and second == (0, first[1])
+
+
+def test_what_jax_read_from_its_own_cache_is_not_copied(tmp_path):
+    """Such a copy fails when it runs."""
+    first = process(tmp_path, keep=True)
+    (kept,) = files(tmp_path / "dpjax" / "executables")
+    kept.unlink()
+    assert process(tmp_path, keep=True) == process(tmp_path, keep=True) == first
+    assert not files(tmp_path / "dpjax" / "executables")
+
+
+def test_bits_are_the_same(folder, compiled):
+    first, second = run(), run()
+    assert len(compiled) == 1 and len(files(folder)) == 1
+    np.testing.assert_array_equal(first, second)
+
+
+def test_nothing_is_kept_if_the_cache_is_off(folder, compiled, monkeypatch):
+    monkeypatch.setenv("DPJAX_CACHE", "off")
+    run(), run()
+    assert len(compiled) == 2 and not files(folder)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "foreign", "other pickle"])
+def test_a_damaged_file_is_named_and_written_again(folder, compiled, damage):
+    first = run()
+    (kept,) = files(folder)
+    whole = kept.read_bytes()
+    content = {
+        "cut": whole[:1000], "changed": whole[:-1] + bytes([whole[-1] ^ 1]), "empty": b"",
+        "foreign": b"not a program of dpjax, but long enough for a digest",
+    }.get(damage)  # fmt: skip
+    if content is None:
+        packed = pickle.dumps("not compressed")
+        content = hashlib.sha256(packed).digest() + packed
+    kept.write_bytes(content)
+    with pytest.warns(RuntimeWarning, match=rf"{kept} is not used \(.*\); compiling it again"):
+        second = run()
+    assert len(compiled) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()  # from the file, which is whole again
+    assert len(compiled) == 2 and files(folder) == [kept]
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("target", ["file", "folder"])
+def test_files_that_others_can_write_are_not_loaded(folder, compiled, target, monkeypatch):
+    run()
+    (kept,) = files(folder)
+    monkeypatch.setattr(executables.pickle, "loads", lambda _: pytest.fail("it was loaded"))
+    place = kept if target == "file" else kept.parent
+    place.chmod(place.stat().st_mode | stat.S_IWOTH)
+    with pytest.warns(RuntimeWarning, match="others can write to it"):
+        run()
+    assert len(compiled) == 2
+
+
+def test_files_of_another_user_are_not_loaded(folder, compiled, monkeypatch):
+    run()
+    monkeypatch.setattr(executables.os, "getuid", lambda: -1)
+    with pytest.warns(RuntimeWarning, match="belongs to another user"):
+        run()
+    assert len(compiled) == 2
+
+
+def test_a_folder_that_cannot_be_made_is_left_out(tmp_path, monkeypatch, compiled):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.delenv("DPJAX_CACHE")
+    (tmp_path / "file").write_text("a file, where the folder would be")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("what", ["version", "setting", "flags", "sources"])
+def test_another_program_has_another_file(folder, compiled, what, monkeypatch):
+    run()
+    if what == "version":
+        monkeypatch.setattr(executables.jax, "__version__", "0.0.0")
+    elif what == "flags":
+        monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    elif what == "sources":
+        monkeypatch.setattr(executables, "_sources", lambda: "changed")
+    if what == "setting":
+        with jax.default_matmul_precision("highest"):
+            run()
+    else:
+        run()
+    assert len(compiled) == 2 and len(files(folder)) == 2
+
+
+def test_programs_that_call_python_are_not_kept(folder):
+    def own(epsilon):
+        learner, environment = game(epsilon)
+
+        def step(state, key, loss):
+            jax.debug.callback(lambda _: None, jnp.float32(0.0))
+            return learner.step(state, key, loss)
+
+        return learner._replace(step=step), environment
+
+    run(own)
+    assert not files(folder)
+
+
+def test_the_folder_does_not_grow_for_ever(folder, monkeypatch):
+    run()
+    (first,) = files(folder)
+    os.utime(first, (0, 0))
+    monkeypatch.setattr(executables, "_MOST", first.stat().st_size * 3 // 2)
+    run(lambda epsilon: (game(epsilon)[0], environments.bernoulli([0.3, 0.5, 0.5])))
+    (second,) = files(folder)
+    assert second != first
+
+
+def test_clear_caches_is_public_and_keeps_files(folder):
+    run()
+    dpjax.clear_caches()
+    assert len(files(folder)) == 1
