@@ -39,7 +39,7 @@ class Store(NamedTuple):
           >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
           >>> opened = store.open_store(
           ...     "of_blocks", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
           >>> opened.block
           (2, 2)
         """
@@ -58,7 +58,7 @@ class Store(NamedTuple):
           >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
           >>> opened = store.open_store(
           ...     "not_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
           >>> opened.missing()
           [(0, 0), (0, 2)]
         """
@@ -95,7 +95,7 @@ class Store(NamedTuple):
           >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
           >>> opened = store.open_store(
           ...     "half_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
           >>> cells = jax.tree.map(
           ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
           >>> opened.write(0, 0, cells)  # the first two seeds
@@ -130,7 +130,7 @@ class Store(NamedTuple):
           >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
           >>> opened = store.open_store(
           ...     "all_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
           >>> cells = jax.tree.map(
           ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
           >>> opened.write(0, 0, cells), opened.write(0, 2, cells)
@@ -138,12 +138,51 @@ class Store(NamedTuple):
           >>> opened.result().regret.shape  # points, seeds, checkpoints
           (2, 4, 1)
         """
+        arrays, done = self.cells()
+        missing = np.argwhere(~done)
+        if structure is not None:
+            if len(missing):
+                point, seed = missing[0]
+                raise ValueError(
+                    f"store: seed {seed} of point {point} is gone from {self.files.url}: another "
+                    "process, with fewer points, has written its block anew; run the sweep again"
+                )
+            trees = jax.tree.unflatten(jax.tree.structure(structure), arrays.values())
+        else:
+            self.warn_of_missing(done, stacklevel=4)
+            trees = layouts.unflatten(self.layout.attributes["structure"], arrays.values())
+        return Result(self.rounds, *trees)
+
+    @property
+    def rounds(self) -> np.ndarray:
+        """(n,) int32, the rounds at which regret is recorded."""
+        return np.array(self.layout.attributes["checkpoints"], np.int32)
+
+    def warn_of_missing(self, done: np.ndarray, stacklevel: int) -> None:
+        """Warns of cells that are not done, if there are any."""
+        missing = np.argwhere(~done)
+        if len(missing):
+            warnings.warn(
+                f"store: {len(missing)} of {done.size} cells of {self.files.url} are not done "
+                f"and hold NaN, first seed {missing[0][1]} of point {missing[0][0]}",
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
+
+    def cells(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The arrays of a Result by name, with axes (points, seeds), and (points, seeds) bool.
+
+        The second says which cells are done. The others hold NaN or a fill value.
+
+        Raises:
+          Damaged: an object is damaged; the message names it.
+        """
         shape = (self.points, self.seeds)
         try:
-            output = [
-                np.full((*shape, *tail), fill, dtype)
-                for tail, dtype, fill in self.layout.arrays.values()
-            ]
+            output = {
+                name: np.full((*shape, *tail), fill, dtype)
+                for name, (tail, dtype, fill) in self.layout.arrays.items()
+            }
         except (MemoryError, ValueError):
             raise ValueError(
                 f"store: {self.files.path(ROOT)} tells of {shape[0]} points with {shape[1]} seeds, "
@@ -156,32 +195,14 @@ class Store(NamedTuple):
                 return
             parts = self._read_block(*corner)
             here = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
-            rows, columns = output[-1][here].shape
+            rows, columns = output["done"][here].shape
             done = parts[-1][:rows, :columns]
-            for whole, part in zip(output, parts, strict=True):
+            for whole, part in zip(output.values(), parts, strict=True):
                 whole[here][done] = part[:rows, :columns][done]
 
         together(place, self._corners())
-        *leaves, _, done = output
-        missing = np.argwhere(~done)
-        if structure is not None:
-            if len(missing):
-                point, seed = missing[0]
-                raise ValueError(
-                    f"store: seed {seed} of point {point} is gone from {self.files.url}: another "
-                    "process, with fewer points, has written its block anew; run the sweep again"
-                )
-            trees = jax.tree.unflatten(jax.tree.structure(structure), leaves)
-        else:
-            if len(missing):
-                warnings.warn(
-                    f"store: {len(missing)} of {done.size} cells of {self.files.url} are not done "
-                    f"and hold NaN, first seed {missing[0][1]} of point {missing[0][0]}",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-            trees = layouts.unflatten(self.layout.attributes["structure"], leaves)
-        return Result(np.array(self.layout.attributes["checkpoints"], np.int32), *trees)
+        del output["checksum"]
+        return output, output.pop("done")
 
     def _corners(self):
         starts = (

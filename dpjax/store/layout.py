@@ -15,6 +15,7 @@ from jax import random as jr
 
 from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.core._version import __version__
+from dpjax.store.contents import contents, difference
 from dpjax.store.objects import Damaged, digest
 
 ROOT = "zarr.json"
@@ -55,6 +56,10 @@ class Layout(NamedTuple):
         told = [self.attributes[field] for field in _COMPARED]
         return hashlib.sha256(json.dumps(told).encode()).digest()
 
+    def about(self) -> dict:
+        """The description of the points: empty for a store of an older version."""
+        return json.loads(self.attributes.get("about", "{}"))
+
     def point_words(self) -> np.ndarray:
         """(points, 3) uint32 that identify each point: its number, and a digest of its values."""
         return _point_words(self.attributes["points"])
@@ -82,7 +87,8 @@ def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout
         "structure": json.dumps([_flatten(tree) for tree in structure]),
         **{name: getattr(jax.config, name) for name in _SETTINGS},
         "program": traced.digest,
-        "points": json.dumps(_point_values(game, points)),
+        "contents": json.dumps(contents(traced.program)),
+        "points": json.dumps(point_values(game, points)),
         "arrays": " ".join(names),
     }
     leaves = zip(names, jax.tree.leaves(structure), strict=True)
@@ -109,19 +115,34 @@ def compare(found, new, url) -> None:
     there, here = found.attributes, new.attributes
     for field, text in _COMPARED.items():
         if there[field] != here[field]:
-            said = [each[field] for each in (there, here)]
             if field == "program":
-                said = [f"{each['game']} (program {each['program']})" for each in (there, here)]
-            refuse(text, *said)
+                raise ValueError(
+                    f"store: {url} was made with another game: {_other_game(there, here)}"
+                )
+            refuse(text, there[field], here[field])
     there, here = (json.loads(each["points"]) for each in (there, here))
     if list(there) != list(here):
         refuse("points", f"{', '.join(there)}", f"{', '.join(here)}")
     for name in there:
         for index, pair in enumerate(zip(there[name], here[name], strict=False)):
             if pair[0] != pair[1]:
-                refuse(f"points: {name} of point {index}", *pair)
+                # The shortest decimals that are played as these numbers.
+                numbers = [str(np.array(value, np.float32)) for value in pair]
+                refuse(f"points: {name} of point {index}", *numbers)
     if cells(found) != cells(new):
         raise refusal(url, "damaged: its arrays are not those of its program")
+
+
+def _other_game(there, here) -> str:
+    """In which respects two games differ, by the attributes of their roots."""
+    parts = []
+    for field, text in (("game", "{}"), ("arrays", "it records {}")):
+        if there[field] != here[field]:
+            parts.append(f"{text.format(there[field])} there, {text.format(here[field])} here")
+    if "contents" in there:
+        parts.append(difference(*(json.loads(each["contents"]) for each in (there, here))))
+    found = "; ".join(filter(None, parts))
+    return found or f"other operations (program {there['program']} there, {here['program']} here)"
 
 
 def refusal(url, trouble) -> Damaged:
@@ -302,7 +323,7 @@ def _name(function) -> str:
     return ".".join(filter(None, [function.__module__, *parts]))
 
 
-def _point_values(game, points) -> dict:
+def point_values(game, points) -> dict[str, list]:
     """The leaves of the points by name, as lists."""
     if isinstance(points, np.ndarray):
         return {next(iter(inspect.signature(game).parameters)): points.tolist()}

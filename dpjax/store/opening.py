@@ -1,5 +1,6 @@
 """Opens a store: creates, compares, mends or grows it for the sweep that asks for it."""
 
+import json
 import os
 import re
 import warnings
@@ -26,6 +27,7 @@ def open_store(
     rounds: np.ndarray,
     traced: Any,
     block: tuple[int, int],
+    about: Callable[[], dict],
 ) -> Store:
     """Creates the store of a sweep, or opens it, compares it with the sweep, mends and grows it.
 
@@ -35,6 +37,8 @@ def open_store(
       rounds: (n,) the checkpoints.
       traced: the game, as :func:`dpjax.engine.programs.trace` returns it.
       block: (points, seeds) of a block, for a store that does not exist yet.
+      about: returns a description of the points for JSON, with a list of an entry for each point in
+        each of its fields. It is called if the store is created or grows, and is kept in the root.
 
     Returns:
       The store.
@@ -52,7 +56,7 @@ def open_store(
       >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
       >>> opened = store.open_store(
       ...     "just_opened", game, rates, 4, key,
-      ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
+      ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
       >>> opened.points, opened.seeds, store.is_empty("just_opened")
       (2, 4, False)
     """
@@ -65,7 +69,7 @@ def open_store(
     # this sweep and everything is as the root says.
     while True:
         if (text := files.read(ROOT)) is None:
-            _create(files, new)
+            _create(files, _described(new, about))
             continue
         found = layouts.read(text, files.url)
         if wrong := _wrong(files, found):
@@ -74,7 +78,9 @@ def open_store(
             continue
         layouts.compare(found, new, files.url)
         grown = layouts.grow(found, new, files.url)
-        if grown.shape == found.shape:
+        if grown.shape[0] > found.shape[0] or "about" not in found.attributes:
+            grown = _described(grown, about)
+        if grown == found:
             return Store(files, grown, *new.shape)
         _write(files, layouts.write(grown))
 
@@ -99,15 +105,27 @@ def read(url: str | os.PathLike) -> Result:
       >>> bool((store.read("swept").regret == played.regret).all())
       True
     """
+    found = existing(url)
+    if found is None:
+        raise ValueError(f"store: there is no store of a sweep in {os.fspath(url)}")
+    return found.result()
+
+
+def existing(url: str | os.PathLike) -> Store | None:
+    """The store of a sweep, with all its points and seeds; None if there is none.
+
+    Raises:
+      ValueError, OSError: it is damaged or cannot be read; the message names the object.
+    """
     files = Files(url)
     text = files.read(ROOT)
     if text is None:
         _refuse_blocks(files)
-        raise ValueError(f"store: there is no store of a sweep in {files.url}")
+        return None
     layout = layouts.read(text, files.url)
     if wrong := _wrong(files, layout):
-        _warn_of(files, wrong, "the sweep, called again, writes them again", stacklevel=3)
-    return Store(files, layout, *layout.shape).result()
+        _warn_of(files, wrong, "the sweep, called again, writes them again", stacklevel=4)
+    return Store(files, layout, *layout.shape)
 
 
 def is_empty(url: str | os.PathLike) -> bool:
@@ -118,6 +136,12 @@ def is_empty(url: str | os.PathLike) -> bool:
       True
     """
     return not Files(url).keys()
+
+
+def _described(layout, about) -> layouts.Layout:
+    """The layout with a description of its points."""
+    attributes = layout.attributes | {"about": json.dumps(about())}
+    return layout._replace(attributes=attributes)
 
 
 def _wrong(files, layout) -> list[str]:
