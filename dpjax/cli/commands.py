@@ -278,18 +278,12 @@ def _run(options) -> None:
     if options.learner is None:
         raise ValueError("learner: name one that plays on the losses, with --learner NAME")
     out = results_folder(options, "results/run")
-    with on_devices(prepare(options)):
-        text = run.run(
-            options.losses,
-            options.learner,
-            out,
-            epsilons=options.epsilon,
-            seeds=100 if options.seeds is None else options.seeds,
-            horizon=options.horizon,
-            seed=0 if options.seed is None else options.seed,
-            store=options.store,
-        )
-    print(text)
+    print(run.run(
+        options.losses, options.learner, out, epsilons=options.epsilon,
+        seeds=100 if options.seeds is None else options.seeds, horizon=options.horizon,
+        seed=0 if options.seed is None else options.seed, store=options.store,
+        mesh=prepare(options),
+    ))  # fmt: skip
     _written_to(out)
 
 

@@ -69,7 +69,7 @@ class Store(NamedTuple):
         for corner, done in zip(corners, states, strict=True):
             if isinstance(done, Damaged):
                 message = f"{done}; its block is computed again"
-                warnings.warn(message, RuntimeWarning, stacklevel=4)
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
             if done is not True:
                 missing.append(corner)
         return missing
