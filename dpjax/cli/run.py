@@ -23,6 +23,9 @@ EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays
 COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
            "standard_error", "median", "switches"]  # fmt: skip
+# Columns of ``data.dpjax.table()``, and their names in the table of a run.
+NAMES = {"epsilon": "asked_epsilon", "privacy_epsilon": "epsilon", "privacy_delta": "delta",
+         "privacy_model": "model", "mean": "regret", "trials": "seeds"}  # fmt: skip
 
 
 def study_of(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0) -> Study:
@@ -84,29 +87,18 @@ def study_of(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0)
 
 def table(data) -> list[dict]:
     """Final regret, one row for each privacy level. ``epsilon`` is what the learner declares."""
-    one = data.squeeze(["learner", "environment"], drop=True).rename(epsilon="asked_epsilon")
-    mean, trials = one.dpjax.mean(), one[["final_regret", "tally_switches"]].astype(np.float64)
-    found = mean[["standard_error"]].assign(
-        regret=mean["mean"],
-        median=trials["final_regret"].median("trial"),
-        switches=trials["tally_switches"].mean("trial"),
-        model=one["privacy_model"],
-        epsilon=one["privacy_epsilon"],
-        delta=one["privacy_delta"],
-    )
-    frame = found.reset_coords(drop=True).to_dataframe().reset_index()
-    frame = frame.assign(
-        learner=data["learner"].item(), horizon=data["round"].values[-1], seeds=data.sizes["trial"]
-    )
+    trials = data[["final_regret", "tally_switches"]].astype(np.float64)
+    frame = data.dpjax.table().rename(columns=NAMES)
+    frame["horizon"] = data["round"].values[-1]
+    frame["median"] = trials["final_regret"].median("trial").values.ravel()
+    frame["switches"] = trials["tally_switches"].mean("trial").values.ravel()
     return frame[COLUMNS].to_dict("records")
 
 
 def curves(data) -> Any:
     """Mean regret with 95 % intervals (none for one seed), a row for each level and round."""
-    one = data.squeeze(["learner", "environment"], drop=True)
-    found = one.dpjax.mean("regret").reset_coords(drop=True).rename(mean="regret")
-    frame = found[["regret", "low", "high"]].to_dataframe(dim_order=["epsilon", "round"])
-    return frame.reset_index()
+    frame = data.dpjax.table("regret").rename(columns={"mean": "regret"})
+    return frame[["epsilon", "round", "regret", "low", "high"]]
 
 
 def figure(data, note):

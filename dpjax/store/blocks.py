@@ -29,38 +29,13 @@ class Store(NamedTuple):
 
     @property
     def block(self) -> tuple[int, int]:
-        """Points and seeds of a block.
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "of_blocks", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
-          >>> opened.block
-          (2, 2)
-        """
+        """Points and seeds of a block."""
         return self.layout.block
 
     def missing(self) -> list[tuple[int, int]]:
         """First point and first seed of each block that is not done or is damaged.
 
         It reads every finished block, and warns of each that is damaged.
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "not_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
-          >>> opened.missing()
-          [(0, 0), (0, 2)]
         """
         keys = set(self.files.keys())
         corners = self._corners()
@@ -86,21 +61,6 @@ class Store(NamedTuple):
 
         Raises:
           OSError: an object cannot be written; the message names it.
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "half_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
-          >>> cells = jax.tree.map(
-          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
-          >>> opened.write(0, 0, cells)  # the first two seeds
-          >>> opened.missing()
-          [(0, 2)]
         """
         rows = min(self.block[0], self.points - point)
         leaves = [np.asarray(leaf)[:rows] for leaf in jax.tree.leaves(cells)]
@@ -121,22 +81,6 @@ class Store(NamedTuple):
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "all_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
-          >>> cells = jax.tree.map(
-          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
-          >>> opened.write(0, 0, cells), opened.write(0, 2, cells)
-          (None, None)
-          >>> opened.result().regret.shape  # points, seeds, checkpoints
-          (2, 4, 1)
         """
         arrays, done = self.cells()
         missing = np.argwhere(~done)

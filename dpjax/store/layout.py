@@ -65,36 +65,40 @@ class Layout(NamedTuple):
         return _point_words(self.attributes["points"])
 
 
-def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout:
-    """The layout of a new store. Arguments are those of :func:`dpjax.store.open_store`."""
-    structure = traced.output
-    names = [
-        name
-        for prefix, tree in zip(Result._fields[1:], structure, strict=True)
-        for name in leaf_names(prefix, tree)
-    ]
+def arrays_of(output: tuple) -> dict[str, Any]:
+    """The leaves of a Result, without its rounds, by the names that a store has for them."""
+    return {
+        name: leaf
+        for prefix, tree in zip(Result._fields[1:], output, strict=True)
+        for name, leaf in zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True)
+    }
+
+
+def describe(plan) -> Layout:
+    """The layout of a new store for a plan of a sweep."""
+    structure = plan.traced.output
+    leaves = arrays_of(structure)
     attributes = {
         "format": _FORMAT,
         "dpjax": __version__,
         "jax": jax.__version__,
         "backend": jax.default_backend(),
-        "key": f"{jr.key_impl(key)} {jr.key_data(key).tolist()}",
-        "horizon": int(rounds[-1]),
-        "checkpoints": rounds.tolist(),
-        "play": _name(play),
-        "game": _name(game),
-        "learner": _name(game).split(".")[-1],
+        "key": f"{jr.key_impl(plan.key)} {jr.key_data(plan.key).tolist()}",
+        "horizon": int(plan.rounds[-1]),
+        "checkpoints": plan.rounds.tolist(),
+        "play": _name(plan.play),
+        "game": _name(plan.game),
+        "learner": _name(plan.game).split(".")[-1],
         "structure": json.dumps([_flatten(tree) for tree in structure]),
         **{name: getattr(jax.config, name) for name in _SETTINGS},
-        "program": traced.digest,
-        "contents": json.dumps(contents(traced.program)),
-        "points": json.dumps(point_values(game, points)),
-        "arrays": " ".join(names),
+        "program": plan.traced.digest,
+        "contents": json.dumps(contents(plan.traced.program)),
+        "points": json.dumps(point_values(plan.game, plan.points)),
+        "arrays": " ".join(leaves),
     }
-    leaves = zip(names, jax.tree.leaves(structure), strict=True)
-    arrays = {name: (leaf.shape, leaf.dtype, _fill(leaf.dtype)) for name, leaf in leaves}
+    arrays = {name: (leaf.shape, leaf.dtype, _fill(leaf.dtype)) for name, leaf in leaves.items()}
     arrays |= _BESIDE
-    return Layout(attributes, arrays, (len(jax.tree.leaves(points)[0]), seeds), block)
+    return Layout(attributes, arrays, (plan.count, plan.seeds), plan.block)
 
 
 def compare(found, new, url) -> None:

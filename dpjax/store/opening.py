@@ -7,64 +7,31 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from dpjax.core import Array, Result
+from dpjax.core import Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
 from dpjax.store.layout import ROOT
 from dpjax.store.objects import Files, digest, together
 
 
-def open_store(
-    url: str | os.PathLike,
-    game: Callable,
-    points: Any,
-    seeds: int,
-    key: Array,
-    *,
-    play: Callable,
-    rounds: np.ndarray,
-    traced: Any,
-    block: tuple[int, int],
-    about: Callable[[], dict],
-) -> Store:
+def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> Store:
     """Creates the store of a sweep, or opens it, compares it with the sweep, mends and grows it.
 
     Args:
       url: a folder, or an fsspec URL.
-      game, points, seeds, key, play: as in :func:`dpjax.sweep`.
-      rounds: (n,) the checkpoints.
-      traced: the game, as :func:`dpjax.engine.programs.trace` returns it.
-      block: (points, seeds) of a block, for a store that does not exist yet.
+      plan: a :class:`dpjax.engine.blocks.Plan`. Its blocks are those of a store that does not exist
+        yet.
       about: returns a description of the points for JSON, with a list of an entry for each point in
         each of its fields. It is called if the store is created or grows, and is kept in the root.
-
-    Returns:
-      The store.
 
     Raises:
       ValueError: the store is of another sweep (the message names the field and both values); its
         root is damaged or gone; or the folder holds something else.
       OSError: the store cannot be read or written.
-
-    Examples:
-      >>> from dpjax.engine import programs
-      >>> def game(rate):
-      ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-      >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-      >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-      >>> opened = store.open_store(
-      ...     "just_opened", game, rates, 4, key,
-      ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2), about=dict)
-      >>> opened.points, opened.seeds, store.is_empty("just_opened")
-      (2, 4, False)
     """
     files = Files(url)
     files.sweep_up()
-    new = layouts.describe(
-        game, points, seeds, key, play=play, rounds=rounds, traced=traced, block=block
-    )
+    new = layouts.describe(plan)
     # Another process may create or grow the store meanwhile. So this repeats until the root fits
     # this sweep and everything is as the root says.
     while True:

@@ -4,7 +4,8 @@ import numpy as np
 import xarray
 
 from dpjax.report import choice
-from dpjax.study.labelled import Played, arrays_of, labelled, layout
+from dpjax.store.layout import arrays_of
+from dpjax.study.labelled import Played, labelled, layout
 
 _KEPT = 4  # one of so many settings is kept after each stage
 _FEWEST = 4  # trials of a setting in the first stage
@@ -66,7 +67,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
         alive[best[~np.isnan(means[best])]] = True
         left = kept
     results = zip(programs, play(study.trials, study.checkpoints), strict=True)
-    played = [Played(program, result.rounds, arrays_of(result), {})
+    played = [Played(program, result.rounds, arrays_of(result[1:]), {})
               for program, result in results if result is not None]  # fmt: skip
     data = labelled(made, study.trials, played)
     found = choice.tune(data["final_regret"], over, confidence)

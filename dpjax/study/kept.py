@@ -16,7 +16,7 @@ import xarray
 
 from dpjax.core import coordinate_name, leaf_axes
 from dpjax.core._version import __version__
-from dpjax.store.layout import ROOT, point_values
+from dpjax.store.layout import point_values
 from dpjax.store.objects import Damaged, Files, digest
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
@@ -114,16 +114,11 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
     stored = existing(url)
     if stored is not None:
         return _sweep(stored)
-    keys = files.keys()
-    folders = sorted({key.rpartition("/")[0] for key in keys if key.endswith(f"/{STUDY}")})
-    roots = sorted((key.removesuffix(f"/{ROOT}") for key in keys if key.endswith(f"/{ROOT}")),
-                   key=len)  # fmt: skip
-    for root in roots:
-        if not any(root == other or root.startswith(f"{other}/") for other in folders):
-            folders.append(root)
+    inside = {key.rpartition("/")[0].partition("/")[0] for key in files.keys()}  # noqa: SIM118
+    folders = sorted(filter(None, inside))
     if not folders:
         raise ValueError(f"store: there is no store of a study or sweep in {files.url}")
-    shown = ", ".join(sorted(folders)[:8]) + (", ..." if len(folders) > 8 else "")
+    shown = ", ".join(folders[:8]) + (", ..." if len(folders) > 8 else "")
     raise ValueError(
         f"store: {files.url} has no {STUDY}, and holds several stores: {shown}; open one of them. "
         "If they are the programs of one study, run it again with this store, which computes "

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import xarray
 
-from dpjax.core import Result, leaf_names
 from dpjax.report import accessor as accessor  # which registers Dataset.dpjax
 from dpjax.study.programs import NUMBERS, TEXTS
 
@@ -29,16 +27,6 @@ class Played(NamedTuple):
     rounds: np.ndarray  # (n,)
     arrays: dict[str, np.ndarray]  # (P, S, ...) by name, regret (P, S, n) among them
     about: dict[str, Any]  # privacy and best_arms, as Program.about returns them
-
-
-def arrays_of(output: Result | tuple) -> dict[str, Any]:
-    """The arrays of a Result but for its rounds, by the names that a store has for them."""
-    fields = zip(Result._fields[1:], output[-4:], strict=True)
-    return {
-        name: leaf
-        for prefix, tree in fields
-        for name, leaf in zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True)
-    }
 
 
 class Layout(NamedTuple):

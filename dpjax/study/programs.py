@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Arms, Privacy, _check, leaf_names
+from dpjax.core import Arms, Privacy, _check
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
 
@@ -96,15 +96,13 @@ class Program(NamedTuple):
         """The Privacy of the learner at each point."""
         return declared(self.game(), self.points())
 
-    def about(self, output) -> dict:
+    def about(self, arrays) -> dict:
         """What the learner declares at each point and, if it recommends an arm, the best arms.
 
         Args:
-          output: a Result of the game but for its rounds, or the shapes of one.
+          arrays: the names of the arrays that the game records.
         """
-        _, _, report, _ = output
-        recommends = "report_recommendation" in leaf_names("report", report)
-        best = self.best_arms() if recommends else None
+        best = self.best_arms() if "report_recommendation" in arrays else None
         found = {"privacy": columns(self.declared())}
         return found if best is None else found | {"best_arms": best.tolist()}
 

@@ -18,9 +18,10 @@ from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices
 from dpjax.engine.compute import compiled_ahead
 from dpjax.store import is_empty
+from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
 from dpjax.study import halving, kept
-from dpjax.study.labelled import Played, arrays_of, labelled, layout
+from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played, sweep
@@ -227,10 +228,10 @@ class Study:
             for program in bar:
                 bar.set_postfix_str(str(program), refresh=False)
                 made = next(plans)
-                about = program.about(made.traced.output)
+                about = program.about(arrays_of(made.traced.output))
                 result = played(made, stored(program), progress, partial(dict, about))
                 if result is not None:
-                    found.append(Played(program, result.rounds, arrays_of(result), about))
+                    found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
         if devices.processes(mesh) > 1:
             return None
         return labelled(layout(self), self.trials, found)

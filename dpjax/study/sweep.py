@@ -226,11 +226,7 @@ def _into_store(plan, url, progress, about) -> Result | None:
     # The first process makes the store while the others wait.
     if several and not first:
         devices.wait_for_all(f"{url} is made")
-    store = open_store(
-        url, plan.game, plan.points, plan.seeds, plan.key,
-        play=plan.play, rounds=plan.rounds, traced=plan.traced, block=plan.block,
-        about=about,
-    )  # fmt: skip
+    store = open_store(url, plan, about)
     if several and first:
         devices.wait_for_all(f"{url} is made")
     # A store that was made before has blocks of its own size.

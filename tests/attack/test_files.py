@@ -124,7 +124,7 @@ def test_a_figure_that_fails_loses_no_table(capsys, tmp_path, monkeypatch):
     assert code == 1 and printed.startswith("learner")
     assert "the figure regret could not be drawn (RuntimeError: no fonts); the tables are" in error
     files = {file.name for file in out.iterdir()}
-    assert files == {"table.csv", "curves.csv", "parameters.json"}
+    assert files == {"data.nc", "table.csv", "curves.csv", "parameters.json"}
 
 
 def test_nor_does_one_that_cannot_be_written_or_is_interrupted(tmp_path, monkeypatch):
