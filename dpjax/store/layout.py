@@ -92,7 +92,6 @@ def describe(plan) -> Layout:
         "structure": json.dumps([_flatten(tree) for tree in structure]),
         **{name: getattr(jax.config, name) for name in _SETTINGS},
         "program": plan.traced.digest,
-        "contents": json.dumps(contents(plan.traced.program)),
         "points": json.dumps(point_values(plan.game, plan.points)),
         "arrays": " ".join(leaves),
     }
@@ -101,8 +100,15 @@ def describe(plan) -> Layout:
     return Layout(attributes, arrays, (plan.count, plan.seeds), plan.block)
 
 
-def compare(found, new, url) -> None:
-    """Refuses a store of another sweep.
+def described(layout, plan, about) -> Layout:
+    """The layout with a description of its points and of the program of a plan."""
+    more = {"about": about(), "contents": contents(plan.traced.program)}
+    texts = {name: json.dumps(each) for name, each in more.items()}
+    return layout._replace(attributes=layout.attributes | texts)
+
+
+def compare(found, new, url, plan) -> None:
+    """Refuses a store of another sweep than the one of a plan, whose layout is ``new``.
 
     Raises:
       ValueError: the sweeps differ; the message says in what, with both values.
@@ -121,7 +127,7 @@ def compare(found, new, url) -> None:
         if there[field] != here[field]:
             if field == "program":
                 raise ValueError(
-                    f"store: {url} was made with another game: {_other_game(there, here)}"
+                    f"store: {url} was made with another game: {_other_game(there, here, plan)}"
                 )
             refuse(text, there[field], here[field])
     there, here = (json.loads(each["points"]) for each in (there, here))
@@ -137,14 +143,15 @@ def compare(found, new, url) -> None:
         raise refusal(url, "damaged: its arrays are not those of its program")
 
 
-def _other_game(there, here) -> str:
+def _other_game(there, here, plan) -> str:
     """In which respects two games differ, by the attributes of their roots."""
     parts = []
     for field, text in (("game", "{}"), ("arrays", "it records {}")):
         if there[field] != here[field]:
             parts.append(f"{text.format(there[field])} there, {text.format(here[field])} here")
     if "contents" in there:
-        parts.append(difference(*(json.loads(each["contents"]) for each in (there, here))))
+        own = contents(plan.traced.program)
+        parts.append(difference(json.loads(there["contents"]), own))
     found = "; ".join(filter(None, parts))
     return found or f"other operations (program {there['program']} there, {here['program']} here)"
 

@@ -1,6 +1,5 @@
 """Opens a store: creates, compares, mends or grows it for the sweep that asks for it."""
 
-import json
 import os
 import re
 import warnings
@@ -36,17 +35,17 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
     # this sweep and everything is as the root says.
     while True:
         if (text := files.read(ROOT)) is None:
-            _create(files, _described(new, about))
+            _create(files, layouts.described(new, plan, about))
             continue
         found = layouts.read(text, files.url)
         if wrong := _wrong(files, found):
             _warn_of(files, wrong, "written again", stacklevel=6)
             _mend(files, found, wrong)
             continue
-        layouts.compare(found, new, files.url)
+        layouts.compare(found, new, files.url, plan)
         grown = layouts.grow(found, new, files.url)
         if grown.shape[0] > found.shape[0] or "about" not in found.attributes:
-            grown = _described(grown, about)
+            grown = layouts.described(grown, plan, about)
         if grown == found:
             return Store(files, grown, *new.shape)
         _write(files, layouts.write(grown))
@@ -103,12 +102,6 @@ def is_empty(url: str | os.PathLike) -> bool:
       True
     """
     return not Files(url).keys()
-
-
-def _described(layout, about) -> layouts.Layout:
-    """The layout with a description of its points."""
-    attributes = layout.attributes | {"about": json.dumps(about())}
-    return layout._replace(attributes=attributes)
 
 
 def _wrong(files, layout) -> list[str]:
