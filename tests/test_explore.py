@@ -182,7 +182,7 @@ def test_points_of_several_parameters_have_panels_by_the_others(tmp_path):
         learner = learners.dp_exp3_lap(horizon=16, arms=2, epsilon=point["epsilon"])
         return learner, environments.bernoulli(jnp.stack([point["gap"], jnp.float32(0.9)]))
 
-    values = {"epsilon": np.array([0.1, 1.0, 0.1]), "gap": np.array([0.1, 0.1, 0.2])}
+    values = {"epsilon": np.array([0.1, 1.0, 0.1, 0.1]), "gap": np.array([0.1, 0.1, 0.2, 0.2])}
     dpjax.sweep(game, values, 4, jax.random.key(0), store=tmp_path / "mine", progress=False)
     text = explored(tmp_path, tmp_path / "mine")
     found = figures(text)

@@ -114,7 +114,8 @@ def _in_cells(data) -> xarray.Dataset:
         setting = ("point", np.array(texts, object))
         if "epsilon" in data.coords:
             cells = data.drop_vars(["point", *names]).assign_coords(setting=setting)
-            return cells.drop_duplicates("point").set_index(point=["epsilon", "setting"]).unstack()
+            cells = cells.set_index(point=["epsilon", "setting"]).drop_duplicates("point")
+            return cells.unstack("point")
         return data.drop_vars(names).assign_coords(point=setting)
     return data
 

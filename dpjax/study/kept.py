@@ -207,7 +207,7 @@ def _sweep(stored) -> xarray.Dataset:
         # The shortest decimal that is played as this number: 0.1, and not 0.10000000149.
         axis, labels = first, [float(str(value)) for value in points.pop(first)]
     arrays = _arrays(stored)
-    axis = coordinate_name(axis, arrays) if axis != "point" else axis
+    axis = coordinate_name(axis, [*arrays, "trial"]) if axis != "point" else axis
     learner = [stored.layout.attributes["learner"]]
     made = Layout({"learner": as_labels(learner), axis: as_labels(labels)}, {})
     cells = Cells({"learner": learner, axis: labels}, [axis])

@@ -212,6 +212,18 @@ def test_a_damaged_object_is_named_and_written_again(folder, whole, damage):
     assert tree(folder) == tree(whole[0] / "small")
 
 
+def test_one_wrong_bit_of_the_object_is_named_or_harmless(folder, whole):
+    file = folder / kept.STUDY
+    data, rng = file.read_bytes(), np.random.default_rng(0)
+    for place in rng.integers(len(data), size=60):
+        bit = 1 << int(rng.integers(8))
+        file.write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
+        try:
+            assert dpjax.open(folder).identical(whole[1]["small"])
+        except ValueError as error:
+            assert str(file) in str(error)
+
+
 def test_a_damaged_block_of_a_program_is_named(folder):
     file = next(folder.glob("EXP3-fixed*/regret/c/0/0/0"))
     file.write_bytes(file.read_bytes()[:-1])
@@ -283,6 +295,13 @@ def test_points_of_several_parameters_are_coordinates(tmp_path):
     points = {"epsilon": np.array([0.1, 0.1]), "means": np.array([[0.1, 0.5], [0.7, 0.5]])}
     result = play(points, tmp_path / "mine", made)
     found = dpjax.open(tmp_path / "mine")
+    named = dpjax.sweep(
+        lambda trial: game(trial), [1.0, 2.0], 3, jax.random.key(0), store=tmp_path / "named",
+        progress=False,
+    )  # fmt: skip
+    again = dpjax.open(tmp_path / "named")
+    np.testing.assert_array_equal(again["regret"][0], named.regret)
+    assert again["regret"].dims == ("learner", "point_trial", "trial", "round")
     assert found["epsilon"].dims == ("point",)
     np.testing.assert_array_equal(found["means"], points["means"].astype(np.float32))
     np.testing.assert_array_equal(found["regret"][0], result.regret)
