@@ -35,6 +35,7 @@ def keep(study: Any, url: str | os.PathLike) -> None:
       OSError: it cannot be read or written.
     """
     made, files = layout(study), Files(url)
+    files.sweep_up()
     told = {
         "format": _FORMAT,
         "dpjax": __version__,

@@ -212,6 +212,16 @@ def test_a_damaged_object_is_named_and_written_again(folder, whole, damage):
     assert tree(folder) == tree(whole[0] / "small")
 
 
+def test_a_half_written_object_of_a_killed_process_is_removed(folder, whole):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    machine = objects.process_mark().rpartition("-")[0]
+    (folder / f".study.json.0123.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    assert dpjax.open(folder).identical(whole[1]["small"])
+    small().run(folder, progress=False)
+    assert tree(folder) == tree(whole[0] / "small")
+
+
 def test_one_wrong_bit_of_the_object_is_named_or_harmless(folder, whole):
     file = folder / kept.STUDY
     data, rng = file.read_bytes(), np.random.default_rng(0)
