@@ -1,5 +1,6 @@
 """dpjax: a simulator of differentially private online learning and bandits in JAX."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from dpjax import (
@@ -41,6 +42,7 @@ from dpjax.study.sweep import sweep
 if TYPE_CHECKING:
     from dpjax.study import Study
     from dpjax.study.compare import compare
+    from dpjax.study.kept import open
 
 __all__ = [
     "Batch",
@@ -71,6 +73,7 @@ __all__ = [
     "loss_families",
     "mechanisms",
     "noise",
+    "open",
     "prefix_sums",
     "privacy",
     "simulate",
@@ -83,13 +86,8 @@ __all__ = [
 
 
 def __getattr__(name):
-    """``dpjax.Study`` and ``compare``, whose libraries for labelled data take a second to load."""
-    if name == "Study":
-        from dpjax.study import Study
-
-        return Study
-    if name == "compare":
-        from dpjax.study.compare import compare
-
-        return compare
+    """Names whose libraries for labelled data take a second to load."""
+    places = {"Study": "study", "compare": "compare", "open": "kept"}
+    if name in places:
+        return getattr(import_module(f"dpjax.study.{places[name]}"), name)
     raise AttributeError(f"module 'dpjax' has no attribute {name!r}")

@@ -94,9 +94,8 @@ INSTEAD = {
     "dpjax compare mine.py": COMPARE,
     "dpjax explore results/mine.zarr --out mine.html": f"{DIAGNOSES} 1 --seeds 4 --store "
     "results/mine.zarr && dpjax explore results/mine.zarr --out mine.html",
-    "dpjax explore results/run/table.csv": f"{DIAGNOSES} 0.1,1,10,inf --seeds 4 && "
-    "dpjax explore results/run/table.csv",
-    "dpjax explore results/study/table.csv": f"{STUDY} && dpjax explore results/study/table.csv",
+    "dpjax explore results/run": f"{DIAGNOSES} 0.1,1,10,inf --seeds 4 && dpjax explore results/run",
+    "dpjax explore results/study": f"{STUDY} && dpjax explore results/study",
     "dpjax reproduce <name>": "dpjax reproduce tossou2017 --quick",
     "dpjax reproduce <name> --out docs/papers/<name>": "dpjax reproduce tossou2017 --quick "
     "--out docs/papers/new",
@@ -124,7 +123,6 @@ INSTEAD = {
 # Commands that run as they are.
 AS_IS = (
     "dpjax audit ftrl --epsilon 1",
-    "dpjax explore docs/papers/sajed2019/sajed2019.csv --out sajed2019.html",
     "dpjax list",
     "dpjax reproduce tossou2017 --quick",
     "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon 0.1,1,10,inf "

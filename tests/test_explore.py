@@ -1,4 +1,4 @@
-"""The interactive page: what it holds is what the table or the store holds."""
+"""The interactive page: its numbers are those of the data or the store."""
 
 import base64
 import json
@@ -12,33 +12,29 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas
 import pytest
+import xarray
 
 import dpjax
 from dpjax import Learner, Privacy, Study, environments, learners
 from dpjax.cli import main
 from dpjax.domains.action_sets import Arms
 from dpjax.feedback import bandit
-from dpjax.report import panels as choice
-from dpjax.report.found import Cell, least, of_cells, value_text
 from dpjax.report.output import write_json
-from dpjax.report.stores import read_store, read_study
-from dpjax.report.tables import write_csv
-from tests import ROOT
+from tests.study.test_open import small
 
 pytest.importorskip("plotly")
 
-SAJED = ROOT / "docs" / "papers" / "sajed2019" / "sajed2019.csv"
+NAMES = ("curves", "epsilon", "laws", "frontier")
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 
 
 def explored(tmp_path, path):
-    """The text of the page of a table or a store."""
+    """The text of the page of a store or of data."""
     out = tmp_path / "page.html"
-    assert main(["explore", str(path), "--out", str(out)]) == 0
+    assert main(["explore", str(path), "--out", str(out), "--overwrite"]) == 0
     return out.read_text(encoding="utf-8")
 
 
@@ -62,66 +58,108 @@ def points(traces):
             for x, y in zip(trace["x"], numbers(trace["y"]), strict=True)}  # fmt: skip
 
 
-def table(tmp_path, name="table.csv", **changed):
-    """The table of a run with two learners, a missing value and a censored row."""
-    rows = [
-        {"learner": learner, "model": "central", "epsilon": epsilon, "delta": 0.0,
-         "regret": 10.0 * i + min(epsilon, 9.0), "standard_error": 0.5, "stopped": 1.0, "seeds": 4}
-        for i, learner in enumerate(["one <a>", "two"]) for epsilon in (0.1, 1.0, np.inf)
-    ]  # fmt: skip
-    rows[1] |= changed
-    write_csv(tmp_path / name, rows)
-    return tmp_path / name
+def data(**axes):
+    """Data as of a study: a private learner with 8, 4, 2, 2 by epsilon, and one with 4."""
+    levels, spread = [1.0, 2.0, 4.0, np.inf], np.array([-0.1, 0.0, 0.0, 0.1])
+    means = np.array([[8.0, 4.0, 2.0, 2.0], [4.0] * 4])
+    regret = means[:, :, None, None] + spread[:, None] * np.array([0.5, 1.0])
+    regret = regret.reshape(2, *[1] * len(axes), *regret.shape[1:])
+    sizes = [len(values) for values in axes.values()]
+    regret = np.broadcast_to(regret, (2, *sizes, 4, 4, 2))
+    dims = ("learner", *axes, "epsilon", "trial")
+    pair = ("learner", "epsilon")
+    return xarray.Dataset(
+        {"regret": ((*dims, "round"), regret), "final_regret": (dims, regret[..., -1])},
+        {"learner": np.array(["one <a>", "two"], object), "epsilon": levels, "round": [1, 2],
+         "privacy_epsilon": (pair, [levels, [np.inf] * 4]),
+         "privacy_delta": (pair, np.zeros((2, 4))),
+         "privacy_model": (pair, np.full((2, 4), "central", object)),
+         "takes_epsilon": ("learner", [True, False]), **axes},
+    )  # fmt: skip
 
 
-def test_a_published_table_is_on_the_page_with_its_numbers(tmp_path):
-    text, rows = explored(tmp_path, SAJED), pandas.read_csv(SAJED)
+def written(tmp_path, made):
+    """The folder of results of some data."""
+    folder = tmp_path / "results"
+    folder.mkdir(exist_ok=True)
+    made.to_netcdf(folder / "data.nc")
+    write_json(folder / "parameters.json", {"losses": "mine </pre> of 1963"})
+    return folder
+
+
+def many():
+    """Data of 14 settings, of which the last has most cells, and a word with HTML in it."""
+    made = data(instance=["a <b>", "c"], arms=[*range(2, 14)])
+    first = (made["instance"] == "a <b>") & (made["arms"] < 10)
+    second = (made["instance"] == "c") & (made["arms"] >= 8)
+    fewer = (made["epsilon"] < 4.0) | (made["arms"] == 13)
+    kept = (first | second) & fewer
+    for name in ("regret", "final_regret"):
+        made[name] = made[name].where(kept).transpose(*made[name].dims)
+    return made
+
+
+def test_a_folder_of_results_is_on_the_page_with_its_numbers(tmp_path):
+    text = explored(tmp_path, written(tmp_path, data()))
     found = figures(text)
-    assert rows["mean"].notna().all()
-    settings = rows.groupby(["instance", "horizon"], sort=False)
-    for i, ((instance, horizon), own) in enumerate(settings):
-        assert f"<h3>instance = {instance}, horizon = {horizon}</h3>" in text
-        shown = points(found[f"epsilon-{i}"])
-        assert len(shown) == len(own)
-        for row in own.itertuples():
-            epsilon = "no ε" if np.isnan(row.asked) else f"{row.asked:.4g}".replace("inf", "∞")
-            assert shown[row.learner, epsilon] == row.mean
-        medians = np.concatenate([numbers(box["median"]) for box in found[f"laws-{i}"]])
-        assert sorted(medians) == sorted(own["q50"])
-    assert "The input holds no numbers for this figure." in text  # curves
+    assert sorted(found) == sorted(f"{name}-0" for name in NAMES)
+    assert points(found["epsilon-0"]) == {
+        ("one <a>", "1"): 8.0, ("one <a>", "2"): 4.0, ("one <a>", "4"): 2.0, ("one <a>", "∞"): 2.0,
+        ("two", "no ε"): 4.0,
+    }  # fmt: skip
+    error = np.std([-0.1, 0.0, 0.0, 0.1], ddof=1) / 2
+    width = numbers(found["epsilon-0"][0]["error_y"]["array"])
+    np.testing.assert_allclose(width, 3.1824 * error, rtol=1e-4)  # Student's quantile
+    assert [numbers(trace["y"])[-1] for trace in found["curves-0"]] == [8.0, 4.0, 2.0, 2.0, 4.0]
+    medians = [numbers(box["median"]).tolist() for box in found["laws-0"]]
+    assert medians == [[8.0, 4.0, 2.0, 2.0], [4.0]]
+    best = {x: trace["name"] for trace in found["frontier-0"] for x in trace["x"]}
+    assert best == {"1": "one <a>", "2": "one <a>", "4": "one <a>", "∞": "one <a>"}
+    assert "mine &lt;/pre&gt; of 1963" in text and "declared model" in text
+    assert text == explored(tmp_path, tmp_path / "results" / "data.nc").replace(
+        "results/data.nc", "results"
+    )
+
+
+def test_the_least_epsilon_is_that_of_a_crossing(tmp_path):
+    """Regret 8, 4, 2 at epsilon 1, 2, 4 and 2 without privacy, against a baseline of 4."""
+    text = explored(tmp_path, written(tmp_path, data()))
+    rows = re.findall(r"<tr><td>one &lt;a&gt;</td><td>([^<]*)</td><td>([^<]*)</td>", text)
+    assert {name: value for name, value in rows if "ε" in name or name == "two"} == {
+        "1.1 times itself at ε = ∞": f"{2.0 ** (1.0 + 0.9):.3g}",
+        "2 times itself at ε = ∞": "2",
+        "two": "2",
+    }
 
 
 def test_the_page_loads_nothing(tmp_path):
-    text = explored(tmp_path, table(tmp_path))
+    text = explored(tmp_path, written(tmp_path, data()))
     assert not re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)\s*=\s*["\']?http', text)
     assert "default-src 'none'" in text and "@import" not in text
     assert text.count("<script>") and "plotly.js v" in text
 
 
-def test_a_table_of_a_run_with_its_curves_and_parameters(tmp_path):
-    path = table(tmp_path)
-    curves = [{"epsilon": e, "round": t, "regret": e * t, "low": 0.0, "high": t}
-              for e in (0.1, 1.0) for t in (1, 2)]  # fmt: skip
-    write_csv(tmp_path / "curves.csv", curves)
-    write_json(tmp_path / "parameters.json", {"losses": "mine </pre> of 1963"})
-    text = explored(tmp_path, path)
+def test_a_study_is_on_the_page_with_its_numbers(tmp_path):
+    """Two learners, two environments, four epsilons and two mixings, from the store."""
+    made = small(trials=8).run(tmp_path / "stores", progress=False)
+    text = explored(tmp_path, tmp_path / "stores")
     found = figures(text)
-    assert [trace["name"] for trace in found["curves-0"]] == ["0.1", "1"]
-    assert numbers(found["curves-0"][1]["y"]).tolist() == [1.0, 2.0]
-    assert points(found["epsilon-0"])["two", "0.1"] == 10.1
-    assert numbers(found["epsilon-0"][1]["error_y"]["array"])[0] == pytest.approx(0.98, abs=1e-3)
-    assert points(found["frontier-0"])["one <a>", "∞"] == 0.1  # by less privacy than is allowed
-    assert "mine &lt;/pre&gt; of 1963" in text and "declared model" in text
+    assert len(found) == 4 * 4
+    means = made.dpjax.mean()["mean"]
+    settings = [(e, m) for e in ("stochastic", "fixed") for m in (0.1, 0.3)]
+    for i, (environment, mixing) in enumerate(settings):
+        assert f"<h3>environment = {environment}, mixing = {mixing}</h3>" in text
+        own = means.sel(environment=environment, mixing=mixing)
+        expected = {("EXP3", "no ε"): own.sel(learner="EXP3").values[0]}
+        for epsilon, label in zip((0.1, 0.5, 2.0, np.inf), ("0.1", "0.5", "2", "∞"), strict=True):
+            expected["DP-EXP3-Lap", label] = own.sel(learner="DP-EXP3-Lap", epsilon=epsilon).item()
+        assert points(found[f"epsilon-{i}"]) == expected
+        assert len(found[f"curves-{i}"]) == 5
+    declared = re.findall(r"<tr><td>DP-EXP3-Lap</td><td>([^<]*)</td><td>([^<]*)</td>", text)
+    assert ("0.1", "0.1") in declared and ("∞", "inf") in declared
 
 
-def test_rows_without_a_value_and_censored_rows_are_said(tmp_path):
-    text = explored(tmp_path, table(tmp_path, regret=np.nan))
-    assert "1 rows have no value and are left out: one &lt;a&gt; at ε = 1." in text
-    text = explored(tmp_path / "second", table(tmp_path, stopped=0.5))
-    assert "1 rows are censored" in text
-
-
-def test_a_store_is_on_the_page_with_its_numbers(tmp_path):
+def test_a_sweep_is_on_the_page_with_its_numbers(tmp_path):
     def game(epsilon):
         learner = learners.dp_exp3_lap(horizon=16, arms=2, epsilon=epsilon)
         return learner, environments.bernoulli(means=[0.2, 0.8])
@@ -129,18 +167,27 @@ def test_a_store_is_on_the_page_with_its_numbers(tmp_path):
     epsilons = np.array([0.5, 2.0, np.inf])
     store = tmp_path / "mine.zarr"
     result = dpjax.sweep(game, epsilons, 6, jax.random.key(0), store=store, progress=False)
-    text = explored(tmp_path, store)
-    found = figures(text)
+    found = figures(explored(tmp_path, store))
     shown = points(found["epsilon-0"])
     final = result.regret[..., -1].astype(float)
     for level, own in zip(("0.5", "2", "∞"), final, strict=True):
         assert shown["game", level] == own.mean()
-    (box,) = found["laws-0"]
-    assert numbers(box["y"]).tolist() == final.ravel().tolist()
     last = [numbers(trace["y"])[-1] for trace in found["curves-0"]]
     assert last == final.mean(axis=1).tolist()
-    assert "A store keeps no declarations of privacy" in text
     assert numbers(found["frontier-0"][0]["y"])[0] in final[0, 3:].mean(keepdims=True)
+
+
+def test_points_of_several_parameters_have_panels_by_the_others(tmp_path):
+    def game(point):
+        learner = learners.dp_exp3_lap(horizon=16, arms=2, epsilon=point["epsilon"])
+        return learner, environments.bernoulli(jnp.stack([point["gap"], jnp.float32(0.9)]))
+
+    values = {"epsilon": np.array([0.1, 1.0, 0.1, 0.1]), "gap": np.array([0.1, 0.1, 0.2, 0.2])}
+    dpjax.sweep(game, values, 4, jax.random.key(0), store=tmp_path / "mine", progress=False)
+    text = explored(tmp_path, tmp_path / "mine")
+    found = figures(text)
+    assert [found[f"epsilon-{i}"][0]["x"] for i in range(2)] == [["0.1", "1"], ["0.1"]]
+    assert "<h3>gap = 0.1</h3>" in text and "<h3>gap = 0.2</h3>" in text
 
 
 class Stopped(NamedTuple):
@@ -156,118 +203,81 @@ def stopping(losses):
     )  # fmt: skip
 
 
-def test_trials_that_did_not_stop_are_said_of_a_study_and_of_its_stores(tmp_path):
+def test_trials_that_did_not_stop_are_counted(tmp_path):
     """A learner that takes no epsilon counts once, however many levels there are."""
     makers = {"mine": lambda epsilon: stopping(epsilon), "fixed": lambda: stopping(8.0)}
     losses = {"bits": lambda: environments.bernoulli([0.5, 0.5])}
     study = Study(makers, losses, {"epsilon": [7.0, 9.0]}, trials=8, checkpoints=1)
-    data = study.run(store=tmp_path / "stores", progress=False)
-    data.to_netcdf(tmp_path / "study.nc")
-    late = data["report_stopped"].squeeze("environment") == 0.0
+    made = study.run(store=tmp_path / "stores", progress=False)
+    late = made["report_stopped"].squeeze("environment") == 0.0
     mine, fixed = int(late.sel(learner="mine").sum()), int(late.sel(learner="fixed")[0].sum())
     assert 0 < mine < 16 and 0 < fixed < 8
-    said = [f"{n} trials of {name} did not stop and are censored at the horizon."
-            for name, n in (("mine", mine), ("fixed", fixed))]  # fmt: skip
-    assert read_study(tmp_path / "study.nc").notes == said
-    assert set(said) < set(read_store(tmp_path / "stores").notes)
-
-
-def test_a_study_whose_trials_all_stopped_says_nothing_of_it(tmp_path):
+    text = explored(tmp_path, tmp_path / "stores")
+    for n, of, name in ((mine, 16, "mine"), (fixed, 8, "fixed")):
+        assert f"{n} of {of} trials of {name} did not stop and are censored" in text
     study = Study(lambda: stopping(-1.0), lambda: environments.bernoulli([0.5, 0.5]), trials=2)
-    study.run(progress=False).to_netcdf(tmp_path / "study.nc")
-    assert read_study(tmp_path / "study.nc").notes == []
-
-
-def many(tmp_path):
-    """A table of 14 settings, of which the last has most rows, and a word with HTML in it."""
-    settings = [("a <b>", arms) for arms in range(2, 10)] + [("c", arms) for arms in range(8, 14)]
-    rows = [
-        {"learner": learner, "instance": instance, "arms": arms, "epsilon": epsilon,
-         "regret": arms + min(epsilon, 9.0)}
-        for learner in ("one", "two") for instance, arms in settings for epsilon in (1.0, 2.0)
-    ]  # fmt: skip
-    rows += [rows[-1] | {"epsilon": epsilon} for epsilon in (0.5, np.inf)]
-    write_csv(tmp_path / "table.csv", rows)
-    return tmp_path / "table.csv"
+    study.run(tmp_path / "all", progress=False)
+    assert "did not stop" not in explored(tmp_path, tmp_path / "all")
 
 
 def test_of_many_settings_the_page_shows_the_one_that_is_chosen(tmp_path):
-    text = explored(tmp_path, many(tmp_path))
+    text = explored(tmp_path, written(tmp_path, many()))
     assert "The input has 14 settings. The boxes choose" in text
     told = json.loads(re.search(r'id="settings">(.*?)</script>', text)[1])
     assert len(told["settings"]) == 14 and told["first"] == {"instance": "c", "arms": "13"}
     assert {"instance": "a <b>", "arms": "2"} in told["settings"]
     assert "<b>" not in text.partition("</script>")[2]
     assert re.findall('<select name="(.*?)">', text) == ["instance", "arms"]
-    assert len(figures(text)) == text.count("<figure>") == 2 * 14
-    # A least epsilon has a baseline to compare with in the last setting alone.
-    assert text.count("<template ") == 2 * 14 + 1
-    assert "<template" not in explored(tmp_path / "few", table(tmp_path))
+    assert len(figures(text)) == text.count("<figure>") == 4 * 14
+    assert text.count("<template ") == 5 * 14  # and the tables of the least epsilons
+    assert "<template" not in explored(tmp_path, written(tmp_path, data()))
 
 
-def test_settings_are_read_from_the_texts_of_panels():
-    panel = "runs/x, means = (0.5, 0.2), horizon = 1000000, gap = 0.1"
-    values = {"store": "runs/x", "means": "(0.5, 0.2)", "horizon": "1000000", "gap": "0.1"}
-    assert choice.setting(panel) == values and choice.setting("") == {}
-    assert [*map(value_text, (10**6, np.float32(0.1)))] == ["1000000", "0.1"]
+def test_trials_that_were_not_played_are_counted_and_left_out(tmp_path):
+    made = data()
+    kept = (made["trial"] < 3) | (made["learner"] == "two")
+    for name in ("regret", "final_regret"):
+        made[name] = made[name].where(kept).transpose(*made[name].dims)
+    text = explored(tmp_path, written(tmp_path, made))
+    assert "1 of 4 trials are not complete, and left out." in text
+    expected = made["final_regret"].sel(learner="one <a>", epsilon=1.0)[:3].mean().item()
+    assert points(figures(text)["epsilon-0"])["one <a>", "1"] == pytest.approx(expected)
 
 
-def test_trials_that_were_not_played_are_said_and_left_out():
-    regret = np.array([[1.0, 2.0], [3.0, 4.0], [np.nan, np.nan]], np.float32)
-    labels = {"learner": "mine", "epsilon": 1.0, "panel": ""}
-    rounds = np.array([1, 2])
-    played = Cell(labels, {}, rounds, regret)
-    found = of_cells("page", [played, Cell(labels, {}, rounds, regret * np.nan)], {}, [])
-    assert found.notes == [f"{n} of 3 trials of mine, 1.0 were not played." for n in (1, 3)]
-    assert found.means["mean"].tolist() == [3.0] and found.means["trials"].tolist() == [2]
-    with pytest.raises(ValueError, match="page: no trial has been played yet"):
-        of_cells("page", [Cell(labels, {}, rounds, regret * np.nan)], {}, [])
-
-
-def test_the_least_epsilon_is_that_of_a_crossing():
-    """Regret 8, 4, 2 at epsilon 1, 2, 4 and 2 without privacy, against a baseline of 4."""
-    rows = [{"learner": "mine", "epsilon": e, "panel": "", "mean": m}
-            for e, m in ((1.0, 8.0), (2.0, 4.0), (4.0, 2.0), (np.inf, 2.0))]  # fmt: skip
-    rows.append({"learner": "free", "epsilon": np.nan, "panel": "", "mean": 4.0})
-    found = least(pandas.DataFrame(rows)).set_index("baseline")["least"]
-    assert found["2 times itself at ε = ∞"] == found["free"] == pytest.approx(2.0)
-    assert found["1.1 times itself at ε = ∞"] == pytest.approx(2.0 ** (1.0 + 0.9))
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("a,b\n1,2\n", "bad.csv: there is no column learner"),
-        ("learner,epsilon\nx,1\n", "bad.csv: there is no column mean"),
-        ("learner,epsilon,mean\nx,1,high\n", "bad.csv: column mean must hold numbers, got 'high'"),
-        ("learner,epsilon,mean\nx,1,\n", "bad.csv: column mean has no numbers"),
-        ("learner,epsilon,mean\n", "bad.csv: has no rows"),
-        ("", "bad.csv: is no CSV table"),
-    ],
-)
-def test_other_tables_are_refused_with_one_sentence(tmp_path, capsys, text, wrong):
-    (tmp_path / "bad.csv").write_text(text)
-    assert main(["explore", str(tmp_path / "bad.csv")]) == 2
-    said = capsys.readouterr().err
-    assert wrong in said and said.count("\n") == 1
-    assert not (tmp_path / "bad.html").exists()
+def test_one_trial_has_means_and_no_intervals(tmp_path):
+    found = figures(explored(tmp_path, written(tmp_path, data().isel(trial=[1]))))
+    assert sorted(found) == ["curves-0", "epsilon-0", "laws-0"]
+    assert points(found["epsilon-0"])["two", "no ε"] == 4.0
 
 
 def test_paths_are_refused(tmp_path, capsys):
-    assert main(["explore", str(tmp_path / "gone.csv")]) == 2
-    assert "gone.csv: no such file" in capsys.readouterr().err
-    assert main(["explore", str(tmp_path)]) == 2
-    assert "there is no store of a sweep" in capsys.readouterr().err
-    path = table(tmp_path)
-    assert main(["explore", str(path)]) == 0 and (tmp_path / "table.html").is_file()
-    assert main(["explore", str(path)]) == 2
-    assert "--overwrite" in capsys.readouterr().err
+    def refused(path, words):
+        assert main(["explore", str(path)]) == 2
+        said = capsys.readouterr().err
+        assert words in said and said.count("\n") == 1, said
+
+    refused(tmp_path / "gone.csv", "gone.csv: no such file or folder")
+    refused(tmp_path, "there is no store of a study or sweep in")
+    (tmp_path / "table.csv").write_text("learner,mean\nx,1\n")
+    refused(tmp_path / "table.csv", "table.csv: name a store, a file data.nc, or the folder of")
+    (tmp_path / "data.nc").write_text("learner,mean\nx,1\n")
+    refused(tmp_path, "data.nc: cannot be read as data of a study")
+    xarray.Dataset({"x": ("y", [1.0])}).to_netcdf(tmp_path / "data.nc")
+    refused(tmp_path / "data.nc", "data.nc: holds no data of a study")
+    empty = data()
+    empty["final_regret"] = empty["final_regret"] * np.nan
+    path = written(tmp_path, empty)
+    refused(path, "results: no trial has been played in all cells that were begun")
+    path = written(tmp_path, data())
+    assert main(["explore", str(path)]) == 0 and (tmp_path / "results.html").is_file()
+    refused(path, "--overwrite")
     assert main(["explore", str(path), "--overwrite"]) == 0
 
 
 def test_without_plotly_one_sentence_says_what_to_install(tmp_path, capsys, monkeypatch):
+    path = written(tmp_path, data())
     monkeypatch.setitem(sys.modules, "plotly", None)
-    assert main(["explore", str(table(tmp_path))]) == 2
+    assert main(["explore", str(path)]) == 2
     assert "plotly is not installed; pip install 'dpjax[explore]'" in capsys.readouterr().err
 
 
@@ -295,7 +305,7 @@ setTimeout(() => {
 </script>"""
 
 
-# A choice of a value that the chosen setting cannot have with its others: these are mended.
+# A choice of a value that the chosen setting cannot have with its others: these are changed.
 _CHOOSE = """<script>
 setTimeout(() => {
   const shown = () => [...document.querySelectorAll(".plotly-graph-div")].filter(
@@ -315,7 +325,7 @@ setTimeout(() => {
 
 
 def watched(tmp_path, path, script, width=1280):
-    """What a script says of the page of a table in a browser."""
+    """The report of a script on the page of some data in a browser."""
     text = explored(tmp_path, path).replace("<style>", f"{_WATCH}<style>", 1)
     page = tmp_path / "watched.html"
     head, end = text.rsplit("</body>", 1)
@@ -333,9 +343,9 @@ def watched(tmp_path, path, script, width=1280):
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_draws_the_page_and_a_click_on_a_legend_hides_a_curve(tmp_path, width):
-    found = watched(tmp_path, table(tmp_path), _CLICK, width)
+    found = watched(tmp_path, written(tmp_path, data()), _CLICK, width)
     assert found["failures"] == []
-    assert found["panels"] == ["epsilon-0", "frontier-0"]
+    assert found["panels"] == ["curves-0", "epsilon-0", "laws-0", "frontier-0"]
     assert (found["before"], found["after"]) == (2, 1)
     assert found["wide"] <= 0
 
@@ -343,9 +353,9 @@ def test_a_browser_draws_the_page_and_a_click_on_a_legend_hides_a_curve(tmp_path
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
 def test_a_browser_shows_the_setting_that_is_chosen(tmp_path):
-    found = watched(tmp_path, many(tmp_path), _CHOOSE)
+    found = watched(tmp_path, written(tmp_path, many()), _CHOOSE)
     assert found["failures"] == []
-    assert found["before"] == ["epsilon-13", "frontier-13"]
-    assert found["after"] == ["epsilon-1", "frontier-1"]
+    assert found["before"] == [f"{name}-13" for name in NAMES]
+    assert found["after"] == [f"{name}-1" for name in NAMES]
     assert found["instance"] == "a <b>"
-    assert found["heads"] == 2 * ["instance = a <b>, arms = 3"]
+    assert found["heads"] == 5 * ["instance = a <b>, arms = 3"]

@@ -3,6 +3,7 @@ sweep ends with the same bytes as one that nothing disturbed."""
 
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -273,6 +274,42 @@ def test_a_store_of_another_version_is_refused(undisturbed, monkeypatch, name, m
     message = f"version of {name}: {version} there, 9.9.9 here"
     with pytest.raises(ValueError, match=message):
         run(undisturbed[0])
+
+
+def with_mixing(mixing, twice=False):
+    """Games that differ in a number, or in one more operation."""
+
+    def game(point):
+        def regret(state, tally):
+            found = losses.regret(state, tally)
+            return jnp.sqrt(jnp.square(found)) if twice else found
+
+        losses = environments.bernoulli(point["means"])
+        return learners.exp3(8, 3, mixing=mixing), losses._replace(regret=regret)
+
+    return game
+
+
+def test_a_refused_game_says_which_arrays_numbers_and_operations_differ(tmp_path):
+    def refused(folder, game):
+        with pytest.raises(ValueError) as error:
+            run(tmp_path / folder, 2, game=game)
+        _, _, said = str(error.value).partition("was made with another game: ")
+        return said
+
+    run(tmp_path / "numbers", 2, game=with_mixing(0.25))
+    said = refused("numbers", with_mixing(0.5))
+    assert said.startswith("another number, ") and "0.25" in said.partition("there")[0]
+    said = refused("numbers", with_mixing(0.25, twice=True))
+    there, here = re.fullmatch(r"(\d+) equations there, (\d+) here", said).groups()
+    assert int(here) > int(there) > 10
+    table = np.array([[0.5, 0.25, 1.0]] * 8, np.float32)
+    run(tmp_path / "arrays", 2, game=with_table(table, False))
+    other = table.copy()
+    other[0, 1] = 0.75
+    said = refused("arrays", with_table(other, False))
+    assert said.startswith("another array, float32(8, 3) [0.5, 0.25, 1.0, ...] with digest ")
+    assert " there, float32(8, 3) [0.5, 0.75, 1.0, ...] with digest " in said
 
 
 @pytest.mark.parametrize("jitted", [False, True])

@@ -27,7 +27,8 @@ dpjax reproduce tossou2017 --quick
 sed -n '/^```python$/,/^```$/p' ../unpacked/README.md | grep -v '^```' > mine.py
 python mine.py
 pip install --quiet "$wheel[explore]"
-dpjax explore results/tossou2017/tossou2017.csv
+dpjax run --losses ../unpacked/tests/data/diagnoses.csv --learner exp3 --seeds 4
+dpjax explore results/run
 
 pip install --quiet "$wheel[test]"
 cd ../unpacked

@@ -45,6 +45,23 @@ def add_scale(command, stored) -> None:
     )
 
 
+def add_epsilon(command, default=None) -> None:
+    """Adds a list of privacy levels; without a default those are 0.1, 1, 10 and inf."""
+    levels = ",".join(f"{epsilon:g}" for epsilon in default or (0.1, 1.0, 10.0, np.inf))
+    command.add_argument(
+        "--epsilon", type=epsilon_list, metavar="E,E,...", default=default,
+        help=f"privacy levels, inf for none (default {levels})",
+    )  # fmt: skip
+
+
+def add_number(command, name, default, metavar, words="") -> None:
+    """Adds a number of the type of its default."""
+    text = f"{words} (default {default:.10g})" if words else f"default {default:.10g}"
+    command.add_argument(
+        f"--{name}", type=type(default), default=default, metavar=metavar, help=text
+    )
+
+
 def results_folder(options, default) -> str:
     """The folder for results.
 

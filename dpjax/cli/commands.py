@@ -12,9 +12,10 @@ from dpjax import environments, learners, mechanisms, papers
 from dpjax.cli import audits, compare, config, explore, run, theorem, trial
 from dpjax.cli.arguments import (
     Parser,
+    add_epsilon,
+    add_number,
     add_output,
     add_scale,
-    epsilon_list,
     prepare,
     results_folder,
 )
@@ -93,13 +94,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dpjax {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    listing = commands.add_parser("list", help="list learners, mechanisms, environments and papers")
-    listing.set_defaults(command=_list)
+    def add(name, function, words, **more):
+        command = commands.add_parser(name, help=words, **more)
+        command.set_defaults(command=function)
+        return command
 
-    _add_run(commands)
+    add("list", _list, "list learners, mechanisms, environments and papers")
 
-    reproduce = commands.add_parser("reproduce", help="rebuild a paper's figure and table")
-    reproduce.set_defaults(command=_reproduce)
+    run = add("run", _run, "play a learner on your own losses, or a study")
+    what = run.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--losses", metavar="FILE",
+        help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz",
+    )  # fmt: skip
+    what.add_argument("--config", metavar="FILE", help="a study, as TOML; all else is in the file")
+    run.add_argument("--learner", metavar="NAME", help="as dpjax list shows them")
+    add_epsilon(run)
+    run.add_argument("--seeds", type=int, metavar="N", help="default 100")
+    run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
+    run.add_argument("--seed", type=int, help="of the random key (default 0)")
+    add_output(run, "results/run")
+    add_scale(run, "a folder or URL for Zarr stores that keep results chunk by chunk")
+
+    reproduce = add("reproduce", _reproduce, "rebuild a paper's figure and table")
     known = [name.replace("_", "-") for name in papers.__all__]
     reproduce.add_argument("paper", choices=known)
     reproduce.add_argument(
@@ -110,140 +127,69 @@ def _parser() -> argparse.ArgumentParser:
         reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
     )
 
-    _add_theorem(commands)
-    _add_compare(commands)
-    _add_trial(commands)
-    _add_explore(commands)
-
-    audit = commands.add_parser("audit", help="replay and attack a learner's calibration")
-    audit.set_defaults(command=_audit)
-    audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
-    audit.add_argument("--all", action="store_true", help="every learner")
-    audit.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="default 1")
-    audit.add_argument(
-        "--runs", type=int, default=audits.RUNS, metavar="N",
-        help=f"counted runs of each sequence (default {audits.RUNS})",
-    )  # fmt: skip
-    audit.add_argument(
-        "--changed", type=int, default=1, metavar="K",
-        help="audit what a group of K changed rounds spends (default 1)",
-    )  # fmt: skip
-    add_output(audit, "results/audit")
-    return parser
-
-
-def _add_run(commands) -> None:
-    run = commands.add_parser("run", help="play a learner on your own losses, or a study")
-    run.set_defaults(command=_run)
-    what = run.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--losses", metavar="FILE",
-        help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz",
-    )  # fmt: skip
-    what.add_argument("--config", metavar="FILE", help="a study, as TOML; all else is in the file")
-    run.add_argument("--learner", metavar="NAME", help="as dpjax list shows them")
-    run.add_argument(
-        "--epsilon", type=epsilon_list, metavar="E,E,...",
-        help="privacy levels, inf for none (default 0.1,1,10,inf)",
-    )  # fmt: skip
-    run.add_argument("--seeds", type=int, metavar="N", help="default 100")
-    run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
-    run.add_argument("--seed", type=int, help="of the random key (default 0)")
-    add_output(run, "results/run")
-    add_scale(run, "a folder or URL for a Zarr store that keeps results chunk by chunk")
-
-
-def _add_theorem(commands) -> None:
-    theorem = commands.add_parser("theorem", help="measure regret beside the bound of a theorem")
-    theorem.set_defaults(command=_theorem)
+    theorem = add("theorem", _theorem, "measure regret beside the bound of a theorem")
     theorem.add_argument(
         "names", nargs="*", metavar="NAME",
         help="theorems, learners or papers; without any, all are listed",
     )  # fmt: skip
     theorem.add_argument("--all", action="store_true", help="every theorem")
-    theorem.add_argument(
-        "--epsilon", type=epsilon_list, metavar="E,E,...",
-        help="privacy levels, inf for none (default 0.1,1,10,inf)",
-    )  # fmt: skip
-    theorem.add_argument(
-        "--horizon", type=int, default=2**14, metavar="T",
-        help="the longest of three horizons, each a quarter of the next (default 16384)",
-    )  # fmt: skip
-    theorem.add_argument("--trials", type=int, default=200, metavar="N", help="default 200")
+    add_epsilon(theorem)
+    add_number(theorem, "horizon", 2**14, "T", "the longest of three, each a quarter of the next")
+    add_number(theorem, "trials", 200, "N")
     add_output(theorem, "results/theorem")
 
-
-def _add_compare(commands) -> None:
     words = "compare a learner of your own with the built-in ones"
-    comparison = commands.add_parser(
-        "compare", help=words,
+    comparison = add(
+        "compare", _compare, words,
         description=f"{words[0].upper()}{words[1:]}, and audit it. FILE is run as a Python "
         "program: compare no file that you would not run. Its factory is the only public function "
         "in it that requires horizon and returns a Learner.",
     )  # fmt: skip
-    comparison.set_defaults(command=_compare)
     comparison.add_argument("file", metavar="FILE[:NAME]", help="your file, and a name in it")
     comparison.add_argument(
         "--against", type=lambda text: text.split(","), metavar="NAME,NAME,...",
         help="as dpjax list shows them (default: all that play the same and see the same)",
     )  # fmt: skip
-    comparison.add_argument(
-        "--epsilon", type=epsilon_list, metavar="E,E,...", default=compare.EPSILONS,
-        help="privacy levels, inf for none (default 0.1,1,10,inf)",
-    )  # fmt: skip
-    comparison.add_argument(
-        "--horizon", type=int, default=10**5, metavar="T", help="default 100000"
-    )
-    comparison.add_argument("--trials", type=int, default=200, metavar="N", help="default 200")
-    comparison.add_argument(
-        "--runs", type=int, default=audits.RUNS, metavar="N",
-        help=f"counted runs of each sequence in the attack (default {audits.RUNS})",
-    )  # fmt: skip
+    add_epsilon(comparison, compare.EPSILONS)
+    add_number(comparison, "horizon", 10**5, "T")
+    add_number(comparison, "trials", 200, "N")
+    add_number(comparison, "runs", audits.RUNS, "N", "counted runs of each sequence in the attack")
     add_output(comparison, "results/compare")
 
-
-def _add_trial(commands) -> None:
-    words = "how many patients a private trial takes, on outcomes of your own"
-    command = commands.add_parser("trial", help=words)
-    command.set_defaults(command=_trial)
-    command.add_argument(
+    patients = add(
+        "trial", _trial, "how many patients a private trial takes, on outcomes of your own"
+    )
+    patients.add_argument(
         "--data", required=True, metavar="FILE",
         help="a CSV file with the columns treatment and outcome (0 or 1), a row for each patient",
     )  # fmt: skip
-    command.add_argument(
-        "--delta", type=float, default=0.01, metavar="P",
-        help="the probability of a wrong recommendation that is allowed (default 0.01)",
-    )  # fmt: skip
-    command.add_argument(
-        "--epsilon", type=epsilon_list, metavar="E,E,...", default=trial.EPSILONS,
-        help="privacy levels, inf for none (default 0.1,1,10)",
-    )  # fmt: skip
-    command.add_argument(
+    words = "the probability of a wrong recommendation that is allowed"
+    add_number(patients, "delta", 0.01, "P", words)
+    add_epsilon(patients, trial.EPSILONS)
+    patients.add_argument(
         "--model", choices=list(trial.LEARNERS), default="central",
         help="who is trusted with the outcomes (default central)",
     )  # fmt: skip
-    command.add_argument(
-        "--horizon", type=int, default=10**8, metavar="T", help="the most patients (default 10^8)"
-    )
-    command.add_argument("--trials", type=int, default=1000, metavar="N", help="default 1000")
-    add_output(command, "results/trial")
+    add_number(patients, "horizon", 10**8, "T", "the most patients")
+    add_number(patients, "trials", 1000, "N")
+    add_output(patients, "results/trial")
 
-
-def _add_explore(commands) -> None:
-    command = commands.add_parser(
-        "explore", help="an interactive page of results, readable offline"
-    )
-    command.set_defaults(command=_explore)
-    command.add_argument(
-        "path", metavar="STORE|CSV",
-        help="a store (a folder or URL), or a table of dpjax run, of a study or of reproduce",
+    page = add("explore", _explore, "an interactive page of results, readable offline")
+    page.add_argument(
+        "path", metavar="STORE|FOLDER|data.nc",
+        help="a store (a folder or URL), or the results of dpjax run",
     )  # fmt: skip
-    command.add_argument("--out", metavar="FILE", help="default: next to the input, as .html")
-    command.add_argument("--overwrite", action="store_true", help="replace FILE")
+    page.add_argument("--out", metavar="FILE", help="default: next to the input, as .html")
+    page.add_argument("--overwrite", action="store_true", help="replace FILE")
 
-
-def _first_line(thing) -> str:
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
+    audit = add("audit", _audit, "replay and attack a learner's calibration")
+    audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
+    audit.add_argument("--all", action="store_true", help="every learner")
+    add_number(audit, "epsilon", 1.0, "E")
+    add_number(audit, "runs", audits.RUNS, "N", "counted runs of each sequence")
+    add_number(audit, "changed", 1, "K", "audit what a group of K changed rounds spends")
+    add_output(audit, "results/audit")
+    return parser
 
 
 def _list(options) -> None:
@@ -259,7 +205,8 @@ def _list(options) -> None:
         for name in package.__all__:
             # The command line takes the name of a paper with hyphens.
             shown = name.replace("_", "-") if package is papers else name
-            print(f"  {shown:{width}}  {_first_line(getattr(package, name))}")
+            first, *_ = (inspect.getdoc(getattr(package, name)) or "").splitlines() or [""]
+            print(f"  {shown:{width}}  {first}")
 
 
 def _written_to(out) -> None:
@@ -267,29 +214,19 @@ def _written_to(out) -> None:
 
 
 def _run(options) -> None:
-    played = {name: getattr(options, name) for name in ("epsilon", "seeds", "horizon", "seed")}
+    names = ("learner", "epsilon", "seeds", "horizon", "seed")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.config is not None:
-        for name, value in {"learner": options.learner, **played}.items():
-            if value is not None:
-                raise ValueError(f"{name}: a study has it in its file; leave out --{name}")
+        for name in given:
+            raise ValueError(f"{name}: a study has it in its file; leave out --{name}")
         out = results_folder(options, "results/study")
         print(config.run(options.config, out, store=options.store, mesh=prepare(options)))
         return _written_to(out)
     if options.learner is None:
         raise ValueError("learner: name one that plays on the losses, with --learner NAME")
     out = results_folder(options, "results/run")
-    with on_devices(prepare(options)):
-        text = run.run(
-            options.losses,
-            options.learner,
-            out,
-            epsilons=options.epsilon,
-            seeds=100 if options.seeds is None else options.seeds,
-            horizon=options.horizon,
-            seed=0 if options.seed is None else options.seed,
-            store=options.store,
-        )
-    print(text)
+    given["epsilons"] = given.pop("epsilon", None)
+    print(run.run(options.losses, out=out, store=options.store, mesh=prepare(options), **given))
     _written_to(out)
 
 

@@ -8,8 +8,11 @@ from typing import Any
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.core import _check
 from dpjax.learners.parts import gram
+from dpjax.report import figures as plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
 from dpjax.report.tables import write_csv
+from dpjax.study import Study
+from dpjax.study.labelled import layout
 
 TABLES = ("learners", "environments", "grid", "study", "figure")
 SETTINGS = ("trials", "key", "checkpoints")
@@ -30,8 +33,6 @@ def read_study(path):
       ValueError: the file is no such file. The message names the file and the entry.
       OSError: the file cannot be read.
     """
-    from dpjax.study import Study  # not above: other commands should not wait for its libraries
-
     path = Path(path)
     try:
         with open(path, "rb") as file:
@@ -72,9 +73,6 @@ def _check_names(path, where, given, known) -> None:
 
 def _check_figure(study, figure) -> None:
     """Refuses a figure that does not fit the study, before the study is played."""
-    from dpjax.report import figures as plot
-    from dpjax.study.labelled import layout
-
     made, over_time = layout(study), figure.get("x") == "round"
     sizes = dict(zip(made.axes, made.shape, strict=True)) | ({"round": 2} if over_time else {})
     plot.check_axes(sizes, {role: figure.get(role) for role in ("x", "color", "line", "panel")})
@@ -136,7 +134,7 @@ def _label(entry) -> str:
 def run(path, out, *, store=None, mesh=None, progress=True) -> str:
     """Plays the study of a file and writes what happened into the folder ``out``.
 
-    The files are study.nc (the data, for ``xarray.open_dataset``), table.csv (means of the regret
+    The files are data.nc (the data, for ``xarray.open_dataset``), table.csv (means of the regret
     at the horizon, a row for each cell), study.toml (the file itself), parameters.json (versions),
     and figure.png and figure.pdf where the file asks for a figure.
 
@@ -152,7 +150,7 @@ def run(path, out, *, store=None, mesh=None, progress=True) -> str:
     with output_folder(out) as folder:
         data = study.run(store, mesh=mesh, progress=progress)
         table = data.dpjax.table()
-        data.to_netcdf(folder / "study.nc")
+        data.to_netcdf(folder / "data.nc")
         write_csv(folder / "table.csv", table.to_dict("records"))
         (folder / "study.toml").write_bytes(Path(path).read_bytes())
         write_json(folder / "parameters.json", {"versions": versions()})

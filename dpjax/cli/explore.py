@@ -1,18 +1,51 @@
-"""One interactive page of what a store or a table holds."""
+"""One interactive page of a store, or of the data that a command has written."""
 
+import json
 from pathlib import Path
+
+import xarray
 
 from dpjax.core import optional
 from dpjax.report.output import output_folder
+from dpjax.study import kept
+
+
+def read(path) -> tuple[xarray.Dataset, dict]:
+    """The data of a store, of a folder of results or of a file data.nc, and their parameters.
+
+    Raises:
+      ValueError, OSError: there are none; the message names the path.
+    """
+    path = str(path)
+    folder = Path(path).parent if path.endswith(".nc") else Path(path)
+    file = folder / "data.nc" if folder == Path(path) else Path(path)
+    if "://" not in path and not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file or folder")
+    if not file.is_file():
+        if Path(path).is_file():
+            raise ValueError(
+                f"{path}: name a store, a file data.nc, or the folder of results that holds it; "
+                "other tables have no trials"
+            )
+        return kept.open(path), {}
+    try:
+        with xarray.open_dataset(file) as opened:
+            data = opened.load()
+    except (ValueError, OSError, TypeError) as error:
+        raise ValueError(f"{file}: cannot be read as data of a study: {error}") from None
+    if "final_regret" not in data or "learner" not in data.dims:
+        raise ValueError(f"{file}: holds no data of a study")
+    parameters = folder / "parameters.json"
+    return data, json.loads(parameters.read_text("utf-8")) if parameters.is_file() else {}
 
 
 def run(path, out=None, *, overwrite=False) -> str:
-    """Writes the page of a store or of a table of results into the file ``out``, and returns it.
+    """Writes the page of :func:`read`'s data into the file ``out``, and returns its name.
 
     Raises:
       ImportError: plotly is not installed.
-      ValueError, OSError: as of :func:`dpjax.report.explore_page.read`, or ``out`` cannot be
-        written, or exists and is not to be overwritten.
+      ValueError, OSError: as of :func:`read`, or ``out`` cannot be written, or exists and is not to
+        be overwritten.
     """
     out = default_out(path) if out is None else out
     if not out or Path(out).is_dir():
@@ -20,11 +53,9 @@ def run(path, out=None, *, overwrite=False) -> str:
     if Path(out).exists() and not overwrite:
         raise ValueError(f"out: {out} exists; say --overwrite to replace it, or name another file")
     optional("plotly", "explore")
-    from dpjax.report import (
-        explore_page as page,  # not above: other commands should not wait for plotly
-    )
+    from dpjax.report import explore_page as page  # not above: plotly takes long to load
 
-    text = page.html(page.read(path))
+    text = page.html(*read(path), str(path))
     with output_folder(Path(out).parent) as folder:
         (folder / Path(out).name).write_text(text, encoding="utf-8")
     return out
@@ -35,4 +66,4 @@ def default_out(path) -> str:
     name = str(path).rstrip("/")
     if "://" in name:
         name = name.rpartition("/")[2]
-    return f"{name.removesuffix('.csv')}.html"
+    return f"{name.removesuffix('.nc')}.html"

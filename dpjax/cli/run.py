@@ -1,43 +1,35 @@
 """Plays any learner on a user's own table of losses."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
-from jax import random as jr
 
 from dpjax import domains, environments
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Policies, _check
 from dpjax.learners import factories
-from dpjax.papers.sweeps import sweep
 from dpjax.privacy import default_delta
-from dpjax.report import plot, statistics
+from dpjax.report import estimates
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
 from dpjax.report.tables import format_table, write_csv
+from dpjax.study import Study
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays
+COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
+           "standard_error", "median", "switches"]  # fmt: skip
+# Columns of ``data.dpjax.table()``, and their names in the table of a run.
+NAMES = {"epsilon": "asked_epsilon", "privacy_epsilon": "epsilon", "privacy_delta": "delta",
+         "privacy_model": "model", "mean": "regret", "trials": "seeds"}  # fmt: skip
 
 
-class Summary(NamedTuple):
-    """What was played, and how it went."""
-
-    learner: str
-    epsilons: tuple[float, ...]  # (P,) asked for; a single inf for a learner that takes none
-    privacy: list  # (P,) declarations
-    rounds: np.ndarray  # (n,)
-    regret: np.ndarray  # (P, seeds, n)
-    switches: np.ndarray  # (P, seeds)
-
-
-def play(
-    losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0, store=None, progress=True
-):
-    """Plays a learner on a (T, K) table of losses, at several privacy levels.
+def study_of(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0) -> Study:
+    """The Study of a learner on a (T, K) table of losses, at several privacy levels.
 
     A learner of points plays on the simplex, and an arm is drawn from each of its points. A learner
     of vectors plays the unit vectors. A learner that requires a delta is given T^-2, and one that
@@ -48,14 +40,9 @@ def play(
       learner: name of a factory in ``dpjax.learners``.
       epsilons: privacy levels, each greater than 0, where inf means no privacy. By default they are
         0.1, 1, 10 and inf for a learner that takes epsilon or rho.
-      seeds: the number of seeds.
+      seeds: the number of trials.
       horizon: how many rounds are played; by default all T.
       seed: the seed of the PRNG key.
-      store: a folder or URL where results are kept chunk by chunk, as in :func:`dpjax.sweep`.
-      progress: whether to show a progress bar.
-
-    Returns:
-      A Summary.
 
     Raises:
       ValueError: bad losses, an unknown learner or one that needs features, an epsilon that it
@@ -83,94 +70,58 @@ def play(
         "delta": default_delta(horizon),
     }  # fmt: skip
 
-    def game(epsilon):
+    def make(epsilon):
         made = factories.build(
             learner, horizon, {**sizes, "epsilon": epsilon}, loss_range=(0.0, 1.0)
         )
-        points = isinstance(made.action_set, domains.Domain)
-        return sample_arms(made) if points else made, environment
+        return sample_arms(made) if isinstance(made.action_set, domains.Domain) else made
 
-    game.__name__ = learner
-    if isinstance(game(epsilons[0])[0].action_set, Policies):
+    if isinstance(make(epsilons[0]).action_set, Policies):
         raise ValueError(
             f"learner: {learner} plays on features, and a loss table has none; see "
             "environments.contextual_table"
         )
-    declared = [game(epsilon)[0].privacy for epsilon in epsilons]
-    result = sweep(game, np.array(epsilons), seeds, jr.key(seed), store=store, progress=progress)
-    return Summary(
-        learner, tuple(epsilons), declared, result.rounds, result.regret, result.tally.switches
-    )
+    grid = {"epsilon": [float(epsilon) for epsilon in epsilons]}
+    return Study({learner: make}, {"losses": environment}, grid, seeds, seed, checkpoints=100)
 
 
-def table(summary) -> list[dict]:
+def table(data) -> list[dict]:
     """Final regret, one row for each privacy level. ``epsilon`` is what the learner declares."""
-    rows = []
-    for asked, privacy, regret, switches in zip(
-        summary.epsilons, summary.privacy, summary.regret, summary.switches, strict=True
-    ):
-        final = regret[:, -1].astype(np.float64)
-        rows.append(
-            {
-                "learner": summary.learner,
-                "model": privacy.model,
-                "asked_epsilon": float(asked),
-                "epsilon": float(privacy.epsilon),
-                "delta": float(privacy.delta),
-                "horizon": int(summary.rounds[-1]),
-                "seeds": len(final),
-                "regret": float(final.mean()),
-                "standard_error": float(statistics.standard_error(final)),
-                "median": float(np.median(final)),
-                "switches": float(switches.mean(dtype=np.float64)),
-            }
-        )
-    return rows
+    trials = data[["final_regret", "tally_switches"]].astype(np.float64)
+    frame = data.dpjax.table().rename(columns=NAMES)
+    frame["horizon"] = data["round"].values[-1]
+    frame["median"] = trials["final_regret"].median("trial").values.ravel()
+    frame["switches"] = trials["tally_switches"].mean("trial").values.ravel()
+    return frame[COLUMNS].to_dict("records")
 
 
-def curve_rows(summary) -> list[dict]:
-    """Mean regret and its 95 % band (none for one seed), a row for each privacy level and round."""
-    rows = []
-    for epsilon, regret in zip(summary.epsilons, summary.regret, strict=True):
-        band = statistics.mean_band(regret, axis=0)
-        for t, mean, low, high in zip(summary.rounds, *band, strict=True):
-            rows.append(
-                {
-                    "epsilon": float(epsilon),
-                    "round": int(t),
-                    "regret": float(mean),
-                    "low": float(low),
-                    "high": float(high),
-                }
-            )
-    return rows
+def curves(data) -> Any:
+    """Mean regret with 95 % intervals (none for one seed), a row for each level and round."""
+    frame = data.dpjax.table("regret").rename(columns={"mean": "regret"})
+    return frame[["epsilon", "round", "regret", "low", "high"]]
 
 
-def figure(summary, title):
-    """Regret curves by privacy level, with 95 % bands where there are several seeds."""
-    curves = []
-    for epsilon, regret in zip(summary.epsilons, summary.regret, strict=True):
-        band = statistics.mean_band(regret, axis=0)
-        low, high = band[1:] if len(regret) > 1 else (None, None)
-        label = f"$\\epsilon$ = {epsilon:g}" if np.isfinite(epsilon) else "no noise"
-        style = {"color": plot.epsilon_color(epsilon)}
-        curves.append(plot.Curve(label, summary.rounds, band.mean, low, high, style))
-    drawn = plot.regret_figure(curves, title)
-    # The title holds the name of a file, in which a dollar does not begin a formula.
-    drawn.axes[0].title.set_parse_math(False)
+def figure(data, note):
+    """Regret curves by privacy level, with 95 % intervals; ``note`` is a part of the caption."""
+    drawn = data.dpjax.figure("round", color="epsilon", estimate=estimates.mean, note=note)
+    for (
+        text
+    ) in drawn.texts:  # The note may hold the name of a file, in which a dollar is no formula.
+        text.set_parse_math(False)
     return drawn
 
 
 def run(
     path, learner, out="results/run", *, epsilons=None, seeds=100, horizon=None, seed=0,
-    store=None, progress=True,
+    store=None, mesh=None, progress=True,
 ) -> str:  # fmt: skip
     """Plays a learner on the loss table of a file and writes what happened into ``out``.
 
-    The files are table.csv (final regrets), curves.csv, regret.png, regret.pdf and parameters.json.
-    Arguments and errors are those of :func:`read_losses` and :func:`play`. Besides, an OSError is
-    raised where ``out`` cannot be written to. Where the figure cannot be drawn, everything else is
-    written, and a FigureWarning says so.
+    The files are data.nc (all trials, for ``xarray.open_dataset`` and ``dpjax explore``), table.csv
+    (final regrets), curves.csv, regret.png, regret.pdf and parameters.json. Arguments and errors
+    are those of :func:`read_losses`, :func:`study_of` and :meth:`dpjax.Study.run`. Besides, an
+    OSError is raised where ``out`` cannot be written to. Where the figure cannot be drawn,
+    everything else is written, and a FigureWarning says so.
 
     Returns:
       The table, as text.
@@ -183,34 +134,35 @@ def run(
             f"horizon: {horizon} rounds were asked for, but {path} has only {len(losses)}"
         )
     with output_folder(out) as folder:
-        summary = play(
-            losses, learner, epsilons=epsilons, seeds=seeds, horizon=horizon, seed=seed,
-            store=store, progress=progress,
-        )  # fmt: skip
-        rows = table(summary)
+        study = study_of(
+            losses, learner, epsilons=epsilons, seeds=seeds, horizon=horizon, seed=seed
+        )
+        data: Any = study.run(store, mesh=mesh, progress=progress)
+        rows, last = table(data), int(data["round"].values[-1])
+        asked, make = study.grid["epsilon"], study.learners[learner]
+        data.to_netcdf(folder / "data.nc")
         write_csv(folder / "table.csv", rows)
-        write_csv(folder / "curves.csv", curve_rows(summary))
+        write_csv(folder / "curves.csv", curves(data))
         write_json(
             folder / "parameters.json",
             {
                 "losses": shown(path),
                 "losses_sha256": digest,
                 "arms": arms,
-                "mean_losses": losses[: summary.rounds[-1]].mean(axis=0).tolist(),
+                "mean_losses": losses[:last].mean(axis=0).tolist(),
                 "learner": learner,
-                "epsilons": [float(epsilon) for epsilon in summary.epsilons],
-                "horizon": int(summary.rounds[-1]),
+                "epsilons": asked,
+                "horizon": last,
                 "seeds": seeds,
                 "key": f"jax.random.key({seed})",
-                "privacy": [_as_json(privacy) for privacy in summary.privacy],
+                "privacy": [_as_json(make(epsilon).privacy) for epsilon in asked],
                 "versions": versions(),
                 "backend": jax.default_backend(),
             },
         )
     name = shown(Path(path).name)
     name = name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
-    bands = f"mean of {seeds} seeds, 95 % bands" if seeds > 1 else "one seed, so no band"
-    write_figure(out, "regret", figure, summary, f"{learner} on {name}: {bands}")
+    write_figure(out, "regret", partial(figure, data, f"Losses: {name}."))
     return format_table(rows)
 
 

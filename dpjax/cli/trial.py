@@ -4,7 +4,7 @@ import csv
 import hashlib
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -16,7 +16,9 @@ from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
 
 EPSILONS = (0.1, 1.0, 10.0)
-COLUMNS = ("treatment", "outcome")
+GIVEN = ("treatment", "outcome")  # columns of a file
+COLUMNS = ["learner", "model", "epsilon", "patients", "patients_low", "patients_high", "median",
+           "q90", "lower_bound", "error", "error_low", "error_high", "stopped"]  # fmt: skip
 # What identifies the best treatment, by who is trusted with the outcomes.
 LEARNERS = {
     "central": {
@@ -54,7 +56,7 @@ def read_outcomes(path) -> Outcomes:
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         table = csv.DictReader(file, restkey="more")
         header = [name.strip().lower() for name in table.fieldnames or ()]
-        missing = [name for name in COLUMNS if name not in header]
+        missing = [name for name in GIVEN if name not in header]
         if missing:
             raise ValueError(
                 f"{shown(path)}: the first row must name the columns treatment and outcome, and "
@@ -62,7 +64,7 @@ def read_outcomes(path) -> Outcomes:
             )
         table.fieldnames = header
         for row in table:
-            treatment, outcome = ((row[name] or "").strip() for name in COLUMNS)
+            treatment, outcome = ((row[name] or "").strip() for name in GIVEN)
             if not treatment:
                 raise ValueError(f"{shown(path)}: row {table.line_num} has no treatment")
             if outcome not in ("0", "1"):
@@ -121,37 +123,27 @@ def compare(
         )
     grid = {"horizon": horizon, "arms": len(means), "failure": float(delta)}
     adversary = {"outcomes": partial(environments.bernoulli, means, regret="pseudo")}
-    private = Study(LEARNERS[model], adversary, {**grid, "epsilon": [float(e) for e in epsilons]},
-                    trials, SEED, checkpoints=1)  # fmt: skip
-    plain = Study(PLAIN, adversary, grid, trials, SEED, checkpoints=1)
-    found = []
-    for study, levels in ((private, sorted(epsilons)), (plain, [np.inf])):
-        data: Any = study.run(progress=progress)
-        if "epsilon" not in data.dims:
-            data = data.drop_vars("epsilon", errors="ignore").expand_dims(epsilon=levels)
-        found += _rows(data, means, delta, model if study is private else "none")
-    return found
+    levels = [float(epsilon) for epsilon in sorted(epsilons)]
+    private = Study(LEARNERS[model], adversary, {**grid, "epsilon": levels}, trials, SEED, 1)
+    plain = Study(PLAIN, adversary, grid, trials, SEED, 1)
+    return _rows(private.run(progress=progress), means, delta, model) + _rows(
+        plain.run(progress=progress), means, delta, "none"
+    )
 
 
 def _rows(data, means, delta, model) -> list[dict]:
     """The rows of one study."""
-    cells = data.dpjax.identification().squeeze("environment", drop=True)
-    late = data["report_stopping_time"].quantile(0.9, "trial").squeeze("environment", drop=True)
+    late = data["report_stopping_time"].quantile(0.9, "trial")
+    found = data.dpjax.identification().assign(q90=late)
+    found = found.squeeze("environment", drop=True).reset_coords(drop=True)
+    if "epsilon" not in found.dims:
+        found = found.expand_dims(epsilon=[np.inf])
     lower = bounds.stopping_time_lower_local if model == "local" else bounds.stopping_time_lower
-    made = []
-    for name in cells["learner"].values:
-        for epsilon in cells["epsilon"].values:
-            cell = cells.sel(learner=name, epsilon=epsilon)
-            made.append({
-                "learner": str(name), "model": model, "epsilon": float(epsilon),
-                "patients": float(cell["time"]), "patients_low": float(cell["time_low"]),
-                "patients_high": float(cell["time_high"]), "median": float(cell["median"]),
-                "q90": float(late.sel(learner=name, epsilon=epsilon)),
-                "lower_bound": float(lower(means, epsilon, delta)),
-                "error": float(cell["error"]), "error_low": float(cell["error_low"]),
-                "error_high": float(cell["error_high"]), "stopped": float(cell["stopped"]),
-            })  # fmt: skip
-    return made
+    bound = [float(lower(means, epsilon, delta)) for epsilon in found["epsilon"].values]
+    found = found.assign(lower_bound=("epsilon", bound), model=model)
+    found = found.rename(time="patients", time_low="patients_low", time_high="patients_high")
+    frame = found.to_dataframe(dim_order=["learner", "epsilon"]).reset_index()
+    return frame[COLUMNS].to_dict("records")
 
 
 def run(

@@ -1,146 +1,261 @@
-"""The page: one HTML file with the figures, the parameters and what was declared."""
+"""The page: one HTML file with figures of labelled data, and their declarations."""
 
 import json
-import os
+from collections.abc import Mapping
 from html import escape
+from itertools import product
+from typing import Any
 
 import numpy as np
+import pandas
+import xarray
 
 from dpjax.report import interactive as figures
 from dpjax.report import panels as choice
-from dpjax.report.csv_tables import read_csv
-from dpjax.report.found import epsilon_text
+from dpjax.report import trends
 from dpjax.report.output import versions
 from dpjax.report.pages import document, paragraph, word_table
-from dpjax.report.stores import read_store
 
 _TOGETHER = 12  # Of more panels a page shows one, which the reader chooses.
+_FACTORS = (1.1, 2.0)  # of the regret without privacy
+_POINTS = ("point", "setting")  # axes of a sweep's points
+_INTERVAL = "Student's 95 % interval"
 # The page may load nothing, from nowhere.
 _ALONE = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">"
 )
+# Heading, name in the page, how it is drawn, caption.
+_SECTIONS = (
+    ("Regret curves", "curves", figures.curves,
+     f"Mean over trials. Low and high on hover: {_INTERVAL} of the mean at each round."),
+    ("Regret against ε", "epsilon", figures.over_epsilon,
+     f"Mean over trials of the regret at the horizon; bars: {_INTERVAL}."),
+    ("Laws of final regret", "laws", figures.laws,
+     "Boxes: quartiles, and 5 % and 95 % quantiles of the trials."),
+    ("Frontier", "frontier", figures.frontier,
+     "The least mean at each level of declared ε, over all learners that declare at most it. "
+     "Chosen on one half of the trials, and reported on the other."),
+)  # fmt: skip
 
 
-def read(path):
-    """What a table or a store holds: a file is a table, and all else a store.
+def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str:
+    """The page of a study's data, or of a sweep's as ``dpjax.open`` returns it, as text.
+
+    Each setting of the axes other than the learner and epsilon has a panel of its own.
 
     Raises:
-      ValueError, OSError: it is neither; the message names it.
+      ValueError: no trial has been played in all cells that were begun.
     """
-    if os.path.isfile(path) or str(path).lower().endswith(".csv"):
-        return read_csv(path)
-    if "://" not in str(path) and not os.path.isdir(path):
-        raise FileNotFoundError(f"{path}: no such file or folder")
-    return read_store(path)
-
-
-def html(found) -> str:
-    """The page of a Found, as text."""
-    learners = list(dict.fromkeys(found.means["learner"]))
-    of = {"value": found.value, "learners": learners}
-    quantiles = found.laws is not None and "q50" in found.laws
-    boxes = "quartiles, and 5 % and 95 % quantiles" if quantiles else "quartiles of the trials"
-    sections = [
-        ("Regret curves", "curves", found.curves, figures.curves, of,
-         f"Mean over trials. Low and high on hover: {found.curve_interval}."),
-        (f"{found.value.capitalize()} against ε", "epsilon", found.means, figures.over_epsilon, of,
-         f"Mean over trials; bars: {found.interval}."),
-        ("Laws of final regret", "laws", found.laws, figures.laws, of, f"Boxes: {boxes}."),
-        ("Frontier", "frontier", found.frontier, figures.frontier, of,
-         "The least mean at each level of declared ε, over all learners that declare at most it. "
-         + _chosen(found)),
-    ]  # fmt: skip
-    tables = [found.means, found.curves, found.laws, found.frontier]
-    panels = list(dict.fromkeys(p for t in tables if t is not None for p in t["panel"]))
+    data, notes = _complete(_in_cells(data), title)
+    learners = [str(name) for name in data["learner"].values]
+    panels = [(setting, _tables(part)) for setting, part in _parts(data)]
+    panels = [(setting, tables) for setting, tables in panels if len(tables["epsilon"])]
     many = len(panels) > _TOGETHER
     body = [
-        f"<h1>{escape(found.title)}</h1>",
+        f"<h1>{escape(title)}</h1>",
         paragraph(
             "dpjax simulates idealised mechanisms with a reproducible generator. Privacy is what "
             "each learner declares. A click on an entry of a legend hides what it names."
         ),
-        *[paragraph(note, "verdict") for note in found.notes],
+        *[paragraph(note, "verdict") for note in notes],
     ]
     if many:
-        first = found.means.groupby("panel", sort=False).size().idxmax()  # which has most to show
+        settings = [setting for setting, _ in panels]
+        first = max(panels, key=lambda panel: len(panel[1]["epsilon"]))[0]  # has most to show
         body += [paragraph(f"The input has {len(panels)} settings. The boxes choose the one that "
-                           "all figures show."), choice.boxes(panels, first)]  # fmt: skip
-    for title, name, rows, draw, options, words in sections:
-        body += [f"<h2>{escape(title)}</h2>", *_section(name, rows, draw, options, words, many)]
-    body += [*_least(found.least, many), *_declared(found.means), "<h2>Parameters</h2>"]
-    told = json.dumps(found.parameters, indent=2, ensure_ascii=False)
-    body.append(f'<pre class="wide">{escape(told)}</pre>' if found.parameters
-                else paragraph("There is no parameters.json beside the table."))  # fmt: skip
-    made = versions()
-    body.append(paragraph(f"Made by dpjax {made['dpjax']}.", "small"))
+                           "all figures show."), choice.boxes(settings, first)]  # fmt: skip
+
+    def shown(setting, element):
+        # A point of a sweep has the names of its parameters in its text.
+        texts = [v if k in _POINTS else f"{k} = {v}" for k, v in setting.items()]
+        element = f"<h3>{escape(', '.join(texts))}</h3>{element}" if setting else element
+        return choice.hidden(setting, element) if many else element
+
+    for heading, name, draw, words in _SECTIONS:
+        drawn = [
+            shown(setting, f"<figure>{figures.html(draw(tables[name], learners), f'{name}-{i}')}"
+                           "</figure>")
+            for i, (setting, tables) in enumerate(panels) if len(tables[name])
+        ]  # fmt: skip
+        if not drawn:
+            words = "The input holds no numbers for this figure."
+        body += [f"<h2>{heading}</h2>", paragraph(words, "small"), *drawn]
+    least = [shown(setting, _words(tables["least"])) for setting, tables in panels
+             if len(tables["least"])]  # fmt: skip
+    if least:
+        body += ["<h3>Least ε at which a learner is as good as a baseline</h3>",
+                 paragraph("From this ε on the mean is at most that of the baseline, with a 95 % "
+                           "interval over resampled trials. Between two ε that were played it is "
+                           "interpolated in the logarithm.", "small"), *least]  # fmt: skip
+    declared = pandas.concat([tables["epsilon"] for _, tables in panels])
+    names = [name for name in declared if name.startswith("declared ")]
+    if names:
+        own = declared[["learner", "epsilon", *names]].drop_duplicates()
+        own["epsilon"] = own["epsilon"].map(figures.epsilon_text)
+        body += ["<h2>Declared privacy</h2>", _words(own)]
+    fixed = {name: array.item() for name, array in data.coords.items()
+             if array.ndim == 0 and not str(name).startswith("takes_")}  # fmt: skip
+    told = json.dumps({**fixed, **parameters}, indent=2, ensure_ascii=False, default=str)
+    body += ["<h2>Parameters</h2>", f'<pre class="wide">{escape(told)}</pre>',
+             paragraph(f"Made by dpjax {versions()['dpjax']}.", "small")]  # fmt: skip
     if many:
         body.append(choice.script())
-    return document(f"{found.title}: dpjax explore", body, [_ALONE, figures.script()])
+    return document(f"{title}: dpjax explore", body, [_ALONE, figures.script()])
 
 
-def _section(name, rows, draw, options, words, many) -> list[str]:
-    """A figure for each panel, hidden if they are many; a sentence if there is nothing to draw."""
-    if rows is None or rows.empty:
-        return [paragraph("The input holds no numbers for this figure.")]
-    parts = [paragraph(words, "small")]
-    for i, (panel, own) in enumerate(rows.groupby("panel", sort=False)):
-        head = f"<h3>{escape(panel)}</h3>" if panel else ""
-        figure = f"<figure>{figures.html(draw(own, **options), f'{name}-{i}')}</figure>"
-        parts.append(choice.hidden(panel, head + figure) if many else head + figure)
-    return parts
+def _in_cells(data) -> xarray.Dataset:
+    """The data with an axis of epsilon if they have a number of this name at each point."""
+    if "point" in data.dims:
+        names = [name for name, array in data.coords.items() if array.dims[:1] == ("point",)
+                 and name not in ("point", "epsilon")]  # fmt: skip
+        texts = [", ".join(f"{name} = {_text(data[name].values[i])}" for name in names)
+                 for i in range(data.sizes["point"])]  # fmt: skip
+        setting = ("point", np.array(texts, object))
+        if "epsilon" in data.coords:
+            cells = data.drop_vars(["point", *names]).assign_coords(setting=setting)
+            cells = cells.set_index(point=["epsilon", "setting"]).drop_duplicates("point")
+            return cells.unstack("point")
+        return data.drop_vars(names).assign_coords(point=setting)
+    return data
 
 
-def _chosen(found) -> str:
-    if found.laws is not None and "regret" in found.laws:
-        return "Chosen on one half of the trials, and reported on the other."
-    return "Chosen and reported on the same trials, so it is somewhat too small."
+def _complete(data, title) -> tuple:
+    """The data of the trials that are complete in all cells that were begun, and notes."""
+    others = [name for name in data["final_regret"].dims if name != "trial"]
+    played = data["final_regret"].notnull()
+    kept = (played | ~played.any("trial")).all(others).values
+    if not played.any() or not kept.any():
+        raise ValueError(f"{title}: no trial has been played in all cells that were begun")
+    notes = []
+    if not kept.all():
+        notes.append(f"{(~kept).sum()} of {len(kept)} trials are not complete, and left out.")
+    data = data.isel(trial=kept)
+    if "report_stopped" in data:
+        stopped = data["report_stopped"]
+        late = data.assign(late=(stopped == 0.0).where(stopped.notnull())).dpjax.table("late")
+        for learner, own in late.groupby("learner", sort=False):
+            censored = round((own["mean"] * own["trials"]).sum())
+            if censored:
+                notes.append(f"{censored} of {own['trials'].sum()} trials of {learner} did not "
+                             "stop and are censored at the horizon.")  # fmt: skip
+    return data, notes
 
 
-def _least(table, many) -> list[str]:
-    """The least epsilon at which a learner is as good as a baseline; by panels if they are many."""
-    if table.empty:
-        return []
-    panels = ["panel"] if table["panel"].any() and not many else []
-    names = ["learner", *panels, "baseline"]
+def _parts(data) -> list[tuple[dict[str, str], xarray.Dataset]]:
+    """Each setting of the axes other than learner and epsilon, and the data there."""
+    cells = data["final_regret"]
+    axes = [name for name in cells.dims if name not in ("learner", "epsilon", "trial")]
+    found = []
+    for index in product(*(range(data.sizes[name]) for name in axes)):
+        part = data.isel(dict(zip(axes, index, strict=True)))
+        setting = {name: _text(part[name].item()) for name in axes if data.sizes[name] > 1}
+        found.append((setting, part))
+    return found
 
-    def shown(rows):
-        cells = [[*(row[name] for name in names), _least_text(row["least"])]
-                 for row in rows.to_dict("records")]  # fmt: skip
-        return word_table([*names, "least ε"], [(row, False) for row in cells])
 
-    parts = [shown(table)]
-    if many:
-        parts = [choice.hidden(p, shown(own)) for p, own in table.groupby("panel", sort=False)]
-    return [
-        "<h3>Least ε at which a learner is as good as a baseline</h3>",
-        paragraph("From this ε on the mean is at most that of the baseline. Between two ε that "
-                  "were played it is interpolated in the logarithm.", "small"),
-        *parts,
-    ]  # fmt: skip
+def _text(value) -> str:
+    """The value of a parameter."""
+    number = np.ndim(value) == 0 and np.asarray(value).dtype.kind == "f"
+    return f"{value:.6g}" if number else str(value)
+
+
+def _tables(part) -> dict[str, pandas.DataFrame]:
+    """The rows of each figure, by its name, and those of the table of least epsilons."""
+    means = _rows(part, "final_regret")
+    several = len(means) > 0 and part.sizes["trial"] >= 4
+    private = several and "epsilon" in part.dims and "privacy_epsilon" in part.coords
+    empty = pandas.DataFrame()
+    return {
+        "curves": _rows(part, "regret"),
+        "epsilon": means,
+        "laws": _laws(part, means) if len(means) else empty,
+        "frontier": _frontier(part) if private else empty,
+        "least": _least(part, means) if several and "epsilon" in part.dims else empty,
+    }
+
+
+def _rows(part, of) -> pandas.DataFrame:
+    """Means with intervals, a row for each learner and epsilon; NaN for one that takes none."""
+    frame = part.dpjax.table(of)
+    if "epsilon" not in frame:
+        frame["epsilon"] = np.nan
+    frame["epsilon"] = pandas.to_numeric(frame["epsilon"])
+    if of == "regret":
+        return frame[["learner", "epsilon", "round", "mean", "low", "high"]]
+    return frame.rename(columns=lambda name: name.replace("privacy_", "declared "))
+
+
+def _final(part, row) -> xarray.DataArray:
+    """The trials of the learner and epsilon of a row."""
+    final = part["final_regret"].sel(learner=row["learner"])
+    if "epsilon" not in final.dims:
+        return final
+    return final.isel(epsilon=0) if np.isnan(row["epsilon"]) else final.sel(epsilon=row["epsilon"])
+
+
+def _laws(part, means) -> pandas.DataFrame:
+    """Quantiles of the regret at the horizon, a row for each learner and epsilon."""
+    names, levels = ("q5", "q25", "q50", "q75", "q95"), (0.05, 0.25, 0.5, 0.75, 0.95)
+    rows = []
+    for row in means.to_dict("records"):
+        quantiles = np.quantile(_final(part, row).values, levels)
+        own = {"learner": row["learner"], "epsilon": row["epsilon"]}
+        rows.append(own | dict(zip(names, quantiles, strict=True)))
+    return pandas.DataFrame(rows)
+
+
+def _frontier(part) -> pandas.DataFrame:
+    """The least mean at each level of declared epsilon."""
+    found = part.dpjax.frontier(settings=["learner", "epsilon"])
+    found = found[["mean", "low", "high", "chosen_learner", "chosen_model"]]
+    frame = found.reset_coords(drop=True).to_dataframe().reset_index().dropna(subset=["mean"])
+    return frame.rename(columns={"chosen_learner": "chosen", "chosen_model": "model"})
+
+
+def _least(part, means) -> pandas.DataFrame:
+    """The least epsilon from which on each learner's mean is at most that of a baseline.
+
+    The baselines are the learner itself without noise, with factors, and each learner that takes
+    no epsilon.
+    """
+    rows = []
+    levels = part["epsilon"].values
+    others = means[means["epsilon"].isna()]
+    if not (levels > 0.0).all() or not np.isfinite(levels).any():
+        return pandas.DataFrame()
+    for learner in dict.fromkeys(means["learner"][means["epsilon"].notna()]):
+        own = part["final_regret"].sel(learner=learner).sortby("epsilon")
+        finite = own.sel(epsilon=np.sort(levels[np.isfinite(levels)])).dropna("epsilon")
+        baselines = []
+        if np.inf in levels:
+            free = own.sel(epsilon=np.inf)
+            baselines = [(f"{f:g} times itself at ε = ∞", free, f) for f in _FACTORS]
+        baselines += [(row["learner"], _final(part, row), 1.0) for row in others.to_dict("records")]
+        for name, baseline, factor in baselines:
+            if finite.sizes["epsilon"] and float(baseline.mean()) > 0.0:
+                # The baseline takes the place of the learner's own trials without noise.
+                bare = baseline.reset_coords(drop=True).expand_dims(epsilon=[np.inf])
+                both = xarray.concat([finite.reset_coords(drop=True), bare], "epsilon")
+                found = trends.crossing(both, factor, of=np.inf)
+                numbers = (float(found[each]) for each in ("crossing", "low", "high"))
+                rows.append([learner, name, *map(_least_text, numbers)])
+    return pandas.DataFrame(rows, columns=["learner", "baseline", "least ε", "low", "high"])
 
 
 def _least_text(value) -> str:
-    if np.isnan(value):
-        return ""
     if value == 0.0:
         return "at all that were played"
-    return "at none" if np.isinf(value) else f"{value:.3g}"
+    return "at none" if np.isinf(value) else "" if np.isnan(value) else f"{value:.3g}"
 
 
-def _declared(means) -> list[str]:
-    """What each learner declares."""
-    names = [name for name in means if name.startswith("declared ")]
-    if not names:
-        return []
-    own = means[["learner", "epsilon", *names]].drop_duplicates()
-    rows = []
-    for row in own.to_dict("records"):
-        cells = ["" if _is_missing(row[n]) else f"{row[n]:.4g}" if isinstance(row[n], float)
-                 else str(row[n]) for n in names]  # fmt: skip
-        rows.append(([row["learner"], epsilon_text(row["epsilon"]), *cells], False))
-    return ["<h2>Declared privacy</h2>", word_table(["learner", "ε asked for", *names], rows)]
+def _words(frame) -> str:
+    """A table of words, with four digits of numbers."""
 
+    def text(value):
+        if isinstance(value, float):
+            return "" if np.isnan(value) else f"{value:.4g}"
+        return str(value)
 
-def _is_missing(value) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+    header = ["ε asked for" if name == "epsilon" else name for name in frame]
+    return word_table(header, [([*map(text, row)], False) for row in frame.to_numpy().tolist()])

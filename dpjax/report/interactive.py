@@ -8,10 +8,15 @@ from itertools import cycle
 import numpy as np
 from plotly import colors, express, graph_objects, offline
 
-from dpjax.report.found import epsilon_text
-
 _HEIGHT, _ENTRY = 460, 10  # of a figure, and of each entry of a long legend
 _FEW, _MANY = colors.qualitative.Plotly, colors.qualitative.Dark24
+
+
+def epsilon_text(epsilon: float) -> str:
+    """An epsilon as it stands on an axis."""
+    if np.isnan(epsilon):
+        return "no ε"
+    return "∞" if np.isinf(epsilon) else f"{epsilon:.4g}"
 
 
 def script() -> str:
@@ -28,17 +33,17 @@ def html(figure, name) -> str:
     )  # fmt: skip
 
 
-def over_epsilon(rows, value, learners):
+def over_epsilon(rows, learners):
     """Means with intervals against epsilon, a colour for each learner."""
     figure = express.line(
         _barred(rows), x="epsilon", y="mean", color="learner", markers=True, error_y="up",
         error_y_minus="down", hover_data=_hover(rows), render_mode="svg",
-        **_shared(rows, value, learners),
+        **_shared(rows, learners),
     )  # fmt: skip
     return _framed(figure, rows["mean"])
 
 
-def curves(rows, value, learners):
+def curves(rows, learners):
     """Curves over rounds: a colour for each learner, and a kind of line for each epsilon.
 
     A single learner has a colour for each epsilon.
@@ -48,22 +53,16 @@ def curves(rows, value, learners):
         style = {"color": "epsilon"}
     figure = express.line(
         _shown(rows.sort_values("round", kind="stable")), x="round", y="mean",
-        hover_data=_hover(rows), render_mode="svg", **style, **_shared(rows, value, learners),
+        hover_data=_hover(rows), render_mode="svg", **style, **_shared(rows, learners),
     )  # fmt: skip
     if rows["round"].median() < rows["round"].max() / 4:  # Rounds that are evenly spaced stay so.
         figure.update_xaxes(type="log")
     return _framed(figure)
 
 
-def laws(rows, value, learners):
-    """Laws of final regret: a box for each learner and epsilon, of trials or of quantiles."""
-    shared = _shared(rows, value, learners)
-    if "regret" in rows:
-        figure = express.box(
-            _shown(rows), x="epsilon", y="regret", color="learner", points=False, **shared
-        )
-        return _framed(figure, rows["regret"])
-    shown, boxes = _shown(rows), []
+def laws(rows, learners):
+    """Laws of final regret: a box of quantiles for each learner and epsilon."""
+    shared, shown, boxes = _shared(rows, learners), _shown(rows), []
     for learner, color in shared["color_discrete_map"].items():
         own = shown[shown["learner"] == learner]
         if len(own):
@@ -72,17 +71,17 @@ def laws(rows, value, learners):
                 median=own["q50"], q3=own["q75"], upperfence=own["q95"], marker_color=color,
             ))  # fmt: skip
     figure = graph_objects.Figure(boxes, {"boxmode": "group"})
-    figure.update_yaxes(title=value)
+    figure.update_yaxes(title="regret")
     levels = shared["category_orders"]["epsilon"]
     figure.update_xaxes(title="ε", categoryorder="array", categoryarray=levels)
     return _framed(figure, rows["q5"])
 
 
-def frontier(rows, value, learners):
+def frontier(rows, learners):
     """The least mean at each epsilon, in the colour of the learner that has it."""
     figure = express.scatter(
         _barred(rows), x="epsilon", y="mean", color="chosen", error_y="up", error_y_minus="down",
-        hover_data=_hover(rows), render_mode="svg", **_shared(rows, value, learners),
+        hover_data=_hover(rows), render_mode="svg", **_shared(rows, learners),
     )  # fmt: skip
     figure.update_traces(marker_size=9)
     return _framed(figure, rows["mean"])
@@ -100,20 +99,20 @@ def _barred(rows):
     return _shown(rows).assign(up=up, down=down)
 
 
-def _shared(rows, value, learners) -> dict:
+def _shared(rows, learners) -> dict:
     """The order of learners and epsilons and the colours of learners, the same in all figures."""
     levels = [epsilon_text(level) for level in np.sort(rows["epsilon"].unique())]
     palette = cycle(_FEW if len(learners) <= len(_FEW) else _MANY)
     return {
         "category_orders": {"learner": learners, "chosen": learners, "epsilon": levels},
         "color_discrete_map": dict(zip(learners, palette, strict=False)),
-        "labels": {"epsilon": "ε", "mean": value, "regret": value, "round": "round t"},
+        "labels": {"epsilon": "ε", "mean": "regret", "round": "round t"},
     }
 
 
 def _hover(rows) -> list[str]:
-    """What is shown on hover: all columns that have an entry, but for the panel."""
-    return [name for name in rows if name != "panel" and rows[name].notna().any()]
+    """The columns that are shown on hover: all that have an entry."""
+    return [name for name in rows if rows[name].notna().any()]
 
 
 def _framed(figure, values=None):

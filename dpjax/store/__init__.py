@@ -24,8 +24,9 @@ Everything else is left to the system, so a power failure can cost what was writ
 minute or so. What it leaves empty or torn is found, and written again.
 """
 
-from dpjax.store.blocks import Store
+from dpjax.store.blocks import Store as Store
 from dpjax.store.objects import Damaged
-from dpjax.store.opening import is_empty, open_store, read
+from dpjax.store.opening import is_empty, read
+from dpjax.store.opening import open_store as open_store
 
-__all__ = ["Damaged", "Store", "is_empty", "open_store", "read"]
+__all__ = ["Damaged", "is_empty", "read"]

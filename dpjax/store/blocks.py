@@ -29,38 +29,13 @@ class Store(NamedTuple):
 
     @property
     def block(self) -> tuple[int, int]:
-        """Points and seeds of a block.
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "of_blocks", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
-          >>> opened.block
-          (2, 2)
-        """
+        """Points and seeds of a block."""
         return self.layout.block
 
     def missing(self) -> list[tuple[int, int]]:
         """First point and first seed of each block that is not done or is damaged.
 
         It reads every finished block, and warns of each that is damaged.
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "not_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
-          >>> opened.missing()
-          [(0, 0), (0, 2)]
         """
         keys = set(self.files.keys())
         corners = self._corners()
@@ -69,7 +44,7 @@ class Store(NamedTuple):
         for corner, done in zip(corners, states, strict=True):
             if isinstance(done, Damaged):
                 message = f"{done}; its block is computed again"
-                warnings.warn(message, RuntimeWarning, stacklevel=4)
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
             if done is not True:
                 missing.append(corner)
         return missing
@@ -86,21 +61,6 @@ class Store(NamedTuple):
 
         Raises:
           OSError: an object cannot be written; the message names it.
-
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "half_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
-          >>> cells = jax.tree.map(
-          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
-          >>> opened.write(0, 0, cells)  # the first two seeds
-          >>> opened.missing()
-          [(0, 2)]
         """
         rows = min(self.block[0], self.points - point)
         leaves = [np.asarray(leaf)[:rows] for leaf in jax.tree.leaves(cells)]
@@ -121,29 +81,52 @@ class Store(NamedTuple):
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
+        """
+        arrays, done = self.cells()
+        missing = np.argwhere(~done)
+        if structure is not None:
+            if len(missing):
+                point, seed = missing[0]
+                raise ValueError(
+                    f"store: seed {seed} of point {point} is gone from {self.files.url}: another "
+                    "process, with fewer points, has written its block anew; run the sweep again"
+                )
+            trees = jax.tree.unflatten(jax.tree.structure(structure), arrays.values())
+        else:
+            self.warn_of_missing(done, stacklevel=4)
+            trees = layouts.unflatten(self.layout.attributes["structure"], arrays.values())
+        return Result(self.rounds, *trees)
 
-        Examples:
-          >>> from dpjax.engine import programs
-          >>> def game(rate):
-          ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-          >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-          >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-          >>> opened = store.open_store(
-          ...     "all_played", game, rates, 4, key,
-          ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
-          >>> cells = jax.tree.map(
-          ...     lambda leaf: np.zeros((2, 2, *leaf.shape), leaf.dtype), traced.output)
-          >>> opened.write(0, 0, cells), opened.write(0, 2, cells)
-          (None, None)
-          >>> opened.result().regret.shape  # points, seeds, checkpoints
-          (2, 4, 1)
+    @property
+    def rounds(self) -> np.ndarray:
+        """(n,) int32, the rounds at which regret is recorded."""
+        return np.array(self.layout.attributes["checkpoints"], np.int32)
+
+    def warn_of_missing(self, done: np.ndarray, stacklevel: int) -> None:
+        """Warns of cells that are not done, if there are any."""
+        missing = np.argwhere(~done)
+        if len(missing):
+            warnings.warn(
+                f"store: {len(missing)} of {done.size} cells of {self.files.url} are not done "
+                f"and hold NaN, first seed {missing[0][1]} of point {missing[0][0]}",
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
+
+    def cells(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The arrays of a Result by name, with axes (points, seeds), and (points, seeds) bool.
+
+        The second says which cells are done. The others hold NaN or a fill value.
+
+        Raises:
+          Damaged: an object is damaged; the message names it.
         """
         shape = (self.points, self.seeds)
         try:
-            output = [
-                np.full((*shape, *tail), fill, dtype)
-                for tail, dtype, fill in self.layout.arrays.values()
-            ]
+            output = {
+                name: np.full((*shape, *tail), fill, dtype)
+                for name, (tail, dtype, fill) in self.layout.arrays.items()
+            }
         except (MemoryError, ValueError):
             raise ValueError(
                 f"store: {self.files.path(ROOT)} tells of {shape[0]} points with {shape[1]} seeds, "
@@ -156,32 +139,14 @@ class Store(NamedTuple):
                 return
             parts = self._read_block(*corner)
             here = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
-            rows, columns = output[-1][here].shape
+            rows, columns = output["done"][here].shape
             done = parts[-1][:rows, :columns]
-            for whole, part in zip(output, parts, strict=True):
+            for whole, part in zip(output.values(), parts, strict=True):
                 whole[here][done] = part[:rows, :columns][done]
 
         together(place, self._corners())
-        *leaves, _, done = output
-        missing = np.argwhere(~done)
-        if structure is not None:
-            if len(missing):
-                point, seed = missing[0]
-                raise ValueError(
-                    f"store: seed {seed} of point {point} is gone from {self.files.url}: another "
-                    "process, with fewer points, has written its block anew; run the sweep again"
-                )
-            trees = jax.tree.unflatten(jax.tree.structure(structure), leaves)
-        else:
-            if len(missing):
-                warnings.warn(
-                    f"store: {len(missing)} of {done.size} cells of {self.files.url} are not done "
-                    f"and hold NaN, first seed {missing[0][1]} of point {missing[0][0]}",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-            trees = layouts.unflatten(self.layout.attributes["structure"], leaves)
-        return Result(np.array(self.layout.attributes["checkpoints"], np.int32), *trees)
+        del output["checksum"]
+        return output, output.pop("done")
 
     def _corners(self):
         starts = (

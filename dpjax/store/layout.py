@@ -15,6 +15,7 @@ from jax import random as jr
 
 from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.core._version import __version__
+from dpjax.store.contents import contents, difference
 from dpjax.store.objects import Damaged, digest
 
 ROOT = "zarr.json"
@@ -55,44 +56,59 @@ class Layout(NamedTuple):
         told = [self.attributes[field] for field in _COMPARED]
         return hashlib.sha256(json.dumps(told).encode()).digest()
 
+    def about(self) -> dict:
+        """The description of the points: empty for a store of an older version."""
+        return json.loads(self.attributes.get("about", "{}"))
+
     def point_words(self) -> np.ndarray:
         """(points, 3) uint32 that identify each point: its number, and a digest of its values."""
         return _point_words(self.attributes["points"])
 
 
-def describe(game, points, seeds, key, *, play, rounds, traced, block) -> Layout:
-    """The layout of a new store. Arguments are those of :func:`dpjax.store.open_store`."""
-    structure = traced.output
-    names = [
-        name
-        for prefix, tree in zip(Result._fields[1:], structure, strict=True)
-        for name in leaf_names(prefix, tree)
-    ]
+def arrays_of(output: tuple) -> dict[str, Any]:
+    """The leaves of a Result, without its rounds, by the names that a store has for them."""
+    return {
+        name: leaf
+        for prefix, tree in zip(Result._fields[1:], output, strict=True)
+        for name, leaf in zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True)
+    }
+
+
+def describe(plan) -> Layout:
+    """The layout of a new store for a plan of a sweep."""
+    structure = plan.traced.output
+    leaves = arrays_of(structure)
     attributes = {
         "format": _FORMAT,
         "dpjax": __version__,
         "jax": jax.__version__,
         "backend": jax.default_backend(),
-        "key": f"{jr.key_impl(key)} {jr.key_data(key).tolist()}",
-        "horizon": int(rounds[-1]),
-        "checkpoints": rounds.tolist(),
-        "play": _name(play),
-        "game": _name(game),
-        "learner": _name(game).split(".")[-1],
+        "key": f"{jr.key_impl(plan.key)} {jr.key_data(plan.key).tolist()}",
+        "horizon": int(plan.rounds[-1]),
+        "checkpoints": plan.rounds.tolist(),
+        "play": _name(plan.play),
+        "game": _name(plan.game),
+        "learner": _name(plan.game).split(".")[-1],
         "structure": json.dumps([_flatten(tree) for tree in structure]),
         **{name: getattr(jax.config, name) for name in _SETTINGS},
-        "program": traced.digest,
-        "points": json.dumps(_point_values(game, points)),
-        "arrays": " ".join(names),
+        "program": plan.traced.digest,
+        "points": json.dumps(point_values(plan.game, plan.points)),
+        "arrays": " ".join(leaves),
     }
-    leaves = zip(names, jax.tree.leaves(structure), strict=True)
-    arrays = {name: (leaf.shape, leaf.dtype, _fill(leaf.dtype)) for name, leaf in leaves}
+    arrays = {name: (leaf.shape, leaf.dtype, _fill(leaf.dtype)) for name, leaf in leaves.items()}
     arrays |= _BESIDE
-    return Layout(attributes, arrays, (len(jax.tree.leaves(points)[0]), seeds), block)
+    return Layout(attributes, arrays, (plan.count, plan.seeds), plan.block)
 
 
-def compare(found, new, url) -> None:
-    """Refuses a store of another sweep.
+def described(layout, plan, about) -> Layout:
+    """The layout with a description of its points and of the program of a plan."""
+    more = {"about": about(), "contents": contents(plan.traced.program)}
+    texts = {name: json.dumps(each) for name, each in more.items()}
+    return layout._replace(attributes=layout.attributes | texts)
+
+
+def compare(found, new, url, plan) -> None:
+    """Refuses a store of another sweep than the one of a plan, whose layout is ``new``.
 
     Raises:
       ValueError: the sweeps differ; the message says in what, with both values.
@@ -109,19 +125,35 @@ def compare(found, new, url) -> None:
     there, here = found.attributes, new.attributes
     for field, text in _COMPARED.items():
         if there[field] != here[field]:
-            said = [each[field] for each in (there, here)]
             if field == "program":
-                said = [f"{each['game']} (program {each['program']})" for each in (there, here)]
-            refuse(text, *said)
+                raise ValueError(
+                    f"store: {url} was made with another game: {_other_game(there, here, plan)}"
+                )
+            refuse(text, there[field], here[field])
     there, here = (json.loads(each["points"]) for each in (there, here))
     if list(there) != list(here):
         refuse("points", f"{', '.join(there)}", f"{', '.join(here)}")
     for name in there:
         for index, pair in enumerate(zip(there[name], here[name], strict=False)):
             if pair[0] != pair[1]:
-                refuse(f"points: {name} of point {index}", *pair)
+                # The shortest decimals that are played as these numbers.
+                numbers = [str(np.array(value, np.float32)) for value in pair]
+                refuse(f"points: {name} of point {index}", *numbers)
     if cells(found) != cells(new):
         raise refusal(url, "damaged: its arrays are not those of its program")
+
+
+def _other_game(there, here, plan) -> str:
+    """In which respects two games differ, by the attributes of their roots."""
+    parts = []
+    for field, text in (("game", "{}"), ("arrays", "it records {}")):
+        if there[field] != here[field]:
+            parts.append(f"{text.format(there[field])} there, {text.format(here[field])} here")
+    if "contents" in there:
+        own = contents(plan.traced.program)
+        parts.append(difference(json.loads(there["contents"]), own))
+    found = "; ".join(filter(None, parts))
+    return found or f"other operations (program {there['program']} there, {here['program']} here)"
 
 
 def refusal(url, trouble) -> Damaged:
@@ -302,7 +334,7 @@ def _name(function) -> str:
     return ".".join(filter(None, [function.__module__, *parts]))
 
 
-def _point_values(game, points) -> dict:
+def point_values(game, points) -> dict[str, list]:
     """The leaves of the points by name, as lists."""
     if isinstance(points, np.ndarray):
         return {next(iter(inspect.signature(game).parameters)): points.tolist()}

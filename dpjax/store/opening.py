@@ -6,75 +6,47 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from dpjax.core import Array, Result
+from dpjax.core import Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
 from dpjax.store.layout import ROOT
 from dpjax.store.objects import Files, digest, together
 
 
-def open_store(
-    url: str | os.PathLike,
-    game: Callable,
-    points: Any,
-    seeds: int,
-    key: Array,
-    *,
-    play: Callable,
-    rounds: np.ndarray,
-    traced: Any,
-    block: tuple[int, int],
-) -> Store:
+def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> Store:
     """Creates the store of a sweep, or opens it, compares it with the sweep, mends and grows it.
 
     Args:
       url: a folder, or an fsspec URL.
-      game, points, seeds, key, play: as in :func:`dpjax.sweep`.
-      rounds: (n,) the checkpoints.
-      traced: the game, as :func:`dpjax.engine.programs.trace` returns it.
-      block: (points, seeds) of a block, for a store that does not exist yet.
-
-    Returns:
-      The store.
+      plan: a :class:`dpjax.engine.blocks.Plan`. Its blocks are those of a store that does not exist
+        yet.
+      about: returns a description of the points for JSON, with a list of an entry for each point in
+        each of its fields. It is called if the store is created or grows, and is kept in the root.
 
     Raises:
       ValueError: the store is of another sweep (the message names the field and both values); its
         root is damaged or gone; or the folder holds something else.
       OSError: the store cannot be read or written.
-
-    Examples:
-      >>> from dpjax.engine import programs
-      >>> def game(rate):
-      ...     return learners.exp3(4, 2, mixing=rate), environments.bernoulli([0.1, 0.9])
-      >>> key, rounds, rates = jax.random.key(0), np.array([4]), np.array([0.1, 0.5])
-      >>> traced = programs.trace(game, dpjax.simulate, rounds, rates, key.dtype)
-      >>> opened = store.open_store(
-      ...     "just_opened", game, rates, 4, key,
-      ...     play=dpjax.simulate, rounds=rounds, traced=traced, block=(2, 2))
-      >>> opened.points, opened.seeds, store.is_empty("just_opened")
-      (2, 4, False)
     """
     files = Files(url)
     files.sweep_up()
-    new = layouts.describe(
-        game, points, seeds, key, play=play, rounds=rounds, traced=traced, block=block
-    )
+    new = layouts.describe(plan)
     # Another process may create or grow the store meanwhile. So this repeats until the root fits
     # this sweep and everything is as the root says.
     while True:
         if (text := files.read(ROOT)) is None:
-            _create(files, new)
+            _create(files, layouts.described(new, plan, about))
             continue
         found = layouts.read(text, files.url)
         if wrong := _wrong(files, found):
             _warn_of(files, wrong, "written again", stacklevel=6)
             _mend(files, found, wrong)
             continue
-        layouts.compare(found, new, files.url)
+        layouts.compare(found, new, files.url, plan)
         grown = layouts.grow(found, new, files.url)
-        if grown.shape == found.shape:
+        if grown.shape[0] > found.shape[0] or "about" not in found.attributes:
+            grown = layouts.described(grown, plan, about)
+        if grown == found:
             return Store(files, grown, *new.shape)
         _write(files, layouts.write(grown))
 
@@ -99,15 +71,27 @@ def read(url: str | os.PathLike) -> Result:
       >>> bool((store.read("swept").regret == played.regret).all())
       True
     """
+    found = existing(url)
+    if found is None:
+        raise ValueError(f"store: there is no store of a sweep in {os.fspath(url)}")
+    return found.result()
+
+
+def existing(url: str | os.PathLike) -> Store | None:
+    """The store of a sweep, with all its points and seeds; None if there is none.
+
+    Raises:
+      ValueError, OSError: it is damaged or cannot be read; the message names the object.
+    """
     files = Files(url)
     text = files.read(ROOT)
     if text is None:
         _refuse_blocks(files)
-        raise ValueError(f"store: there is no store of a sweep in {files.url}")
+        return None
     layout = layouts.read(text, files.url)
     if wrong := _wrong(files, layout):
-        _warn_of(files, wrong, "the sweep, called again, writes them again", stacklevel=3)
-    return Store(files, layout, *layout.shape).result()
+        _warn_of(files, wrong, "the sweep, called again, writes them again", stacklevel=4)
+    return Store(files, layout, *layout.shape)
 
 
 def is_empty(url: str | os.PathLike) -> bool:

@@ -4,6 +4,7 @@ import numpy as np
 import xarray
 
 from dpjax.report import choice
+from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played, labelled, layout
 
 _KEPT = 4  # one of so many settings is kept after each stage
@@ -66,7 +67,9 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
         alive[best[~np.isnan(means[best])]] = True
         left = kept
     results = zip(programs, play(study.trials, study.checkpoints), strict=True)
-    data = labelled(study, [Played(*pair) for pair in results if pair[1] is not None])
+    played = [Played(program, result.rounds, arrays_of(result[1:]), {})
+               for program, result in results if result is not None]  # fmt: skip
+    data = labelled(made, study.trials, played)
     found = choice.tune(data["final_regret"], *over, confidence=confidence)
     return found.assign_attrs(stages="; ".join(stages))
 

@@ -1,23 +1,32 @@
 """The data of a study: results of sweeps as one ``xarray.Dataset`` with labelled axes."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import xarray
 
-from dpjax.core import Result, leaf_names
 from dpjax.report import accessor as accessor  # which registers Dataset.dpjax
+from dpjax.study.programs import NUMBERS, TEXTS
 
-_TEXTS = ("neighbours", "unit", "model", "released", "calibration", "accountant")
-_NUMBERS = ("epsilon", "delta", "rho", "paper_epsilon")
+_UNITS = {"regret": "loss of one round", "final_regret": "loss of one round", "round": "rounds",
+          "report_stopping_time": "rounds"}  # fmt: skip
+
+
+class Cells(NamedTuple):
+    """Which cells of a study a program fills."""
+
+    at: dict[str, list]  # the labels that it fills of each axis that it takes
+    swept: Sequence[str]  # the axes along its points, the last one fastest
 
 
 class Played(NamedTuple):
     """A program of a study, and what its sweep returned."""
 
-    program: Any
-    result: Result
+    program: Any  # Cells, or a Program, which has the same two fields
+    rounds: np.ndarray  # (n,)
+    arrays: dict[str, np.ndarray]  # (P, S, ...) by name, regret (P, S, n) among them
+    about: dict[str, Any]  # privacy and best_arms, as Program.about returns them
 
 
 class Layout(NamedTuple):
@@ -32,26 +41,19 @@ class Layout(NamedTuple):
 
     def place(self, program) -> list[np.ndarray]:
         """Which values of each axis a program fills: all of those of an axis that it ignores."""
-        found = []
-        for name, labels in self.axes.items():
-            if name in ("learner", "environment"):
-                own = np.array([getattr(program, name)], object)
-            elif name in program.fixed:
-                own = program.part.axes[name].labels[[program.fixed[name]]]
-            elif name in program.swept:
-                own = program.part.axes[name].labels
-            else:
-                own = labels
-            found.append(np.array([np.flatnonzero(labels == label)[0] for label in own]))
-        return found
+        filled = [program.at.get(name, labels) for name, labels in self.axes.items()]
+        return [
+            np.array([np.flatnonzero(labels == label)[0] for label in own])
+            for labels, own in zip(self.axes.values(), filled, strict=True)
+        ]
 
     def shaped(self, program, values) -> np.ndarray:
         """The values of a program's points, (P, ...), with an axis for each of the layout."""
-        sizes = dict(zip(program.swept, program.shape, strict=True))
+        sizes = {name: len(program.at[name]) for name in program.swept}
         values = np.asarray(values)
         rest = values.shape[1:]
         values = values.reshape((*sizes.values(), *rest))
-        order = [program.swept.index(name) for name in self.axes if name in program.swept]
+        order = [[*program.swept].index(name) for name in self.axes if name in program.swept]
         values = np.moveaxis(values, order, range(len(order)))
         return values.reshape((*(sizes.get(name, 1) for name in self.axes), *rest))
 
@@ -88,34 +90,37 @@ def _distinct(name, found) -> np.ndarray:
     if len(kinds) > 1:
         raise ValueError(f"grid: {name} holds words in one study and numbers in the other")
     different = list(dict.fromkeys(found))
-    return np.array(different, object) if kinds == {True} else np.array(sorted(different))
+    return as_labels(different if kinds == {True} else sorted(different))
 
 
-def labelled(study, played) -> xarray.Dataset:
-    """The Dataset of a study that was played.
+def as_labels(values: list) -> np.ndarray:
+    """Labels of an axis as an array: words as objects, numbers as numbers."""
+    return np.array(values, object if isinstance(values[0], str) else None)
+
+
+def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
+    """The Dataset of a study.
 
     Args:
-      study: a Study.
-      played: a Played for each of its programs.
+      made: its layout.
+      trials: how many each cell has.
+      played: an entry for each of its programs that was played. Cells of the others are NaN.
     """
-    made = layout(study)
     names = list(made.axes)
-    rounds = np.unique(np.concatenate([each.result.rounds for each in played]))
+    rounds = np.unique(np.concatenate([each.rounds for each in played]))
     table = _Table(made)
-    for program, result in played:
+    for program, own_rounds, arrays, about in played:
         place = made.place(program)
-        at = np.searchsorted(rounds, result.rounds)
-        regret = made.shaped(program, result.regret)
-        lengths = {"trial": study.trials, "round": len(rounds)}
-        table.put("regret", lengths, [*place, np.arange(study.trials), at], regret)
-        values = {"final_regret": result.regret[..., -1]}
-        for prefix in ("tally", "report", "clipped"):
-            tree = getattr(result, prefix)
-            values |= dict(zip(leaf_names(prefix, tree), jax.tree.leaves(tree), strict=True))
-        best = program.best_arms() if "report_recommendation" in values else None
-        if best is not None:
-            arms = np.asarray(values["report_recommendation"])
-            values["correct"] = np.take_along_axis(best, arms, axis=1)
+        at = np.searchsorted(rounds, own_rounds)
+        regret = made.shaped(program, arrays["regret"])
+        lengths = {"trial": trials, "round": len(rounds)}
+        table.put("regret", lengths, [*place, np.arange(trials), at], regret)
+        values = {"final_regret": arrays["regret"][..., -1], **arrays}
+        del values["regret"]
+        if "best_arms" in about and "report_recommendation" in values:
+            best, arms = np.array(about["best_arms"]), np.asarray(values["report_recommendation"])
+            correct = np.take_along_axis(best, np.nan_to_num(arms).astype(int), axis=1)
+            values["correct"] = np.where(np.isnan(arms), np.nan, correct)
             table.put("best_arms", {}, place, made.shaped(program, best.sum(axis=1)))
         for name, leaf in values.items():
             leaf = made.shaped(program, leaf)
@@ -125,16 +130,19 @@ def labelled(study, played) -> xarray.Dataset:
                 name = f"{name}_{rank}d"
             more = {f"{name}_{i}": n for i, n in enumerate(leaf.shape[len(names) + 1 :])}
             indices = [*place, *map(np.arange, leaf.shape[len(names) :])]
-            table.put(name, {"trial": study.trials, **more}, indices, leaf)
+            table.put(name, {"trial": trials, **more}, indices, leaf)
     coordinates = {
         **{name: ((name,), labels) for name, labels in made.axes.items()},
         **made.fixed,
-        "trial": np.arange(study.trials),
+        "trial": np.arange(trials),
         "round": rounds,
-        **_privacy(study, made),
-        **_takes(study, made),
+        **_privacy(made, [each for each in played if "privacy" in each.about]),
+        **_takes(made, played),
     }
-    return xarray.Dataset(table.arrays, coordinates)
+    data = xarray.Dataset(table.arrays, coordinates)
+    for name in _UNITS.keys() & data.variables.keys():
+        data[name].attrs["units"] = _UNITS[name]
+    return data
 
 
 class _Table:
@@ -162,34 +170,31 @@ class _Table:
         self.arrays[name] = dims, before
 
 
-def _privacy(study, made) -> dict:
+def _privacy(made, played) -> dict:
     """What each learner declares, along the axes that any learner takes."""
-    found: dict[str, np.ndarray] = {}
+    if not played:
+        return {}
     names = [name for name in made.axes if name != "environment"]
     shape = [len(made.axes[name]) for name in names]
-    for name in _NUMBERS:
-        found[name] = np.full(shape, np.nan)
-    for name in _TEXTS:
-        found[name] = np.full(shape, "", object)
-    for program in study.programs:
-        place = [p for p, name in zip(made.place(program), made.axes, strict=True)
-                 if name != "environment"]  # fmt: skip
-        declared = program.declared()
-        for name in (*_NUMBERS, *_TEXTS):
-            values = np.array([getattr(each, name) for each in declared])
-            shaped = made.shaped(program, values)
-            shaped = shaped.squeeze(axis=list(made.axes).index("environment"))
-            found[name][np.ix_(*place)] = shaped
+    found = {name: np.full(shape, np.nan) for name in NUMBERS}
+    found |= {name: np.full(shape, "", object) for name in TEXTS}
+    for program, _, _, about in played:
+        axes = zip(made.axes, made.place(program), strict=True)
+        place = np.ix_(*(own for name, own in axes if name != "environment"))
+        alone = [*made.axes].index("environment") if "environment" in made.axes else ()
+        for name, values in found.items():
+            shaped = made.shaped(program, about["privacy"][name])
+            values[place] = shaped.squeeze(axis=alone)
     return {f"privacy_{name}": (names, values) for name, values in found.items()}
 
 
-def _takes(study, made) -> dict:
+def _takes(made, played) -> dict:
     """Whether a learner or its environment takes an axis, for each axis of the grid."""
-    pairs = ("learner", "environment")
+    pairs = [name for name in ("learner", "environment") if name in made.axes]
     shape = [len(made.axes[name]) for name in pairs]
     found = {name: np.zeros(shape, bool) for name in made.axes if name not in pairs}
-    for program in study.programs:
-        place = np.ix_(*made.place(program)[:2])
+    for program, *_ in played:
+        place = np.ix_(*made.place(program)[: len(pairs)])
         for name, takes in found.items():
-            takes[place] |= name in program.fixed or name in program.swept
+            takes[place] |= name in program.at
     return {f"takes_{name}": (pairs, takes) for name, takes in found.items()}

@@ -4,16 +4,20 @@ import re
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Arms, _check
+from dpjax.core import Arms, Privacy, _check
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
+
+# The fields of a Privacy that the data of a study have.
+TEXTS = ("neighbours", "unit", "model", "released", "calibration", "accountant")
+NUMBERS = ("epsilon", "delta", "rho", "paper_epsilon")
 
 
 class Part(NamedTuple):
@@ -37,6 +41,17 @@ class Program(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """How many values each of the traced axes has."""
         return tuple(len(self.part.axes[name].values) for name in self.swept)
+
+    @property
+    def at(self) -> dict[str, list]:
+        """The labels that it fills of each axis that it takes."""
+        axes = self.part.axes
+        return {
+            "learner": [self.learner],
+            "environment": [self.environment],
+            **{name: axes[name].labels[[i]].tolist() for name, i in self.fixed.items()},
+            **{name: axes[name].labels.tolist() for name in self.swept},
+        }
 
     @property
     def values(self) -> dict:
@@ -79,9 +94,17 @@ class Program(NamedTuple):
 
     def declared(self) -> list:
         """The Privacy of the learner at each point."""
-        points, game = self.points(), self.game()
-        each = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(self.size)]
-        return [game(point)[0].privacy for point in each]
+        return declared(self.game(), self.points())
+
+    def about(self, arrays) -> dict:
+        """What the learner declares at each point and, if it recommends an arm, the best arms.
+
+        Args:
+          arrays: the names of the arrays that the game records.
+        """
+        best = self.best_arms() if "report_recommendation" in arrays else None
+        found = {"privacy": columns(self.declared())}
+        return found if best is None else found | {"best_arms": best.tolist()}
 
     def best_arms(self) -> np.ndarray | None:
         """Whether each arm is a best one at each point, (P, K) bool.
@@ -123,6 +146,19 @@ class Program(NamedTuple):
         text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
         first = [np.asarray(self.part.axes[name].values[0]).tolist() for name in self.swept]
         return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
+
+
+def declared(game: Callable, points: Any) -> list[Privacy]:
+    """The Privacy of the learner of a game at each point; ``points`` are those of a sweep."""
+    count = len(jax.tree.leaves(points)[0])
+    each = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(count)]
+    return [game(point)[0].privacy for point in each]
+
+
+def columns(declarations: list[Privacy]) -> dict[str, list]:
+    """The fields of declarations that the data of a study have, each with an entry a point."""
+    numbers = {name: [float(getattr(each, name)) for each in declarations] for name in NUMBERS}
+    return numbers | {name: [getattr(each, name) for each in declarations] for name in TEXTS}
 
 
 def programs_of(part) -> list[Program]:

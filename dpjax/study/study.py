@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,8 +18,9 @@ from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices
 from dpjax.engine.compute import compiled_ahead
 from dpjax.store import is_empty
+from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
-from dpjax.study import halving
+from dpjax.study import halving, kept
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
@@ -182,6 +184,7 @@ class Study:
         Args:
           store: a folder or an fsspec URL, in which each program has a store of its own. A run
             that was killed goes on where it stopped, and what a store holds is not played again.
+            :func:`dpjax.open` returns the same data from the folder, in any process.
           mesh, chunk: as of :func:`dpjax.sweep`.
           progress: whether to show bars over programs and over blocks, in a terminal or a notebook.
 
@@ -203,7 +206,8 @@ class Study:
           >>> {name: data.sizes[name] for name in ("mixing", "trial", "round")}
           {'mixing': 2, 'trial': 4, 'round': 8}
         """
-        found, programs = [], self.programs
+        if store is not None:
+            kept.keep(self, store)
 
         def stored(program):
             return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
@@ -215,6 +219,7 @@ class Study:
             )  # fmt: skip
             return made, store is None or is_empty(stored(program))
 
+        found, programs = [], self.programs
         shown = progress and jax.process_index() == 0 and len(programs) > 1
         with (
             tqdm(programs, unit="program", disable=None if shown else True) as bar,
@@ -222,9 +227,14 @@ class Study:
         ):
             for program in bar:
                 bar.set_postfix_str(str(program), refresh=False)
-                result = played(next(plans), stored(program), progress)
-                found.append(None if result is None else Played(program, result))
-        return None if devices.processes(mesh) > 1 else labelled(self, found)
+                made = next(plans)
+                about = program.about(arrays_of(made.traced.output))
+                result = played(made, stored(program), progress, partial(dict, about))
+                if result is not None:
+                    found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
+        if devices.processes(mesh) > 1:
+            return None
+        return labelled(layout(self), self.trials, found)
 
     def tune(self, *over: str, confidence: float = 0.95, progress: bool = True) -> xarray.Dataset:
         """The best setting by successive halving, for grids too large to play with all trials.

@@ -20,6 +20,7 @@ from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.progress import with_progress
 from dpjax.store import open_store
+from dpjax.study.programs import columns, declared
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate
 
 
@@ -72,7 +73,8 @@ def sweep(
         several processes of ``jax.distributed``, each of which calls ``sweep`` with the same
         arguments and computes its share. Several processes need a store that all of them see.
       store: a folder or an fsspec URL. Results go there chunk by chunk, into a Zarr store that
-        ``xarray.open_zarr`` reads (see :mod:`dpjax.store`; it needs ``dpjax[store]``). A sweep
+        :func:`dpjax.open` and ``xarray.open_zarr`` read (see :mod:`dpjax.store`; it needs
+        ``dpjax[store]``). It keeps what the learner declares at each point, too. A sweep
         computes only what the store does not hold yet. One that was killed goes on where it
         stopped, and ends with the same bytes. One with more seeds, or with more points after the
         old ones, computes what is new. A warning names damaged objects, which are written again.
@@ -102,7 +104,11 @@ def sweep(
       (3, 50, 2)
     """
     plan = planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
-    return played(plan, store, progress)
+
+    def about():
+        return {"privacy": columns(declared(plan.game, plan.points))}
+
+    return played(plan, store, progress, about)
 
 
 def planned(
@@ -120,11 +126,13 @@ def planned(
         return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
 
 
-def played(plan: Plan, store: str | os.PathLike | None, progress: bool) -> Result | None:
-    """What :func:`sweep` returns, of a plan."""
+def played(
+    plan: Plan, store: str | os.PathLike | None, progress: bool, about: Callable[[], dict]
+) -> Result | None:
+    """What :func:`sweep` returns, of a plan; ``about`` is that of ``open_store``."""
     with settings.own():
         if store is not None:
-            return _into_store(plan, store, progress)
+            return _into_store(plan, store, progress, about)
         if devices.processes(plan.mesh) > 1:
             raise ValueError("store: several processes need one, since none holds all results")
         return _into_memory(plan, progress)
@@ -209,7 +217,7 @@ def _into_memory(plan, progress) -> Result:
     return Result(plan.rounds, *output)
 
 
-def _into_store(plan, url, progress) -> Result | None:
+def _into_store(plan, url, progress, about) -> Result | None:
     """Computes what the store does not hold yet, and reads the result back from it.
 
     Where there are several processes, each returns None.
@@ -219,10 +227,7 @@ def _into_store(plan, url, progress) -> Result | None:
     # The first process makes the store while the others wait.
     if several and not first:
         devices.wait_for_all(f"{url} is made")
-    store = open_store(
-        url, plan.game, plan.points, plan.seeds, plan.key,
-        play=plan.play, rounds=plan.rounds, traced=plan.traced, block=plan.block,
-    )  # fmt: skip
+    store = open_store(url, plan, about)
     if several and first:
         devices.wait_for_all(f"{url} is made")
     # A store that was made before has blocks of its own size.

@@ -91,15 +91,23 @@ def test_no_name_of_a_file_loses_a_run(name, capsys, tmp_path):
     code, printed, _ = call(capsys, *run(path, out))
     assert code == 0 and "exp3" in printed and printed.count("\n") == 4
     files = {file.name for file in out.iterdir()}
-    assert {"table.csv", "curves.csv", "parameters.json", "regret.png", "regret.pdf"} == files
+    assert {
+        "data.nc",
+        "table.csv",
+        "curves.csv",
+        "parameters.json",
+        "regret.png",
+        "regret.pdf",
+    } == (files)
     written = json.loads((out / "parameters.json").read_text())["losses"]
     assert written.isprintable() and written.endswith(".csv")
 
 
-def test_a_dollar_in_a_title_is_a_dollar():
-    summary = command.play(np.eye(2), "exp3", seeds=2, progress=False)
-    (axes,) = command.figure(summary, "exp3 on a$b_{.csv: $").axes
-    assert axes.title.get_text() == "exp3 on a$b_{.csv: $" and not axes.title.get_parse_math()
+def test_a_dollar_in_a_caption_is_a_dollar():
+    data = command.study_of(np.eye(2), "exp3", seeds=2).run(progress=False)
+    (caption,) = (text for text in command.figure(data, "Losses: a$b_{.csv: $").texts
+                  if "Losses" in text.get_text())  # fmt: skip
+    assert "a$b_{.csv: $" in caption.get_text() and not caption.get_parse_math()
 
 
 def broken(*arguments):
@@ -111,12 +119,12 @@ def test_a_figure_that_fails_loses_no_table(capsys, tmp_path, monkeypatch):
     path, out = tmp_path / "losses.csv", tmp_path / "out"
     path.write_text("a,b\n0,1\n1,0\n")
     assert call(capsys, *run(path, out))[0] == 0
-    monkeypatch.setattr(plot, "regret_figure", broken)
+    monkeypatch.setattr(command, "figure", broken)
     code, printed, error = call(capsys, *run(path, out, "--overwrite"))
     assert code == 1 and printed.startswith("learner")
     assert "the figure regret could not be drawn (RuntimeError: no fonts); the tables are" in error
     files = {file.name for file in out.iterdir()}
-    assert files == {"table.csv", "curves.csv", "parameters.json"}
+    assert files == {"data.nc", "table.csv", "curves.csv", "parameters.json"}
 
 
 def test_nor_does_one_that_cannot_be_written_or_is_interrupted(tmp_path, monkeypatch):

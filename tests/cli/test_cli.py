@@ -47,7 +47,7 @@ def test_run_prints_the_table_and_writes_the_files(capsys, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert "exp3_minibatch" in printed and str(out) in printed
-    assert len(list(out.iterdir())) == 5
+    assert len(list(out.iterdir())) == 6
 
 
 def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_path, monkeypatch):
@@ -142,7 +142,7 @@ def test_an_interrupted_run_leaves_nothing(capsys, tmp_path, monkeypatch):
     def interrupt(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpjax.cli.run.play", interrupt)
+    monkeypatch.setattr("dpjax.cli.run.study_of", interrupt)
     out = tmp_path / "out"
     code, _, error = call(
         capsys, "run", "--losses", DIAGNOSES, "--learner", "exp3", "--out", str(out)
@@ -162,8 +162,10 @@ def test_run_keeps_a_store_and_goes_on_with_it(capsys, tmp_path, monkeypatch):
     kept, out = str(tmp_path / "store"), ["--out", str(tmp_path / "out")]
     code, printed, _ = call(capsys, *RUN, *out, "--store", kept)
     assert code == 0
-    data = xarray.open_zarr(kept, chunks=None)
-    assert data.regret.shape == (2, 8, 64) and data.learner.item() == "exp3_minibatch"
+    data = dpjax.open(kept)
+    assert data.regret.shape == (1, 1, 2, 8, 64) and data.learner.item() == "exp3_minibatch"
+    with xarray.open_dataset(tmp_path / "out" / "data.nc") as written:
+        assert written.regret.equals(data.regret)
 
     out.append("--overwrite")
     code, _, error = call(capsys, *RUN, *out, "--store", kept)
@@ -217,12 +219,12 @@ def test_reproduce_keeps_a_store_a_sweep_and_goes_on(capsys, tmp_path, monkeypat
 def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
     """In a process of its own: the number of devices is settled once. The output is the same."""
     code = (
-        "import sys; from dpjax import cli; from dpjax.papers import sweeps\n"
-        "sweep = sweeps._sweep\n"
-        "def spied(*arguments, mesh, **options):\n"
-        "    print(f'on {mesh.size} devices', file=sys.stderr)\n"
-        "    return sweep(*arguments, mesh=mesh, **options)\n"
-        "sweeps._sweep = spied\n"
+        "import sys; from dpjax import cli; from dpjax.study import study\n"
+        "planned = study.planned\n"
+        "def spied(*arguments):\n"
+        "    print(f'on {arguments[-1].size} devices', file=sys.stderr)\n"
+        "    return planned(*arguments)\n"
+        "study.planned = spied\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )
     arguments = [*RUN, "--out", str(tmp_path)]

@@ -39,13 +39,13 @@ def test_a_study_is_played_and_written(tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["run", "--config", str(written(tmp_path, text)), "--out", str(out)]) == 0
     assert sorted(file.name for file in out.iterdir()) == [
-        "figure.pdf", "figure.png", "parameters.json", "study.nc", "study.toml", "table.csv",
+        "data.nc", "figure.pdf", "figure.png", "parameters.json", "study.toml", "table.csv",
     ]  # fmt: skip
     assert (out / "study.toml").read_text() == text
     assert "slow" in capsys.readouterr().out
     study, figure = read_study(tmp_path / "study.toml")
     assert figure == {"x": "round", "color": "learner"}
-    with xarray.open_dataset(out / "study.nc") as data:
+    with xarray.open_dataset(out / "data.nc") as data:
         again = study.run(progress=False)
         assert (data["regret"].values == again["regret"].values).all()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 
 import dpjax
 from dpjax import learners, privacy
@@ -23,6 +24,11 @@ DIAGNOSES = ROOT / "tests" / "data" / "diagnoses.csv"
 def read_rows(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
+
+
+def play(losses, learner, **options):
+    """The data of a run, with the axes epsilon, trial and round."""
+    return run.study_of(losses, learner, **options).run(progress=False).squeeze()
 
 
 def write(path, text):
@@ -139,6 +145,7 @@ def test_run_writes_curves_table_figure_and_parameters(tmp_path):
     )
     assert sorted(file.name for file in out.iterdir()) == [
         "curves.csv",
+        "data.nc",
         "parameters.json",
         "regret.pdf",
         "regret.png",
@@ -150,6 +157,9 @@ def test_run_writes_curves_table_figure_and_parameters(tmp_path):
     curves = read_rows(out / "curves.csv")
     final = [row for row in curves if row["round"] == "300"]
     assert [row["regret"] for row in final] == [row["regret"] for row in rows]
+    with xarray.open_dataset(out / "data.nc") as data:
+        means = data["final_regret"].squeeze().mean("trial")
+    assert [f"{mean:.6g}" for mean in means.values] == [row["regret"] for row in rows]
     parameters = json.loads((out / "parameters.json").read_text())
     assert parameters["epsilons"] == [0.5, "inf"]
     assert parameters["privacy"][0]["epsilon"] == 0.5
@@ -160,14 +170,8 @@ def test_run_writes_curves_table_figure_and_parameters(tmp_path):
 
 def test_regret_on_the_real_table_is_regret_against_the_best_rule():
     """Without noise EXP3 does better than uniform play; at epsilon = 0.1 it learns nothing."""
-    summary = run.play(
-        run.read_losses(DIAGNOSES).losses,
-        "dp_exp3_lap",
-        epsilons=(0.1, np.inf),
-        seeds=200,
-        progress=False,
-    )
-    noisy, plain = summary.regret[:, :, -1]
+    data = play(run.read_losses(DIAGNOSES).losses, "dp_exp3_lap", epsilons=(0.1, np.inf), seeds=200)
+    noisy, plain = data["final_regret"].values
     uniform = np.mean([84, 100, 164, 202, 204]) - 84
     error = np.hypot(noisy.std(), plain.std()) / np.sqrt(200)
     assert plain.mean() + 4 * error < noisy.mean()
@@ -179,20 +183,20 @@ def test_learners_of_points_play_arms_drawn_from_them():
     """FTRL and FTPL on a table: arms, regret against the best column, and delta = T^-2."""
     table = run.read_losses(DIAGNOSES).losses[:64]
     for name, delta in [("ftrl", 0.0), ("ftpl", 64.0**-2)]:
-        summary = run.play(table, name, epsilons=[1.0, np.inf], seeds=40, progress=False)
-        assert summary.regret.shape[:2] == (2, 40)
-        assert float(summary.privacy[0].delta) == pytest.approx(delta)
-        final = summary.regret[:, :, -1]
+        data = play(table, name, epsilons=[1.0, np.inf], seeds=40)
+        final = data["final_regret"].values
+        assert final.shape == (2, 40)
+        assert data["privacy_delta"].values[0] == pytest.approx(delta)
         # 0/1 losses: a whole number of them, up to rounding.
         np.testing.assert_allclose(final, np.round(final), atol=1e-4)
-        assert summary.switches.max() < 64
+        assert data["tally_switches"].max() < 64
 
 
 def test_a_learner_of_vectors_plays_the_columns():
     """As unit vectors: a column that is clearly best is found."""
     table = np.tile([0.9, 0.1, 0.9], (3000, 1))
-    summary = run.play(table, "linear_elimination", epsilons=[10.0], seeds=4, progress=False)
-    assert (summary.regret[0, :, -1] < 0.5 * 0.8 * 3000 * 2 / 3).all()
+    data = play(table, "linear_elimination", epsilons=[10.0], seeds=4)
+    assert (data["final_regret"] < 0.5 * 0.8 * 3000 * 2 / 3).all()
 
 
 @pytest.mark.parametrize("learner", ["scrible", "projection_free", "one_point_gradient"])
@@ -203,19 +207,16 @@ def test_learners_of_points_with_value_feedback_see_the_loss_of_the_drawn_arm(le
     """
     table = np.broadcast_to([0.8, 0.2, 0.8], (2**14, 3))
     given = {} if learner == "one_point_gradient" else {"epsilons": (np.inf,)}
-    played = run.play(table, learner, seeds=8, progress=False, **given)
-    assert played.regret[..., -1].mean() < 0.8 * 6554
+    assert play(table, learner, seeds=8, **given)["final_regret"].mean() < 0.8 * 6554
 
 
 def test_a_learner_that_takes_rho_is_played_at_every_epsilon():
     """It is given epsilon^2 / 2, of which it declares the epsilon at T^-2."""
-    played = run.play(np.full((16, 2), 0.5), "adac_ucb", epsilons=(1.0, np.inf), seeds=2,
-                      progress=False)  # fmt: skip
-    one, none = played.privacy
-    assert (float(one.rho), float(none.rho)) == (0.5, np.inf)
-    exact = privacy.gaussian_epsilon(1.0, 16.0**-2)
-    assert float(one.epsilon) == pytest.approx(float(exact), rel=1e-5) and one.epsilon > 1.5
-    assert run.table(played)[0]["epsilon"] == float(one.epsilon)
+    given = {"epsilons": (1.0, np.inf), "seeds": 2}
+    played = run.study_of(np.full((16, 2), 0.5), "adac_ucb", **given).run(progress=False)
+    assert played["privacy_rho"].squeeze().values.tolist() == [0.5, np.inf]
+    exact, declared = privacy.gaussian_epsilon(1.0, 16.0**-2), run.table(played)[0]["epsilon"]
+    assert declared == pytest.approx(float(exact), rel=1e-5) and declared > 1.5
 
 
 def test_every_learner_without_epsilon_says_that_it_is_to_be_left_out():
@@ -226,33 +227,35 @@ def test_every_learner_without_epsilon_says_that_it_is_to_be_left_out():
     assert {"exp3", "dp_ts_ucb", "ucb1"} <= {*without} and "adac_ucb" not in without
     for name in without:
         with pytest.raises(ValueError, match=f"^epsilon: the learner {name} takes none; leave it"):
-            run.play(np.full((4, 2), 0.5), name, epsilons=(1.0,), progress=False)
+            run.study_of(np.full((4, 2), 0.5), name, epsilons=(1.0,))
 
 
 def test_play_refuses_what_the_learner_does_not_take():
     table = np.full((8, 2), 0.5)
     with pytest.raises(ValueError, match="learner: there is no 'exp4' .*; known are .*exp3"):
-        run.play(table, "exp4", progress=False)
+        run.study_of(table, "exp4")
     with pytest.raises(ValueError, match="epsilon: the learner exp3 takes none"):
-        run.play(table, "exp3", epsilons=(1.0,), progress=False)
+        run.study_of(table, "exp3", epsilons=(1.0,))
     with pytest.raises(ValueError, match="learner: linucb plays on features"):
-        run.play(table, "linucb", progress=False)
+        run.study_of(table, "linucb")
     for epsilon in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="epsilon must be greater than 0"):
-            run.play(table, "dp_exp3_lap", epsilons=(1.0, epsilon), progress=False)
+            run.study_of(table, "dp_exp3_lap", epsilons=(1.0, epsilon))
     with pytest.raises(ValueError, match="horizon: .* 9 rounds, but .* only 8"):
-        run.play(table, "exp3", horizon=9, progress=False)
+        run.study_of(table, "exp3", horizon=9)
 
 
 def test_one_seed_has_a_line_and_no_band(tmp_path):
     table = np.tile([0.5, 0.0, 1.0], (8, 1))
     path = tmp_path / "losses.npy"
     np.save(path, table)
-    for seeds, bands in [(1, 0), (2, 1)]:
-        summary = run.play(table, "exp3", seeds=seeds, progress=False)
-        (axes,) = run.figure(summary, "title").axes
-        assert len(axes.lines) == 1 and np.isfinite(axes.lines[0].get_ydata()).all()
-        assert len(axes.collections) == bands
+    for seeds, bands in [(1, False), (2, True)]:
+        data = run.study_of(table, "exp3", seeds=seeds).run(progress=False)
+        (axes,) = run.figure(data, "note").axes
+        (line,) = (each for each in axes.lines if len(each.get_xdata()) > 2)
+        assert np.isfinite(line.get_ydata()).all()
+        drawn = [path for each in axes.collections for path in each.get_paths()]
+        assert any(len(path.vertices) for path in drawn) == bands
     run.run(path, "exp3", tmp_path / "out", seeds=1, progress=False)
     row = read_rows(tmp_path / "out" / "curves.csv")[-1]
     assert float(row["regret"]) >= 0.0 and row["low"] == row["high"] == "nan"

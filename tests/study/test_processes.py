@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dpjax
 from dpjax.engine import progress
 from tests.engine.test_devices import free_port, run_children
 from tests.study.shared_play import study
@@ -20,7 +21,9 @@ def test_two_processes_play_what_one_plays(tmp_path, monkeypatch):
         yield from ()
 
     monkeypatch.setattr(progress, "compute", read_only)
+    opened = dpjax.open(store)
     read = study().run(store, progress=False)
+    assert opened.identical(read)
     for name in whole.data_vars:
         np.testing.assert_array_equal(read[name], whole[name])
     with pytest.raises(AssertionError, match="played again"):

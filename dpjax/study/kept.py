@@ -1,0 +1,221 @@
+"""Studies in folders: the object ``study.json`` beside the stores of the programs, and ``open``.
+
+``study.json`` says how the stores of a folder make up one Dataset: the labels of all axes, and
+those that each program fills. The stores themselves hold the declarations. The object is written
+before the study is played, at once and with a digest. It is written again if it is damaged.
+"""
+
+import json
+import os
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+import xarray
+
+from dpjax.core import coordinate_name, leaf_axes
+from dpjax.core._version import __version__
+from dpjax.store.layout import point_values
+from dpjax.store.objects import Damaged, Files, digest
+from dpjax.store.opening import existing
+from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
+from dpjax.study.programs import TEXTS
+from dpjax.study.simulate import checkpoint_rounds
+
+STUDY = "study.json"
+_FORMAT = "dpjax study 1"
+
+
+def keep(study: Any, url: str | os.PathLike) -> None:
+    """Writes the object of a study into a folder or URL, unless it is there.
+
+    Raises:
+      ValueError: there is an object of this name that is not that of a study.
+      OSError: it cannot be read or written.
+    """
+    made, files = layout(study), Files(url)
+    files.sweep_up()
+    told = {
+        "format": _FORMAT,
+        "dpjax": __version__,
+        "trials": study.trials,
+        "axes": {name: labels.tolist() for name, labels in made.axes.items()},
+        "fixed": {name: np.asarray(label).item() for name, label in made.fixed.items()},
+        "programs": [
+            {
+                "folder": program.folder,
+                "at": program.at,
+                "swept": program.swept,
+                "rounds": _rounds(program, study.checkpoints).tolist(),
+                "points": point_values(program.game(), program.points()),
+            }
+            for program in study.programs
+        ],
+    }
+    text = json.dumps(told | {"digest": _digest(told)}, indent=1).encode()
+    there = files.read(STUDY)
+    if there is not None and "format" not in _document(there, {"format": "damaged"}):
+        raise ValueError(f"store: {files.path(STUDY)} is not that of a study; name another folder")
+    if there != text and jax.process_index() == 0:
+        files.write(STUDY, text, durable=True)
+
+
+def _rounds(program, checkpoints) -> np.ndarray:
+    learner, environment = program.first()
+    return checkpoint_rounds(learner, environment, checkpoints)
+
+
+def _document(text, instead) -> dict:
+    """The object of JSON in a text; ``instead`` if there is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return instead
+    return found if isinstance(found, dict) else {}
+
+
+def _digest(told) -> str:
+    """A digest of all that a document says, without this digest."""
+    rest = {name: value for name, value in told.items() if name != "digest"}
+    return digest(json.dumps(rest, sort_keys=True).encode())
+
+
+def open(url: str | os.PathLike) -> xarray.Dataset:
+    """The labelled data of a stored study or sweep, without the Python that played it.
+
+    Of a study it is the Dataset that :meth:`dpjax.Study.run` returned, with its labels and
+    declarations. Of a sweep its dimensions are learner, the points, trial and round. If points are
+    numbers, all different, their axis has the name of the game's argument. Otherwise the axis is
+    called ``point``, and the parameters are coordinates along it. The trials are the seeds.
+
+    A store that has not been played to the end opens, too. Cells that are not done are NaN, and a
+    warning counts them.
+
+    Args:
+      url: a folder or an fsspec URL, as was given to ``Study.run(store=...)`` or to
+        ``sweep(store=...)``.
+
+    Raises:
+      ValueError: there is no store, there are several, or an object is damaged. The message names
+        the object, or the stores.
+      OSError: an object cannot be read; the message names it.
+
+    Examples:
+      >>> made = dpjax.Study(
+      ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
+      ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
+      >>> data = made.run("coins", progress=False)
+      >>> dpjax.open("coins").identical(data)
+      True
+    """
+    files = Files(url)
+    if (text := files.read(STUDY)) is not None:
+        return _study(files, text)
+    stored = existing(url)
+    if stored is not None:
+        return _sweep(stored)
+    inside = {key.rpartition("/")[0].partition("/")[0] for key in files.keys()}  # noqa: SIM118
+    folders = sorted(filter(None, inside))
+    if not folders:
+        raise ValueError(f"store: there is no store of a study or sweep in {files.url}")
+    shown = ", ".join(folders[:8]) + (", ..." if len(folders) > 8 else "")
+    raise ValueError(
+        f"store: {files.url} has no {STUDY}, and holds several stores: {shown}; open one of them. "
+        "If they are the programs of one study, run it again with this store, which computes "
+        f"nothing anew and writes {STUDY}"
+    )
+
+
+def _study(files, text) -> xarray.Dataset:
+    """The Dataset of a study, as its object describes it."""
+    told = _document(text, {})
+    if told.get("digest") != _digest(told):
+        raise Damaged(
+            f"store: {files.path(STUDY)} is damaged; run the study again with this store, which "
+            "writes it again"
+        )
+    if told["format"] != _FORMAT:
+        raise ValueError(
+            f"store: {files.url} is of another version of dpjax: its format is "
+            f"{told['format']!r}, and this version reads {_FORMAT!r}"
+        )
+    played = [_program(files.url, told["trials"], each) for each in told["programs"]]
+    missing = [each["folder"] for each, found in zip(told["programs"], played, strict=True)
+               if not found.about]  # fmt: skip
+    if missing:
+        warnings.warn(
+            f"store: {len(missing)} of {len(played)} programs of {files.url} are not begun and "
+            f"hold NaN, first {missing[0]}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    axes = {name: as_labels(labels) for name, labels in told["axes"].items()}
+    return labelled(Layout(axes, told["fixed"]), told["trials"], played)
+
+
+def _program(url, trials, told) -> Played:
+    """A program of a study, as far as it was played."""
+    program, place = Cells(told["at"], told["swept"]), f"{url.rstrip('/')}/{told['folder']}"
+    size = len(next(iter(told["points"].values())))
+    rounds, stored = np.array(told["rounds"], np.int32), existing(place)
+    if stored is None:
+        regret = np.full((size, trials, len(rounds)), np.nan, np.float32)
+        return Played(program, rounds, {"regret": regret}, {})
+    points = json.loads(stored.layout.attributes["points"])
+    pairs = [zip(values, points.get(name, [None]), strict=False)
+             for name, values in told["points"].items()]  # fmt: skip
+    if any(one != other for pair in pairs for one, other in pair):
+        raise ValueError(
+            f"store: {place} holds other points than {url}/{STUDY} says: it is of another study"
+        )
+    stored = stored._replace(points=size, seeds=trials)
+    return Played(program, stored.rounds, _arrays(stored), _about(stored.layout.about(), size))
+
+
+def _about(about, size) -> dict:
+    """What is known of the first points, of which a store may have fewer."""
+    columns = {
+        name: [*values[:size], *["" if name in TEXTS else np.nan] * (size - len(values))]
+        for name, values in about.get("privacy", {}).items()
+    }
+    found: dict[str, Any] = {"privacy": columns} if columns else {}
+    if best := about.get("best_arms"):
+        found["best_arms"] = [*best[:size], *[[False] * len(best[0])] * (size - len(best))]
+    return found
+
+
+def _arrays(stored) -> dict[str, np.ndarray]:
+    """The arrays of a store, NaN in cells that are not done."""
+    arrays, done = stored.cells()
+    if done.all():
+        return arrays
+    stored.warn_of_missing(done, stacklevel=6)
+    return {
+        name: np.where(done.reshape(*done.shape, *[1] * (leaf.ndim - 2)), leaf, np.nan)
+        for name, leaf in arrays.items()
+    }
+
+
+def _sweep(stored) -> xarray.Dataset:
+    """The Dataset of a single sweep."""
+    told = json.loads(stored.layout.attributes["points"])
+    points = {name: np.array(values, np.float32) for name, values in told.items()}
+    first, *others = points
+    axis: str = "point"
+    labels: list = list(range(stored.points))
+    if not others and points[first].ndim == 1 and len(set(points[first].tolist())) == len(labels):
+        # The shortest decimal that is played as this number: 0.1, and not 0.10000000149.
+        axis, labels = first, [float(str(value)) for value in points.pop(first)]
+    arrays = _arrays(stored)
+    axis = coordinate_name(axis, [*arrays, "trial"]) if axis != "point" else axis
+    learner = [stored.layout.attributes["learner"]]
+    made = Layout({"learner": as_labels(learner), axis: as_labels(labels)}, {})
+    cells = Cells({"learner": learner, axis: labels}, [axis])
+    played = Played(cells, stored.rounds, arrays, _about(stored.layout.about(), stored.points))
+    data = labelled(made, stored.seeds, [played])
+    coordinates = {}
+    for name, values in points.items():
+        label = coordinate_name(name, data.variables)
+        coordinates[label] = (axis, *leaf_axes(label, values.shape[1:])), values
+    return data.assign_coords(coordinates)

@@ -1,0 +1,367 @@
+"""``dpjax.open``: the Dataset of a stored study or sweep, in another process and after faults."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+
+import jax
+import numpy as np
+import pytest
+import xarray
+
+import dpjax
+from dpjax import Study, environments, learners, store
+from dpjax.store import layout, objects
+from dpjax.study import kept
+from tests import ROOT
+from tests.stored import tree
+
+
+def lap(horizon, arms, epsilon):
+    return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+
+
+def stochastic(arms):
+    return environments.bernoulli([0.3] + [0.5] * (arms - 1), regret="pseudo")
+
+
+def of_means(means):
+    return environments.bernoulli(means, regret="pseudo")
+
+
+def small(epsilons=(0.1, 0.5, 2.0, np.inf), trials=4):
+    """Two learners, one of which takes no epsilon, two environments and four privacy levels."""
+    return Study(
+        {"DP-EXP3-Lap": lap, "EXP3": learners.exp3},
+        {"stochastic": stochastic, "fixed": environments.deterministic},
+        {"epsilon": list(epsilons), "mixing": [0.1, 0.3], "horizon": 24, "arms": 3},
+        trials=trials, checkpoints=3,
+    )  # fmt: skip
+
+
+def summed():
+    """Axes of whole numbers, and horizons of different length."""
+    options = {"trials": 3, "checkpoints": 2}
+    grid = {"horizon": [8, 13], "arms": 3}
+    second = Study(lap, stochastic, {**grid, "epsilon": [0.3, 1.0]}, **options)
+    return Study(learners.ucb1, stochastic, grid, **options) + second
+
+
+def identifying():
+    """Learners that recommend an arm, on arrays with labels."""
+    means = {"easy": np.array([0.1, 0.5, 0.9]), "hard": np.array([0.4, 0.5, 0.5])}
+    grid = {"means": means, "horizon": 200, "arms": 3, "failure": 0.2, "epsilon": [1.0, 10.0]}
+    makers = {"DP-SE": learners.successive_elimination, "LUCB": learners.lucb}
+    return Study(makers, {"Bernoulli": of_means}, grid, trials=3, checkpoints=1)
+
+
+STUDIES = {"small": small, "summed": summed, "identifying": identifying}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of each study, and the Dataset that its run returned."""
+    folder = tmp_path_factory.mktemp("studies")
+    return folder, {name: make().run(folder / name, progress=False)
+                    for name, make in STUDIES.items()}  # fmt: skip
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    """A copy of the small study's folder, to be damaged."""
+    shutil.copytree(whole[0] / "small", tmp_path / "small")
+    return tmp_path / "small"
+
+
+def opened(url):
+    """The Dataset, and the warnings as texts."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        return dpjax.open(url), [str(warning.message) for warning in caught]
+
+
+def test_another_process_opens_what_run_returned(whole, tmp_path):
+    program = (
+        "import sys, dpjax\n"
+        "for name in sys.argv[2:]:\n"
+        "    dpjax.open(f'{sys.argv[1]}/{name}').to_netcdf(f'{name}.nc')"
+    )
+    command = [sys.executable, "-c", program, str(whole[0]), *STUDIES]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
+    for name, data in whole[1].items():
+        data.to_netcdf(tmp_path / "again.nc")
+        with (
+            xarray.open_dataset(tmp_path / f"{name}.nc") as found,
+            xarray.open_dataset(tmp_path / "again.nc") as expected,
+        ):
+            assert found.identical(expected), name
+
+
+def test_labels_declarations_and_units_are_those_of_the_study(whole):
+    for name, data in whole[1].items():
+        found, said = opened(whole[0] / name)
+        assert found.identical(data) and said == [], name
+    found = dpjax.open(whole[0] / "small")
+    assert found["epsilon"].values.tolist() == [0.1, 0.5, 2.0, np.inf]
+    assert (found["horizon"].item(), found["arms"].item()) == (24, 3)
+    declared = found["privacy_epsilon"].sel(learner="DP-EXP3-Lap", mixing=0.1)
+    np.testing.assert_allclose(declared, [0.1, 0.5, 2.0, np.inf], rtol=1e-6)
+    assert found["takes_epsilon"].sel(environment="fixed").values.tolist() == [True, False]
+    assert found["regret"].attrs == found["final_regret"].attrs == {"units": "loss of one round"}
+    found = dpjax.open(whole[0] / "identifying")
+    assert (found["best_arms"] == 1).all()
+    assert found["report_stopping_time"].attrs == {"units": "rounds"}
+    assert {"correct", "best_arms"} <= {*found.data_vars}
+
+
+def test_fsspec_urls():
+    data = summed().run("memory://tests/study", progress=False)
+    assert dpjax.open("memory://tests/study").identical(data)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_study_killed_between_any_two_objects_opens_and_goes_on(whole, tmp_path, monkeypatch):
+    write, left, shown = objects.Files.write, [0], whole[1]["summed"]
+    expected = tree(whole[0] / "summed")
+
+    def dying(self, key, data, **options):
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        return write(self, key, data, **options)
+
+    monkeypatch.setattr(objects.Files, "write", dying)
+    for moment in range(0, 200, 7):
+        target = tmp_path / str(moment)
+        left[0] = moment
+        try:
+            summed().run(target, progress=False)
+        except Killed:
+            pass
+        else:
+            break
+        if moment == 0:
+            with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
+                dpjax.open(target)
+        else:
+            found, said = opened(target)
+            assert dict(found.sizes) == dict(shown.sizes)
+            played = found["final_regret"].notnull()
+            assert said and not played.all()
+            for name in shown.data_vars.keys() & found.data_vars.keys():
+                own = found[name].notnull()
+                assert (found[name] == shown[name]).where(own, True).all()
+            declared = found.get("privacy_epsilon", shown["privacy_epsilon"] * np.nan)
+            known = declared.notnull()
+            assert (declared == shown["privacy_epsilon"]).where(known, True).all()
+            assert (known | ~played.any(("trial", "environment"))).all()
+        left[0] = 10**6
+        assert summed().run(target, progress=False).identical(shown)
+        assert tree(target) == expected
+    assert moment > 100, "it was killed at many moments"
+
+
+def test_cells_that_are_not_done_are_nan_and_counted(folder, whole):
+    (program,) = folder.glob("DP-EXP3-Lap-stochastic*")
+    (program / "done" / "c" / "0" / "1").unlink()
+    shutil.rmtree(next(folder.glob("EXP3-fixed*")))
+    found, said = opened(folder)
+    assert any(f"of 16 cells of {program} are not done" in each for each in said)
+    assert any("1 of 4 programs of" in each and "EXP3-fixed" in each for each in said)
+    final = found["final_regret"]
+    assert final.sel(learner="EXP3", environment="fixed").isnull().all()
+    gone = final.sel(learner="DP-EXP3-Lap", environment="stochastic").isnull()
+    assert gone.any() and not gone.all()
+    assert (found["clipped"].isnull() == final.isnull()).all()
+    assert small().run(folder, progress=False).identical(whole[1]["small"])
+    assert tree(folder) == tree(whole[0] / "small")
+
+
+def test_more_trials_and_more_values_open_as_they_were_played(tmp_path):
+    folder = tmp_path / "kept"
+
+    def made(epsilons, trials):
+        grid = {"epsilon": epsilons, "horizon": 24, "arms": 3}
+        return Study(lap, stochastic, grid, trials=trials, checkpoints=3)
+
+    for study in (made([0.1, 0.5], 2), made([0.1, 0.5], 4), made([0.1, 0.5, 2.0], 3)):
+        assert study.run(folder, progress=False).identical(dpjax.open(folder))
+    few = made([0.1, 0.5], 2).run(folder, progress=False)  # The stores hold more than this.
+    assert dpjax.open(folder).identical(few) and few.sizes["trial"] == 2
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "a digit", "a list"])
+def test_a_damaged_object_is_named_and_written_again(folder, whole, damage):
+    file = folder / kept.STUDY
+    text = file.read_text()
+    file.write_text({
+        "truncated": text[:-30], "empty": "", "a digit": text.replace("0.5", "0.7"), "a list": "[]",
+    }[damage])  # fmt: skip
+    with pytest.raises(ValueError, match=f"store: {file} is damaged; run the study again"):
+        dpjax.open(folder)
+    if damage == "a list":
+        file.unlink()
+    small().run(folder, progress=False)
+    assert tree(folder) == tree(whole[0] / "small")
+
+
+def test_a_half_written_object_of_a_killed_process_is_removed(folder, whole):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    machine = objects.process_mark().rpartition("-")[0]
+    (folder / f".study.json.0123.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    assert dpjax.open(folder).identical(whole[1]["small"])
+    small().run(folder, progress=False)
+    assert tree(folder) == tree(whole[0] / "small")
+
+
+def test_one_wrong_bit_of_the_object_is_named_or_harmless(folder, whole):
+    file = folder / kept.STUDY
+    data, rng = file.read_bytes(), np.random.default_rng(0)
+    for place in rng.integers(len(data), size=60):
+        bit = 1 << int(rng.integers(8))
+        file.write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
+        try:
+            assert dpjax.open(folder).identical(whole[1]["small"])
+        except ValueError as error:
+            assert str(file) in str(error)
+
+
+def test_a_damaged_block_of_a_program_is_named(folder):
+    file = next(folder.glob("EXP3-fixed*/regret/c/0/0/0"))
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=f"store: {file} is damaged"):
+        dpjax.open(folder)
+
+
+def test_a_foreign_object_is_left_alone(folder):
+    (folder / "study.json").write_text('{"mine": 1}')
+    with pytest.raises(ValueError, match=r"study\.json is not that of a study; name another"):
+        small().run(folder, progress=False)
+    assert (folder / "study.json").read_text() == '{"mine": 1}'
+
+
+def test_labels_of_another_study_are_refused(folder):
+    """A study with another second epsilon is refused by the stores, and leaves its object."""
+    with pytest.raises(ValueError, match="points: epsilon of point 1: 0.5 there, 0.7 here"):
+        small([0.1, 0.7, 2.0, np.inf]).run(folder, progress=False)
+    with pytest.raises(ValueError, match=r"holds other points than .*study\.json says"):
+        dpjax.open(folder)
+    small().run(folder, progress=False)
+    assert dpjax.open(folder)["epsilon"].values.tolist() == [0.1, 0.5, 2.0, np.inf]
+
+
+def test_stores_of_programs_without_their_object_are_named(folder, whole):
+    (folder / "study.json").unlink()
+    with pytest.raises(ValueError, match=r"has no study\.json, and holds several stores: .*EXP3"):
+        dpjax.open(folder)
+    assert small().run(folder, progress=False).identical(dpjax.open(folder))
+    assert tree(folder) == tree(whole[0] / "small")
+
+
+def test_several_studies_in_a_folder_are_named(whole):
+    with pytest.raises(ValueError, match="several stores: identifying, small, summed; open one"):
+        dpjax.open(whole[0])
+    with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
+        dpjax.open(whole[0] / "nothing")
+
+
+# Single sweeps
+
+
+def game(epsilon):
+    return lap(16, 2, epsilon), environments.bernoulli([0.2, 0.8])
+
+
+def play(points, folder, made=game, seeds=4):
+    return dpjax.sweep(made, points, seeds, jax.random.key(0), checkpoints=2, store=folder,
+                       progress=False)  # fmt: skip
+
+
+def test_a_sweep_opens_with_its_points_and_declarations(tmp_path):
+    result = play(np.array([0.1, 3.0, np.inf]), tmp_path / "mine")
+    found, said = opened(tmp_path / "mine")
+    assert found["regret"].dims == ("learner", "epsilon", "trial", "round") and said == []
+    assert found["epsilon"].values.tolist() == [0.1, 3.0, np.inf]
+    assert found["learner"].values.tolist() == ["game"]
+    np.testing.assert_array_equal(found["regret"][0], result.regret)
+    np.testing.assert_allclose(found["privacy_epsilon"][0], [0.1, 3.0, np.inf], rtol=1e-6)
+    assert found["privacy_model"].values.tolist() == [["local"] * 3]
+    assert found.dpjax.mean()["mean"].shape == (1, 3)
+
+
+def test_points_of_several_parameters_are_coordinates(tmp_path):
+    def made(point):
+        losses = environments.bernoulli(point["means"])
+        return lap(16, 2, point["epsilon"]), losses
+
+    points = {"epsilon": np.array([0.1, 0.1]), "means": np.array([[0.1, 0.5], [0.7, 0.5]])}
+    result = play(points, tmp_path / "mine", made)
+    found = dpjax.open(tmp_path / "mine")
+    named = dpjax.sweep(
+        lambda trial: game(trial), [1.0, 2.0], 3, jax.random.key(0), store=tmp_path / "named",
+        progress=False,
+    )  # fmt: skip
+    again = dpjax.open(tmp_path / "named")
+    np.testing.assert_array_equal(again["regret"][0], named.regret)
+    assert again["regret"].dims == ("learner", "point_trial", "trial", "round")
+    assert found["epsilon"].dims == ("point",)
+    np.testing.assert_array_equal(found["means"], points["means"].astype(np.float32))
+    np.testing.assert_array_equal(found["regret"][0], result.regret)
+    assert found["means"].dims == ("point", "means_0")
+
+
+def test_a_growing_sweep_and_one_of_an_older_version(tmp_path):
+    folder = tmp_path / "mine"
+    play(np.array([0.1, 3.0]), folder)
+    play(np.array([0.1, 3.0, 5.0]), folder)
+    found = dpjax.open(folder)
+    np.testing.assert_allclose(found["privacy_epsilon"][0], [0.1, 3.0, 5.0], rtol=1e-6)
+    root = folder / "zarr.json"
+    new, document = root.read_bytes(), json.loads(root.read_text())
+    for name in ("about", "contents"):
+        del document["attributes"][name]
+    document["attributes"]["digest"] = layout._digest(document)
+    root.write_text(json.dumps(document, indent=2))
+    older = dpjax.open(folder)
+    assert "privacy_epsilon" not in older.coords and older["regret"].equals(
+        found["regret"].drop_vars([name for name in found.coords if name.startswith("privacy")])
+    )
+    play(np.array([0.1, 3.0, 5.0]), folder)
+    assert dpjax.open(folder).identical(found)
+    again = json.loads(root.read_text())["attributes"]
+    assert again["about"] == json.loads(new)["attributes"]["about"]
+
+
+def test_a_sweep_that_was_killed_opens_with_what_is_done(tmp_path, monkeypatch):
+    written, write = [], store.Store.write
+
+    def dying(self, point, seed, cells):
+        if written:
+            raise Killed
+        written.append(seed)
+        write(self, point, seed, cells)
+
+    monkeypatch.setattr(store.Store, "write", dying)
+    with pytest.raises(Killed):
+        play(np.array([0.1, 3.0]), tmp_path / "mine", seeds=20000)
+    found, said = opened(tmp_path / "mine")
+    assert len(said) == 1 and "are not done and hold NaN" in said[0]
+    done = found["final_regret"].notnull()
+    assert done.any() and not done.all()
+    assert (found["report_rejected"].notnull() == done).all()
+
+
+def test_the_object_is_one(whole):
+    document = json.loads((whole[0] / "small" / kept.STUDY).read_text())
+    assert document["axes"]["epsilon"] == [0.1, 0.5, 2.0, np.inf]
+    assert {each["folder"] for each in document["programs"]} == {
+        path.name for path in (whole[0] / "small").iterdir() if path.is_dir()
+    }
