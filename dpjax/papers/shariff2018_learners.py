@@ -5,11 +5,12 @@ from functools import cache, partial
 
 import jax
 import numpy as np
+import xarray
 
 from dpjax import bounds, learners
 from dpjax.learners.parts import gram
 from dpjax.learners.parts.gram_calibration import Regularizer
-from dpjax.report import plot
+from dpjax.papers import _shared as shared
 
 CALIBRATED = 50_000_000  # rounds n
 DIM, EPSILON, DELTA = 5, 1.0, 0.1
@@ -71,17 +72,11 @@ def bounds_figure():
         "Wishart": regularizer("wishart"),
         "Wishart, unshifted": regularizer("wishart", shifted=False),
     }
-    curves = [
-        (name, bounds.linucb(t, DIM, *each[1:], mean_bound=0.75, failure=1.0 / CALIBRATED))
+    curves = {
+        name: bounds.linucb(t, DIM, *each[1:], mean_bound=0.75, failure=1.0 / CALIBRATED)
         for name, each in made.items()
-    ]
-    curves.append(("1.5 t, the most there is", 1.5 * t))
-    drawn = plot.regret_figure(
-        [
-            plot.Curve(name, t, values, None, None, {"color": color})
-            for (name, values), color in zip(curves, plot.categorical(6), strict=True)
-        ],
-        "Theorem 5's upper bounds", ylabel="bound",
-    )  # fmt: skip
-    drawn.axes[0].loglog()
-    return drawn
+    }
+    curves["1.5 t, the most there is"] = 1.5 * t
+    lines = xarray.DataArray([*curves.values()], {"learner": [*curves], "round": t})
+    return shared.lines_figure(lines, "round", "learner", ylabel="bound",
+                               note="Theorem 5's upper bounds.")  # fmt: skip

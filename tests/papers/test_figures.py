@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from dpjax.papers import sajed2019_figures, sajed2019_games
+from dpjax.papers import sajed2019, sajed2019_games
 from dpjax.report import plot
 
 
@@ -17,7 +17,7 @@ def test_an_epsilon_of_zero_has_no_place_on_a_logarithmic_axis(monkeypatch):
         {"learner": ["DP-UCB-Int"], "instance": ["C2"], "epsilon": asked,
          "privacy_epsilon": (dims, [[declared]])},
     )  # fmt: skip
-    (axes,) = sajed2019_figures.declared_figure(data).axes
+    (axes,) = sajed2019.declared_figure(data).axes
     assert axes.get_xscale() == "log"
     np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), [0.05, 0.7])
 
