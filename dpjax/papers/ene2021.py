@@ -171,7 +171,7 @@ def verdict(instance, noise, data, gradient) -> str:
     """Says in numbers whether it learns and what privacy costs, for an instance and noise."""
     last, means = int(data.horizon[-1]), data.sel(epsilon=1.0).final_regret.mean("trial")
     best = means.sel(calibration="printed", horizon=last).min() / data.centre[-1]
-    start = break_even(instance, noise, "printed", gradient)
+    start = break_even(instance, noise, gradient)
     means = means.sel(rate=1.0)
     ratio = means.sel(calibration="single_change") / means.sel(calibration="none")
     middle = len(ratio) // 2
@@ -215,13 +215,12 @@ def cost_figure(by_kind):
     regret = xarray.concat(parts, kinds)
     plain = regret.sel(calibration="none", drop=True).mean("trial")
     data = (regret.sel(calibration="single_change", drop=True) / plain).to_dataset(name="ratio")
-    drawn = data.dpjax.figure(
-        "horizon", y="ratio", color="instance",
+    one = xarray.ones_like(data.horizon, float), {"linestyle": "-"}
+    return shared.figure(
+        data, "horizon", [one], log=False, y="ratio", color="instance",
         note="Regret of PRIVATEBANDIT at epsilon = 1, with noise for a single change, over its "
         "mean regret without noise.",
     )  # fmt: skip
-    drawn.axes[0].axhline(1.0, color="0.5", linewidth=0.8)
-    return drawn
 
 
 @shared.published(HORIZON, TRIALS, SEED)

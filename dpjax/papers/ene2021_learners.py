@@ -114,14 +114,14 @@ def signal_to_noise(scale, horizon, noise, dim, gradient) -> float:
     return float(horizon * gradient / (scale * np.sqrt(variance)))
 
 
-def break_even(instance, noise, calibration, gradient, epsilon=1.0) -> float:
+def break_even(instance, noise, gradient) -> float:
     """The least T, up to a factor of 4, at which :func:`signal_to_noise` is above 1.
 
-    It is nan where there is none up to 2^60 for the printed noise, or up to 2^30 for the others.
+    The noise is the printed one at epsilon = 1. It is nan where there is none up to 2^60.
     """
     domain = INSTANCES[instance](None)
-    for power in range(4, 62 if calibration == "printed" else 32, 2):
-        scale = noise_scale(domain, 2**power, noise, calibration, epsilon)
+    for power in range(4, 62, 2):
+        scale = noise_scale(domain, 2**power, noise, "printed", 1.0)
         if signal_to_noise(scale, 2**power, noise, directions(domain).dim, gradient) > 1.0:
             return float(2**power)
     return float("nan")

@@ -55,7 +55,7 @@ def play_floors(gaps, horizon, trials) -> xarray.Dataset:
     adversaries = {f"gap {gap:g}": partial(environments.gap_arms, DIM, gap=gap) for gap in gaps}
     studies = []
     for noise, make in LEARNERS.items():
-        floors = [floor for _, kind, floor in compared() if kind == noise]
+        floors = [made.smallest for kind, made in compared().values() if kind == noise]
         floors += FLOORS if noise in ("gaussian", "wishart") else ()
         grid = {"horizon": horizon, "floor": floors}
         studies.append(Study({noise: make}, adversaries, grid, trials, SEED,
@@ -67,8 +67,8 @@ def play_floors(gaps, horizon, trials) -> xarray.Dataset:
 def named(data) -> xarray.Dataset:
     """The learners of the second experiment by their names, each at its floor."""
     found = [
-        data.sel(learner=noise, floor=floor).assign_coords(learner=name)
-        for name, noise, floor in compared()
+        data.sel(learner=noise, floor=made.smallest).assign_coords(learner=name)
+        for name, (noise, made) in compared().items()
     ]
     return xarray.concat(found, "learner", coords="different", compat="equals", join="exact")
 

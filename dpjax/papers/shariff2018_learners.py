@@ -47,34 +47,27 @@ LEARNERS = {
 
 
 @cache
-def compared() -> list[tuple[str, str, float]]:
-    """The learners of the second experiment, each with its noise and its floor.
+def compared() -> dict[str, tuple[str, Regularizer]]:
+    """The learners of the second experiment, each with its noise and its regularizer.
 
-    The shift changes nothing but the floor: unshifted Wishart noise is Wishart noise with a floor
-    of its own.
+    The shift changes nothing but the floor, the smallest eigenvalue: unshifted Wishart noise is
+    Wishart noise with a floor of its own.
     """
-    return [
-        ("LinUCB", "plain", 1.0),
-        ("Gaussian, tight", "tight", regularizer("tight").smallest),
-        ("Gaussian", "gaussian", regularizer("gaussian").smallest),
-        ("Wishart", "wishart", regularizer("wishart").smallest),
-        ("Wishart, unshifted", "wishart", regularizer("wishart", shifted=False).smallest),
-    ]
+    return {
+        "LinUCB": ("plain", Regularizer(1.0, 1.0, 1.0, 0.0)),
+        "Gaussian, tight": ("tight", regularizer("tight")),
+        "Gaussian": ("gaussian", regularizer("gaussian")),
+        "Wishart": ("wishart", regularizer("wishart")),
+        "Wishart, unshifted": ("wishart", regularizer("wishart", shifted=False)),
+    }
 
 
 def bounds_figure():
     """Theorem 5's upper bounds for the learners of the second experiment."""
     t = np.geomspace(100, CALIBRATED, 100)
-    made = {
-        "LinUCB": Regularizer(1.0, 1.0, 1.0, 0.0),
-        "Gaussian, tight": regularizer("tight"),
-        "Gaussian": regularizer("gaussian"),
-        "Wishart": regularizer("wishart"),
-        "Wishart, unshifted": regularizer("wishart", shifted=False),
-    }
     curves = {
         name: bounds.linucb(t, DIM, *each[1:], mean_bound=0.75, failure=1.0 / CALIBRATED)
-        for name, each in made.items()
+        for name, (_, each) in compared().items()
     }
     curves["1.5 t, the most there is"] = 1.5 * t
     lines = xarray.DataArray([*curves.values()], {"learner": [*curves], "round": t})
