@@ -136,7 +136,7 @@ def members(match):
         if not (name.isupper() and unpacked(path)):
             lines += [f"[](){{#{match[1]}.{name}}}", f"::: {path}"]
             if match[1] == "dpjax.papers":  # of which other functions are parts
-                lines[-1] += "\n    options: {members: [reproduce]}"
+                lines[-1] += "\n    options: {members: [reproduce], show_signature: false}"
     return "\n\n".join(lines)
 
 

@@ -1,15 +1,15 @@
 """Each file rebuilds the figures and tables of one paper; authors of further papers come in.
 
 ``__all__`` is the registry that the command line reads. A paper has the sizes ``HORIZON``,
-``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a function ``reproduce(out, *, horizon,
-trials, progress)``, which plays everything and writes tables (CSV), figures (PNG and PDF) and
-parameters.json.
+``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a function ``reproduce(horizon, trials)``,
+which plays everything. It is decorated: it is called as ``reproduce(out, *, horizon, trials,
+progress)``, and writes tables (CSV), figures (PNG and PDF) and parameters.json.
 
 Args:
-  out: folder, created if missing.
-  horizon: T, rounds.
-  trials: how many each cell has.
-  progress: whether to show progress bars.
+  out: folder, created if missing; by default ``results/`` and the paper's name.
+  horizon: T, rounds; by default ``HORIZON``.
+  trials: how many each cell has; by default ``TRIALS``.
+  progress: whether to show progress bars; True by default.
 
 Returns:
   The printed summary.

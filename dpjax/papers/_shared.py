@@ -1,27 +1,68 @@
-"""What several papers share: checkpoints, rows of tables, and pieces of figures."""
+"""The frame of a paper, and what papers share: estimates, rows of tables, and lines of figures."""
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import xarray
 
-from dpjax.report import arrays, estimates
+from dpjax.papers.sweeps import showing
+from dpjax.report import arrays, estimates, plot, trends
 from dpjax.report.output import output_folder, write_figure, write_json
-from dpjax.report.tables import write_csv
+from dpjax.report.tables import columns, rows, write_csv
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Report(NamedTuple):
-    """What a paper's experiment found, by the endings of file names; "" is the main one."""
+    """The results of an experiment, by the endings of file names; "" is the main one."""
 
     tables: dict[str, list[dict]]
     figures: dict[str, Callable]  # functions without arguments that draw
     parameters: dict  # what tables and figures depend on beside horizon, trials and key
     text: str  # what is printed
+
+
+def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multiple=1) -> Callable:
+    """Makes ``reproduce``, as :mod:`dpjax.papers` describes it, of an experiment.
+
+    Args:
+      horizon, trials: the sizes at which a paper is published.
+      seed: of the key of all games.
+      horizons: the least and the largest horizon.
+      fewest: the least number of trials.
+      multiple: the trials are a multiple of it.
+
+    Returns:
+      A decorator of a function (horizon, trials) that plays everything and returns a Report.
+    """
+
+    def decorate(experiment):
+        name = experiment.__module__.rpartition(".")[2]
+        folder = f"results/{name.replace('_', '-')}"
+
+        def reproduce(out=folder, *, horizon=horizon, trials=trials, progress=True) -> str:
+            if trials < fewest or trials % multiple:
+                wanted = f"a multiple of {multiple}" if multiple > 1 else f"at least {fewest}"
+                raise ValueError(f"trials must be {wanted}, got {trials}")
+            if not horizons[0] <= horizon <= horizons[1]:
+                raise ValueError(
+                    f"horizon must be from {horizons[0]} to {horizons[1]}, got {horizon}"
+                )
+            with showing(progress):
+                return publish(
+                    out, name, partial(experiment, horizon, trials),
+                    horizon=horizon, trials=trials, seed=seed,
+                )  # fmt: skip
+
+        update_wrapper(reproduce, experiment, ("__module__", "__qualname__", "__doc__"))
+        return reproduce
+
+    return decorate
 
 
 def publish(out, name, experiment, *, horizon, trials, seed) -> str:
@@ -41,10 +82,14 @@ def publish(out, name, experiment, *, horizon, trials, seed) -> str:
     """
     with output_folder(out) as folder:
         report = experiment()
-        for ending, table in report.tables.items():
-            write_csv(folder / f"{name}{ending}.csv", table)
+        for ending, found in report.tables.items():
+            write_csv(folder / f"{name}{ending}.csv", found)
         asked = {"horizon": horizon, "trials": trials, "key": f"jax.random.key({seed})"}
-        write_json(folder / "parameters.json", asked | report.parameters | computed_with())
+        used = {
+            "versions": {"jax": jax.__version__, "python": platform.python_version()},
+            "backend": jax.default_backend(),
+        }
+        write_json(folder / "parameters.json", asked | report.parameters | used)
     for ending, draw in report.figures.items():
         write_figure(out, f"{name}{ending}", draw)
     return report.text
@@ -55,77 +100,173 @@ def log_checkpoints(horizon, count) -> tuple[int, ...]:
     return tuple(np.unique(np.geomspace(min(100, horizon), horizon, count).astype(int)).tolist())
 
 
-def check_size(horizon, trials, least_horizon) -> None:
-    """Raises ValueError for fewer than 8 trials, or fewer rounds than ``least_horizon``."""
-    if trials < 8 or horizon < least_horizon:
-        raise ValueError(
-            f"trials must be at least 8 and horizon at least {least_horizon}, "
-            f"got {trials} and {horizon}"
-        )
+def labelled(function, further=(), **axes) -> xarray.DataArray:
+    """A function of numbers and words at each combination of the values of axes.
+
+    Its values are numbers, or arrays with the ``further`` dimensions.
+    """
+    values = np.array([function(*each) for each in product(*axes.values())], np.float64)
+    values = values.reshape(*map(len, axes.values()), *values.shape[1:])
+    return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes, *further])
 
 
-def final_summary(array) -> xarray.Dataset:
-    """The columns mean, standard_error and q5 to q95 of an array with the dimension trial."""
+def summary(array, quantiles=QUANTILES) -> xarray.Dataset:
+    """The columns mean and standard_error, and q5 to q95 or other quantiles of the trials."""
     found = estimates.mean(array)[["mean", "standard_error"]]
-    for q in QUANTILES:
-        found[f"q{round(100 * q)}"] = _quantile(array.astype(np.float64), q)
+    for q in quantiles:
+        # A list of levels keeps NumPy from rounding the level to the precision of the array.
+        one = array.quantile([q], "trial", skipna=False).isel(quantile=0, drop=True)
+        found[f"q{round(100 * q)}"] = one
     return found
 
 
-def curve_summary(array) -> xarray.Dataset:
-    """The columns mean, q10 and q90 of an array with the dimension trial."""
-    mean = array.mean("trial", dtype=np.float64, skipna=False)
-    return xarray.Dataset(
-        {"mean": mean, "q10": _quantile(array, 0.1), "q90": _quantile(array, 0.9)}
-    )
-
-
-def _quantile(array, q):
-    # A list of levels keeps NumPy from rounding the level to the precision of the array.
-    return array.quantile([q], "trial", skipna=False).isel(quantile=0, drop=True)
-
-
-def exponent(x, values, usable, trials) -> tuple:
-    """The slope of log values over log x with its 95 % interval over resampled trials.
+def of_means(array, function, name) -> xarray.Dataset:
+    """A function of the means over trials, with its 95 % interval over resampled trials.
 
     Args:
-      x: (n,).
-      values: a function of an array of indices of trials that returns (n,) positive numbers.
-      usable: (n,) bool, which points the slope is fitted through.
-      trials: how many there are.
+      array: with the dimension trial.
+      function: of an array of means, whose cells are paired; it may reduce dimensions.
+      name: of the variable beside low and high.
+    """
+    centre = function(arrays.bare(array).mean("trial", skipna=False))
+    low, high = arrays.interval(function(arrays.resampled_means(array)), 0.95)
+    found = {name: centre, "low": low, "high": high}
+    return xarray.Dataset(found, attrs={"estimate": name, "trials": array.sizes["trial"]})
+
+
+def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
+    """The exponent of a mean in x, fitted through the usable points of each cell.
+
+    Args:
+      array: with the dimension trial.
+      x: the values of an axis of the array, with its name as the dimension.
+      usable: which points count; the cells that it leaves have a fit each.
+      function: of the means, whose logarithm is fitted.
 
     Returns:
-      (slope, low, high), all nan where fewer than two points are usable.
+      A Dataset of points, how many are usable; slope, low and high, which are NaN with fewer than
+      two; and the range of x, ``from`` and ``to``.
     """
-    if np.sum(usable) < 2:
-        return float("nan"), float("nan"), float("nan")
-    logs = np.log(np.asarray(x, np.float64)[usable])
-    return arrays.resampled(
-        trials, lambda drawn: np.polyfit(logs, np.log(values(drawn)[usable]), 1)[0]
+    (axis,) = x.dims
+    logs, points = np.log(x.astype(np.float64)).where(usable), usable.sum(axis)
+    logs = (logs - logs.mean(axis)).fillna(0.0)
+    weights = (logs / (logs**2).sum(axis)).where(points >= 2)
+
+    def slope(means):
+        return (np.log(function(means).where(usable, 1.0)) * weights).sum(axis, skipna=False)
+
+    played = function(array.mean("trial", skipna=False)).notnull().any(axis)
+    found, shown = of_means(array, slope, "slope"), x.where(usable)
+    points, ends = points.where(played), {"from": shown.min(axis), "to": shown.max(axis)}
+    return xarray.Dataset({"points": points, **found, **ends}, attrs=found.attrs)
+
+
+def first_within(ratio, level) -> xarray.DataArray:
+    """The epsilon from which on a ratio is at most a level: 0 if always, and inf if never."""
+    logs = np.log(ratio.epsilon.values)
+    return xarray.apply_ufunc(
+        lambda ratios: trends.first_within(logs, ratios, level),
+        ratio,
+        input_core_dims=[["epsilon"]],
     )
 
 
-def computed_with() -> dict:
-    """The versions and the backend that a run used, for its parameters.json."""
-    return {
-        "versions": {"jax": jax.__version__, "python": platform.python_version()},
-        "backend": jax.default_backend(),
-    }
+def table(cells, order, names, more=None, **renamed) -> list[dict]:
+    """The cells of an estimate as rows with the named columns.
+
+    A learner that takes no epsilon stands at infinity only.
+
+    Args:
+      cells: a Dataset; its attribute trials may be a column.
+      order: its dimensions of several values, words of a text; the last one varies fastest.
+      names: the columns, words of a text.
+      more: a function of a row, a dict, that returns a dict of further columns.
+      **renamed: new names of columns, as in ``instance="environment"``.
+    """
+    alone = [name for name in cells.dims if name not in order.split()]
+    if "takes_epsilon" in cells.coords and "epsilon" in cells.dims:
+        first = next(iter(cells))
+        cells = cells.assign({first: cells[first].where(cells.takes_epsilon
+                                                        | np.isinf(cells.epsilon))})  # fmt: skip
+    found = rows(cells.squeeze(alone), order.split(), **renamed)
+    found = [{"trials": cells.attrs.get("trials")} | row for row in found]
+    if more is not None:
+        found = [row | more(row) for row in found]
+    return columns(found, names)
 
 
-def name_lines(figure) -> None:
-    """A legend to the right of a figure for all lines that have a label, each once."""
+def figure(data, x, lines=(), *, log=True, low=None, base=10, ticks=None, **options) -> Any:
+    """A figure of a study with lines over its panels.
+
+    Args:
+      data, x, **options: as of ``data.dpjax.figure``.
+      lines: pairs of an array over x, and the panels before it in their order, and a dict of the
+        look of a Line2D. It may have ``like``, the number of the curve whose colour the line has.
+      log: whether both axes are logarithmic; then ``low`` is where the values begin, ``base`` that
+        of the logarithm of x, and ``ticks`` the values of x that have a tick.
+    """
+    drawn = data.dpjax.figure(x, **options)
+    curves = [panel.get_lines() for panel in drawn.axes]
+    for array, look in lines:
+        look = {"color": "0.3", "linewidth": 1.0, "linestyle": ":"} | look
+        like = look.pop("like", None)
+        values = array.transpose(..., x).values.reshape(-1, array.sizes[x])
+        for panel, line, curve in zip(drawn.axes, values, curves, strict=False):
+            color = {} if like is None else {"color": curve[like].get_color()}
+            panel.plot(array[x], line, **look | color)
+    name_lines(drawn)
+    return logarithmic(drawn, low=low, base=base, ticks=ticks) if log else drawn
+
+
+def lines_figure(array, x, color, panel: str | Sequence[str] = (), *, ylabel, note="") -> Any:
+    """A figure of lines along x, of an array without trials; both axes are logarithmic.
+
+    Args:
+      array: NaN is not drawn.
+      x: the dimension along which lines go.
+      color: the dimension that colours tell apart; earlier lines are wider, and show below others.
+      panel: the dimension with a panel for each value, or a pair of them, (rows, columns).
+      ylabel, note: what the values are, and what stands below the panels.
+    """
+    facets = [panel] if isinstance(panel, str) else list(panel)
+    cells, names = list(product(*(array[name].values for name in facets))), array[color].values
+    across = array.sizes[facets[-1]] if facets else 1
+    down = len(cells) // across
+    drawn, panels = plot.panels(down, across, size=(3.2 + 3.4 * across, 1.5 + 2.7 * down))
+    widths = np.linspace(2.0, 0.8, len(names))
+    for axes, values in zip(panels, cells, strict=True):
+        part = array.sel(dict(zip(facets, values, strict=True)))
+        for shade, width, name in zip(plot.categorical(len(names)), widths, names, strict=True):
+            line = part.sel({color: name}).dropna(x)
+            axes.plot(line[x], line, color=shade, linewidth=width, label=name)
+        title = ", ".join(f"{n} = {v:g}" if isinstance(v, float) else v
+                          for n, v in zip(facets, values, strict=True))  # fmt: skip
+        plot.label_axes(axes, title, x, ylabel)
+    logarithmic(drawn)
+    name_lines(drawn)
+    drawn.supxlabel(note, x=0.01, ha="left", fontsize=8)
+    return drawn
+
+
+def name_lines(drawn) -> None:
+    """One legend beside a figure, for its legends and all lines that have a label, each once."""
     entries: dict[str, Any] = {}
-    for panel in figure.axes:
+    for legend in list(drawn.legends):
+        labels = [text.get_text() for text in legend.get_texts()]
+        entries |= dict(zip(labels, legend.legend_handles, strict=True))
+        legend.remove()
+    for panel in drawn.axes:
         entries |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    figure.legend(entries.values(), entries.keys(), loc="outside right center", fontsize=8,
-                  frameon=False, handlelength=3.0)  # fmt: skip
+    drawn.legend(entries.values(), entries.keys(), loc="outside right upper", fontsize=8,
+                 frameon=False, handlelength=3.0)  # fmt: skip
 
 
-def logarithmic(figure, *, low=None) -> None:
-    """Logarithmic axes in all panels of a figure, with values from ``low`` on."""
-    for panel in figure.axes:
-        panel.set_xscale("log")
+def logarithmic(drawn, *, low=None, base=10, ticks=None):
+    """The figure with logarithmic axes in all panels; arguments are as of :func:`figure`."""
+    for panel in drawn.axes:
+        panel.set_xscale("log", base=base)
         panel.set_yscale("log")
-        if low is not None:
-            panel.set_ylim(bottom=low)
+        panel.set_ylim(bottom=low)
+        if ticks is not None:
+            plot.ticks_at(panel.xaxis, ticks)
+    return drawn

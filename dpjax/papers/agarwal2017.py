@@ -5,7 +5,6 @@ It plays experts, the sphere and the cube with the paper's calibration and ours,
 baselines and later learners.
 """
 
-import os
 from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
@@ -14,19 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray
+from scipy import stats
 
 from dpjax import bounds, domains, environments, learners, mechanisms
 from dpjax.combinators import arms_as_points
 from dpjax.core import Feedback
 from dpjax.learners.hedge import plain_rate
-from dpjax.papers import agarwal2017_costs as costs
-from dpjax.papers import agarwal2017_figures as figures
+from dpjax.papers import _shared as shared
 from dpjax.papers import agarwal2017_mechanisms as of_mechanisms
-from dpjax.papers._shared import Report, publish
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
-from dpjax.report import estimates, statistics
-from dpjax.report.tables import columns, format_table, rows
+from dpjax.report import arrays, estimates
+from dpjax.report.tables import format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
@@ -53,58 +51,51 @@ INSTANCES = {
 }
 
 
-def _pure(factory, **options) -> Callable:
+def _learner(factory, with_delta=False, **options) -> Callable:
     def make(horizon, dim, instance, epsilon):
         domain, losses = instance.make(dim)
-        return factory(horizon, domain._replace(losses=losses), epsilon=epsilon, **options)
-
-    return make
-
-
-def _with_delta(factory, **options) -> Callable:
-    def make(horizon, dim, instance, epsilon):
-        make_pure = _pure(factory, delta=default_delta(horizon), **options)
-        return make_pure(horizon, dim, instance, epsilon)
+        domain = domain._replace(losses=losses)
+        delta = {"delta": default_delta(horizon)} if with_delta else {}
+        return factory(horizon, domain, epsilon=epsilon, **delta, **options)
 
     return make
 
 
 IDENTICAL_LAW = partial(mechanisms.tree, identical_law=True)
 LEARNERS: dict[str, Callable] = {
-    "FTRL": _pure(learners.ftrl),
-    "FTRL, identical law": _pure(learners.ftrl, mechanism=IDENTICAL_LAW),
-    "FTRL, identical law, printed": _pure(
+    "FTRL": _learner(learners.ftrl),
+    "FTRL, identical law": _learner(learners.ftrl, mechanism=IDENTICAL_LAW),
+    "FTRL, identical law, printed": _learner(
         learners.ftrl, mechanism=IDENTICAL_LAW, calibration="printed"
     ),
-    "FTPL, Gaussian": _with_delta(learners.ftpl),
-    "FTRL, Gaussian, buffered": _with_delta(
-        learners.ftrl, noise="gaussian", mechanism=mechanisms.buffered
+    "FTPL, Gaussian": _learner(learners.ftpl, with_delta=True),
+    "FTRL, Gaussian, buffered": _learner(
+        learners.ftrl, with_delta=True, noise="gaussian", mechanism=mechanisms.buffered
     ),
-    "private FTAL": _pure(learners.private_ftal),
-    "noisy output gradient, Gaussian": _with_delta(learners.private_giga),
+    "private FTAL": _learner(learners.private_ftal),
+    "noisy output gradient, Gaussian": _learner(learners.private_giga, with_delta=True),
 }
 
 
-def _on_unit_losses(learner):
-    """Shows the learner losses moved from [-1, 1] into [0, 1], where its calibration holds."""
-    return learner._replace(feedback=Feedback("moved", lambda loss, action: (loss + 1.0) / 2.0))
+def _arm_learner(factory, options=lambda horizon, dim: {}) -> Callable:
+    """Shows a learner losses moved from [-1, 1] into [0, 1], where its calibration holds."""
+
+    def make(horizon, dim, epsilon):
+        given = options(horizon, dim) | {"epsilon": epsilon, "delta": default_delta(horizon)}
+        moved = Feedback("moved", lambda loss, action: (loss + 1.0) / 2.0)
+        return factory(horizon, dim, **given)._replace(feedback=moved)
+
+    return make
 
 
-def _hedge(horizon, dim, epsilon):
-    delta = default_delta(horizon)
-    return _on_unit_losses(learners.hedge(horizon, dim, epsilon=epsilon, delta=delta))
-
-
-def _dartboard(horizon, dim, epsilon):
-    """The shrinking dartboard at the rate that gives it Hedge's law: (1 - eta)^L = exp(-eta' L)."""
-    delta, rate = default_delta(horizon), -jnp.expm1(-plain_rate(horizon, dim))
-    return _on_unit_losses(
-        learners.shrinking_dartboard(horizon, dim, epsilon=epsilon, delta=delta, rate=rate)
-    )
-
-
-# These play arms, so only the experts have them.
-ARM_LEARNERS: dict[str, Callable] = {"Hedge, sampled": _hedge, "shrinking dartboard": _dartboard}
+# These play arms, so only the experts have them. The dartboard is played at the rate that gives it
+# Hedge's law: (1 - eta)^L = exp(-eta' L).
+ARM_LEARNERS: dict[str, Callable] = {
+    "Hedge, sampled": _arm_learner(learners.hedge),
+    "shrinking dartboard": _arm_learner(
+        learners.shrinking_dartboard, lambda t, n: {"rate": -jnp.expm1(-plain_rate(t, n))}
+    ),
+}
 # The paper's algorithm and the one that it improves on are played at several horizons.
 HORIZON_LEARNERS = ("FTRL", "private FTAL")
 
@@ -121,19 +112,11 @@ def horizons(horizon) -> list[int]:
     return [2**i for i in range(8, 31, 2) if 2**i <= longest]
 
 
-def study(names, horizons, dims, trials) -> Study:
-    """Some of LEARNERS on all instances."""
-    grid = {"instance": INSTANCES, "horizon": horizons, "dim": dims, "epsilon": EPSILONS}
-    makers = {name: LEARNERS[name] for name in names}
-    return Study(makers, {"iid": losses}, grid, trials, SEED, checkpoints=1)
-
-
-def arm_study(horizon, trials) -> Study:
-    """ARM_LEARNERS on the experts."""
-    grid = {"instance": {"experts": INSTANCES["experts"]}, "horizon": [horizon], "dim": [DIM],
+def study(makers, horizons, dims, trials, instances=None, environment=losses) -> Study:
+    """Learners on all instances, or some of them."""
+    grid = {"instance": instances or INSTANCES, "horizon": horizons, "dim": dims,
             "epsilon": EPSILONS}  # fmt: skip
-    arms = {"iid": lambda instance, dim: arms_as_points(losses(instance, dim), dim)}
-    return Study(ARM_LEARNERS, arms, grid, trials, SEED, checkpoints=1)
+    return Study(makers, {"iid": environment}, grid, trials, SEED, checkpoints=1)
 
 
 def with_costs(data) -> xarray.Dataset:
@@ -144,89 +127,205 @@ def with_costs(data) -> xarray.Dataset:
     """
     data = data.squeeze("environment")
     regret = data.final_regret.astype(np.float64)
-    total = data.tally_loss.isel(learner=0, epsilon=0).astype(np.float64)
-    centre = regret.isel(learner=0, epsilon=0).copy()
-    for name, dim in ((name, dim) for name in data.instance.values for dim in data.dim.values):
-        domain, at = INSTANCES[name].make(int(dim))[0], {"instance": name, "dim": dim}
-        sums = total.sel(at).values[..., :dim]
-        best = jax.vmap(domain.minimizer)(sums.reshape(-1, dim).astype(np.float32))
-        best = np.asarray(best, np.float64).reshape(sums.shape)
-        centre.loc[at] = sums @ domain.centre - (sums * best).sum(-1)
-    ftrl_bounds = [
-        xarray.apply_ufunc(partial(bounds.ftrl, domain=INSTANCES[name].domain),
-                           data.horizon, data.dim, data.epsilon)
-        for name in data.instance.values
-    ]  # fmt: skip
-    return data.assign(
-        final_regret=regret, cost=regret - regret.sel(epsilon=np.inf, drop=True),
-        centre=centre.mean("trial"), bound=xarray.concat(ftrl_bounds, data.instance),
-    )  # fmt: skip
+    axes = {name: data[name].values.tolist() for name in ("instance", "horizon", "dim", "epsilon")}
+
+    def lost(instance, horizon, dim):
+        domain = INSTANCES[instance].make(dim)[0]
+        at = {"instance": instance, "horizon": horizon, "dim": dim}
+        total = data.tally_loss.isel(learner=0, epsilon=0).sel(at)
+        sums = total.values[:, :dim].astype(np.float64)
+        best = np.asarray(jax.vmap(domain.minimizer)(sums.astype(np.float32)), np.float64)
+        return np.mean(sums @ domain.centre - (sums * best).sum(-1))
+
+    def bound(instance, horizon, dim, epsilon):
+        return bounds.ftrl(horizon, dim, epsilon, domain=INSTANCES[instance].domain)
+
+    found = data.assign(final_regret=regret, cost=regret - regret.sel(epsilon=np.inf, drop=True))
+    found["bound"] = shared.labelled(bound, **axes)
+    axes.pop("epsilon")
+    return found.assign(centre=shared.labelled(lost, **axes))
 
 
 def table(data) -> list[dict]:
-    """Final regret and what privacy costs, one row per privacy level."""
-    found = estimates.mean(data.final_regret)[["mean", "standard_error"]].rename(mean="regret")
-    band = statistics.mean_band(data.cost.values, axis=data.cost.get_axis_num("trial"))
-    for name, values in zip(("cost", "cost_low", "cost_high"), band, strict=True):
-        found[name] = found.regret.copy(data=values)
-    names = {"delta": "privacy_delta", "calibration": "privacy_calibration"}
-    order = ("instance", "learner", "horizon", "dim", "epsilon")
-    cells = rows(found.assign(centre=data.centre, bound=data.bound), order, **names)
-    for row in cells:
-        row["bound"] = row["bound"] if row["learner"] == "FTRL, identical law" else None
-        row["trials"] = data.sizes["trial"]
-    return columns(cells, "instance learner horizon dim epsilon delta calibration regret "
-                   "standard_error cost cost_low cost_high centre bound trials")  # fmt: skip
+    """Final regret and what privacy costs, with a normal interval; one row per privacy level."""
+    found, cost = (estimates.mean(data[name]) for name in ("final_regret", "cost"))
+    width = stats.norm.ppf(0.975) * cost.standard_error
+    found = found.assign(cost=cost["mean"], cost_low=cost["mean"] - width,
+                         cost_high=cost["mean"] + width, centre=data.centre)  # fmt: skip
+    found["known"] = data.bound.where(data.learner == "FTRL, identical law")
+    return shared.table(
+        found, "instance learner horizon dim epsilon",
+        "instance learner horizon dim epsilon delta calibration regret standard_error cost "
+        "cost_low cost_high centre bound trials",
+        lambda row: {"bound": None if np.isnan(row["known"]) else row["known"]},
+        delta="privacy_delta", calibration="privacy_calibration", regret="mean",
+    )  # fmt: skip
 
 
-def reproduce(
-    out: str | os.PathLike = "results/agarwal2017",
-    *,
-    horizon: int = HORIZON,
-    trials: int = TRIALS,
-    progress: bool = True,
-) -> str:
-    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+def free_table(data) -> list[dict]:
+    """The epsilon from which on privacy is free, one row per learner and instance."""
+    found = data.dpjax.crossing(1.1)
+    found["without_privacy"] = data.final_regret.sel(epsilon=np.inf).mean("trial")
+    found["delta"] = data.privacy_delta.isel(epsilon=0)
+    names = "instance learner delta without_privacy epsilon low high trials"
+    found = found.reset_coords(drop=True).squeeze(["horizon", "dim"])
+    return shared.table(found, "instance learner", names, epsilon="crossing")
+
+
+def usable(data) -> xarray.DataArray:
+    """Where the mean cost is above 4 standard errors and below a third of the centre's regret."""
+    cost = estimates.mean(data.cost)
+    return (cost["mean"] > 4 * cost.standard_error) & (cost["mean"] < data.centre / 3)
+
+
+def readable(data, axis) -> xarray.DataArray:
+    """The epsilon of each instance at which the costs of all learners are usable at most sizes.
+
+    Of several such epsilons the first is taken.
+    """
+    counts = usable(data).sum(axis)
+    points = data.sizes[axis] * data.sizes["learner"] + 1
+    return (counts.min("learner") * points + counts.sum("learner")).idxmax("epsilon")
+
+
+def slopes(data, lengths, sizes) -> list[dict]:
+    """Fitted exponents of what privacy costs, beside Table 1 of the paper.
+
+    In 1 / epsilon each learner has its own range, where its cost can be read; in T and N all
+    learners of an instance are compared at one epsilon.
+    """
+    printed = {"1/epsilon": "1", "N": "1 (experts: and ln N)", "T": "0 (and log^2 T)"}
+
+    def fitted(data, variable, x):
+        found = shared.exponents(data.cost, x, usable(data)).reset_coords(drop=True)
+        if "at" in data:
+            found["at"] = data["at"]
+        return shared.table(
+            found, "instance learner",
+            "instance learner variable slope low high points from to printed epsilon",
+            lambda row: {
+                "variable": variable, "epsilon": row.get("at"),
+                "printed": printed[variable] if row["learner"].startswith("FTRL") else "",
+            },
+        )  # fmt: skip
+
+    finite = data.squeeze(["horizon", "dim"]).isel(epsilon=slice(-1))
+    found = fitted(finite, "1/epsilon", 1 / finite.epsilon)
+    for variable, axis, group in (("T", "horizon", lengths), ("N", "dim", sizes)):
+        group = group.squeeze("dim" if axis == "horizon" else "horizon")
+        best = readable(group.isel(epsilon=slice(-1)), axis)
+        found += fitted(group.sel(epsilon=best).assign(at=best), variable, group[axis])
+    return found
+
+
+def figure(data, free):
+    """Regret against epsilon on the three instances, beside what is free and the bound."""
+    at = {(row["instance"], row["learner"]): row["epsilon"] for row in free}
+    at = {key: "beyond 1000" if np.isinf(e) else f"{e:.3g}" for key, e in at.items()}
+    shown = [f"{at[name, 'FTRL']} and {at[name, 'FTRL, Gaussian, buffered']} ({name})"
+             for name in data.instance.values]  # fmt: skip
+    data = data.squeeze(["horizon", "dim"])
+    finite = data.isel(epsilon=slice(-1))
+    plain = data.final_regret.sel(learner="FTRL", epsilon=np.inf).mean("trial")
+    same = xarray.ones_like(finite.epsilon)
+    lines = [
+        (1.1 * plain * same, {"label": "within 10 % of FTRL without privacy"}),
+        (data.centre * same, {"label": "always the centre", "linestyle": "-."}),
+        (finite.bound, {"label": "theorem's bound, our constants", "linestyle": "--"}),
+    ]
+    drawn = shared.figure(
+        data, "epsilon", lines, color="learner", panel="instance",
+        note="Privacy is free (regret within 10 % of the same learner's without it) "
+        f"for FTRL with the Laplace tree and with buffered Gaussian noise from epsilon = "
+        f"{'; '.join(shown)}. Gaussian noise: delta = T^-2; Laplace noise: pure. Neighbours: one "
+        "round's losses replaced. Calibrations as we read them: the printed scale is half ours "
+        "under this reading, and right where a round is zeroed out or experts' losses lie in "
+        "[0, 1].",
+    )  # fmt: skip
+    for axes, name in zip(drawn.axes, data.instance.values, strict=True):
+        part = data.sel(instance=name)
+        axes.set_ylim(0.7 * part.final_regret.mean("trial").min(), 2 * part.centre)
+    return drawn
+
+
+def frontier(data, share=0.5) -> xarray.DataArray:
+    """The epsilon at which mean regret is ``share`` of the centre's; nan if it is out of range."""
+    part = data.isel(epsilon=np.isfinite(data.epsilon.values))
+    found = shared.first_within(part.final_regret.mean("trial") / part.centre, share)
+    return found.where((found > 0) & np.isfinite(found))
+
+
+def map_figure(data):
+    """A map of the (T, epsilon) where bounds on the cube are below T, with what was measured."""
+    dim, horizons = int(data.dim.item()), 2.0 ** np.arange(6, 41)
+    nodes, rest = np.log2(horizons), horizons - np.sqrt(dim * horizons)
+    before, printed = np.sqrt(dim / horizons), dim * nodes**2 / rest
+    names = {
+        "earlier bound, $\\sqrt{NT}/\\epsilon = T$": before,
+        "paper's bound, $\\sqrt{NT} + N \\log_2^2 T/\\epsilon = T$": printed,
+        "the same with our constants": 4 * np.sqrt(2) * dim * np.ceil(nodes) ** 1.5 / rest,
+    }
+    lines = xarray.DataArray([*names.values()], {"bound": [*names], "horizon": horizons})
+    start = int(np.log2(horizons[np.argmax(before > printed)]))
+    drawn = shared.lines_figure(
+        lines, "horizon", "bound", ylabel="epsilon",
+        note=f"Above its line a bound says something; cube, N = {dim}, constants 1. Shaded: only "
+        f"the paper's does, from $T = 2^{{{start}}}$ on.\nMarks: regret is half of the centre's.",
+    )  # fmt: skip
+    (axes,) = drawn.axes
+    axes.fill_between(horizons, printed, before, where=before > printed, alpha=0.15)
+    for name, mark in zip(data.learner.values, "os", strict=False):
+        measured = frontier(data.squeeze("dim").sel(instance="cube", learner=name))
+        axes.plot(measured.horizon, measured, mark, color="0.2", markersize=4, label=name)
+    shared.name_lines(drawn)
+    return shared.logarithmic(drawn, base=2)
+
+
+@shared.published(HORIZON, TRIALS, SEED)
+def reproduce(horizon: int, trials: int) -> shared.Report:
+    """Plays experts, the sphere and the cube over epsilon, over T, over N, and each mechanism.
 
     The table "" has all final regrets, "_free" the epsilon from which on privacy is free, "_slopes"
     fitted exponents, "_mechanisms" errors and regret of each mechanism. Figures are of regret
     against epsilon ("") and T ("_horizon"), "_map", "_mechanisms" and their "_errors".
 
-    Arguments and errors are as :mod:`dpjax.papers` says; trials are at least 4.
+    There are at least 4 trials, and half of them for T, N and mechanisms.
     """
-    if trials < 4:
-        raise ValueError(f"trials must be at least 4, got {trials}")
     # A short run has as many trials everywhere, so that some programs serve twice.
     fewer, dims = (max(4, trials // 2), DIMS) if horizon >= HORIZON else (trials, QUICK_DIMS)
-
-    def experiment():
-        everyone = study(LEARNERS, [horizon], [DIM], trials) + arm_study(horizon, trials)
-        data = with_costs(play(everyone, progress))
-        lengths = study(HORIZON_LEARNERS, horizons(horizon), [DIM], fewer)
-        lengths = with_costs(play(lengths, progress))
-        sizes = with_costs(play(study(["FTRL"], [horizon], dims, fewer), progress))
-        sphere = {"sphere": INSTANCES["sphere"]}
-        noisy = of_mechanisms.study(horizon, DIM, sphere, losses, fewer, SEED)
-        noisy = play(noisy, progress, chunk=128).sel(mechanism=of_mechanisms.names())
-        free = costs.free_table(data)
-        tables = {
-            "": [row for group in (data, lengths, sizes) for row in table(group)],
-            "_free": free,
-            "_slopes": costs.slopes(data, lengths, sizes),
-            "_mechanisms": of_mechanisms.table(noisy, domains.ball_losses(DIM)),
-        }
-        return Report(
-            tables=tables,
-            figures={
-                "": partial(figures.figure, data, free),
-                "_horizon": partial(figures.horizon_figure, lengths),
-                "_map": partial(figures.map_figure, lengths),
-                "_mechanisms": partial(of_mechanisms.figure, noisy),
-                "_errors": partial(of_mechanisms.error_figure, horizon),
-            },
-            parameters={"dim": DIM, "epsilons": EPSILONS, "delta": default_delta(horizon),
-                        "bias": BIAS, "resamples": 400, "neighbours": "replace"},
-            text="\n\n".join(format_table(found) for name, found in tables.items() if name),
-        )  # fmt: skip
-
-    return publish(out, "agarwal2017", experiment, horizon=horizon, trials=trials, seed=SEED)
+    experts = {"experts": INSTANCES["experts"]}
+    everyone = study(LEARNERS, [horizon], [DIM], trials) + study(
+        ARM_LEARNERS, [horizon], [DIM], trials, experts,
+        lambda instance, dim: arms_as_points(losses(instance, dim), dim),
+    )  # fmt: skip
+    data = with_costs(play(everyone))
+    two = {name: LEARNERS[name] for name in HORIZON_LEARNERS}
+    lengths = with_costs(play(study(two, horizons(horizon), [DIM], fewer)))
+    sizes = with_costs(play(study({"FTRL": LEARNERS["FTRL"]}, [horizon], dims, fewer)))
+    sphere = {"sphere": INSTANCES["sphere"]}
+    noisy = of_mechanisms.study(horizon, DIM, sphere, losses, fewer, SEED)
+    noisy = play(noisy, chunk=128).sel(mechanism=of_mechanisms.names())
+    free = free_table(data)
+    tables = {
+        "": [row for group in (data, lengths, sizes) for row in table(group)],
+        "_free": free,
+        "_slopes": slopes(data, lengths, sizes),
+        "_mechanisms": of_mechanisms.table(noisy, domains.ball_losses(DIM)),
+    }
+    return shared.Report(
+        tables=tables,
+        figures={
+            "": partial(figure, data, free),
+            "_horizon": partial(
+                shared.figure, lengths.squeeze("dim").sel(epsilon=[1.0, 10.0, 100.0, np.inf]),
+                "horizon", base=2, color="epsilon", line="learner", panel="instance",
+                note="FTRL at epsilon = 100 lies under FTRL without privacy.",
+            ),
+            "_map": partial(map_figure, lengths),
+            "_mechanisms": partial(of_mechanisms.figure, noisy),
+            "_errors": partial(of_mechanisms.error_figure, horizon),
+        },
+        parameters={"dim": DIM, "epsilons": EPSILONS, "delta": default_delta(horizon),
+                    "bias": BIAS, "resamples": arrays.DRAWS, "neighbours": "replace"},
+        text="\n\n".join(format_table(found) for name, found in tables.items() if name),
+    )  # fmt: skip

@@ -4,7 +4,6 @@ The papers have no experiment. This file measures the regret of the private redu
 batches against T, N and epsilon, over arms and over the ball.
 """
 
-import os
 from collections.abc import Callable
 from functools import partial
 
@@ -12,11 +11,10 @@ import numpy as np
 import xarray
 
 from dpjax import bounds, domains, environments, learners
-from dpjax.papers import agarwal2017_bandits_rates as rates
-from dpjax.papers._shared import Report, publish
+from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
-from dpjax.report import choice, estimates, plot
-from dpjax.report.tables import columns, format_table, rows
+from dpjax.report import arrays, choice, estimates
+from dpjax.report.tables import format_table
 from dpjax.study import Study
 from dpjax.study.simulate import simulate
 
@@ -33,6 +31,12 @@ GAPS = (0.02, 0.05, 0.1, 0.2, 0.4)
 BIASES = (0.1, 0.3, 1.0, 3.0)
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
 QUICK_KINDS = ("iid", "adaptive")
+# Exponents of T, N and 1 / epsilon, without logarithms: Table 2's, and the newer ones for batches.
+RATES = {
+    "arms": {"T": 0.5, "N": 0.5, "1/epsilon": 1.0},
+    "batches": {"T": 0.5, "N": 0.5, "1/epsilon": 0.5},
+    "ball": {"T": 0.5, "N": 1.5, "1/epsilon": 1.0},
+}
 SEED = 2017
 
 
@@ -94,7 +98,7 @@ def sizes_of(horizon) -> tuple[int, ...]:
     return SIZES if horizon >= HORIZON else QUICK_SIZES
 
 
-def play_contest(horizon=HORIZON, trials=TRIALS, *, progress=True) -> tuple:
+def play_contest(horizon=HORIZON, trials=TRIALS) -> tuple:
     """All contenders at all epsilons, and at a few of them over horizons and over sizes.
 
     Returns:
@@ -106,8 +110,8 @@ def play_contest(horizon=HORIZON, trials=TRIALS, *, progress=True) -> tuple:
     others = [size for size in sizes_of(horizon) if size != SIZE]
     few = contest(FEW_EPSILONS, horizons(horizon), [SIZE], fewer)
     few += contest(FEW_EPSILONS, [horizon], others, fewer)
-    whole = play(contest(EPSILONS, [horizon], [SIZE], trials), progress)
-    return _with_nothing(whole), _with_nothing(play(few, progress))
+    whole = play(contest(EPSILONS, [horizon], [SIZE], trials))
+    return _with_nothing(whole), _with_nothing(play(few))
 
 
 def _with_nothing(data) -> xarray.Dataset:
@@ -126,7 +130,7 @@ def _lengths(data):
     return np.sqrt((data.tally_loss.astype(np.float64) ** 2).sum("tally_loss_0"))
 
 
-def play_adversaries(horizon=HORIZON, trials=TRIALS // 2, *, progress=True) -> xarray.Dataset:
+def play_adversaries(horizon=HORIZON, trials=TRIALS // 2) -> xarray.Dataset:
     """Plays SCRiBLE against losses whose best point moves, and against an adaptive adversary."""
 
     def against(kind):
@@ -136,21 +140,19 @@ def play_adversaries(horizon=HORIZON, trials=TRIALS // 2, *, progress=True) -> x
 
     kinds = {kind: against(kind) for kind in (KINDS if horizon >= HORIZON else QUICK_KINDS)}
     grid = {"horizon": horizon, "size": SIZE, "epsilon": (1.0, 10.0, np.inf)}
-    return play(Study(CONTENDERS["ball"], kinds, grid, trials, SEED, checkpoints=1), progress)
+    return play(Study(CONTENDERS["ball"], kinds, grid, trials, SEED, checkpoints=1))
 
 
 def table(data) -> list[dict]:
     """Final regret at each epsilon and difficulty."""
-    mean, private = estimates.mean(data.final_regret), data.takes_epsilon
-    cells = mean[["mean", "standard_error"]].rename(mean="regret").assign(nothing=data.nothing)
-    cells = cells.where(private | np.isinf(data.epsilon))
-    cells["model"] = data.privacy_model.where(private, "")
-    order = ("environment", "learner", "horizon", "size", "epsilon", "difficulty")
-    found = rows(cells, order, instance="environment")
-    for row in found:
-        row["bound"], row["trials"] = _bound(row), data.sizes["trial"]
-    return columns(found, "instance learner model horizon size epsilon difficulty regret "
-                   "standard_error nothing bound trials")  # fmt: skip
+    found = estimates.mean(data.final_regret).assign(nothing=data.nothing)
+    found["model"] = data.privacy_model.where(data.takes_epsilon, "")
+    return shared.table(
+        found, "environment learner horizon size epsilon difficulty",
+        "instance learner model horizon size epsilon difficulty regret standard_error nothing "
+        "bound trials",
+        lambda row: {"bound": _bound(row)}, instance="environment", regret="mean",
+    )  # fmt: skip
 
 
 def _bound(row):
@@ -169,87 +171,135 @@ def _bound(row):
 
 def adversary_table(data) -> list[dict]:
     """Final regret beside that of the centre, and how often the proof's condition failed."""
-    cells = estimates.mean(data.final_regret).rename(mean="regret").assign(
-        centre=_lengths(data).mean("trial"),
-        violations=data.report_violations.astype(np.float64).mean("trial"),
-        trials=data.sizes["trial"],
-    )  # fmt: skip
-    found = rows(cells, ("environment", "learner", "epsilon"), losses="environment")
-    return columns(found, "losses learner epsilon regret standard_error centre violations trials")
+    found = estimates.mean(data.final_regret)
+    found["centre"] = _lengths(data).mean("trial")
+    found["violations"] = data.report_violations.astype(np.float64).mean("trial")
+    names = "losses learner epsilon regret standard_error centre violations trials"
+    return shared.table(found, "environment learner epsilon", names,
+                        losses="environment", regret="mean")  # fmt: skip
+
+
+def worst(means):
+    """The largest mean regret over the difficulties."""
+    return means.max("difficulty")
+
+
+def slope_table(whole, lengths, sizes) -> list[dict]:
+    """Fitted exponents beside those of Table 2, from data of all epsilons, horizons and sizes.
+
+    A point is used if its regret is below half of what doing nothing loses in the worst case. In
+    1 / epsilon it must be above 1.5 times that without privacy, too.
+    """
+
+    def fitted(data, variable, x, order, usable=True):
+        regret = worst(data.final_regret.mean("trial"))
+        usable = usable & (regret < 0.5 * worst(data.nothing))
+        found = shared.exponents(data.final_regret, x, usable, worst)
+
+        def more(row):
+            kind = "batches" if row["learner"].startswith("batches") else row["instance"]
+            rate = RATES[kind][variable]
+            return {"variable": variable, "rate": rate, "epsilon": row.get("epsilon")}
+
+        names = "instance learner epsilon variable slope low high rate points"
+        return shared.table(found, order, names, more, instance="environment")
+
+    order = "environment learner epsilon"
+    found = fitted(lengths.squeeze("size"), "T", lengths.horizon, order)
+    found += fitted(sizes.squeeze("horizon"), "N", sizes["size"], order)
+    whole = whole.squeeze(["horizon", "size"])
+    regret = worst(whole.final_regret.mean("trial"))
+    costly = regret > 1.5 * regret.sel(epsilon=np.inf)
+    # Only the learners whose noise is costly at some epsilon have a fit.
+    whole = whole.assign(final_regret=whole.final_regret.where(costly.any("epsilon")))
+    finite = whole.isel(epsilon=slice(-1))
+    found += fitted(
+        finite, "1/epsilon", 1.0 / finite.epsilon, order.removesuffix(" epsilon"), costly
+    )
+    names = [name for group in CONTENDERS.values() for name in group]
+    return sorted(found, key=lambda row: (names.index(row["learner"]), row["epsilon"] is None,
+                                          row["epsilon"]))  # fmt: skip
+
+
+def crossing(means) -> xarray.DataArray:
+    """The largest epsilon below which noisy batches have less regret than noise on each loss.
+
+    Args:
+      means: of learners over difficulties and finite epsilons.
+
+    Returns:
+      An array over the batches and the learners with local noise.
+    """
+    regret = worst(means)
+    batched = regret.sel(learner=["batches, HTINF", "batches, EXP2"])
+    local = regret.sel(learner=["DP-EXP2", "DP-EXP3-Lap"]).rename(learner="local")
+    return shared.first_within(np.log(local / batched), 0.0)
+
+
+def crossing_table(whole) -> list[dict]:
+    """The epsilon below which batches have less regret than local noise, for pairs of learners."""
+    data = whole.final_regret.sel(environment="arms", epsilon=np.isfinite(whole.epsilon))
+    data = data.squeeze(["horizon", "size"]).reset_coords(drop=True)
+    cells = shared.of_means(data.dropna("difficulty", how="all"), crossing, "epsilon")
+    found = shared.table(cells, "learner local", "learner local epsilon low high trials")
+    return [{"batched (central)": row.pop("learner")} | row for row in found]
 
 
 def figure(data, x, note=""):
     """Worst mean regret against epsilon, T or N, over arms and over the ball."""
-    data = data.squeeze([name for name in ("horizon", "size") if name != x])
-    drawn = data.dpjax.figure(
-        x, color="learner", line=None if x == "epsilon" else "epsilon", panel="environment",
+    data, lines = data.squeeze([name for name in ("horizon", "size") if name != x]), []
+    if x == "epsilon":
+        nothing = data.nothing.max(["difficulty", "learner"]) * xarray.ones_like(data.epsilon)
+        lines = [(nothing, {"label": "doing nothing"})]
+    if x == "horizon":
+        known = [bounds.before_bandits(data[x].values, 1.0, arms=arms) for arms in (SIZE, None)]
+        known = xarray.DataArray(known, {"environment": ["arms", "ball"], x: data[x].values})
+        label = "known before: $T^{2/3} K / \\epsilon$ (arms), $T^{2/3} / \\epsilon$ (ball)"
+        lines = [(known, {"label": label})]
+    return shared.figure(
+        data, x, lines, ticks=data["size"].values.tolist() if x == "size" else None,
+        color="learner", line=None if x == "epsilon" else "epsilon", panel="environment",
         estimate=partial(choice.worst, over="difficulty"),
         note=f"The worst of {len(GAPS)} gaps, or of {len(BIASES)} biases of the losses; "
         "the size is K of arms, or N of the ball. Local and central privacy are not the same "
         f"promise. Calibrations as we read them. {note}",
     )  # fmt: skip
-    for axes, name in zip(drawn.axes, data.environment.values, strict=True):
-        axes.set_yscale("log")
-        if x == "size":
-            axes.set_xscale("log")
-            plot.ticks_at(axes.xaxis, data["size"].values.tolist())
-            continue
-        if x == "epsilon":
-            ceiling = data.nothing.sel(environment=name).max()
-            axes.axhline(ceiling, color="0.2", linestyle=":", label="doing nothing")
-        else:
-            known = bounds.before_bandits(data[x], 1.0, arms=SIZE if name == "arms" else None)
-            label = "$T^{2/3} K / \\epsilon$" if name == "arms" else "$T^{2/3} / \\epsilon$"
-            axes.plot(data[x], known, ":", color="0.2", label=f"known before: {label}")
-        axes.legend(fontsize=8, frameon=False)
-    return drawn
 
 
-def reproduce(
-    out: str | os.PathLike = "results/agarwal2017-bandits",
-    *,
-    horizon: int = HORIZON,
-    trials: int = TRIALS,
-    progress: bool = True,
-) -> str:
-    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+@shared.published(HORIZON, TRIALS, SEED)
+def reproduce(horizon: int, trials: int) -> shared.Report:
+    """Plays contenders over epsilon, over T and N, and SCRiBLE against losses that move.
 
     The table "" has all final regrets, "_slopes" fitted exponents, "_crossing" where batches win,
     "_adversaries" losses whose best point moves. Figures are of regret against epsilon (""), T
     ("_horizon") and N ("_size").
 
-    Arguments and errors are as :mod:`dpjax.papers` says; trials are at least 4.
+    There are at least 4 trials.
     """
-    if trials < 4:
-        raise ValueError(f"trials must be at least 4, got {trials}")
-
-    def experiment():
-        whole, few = play_contest(horizon, trials, progress=progress)
-        moving = play_adversaries(horizon, max(4, trials // 2), progress=progress)
-        lengths, sizes = few.sel(size=[SIZE]), few.sel(horizon=[horizon])
-        others = sizes.sel(size=sizes["size"] != SIZE)
-        tables = {
-            "": [row for data in (whole, lengths, others) for row in table(data)],
-            "_slopes": rates.slope_table(whole, lengths, sizes),
-            "_crossing": rates.crossing_table(whole),
-            "_adversaries": adversary_table(moving),
-        }
-        lines = {"epsilon": [1.0, np.inf]}
-        note = (
-            "From epsilon = 1 on a batch is one round: batches of EXP2 lie on DP-EXP2. Without "
-            "privacy the three kinds of SCRiBLE are one."
-        )
-        return Report(
-            tables=tables,
-            figures={
-                "": partial(figure, whole, "epsilon", note),
-                "_horizon": partial(figure, lengths.sel(lines), "horizon"),
-                "_size": partial(figure, sizes.sel(lines), "size"),
-            },
-            parameters={"horizons": horizons(horizon), "size": SIZE, "sizes": sizes_of(horizon),
-                        "epsilons": EPSILONS, "gaps": GAPS, "biases": BIASES, "resamples": 400},
-            text="\n\n".join(format_table(found) for name, found in tables.items() if name),
-        )  # fmt: skip
-
-    name = "agarwal2017_bandits"
-    return publish(out, name, experiment, horizon=horizon, trials=trials, seed=SEED)
+    whole, few = play_contest(horizon, trials)
+    moving = play_adversaries(horizon, max(4, trials // 2))
+    lengths, sizes = few.sel(size=[SIZE]), few.sel(horizon=[horizon])
+    others = sizes.sel(size=sizes["size"] != SIZE)
+    tables = {
+        "": [row for data in (whole, lengths, others) for row in table(data)],
+        "_slopes": slope_table(whole, lengths, sizes),
+        "_crossing": crossing_table(whole),
+        "_adversaries": adversary_table(moving),
+    }
+    lines = {"epsilon": [1.0, np.inf]}
+    note = (
+        "From epsilon = 1 on a batch is one round: batches of EXP2 lie on DP-EXP2. Without "
+        "privacy the three kinds of SCRiBLE are one."
+    )
+    return shared.Report(
+        tables=tables,
+        figures={
+            "": partial(figure, whole, "epsilon", note),
+            "_horizon": partial(figure, lengths.sel(lines), "horizon"),
+            "_size": partial(figure, sizes.sel(lines), "size"),
+        },
+        parameters={"horizons": horizons(horizon), "size": SIZE, "sizes": sizes_of(horizon),
+                    "epsilons": EPSILONS, "gaps": GAPS, "biases": BIASES,
+                    "resamples": arrays.DRAWS},
+        text="\n\n".join(format_table(found) for name, found in tables.items() if name),
+    )  # fmt: skip

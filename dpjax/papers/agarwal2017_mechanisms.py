@@ -4,11 +4,12 @@ This is a part of the reproduction of Agarwal & Singh 2017.
 """
 
 import numpy as np
+import xarray
 
 from dpjax import domains, learners, mechanisms
+from dpjax.papers import _shared as shared
 from dpjax.privacy import default_delta
-from dpjax.report import estimates, plot
-from dpjax.report.tables import columns, rows
+from dpjax.report import estimates
 from dpjax.study import Study
 
 EPSILONS = (1.0, 10.0, 100.0, np.inf)
@@ -62,52 +63,47 @@ def error(mechanism, horizon, noise):
 
 def table(data, loss_set) -> list[dict]:
     """Errors of the sums of losses, and final regret; one row per mechanism and epsilon."""
-    cells = estimates.mean(data.final_regret)[["mean", "standard_error"]].rename(mean="regret")
-    cells["without_privacy"] = cells.regret.sel(epsilon=np.inf, drop=True)
-    cells = cells.isel(epsilon=np.isfinite(data.epsilon.values)).squeeze()
-    found = rows(cells, ("noise", "mechanism", "epsilon"), delta="privacy_delta")
-    for row in found:
+
+    def errors(row):
         change = domains.sensitivity(loss_set, "replace", "round")[row["noise"] == "gaussian"]
-        errors = change * error(row["mechanism"], row["horizon"], row["noise"])
-        row["root_mean_square_error_at_1"] = float(np.sqrt(np.mean(errors**2)))
-        row["largest_error_at_1"] = float(errors.max())
-        row["trials"] = data.sizes["trial"]
-    return columns(found, "mechanism noise epsilon delta root_mean_square_error_at_1 "
-                   "largest_error_at_1 regret standard_error without_privacy trials")  # fmt: skip
+        found = change * error(row["mechanism"], row["horizon"], row["noise"])
+        return {"root_mean_square_error_at_1": float(np.sqrt(np.mean(found**2))),
+                "largest_error_at_1": float(found.max())}  # fmt: skip
+
+    cells = estimates.mean(data.final_regret)
+    cells["without_privacy"] = cells["mean"].sel(epsilon=np.inf, drop=True)
+    return shared.table(
+        cells.isel(epsilon=slice(-1)), "noise mechanism epsilon",
+        "mechanism noise epsilon delta root_mean_square_error_at_1 largest_error_at_1 regret "
+        "standard_error without_privacy trials",
+        errors, delta="privacy_delta", regret="mean",
+    )  # fmt: skip
 
 
 def figure(data):
     """Regret of FTRL with each mechanism."""
-    drawn = data.squeeze(["learner", "environment", "instance"]).dpjax.figure(
-        "epsilon", color="mechanism", panel="noise",
-        note="Laplace noise: pure; Gaussian noise: delta = T^-2.",
+    drawn = shared.figure(
+        data.squeeze(["learner", "environment", "instance"]), "epsilon", color="mechanism",
+        panel="noise", note="Laplace noise: pure; Gaussian noise: delta = T^-2.",
     )  # fmt: skip
-    for axes in drawn.axes:
-        axes.set_yscale("log")
-    low, high = zip(*(axes.get_ylim() for axes in drawn.axes), strict=True)
-    for axes in drawn.axes:
-        axes.set_ylim(min(low), max(high))
+    first, second = drawn.axes
+    second.sharey(first)
     return drawn
 
 
 def error_figure(horizon):
     """The error of each mechanism over the rounds."""
-    drawn, panels = plot.panels(1, 2, size=(11.0, 4.2))
-    colors = dict(zip(names(), plot.categorical(len(names())), strict=True))
     rounds = np.unique(np.geomspace(1, horizon - 1, 400).astype(int))
     units = {"laplace": "$\\epsilon$ = 1, unit L1", "gaussian": "$\\mu$ = 1, unit L2"}
-    for axes, (noise, unit) in zip(panels, units.items(), strict=True):
-        for name in names(noise):
-            # Buffered lies within 1 % of square_root, which would hide a thin line.
-            width = 3.0 if name == "buffered" else 1.0
-            errors = error(name, horizon, noise)[rounds - 1]
-            axes.loglog(rounds, errors, color=colors[name], linewidth=width, label=name)
-        plot.label_axes(axes, f"{noise.title()} noise, {unit} sensitivity",
-                        ylabel="standard deviation of a prefix sum")  # fmt: skip
-        axes.set_xscale("log", base=2)
-    # Gaussian noise has all mechanisms.
-    handles, labels = panels[-1].get_legend_handles_labels()
-    drawn.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
-    drawn.supxlabel(f"T = {horizon}. buffered lies within 1 % of square_root.", fontsize=8,
-                    x=0.01, horizontalalignment="left")  # fmt: skip
-    return drawn
+    errors = [
+        xarray.DataArray([error(name, horizon, noise)[rounds - 1] for name in names(noise)],
+                         {"mechanism": names(noise), "round": rounds})
+        for noise in units
+    ]  # fmt: skip
+    titles = [f"{noise.title()} noise, {unit} sensitivity" for noise, unit in units.items()]
+    laws = xarray.Variable("noise", titles)
+    return shared.logarithmic(shared.lines_figure(
+        xarray.concat(errors, laws, join="outer").assign_coords(noise=laws), "round", "mechanism",
+        "noise", ylabel="standard deviation of a prefix sum",
+        note=f"T = {horizon}. buffered lies within 1 % of square_root.",
+    ), base=2)  # fmt: skip

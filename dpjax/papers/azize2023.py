@@ -7,17 +7,16 @@ kind and not to the digit. All learners are played by batches, which changes the
 percent.
 """
 
-import os
 from functools import partial
 
 import numpy as np
 import xarray
 
 from dpjax import bounds, environments, learners
-from dpjax.papers._shared import Report, check_size, publish
+from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.tables import columns, format_table, rows
+from dpjax.report.tables import format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**9, 10**7
@@ -76,24 +75,22 @@ def study(makers, instances, horizon, trials, failure=FAILURE) -> Study:
     return Study(makers, {"Bernoulli": adversary}, grid, trials, SEED, checkpoints=1)
 
 
-def lower_bounds(instances, epsilons) -> xarray.Dataset:
+def lower_bounds(instances, epsilons) -> xarray.DataArray:
     """The least mean stopping time of any learner that errs with probability at most FAILURE."""
-    each = [bounds.stopping_time_lower(losses(gains), np.array(epsilons), FAILURE)
-            for gains in instances.values()]  # fmt: skip
-    axes = {"means": list(instances), "epsilon": list(epsilons)}
-    return xarray.Dataset({"lower_bound": (list(axes), np.array(each))}, axes)
+    return shared.labelled(
+        lambda name, e: bounds.stopping_time_lower(losses(instances[name]), e, FAILURE),
+        means=instances, epsilon=epsilons,
+    )  # fmt: skip
 
 
 def time_rows(data, lower) -> list[dict]:
     """Stopping times, errors and the lower bound, a row for each learner, instance and epsilon."""
-    found = _cells(data)
-    found["lower_bound"] = lower["lower_bound"]
-    found["ratio"] = found["time"] / found["lower_bound"]
-    return columns(
-        rows(found, ("learner", "means", "epsilon"), instance="means"),
+    return shared.table(
+        _cells(data).assign(lower_bound=lower), "learner means epsilon",
         "learner instance epsilon time time_low time_high median lower_bound ratio stopped error "
         "error_low error_high",
-    )
+        lambda row: {"ratio": row["time"] / row["lower_bound"]}, instance="means",
+    )  # fmt: skip
 
 
 def onset_rows(data) -> list[dict]:
@@ -102,35 +99,39 @@ def onset_rows(data) -> list[dict]:
     Beside it stands the epsilon at which two lower bounds meet: the characteristic time of the
     total variation, over epsilon, and that of the Kullback-Leibler divergence.
     """
-    found = data.dpjax.crossing(2.0, value="report_stopping_time").reset_coords(drop=True)
-    made = rows(found.squeeze("environment", drop=True), ("learner", "means"), instance="means")
-    for row in made:
+
+    def more(row):
         means = losses(GAINS[row["instance"]])
         plain, _ = bounds.characteristic_time(means, np.inf)
-        row["predicted"] = float(bounds.total_variation_time(means) / plain)
-    return columns(made, "learner instance crossing low high predicted")
+        return {"predicted": float(bounds.total_variation_time(means) / plain)}
+
+    found = data.dpjax.crossing(2.0, value="report_stopping_time").reset_coords(drop=True)
+    names = "learner instance crossing low high predicted"
+    return shared.table(found, "learner means", names, more, instance="means")
 
 
 def error_rows(data) -> list[dict]:
     """How often the rules of AdaP-TT err on three arms, where one in ten is allowed."""
-    return columns(rows(_cells(data), ("learner", "means", "epsilon")),
-                   "learner epsilon time error error_low error_high stopped")  # fmt: skip
+    return shared.table(_cells(data), "learner means epsilon",
+                        "learner epsilon time error error_low error_high stopped")  # fmt: skip
 
 
 def budget_rows(data, halved) -> list[dict]:
     """The error of sequential halving within parts of the median stopping time of DP-TT."""
-    ours = _cells(data).sel(learner="DP-TT", means=BUDGETED)
-    made = []
+    ours, made = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
     for epsilon, cells in halved.items():
-        cell = ours.sel(epsilon=epsilon)
-        found = rows(_cells(cells).squeeze(("learner", "means", "epsilon")), ("horizon",))
-        for part, row in zip(PARTS, found, strict=True):
-            made.append({
-                "instance": BUDGETED, "epsilon": epsilon, "part": part, "budget": row["horizon"],
-                "halving_error": row["error"], "halving_error_low": row["error_low"],
-                "halving_error_high": row["error_high"], "error": float(cell["error"]),
+        cell, parts = ours.sel(epsilon=epsilon), iter(PARTS)
+        made += shared.table(
+            _cells(cells), "horizon",
+            "instance epsilon part budget halving_error halving_error_low halving_error_high error "
+            "error_high trials",
+            lambda row, cell=cell, parts=parts: {
+                "instance": BUDGETED, "part": next(parts), "error": float(cell["error"]),
                 "error_high": float(cell["error_high"]), "trials": data.sizes["trial"],
-            })  # fmt: skip
+            },
+            budget="horizon", **{f"halving_{each}": each
+                                 for each in ("error", "error_low", "error_high")},
+        )  # fmt: skip
     return made
 
 
@@ -139,7 +140,7 @@ def _cells(data) -> xarray.Dataset:
     return data.dpjax.identification().reset_coords(drop=True).squeeze("environment", drop=True)
 
 
-def play_halving(data, epsilons, trials, progress) -> dict:
+def play_halving(data, epsilons, trials) -> dict:
     """Sequential halving on one instance, within parts of the median stopping time of DP-TT."""
     medians = _cells(data).sel(learner="DP-TT", means=BUDGETED)["median"]
     found = {}
@@ -151,26 +152,21 @@ def play_halving(data, epsilons, trials, progress) -> dict:
         }  # fmt: skip
         halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": adversary}, grid,
                         trials, SEED, checkpoints=1)  # fmt: skip
-        found[epsilon] = play(halving, progress)
+        found[epsilon] = play(halving)
     return found
 
 
 def time_figure(data, plain, lower):
     """Mean stopping times against epsilon, a panel for each instance, above the lower bound."""
-    drawn = data.dpjax.figure(
-        "epsilon", y="report_stopping_time", color="learner", panel="means",
+    finite = lower.isel(epsilon=np.isfinite(lower.epsilon.values))
+    without = plain["report_stopping_time"].sel(learner="TTUCB").squeeze().mean("trial")
+    lines = [(finite, {}), (without * xarray.ones_like(finite.epsilon), {"linestyle": "--"})]
+    return shared.figure(
+        data, "epsilon", lines, y="report_stopping_time", color="learner", panel="means",
         note="Five Bernoulli arms. Dots: the lower bound on the mean "
         "stopping time of all private learners. Dashes: TTUCB, which has no privacy. Trials are "
         "censored at the horizon.",
     )  # fmt: skip
-    without = plain["report_stopping_time"].sel(learner="TTUCB").mean("trial")
-    for axes, name in zip(drawn.axes, data["means"].values, strict=False):
-        finite = [epsilon for epsilon in lower["epsilon"].values if np.isfinite(epsilon)]
-        axes.plot(finite, lower["lower_bound"].sel(means=name, epsilon=finite), ":", color="0.3")
-        axes.axhline(float(without.sel(means=name).squeeze()), color="0.3", linestyle="--",
-                     linewidth=0.9)  # fmt: skip
-        axes.set_yscale("log")
-    return drawn
 
 
 def error_figure(data):
@@ -185,48 +181,37 @@ def error_figure(data):
     return drawn
 
 
-def reproduce(
-    out: str | os.PathLike = "results/azize2023",
-    *,
-    horizon: int = HORIZON,
-    trials: int = TRIALS,
-    progress: bool = True,
-) -> str:
-    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+@shared.published(HORIZON, TRIALS, SEED, horizons=(10_000, 2**31 - 1), fewest=8)
+def reproduce(horizon: int, trials: int) -> shared.Report:
+    """Plays private and other learners on seven instances, and sequential halving on one.
 
     The table "" has stopping times and errors beside the lower bound, "_plain" those of learners
     without privacy, "_onset" where privacy begins to cost, "_errors" how often the rules of AdaP-TT
     err, and "_budget" sequential halving within the time that DP-TT takes.
 
-    Arguments and errors are as :mod:`dpjax.papers` says. The horizon is at least 10 000, and a
-    trial that takes longer is censored. There are at least 8 trials.
+    The horizon is at least 10 000, and a trial that takes longer is censored. There are at least 8
+    trials.
     """
-    check_size(horizon, trials, 10_000)
-
-    def experiment():
-        shown = {name: LEARNERS[name] for name in LEARNERS
-                 if name not in LEFT_OUT or horizon >= HORIZON}  # fmt: skip
-        data = play(study(shown, GAINS, horizon, trials), progress)
-        plain = play(study(PLAIN, GAINS, horizon, trials), progress)
-        three = play(study(RULES, {"three": THREE}, horizon, trials, ALLOWED), progress)
-        three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
-        lower = lower_bounds(GAINS, EPSILONS)
-        budgeted = BUDGETED_EPSILONS if horizon >= HORIZON else QUICK_BUDGETED_EPSILONS
-        tables = {
-            "": time_rows(data, lower),
-            "_plain": time_rows(plain.expand_dims(epsilon=[np.inf]), lower),
-            "_onset": onset_rows(data),
-            "_errors": error_rows(three),
-            "_budget": budget_rows(data, play_halving(data, budgeted, trials, progress)),
-        }
-        figures = {"": partial(time_figure, data, plain, lower),
-                   "_errors": partial(error_figure, three)}  # fmt: skip
-        return Report(
-            tables=tables,
-            figures=figures,
-            parameters={"failure": FAILURE, "gains": GAINS, "epsilons": EPSILONS,
-                        "three": THREE, "three_failure": ALLOWED},
-            text="\n\n".join(map(format_table, tables.values())),
-        )  # fmt: skip
-
-    return publish(out, "azize2023", experiment, horizon=horizon, trials=trials, seed=SEED)
+    shown = {name: LEARNERS[name] for name in LEARNERS
+             if name not in LEFT_OUT or horizon >= HORIZON}  # fmt: skip
+    data = play(study(shown, GAINS, horizon, trials))
+    plain = play(study(PLAIN, GAINS, horizon, trials))
+    three = play(study(RULES, {"three": THREE}, horizon, trials, ALLOWED))
+    three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
+    lower = lower_bounds(GAINS, EPSILONS)
+    budgeted = BUDGETED_EPSILONS if horizon >= HORIZON else QUICK_BUDGETED_EPSILONS
+    tables = {
+        "": time_rows(data, lower),
+        "_plain": time_rows(plain.expand_dims(epsilon=[np.inf]), lower),
+        "_onset": onset_rows(data),
+        "_errors": error_rows(three),
+        "_budget": budget_rows(data, play_halving(data, budgeted, trials)),
+    }
+    return shared.Report(
+        tables=tables,
+        figures={"": partial(time_figure, data, plain, lower),
+                 "_errors": partial(error_figure, three)},
+        parameters={"failure": FAILURE, "gains": GAINS, "epsilons": EPSILONS,
+                    "three": THREE, "three_failure": ALLOWED},
+        text="\n\n".join(map(format_table, tables.values())),
+    )  # fmt: skip

@@ -4,15 +4,13 @@ The paper has no experiment. This file measures its regret under three calibrati
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
 """
 
-import os
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
+import xarray
 
-from dpjax.papers import ene2021_figures as figures
-from dpjax.papers._shared import Report, publish
+from dpjax.papers import _shared as shared
 from dpjax.papers.ene2021_learners import (
     BASELINES,
     CALIBRATIONS,
@@ -26,20 +24,26 @@ from dpjax.papers.ene2021_learners import (
 )
 from dpjax.papers.ene2021_routes import routes_figure
 from dpjax.papers.sweeps import play
-from dpjax.report import arrays, estimates, statistics
-from dpjax.report.tables import columns, format_table, rows
+from dpjax.report import estimates
+from dpjax.report.tables import format_table
 from dpjax.study import Study
 
-regret_of = figures.regret_of
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 8
 EPSILONS = tuple(10.0 ** np.arange(-2.0, 3.01, 0.5))
 DIMS, QUICK_DIMS = (2, 4, 8, 16, 32), (2, 8)
+COST = "single_change less none"
 SEED = 2021
 
 
-def play_settings(instance, noise, horizon, epsilons, rates, trials, *, dim=None, progress=True):
+def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Dataset:
     """Plays each calibration at all epsilons and rates, and no noise, against the same losses.
+
+    Args:
+      kind: an instance and a law of noise.
+      horizon, epsilons, trials: of the games.
+      rates: times the default one.
+      dim: of the ball.
 
     Returns:
       A Dataset of final_regret (setting, trial), where a setting has the coordinates calibration,
@@ -48,14 +52,14 @@ def play_settings(instance, noise, horizon, epsilons, rates, trials, *, dim=None
       of the mean loss vector in the hull; and certified_distance, the largest one of a base from
       its minimizer.
     """
-    domain = INSTANCES[instance].make(dim)
+    instance, noise = kind
+    domain = INSTANCES[instance](dim)
     settings = [("none", np.inf, 1.0)]
     settings += [(name, e, rate) for name in CALIBRATIONS for e in epsilons for rate in rates]
     scales = [noise_scale(domain, horizon, noise, name, e) for name, e, _ in settings]
-    labels = [f"{name}, epsilon = {e:g}, rate = {rate:g}" for name, e, rate in settings]
     axis = {
-        label: np.array([scale, rate])
-        for label, scale, (_, _, rate) in zip(labels, scales, settings, strict=True)
+        f"{name}, epsilon = {e:g}, rate = {rate:g}": np.array([scale, rate])
+        for scale, (name, e, rate) in zip(scales, settings, strict=True)
     }
 
     def learner(horizon, setting):
@@ -63,110 +67,99 @@ def play_settings(instance, noise, horizon, epsilons, rates, trials, *, dim=None
 
     study = Study({"PRIVATEBANDIT": learner}, {"iid": losses(domain)},
                   {"horizon": horizon, "setting": axis}, trials, SEED, checkpoints=1)  # fmt: skip
-    data = play(study, progress).squeeze(["learner", "environment"], drop=True)
+    data = play(study).squeeze(["learner", "environment"], drop=True)
     assert not data.clipped.any()
     total = data.tally_loss.values[0].astype(np.float64)
     best = np.asarray(jax.jit(jax.vmap(domain.minimizer))(total.astype(np.float32)), np.float64)
     hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent
-    calibration, epsilon, rate = zip(*settings, strict=True)
+    calibration, epsilon, rate = map(list, zip(*settings, strict=True))
     return data[["final_regret"]].reset_coords(drop=True).assign_coords(
-        horizon=horizon,
-        calibration=("setting", list(calibration)), epsilon=("setting", list(epsilon)),
-        rate=("setting", list(rate)), scale=("setting", scales), instance=instance, noise=noise,
+        calibration=("setting", calibration), epsilon=("setting", epsilon),
+        rate=("setting", rate), scale=("setting", scales), horizon=horizon, instance=instance,
+        noise=noise,
         dim=hull.shape[1], centre=np.sum(total * (domain.centre - best), axis=1).mean(),
         gradient=np.linalg.norm(total @ hull, axis=1).mean() / horizon,
         certified_distance=float(data.report_distance.max()),
     )  # fmt: skip
 
 
+def joined(runs, axis) -> xarray.Dataset:
+    """Runs along an axis, with the axes calibration, epsilon and rate in place of the settings.
+
+    No noise stands at every epsilon and rate. ``centre`` is a variable.
+    """
+
+    def unstacked(run):
+        run = run.drop_vars(["setting", "scale", "gradient", "certified_distance"])
+        run = run.set_index(setting=["calibration", "epsilon", "rate"]).unstack("setting")
+        plain = run.final_regret.sel(calibration="none", epsilon=np.inf, rate=1.0, drop=True)
+        regret = run.final_regret.where(run.calibration != "none", plain).astype(np.float64)
+        return run.assign(final_regret=regret).reset_coords("centre")
+
+    parts = [unstacked(run).expand_dims({axis: [run[axis].item()]}) for run in runs]
+    found = xarray.concat(parts, axis, coords="different", compat="equals")
+    return found.sel(calibration=["none", *CALIBRATIONS])
+
+
 def rows_of(run) -> list[dict]:
     """Final regrets, one row per setting."""
-    found = rows(estimates.mean(run.final_regret), ["setting"], regret="mean")
-    for row in found:
-        row["over_no_noise"] = row["regret"] / float(regret_of(run, "none").mean())
+    plain = run.final_regret.values[0].astype(np.float64).mean()
+
+    def more(row):
         places = ("scale", "horizon", "noise", "dim", "gradient")
-        row["signal_to_noise"] = signal_to_noise(*(row[name] for name in places))
-        row["trials"] = run.sizes["trial"]
-    return columns(
-        found, "instance noise calibration epsilon rate horizon dim scale regret standard_error "
-        "centre over_no_noise signal_to_noise certified_distance trials",
+        return {"over_no_noise": row["regret"] / plain,
+                "signal_to_noise": signal_to_noise(*(row[name] for name in places))}  # fmt: skip
+
+    return shared.table(
+        estimates.mean(run.final_regret), "setting",
+        "instance noise calibration epsilon rate horizon dim scale regret standard_error centre "
+        "over_no_noise signal_to_noise certified_distance trials",
+        more, regret="mean",
     )  # fmt: skip
 
 
-def slope(x, regrets):
-    """Slope of log mean regret over log x, with its 95 % interval over resampled trials."""
-    logs = np.log(np.asarray(x, np.float64))
-
-    def fit(trials):
-        means = np.array([regret[trials].mean() for regret in regrets])
-        if (means <= 0).any():
-            return float("nan")
-        return np.polyfit(logs, np.log(means), 1)[0]
-
-    return arrays.resampled(len(regrets[0]), fit)
-
-
-def slope_rows(by_horizon, by_dim, by_epsilon) -> list[dict]:
+def slope_rows(data, kind, variable, x, paper) -> list[dict]:
     """Fitted exponents beside those of the paper, and those of what the noise costs.
 
     A point counts where regret is below half of the centre's, since where nothing is learned every
     algorithm has the exponent 1. A cost counts where it is above 4 of its standard errors too.
+
+    Args:
+      data: over calibrations and the axis of x.
+      kind: its instance and law of noise.
+      variable, x: the axis, its name and its values.
+      paper: the paper's exponents, by the calibrations that are fitted; COST is one.
     """
-    found = []
+    regret = data.final_regret.reset_coords(drop=True)
+    learns = regret.mean("trial") < 0.5 * data.centre.reset_coords(drop=True)
+    single = {"calibration": ["single_change"]}
+    cost = regret.sel(single) - regret.sel(calibration="none", drop=True)
+    found = estimates.mean(cost)
+    clear = learns.sel(single) & (found["mean"] > 4 * found.standard_error)
+    costs = shared.exponents(cost, x, clear).assign_coords(calibration=[COST])
+    fits = xarray.concat([shared.exponents(regret, x, learns), costs], "calibration")
 
-    def add(runs, name, variable, x, paper, *, epsilons=None, all_count=False):
-        """A row for a calibration, or what it costs; at one epsilon of each run where given."""
-        cost = name == "cost"
-        levels = [None] * len(runs) if epsilons is None else epsilons
-        regrets, usable = [], []
-        for run, epsilon in zip(runs, levels, strict=True):
-            private = regret_of(run, "single_change" if cost else name, epsilon)
-            regrets.append(private - regret_of(run, "none") if cost else private)
-            learns = private.mean() < 0.5 * float(run.centre)
-            error = statistics.standard_error(regrets[-1])
-            usable.append(learns and (not cost or regrets[-1].mean() > 4 * error))
-        chosen = [i for i, counts in enumerate(usable) if counts]
-        fitted = (float("nan"),) * 3
-        if len(chosen) >= 2:
-            fitted = slope([x[i] for i in chosen], [regrets[i] for i in chosen])
-        what = "single_change less none" if cost else name
-        place = str(runs[0].instance.values), str(runs[0].noise.values), what, variable
-        names = "instance noise calibration variable slope low high paper points"
-        values = (*place, *fitted, paper, len(chosen))
-        found.append(dict(zip(names.split(), values, strict=True)))
+    def more(row):
+        return {"instance": kind[0], "noise": kind[1], "variable": variable,
+                "paper": paper[row["calibration"]]}  # fmt: skip
 
-    for runs in by_horizon.values():
-        x = [int(run.horizon) for run in runs]
-        for name in ("none", *CALIBRATIONS):
-            add(runs, name, "T", x, 0.75)
-        add(runs, "cost", "T", x, 0.5)
-    for name in ("none", "single_change"):
-        add(by_dim, name, "n", [int(run.dim) for run in by_dim], 0.5)
-    levels = [e for e in EPSILONS if e <= 10.0]
-    for run in by_epsilon:
-        add([run] * len(levels), "cost", "1/epsilon", [1 / e for e in levels], 1.0, epsilons=levels)
-    return found
+    names = "instance noise calibration variable slope low high paper points"
+    return shared.table(fits.sel(calibration=list(paper)), "calibration", names, more)
 
 
-def play_baselines(instances, horizon, trials, *, progress=True) -> list[dict]:
+def play_baselines(instances, horizon, trials) -> list[dict]:
     """Plays learners with and without projections, with and without privacy, at one horizon."""
-    domains = {name: INSTANCES[name].make(None) for name in instances}
+    domains = {name: INSTANCES[name](None) for name in instances}
     studies = []
     for buffered, epsilons in ((False, [1.0, np.inf]), (True, [1.0])):
         mine = {name: make for name, make in BASELINES.items() if ("buffered" in name) == buffered}
         if mine:
             grid = {"horizon": horizon, "domain": domains, "epsilon": epsilons}
             studies.append(Study(mine, {"iid": losses}, grid, trials, SEED, checkpoints=1))
-    data = play(sum(studies[1:], studies[0]), progress).sel(
-        learner=list(BASELINES), environment="iid"
-    )
-    order = ("domain", "learner", "epsilon")
-    found = rows(estimates.mean(data.final_regret), order, instance="domain", regret="mean")
-    # A learner without noise stands at infinity.
-    found = [row for row in found if row["takes_epsilon"] or row["epsilon"] == np.inf]
-    for row in found:
-        row["trials"] = trials
-    return columns(found, "instance learner epsilon horizon regret standard_error trials")
+    data = play(sum(studies[1:], studies[0])).sel(learner=list(BASELINES))
+    names = "instance learner epsilon horizon regret standard_error trials"
+    return shared.table(estimates.mean(data.final_regret), "domain learner epsilon", names,
+                        instance="domain", regret="mean")  # fmt: skip
 
 
 def horizons(horizon) -> list[int]:
@@ -174,83 +167,118 @@ def horizons(horizon) -> list[int]:
     return [2**i for i in range(8, 31, 2) if 2**i <= 16 * horizon]
 
 
-def verdict(by_horizon) -> str:
-    """Says in numbers whether it learns and what privacy costs, per instance and noise."""
-    lines = []
-    for (instance, noise), runs in by_horizon.items():
-        middle, last = runs[len(runs) // 2], runs[-1]
-        best = regret_of(last, "printed", None, figures.best_rate(last, "printed")).mean()
-        first, second = (
-            regret_of(run, "single_change").mean() / regret_of(run, "none").mean()
-            for run in (middle, last)
-        )
-        start = break_even(instance, noise, "printed", float(last.gradient))
-        lines.append(
-            f"{instance}, {noise}: with the printed noise regret at T = {int(last.horizon)} is "
-            f"{best / float(last.centre):.3g} of the centre's (best of {len(RATES)} rates); by "
-            f"formula its signal passes its noise near T = {start:.1e}. With single_change regret "
-            f"over that without noise is {first:.3g} at T = {int(middle.horizon)} and "
-            f"{second:.3g} at T = {int(last.horizon)}."
-        )
-    return "\n".join(lines)
+def verdict(instance, noise, data, gradient) -> str:
+    """Says in numbers whether it learns and what privacy costs, for an instance and noise."""
+    last, means = int(data.horizon[-1]), data.sel(epsilon=1.0).final_regret.mean("trial")
+    best = means.sel(calibration="printed", horizon=last).min() / data.centre[-1]
+    start = break_even(instance, noise, gradient)
+    means = means.sel(rate=1.0)
+    ratio = means.sel(calibration="single_change") / means.sel(calibration="none")
+    middle = len(ratio) // 2
+    return (
+        f"{instance}, {noise}: with the printed noise regret at T = {last} is {best:.3g} of the "
+        f"centre's (best of {len(RATES)} rates); by formula its signal passes its noise near "
+        f"T = {start:.1e}. With single_change regret over that without noise is "
+        f"{ratio[middle]:.3g} at T = {int(data.horizon[middle])} and {ratio[-1]:.3g} at T = {last}."
+    )
 
 
-def reproduce(
-    out: str | os.PathLike = "results/ene2021",
-    *,
-    horizon: int = HORIZON,
-    trials: int = TRIALS,
-    progress: bool = True,
-) -> str:
-    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+def figure(data, x, panel=None, ticks=None, note="", lines=()):
+    """Regret against x, with that of the centre."""
+    centre = data.centre * xarray.ones_like(data[x], float)
+    grey = {"linestyle": "-", "color": "0.6", "zorder": 0}
+    return shared.figure(
+        data.sel(rate=1.0), x, [(centre, grey), *lines], color="calibration", panel=panel,
+        ticks=data[x].values if ticks is None else ticks,
+        note=f"PRIVATEBANDIT, Gaussian noise, delta = T^-2. Grey: the centre; where nothing is "
+        f"learned, a line lies on it. {note}",
+    )  # fmt: skip
+
+
+def horizon_figure(data):
+    """Regret against T, with the best rate in hindsight and a guide."""
+    data = data.sel(epsilon=1.0)
+    means = data.final_regret.mean("trial")
+    last = means.sel(calibration="none", rate=1.0).isel(horizon=-1)
+    lines = [(means.sel(calibration=name).min("rate"), {"linestyle": "--", "like": i})
+             for i, name in enumerate(data.calibration.values)]  # fmt: skip
+    lines += [(last * (data.horizon / data.horizon[-1]) ** 0.75, {})]
+    note = "Dashed: the best of three rates in hindsight. Dotted: T^(3/4)."
+    return figure(data, "horizon", "instance", note=note, lines=lines)
+
+
+def cost_figure(by_kind):
+    """Regret with noise for a single change over that without noise, against T."""
+    kinds = xarray.Variable("instance", [", ".join(kind) for kind in by_kind])
+    parts = [data.final_regret.sel(epsilon=1.0, rate=1.0).reset_coords(drop=True)
+             for data in by_kind.values()]  # fmt: skip
+    regret = xarray.concat(parts, kinds)
+    plain = regret.sel(calibration="none", drop=True).mean("trial")
+    data = (regret.sel(calibration="single_change", drop=True) / plain).to_dataset(name="ratio")
+    one = xarray.ones_like(data.horizon, float), {"linestyle": "-"}
+    return shared.figure(
+        data, "horizon", [one], log=False, y="ratio", color="instance",
+        note="Regret of PRIVATEBANDIT at epsilon = 1, with noise for a single change, over its "
+        "mean regret without noise.",
+    )  # fmt: skip
+
+
+@shared.published(HORIZON, TRIALS, SEED)
+def reproduce(horizon: int, trials: int) -> shared.Report:
+    """Plays PRIVATEBANDIT over T, epsilon and the dimension, and other learners beside it.
 
     The table "" has all final regrets, "_slopes" fitted exponents, "_baselines" other learners.
     Figures are against T (""), epsilon and the dimension, of the cost of noise, and of routes.
 
-    Arguments and errors are as :mod:`dpjax.papers` says. Horizons up to 16 T are played too. There
-    are at least 4 trials, and half as many for what is drawn against T and n.
+    Horizons up to 16 T are played too. There are at least 4 trials, and half as many for what is
+    drawn against T and n.
     """
-    if trials < 4:
-        raise ValueError(f"trials must be at least 4, got {trials}")
     fewer, quick = max(4, trials // 2), horizon < HORIZON
-
-    def experiment():
-        lengths = horizons(horizon)[-3:-1] if quick else horizons(horizon)
-        kinds = [(name, "gaussian") for name in INSTANCES]
-        kinds += [] if quick else [("ball", "laplace")]
-        at_one = {"epsilons": (1.0,), "rates": RATES, "trials": fewer, "progress": progress}
-        by_horizon: dict[tuple[str, str], Any] = {
-            kind: [play_settings(*kind, length, **at_one) for length in lengths] for kind in kinds
-        }
-        by_epsilon = [
-            play_settings(name, "gaussian", horizon, EPSILONS, (1.0,), trials, progress=progress)
-            for name in INSTANCES
-        ]
-        by_dim = [
-            play_settings("ball", "gaussian", horizon, dim=dim, **at_one)
-            for dim in (QUICK_DIMS if quick else DIMS)
-        ]
-        # Projections onto paths are too slow for the learners that project.
-        projected = ("ball",) if quick else ("ball", "matroid")
-        baselines = play_baselines(projected, horizon, trials, progress=progress)
-        everything = [*by_epsilon, *by_dim, *(run for runs in by_horizon.values() for run in runs)]
-        slopes = slope_rows(by_horizon, by_dim, by_epsilon)
-        tables = map(format_table, (slopes, baselines))
-        return Report(
-            tables={
-                "": [row for run in everything for row in rows_of(run)],
-                "_slopes": slopes,
-                "_baselines": baselines,
-            },
-            figures={
-                "": partial(figures.horizon_figure, by_horizon),
-                "_epsilon": partial(figures.epsilon_figure, by_epsilon),
-                "_dim": partial(figures.dim_figure, by_dim),
-                "_cost": partial(figures.cost_figure, by_horizon),
-                "_routes": partial(routes_figure, horizon),
-            },
-            parameters={"epsilons": EPSILONS, "rates": RATES, "delta": "T^-2 for Gaussian noise"},
-            text="\n\n".join([*tables, verdict(by_horizon)]),
-        )
-
-    return publish(out, "ene2021", experiment, horizon=horizon, trials=trials, seed=SEED)
+    lengths = horizons(horizon)[-3:-1] if quick else horizons(horizon)
+    gaussian = [(name, "gaussian") for name in INSTANCES]
+    kinds = [*gaussian, *([] if quick else [("ball", "laplace")])]
+    ball = ("ball", "gaussian")
+    at_one = {"epsilons": (1.0,), "rates": RATES, "trials": fewer}
+    runs = {kind: [play_settings(kind, length, **at_one) for length in lengths] for kind in kinds}
+    by_epsilon = [play_settings(kind, horizon, EPSILONS, (1.0,), trials) for kind in gaussian]
+    by_dim = [play_settings(ball, horizon, dim=dim, **at_one)
+              for dim in (QUICK_DIMS if quick else DIMS)]  # fmt: skip
+    # Projections onto paths are too slow for the learners that project.
+    baselines = play_baselines(("ball",) if quick else ("ball", "matroid"), horizon, trials)
+    by_horizon = {kind: joined(each, "horizon") for kind, each in runs.items()}
+    instances = joined(by_epsilon, "instance")
+    levels = instances.isel(epsilon=np.isfinite(instances.epsilon.values))
+    dims = joined(by_dim, "dim").sel(epsilon=1.0)
+    slopes = []
+    for kind, data in by_horizon.items():
+        paper = {"none": 0.75, **dict.fromkeys(CALIBRATIONS, 0.75), COST: 0.5}
+        slopes += slope_rows(data.sel(epsilon=1.0, rate=1.0), kind, "T", data.horizon, paper)
+    paper = {"none": 0.5, "single_change": 0.5}
+    slopes += slope_rows(dims.sel(rate=1.0), ball, "n", dims.dim, paper)
+    strong = levels.sel(epsilon=levels.epsilon[levels.epsilon <= 10.0], rate=1.0)
+    for kind in gaussian:
+        slopes += slope_rows(strong.sel(instance=kind[0]), kind, "1/epsilon", 1 / strong.epsilon,
+                             {COST: 1.0})  # fmt: skip
+    everything = [*by_epsilon, *by_dim, *(run for each in runs.values() for run in each)]
+    verdicts = [verdict(*kind, data, float(runs[kind][-1].gradient))
+                for kind, data in by_horizon.items()]  # fmt: skip
+    over_time = xarray.concat([by_horizon[kind] for kind in gaussian],
+                              xarray.Variable("instance", list(INSTANCES)), coords="different",
+                              compat="equals")  # fmt: skip
+    return shared.Report(
+        tables={
+            "": [row for run in everything for row in rows_of(run)],
+            "_slopes": slopes,
+            "_baselines": baselines,
+        },
+        figures={
+            "": partial(horizon_figure, over_time),
+            "_epsilon": partial(figure, levels, "epsilon", "instance",
+                                [0.01, 0.1, 1, 10, 100, 1000]),
+            "_dim": partial(figure, dims, "dim"),
+            "_cost": partial(cost_figure, by_horizon),
+            "_routes": partial(routes_figure, horizon),
+        },
+        parameters={"epsilons": EPSILONS, "rates": RATES, "delta": "T^-2 for Gaussian noise"},
+        text="\n\n".join([*map(format_table, (slopes, baselines)), "\n".join(verdicts)]),
+    )  # fmt: skip

@@ -5,7 +5,6 @@ The scale is an argument, so that one program plays all calibrations of the nois
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,17 +28,11 @@ def grid_graph(side) -> list[tuple[int, int]]:
     return right + down
 
 
-class Instance(NamedTuple):
-    """A decision set; losses are unit vectors in R^d, so that L = 1."""
-
-    make: Callable  # dim -> Domain
-    title: str
-
-
-INSTANCES = {
-    "ball": Instance(lambda dim: domains.ball(5 if dim is None else dim), "ball, n = 5"),
-    "matroid": Instance(lambda _: domains.capped_simplex(8, 3), "3 of 8 (matroid bases), n = 7"),
-    "paths": Instance(lambda _: domains.paths(grid_graph(3), 0, 8), "paths, 3 x 3 grid, n = 4"),
+# Decision sets, functions of a dimension; losses are unit vectors in R^d, so that L = 1.
+INSTANCES: dict[str, Callable] = {
+    "ball": lambda dim: domains.ball(5 if dim is None else dim),
+    "matroid": lambda _: domains.capped_simplex(8, 3),
+    "paths": lambda _: domains.paths(grid_graph(3), 0, 8),
 }
 
 
@@ -58,44 +51,46 @@ def delta_of(horizon, noise):
     return default_delta(horizon) if noise == "gaussian" else None
 
 
+def _private(factory, horizon, domain, epsilon, noise="gaussian", **options) -> Learner:
+    """A private learner for losses with L = 1."""
+    return factory(horizon, of_unit_losses(domain), epsilon=epsilon, noise=noise,
+                   delta=delta_of(horizon, noise), **options)  # fmt: skip
+
+
+def _tree_with(stream) -> Callable:
+    """The tree, of which a function (tree, shape, scale=) makes the stream."""
+
+    def mechanism(length, *, noise):
+        tree = mechanisms.tree(length, noise=noise)
+        return tree._replace(stream=partial(stream, tree))
+
+    return mechanism
+
+
 def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
     """The scale of a node's noise on the tree."""
     if calibration == "none":
         return 0.0
-    delta = delta_of(horizon, noise)
     if calibration == "printed":
-        return float(printed_scale(horizon, directions(domain).dim, 1.0, epsilon, delta))
+        dim, delta = directions(domain).dim, delta_of(horizon, noise)
+        return float(printed_scale(horizon, dim, 1.0, epsilon, delta))
     asked = []
 
-    def spy(length, *, noise):
-        tree = mechanisms.tree(length, noise=noise)
+    def spy(tree, shape, *, scale):
+        asked.append(float(scale))
+        return tree.stream(shape, scale=scale)
 
-        def stream(shape, *, scale):
-            asked.append(float(scale))
-            return tree.stream(shape, scale=scale)
-
-        return tree._replace(stream=stream)
-
-    learners.projection_free(
-        horizon, of_unit_losses(domain), epsilon=epsilon, delta=delta, noise=noise,
-        mechanism=spy, calibration=calibration,
-    )  # fmt: skip
+    _private(learners.projection_free, horizon, domain, epsilon, noise,
+             mechanism=_tree_with(spy), calibration=calibration)  # fmt: skip
     return asked[0]
 
 
 def scaled(horizon, domain, noise, scale, rate) -> Learner:
     """PRIVATEBANDIT with noise of a given scale, so that one program plays all calibrations."""
-
-    def mechanism(length, *, noise):
-        # The given scale replaces the one that the learner asks for.
-        tree = mechanisms.tree(length, noise=noise)
-        return tree._replace(stream=lambda shape, **_: tree.stream(shape, scale=scale))
-
-    make = partial(
-        learners.projection_free, horizon, of_unit_losses(domain), epsilon=1.0,
-        delta=delta_of(horizon, noise), noise=noise, mechanism=mechanism,
-    )  # fmt: skip
-    return make(rate=rate * default_rate(horizon, domain))
+    # The given scale replaces the one that the learner asks for.
+    mechanism = _tree_with(lambda tree, shape, **_: tree.stream(shape, scale=scale))
+    return _private(learners.projection_free, horizon, domain, 1.0, noise, mechanism=mechanism,
+                    rate=rate * default_rate(horizon, domain))  # fmt: skip
 
 
 def default_rate(horizon, domain) -> float:
@@ -123,14 +118,14 @@ def signal_to_noise(scale, horizon, noise, dim, gradient) -> float:
     return float(horizon * gradient / (scale * np.sqrt(variance)))
 
 
-def break_even(instance, noise, calibration, gradient, epsilon=1.0) -> float:
+def break_even(instance, noise, gradient) -> float:
     """The least T, up to a factor of 4, at which :func:`signal_to_noise` is above 1.
 
-    It is nan where there is none up to 2^60 for the printed noise, or up to 2^30 for the others.
+    The noise is the printed one at epsilon = 1. It is nan where there is none up to 2^60.
     """
-    domain = INSTANCES[instance].make(None)
-    for power in range(4, 62 if calibration == "printed" else 32, 2):
-        scale = noise_scale(domain, 2**power, noise, calibration, epsilon)
+    domain = INSTANCES[instance](None)
+    for power in range(4, 62, 2):
+        scale = noise_scale(domain, 2**power, noise, "printed", 1.0)
         if signal_to_noise(scale, 2**power, noise, directions(domain).dim, gradient) > 1.0:
             return float(2**power)
     return float("nan")
@@ -149,24 +144,14 @@ def resting(horizon, domain) -> Learner:
     )
 
 
-def _private(factory, **keywords):
-    """A function (horizon, domain, epsilon) that makes a learner with Gaussian noise."""
-
-    def make(horizon, domain, epsilon):
-        return factory(
-            horizon, of_unit_losses(domain), epsilon=epsilon, noise="gaussian",
-            delta=delta_of(horizon, "gaussian"), **keywords,
-        )  # fmt: skip
-
-    return make
-
-
 BASELINES: dict[str, Callable] = {
     "the centre": resting,
     "Flaxman et al., projected": lambda horizon, domain: learners.one_point_gradient(
         horizon, of_unit_losses(domain)
     ),
-    "PRIVATEBANDIT": _private(learners.projection_free),
-    "PRIVATEBANDIT, buffered": _private(learners.projection_free, mechanism=mechanisms.buffered),
-    "ST13-style, projected": _private(learners.private_one_point),
+    "PRIVATEBANDIT": partial(_private, learners.projection_free),
+    "PRIVATEBANDIT, buffered": partial(
+        _private, learners.projection_free, mechanism=mechanisms.buffered
+    ),
+    "ST13-style, projected": partial(_private, learners.private_one_point),
 }

@@ -14,13 +14,9 @@ from dpjax.study.simulate import one_round, start
 SEED = 2021
 SIDE = 4
 WIDTH = 8  # of the line of a flow of 1, in points
-# What is drawn: the calibration, its name and its colour.
-LABELS = {
-    "none": "no noise",
-    "single_change": "single change (ours)",
-    "printed": "as printed",
-}
+# What is drawn: the calibration, and its colour.
 COLORS = {"none": "black", "single_change": "tab:blue", "printed": "tab:green"}
+BEST = {"color": "tab:orange", "linewidth": 13, "alpha": 0.35}
 
 
 def routes(horizon, epsilon=1.0):
@@ -31,7 +27,7 @@ def routes(horizon, epsilon=1.0):
     """
     domain = domains.paths(grid_graph(SIDE), 0, SIDE * SIDE - 1)
     delays = losses(domain)
-    names = tuple(LABELS)
+    names = tuple(COLORS)
     scales = jnp.array([noise_scale(domain, horizon, "gaussian", n, epsilon) for n in names])
     window = horizon // 4
 
@@ -64,42 +60,31 @@ def routes(horizon, epsilon=1.0):
 def routes_figure(horizon, epsilon=1.0):
     """Draws the graph for each calibration and window, and marks the best route in hindsight."""
     flows, best = routes(horizon, epsilon)
-    edges = np.array(grid_graph(SIDE))
+    down, right = np.divmod(np.array(grid_graph(SIDE)).T, SIDE)  # (2, edges)
+    nodes = np.arange(SIDE * SIDE)
     drawn, panels = plot.panels(len(flows), 4, size=(11.0, 8.2))
-    for row, (name, windows) in enumerate(flows.items()):
-        for column in range(4):
-            axes = panels[4 * row + column]
-            for e, (a, b) in enumerate(edges):
-                x, y = [a % SIDE, b % SIDE], [-(a // SIDE), -(b // SIDE)]
-                if best[e] > 0.5:
-                    axes.plot(x, y, color="tab:orange", linewidth=13, alpha=0.35, zorder=0)
-                axes.plot(x, y, color="0.85", linewidth=0.8, zorder=1)
-                width = float(windows[column][e])
-                axes.plot(x, y, color=COLORS[name], linewidth=WIDTH * width, alpha=0.8, zorder=2)
-            nodes = np.arange(SIDE * SIDE)
-            axes.plot(nodes % SIDE, -(nodes // SIDE), "o", color="white", markersize=5, zorder=3,
-                      markeredgecolor="0.3")  # fmt: skip
-            axes.set_aspect("equal")
-            axes.axis("off")
-            part = f"rounds {column * horizon // 4 + 1} to {(column + 1) * horizon // 4}"
-            level = LABELS[name] + ("" if name == "none" else f", $\\epsilon$ = {epsilon:g}")
-            axes.set_title(f"{level}\n{part}", fontsize=8)
-            for word, corner, shift in (("from", 0, 9), ("to", SIDE - 1, -15)):
-                axes.annotate(
-                    word, (corner, -corner), xytext=(0, shift), textcoords="offset points",
-                    fontsize=7, horizontalalignment="center",
-                )  # fmt: skip
+    cells = [(name, i, flow) for name, windows in flows.items() for i, flow in enumerate(windows)]
+    for axes, (name, i, flow) in zip(panels, cells, strict=True):
+        axes.plot(right[:, best > 0.5], -down[:, best > 0.5], **BEST)
+        axes.plot(right, -down, color="0.85", linewidth=0.8)
+        roads = axes.plot(right, -down, color=COLORS[name], alpha=0.8)
+        for road, width in zip(roads, WIDTH * flow, strict=True):
+            road.set_linewidth(width)
+        axes.plot(nodes % SIDE, -(nodes // SIDE), "o", color="white", markersize=5,
+                  markeredgecolor="0.3")  # fmt: skip
+        axes.text(-0.25, 0, "from", fontsize=7, horizontalalignment="right")
+        axes.text(SIDE - 0.75, 1 - SIDE, "to", fontsize=7)
+        axes.set_aspect("equal")
+        axes.axis("off")
+        rounds = f"rounds {i * horizon // 4 + 1} to {(i + 1) * horizon // 4}"
+        axes.set_title(f"{name}, {rounds}", fontsize=8)
     drawn.suptitle(
         "Mean flow, the share of each road in what is played around, in four windows of one trial\n"
-        f"Gaussian noise, T = {horizon}, delta = T$^{{-2}}$; the vector of all roads' delays has "
-        "length 1 in each round", fontsize=9,
+        f"Gaussian noise at epsilon = {epsilon:g} or none, T = {horizon}, delta = T$^{{-2}}$; the "
+        "vector of all roads' delays has length 1 in each round", fontsize=9,
     )  # fmt: skip
     for flow in (0.25, 0.5, 1.0):
         panels[0].plot([], [], color="0.3", linewidth=WIDTH * flow, label=f"flow {flow:g}")
-    best_style = {"color": "tab:orange", "linewidth": 13, "alpha": 0.35}
-    panels[0].plot([], [], **best_style, label="  best route in hindsight")
-    drawn.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8,
-        frameon=False, handlelength=3,
-    )  # fmt: skip
+    panels[0].plot([], [], **BEST, label="  best route in hindsight")
+    drawn.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False, handlelength=3)
     return drawn

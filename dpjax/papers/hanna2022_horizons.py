@@ -7,11 +7,10 @@ import numpy as np
 import xarray
 
 from dpjax import bounds, environments
+from dpjax.papers import _shared as shared
 from dpjax.papers import hanna2022_games as games
-from dpjax.papers._shared import logarithmic, name_lines
 from dpjax.papers.sweeps import play
-from dpjax.report import arrays, estimates
-from dpjax.report.tables import columns, rows
+from dpjax.report import estimates
 from dpjax.study import Study
 
 HORIZONS = tuple(10**k for k in range(4, 10))
@@ -29,7 +28,7 @@ def few(trials) -> int:
     return max(trials // 4, 8)
 
 
-def play_horizons(horizon, trials, short=False, *, progress=True) -> xarray.Dataset:
+def play_horizons(horizon, trials, short=False) -> xarray.Dataset:
     """Plays each horizon as a game of its own, for all of these learners know their horizon."""
     instance = games.INSTANCES[games.MAIN]
     environment = {"vectors": lambda means: environments.bernoulli(means, regret="pseudo")}
@@ -40,7 +39,7 @@ def play_horizons(horizon, trials, short=False, *, progress=True) -> xarray.Data
     }  # fmt: skip
     learners = games.by_batches(short)
     study = Study(learners, environment, grid, few(trials), games.SEED, checkpoints=1)
-    data = play(study, progress).squeeze(["environment", "instance"])
+    data = play(study).squeeze(["environment", "instance"])
     return data.assign_coords(means=list(LENGTHS)).rename(means="length")
 
 
@@ -51,42 +50,26 @@ def worst_length(final) -> xarray.DataArray:
 
 def table(data) -> list[dict]:
     """Final regret at the length 1 of theta, and at the worst length."""
-    first = estimates.mean(data.final_regret.isel(length=0, drop=True))
-    cells = first[["mean", "standard_error"]]
+    cells = estimates.mean(data.final_regret.isel(length=0, drop=True))
     worst = estimates.mean(worst_length(data.final_regret))
     cells["worst"], cells["worst_error"] = worst["mean"], worst["standard_error"]
-    found = rows(cells.rename(length="worst_length"), ("learner", "epsilon", "horizon"))
-    for row in found:
-        row["trials"] = data.sizes["trial"]
-    return columns(
-        found, "learner epsilon horizon mean standard_error worst_length worst worst_error trials"
-    )
-
-
-def slope(horizons, regret) -> float:
-    """Exponent b of a regret (n,) fitted as T^b."""
-    return float(np.polyfit(np.log(horizons), np.log(np.maximum(regret, 1e-9)), 1)[0])
+    return shared.table(
+        cells, "learner epsilon horizon",
+        "learner epsilon horizon mean standard_error worst_length worst worst_error trials",
+        worst_length="length",
+    )  # fmt: skip
 
 
 def exponents(data) -> list[dict]:
     """Exponents of T in the regret at the worst length of theta, with 95 % intervals."""
     late = data.sel(horizon=data.horizon[data.horizon >= data.horizon[-1] / 10**4])
-    first, last, trials = int(late.horizon[0]), int(late.horizon[-1]), late.sizes["trial"]
-    found = []
-    for learner in late.learner.values:
-        for epsilon in late.epsilon.values.tolist():
-            regret = late.final_regret.sel(learner=learner, epsilon=epsilon)
-            regret = regret.transpose("length", "trial", "horizon").values.astype(np.float64)
-
-            def exponent(seeds, regret=regret):
-                return slope(late.horizon.values, regret[:, seeds].mean(axis=1).max(axis=0))
-
-            value, low, high = arrays.resampled(trials, exponent)
-            found.append({
-                "learner": learner, "epsilon": epsilon, "from": first, "to": last,
-                "exponent": value, "low": low, "high": high, "trials": trials,
-            })  # fmt: skip
-    return found
+    everywhere = xarray.ones_like(late.horizon, bool)
+    found = shared.exponents(late.final_regret, late.horizon, everywhere,
+                             lambda means: means.max("length"))  # fmt: skip
+    return shared.table(
+        found, "learner epsilon", "learner epsilon from to exponent low high trials",
+        lambda row: {"from": int(row["from"]), "to": int(row["to"])}, exponent="slope",
+    )  # fmt: skip
 
 
 def figure(data, epsilon=1.0):
@@ -95,18 +78,16 @@ def figure(data, epsilon=1.0):
     parts = [each.drop_vars("length") for each in (final.isel(length=0), worst_length(final))]
     lengths = xarray.Variable("theta", ["|theta| = 1", "worst |theta|"])
     both = xarray.concat(parts, lengths).assign_coords(theta=lengths).to_dataset()
-    drawn = both.dpjax.figure(
-        "horizon", color="learner", panel="theta",
+    arms, dim = games.INSTANCES[games.MAIN].actions.shape
+    t = both.horizon.astype(np.float64)
+    upper = t.copy(data=bounds.linear_elimination(t.values, arms, dim, epsilon))
+    lower = t.copy(data=0.5 * bounds.azize_basu_linear(t.values, dim, epsilon))
+    nowhere = xarray.DataArray([np.nan, 1.0], {"theta": lengths})  # bounds are of the worst case
+    lines = [(nowhere * upper, {"label": "upper bound, central"}),
+             (nowhere * lower, {"label": "lower bound", "linestyle": "--"})]  # fmt: skip
+    return shared.figure(
+        both, "horizon", lines, color="learner", panel="theta",
         note="Learners know the horizon, so each is a game of its own. The "
         "lower bound is one on a cube. It is stated for rewards of variance 1, as a fair one in "
         "{-1, 1} has; losses are half.",
     )  # fmt: skip
-    logarithmic(drawn)
-    (arms, dim), panel = games.INSTANCES[games.MAIN].actions.shape, drawn.axes[1]
-    t = data.horizon.values.astype(np.float64)
-    upper = bounds.linear_elimination(t, arms, dim, epsilon)
-    panel.plot(t, upper, ":", color="0.3", label="upper bound, central")
-    panel.plot(t, 0.5 * bounds.azize_basu_linear(t, dim, epsilon), "--", color="0.3",
-               label="lower bound")  # fmt: skip
-    name_lines(drawn)
-    return drawn

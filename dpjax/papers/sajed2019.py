@@ -4,19 +4,17 @@ Four instances have five Bernoulli arms each, and T = 5e7. Learners that play in
 rounds; learners that choose anew each round play a 400th of them.
 """
 
-import os
 from functools import partial
-from itertools import product
 
 import numpy as np
+import xarray
 
 from dpjax import bounds
-from dpjax.papers import sajed2019_figures as figures
+from dpjax.papers import _shared as shared
 from dpjax.papers import sajed2019_games as games
 from dpjax.papers import sajed2019_stopping as stopping
-from dpjax.papers._shared import Report, check_size, curve_summary, final_summary, publish
-from dpjax.report import arrays, estimates, statistics
-from dpjax.report.tables import columns, format_table, rows
+from dpjax.report import estimates
+from dpjax.report.tables import columns, format_table
 
 HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64
@@ -29,36 +27,40 @@ def table(data) -> list[dict]:
     privacy, for which they do not hold.
     """
     uppers = {"DP-SE": bounds.successive_elimination, "AdaP-UCB": bounds.adap_ucb}
-    found = _rows(final_summary(data.final_regret), "learner", "instance", "epsilon")
-    for row in found:
-        horizon, losses, epsilon = row["horizon"], games.means(row["instance"]), row["epsilon"]
-        row["lower_d_epsilon"] = row["lower_shariff_sheffet"] = row["upper"] = None
+
+    def more(row):
+        horizon, epsilon, losses = row["horizon"], row["epsilon"], games.means(row["instance"])
+        private = upper = None
         if row["delta"] == 0.0:
-            row["lower_d_epsilon"] = float(games.lower_bound(horizon, row["instance"], epsilon))
-            row["lower_shariff_sheffet"] = float(
-                bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
-            )
-        row["lower_lai_robbins"] = float(bounds.lai_robbins(horizon, losses))
+            private = games.lower_bound(horizon, row["instance"], epsilon)
+            upper = bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
+        found = {
+            "lower_d_epsilon": private,
+            "lower_shariff_sheffet": upper,
+            "lower_lai_robbins": bounds.lai_robbins(horizon, losses),
+            "upper": None,
+        }
         if row["learner"] in uppers:
-            row["upper"] = float(uppers[row["learner"]](horizon, losses, row["asked"]))
-        row["trials"] = data.sizes["trial"]
-    return columns(
-        found, "instance learner asked epsilon delta horizon mean standard_error q5 q25 q50 q75 "
-        "q95 lower_d_epsilon lower_lai_robbins lower_shariff_sheffet upper trials",
+            found["upper"] = uppers[row["learner"]](horizon, losses, row["asked"])
+        return {name: None if each is None else float(each) for name, each in found.items()}
+
+    return shared.table(
+        shared.summary(data.final_regret.astype(np.float64)), "learner instance epsilon",
+        "instance learner asked epsilon delta horizon mean standard_error q5 q25 q50 q75 q95 "
+        "lower_d_epsilon lower_lai_robbins lower_shariff_sheffet upper trials",
+        more, **DECLARED,
     )  # fmt: skip
+
+
+# The epsilon asked for, and what is declared.
+DECLARED = {"asked": "epsilon", "epsilon": "privacy_epsilon", "delta": "privacy_delta"}
 
 
 def curves(data) -> list[dict]:
     """Mean, 10 % and 90 % quantile at each checkpoint, at the paper's epsilons and without."""
     shown = data.regret.sel(epsilon=[*games.EPSILONS, np.inf])
-    found = _rows(curve_summary(shown), "learner", "instance", "epsilon", "round")
-    return columns(found, "instance learner asked round mean q10 q90")
-
-
-def _rows(cells, *order) -> list[dict]:
-    """Rows of cells, with the epsilon asked for and what is declared. Without one it is inf."""
-    found = rows(cells, order, asked="epsilon", epsilon="privacy_epsilon", delta="privacy_delta")
-    return [row for row in found if row["takes_epsilon"] or row["asked"] == np.inf]
+    return shared.table(shared.summary(shown, (0.1, 0.9)), "learner instance epsilon round",
+                        "instance learner asked round mean q10 q90", **DECLARED)  # fmt: skip
 
 
 def papers_first(rows) -> list[dict]:
@@ -71,92 +73,194 @@ def papers_first(rows) -> list[dict]:
 
 def knees(data) -> list[dict]:
     """The epsilon from which on privacy costs under 10 %, one row per learner and instance."""
-    found, trials, epsilons = [], data.sizes["trial"], data.epsilon.values
-    for name, instance in product(data.learner.values, data.instance.values):
-        cells = data.final_regret.sel(learner=name, instance=instance)
-        finals = cells.transpose("epsilon", "trial").values.astype(np.float64)
-
-        def knee(seeds, finals=finals):
-            return statistics.free_epsilon(epsilons, finals[:, seeds])
-
-        point, low, high = arrays.resampled(trials, knee)
-        found.append({
-            "instance": instance, "learner": name, "without_privacy": float(finals[-1].mean()),
-            "epsilon": point, "low": low, "high": high, "trials": trials,
-        })  # fmt: skip
-    return found
+    found = data.dpjax.crossing(1.1).reset_coords(drop=True)
+    found["without_privacy"] = estimates.mean(data.final_regret.sel(epsilon=np.inf))["mean"]
+    names = "instance learner without_privacy epsilon low high trials"
+    return shared.table(found.drop_vars("epsilon"), "learner instance", names, epsilon="crossing")
 
 
 def horizon_table(data) -> list[dict]:
     """Final regret against the horizon."""
-    found = rows(estimates.mean(data.final_regret), ("learner", "instance", "epsilon", "horizon"))
-    for row in found:
+
+    def more(row):
         bound = games.lower_bound(float(row["horizon"]), row["instance"], row["epsilon"])
-        row["lower_d_epsilon"], row["trials"] = float(bound), data.sizes["trial"]
-    return columns(
-        found, "learner instance epsilon horizon mean standard_error lower_d_epsilon trials"
+        return {"lower_d_epsilon": float(bound)}
+
+    names = "learner instance epsilon horizon mean standard_error lower_d_epsilon trials"
+    return shared.table(
+        estimates.mean(data.final_regret), "learner instance epsilon horizon", names, more
     )
 
 
-def reproduce(
-    out: str | os.PathLike = "results/sajed2019",
-    *,
-    horizon: int = HORIZON,
-    trials: int = TRIALS,
-    progress: bool = True,
-) -> str:
-    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+def curves_figure(data):
+    """Regret of batches against the round, with bounds: a row for each instance."""
+    shown = data.sel(epsilon=list(games.EPSILONS))
+    axes = {name: shown[name].values.tolist() for name in ("instance", "epsilon", "round")}
+
+    def line(bound, style, label):
+        over = shared.labelled(lambda i, e, t: bound(float(t), games.means(i), e), **axes)
+        return over, {"linestyle": style, "label": label}
+
+    failure = 1.0 / data["round"].values[-1]
+    lines = [
+        line(bounds.d_epsilon, ":", "lower bound, d_epsilon"),
+        line(partial(bounds.successive_elimination, failure=failure), "-.", "DP-SE, bound"),
+        line(bounds.adap_ucb, "--", "AdaP-UCB, bound"),
+    ]
+    return shared.figure(
+        shown, "round", lines, low=2.0, color="learner", panel=("instance", "epsilon"),
+        note="AdaP's constant is 3.1 where no other is named. Calibrations as we read them.",
+    )  # fmt: skip
+
+
+def rounds_figure(data, batches):
+    """Regret of what chooses anew each round, beside three learners of batches up to there."""
+    shown = [name for name in data.learner.values if "printed" not in name]
+    names = [name for name in ("DP-SE", "AdaP-KLUCB", "DP-KLUCB") if name in games.BY_BATCHES]
+    early = batches["round"] <= data["round"][-1]
+    both = [data.sel(learner=shown), batches.sel(learner=names, round=early, trial=data.trial)]
+    both = [each.regret.sel(epsilon=list(games.EPSILONS)) for each in both]
+    regret = xarray.concat(both, "learner", join="outer", coords="minimal", compat="override")
+
+    def means(array):
+        """Means without bands, which would hide each other."""
+        mean = array.mean("trial", skipna=False)
+        return xarray.Dataset({"mean": mean, "low": mean, "high": mean}, attrs={"estimate": "mean"})
+
+    return shared.figure(
+        regret.to_dataset(name="regret"), "round", low=2.0, color="learner",
+        panel=("instance", "epsilon"), estimate=means,
+        note="Epsilon is the one that learners are given. All declare it, but DP-UCB, split, which "
+        "declares a fifth of it. DP-UCB-Int declares it, or a little less, at delta = T^-2. All "
+        "others are pure. DP-SE is tuned to a longer horizon.",
+    )  # fmt: skip
+
+
+def laws_figure(data):
+    """Distribution functions of the final regret, whose laws have several modes."""
+    final = data.final_regret.sel(epsilon=list(games.EPSILONS)).reset_coords(drop=True)
+    trials = data.sizes["trial"]
+    ordered = final.copy(data=np.sort(final.values, axis=final.get_axis_num("trial")))
+    shares = ordered.rename(trial="share").assign_coords(share=np.arange(1, trials + 1) / trials)
+    drawn = shared.lines_figure(
+        shares, "share", "learner", ("instance", "epsilon"), ylabel="regret at T",
+        note=f"The regret below which a share of {trials} trials lies. T = {int(data.horizon)}. "
+        "Lines later in the legend are on top.",
+    )  # fmt: skip
+    for panel in drawn.axes:
+        panel.set_xscale("linear")
+        panel.set_ylim(0.8 * float(final.min()), 1.25 * float(final.max()))
+    return drawn
+
+
+def epsilon_figure(data, knees):
+    """Final regret against epsilon, with the knee from which on privacy costs under 10 %."""
+    bound = partial(games.lower_bound, float(data.horizon))
+    lower = shared.labelled(bound, instance=games.REWARDS, epsilon=games.MORE_EPSILONS)
+    drawn = shared.figure(
+        data, "epsilon", [(lower, {})], color="learner", panel="instance",
+        note="Circles: the smallest epsilon from which on mean regret is within 10 % of that of "
+        "the same learner without privacy. Dotted: lower bound in d_epsilon.",
+    )  # fmt: skip
+    for panel, instance in zip(drawn.axes, games.REWARDS, strict=False):
+        mine = [row for row in knees if row["instance"] == instance and 0 < row["epsilon"] < np.inf]
+        heights = [1.1 * row["without_privacy"] for row in mine]
+        panel.plot([row["epsilon"] for row in mine], heights, "o", color="0.3", markersize=9,
+                   fillstyle="none")  # fmt: skip
+    return drawn
+
+
+def at_declared(data) -> xarray.Dataset:
+    """Learners that choose anew each round, on instance C2, at the epsilons that they declare.
+
+    Zero and infinity are left out, which have no place on a logarithmic axis. Where a learner that
+    is asked for more declares the same, it plays the same game.
+    """
+    parts = []
+    for name in games.BY_ROUNDS:
+        mine = data[["final_regret"]].sel(learner=[name], instance=games.HORIZON_INSTANCE)
+        mine = mine.assign_coords(epsilon=mine.privacy_epsilon.values[0])
+        shown = np.flatnonzero((mine.epsilon > 0) & np.isfinite(mine.epsilon))
+        parts.append(mine.isel(epsilon=shown).drop_duplicates("epsilon"))
+    return xarray.concat(parts, "learner", join="outer")
+
+
+def declared_figure(data):
+    """Final regret of what chooses anew each round, against the epsilon that it declares."""
+    drawn = shared.figure(
+        at_declared(data), "epsilon", color="learner",
+        note="Round by round, a learner stands at the epsilon that it declares, not at the one "
+        "that it is given: DP-UCB, split at a fifth of that one, DP-UCB-Int at what it has at "
+        "delta = T^-2, which for its printed noise, as reconstructed, is more than it is given.",
+    )  # fmt: skip
+    drawn.axes[0].set_xlabel("declared epsilon")
+    return drawn
+
+
+def horizon_figure(data):
+    """Final regret against the horizon, to a billion rounds."""
+    lower = shared.labelled(lambda e, t: games.lower_bound(float(t), games.HORIZON_INSTANCE, e),
+                            epsilon=data.epsilon.values, horizon=data.horizon.values)  # fmt: skip
+    return shared.figure(data, "horizon", [(lower, {})], color="learner", panel="epsilon",
+                         note="Dotted: lower bound in d_epsilon.")  # fmt: skip
+
+
+@shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)
+def reproduce(horizon: int, trials: int) -> shared.Report:
+    """Plays learners of batches, all others round by round, and the rule that DP-SE is made of.
 
     Tables: "" final regrets with quantiles and bounds, "_curves", "_knee", "_horizon", "_stopping"
     and "_pairwise". Figures: curves by batches, "", and round by round, "_rounds"; "_laws";
     "_epsilon", and round by round "_declared"; "_horizon", "_stopping" and "_pairwise".
 
-    Arguments and errors are as :mod:`dpjax.papers` says. The horizon is at least 10^4; learners
-    that choose anew each round play a 400th of it. There are at least 8 trials; these learners
-    have a 32nd of them, and at least 8.
+    The horizon is at least 10^4; learners that choose anew each round play a 400th of it. There are
+    at least 8 trials; these learners have a 32nd of them, and at least 8.
     """
-    check_size(horizon, trials, games.HORIZONS[0])
-
-    def experiment():
-        few, shorter = games.round_trials(trials), games.round_horizon(horizon)
-        short = horizon < HORIZON
-        lengths = games.horizons(horizon if short else 20 * horizon)
-        batches = games.play_batches(horizon, trials, progress=progress)
-        longer = games.play_horizons(lengths, trials, progress=progress)
-        counts = stopping.QUICK_ARM_COUNTS if short else stopping.ARM_COUNTS
-        pairs = stopping.play_pairs(horizon, trials, counts, progress=progress)
-        by_rounds = games.play_rounds(shorter, few, short, progress=progress)
-        rules = stopping.play_stopping(min(horizon, 2**18), few)
-        found, free = table(batches) + papers_first(table(by_rounds)), knees(batches)
-        of_rules, of_pairs = stopping.stopping_table(rules), stopping.pairs_table(pairs)
-        shown = columns(
-            [row for row in found if row["asked"] in games.EPSILONS],
-            "instance learner asked epsilon horizon mean standard_error q5 q50 q95 "
-            "lower_d_epsilon upper trials",
-        )  # fmt: skip
-        return Report(
-            tables={
-                "": found, "_curves": curves(batches) + papers_first(curves(by_rounds)),
-                "_knee": free,
-                "_horizon": horizon_table(longer), "_stopping": of_rules, "_pairwise": of_pairs,
-            },
-            figures={
-                "": partial(figures.curves_figure, batches),
-                "_rounds": partial(figures.rounds_figure, by_rounds, batches),
-                "_laws": partial(figures.laws_figure, batches),
-                "_epsilon": partial(figures.epsilon_figure, batches, free),
-                "_declared": partial(figures.declared_figure, by_rounds),
-                "_horizon": partial(figures.horizon_figure, longer),
-                "_stopping": partial(stopping.stopping_figure, rules),
-                "_pairwise": partial(stopping.pairs_figure, pairs),
-            },
-            parameters={
-                "round_horizon": shorter, "round_trials": few, "rewards": games.REWARDS,
-                "epsilons": games.EPSILONS, "more_epsilons": games.MORE_EPSILONS,
-                "failure": 1.0 / horizon, "ratio": 2.0, "log_base": 2.0,
-                "exploration": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
-            },
-            text="\n\n".join(map(format_table, (shown, free, of_rules, of_pairs))),
-        )  # fmt: skip
-
-    return publish(out, "sajed2019", experiment, horizon=horizon, trials=trials, seed=games.SEED)
+    few, shorter = games.round_trials(trials), games.round_horizon(horizon)
+    short = horizon < HORIZON
+    batches = games.play_batches(horizon, trials)
+    longer = games.play_horizons(games.horizons(horizon if short else 20 * horizon), trials)
+    counts = stopping.QUICK_ARM_COUNTS if short else stopping.ARM_COUNTS
+    pairs = stopping.play_pairs(horizon, trials, counts)
+    by_rounds = games.play_rounds(shorter, few, short)
+    rules = stopping.play_stopping(min(horizon, 2**18), few)
+    found, free = table(batches) + papers_first(table(by_rounds)), knees(batches)
+    of_rules, of_pairs = stopping.stopping_table(rules), stopping.pairs_table(pairs)
+    shown = columns(
+        [row for row in found if row["asked"] in games.EPSILONS],
+        "instance learner asked epsilon horizon mean standard_error q5 q50 q95 lower_d_epsilon "
+        "upper trials",
+    )  # fmt: skip
+    return shared.Report(
+        tables={
+            "": found, "_curves": curves(batches) + papers_first(curves(by_rounds)),
+            "_knee": free,
+            "_horizon": horizon_table(longer), "_stopping": of_rules, "_pairwise": of_pairs,
+        },
+        figures={
+            "": partial(curves_figure, batches),
+            "_rounds": partial(rounds_figure, by_rounds, batches),
+            "_laws": partial(laws_figure, batches),
+            "_epsilon": partial(epsilon_figure, batches, free),
+            "_declared": partial(declared_figure, by_rounds),
+            "_horizon": partial(horizon_figure, longer),
+            "_stopping": partial(
+                shared.figure, rules.sortby("mean_value"), "mean_value", y="rounds",
+                ticks=stopping.MEANS, color="epsilon", line="queries",
+                note="DP-NAS, stopped at a relative error of 1/2.",
+            ),
+            "_pairwise": partial(
+                shared.figure, pairs, "epsilon", y="pulls", ticks=pairs.epsilon.values,
+                color="arms", line="kind",
+                note="Pulls until an arm of gap 1/4 is given up: by the rule on every pair, and by "
+                "the epochs of DP-SE.",
+            ),
+        },
+        parameters={
+            "round_horizon": shorter, "round_trials": few, "rewards": games.REWARDS,
+            "epsilons": games.EPSILONS, "more_epsilons": games.MORE_EPSILONS,
+            "failure": 1.0 / horizon, "ratio": 2.0, "log_base": 2.0,
+            "exploration": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
+        },
+        text="\n\n".join(map(format_table, (shown, free, of_rules, of_pairs))),
+    )  # fmt: skip

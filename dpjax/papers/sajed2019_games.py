@@ -82,15 +82,15 @@ def study(learners, horizon, trials, checkpoints, instances=tuple(REWARDS), **ax
     return Study(learners, environment, grid, trials, SEED, checkpoints)
 
 
-def _play(study, progress) -> xarray.Dataset:
-    return play(study, progress).squeeze("environment").rename(means="instance")
+def _play(study) -> xarray.Dataset:
+    return play(study).squeeze("environment").rename(means="instance")
 
 
-def play_batches(horizon, trials, *, progress=True) -> xarray.Dataset:
+def play_batches(horizon, trials) -> xarray.Dataset:
     """Plays all learners of batches on all instances, at all epsilons and without privacy."""
     epsilons = [*sorted({*EPSILONS, *MORE_EPSILONS}), np.inf]
     shown = log_checkpoints(horizon, 80)
-    return _play(study(BY_BATCHES, horizon, trials, shown, epsilon=epsilons), progress)
+    return _play(study(BY_BATCHES, horizon, trials, shown, epsilon=epsilons))
 
 
 def rounds_study(horizon, trials, short=False) -> Study:
@@ -108,12 +108,12 @@ def rounds_study(horizon, trials, short=False) -> Study:
     return private + here(NOT_PRIVATE)
 
 
-def play_rounds(horizon, trials, short=False, *, progress=True) -> xarray.Dataset:
+def play_rounds(horizon, trials, short=False) -> xarray.Dataset:
     """Plays the :func:`rounds_study`."""
-    return _play(rounds_study(horizon, trials, short), progress)
+    return _play(rounds_study(horizon, trials, short))
 
 
-def play_horizons(horizons, trials, *, progress=True) -> xarray.Dataset:
+def play_horizons(horizons, trials) -> xarray.Dataset:
     """Plays instance C2 up to each horizon.
 
     DP-SE is tuned to its horizon, so each horizon is a game of its own. The others do not know
@@ -122,8 +122,8 @@ def play_horizons(horizons, trials, *, progress=True) -> xarray.Dataset:
     where, epsilons = [HORIZON_INSTANCE], HORIZON_EPSILONS
     tuned = {name: BY_BATCHES[name] for name in BY_BATCHES if name == "DP-SE"}
     others = {name: BY_BATCHES[name] for name in BY_BATCHES if name != "DP-SE"}
-    each = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons), progress)
-    once = _play(study(others, horizons[-1], trials, horizons, where, epsilon=epsilons), progress)
+    each = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons))
+    once = _play(study(others, horizons[-1], trials, horizons, where, epsilon=epsilons))
     regrets = [
         each.final_regret.drop_vars("takes_horizon"),
         once.regret.drop_vars("horizon").rename(round="horizon"),

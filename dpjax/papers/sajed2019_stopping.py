@@ -10,11 +10,9 @@ from jax import random as jr
 from dpjax import environments, learners
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums
-from dpjax.papers._shared import logarithmic
+from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.plot import ticks_at
-from dpjax.report.tables import columns, rows
 from dpjax.study import Study
 
 SEED = 2019
@@ -33,9 +31,6 @@ def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Datase
       ``wrong``, whether the estimate had a larger error. The rule has a query each round, or
       queries at powers of two only.
     """
-    axes = {"mean_value": list(MEANS), "epsilon": list(epsilons), "queries": list(QUERIES)}
-    sizes = tuple(map(len, axes.values()))
-    read, wrong = np.zeros((*sizes, trials)), np.zeros((*sizes, trials), bool)
     keys = jr.split(jr.key(SEED), trials)
 
     def rule(key, probability, epsilon, queries):
@@ -44,14 +39,16 @@ def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Datase
             epsilon=epsilon, accuracy=0.5, failure=0.05, queries=queries,
         )  # fmt: skip
 
-    for k, queries in enumerate(QUERIES):
-        each = jax.jit(jax.vmap(partial(rule, queries=queries), (0, None, None)))
-        for i, j in np.ndindex(sizes[:2]):
-            stopped = each(keys, np.float32((1.0 + MEANS[i]) / 2.0), np.float32(epsilons[j]))
-            read[i, j, k] = stopped.rounds
-            wrong[i, j, k] = np.abs(np.asarray(stopped.mean) - MEANS[i]) > 0.5 * MEANS[i]
-    dims = [*axes, "trial"]
-    return xarray.Dataset({"rounds": (dims, read), "wrong": (dims, wrong)}, axes)
+    rules = {each: jax.jit(jax.vmap(partial(rule, queries=each), (0, None, None)))
+             for each in QUERIES}  # fmt: skip
+
+    def read(mean, epsilon, queries):
+        stopped = rules[queries](keys, np.float32((1.0 + mean) / 2.0), np.float32(epsilon))
+        return stopped.rounds, np.abs(np.asarray(stopped.mean) - mean) > 0.5 * mean
+
+    found = shared.labelled(read, ("what", "trial"), mean_value=MEANS, epsilon=epsilons,
+                            queries=QUERIES)  # fmt: skip
+    return found.assign_coords(what=["rounds", "wrong"]).to_dataset("what")
 
 
 def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.DataArray:
@@ -68,23 +65,22 @@ def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dat
         smaller = exact_sums.negative(worse(other, start, count))
         return exact_sums.add(better(one, start, count), smaller)
 
+    @jax.jit
+    @partial(jax.vmap, in_axes=(0, None, None))
     def pair(key, epsilon, failure):
         return stopping.private_mean(
             key, difference, horizon,
             epsilon=epsilon, accuracy=1.0, failure=failure, queries="powers_of_two",
         ).rounds  # fmt: skip
 
-    cases = [(arms, epsilon) for arms in counts for epsilon in PAIR_EPSILONS]
-    epsilons = np.array([epsilon / arms for arms, epsilon in cases], np.float32)
-    failures = np.array([2.0 / (horizon * k * (k - 1)) for k, _ in cases], np.float32)
-    each = jax.jit(jax.vmap(jax.vmap(pair, (0, None, None)), (None, 0, 0)))
-    rounds = np.asarray(each(jr.split(jr.key(SEED), trials), epsilons, failures))
-    axes = {"arms": list(counts), "epsilon": list(PAIR_EPSILONS), "trial": np.arange(trials)}
-    shape = len(counts), len(PAIR_EPSILONS), trials
-    return xarray.DataArray(rounds.reshape(shape), axes)
+    def read(arms, epsilon):
+        failure = 2.0 / (horizon * arms * (arms - 1))
+        return pair(jr.split(jr.key(SEED), trials), np.float32(epsilon / arms), np.float32(failure))
+
+    return shared.labelled(read, ("trial",), arms=counts, epsilon=PAIR_EPSILONS)
 
 
-def play_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25, progress=True) -> xarray.Dataset:
+def play_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dataset:
     """How often a suboptimal arm is pulled until it is given up: by the rule on pairs, by DP-SE.
 
     DP-SE's pulls are its regret over the sum of the gaps. It too fails with probability at most
@@ -98,63 +94,35 @@ def play_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25, progress=True) -
 
     grid = {"horizon": horizon, "arms": list(counts), "epsilon": list(PAIR_EPSILONS)}
     study = Study(learners.successive_elimination, one_better, grid, trials, SEED, checkpoints=1)
-    final = play(study, progress).final_regret.squeeze(["learner", "environment"], drop=True)
-    sums = xarray.DataArray(np.float32(gap * (np.array(counts) - 1)), dims="arms")
+    final = play(study).final_regret.squeeze(["learner", "environment"]).reset_coords(drop=True)
+    sums = np.float32(gap) * (final.arms - 1).astype(np.float32)
     kinds = xarray.Variable("kind", ["pairwise", "epochs"])
-    pulls = [rule_on_pairs(horizon, trials, counts, gap=gap), final.reset_coords(drop=True) / sums]
-    return xarray.concat(pulls, kinds).assign_coords(kind=kinds).to_dataset(name="pulls")
+    pulls = xarray.concat([rule_on_pairs(horizon, trials, counts, gap=gap), final / sums], kinds)
+    return pulls.assign_coords(kind=kinds).to_dataset(name="pulls")
 
 
 def stopping_table(data) -> list[dict]:
     """Stopping times with both kinds of queries, and their ratio."""
     cells = _side_by_side(data.rounds, "queries")
-    cells["ratio"] = cells.powers_of_two / cells.every_round
     cells["wrong"] = data.wrong.mean(["queries", "trial"])
-    found = [
-        row | {"trials": data.sizes["trial"]}
-        for row in rows(cells, ("mean_value", "epsilon"), mean="mean_value")
-    ]
-    return columns(
-        found, "mean epsilon every_round every_round_error powers_of_two powers_of_two_error "
-        "ratio wrong trials",
+    return shared.table(
+        cells, "mean_value epsilon",
+        "mean epsilon every_round every_round_error powers_of_two powers_of_two_error ratio wrong "
+        "trials",
+        lambda row: {"ratio": row["powers_of_two"] / row["every_round"]}, mean="mean_value",
     )  # fmt: skip
 
 
 def pairs_table(data) -> list[dict]:
     """Pulls of a suboptimal arm by the rule on pairs and by DP-SE, and their ratio."""
-    cells = _side_by_side(data.pulls, "kind")
-    cells["ratio"] = cells.pairwise / cells.epochs
-    found = [row | {"trials": data.sizes["trial"]} for row in rows(cells, ("arms", "epsilon"))]
-    return columns(found, "arms epsilon pairwise pairwise_error epochs epochs_error ratio trials")
+    names = "arms epsilon pairwise pairwise_error epochs epochs_error ratio trials"
+    return shared.table(_side_by_side(data.pulls, "kind"), "arms epsilon", names,
+                        lambda row: {"ratio": row["pairwise"] / row["epochs"]})  # fmt: skip
 
 
 def _side_by_side(array, axis) -> xarray.Dataset:
     """The mean and its standard error at each value of an axis, as variables of its name."""
-    found, cells = estimates.mean(array), xarray.Dataset()
-    for name in array[axis].values.tolist():
-        one = found.sel({axis: name}, drop=True)
-        cells[name], cells[f"{name}_error"] = one["mean"], one.standard_error
-    return cells
-
-
-def stopping_figure(data):
-    """Stopping times against the mean, by kind of query."""
-    drawn = data.sortby("mean_value").dpjax.figure(
-        "mean_value", color="epsilon", line="queries", y="rounds",
-        note="DP-NAS, stopped at a relative error of 1/2.",
-    )  # fmt: skip
-    logarithmic(drawn)
-    ticks_at(drawn.axes[0].xaxis, data.mean_value.values)
-    return drawn
-
-
-def pairs_figure(data):
-    """Pulls until an arm is given up, by the rule on every pair or by epochs."""
-    drawn = data.dpjax.figure(
-        "epsilon", color="arms", line="kind", y="pulls",
-        note="Pulls until an arm of gap 1/4 is given up: by the rule on every pair, and by the "
-        "epochs of DP-SE.",
-    )  # fmt: skip
-    logarithmic(drawn)
-    ticks_at(drawn.axes[0].xaxis, data.epsilon.values)
-    return drawn
+    found = estimates.mean(array)
+    errors = found.standard_error.to_dataset(axis)
+    errors = errors.rename({name: f"{name}_error" for name in errors})
+    return found["mean"].to_dataset(axis).assign(errors).assign_attrs(found.attrs)

@@ -5,14 +5,13 @@ Within these the Gaussian curves level off, while learners with Wishart noise st
 pseudo-regret in units of rewards -1 and 1.
 """
 
-import os
 from functools import partial
 
 import numpy as np
 import xarray
 
 from dpjax import environments, learners
-from dpjax.papers._shared import Report, log_checkpoints, publish
+from dpjax.papers import _shared as shared
 from dpjax.papers.shariff2018_learners import (
     CALIBRATED,
     DELTA,
@@ -23,8 +22,8 @@ from dpjax.papers.shariff2018_learners import (
     compared,
 )
 from dpjax.papers.sweeps import play
-from dpjax.report import estimates, plot
-from dpjax.report.tables import columns, format_table, rows
+from dpjax.report import estimates
+from dpjax.report.tables import format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000
@@ -51,30 +50,30 @@ PUBLISHED_SWEEP = {
 PUBLISHED_SCALING = {"gaussian": (4.704, 1.85), "bernoulli": (2.437, 1.988)}
 
 
-def play_floors(gaps, horizon, trials, *, progress=True) -> xarray.Dataset:
+def play_floors(gaps, horizon, trials) -> xarray.Dataset:
     """Plays all learners of the second and third experiment, each kind of noise over its floors."""
     adversaries = {f"gap {gap:g}": partial(environments.gap_arms, DIM, gap=gap) for gap in gaps}
     studies = []
     for noise, make in LEARNERS.items():
-        floors = [floor for _, kind, floor in compared() if kind == noise]
+        floors = [made.smallest for kind, made in compared().values() if kind == noise]
         floors += FLOORS if noise in ("gaussian", "wishart") else ()
         grid = {"horizon": horizon, "floor": floors}
         studies.append(Study({noise: make}, adversaries, grid, trials, SEED,
-                             log_checkpoints(horizon, 60)))  # fmt: skip
-    data = play(sum(studies[1:], studies[0]), progress)
+                             shared.log_checkpoints(horizon, 60)))  # fmt: skip
+    data = play(sum(studies[1:], studies[0]))
     return data.assign_coords(gap=("environment", list(gaps)))
 
 
 def named(data) -> xarray.Dataset:
     """The learners of the second experiment by their names, each at its floor."""
     found = [
-        data.sel(learner=noise, floor=floor).assign_coords(learner=name)
-        for name, noise, floor in compared()
+        data.sel(learner=noise, floor=made.smallest).assign_coords(learner=name)
+        for name, (noise, made) in compared().items()
     ]
     return xarray.concat(found, "learner", coords="different", compat="equals", join="exact")
 
 
-def play_scaling(dims, horizon, trials, *, progress=True) -> xarray.Dataset:
+def play_scaling(dims, horizon, trials) -> xarray.Dataset:
     """Plays the first experiment: LinUCB without privacy, in each dimension with both losses."""
 
     def learner(horizon, dim, epsilon, losses):
@@ -84,19 +83,20 @@ def play_scaling(dims, horizon, trials, *, progress=True) -> xarray.Dataset:
     adversary = partial(environments.gap_arms, gap=0.1)
     grid = {"horizon": horizon, "dim": dims, "losses": [*PUBLISHED_SCALING], "epsilon": [np.inf]}
     study = Study({"LinUCB": learner}, {"gap 0.1": adversary}, grid, trials, SEED, checkpoints=1)
-    return play(study, progress).squeeze(["learner", "environment", "epsilon"])
+    return play(study).squeeze(["learner", "environment", "epsilon"])
 
 
-def _table(data, order, published) -> list[dict]:
+def _table(data, order, names, published) -> list[dict]:
     """Rows of final regret beside the published one, which is a function of a row."""
     cells = estimates.mean(data.final_regret)
     if "report_indefinite" in data:
         cells["indefinite"] = data.report_indefinite.sum("trial", skipna=False)
-    found = rows(cells, order)
-    for row in found:
-        row["published"], row["trials"] = published(row), data.sizes["trial"]
-        row["ratio"] = None if row["published"] is None else row["mean"] / row["published"]
-    return found
+
+    def beside(row):
+        found = published(row)
+        return {"published": found, "ratio": None if found is None else row["mean"] / found}
+
+    return shared.table(cells, order, names, beside)
 
 
 COLUMNS = "learner gap floor round mean standard_error published ratio indefinite trials"
@@ -104,11 +104,8 @@ COLUMNS = "learner gap floor round mean standard_error published ratio indefinit
 
 def comparison_rows(data) -> list[dict]:
     """Rows of the second experiment: regret beside the published regret at round 2e7."""
-    found = _table(
-        named(data).isel(round=-1), ("environment", "learner"),
-        lambda row: PUBLISHED_REGRET.get((row["learner"], row["gap"])),
-    )  # fmt: skip
-    return columns(found, COLUMNS)
+    return _table(named(data).isel(round=-1), "environment learner", COLUMNS,
+                  lambda row: PUBLISHED_REGRET.get((row["learner"], row["gap"])))  # fmt: skip
 
 
 def swept(data) -> xarray.Dataset:
@@ -123,15 +120,16 @@ def floor_rows(data) -> list[dict]:
         return PUBLISHED_SWEEP[row["learner"], row["gap"]][FLOORS.index(row["floor"])]
 
     last = swept(data).isel(round=-1)
-    return columns(_table(last, ("learner", "environment", "floor"), published), COLUMNS)
+    return _table(last, "learner environment floor", COLUMNS, published)
 
 
 def curve_rows(data) -> list[dict]:
     """The means and standard errors of all learners at each round."""
     names = "learner gap floor round mean standard_error"
-    places = ("environment", "learner", "floor", "round")
-    each = rows(estimates.mean(named(data).regret), ("environment", "learner", "round"))
-    return columns([*each, *rows(estimates.mean(swept(data).regret), places)], names)
+    places = {"environment learner round": named(data), "environment learner floor round":
+              swept(data)}  # fmt: skip
+    return [row for order, each in places.items()
+            for row in shared.table(estimates.mean(each.regret), order, names)]  # fmt: skip
 
 
 def scaling_rows(data) -> list[dict]:
@@ -141,22 +139,22 @@ def scaling_rows(data) -> list[dict]:
         factor, exponent = PUBLISHED_SCALING[row["losses"]]
         return factor * row["dim"] ** exponent
 
-    found = _table(data, ("losses", "dim"), published)
-    for row in found:
-        row["published_fit"] = row["published"]
-    return columns(found, "losses dim horizon mean standard_error published_fit ratio trials")
+    names = "losses dim horizon mean standard_error published ratio trials"
+    found = _table(data, "losses dim", names, published)
+    return [{"published_fit" if n == "published" else n: v for n, v in row.items()}
+            for row in found]  # fmt: skip
 
 
 def fits(data) -> list[dict]:
     """Factor and exponent of regret in the dimension, by least squares of the logarithms."""
     means = data.final_regret.astype(float).mean("trial")
-    names = ["losses", "largest_dim", "factor", "exponent"]
-    names += ["published_factor", "published_exponent"]
     made = []
-    for losses, published in PUBLISHED_SCALING.items():
+    for losses, (factor, exponent) in PUBLISHED_SCALING.items():
         slope, start = np.polyfit(np.log(data.dim), np.log(means.sel(losses=losses)), 1)
-        fitted = losses, int(data.dim[-1]), float(np.exp(start)), float(slope), *published
-        made.append(dict(zip(names, fitted, strict=True)))
+        made.append({
+            "losses": losses, "largest_dim": int(data.dim[-1]), "factor": float(np.exp(start)),
+            "exponent": float(slope), "published_factor": factor, "published_exponent": exponent,
+        })  # fmt: skip
     return made
 
 
@@ -177,72 +175,53 @@ def comparison_figure(data):
 
 def floor_figure(data):
     """Regret against the floor of the eigenvalues, measured and published."""
-    drawn = swept(data).isel(round=-1, drop=True).dpjax.figure(
-        "floor", color="learner", panel="environment",
+    published = [shared.labelled(lambda gap, noise=noise: PUBLISHED_SWEEP[noise, gap], ("floor",),
+                                 gap=data.gap.values).assign_coords(floor=list(FLOORS))
+                 for noise in ("gaussian", "wishart")]  # fmt: skip
+    look = {"marker": "x", "linestyle": "--", "linewidth": 0.8}
+    return shared.figure(
+        swept(data).isel(round=-1, drop=True), "floor",
+        [(array, {"like": i} | look) for i, array in enumerate(published)],
+        color="learner", panel="environment",
         note="The floor is the smallest eigenvalue of the regularizer. Crosses on dashes: "
         "published, at round 5e7.",
     )  # fmt: skip
-    for axes, gap in zip(drawn.axes, data.gap.values, strict=False):
-        for noise, line in zip(("gaussian", "wishart"), axes.get_lines(), strict=True):
-            axes.plot(FLOORS, PUBLISHED_SWEEP[noise, gap], "x--", color=line.get_color(),
-                      linewidth=0.8)  # fmt: skip
-        axes.set_yscale("log")
-    return drawn
 
 
 def scaling_figure(data):
     """Regret without privacy against the dimension."""
-    drawn = data.dpjax.figure("dim", color="losses", note="Dashed: the published fits.")
-    (axes,) = drawn.axes
-    for (factor, exponent), line in zip(PUBLISHED_SCALING.values(), axes.get_lines(), strict=True):
-        axes.plot(data.dim, factor * data.dim**exponent, "--", color=line.get_color())
-    axes.loglog()
-    plot.ticks_at(axes.xaxis, data.dim.values)
-    return drawn
+    dims = data.dim.astype(float)
+    lines = [(factor * dims**exponent, {"linestyle": "--", "like": i})
+             for i, (factor, exponent) in enumerate(PUBLISHED_SCALING.values())]  # fmt: skip
+    return shared.figure(data, "dim", lines, ticks=data.dim.values, color="losses",
+                         note="Dashed: the published fits.")  # fmt: skip
 
 
-def reproduce(
-    out: str | os.PathLike = "results/shariff2018",
-    *,
-    horizon: int = HORIZON,
-    trials: int = TRIALS,
-    progress: bool = True,
-) -> str:
-    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+@shared.published(HORIZON, TRIALS, SEED, horizons=(1000, CALIBRATED), fewest=2)
+def reproduce(horizon: int, trials: int) -> shared.Report:
+    """Plays LinUCB in each dimension, with each kind of noise, and with each floor.
 
     The table "" has measured over published regret, "_curves" what the first figure draws, "_floor"
     and "_scaling" the other experiments, and "_fits" exponents of the dimension.
 
-    Arguments and errors are as :mod:`dpjax.papers` says. The horizon is from 1000 to the 5e7 that
-    learners are calibrated for; below 100 000 only gap 0.1 and two dimensions are played. There are
-    at least 2 trials.
+    The horizon is from 1000 to the 5e7 that learners are calibrated for; below 100 000 only gap 0.1
+    and two dimensions are played. There are at least 2 trials.
     """
-    if trials < 2 or not 1000 <= horizon <= CALIBRATED:
-        raise ValueError(
-            f"trials must be at least 2 and horizon from 1000 to {CALIBRATED}, "
-            f"got {trials} and {horizon}"
-        )
-    short = horizon < 100_000
-    gaps, dims = (GAPS[1:], DIMS[:2]) if short else (GAPS, DIMS)
-
-    def experiment():
-        data = play_floors(gaps, horizon, trials, progress=progress)
-        # A tenth of the rounds, and so 1e5 at full size, as published.
-        scaling = play_scaling(dims, max(horizon // 10, 100), trials, progress=progress)
-        tables = {
-            "": comparison_rows(data), "_floor": floor_rows(data),
-            "_scaling": scaling_rows(scaling), "_fits": fits(scaling),
-        }  # fmt: skip
-        figures = {
+    gaps, dims = (GAPS[1:], DIMS[:2]) if horizon < 100_000 else (GAPS, DIMS)
+    data = play_floors(gaps, horizon, trials)
+    # A tenth of the rounds, and so 1e5 at full size, as published.
+    scaling = play_scaling(dims, max(horizon // 10, 100), trials)
+    tables = {
+        "": comparison_rows(data), "_floor": floor_rows(data),
+        "_scaling": scaling_rows(scaling), "_fits": fits(scaling),
+    }  # fmt: skip
+    return shared.Report(
+        tables={**tables, "_curves": curve_rows(data)},
+        figures={
             "": partial(comparison_figure, data), "_bounds": bounds_figure,
             "_floor": partial(floor_figure, data), "_scaling": partial(scaling_figure, scaling),
-        }  # fmt: skip
-        return Report(
-            tables={**tables, "_curves": curve_rows(data)},
-            figures=figures,
-            parameters={"calibrated_for": CALIBRATED, "dim": DIM, "epsilon": EPSILON,
-                        "delta": DELTA, "gaps": gaps, "floors": FLOORS, "dims": dims},
-            text="\n\n".join(map(format_table, tables.values())),
-        )  # fmt: skip
-
-    return publish(out, "shariff2018", experiment, horizon=horizon, trials=trials, seed=SEED)
+        },
+        parameters={"calibrated_for": CALIBRATED, "dim": DIM, "epsilon": EPSILON,
+                    "delta": DELTA, "gaps": gaps, "floors": FLOORS, "dims": dims},
+        text="\n\n".join(map(format_table, tables.values())),
+    )  # fmt: skip

@@ -5,11 +5,12 @@ from functools import cache, partial
 
 import jax
 import numpy as np
+import xarray
 
 from dpjax import bounds, learners
 from dpjax.learners.parts import gram
 from dpjax.learners.parts.gram_calibration import Regularizer
-from dpjax.report import plot
+from dpjax.papers import _shared as shared
 
 CALIBRATED = 50_000_000  # rounds n
 DIM, EPSILON, DELTA = 5, 1.0, 0.1
@@ -46,42 +47,29 @@ LEARNERS = {
 
 
 @cache
-def compared() -> list[tuple[str, str, float]]:
-    """The learners of the second experiment, each with its noise and its floor.
+def compared() -> dict[str, tuple[str, Regularizer]]:
+    """The learners of the second experiment, each with its noise and its regularizer.
 
-    The shift changes nothing but the floor: unshifted Wishart noise is Wishart noise with a floor
-    of its own.
+    The shift changes nothing but the floor, the smallest eigenvalue: unshifted Wishart noise is
+    Wishart noise with a floor of its own.
     """
-    return [
-        ("LinUCB", "plain", 1.0),
-        ("Gaussian, tight", "tight", regularizer("tight").smallest),
-        ("Gaussian", "gaussian", regularizer("gaussian").smallest),
-        ("Wishart", "wishart", regularizer("wishart").smallest),
-        ("Wishart, unshifted", "wishart", regularizer("wishart", shifted=False).smallest),
-    ]
+    return {
+        "LinUCB": ("plain", Regularizer(1.0, 1.0, 1.0, 0.0)),
+        "Gaussian, tight": ("tight", regularizer("tight")),
+        "Gaussian": ("gaussian", regularizer("gaussian")),
+        "Wishart": ("wishart", regularizer("wishart")),
+        "Wishart, unshifted": ("wishart", regularizer("wishart", shifted=False)),
+    }
 
 
 def bounds_figure():
     """Theorem 5's upper bounds for the learners of the second experiment."""
     t = np.geomspace(100, CALIBRATED, 100)
-    made = {
-        "LinUCB": Regularizer(1.0, 1.0, 1.0, 0.0),
-        "Gaussian, tight": regularizer("tight"),
-        "Gaussian": regularizer("gaussian"),
-        "Wishart": regularizer("wishart"),
-        "Wishart, unshifted": regularizer("wishart", shifted=False),
+    curves = {
+        name: bounds.linucb(t, DIM, *each[1:], mean_bound=0.75, failure=1.0 / CALIBRATED)
+        for name, (_, each) in compared().items()
     }
-    curves = [
-        (name, bounds.linucb(t, DIM, *each[1:], mean_bound=0.75, failure=1.0 / CALIBRATED))
-        for name, each in made.items()
-    ]
-    curves.append(("1.5 t, the most there is", 1.5 * t))
-    drawn = plot.regret_figure(
-        [
-            plot.Curve(name, t, values, None, None, {"color": color})
-            for (name, values), color in zip(curves, plot.categorical(6), strict=True)
-        ],
-        "Theorem 5's upper bounds", ylabel="bound",
-    )  # fmt: skip
-    drawn.axes[0].loglog()
-    return drawn
+    curves["1.5 t, the most there is"] = 1.5 * t
+    lines = xarray.DataArray([*curves.values()], {"learner": [*curves], "round": t})
+    return shared.lines_figure(lines, "round", "learner", ylabel="bound",
+                               note="Theorem 5's upper bounds.")  # fmt: skip

@@ -9,9 +9,18 @@ from dpjax.study.sweep import sweep as _sweep
 
 _STORES = ContextVar("stores", default=None)  # (folder or URL, iterator of the next numbers)
 _MESH = ContextVar("mesh", default=None)
+_PROGRESS = ContextVar("progress", default=True)
 
 
 @contextmanager
+def _within(variable, value):
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
 def kept_in(folder):
     """Within the block, each sweep and study of an experiment has a store below a folder or URL.
 
@@ -19,21 +28,18 @@ def kept_in(folder):
     calls, which an experiment never changes. The name is "study", or that of a sweep's game. With
     None nothing is kept.
     """
-    token = _STORES.set(None if folder is None else (str(folder).rstrip("/"), count(1)))
-    try:
-        yield
-    finally:
-        _STORES.reset(token)
+    stores = None if folder is None else (str(folder).rstrip("/"), count(1))
+    return _within(_STORES, stores)
 
 
-@contextmanager
 def on_devices(mesh):
     """Within the block, sweeps and studies of experiments run on a mesh; None changes nothing."""
-    token = _MESH.set(mesh)
-    try:
-        yield
-    finally:
-        _MESH.reset(token)
+    return _within(_MESH, mesh)
+
+
+def showing(progress):
+    """Within the block, studies show bars of progress or do not."""
+    return _within(_PROGRESS, progress)
 
 
 def sweep(game, points, seeds, key, **options):
@@ -44,9 +50,10 @@ def sweep(game, points, seeds, key, **options):
     return _sweep(game, points, seeds, key, **options)
 
 
-def play(study, progress=True, **options):
-    """Runs a study on the mesh of the block around the call, and in a store of that block."""
-    return study.run(_next_store("study"), mesh=_MESH.get(), progress=progress, **options)
+def play(study, **options):
+    """Runs a study as the blocks around the call say: in a store, on a mesh, with progress."""
+    shown = _PROGRESS.get()
+    return study.run(_next_store("study"), mesh=_MESH.get(), progress=shown, **options)
 
 
 def _next_store(name):

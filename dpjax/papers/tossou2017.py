@@ -7,7 +7,6 @@ Formulas are masked in the text that we could read. Horizon, arms, trials, group
 are reconstructed; they agree with each other and with everything that the text states.
 """
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -20,11 +19,11 @@ from dpjax import bounds, environments
 from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
 from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
-from dpjax.papers._shared import Report, publish
+from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
 from dpjax.report import estimates
-from dpjax.report.tables import columns, format_table, rows
+from dpjax.report.tables import columns, format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
@@ -67,7 +66,7 @@ def _tau(batch_learner) -> int:
     return int(batch_learner.init(jr.key(0))[1].rounds)
 
 
-def play_levels(horizon=HORIZON, trials=TRIALS, *, progress=True) -> xarray.Dataset:
+def play_levels(horizon=HORIZON, trials=TRIALS) -> xarray.Dataset:
     """Plays all learners at all levels against all adversaries; a trial is the same game for all.
 
     Returns:
@@ -83,8 +82,8 @@ def play_levels(horizon=HORIZON, trials=TRIALS, *, progress=True) -> xarray.Data
         return Study(learners, ADVERSARIES, grid, trials, SEED, checkpoints=100)
 
     # EXP3_tau with tau = 1 is EXP3 (tests/learners/test_exp3_minibatch.py): one program for both.
-    central = play(study({"EXP3_tau": exp3_minibatch}, tau=np.unique(taus) * 1.0), progress)
-    local = play(study({"DP-EXP3-Lap": dp_exp3_lap}, epsilon=epsilons[1:]), progress)
+    central = play(study({"EXP3_tau": exp3_minibatch}, tau=np.unique(taus) * 1.0))
+    local = play(study({"DP-EXP3-Lap": dp_exp3_lap}, epsilon=epsilons[1:]))
     central = central.sel(tau=np.array(taus, float)).rename(tau="epsilon").drop_vars("takes_tau")
     central = central.assign_coords(
         epsilon=[np.inf, *epsilons[2:]], tau=("epsilon", taus),
@@ -98,14 +97,14 @@ def play_levels(horizon=HORIZON, trials=TRIALS, *, progress=True) -> xarray.Data
     return found.sel(epsilon=epsilons)
 
 
-def play_memory(horizon=HORIZON, trials=QUICK_TRIALS, *, progress=True) -> xarray.Dataset:
+def play_memory(horizon=HORIZON, trials=QUICK_TRIALS) -> xarray.Dataset:
     """Plays EXP3 and EXP3_tau against adversaries with memory m = 0, 1, 2, 4, ... < tau."""
     tau = levels(horizon).tau
     memories = [0.0, *(2.0**i for i in range(31) if 2**i < tau)]
     grid = {"horizon": horizon, "arms": ARMS, "tau": [1.0, float(tau)], "memory": memories}
     adversary = {"memory": lambda memory: environments.memory(list(MEANS), rounds=memory)}
     study = Study({"EXP3_tau": exp3_minibatch}, adversary, grid, trials, SEED, checkpoints=1)
-    return play(study, progress).squeeze(["learner", "environment"])
+    return play(study).squeeze(["learner", "environment"])
 
 
 def table(data) -> list[dict]:
@@ -115,33 +114,35 @@ def table(data) -> list[dict]:
         mean=mean["mean"], standard_error=mean.standard_error,
         switches=data.tally_switches.astype(float).mean("trial"),
     )  # fmt: skip
-    found = _rows(cells, "environment", "learner", "epsilon")
-    for row in found:
-        played = row["learner"], row["horizon"], row["epsilon"], row["tau"]
-        row["printed_epsilon"] = _as_printed(*played)
-        row["bound"], row["printed_bound"] = _bounds(row["adversary"], *played)
-        row["trials"] = data.sizes["trial"]
-    return columns(
-        found, "adversary learner level model epsilon delta printed_epsilon tau regret gini_below "
-        "gini_above mean standard_error switches bound printed_bound trials",
+
+    def more(row):
+        played = row["learner"], row["horizon"], row["epsilon"], row["batch"]
+        bound, printed = _bounds(row["adversary"], *played)
+        found = {"printed_epsilon": _as_printed(*played), "bound": bound, "printed_bound": printed}
+        return found | _batch(row)
+
+    return shared.table(
+        cells, "environment learner epsilon",
+        "adversary learner level model epsilon delta printed_epsilon tau regret gini_below "
+        "gini_above mean standard_error switches bound printed_bound trials", more, **NAMES,
     )  # fmt: skip
+
+
+# The epsilon that is declared; batches are whole rounds, or none.
+NAMES = {"adversary": "environment", "model": "privacy_model", "delta": "privacy_delta",
+         "epsilon": "privacy_epsilon", "regret": "centre", "batch": "tau"}  # fmt: skip
+
+
+def _batch(row) -> dict:
+    return {"tau": int(row["batch"]) if row["learner"] == "EXP3_tau" else None}
 
 
 def curves(data) -> list[dict]:
     """What the figure draws."""
-    cells = estimates.gini_spread(data.regret, GROUPS)
-    found = _rows(cells, "environment", "learner", "epsilon", "round")
-    return columns(found, "adversary learner epsilon tau round regret gini_below gini_above")
-
-
-def _rows(cells, *order) -> list[dict]:
-    """Rows of cells, with the epsilon that they declare, and a batch of whole rounds or none."""
-    names = {"adversary": "environment", "model": "privacy_model", "delta": "privacy_delta"}
-    found = rows(cells, order, **names)
-    for row in found:
-        row["regret"], row["epsilon"] = row["centre"], row["privacy_epsilon"]
-        row["tau"] = int(row["tau"]) if row["learner"] == "EXP3_tau" else None
-    return found
+    return shared.table(
+        estimates.gini_spread(data.regret, GROUPS), "environment learner epsilon round",
+        "adversary learner epsilon tau round regret gini_below gini_above", _batch, **NAMES,
+    )  # fmt: skip
 
 
 def _as_printed(learner, horizon, epsilon, tau) -> float:
@@ -168,13 +169,16 @@ def _bounds(adversary, learner, horizon, epsilon, tau):
 
 def memory_table(data) -> list[dict]:
     """Final policy regret and the bound of the mini-batch theorem, one row per memory."""
-    found = rows(estimates.mean(data.final_regret), ("tau", "memory"))
-    for row in found:
-        row["tau"], row["memory"] = int(row["tau"]), int(row["memory"])
-        row["learner"] = "EXP3" if row["tau"] == 1 else "EXP3_tau"
-        row["bound"] = float(bounds.exp3_minibatch(row["horizon"], ARMS, row["tau"], row["memory"]))
-        row["trials"] = data.sizes["trial"]
-    return columns(found, "learner tau memory mean standard_error bound trials")
+
+    def more(row):
+        tau, memory = int(row["batch"]), int(row["m"])
+        bound = float(bounds.exp3_minibatch(row["horizon"], ARMS, tau, memory))
+        learner = "EXP3" if tau == 1 else "EXP3_tau"
+        return {"learner": learner, "tau": tau, "memory": memory, "bound": bound}
+
+    names = "learner tau memory mean standard_error bound trials"
+    return shared.table(estimates.mean(data.final_regret), "tau memory", names, more,
+                        batch="tau", m="memory")  # fmt: skip
 
 
 def corollary_sentence(rows) -> str:
@@ -213,44 +217,30 @@ def figure(data):
 
 def memory_figure(data):
     """Policy regret against the adversary's memory, and the theorem's bound."""
-    drawn = data.dpjax.figure("memory", color="tau", note="Policy regret: an arm pays off after m "
-                              "rounds of warming up. EXP3 is EXP3_tau with tau = 1.")  # fmt: skip
     tau = int(data.tau[-1])
-    bound = bounds.exp3_minibatch(int(data.horizon), ARMS, tau, data.memory.values)
-    axes = drawn.axes[0]
-    axes.plot(data.memory, bound, ":", color="0.3", label=f"bound for tau = {tau}")
-    axes.legend(fontsize=8, frameon=False)
-    return drawn
+    bound = shared.labelled(partial(bounds.exp3_minibatch, int(data.horizon), ARMS, tau),
+                            memory=data.memory.values)  # fmt: skip
+    return shared.figure(
+        data, "memory", [(bound, {"label": f"bound for tau = {tau}"})], log=False, color="tau",
+        note="Policy regret: an arm pays off after m rounds of warming up. EXP3 is EXP3_tau with "
+        "tau = 1.",
+    )  # fmt: skip
 
 
-def reproduce(
-    out: str | os.PathLike = "results/tossou2017",
-    *,
-    horizon: int = HORIZON,
-    trials: int = TRIALS,
-    progress: bool = True,
-) -> str:
-    """Plays everything, writes the files of a :class:`Report`, and returns the printed summary.
+@shared.published(HORIZON, TRIALS, SEED, multiple=GROUPS)
+def reproduce(horizon: int, trials: int) -> shared.Report:
+    """Plays all levels against five adversaries, and EXP3_tau against adversaries with memory.
 
     The table and figure "" are of the five adversaries, "_memory" of adversaries with memory;
-    "_curves" is what the first figure draws.
-
-    Arguments and errors are as :mod:`dpjax.papers` says; trials are a multiple of 24.
+    "_curves" is what the first figure draws. Trials are a multiple of 24.
     """
-    if trials < GROUPS or trials % GROUPS:
-        raise ValueError(f"trials must be a multiple of {GROUPS}, got {trials}")
-
-    def experiment():
-        data = play_levels(horizon, trials, progress=progress)
-        memory = play_memory(horizon, min(trials, QUICK_TRIALS), progress=progress)
-        found, of_memory = table(data), memory_table(memory)
-        shown = columns(found, "adversary learner model epsilon printed_epsilon tau regret "
-                        "gini_below gini_above switches bound")  # fmt: skip
-        return Report(
-            tables={"": found, "_curves": curves(data), "_memory": of_memory},
-            figures={"": partial(figure, data), "_memory": partial(memory_figure, memory)},
-            parameters={"arms": ARMS, "groups": GROUPS, **levels(horizon)._asdict()},
-            text="\n\n".join([*map(format_table, (shown, of_memory)), corollary_sentence(found)]),
-        )
-
-    return publish(out, "tossou2017", experiment, horizon=horizon, trials=trials, seed=SEED)
+    data, memory = play_levels(horizon, trials), play_memory(horizon, min(trials, QUICK_TRIALS))
+    found, of_memory = table(data), memory_table(memory)
+    shown = columns(found, "adversary learner model epsilon printed_epsilon tau regret gini_below "
+                    "gini_above switches bound")  # fmt: skip
+    return shared.Report(
+        tables={"": found, "_curves": curves(data), "_memory": of_memory},
+        figures={"": partial(figure, data), "_memory": partial(memory_figure, memory)},
+        parameters={"arms": ARMS, "groups": GROUPS, **levels(horizon)._asdict()},
+        text="\n\n".join([*map(format_table, (shown, of_memory)), corollary_sentence(found)]),
+    )

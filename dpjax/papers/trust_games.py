@@ -66,29 +66,29 @@ def linear_elimination(horizon, *, epsilon, **options):
     return learners.linear_elimination(horizon, VECTORS.actions, epsilon=epsilon, **options)
 
 
+def _on_arms(makers, name, means, horizon, trials, **axes) -> Study:
+    """Learners over batches on Bernoulli arms, at all epsilons."""
+    game = {name: lambda: environments.bernoulli(means, regret="pseudo")}
+    grid = {"horizon": horizon, **axes, "epsilon": list(EPSILONS)}
+    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+
+
 def arms_study(horizon, trials, short=False) -> Study:
     """Successive elimination, whose regret is the number of rounds until one arm is left."""
     makers = in_every_model(learners.successive_elimination, short, radius="chernoff")
-    game = {"arms": lambda: environments.bernoulli(MEANS, regret="pseudo")}
-    grid = {"horizon": horizon, "arms": len(MEANS), "epsilon": list(EPSILONS)}
-    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+    return _on_arms(makers, "arms", MEANS, horizon, trials, arms=len(MEANS))
 
 
 def linear_study(horizon, trials, short=False) -> Study:
     """Linear elimination, as Hanna et al. 2022 play it in three models."""
     makers = in_every_model(linear_elimination, short, radius="joint")
-    means = VECTORS.means(0.8)
-    game = {"linear arms": lambda: environments.bernoulli(means, regret="pseudo")}
-    grid = {"horizon": horizon, "epsilon": list(EPSILONS)}
-    return Study(makers, game, grid, max(8, trials // FEWER), SEED, checkpoints=1)
+    return _on_arms(makers, "linear arms", VECTORS.means(0.8), horizon, max(8, trials // FEWER))
 
 
 def identification_study(horizon, trials, short=False) -> Study:
     """AdaP-TT with a rule of stopping for each law."""
     makers = in_every_model(learners.adap_tt, short, rule="chernoff", failure=FAILURE)
-    game = {"three arms": lambda: environments.bernoulli(THREE, regret="pseudo")}
-    grid = {"horizon": horizon, "arms": len(THREE), "epsilon": list(EPSILONS)}
-    return Study(makers, game, grid, trials, SEED, checkpoints=1)
+    return _on_arms(makers, "three arms", THREE, horizon, trials, arms=len(THREE))
 
 
 def contexts_study(horizon, trials, short=False) -> Study:

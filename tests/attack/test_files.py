@@ -18,6 +18,7 @@ import pytest
 from dpjax import environments, papers
 from dpjax.cli import audits, main
 from dpjax.cli import run as command
+from dpjax.papers import _shared
 from dpjax.papers._shared import Report, publish
 from dpjax.report import plot
 from dpjax.report.output import FigureWarning, output_folder, write_figure
@@ -164,9 +165,9 @@ def test_papers_write_tables_first(tmp_path, monkeypatch):
     assert files == {"paper.csv", "paper_more.csv", "parameters.json"}
     assert [str(warning.message).split()[2] for warning in failed] == ["paper", "paper_more"]
     published = []
+    monkeypatch.setattr(_shared, "publish", lambda *given, **sizes: published.append(given[1]))
     for name in papers.__all__:
         paper = getattr(papers, name)
-        monkeypatch.setattr(paper, "publish", lambda *given, **sizes: published.append(given[1]))
         paper.reproduce(tmp_path, horizon=paper.QUICK_HORIZON, trials=paper.QUICK_TRIALS)
     assert published == papers.__all__
 

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import xarray
 
 from dpjax import bounds, mechanisms
-from dpjax.papers import agarwal2017, agarwal2017_costs
-from dpjax.papers._shared import exponent
-from dpjax.report import statistics
+from dpjax.papers import agarwal2017
+from dpjax.papers._shared import exponents
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
@@ -85,28 +85,34 @@ def test_better_mechanisms_have_less_error_and_regret(reproduced):
 
 def test_free_epsilon_is_where_the_ratio_crosses_ten_percent():
     """Ratios 2, 1.2, 1, 1: halfway in logarithm between 1 and 10. Never free, always free."""
-    epsilons = np.array([0.1, 1.0, 10.0, np.inf])
-    regret = np.array([2.0, 1.2, 1.0, 1.0])[:, None] * np.ones((4, 5))
-    assert statistics.free_epsilon(epsilons, regret) == pytest.approx(10**0.5)
-    assert statistics.free_epsilon(epsilons, regret[[0, 0, 0, 3]]) == np.inf
-    assert statistics.free_epsilon(epsilons, regret[[3, 3, 3, 3]]) == 0.0
+    ratios = np.array([[2.0, 1.2, 1.0, 1.0], [2.0, 2.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
+    regret = xarray.DataArray(
+        ratios[None, :, None, None, :, None] * np.ones(5),
+        {"instance": ["cube"], "learner": ["A", "B", "C"], "horizon": [8], "dim": [2],
+         "epsilon": [0.1, 1.0, 10.0, np.inf], "trial": np.arange(5)},
+    )  # fmt: skip
+    data = xarray.Dataset({"final_regret": regret})
+    data = data.assign_coords(privacy_delta=("epsilon", np.zeros(4)))
+    found = agarwal2017.free_table(data)
+    assert [row["learner"] for row in found] == ["A", "B", "C"]
+    assert found[0]["epsilon"] == pytest.approx(10**0.5)
+    assert found[1]["epsilon"] == np.inf and found[2]["epsilon"] == 0.0
+    assert [row["without_privacy"] for row in found] == [1.0] * 3
 
 
 def test_slope_finds_a_power_law_and_its_interval_covers_it():
     """cost = x^1.5 with 20 % of noise on each of 200 trials; unusable points are left out."""
-    x = 2.0 ** np.arange(6)
+    x = xarray.DataArray(2.0 ** np.arange(6), dims="x")
     noise = 1.0 + 0.2 * np.random.default_rng(0).normal(size=(6, 200))
-    cost = x[:, None] ** 1.5 * noise
+    cost = x.values[:, None] ** 1.5 * noise
     cost[0] = 1e6
-    usable = np.arange(6) > 0
-
-    def means(seeds):
-        return cost[:, seeds].mean(axis=1)
-
-    point, low, high = exponent(x, means, usable, 200)
-    assert low < 1.5 < high and high - low < 0.1
-    assert low < point < high
-    assert np.isnan(exponent(x, means, np.arange(6) == 1, 200)[0])
+    cost = xarray.DataArray(cost, dims=["x", "trial"])
+    usable = xarray.DataArray(np.arange(6) > 0, dims="x")
+    found = exponents(cost, x, usable)
+    assert found.low < 1.5 < found.high and found.high - found.low < 0.1
+    assert found.low < found.slope < found.high
+    assert (found.points, found["from"], found["to"]) == (5, 2.0, 32.0)
+    assert np.isnan(exponents(cost, x, usable & (x < 4.0)).slope)
 
 
 def test_exponents_are_fitted_where_all_learners_can_be_read():
@@ -115,14 +121,18 @@ def test_exponents_are_fitted_where_all_learners_can_be_read():
     sizes, trials = 4, 50
     clear = 10.0 + rng.normal(size=(sizes, trials))
     blurred = rng.normal(size=(sizes, trials))
-    first = np.stack([blurred, clear, clear], axis=1)
-    second = np.stack([clear, clear, blurred], axis=1)
-    most = np.full(sizes, 100.0)
-    assert agarwal2017_costs.readable([first, second], most) == 1
-    assert agarwal2017_costs.readable([first], most) == 1
-    assert agarwal2017_costs.readable([second], most) == 0
+    costs = [np.stack([blurred, clear, clear], axis=1), np.stack([clear, clear, blurred], axis=1)]
+    data = xarray.Dataset(
+        {"cost": (["learner", "dim", "epsilon", "trial"], np.array(costs)),
+         "centre": ("dim", np.full(sizes, 100.0))},
+        {"learner": ["A", "B"], "epsilon": [0.1, 1.0, 10.0]},
+    )  # fmt: skip
+    assert agarwal2017.readable(data, "dim") == 1.0
+    assert agarwal2017.readable(data.sel(learner=["A"]), "dim") == 1.0
+    assert agarwal2017.readable(data.sel(learner=["B"]), "dim") == 0.1
     # Where the cost is all there is to lose it is not read either.
-    assert agarwal2017_costs.readable([second], np.full(sizes, 11.0)) == 0
+    assert agarwal2017.usable(data).any()
+    assert not agarwal2017.usable(data.assign(centre=data.centre / 10.0)).any()
 
 
 def test_the_dartboard_plays_at_the_rate_of_hedge():

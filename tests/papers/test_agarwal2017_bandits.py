@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import xarray
 
 from dpjax.papers import agarwal2017_bandits as paper
-from dpjax.papers import agarwal2017_bandits_rates as rates
+from dpjax.papers._shared import exponents
 from tests.papers.small import PROGRAMS, counted, read_rows
 
 EPSILONS = (1.0, 1000.0, np.inf)
@@ -24,7 +25,7 @@ def reproduced(tmp_path_factory):
         patch.setattr(paper, "FEW_EPSILONS", EPSILONS)
         patch.setattr(paper, "horizons", lambda horizon: [horizon])
         patch.setattr(paper, "QUICK_KINDS", ("adaptive",))
-        patch.setattr(rates, "crossing_table", lambda whole: [{"epsilon": 1.0}])
+        patch.setattr(paper, "crossing_table", lambda whole: [{"epsilon": 1.0}])
         printed = counted(paper.reproduce)(out, horizon=512, trials=8, progress=False)
     return out, printed
 
@@ -66,26 +67,30 @@ def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
 
 
 def test_crossing_is_where_the_ratio_is_one():
-    epsilons = [0.01, 0.1, 1.0, 10.0]
-    local = np.array([100.0, 100.0, 100.0, 100.0])
-    # Ratios 1/4, 1/2, 2, 4: on the logarithms half way between 0.1 and 1.
-    assert rates.crossing(epsilons, local * [0.25, 0.5, 2.0, 4.0], local) == pytest.approx(0.1**0.5)
-    assert rates.crossing(epsilons, 0.5 * local, local) == np.inf
-    assert rates.crossing(epsilons, 2.0 * local, local) == 0.0
+    """Ratios 1/4, 1/2, 2, 4 are 1 half way, on the logarithms, between 0.1 and 1."""
+    local = np.full(4, 100.0)
+    found = paper.crossing(xarray.DataArray(
+        [[local * [0.25, 0.5, 2.0, 4.0], 0.5 * local, local, 0.1 * local]],
+        {"difficulty": [0.1], "learner": ["batches, HTINF", "batches, EXP2", "DP-EXP2",
+                                          "DP-EXP3-Lap"],
+         "epsilon": [0.01, 0.1, 1.0, 10.0]},
+    ))  # fmt: skip
+    wanted = [[0.1**0.5, 0.0], [np.inf, 0.0]]
+    np.testing.assert_allclose(found.transpose("learner", "local"), wanted)
 
 
 def test_slope_finds_a_power_law_where_something_is_learned():
     generator = np.random.default_rng(0)
-    x = np.array([1.0, 4.0, 16.0, 64.0])
+    x = xarray.DataArray([1.0, 4.0, 16.0, 64.0], dims="x")
     # The easier of the two difficulties does not matter; the last point has learned nothing.
-    regrets = [np.array([[0.1], [1.0]]) * v**0.7 * generator.uniform(0.9, 1.1, (2, 40)) for v in x]
-    regrets = np.stack(regrets)
-    ceilings = np.array([100.0, 100.0, 100.0, 1.0])
-    value, low, high, points = rates.slope(x, regrets, ceilings)
-    assert points == 3
-    assert low < 0.7 < high and high - low < 0.1
-    assert value == pytest.approx(0.7, abs=0.05)
-    assert np.isnan(rates.slope(x, regrets, 0.0 * ceilings)[0])
+    noise = generator.uniform(0.9, 1.1, (4, 2, 40))
+    values = x.values[:, None, None] ** 0.7 * np.array([[0.1], [1.0]]) * noise
+    regrets = xarray.DataArray(values, dims=["x", "difficulty", "trial"])
+    found = exponents(regrets, x, x < 64.0, paper.worst)
+    assert found.points == 3
+    assert found.low < 0.7 < found.high and found.high - found.low < 0.1
+    assert float(found.slope) == pytest.approx(0.7, abs=0.05)
+    assert np.isnan(exponents(regrets, x, x < 0.0, paper.worst).slope)
 
 
 @pytest.mark.slow

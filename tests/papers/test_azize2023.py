@@ -60,5 +60,5 @@ def test_files(reproduced):
 
 
 def test_a_horizon_that_is_too_short_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="horizon at least 10000"):
+    with pytest.raises(ValueError, match="horizon must be from 10000 to"):
         azize2023.reproduce(tmp_path / "out", horizon=9999)

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+import xarray
 
-from dpjax.papers import ene2021, ene2021_figures, ene2021_learners, ene2021_routes
+from dpjax.papers import ene2021, ene2021_learners, ene2021_routes
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
@@ -15,8 +16,7 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "ene2021"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
-        for module in (ene2021, ene2021_figures):
-            patch.setattr(module, "RATES", (1.0, 1 / 64))
+        patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
         patch.setattr(ene2021, "QUICK_DIMS", (2,))
         patch.setattr(ene2021_routes, "SIDE", 3)
         # A program for each: one of them shows that they are run.
@@ -64,11 +64,24 @@ def test_regret_falls_with_epsilon_and_with_the_noise(reproduced):
     assert by_name["PRIVATEBANDIT", 1.0] == pytest.approx(regret["single_change", 1.0], rel=1e-3)
 
 
-def test_slope_finds_a_power_law():
-    x = 2.0 ** np.arange(5)
-    noise = 1.0 + 0.1 * np.random.default_rng(0).normal(size=(5, 100))
-    value, low, high = ene2021.slope(x, list(x[:, None] ** 0.75 * noise))
-    assert low < 0.75 < high and low < value < high and high - low < 0.1
+def test_slopes_of_regret_and_of_what_noise_costs():
+    """Regret is x^0.75, what noise costs is 3 x^0.5; the last point has learned nothing."""
+    x = np.array([1.0, 4.0, 16.0, 64.0])
+    plain, cost = x**0.75, 3.0 * x**0.5
+    noise = 1.0 + 0.1 * np.random.default_rng(0).normal(size=(2, 4, 100))
+    regret = [plain[:, None] * noise[0], plain[:, None] * noise[0] + cost[:, None] * noise[1]]
+    data = xarray.Dataset(
+        {"final_regret": (["calibration", "horizon", "trial"], np.array(regret)),
+         "centre": ("horizon", np.array([1e3, 1e3, 1e3, 1.0]))},
+        {"calibration": ["none", "single_change"], "horizon": x},
+    )  # fmt: skip
+    paper = {"none": 0.75, ene2021.COST: 0.5}
+    found = ene2021.slope_rows(data, ("ball", "gaussian"), "T", data.horizon, paper)
+    for row, wanted in zip(found, paper.values(), strict=True):
+        assert (row["points"], row["paper"], row["instance"]) == (3, wanted, "ball")
+        assert row["low"] < wanted < row["high"] and row["high"] - row["low"] < 0.1
+        assert row["low"] < row["slope"] < row["high"]
+    assert [row["calibration"] for row in found] == ["none", "single_change less none"]
 
 
 def test_signal_to_noise_by_hand():

@@ -3,7 +3,8 @@
 import numpy as np
 import xarray
 
-from dpjax.papers import sajed2019_figures, sajed2019_games
+from dpjax.papers import _shared as shared
+from dpjax.papers import sajed2019, sajed2019_games
 from dpjax.report import plot
 
 
@@ -17,7 +18,7 @@ def test_an_epsilon_of_zero_has_no_place_on_a_logarithmic_axis(monkeypatch):
         {"learner": ["DP-UCB-Int"], "instance": ["C2"], "epsilon": asked,
          "privacy_epsilon": (dims, [[declared]])},
     )  # fmt: skip
-    (axes,) = sajed2019_figures.declared_figure(data).axes
+    (axes,) = sajed2019.declared_figure(data).axes
     assert axes.get_xscale() == "log"
     np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), [0.05, 0.7])
 
@@ -28,3 +29,36 @@ def test_ticks_stand_at_the_sizes_that_were_run():
     plot.ticks_at(axes.xaxis, [16, 4, 8, 4])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "8", "16"]
     assert len(axes.get_xticks(minor=True)) == 0
+
+
+def test_lines_go_over_their_panels_in_the_colours_that_they_name():
+    values = np.arange(1.0, 25.0).reshape(2, 2, 3, 2)
+    data = xarray.Dataset(
+        {"final_regret": (["instance", "learner", "epsilon", "trial"], values)},
+        {"instance": ["a", "b"], "learner": ["A", "B"], "epsilon": [0.1, 1.0, 10.0]},
+    )
+    bound = xarray.DataArray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]],
+                             {"instance": ["a", "b"], "epsilon": data.epsilon.values})  # fmt: skip
+    lines = [(bound, {"label": "bound"}), (10.0 * bound, {"like": 1})]
+    drawn = shared.figure(data, "epsilon", lines, color="learner", panel="instance")
+    for axes, wanted in zip(drawn.axes, bound.values, strict=True):
+        _, second, first, other = axes.get_lines()
+        np.testing.assert_array_equal(first.get_ydata(), wanted)
+        np.testing.assert_array_equal(other.get_ydata(), 10.0 * wanted)
+        assert other.get_color() == second.get_color() != first.get_color()
+        assert axes.get_xscale() == axes.get_yscale() == "log"
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()][-3:] == ["A", "B", "bound"]
+
+
+def test_a_line_without_values_keeps_its_colour_and_its_name():
+    """Here the first mechanism has no values on the first panel."""
+    errors = xarray.DataArray(
+        [[[np.nan, np.nan], [1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]],
+        {"noise": ["first", "second"], "mechanism": ["m", "n"], "round": [1, 2]},
+    )
+    drawn = shared.lines_figure(errors, "round", "mechanism", "noise", ylabel="error")
+    one, two = ([line.get_color() for line in axes.get_lines()] for axes in drawn.axes)
+    assert one == two and len(set(one)) == 2
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["m", "n"]

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import xarray
 
 from dpjax import bounds
 from dpjax.papers import hanna2022, hanna2022_games, hanna2022_horizons
@@ -99,9 +100,17 @@ def test_nets_and_overtaking(reproduced):
         assert (row["from_round"] == "") == (float(row["other"]) <= float(row["elimination"]))
 
 
-def test_slope():
+def test_the_exponent_is_that_of_the_worst_length():
+    """Regret is 3 T^(1/2) at one length of theta and T^(1/4), which is less, at the other."""
     horizons = np.array([1e4, 1e6, 1e8])
-    assert hanna2022_horizons.slope(horizons, 3.0 * horizons**0.5) == pytest.approx(0.5)
+    regret = np.stack([horizons**0.25, 3.0 * horizons**0.5])[None, None, :, :, None] * np.ones(8)
+    data = xarray.Dataset(
+        {"final_regret": (["learner", "epsilon", "length", "horizon", "trial"], regret)},
+        {"learner": ["exact"], "epsilon": [1.0], "length": [1.0, 0.1], "horizon": horizons},
+    )
+    (row,) = hanna2022_horizons.exponents(data)
+    assert row["exponent"] == pytest.approx(0.5)
+    assert (row["from"], row["to"], row["trials"]) == (10**4, 10**8, 8)
 
 
 def test_rewards_on_the_sphere_are_losses_in_the_unit_interval():
@@ -113,8 +122,12 @@ def test_rewards_on_the_sphere_are_losses_in_the_unit_interval():
         np.testing.assert_allclose(instance.means(0.1) - 0.5, 0.1 * (means - 0.5))
 
 
-@pytest.mark.parametrize("arguments", [{"trials": 7}, {"horizon": 9999}])
-def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, tmp_path):
-    with pytest.raises(ValueError, match="trials must be at least 8 and horizon at least 10000"):
+@pytest.mark.parametrize(
+    "arguments, message",
+    [({"trials": 7}, "trials must be at least 8, got 7"),
+     ({"horizon": 9999}, "horizon must be from 10000 to 2147483647, got 9999")],
+)  # fmt: skip
+def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
         hanna2022.reproduce(tmp_path / "out", progress=False, **arguments)
     assert not (tmp_path / "out").exists()

@@ -166,8 +166,12 @@ def test_upper_bound_of_the_figure_is_the_one_of_bounds():
     assert bounds.successive_elimination(1e5, losses, 1.0) > 3436.875
 
 
-@pytest.mark.parametrize("arguments", [{"trials": 7}, {"horizon": 9999}])
-def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, tmp_path):
-    with pytest.raises(ValueError, match="trials must be at least 8 and horizon at least 10000"):
+@pytest.mark.parametrize(
+    "arguments, message",
+    [({"trials": 7}, "trials must be at least 8, got 7"),
+     ({"horizon": 9999}, "horizon must be from 10000 to 2147483647, got 9999")],
+)  # fmt: skip
+def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
         sajed2019.reproduce(tmp_path / "out", progress=False, **arguments)
     assert not (tmp_path / "out").exists()

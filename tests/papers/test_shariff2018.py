@@ -62,8 +62,12 @@ def test_order_of_the_learners(reproduced):
     assert all(row["indefinite"] == "0" for row in table)
 
 
-@pytest.mark.parametrize("arguments", [{"trials": 1}, {"horizon": 999}])
-def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, tmp_path):
-    with pytest.raises(ValueError, match="trials must be at least 2 and horizon from 1000"):
+@pytest.mark.parametrize(
+    "arguments, message",
+    [({"trials": 1}, "trials must be at least 2, got 1"),
+     ({"horizon": 999}, "horizon must be from 1000 to 50000000, got 999")],
+)  # fmt: skip
+def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
         shariff2018.reproduce(tmp_path / "out", progress=False, **arguments)
     assert not (tmp_path / "out").exists()

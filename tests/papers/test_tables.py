@@ -3,6 +3,11 @@
 import csv
 import re
 
+import numpy as np
+import xarray
+
+from dpjax.papers import _shared as shared
+from dpjax.report import estimates
 from tests import ROOT
 
 
@@ -151,3 +156,20 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
         mutants = list(csv.DictReader(file))
     caught = sum(row["caught"] == "True" for row in mutants)
     assert f"{caught} of {len(mutants)} mutants" in " ".join(section.split())
+
+
+def test_a_learner_without_epsilon_has_one_row():
+    """And columns come from the cells, from new names, from a function of the row, and trials."""
+    data = xarray.Dataset(
+        {"final_regret": (["learner", "environment", "epsilon", "trial"], np.ones((2, 1, 2, 3)))},
+        {"learner": ["EXP3", "UCB1"], "environment": ["coins"], "epsilon": [1.0, np.inf],
+         "takes_epsilon": (["learner", "environment"], [[True], [False]])},
+    )  # fmt: skip
+    found = shared.table(
+        estimates.mean(data.final_regret), "learner epsilon", "losses learner epsilon regret "
+        "twice trials", lambda row: {"twice": 2.0 * row["regret"]},
+        losses="environment", regret="mean",
+    )  # fmt: skip
+    values = [tuple(row.values()) for row in found]
+    assert values == [("coins", "EXP3", 1.0, 1.0, 2.0, 3), ("coins", "EXP3", np.inf, 1.0, 2.0, 3),
+                      ("coins", "UCB1", np.inf, 1.0, 2.0, 3)]  # fmt: skip

@@ -110,7 +110,7 @@ def test_what_the_paper_states_where_it_is_plainest(reproduced):
 @pytest.mark.slow
 def test_epsilon_243_is_said_to_be_no_privacy_on_the_figure():
     """The words of the caption, and the model of each learner."""
-    data = tossou2017.play_levels(horizon=64, trials=24, progress=False)
+    data = tossou2017.play_levels(horizon=64, trials=24)
     caption = " ".join(tossou2017.figure(data).get_supxlabel().split())
     assert f"epsilon = {tossou2017.levels(64).paper:.0f}: no one would call that private" in caption
     assert "DP-EXP3-Lap local" in caption and "EXP3_tau central" in caption
@@ -145,7 +145,7 @@ def test_trials_that_do_not_divide_into_groups_are_refused(tmp_path):
 @pytest.mark.slow
 def test_what_the_paper_states_on_all_five_adversaries():
     """At the quick size, with the standard errors of the 120 trials."""
-    data = tossou2017.play_levels(tossou2017.QUICK_HORIZON, tossou2017.QUICK_TRIALS, progress=False)
+    data = tossou2017.play_levels(tossou2017.QUICK_HORIZON, tossou2017.QUICK_TRIALS)
     rows = tossou2017.table(data)
     for adversary in tossou2017.ADVERSARIES:
         exp3, error = find(rows, adversary, "EXP3", "")
