@@ -42,7 +42,7 @@ from dpjax.study.sweep import sweep
 if TYPE_CHECKING:
     from dpjax.study import Study
     from dpjax.study.compare import compare
-    from dpjax.study.kept import open
+    from dpjax.study.kept import open as open
 
 __all__ = [
     "Batch",
@@ -73,7 +73,6 @@ __all__ = [
     "loss_families",
     "mechanisms",
     "noise",
-    "open",
     "prefix_sums",
     "privacy",
     "simulate",

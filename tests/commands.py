@@ -90,6 +90,7 @@ INSTEAD = {
     "dpjax audit --all --out docs/audit --overwrite": AUDIT,
     "dpjax audit --changed K": "dpjax audit hedge --changed 2",
     "dpjax audit greedy": AUDIT,
+    "dpjax audit linucb": AUDIT,
     "dpjax compare examples/mine.py": COMPARE,
     "dpjax compare mine.py": COMPARE,
     "dpjax explore results/mine.zarr --out mine.html": f"{DIAGNOSES} 1 --seeds 4 --store "
@@ -136,6 +137,7 @@ AS_IS = (
     "python docs/tables.py benchmarks/README.md",
     "python docs/tables.py docs/accelerators.md",
     "python docs/tables.py docs/guides/mechanisms.md",
+    "python docs/tables.py docs/reference/inference.md",
     "python docs/tables.py docs/referees.md",
     "python docs/tables.py docs/studies.md",
     "python tests/data/make_diagnoses.py",
@@ -154,6 +156,7 @@ ELSEWHERE = {
     "python docs/hooks.py": "imported by mkdocs",
     "python examples/mine.py": "dpjax compare reads it",
     "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
+    "python -m tests.study.test_coverage": "tests/study/test_coverage.py",
     "python -m tests.study.shared_play": "tests/study/test_processes.py",
     "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest": ".ci/run",
     "sbatch pod.sh": "for a cluster",

@@ -26,7 +26,6 @@ from dpjax.combinators import (
     count_switches,
     laplace_feedback,
     minibatch,
-    reduction,
     rescale_losses,
     sample_arms,
     tracking,
@@ -71,7 +70,7 @@ def feed(learner, losses):
 def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):
     """Accepted in [-b, 1 + b], ends included, and fed (l~ + b) / (2b + 1); else null_loss."""
     # With noise of exactly one scale, l~ = l + 2.
-    monkeypatch.setattr(reduction, "laplace", lambda key, value, scale: value + scale)
+    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
     learner = laplace_feedback(logging(), epsilon=0.5, threshold=1.5, null_loss=0.75)
     state, actions = feed(learner, [0.0, 0.5, 0.75, 1.0, 0.25])
     np.testing.assert_allclose(state.base.fed[:5], [3.5 / 4, 1.0, 0.75, 0.75, 3.75 / 4])
@@ -79,7 +78,7 @@ def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):
     report = learner.report(state)
     assert (report.rejected, report.base) == (2, 5)
     # And below -b: l~ = l - 2.
-    monkeypatch.setattr(reduction, "laplace", lambda key, value, scale: value - scale)
+    monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value - scale)
     state, _ = feed(learner, [0.0, 0.5, 1.0])
     np.testing.assert_allclose(state.base.fed[:3], [0.75, 0.0, 0.125])
     assert learner.report(state).rejected == 1
@@ -93,7 +92,7 @@ def test_laplace_feedback_clips_before_noise(monkeypatch):
         seen.append(float(value))
         return value
 
-    monkeypatch.setattr(reduction, "laplace", record)
+    monkeypatch.setattr(noise, "laplace", record)
     learner = laplace_feedback(logging(), epsilon=1.0, threshold=0.0, null_loss=0.0)
     state, _ = feed(learner, [-2.0, 0.0, 3.0, 1.0, np.inf])
     assert seen == [0.0, 0.0, 1.0, 1.0, 1.0]

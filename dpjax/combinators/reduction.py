@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpjax import noise as laws
 from dpjax import privacy
 from dpjax.combinators._shared import check_learner
 from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
 from dpjax.feedback import clip_seen
-from dpjax.noise import laplace
 
 # Feedbacks that show more than one number a round.
 _MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
@@ -93,7 +93,7 @@ def laplace_feedback(
 
     def step(state, key, loss):
         noise_key, base_key = jax.random.split(key)
-        noisy = laplace(noise_key, loss, scale)
+        noisy = laws.laplace(noise_key, loss, scale)
         accepted = (noisy >= -width) & (noisy <= 1.0 + width)
         fed = jnp.where(accepted, (noisy + width) / (2.0 * width + 1.0), null_loss)
         base, action = learner.step(state.base, base_key, clip_seen(learner, fed)[0])
@@ -216,9 +216,9 @@ def private_reduction(
         if on_vector:
             largest = norm * jnp.max(jnp.abs(state.point))
             loss = jnp.clip(loss, -largest, largest)
-            noisy = laplace.along(noise_key, loss, scale, state.point)
+            noisy = laws.laplace.along(noise_key, loss, scale, state.point)
         else:
-            noisy = laplace(noise_key, loss, scale)
+            noisy = laws.laplace(noise_key, loss, scale)
         return pack(*learner.step(state.base, base_key, clip_seen(learner, noisy)[0]))
 
     return learner._replace(

@@ -24,17 +24,16 @@ def cells(
             own = own.rename({n: f"{name}_{n}" for n in own.data_vars if n != name})
         found = found.merge(own)
     first = next(iter(found.data_vars))
-    for name in ("privacy_epsilon", "privacy_delta", "privacy_model"):
+    order = [name for name in array.dims if name in found.dims]
+    taken = [name for name in order if f"takes_{name}" in array.coords]
+    declared = ("privacy_epsilon", "privacy_delta", "privacy_model")
+    for name in (*declared, *(f"takes_{each}" for each in taken)):
         if name in array.coords:
             found[name] = array.coords[name].variable
-    order = [name for name in array.dims if name in found.dims]
     frame = found.to_dataframe(dim_order=order).dropna(subset=[first]).reset_index()
-    for name in order:
-        if f"takes_{name}" in array.coords:
-            takes = array[f"takes_{name}"].to_series()
-            pairs = pandas.MultiIndex.from_frame(frame[list(takes.index.names)])
-            ignored = ~takes.reindex(pairs).to_numpy()
-            frame[name] = frame[name].astype(object).mask(ignored, "")
+    for name in taken:
+        takes = frame.pop(f"takes_{name}").astype(bool)
+        frame[name] = frame[name].astype(object).where(takes, "")
     return frame.drop_duplicates(subset=order).assign(trials=array.sizes["trial"])
 
 

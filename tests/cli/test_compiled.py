@@ -56,6 +56,7 @@ def test_a_second_command_compiles_nothing(tmp_path):
 @pytest.fixture
 def updates(monkeypatch):
     """What the settings of JAX are changed to, which they are not."""
+    monkeypatch.delenv("DPJAX_CACHE")
     seen = {}
     monkeypatch.setattr(jax.config, "update", seen.__setitem__)
     return seen

@@ -50,6 +50,17 @@ def test_a_table_has_one_row_for_what_takes_no_axis(data):
     assert (table["trials"] == 40).all()
 
 
+@pytest.mark.parametrize(
+    "at", [{"environment": 0}, {"learner": 1}, {"learner": 1, "environment": 0}]
+)
+def test_the_table_of_a_part_is_the_part_of_the_table(data, at):
+    table = data.isel(at).dpjax.table()
+    whole = data.dpjax.table()
+    whole = whole[whole["learner"] == "plain"] if "learner" in at else whole
+    assert table["epsilon"].tolist() == whole["epsilon"].tolist()
+    assert table["mean"].tolist() == whole["mean"].tolist()
+
+
 def test_the_frontier_compares_by_what_is_declared(data):
     found = data.dpjax.frontier().squeeze("environment")
     assert found["chosen_learner"].values.tolist() == ["private", "private", "plain"]
