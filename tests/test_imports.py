@@ -159,6 +159,15 @@ def test_only_a_sweep_names_the_room_of_kernels():
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
+def test_the_package_loads_its_libraries_when_it_needs_them():
+    """Each of them would take a tenth of a second or more."""
+    late = ["matplotlib", "pandas", "xarray"]
+    late += [f"scipy.{name}" for name in ("linalg", "optimize", "signal", "special", "stats")]
+    program = f"import sys, dpjax; print({{*{late}}} & {{*sys.modules}})"
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
 def test_few_files_name_a_law_of_noise():
     """Its own, the list of laws, and learners that document it as a choice: all others ask LAWS."""
     naming = [path for path in FILES if "skellam" in path.read_text().lower()]

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+import scipy
 from jax import random as jr
-from scipy import special
 
 from dpjax.audit.counts import best_event
 from dpjax.core import Array, Numbers, _check
@@ -60,7 +60,7 @@ def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndar
     x, y = np.array([1.0, 1.0, 0.0, 0.0]), np.array([1.0, 0.0, 1.0, 0.0])
     gain = (x - odds * y - delta) / (odds + delta)
     grown = np.log1p(FRACTIONS[:, None] * gain[..., None, :])
-    return special.logsumexp(np.sum(counts[..., None, :] * grown, axis=-1), axis=-1) - np.log(
+    return scipy.special.logsumexp(np.sum(counts[..., None, :] * grown, axis=-1), axis=-1) - np.log(
         len(FRACTIONS)
     )
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import lax
 from jax import random as jr
-from scipy import special, stats
 
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours, differing
 from dpjax.audit.replay import _run, _traced
@@ -49,11 +49,11 @@ def one_run_p_value(
       ['0.56', '2.7e-05']
     """
     q = 1.0 / (1.0 + np.exp(-epsilon))
-    tail = stats.binom.sf(correct - 1, guesses, q)
+    tail = scipy.stats.binom.sf(correct - 1, guesses, q)
     if delta == 0.0 or correct == 0:
         return float(tail)
     steps = np.arange(1, correct + 1)
-    added = stats.binom.sf(correct - steps - 1, guesses, q) - tail
+    added = scipy.stats.binom.sf(correct - steps - 1, guesses, q) - tail
     return float(min(tail + 2.0 * audited * delta * np.max(added / steps), 1.0))
 
 
@@ -107,7 +107,7 @@ def one_run_refutes(
     """
     right, wrong = level * correct / audited, level * (guesses - correct) / audited
     for i in range(correct - 1, -1, -1):
-        least = max(wrong, special.ndtr(special.ndtri(right) - mu))
+        least = max(wrong, scipy.special.ndtr(scipy.special.ndtri(right) - mu))
         right = min(1.0, right + i / (guesses - i) * (least - wrong))
         wrong = least
     return bool(right + wrong > guesses / audited)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import optimize, spatial
+import scipy
 
 from dpjax.core import Numbers
 from dpjax.domains._facets import null_space, within_facets
@@ -84,7 +84,7 @@ def polytope(
         dim,
         minimizer,
         centre=centre,
-        diameter=spatial.distance.pdist(vertices).max(),
+        diameter=scipy.spatial.distance.pdist(vertices).max(),
         radius=np.linalg.norm(vertices - centre, axis=1).max(),
         losses=ball_losses(dim) if losses is None else losses,
         contains=within_facets(normals, offsets, centre, hull),
@@ -147,7 +147,7 @@ def _facets(rows, bounds) -> _Facets:
         vertices = np.array([[1.0 / points.min()], [1.0 / points.max()]])
     else:
         halfspaces = np.concatenate([points, -np.ones((len(points), 1))], axis=1)
-        found = spatial.HalfspaceIntersection(halfspaces, np.zeros(rows.shape[1]))
+        found = scipy.spatial.HalfspaceIntersection(halfspaces, np.zeros(rows.shape[1]))
         vertices = found.intersections
     size = np.abs(vertices).max()
     vertices = _ordered(vertices, _ON_FACET * size)
@@ -188,7 +188,7 @@ def _inner_ball(rows, bounds):
 
 def _linear_program(costs, rows, bounds):
     """argmin of <costs, w> over A w <= b, or None where there is no least value."""
-    found = optimize.linprog(costs, A_ub=rows, b_ub=bounds, bounds=(None, None))
+    found = scipy.optimize.linprog(costs, A_ub=rows, b_ub=bounds, bounds=(None, None))
     return found.x if found.status == 0 else None
 
 
@@ -196,7 +196,7 @@ def _ordered(vectors, tolerance) -> np.ndarray:
     """Vectors (count, n) sorted by their entries, without those that repeat another one."""
     rounded = np.round(vectors / tolerance / 4.0)
     vectors = vectors[np.lexsort(rounded.T[::-1])]
-    near = spatial.cKDTree(vectors).query_pairs(8.0 * tolerance, output_type="ndarray")
+    near = scipy.spatial.cKDTree(vectors).query_pairs(8.0 * tolerance, output_type="ndarray")
     return np.delete(vectors, near[:, 1], axis=0)
 
 

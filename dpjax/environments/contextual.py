@@ -9,9 +9,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import random as jr
 from numpy.polynomial import chebyshev
-from scipy.special import betainc, betaincinv, ndtr
 
 from dpjax.core import Array, Environment, Numbers, Outcome, Policies, _check
 from dpjax.environments.arms import as_finite, pseudo_regret
@@ -136,11 +136,17 @@ def _reward_series(dim, gap) -> list:
     a gather.
     """
     shape = 0.5 * (dim - 1)
-    low = betainc(shape, shape, 0.5 * (1.0 - BEST_REWARD))
-    high = betainc(shape, shape, 0.5 * (1.0 + BEST_REWARD - gap))
+    low = scipy.special.betainc(shape, shape, 0.5 * (1.0 - BEST_REWARD))
+    high = scipy.special.betainc(shape, shape, 0.5 * (1.0 + BEST_REWARD - gap))
 
     def quantile(x):
-        value = 2.0 * betaincinv(shape, shape, low + ndtr(_REACH * x) * (high - low)) - 1.0
+        value = (
+            2.0
+            * scipy.special.betaincinv(
+                shape, shape, low + scipy.special.ndtr(_REACH * x) * (high - low)
+            )
+            - 1.0
+        )
         return np.clip(value, -BEST_REWARD, BEST_REWARD - gap)
 
     return chebyshev.chebinterpolate(quantile, 31).tolist()

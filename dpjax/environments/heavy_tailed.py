@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import random as jr
-from scipy import stats
 
 from dpjax.core import Environment, Number, Numbers, _check
 from dpjax.environments.arms import as_means, independent
@@ -76,7 +76,11 @@ def largest_moment(means, order, *, family="pareto", tail=1.6, spread=1.0) -> fl
     _check.one_of("pareto", "student", family=family)
     _check.inside(1.0, np.inf, tail=tail)
     _check.inside(0.0, float(tail), order=order)
-    law = stats.t(tail) if family == "student" else stats.pareto(tail, loc=-tail / (tail - 1.0))
+    law = (
+        scipy.stats.t(tail)
+        if family == "student"
+        else scipy.stats.pareto(tail, loc=-tail / (tail - 1.0))
+    )
     # Substituting u = s^k or 1 - s^k leaves an integrand without a pole at either end.
     power = int(np.ceil(2.0 / (1.0 - order / tail)))
     nodes, weights = np.polynomial.legendre.leggauss(500)

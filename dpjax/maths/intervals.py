@@ -1,7 +1,7 @@
 """Confidence intervals of probabilities."""
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from dpjax.core import Numbers
 
@@ -16,6 +16,6 @@ def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
       [0.016, 0.113]
     """
     hits = np.asarray(hits, np.float64)
-    low = np.where(hits > 0, stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
-    high = np.where(hits < runs, stats.beta.isf(error, hits + 1.0, runs - hits), 1.0)
+    low = np.where(hits > 0, scipy.stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
+    high = np.where(hits < runs, scipy.stats.beta.isf(error, hits + 1.0, runs - hits), 1.0)
     return low, high

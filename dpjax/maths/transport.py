@@ -12,9 +12,9 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import lax
 from jax.scipy.special import logsumexp
-from scipy import special
 
 from dpjax.maths.divergences import log_gap
 
@@ -157,7 +157,7 @@ def _log_terms(coefficients):
     """ln(A_i / i!) for the coefficients A on the last axis, float32; -inf where A_i is 0."""
     with np.errstate(divide="ignore"):
         return np.float32(
-            np.log(coefficients) - special.gammaln(np.arange(coefficients.shape[-1]) + 1.0)
+            np.log(coefficients) - scipy.special.gammaln(np.arange(coefficients.shape[-1]) + 1.0)
         )
 
 
@@ -230,7 +230,7 @@ def threshold_lines(most=MOST_DRAWS):
     exponents = between.reshape(1, -1)
     c = np.broadcast_to(2.0 * exponents + 4.0 * most, (most + 1, exponents.size))
     for _ in range(14):
-        c = _newton(c, exponents, terms, np, special.logsumexp)
+        c = _newton(c, exponents, terms, np, scipy.special.logsumexp)
     c = c.reshape(most + 1, *between.shape)
     slopes = (c[..., -1] - c[..., 0]) / np.diff(EXPONENTS)
     chords = c[..., :1] + slopes[..., None] * (between - between[:, :1])

@@ -6,7 +6,7 @@ first column, which is the longest one, and so hides late values better than it 
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import signal
+import scipy
 
 
 def column_norms(column) -> np.ndarray:
@@ -63,6 +63,6 @@ def weighted_row_norms(inverse, norms, series=None) -> np.ndarray:
     crossed = np.zeros(count)  # Cov(e_t, sum over u < t of d_u e_u)
     for ratio, amplitude in zip(*series, strict=True):
         shared = np.cumsum(inverse * ratio ** np.arange(count))
-        crossed += amplitude * signal.lfilter([0.0, 1.0], [1.0, -ratio], norms * shared)
+        crossed += amplitude * scipy.signal.lfilter([0.0, 1.0], [1.0, -ratio], norms * shared)
     steps = norms * (norms * np.cumsum(inverse**2) + 2.0 * crossed)
     return np.concatenate([[0.0], np.cumsum(steps)])

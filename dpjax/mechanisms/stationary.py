@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import linalg
+import scipy
 
 from dpjax.core import Mechanism
 from dpjax.mechanisms.prefix import check, constant, draw, from_noise, kept_path
@@ -76,6 +76,6 @@ def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
         ),
         variance=constant(float(np.sum(decoder**2))),
         matrices=lambda: (
-            linalg.circulant(decoder)[:horizon], linalg.circulant(encoder)[:, 1:horizon]
+            scipy.linalg.circulant(decoder)[:horizon], scipy.linalg.circulant(encoder)[:, 1:horizon]
         ),
     )  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import linalg
+import scipy
 
 from dpjax.core import Array, Mechanism, _check
 from dpjax.mechanisms.buffered_parameters import BUFFERED
@@ -202,13 +202,13 @@ def _from_columns(
 
     def matrices():
         zeros = np.zeros(horizon - 1)
-        first = linalg.toeplitz(encoder(), zeros)
+        first = scipy.linalg.toeplitz(encoder(), zeros)
         if normalized:
             norms = column_norms(encoder())
             first = first / norms
-            released = np.cumsum(norms[:, None] * linalg.toeplitz(inverse(), zeros), axis=0)
+            released = np.cumsum(norms[:, None] * scipy.linalg.toeplitz(inverse(), zeros), axis=0)
         else:
-            released = linalg.toeplitz(decoder(), zeros)
+            released = scipy.linalg.toeplitz(decoder(), zeros)
         return np.concatenate([zeros[None], released]), first
 
     def variance():

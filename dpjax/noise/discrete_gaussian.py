@@ -9,9 +9,9 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import lax
 from jax import random as jr
-from scipy.special import logsumexp
 
 from dpjax import privacy
 from dpjax.maths.laws import normal, random_words
@@ -54,7 +54,7 @@ def _log_pmf(scale, shift):
     # The noise is sub-Gaussian with variance scale^2.
     half = math.ceil(scale * math.sqrt(2.0 * TAIL)) + shift
     exponent = -0.5 * (np.arange(-half, half + 1) / scale) ** 2
-    return exponent - logsumexp(exponent)
+    return exponent - scipy.special.logsumexp(exponent)
 
 
 EXACT = exact_privacy(_log_pmf)

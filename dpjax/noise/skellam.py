@@ -18,8 +18,8 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import random as jr
-from scipy.special import ive
 
 from dpjax.maths.laws import binomial, normal
 from dpjax.noise.integers import STEP, exact_privacy, scale_of_one
@@ -68,7 +68,7 @@ def _log_pmf(scale, shift):
     # cosh(t) - 1 <= t^2 / (2 (1 - t / 3)).
     half = math.ceil(math.sqrt(2.0 * variance * TAIL) + TAIL / 3.0) + shift
     with np.errstate(divide="ignore"):
-        side = np.log(ive(np.arange(half + 1), variance))
+        side = np.log(scipy.special.ive(np.arange(half + 1), variance))
     return np.concatenate([side[:0:-1], side])
 
 

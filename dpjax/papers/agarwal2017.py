@@ -12,8 +12,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 import xarray
-from scipy import stats
 
 from dpjax import bounds, domains, environments, learners, mechanisms
 from dpjax.combinators import arms_as_points
@@ -149,7 +149,7 @@ def with_costs(data) -> xarray.Dataset:
 def table(data) -> list[dict]:
     """Final regret and what privacy costs, with a normal interval; one row per privacy level."""
     found, cost = (estimates.mean(data[name]) for name in ("final_regret", "cost"))
-    width = stats.norm.ppf(0.975) * cost.standard_error
+    width = scipy.stats.norm.ppf(0.975) * cost.standard_error
     found = found.assign(cost=cost["mean"], cost_low=cost["mean"] - width,
                          cost_high=cost["mean"] + width, centre=data.centre)  # fmt: skip
     found["known"] = data.bound.where(data.learner == "FTRL, identical law")

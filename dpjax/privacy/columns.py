@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from dpjax.core import Mechanism, _check
 
@@ -84,7 +84,7 @@ def user_sensitivity(
 
 def _is_decreasing_toeplitz(encoder) -> bool:
     column = encoder[:, 0]
-    lower = linalg.toeplitz(column, np.zeros(len(column)))  # square
+    lower = scipy.linalg.toeplitz(column, np.zeros(len(column)))  # square
     return np.array_equal(encoder, lower) and bool((np.diff(column) <= 0.0).all())
 
 

@@ -14,8 +14,8 @@ wrong by less than 1e-40 for that reason. By rounding it is wrong by less than 1
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import expit, logsumexp
 
 from dpjax.core import _check
 
@@ -98,9 +98,9 @@ def binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:
     if log_odds > 0.0:
         start, law = binomial_log_pmf(count, -log_odds)
         return count - start - len(law) + 1, law[::-1]
-    mean = count * float(expit(log_odds))
-    half = math.sqrt(2.0 * mean * float(expit(-log_odds)) * TAIL) + TAIL / 3.0
+    mean = count * float(scipy.special.expit(log_odds))
+    half = math.sqrt(2.0 * mean * float(scipy.special.expit(-log_odds)) * TAIL) + TAIL / 3.0
     start, end = max(0, math.floor(mean - half)), min(count, math.ceil(mean + half))
     points = np.arange(start + 1, end + 1, dtype=np.float64)
     law = np.append(0.0, np.cumsum(np.log((count - points + 1.0) / points) + log_odds))
-    return start, law - logsumexp(law)
+    return start, law - scipy.special.logsumexp(law)

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import bdtrc, expit
+import scipy
 
 from dpjax.core import _check
 from dpjax.privacy.integer import binomial_log_pmf
@@ -53,7 +53,7 @@ def _weights(local_epsilon, epsilon):
 
     a = q - e^epsilon (1 - q) and b = e^epsilon q - (1 - q), both positive and without cancellation.
     """
-    q = float(expit(local_epsilon))
+    q = float(scipy.special.expit(local_epsilon))
     a = -q * math.expm1(epsilon - local_epsilon)
     return a, q * math.expm1(epsilon) + math.tanh(0.5 * local_epsilon)
 
@@ -77,7 +77,9 @@ def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
         a, b = _weights(local_epsilon, epsilon)
         least = np.floor((clones + 1.0) * (b / (a + b))) + 1.0
         least = np.minimum(least, clones + 1.0)
-        given_clones = a * bdtrc(least - 2.0, clones, 0.5) - b * bdtrc(least - 1.0, clones, 0.5)
+        given_clones = a * scipy.special.bdtrc(least - 2.0, clones, 0.5) - b * scipy.special.bdtrc(
+            least - 1.0, clones, 0.5
+        )
         return float(np.sum(mass * np.maximum(given_clones, 0.0)))
 
     return delta_at

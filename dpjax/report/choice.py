@@ -7,8 +7,8 @@ cells at once, or by trials that the choice has not seen.
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 import xarray
-from scipy import stats
 
 from dpjax.report import arrays, estimates
 
@@ -88,7 +88,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
         labels = at.copy(data=flat["setting"][name].values[at.values])
         found[f"chosen_{name}"] = labels.where(found["mean"].notnull())
     worse = estimates.mean(halves[1] - chosen, confidence)
-    single = stats.t.ppf(confidence, chosen.sizes["trial"] - 1)
+    single = scipy.stats.t.ppf(confidence, chosen.sizes["trial"] - 1)
     # A difference of exactly 0 is no evidence; two settings may well be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
     found["candidate"] = candidate.unstack("setting")

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray
-from scipy import stats
 
 from dpjax.maths.intervals import clopper_pearson
 from dpjax.report import arrays
@@ -37,7 +37,7 @@ def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     centre = array.mean("trial", skipna=False)
     spread = array.std("trial", ddof=1, skipna=False) if trials > 1 else np.nan * centre
     error = spread / np.sqrt(trials)
-    width = stats.t.ppf(0.5 + confidence / 2, trials - 1) * error
+    width = scipy.stats.t.ppf(0.5 + confidence / 2, trials - 1) * error
     return xarray.Dataset(
         {"mean": centre, "standard_error": error, "low": centre - width, "high": centre + width}
     )
@@ -70,7 +70,9 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
     )
     ordered = ordered.pad(trial=1, constant_values=(-np.inf, np.inf))
     # The interval of the ranks 1 .. n themselves, NaN if there are too few trials for a side.
-    ranks = stats.quantile_test(np.arange(1.0, trials + 1.0), p=q).confidence_interval(confidence)
+    ranks = scipy.stats.quantile_test(np.arange(1.0, trials + 1.0), p=q).confidence_interval(
+        confidence
+    )
     ends = np.nan_to_num(ranks.low, nan=0), np.nan_to_num(ranks.high, nan=trials + 1)
     low, high = (ordered.isel(trial=int(end), drop=True) for end in ends)
     centre = array.quantile(q, "trial", skipna=False).drop_vars("quantile")
@@ -314,7 +316,7 @@ def band(
     edge = largest.quantile(confidence, "draw").drop_vars("quantile")
     # What resampling understates for few trials, Student's law states for a single value.
     level = 0.5 + confidence / 2
-    few = stats.t.ppf(level, array.sizes["trial"] - 1) / stats.norm.ppf(level)
+    few = scipy.stats.t.ppf(level, array.sizes["trial"] - 1) / scipy.stats.norm.ppf(level)
     width = edge * few * found["standard_error"]
     found["low"], found["high"] = found["mean"] - width, found["mean"] + width
     return found
