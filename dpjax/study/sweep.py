@@ -66,9 +66,10 @@ def sweep(
       checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
         (n,) increasing integers of at least 1, of which the last one is the horizon.
       chunk: the most trajectories that one core (or device) computes at once, which bounds the
-        memory in use. By default it is 4096 on CPU and 262144 elsewhere, or as many as fit into
-        memory. At least two seeds are computed at once and, where there are several points, at
-        least two of these.
+        memory in use. By default it is at most 4096 on CPU and 262144 elsewhere, or as many as fit
+        into memory, and the number of seeds is a power of two, so that other numbers of seeds
+        compile nothing. At least two seeds are computed at once and, if there are several points,
+        at least two of these.
       mesh: a :class:`jax.sharding.Mesh`, of any axes, of the devices to use. They may belong to
         several processes of ``jax.distributed``, each of which calls ``sweep`` with the same
         arguments and computes its share. Several processes need a store that all of them see.

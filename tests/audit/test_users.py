@@ -32,7 +32,7 @@ def noisy_sums(release, declared):
         init=lambda key: ((), Batch(jnp.zeros((), jnp.float32), jnp.int32(TAU))),
         step=step,
         feedback=Feedback("first arm", lambda loss, action: bandit(loss, jnp.int32(0))),
-        action_set=None,
+        action_set=Arms(1),
         horizon=HORIZON,
         privacy=declared,
     )
