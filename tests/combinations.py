@@ -461,8 +461,11 @@ def tried_within(name, chosen, wraps, horizon=HORIZON) -> Tried:
     declared = float(learner.privacy.epsilon)
     if np.isinf(declared):
         return Tried(label, (), 0.0, declared)
-    pairs = pairs_like(learner, chosen.get("domain"))
-    verdict = audit.verdict(learner, pairs, jr.key(1))
+    pairs, summing = pairs_like(learner, chosen.get("domain")), None
+    if learner.privacy.spacing is not None:  # Without the mechanism a replay counts a whole group.
+        sums = learner.privacy.sums
+        summing = mechanisms.tree(sums.horizon, noise=sums.noise)
+    verdict = audit.verdict(learner, pairs, jr.key(1), mechanism=summing)
     return Tried(label, verdict.failed, float(verdict.spent.max()), declared)
 
 

@@ -150,13 +150,16 @@ def test_no_shifts_by_the_tracking_program_are_the_static_learner_draw_for_draw(
 SIZES = [(2**18, 10, 0.1), (2**18, 10, 1.0), (2**14, 10, 0.1), (2**18, 1000, 0.3)]
 BESTS = {  # (bound with single rounds, bound at the best batch, that batch)
     None: [(65853, 14296, 32), (5910, 4550, 3), (16365, 3986, 48), (64341, 21904, 16)],
-    1e-6: [(13474, 7099, 12), (1776, 1776, 1), (5324, 2352, 24), (13497, 8839, 6)],
+    1e-6: [(10242, 6068, 8), (1665, 1665, 1), (4059, 1994, 16), (10780, 7710, 6)],
 }
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_the_best_batch_and_its_bound(delta):
-    """Batches help at small epsilon; the bounds agree with an independent search within 4 %."""
+    """Batches help at small epsilon; the bounds agree with an independent search within 4 %.
+
+    At delta = 1e-6 the search is over a grid of 400 rates x 400 restart probabilities.
+    """
     for (horizon, arms, epsilon), (single, best, batch) in zip(SIZES, BESTS[delta], strict=True):
         given = (horizon, arms, jnp.float32(epsilon), delta)
         rate, restart, _ = (float(x) for x in derived_setting(*given))
