@@ -128,7 +128,7 @@ def test_blocks_have_a_power_of_two_of_seeds_and_little_is_computed_in_vain(work
         size = shared_size(seeds, limit, workers, enough=64)
         assert 1 <= size <= limit and size & (size - 1) == 0
         surplus = -seeds % size
-        assert surplus < size <= max(64, seeds / 8) and (surplus < seeds or seeds == 1)
+        assert surplus < max(64, seeds / 8) and (surplus < seeds or seeds == 1)
         assert size > limit / 2 or size >= min(64, seeds / workers)
     some = {shared_size(seeds, 1024, workers, 64) for seeds in range(63 * workers + 1, 1024)}
     assert some == {64}

@@ -81,17 +81,22 @@ def shared_size(seeds, limit, workers, enough) -> int:
     """How many seeds a block has if the caller does not say: a power of two, at most ``limit``.
 
     All numbers of seeds from ``enough`` for each worker up to 16 times ``enough`` have blocks of
-    ``enough`` seeds, and so one compiled program. Of more seeds a block has about an eighth.
+    ``enough`` seeds, and so one compiled program. Of more seeds a block has as many as leave at
+    most an eighth of them to be computed in vain.
 
     Args:
       seeds: how many seeds there are in all.
       limit: how many seeds a block may have.
       workers: how many blocks are computed at the same time.
-      enough: how many seeds of a block are computed at full speed.
+      enough: how many seeds of a block are computed at nearly full speed.
     """
-    for_each_worker = 2 * _power_of_two(-(-seeds // workers) - 1)
-    wanted = min(max(1, for_each_worker), max(enough, _power_of_two(seeds // 8)))
-    return min(wanted, _power_of_two(max(1, limit)))
+    share, limit = -(-seeds // workers), max(1, limit)
+    if seeds < 16 * enough:
+        return min(max(1, 2 * _power_of_two(share - 1)), enough, _power_of_two(limit))
+    size = _power_of_two(min(share, limit))
+    while -seeds % size > seeds // 8:
+        size //= 2
+    return size
 
 
 def _power_of_two(most) -> int:

@@ -476,6 +476,31 @@ def test_noise_that_a_mechanism_draws_in_a_loop_is_that_of_its_sums(mechanism):
     assert "epsilon" in halved.failed and halved.spent.max() == pytest.approx(2.0, rel=1e-5)
 
 
+def noise_alone(key, scale):
+    """Noise on zeros, in a loop of a traced length."""
+
+    def again(index, total):
+        return total + noise.laplace(jr.fold_in(key, index), jnp.zeros(()), scale)
+
+    return lax.fori_loop(0, jr.randint(key, (), 1, 4), again, jnp.float32(0.0))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.01])
+def test_a_loss_beside_noise_on_zeros_is_no_release(share):
+    """Alone, and beside a release at the declared scale."""
+
+    def only(key, loss, scale):
+        return share * loss + noise_alone(key, scale)
+
+    def beside(key, loss, scale):
+        own, rest = jr.split(key)
+        return noise.laplace(own, loss, scale) + only(rest, loss, scale)
+
+    for release in (only, beside):
+        replayed = audit.replay(learner_of(release, 1.0), PAIR, jr.key(0))
+        assert audit.spent(replayed, 0.0) == np.inf
+
+
 def test_a_release_in_a_loop_of_fixed_length_is_counted():
     """The same loop with fixed bounds: its three releases spend ten times as much each."""
 
