@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
+from dpjax import privacy
 from dpjax.audit import comparisons, streams, visits
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
@@ -16,6 +17,7 @@ from dpjax.audit.records import draw, of_members, record
 from dpjax.audit.reports import reported
 from dpjax.audit.rules import (
     RULES,
+    coin_saving,
     host_row,
     is_counted_by_host,
     shared_rows,
@@ -34,6 +36,7 @@ from dpjax.noise.release import Site
 UNITS = 4.0
 # Of a release under jax.vmap each of so many members at most is exchanged by itself.
 _MOST_MEMBERS = 32
+_SAVING = privacy.zcdp_divergences(0.0).shape
 
 
 class Replay(NamedTuple):
@@ -42,6 +45,8 @@ class Replay(NamedTuple):
     pure: Array  # () privacy loss of Laplace noise, draws and coins, by basic composition
     rho: Array  # () privacy loss of all these releases, Gaussian noise too, in zCDP
     gaussian: Array  # () the part of rho that comes from Gaussian noise
+    saving: Array  # (128,) what Renyi divergences of coins add to rho alpha, at most 0, at
+    # the orders of dpjax.privacy.renyi_divergences
     # (n, 5) releases whose noise the host accounts for, which pure and rho leave out
     # (dpjax.audit.rules.host_row): what is released, the law, the scale, and the L1 and L2 norms of
     # the change that it hides.
@@ -80,7 +85,8 @@ def replay(
 
     - |x - x'|_1 / b for Laplace noise,
     - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise,
-    - the largest log-ratio of an outcome's probabilities for a draw,
+    - the largest log-ratio of an outcome's probabilities for a draw, and for a coin its Renyi
+      divergences,
     - for all comparisons with one noisy threshold together, a shift of both draws of noise
       (:mod:`dpjax.audit.comparisons`),
     - for noise of integers, what its law says of a change by an integer (no other change is hidden
@@ -197,15 +203,17 @@ def replay(
         armed += jnp.stack(found)
         rows = jnp.concatenate([rows, thresholds])
     missed = (
-        streams.shared(costs.costs[:, prefix])
+        streams.shared(costs.costs[:, prefix, :3])
         if mechanism is None
-        else streams.encoded(costs.costs[:, prefix], costs.shifts, mechanism)
+        else streams.encoded(costs.costs[:, prefix, :3], costs.shifts, mechanism)
     )
-    rho, gaussian, pure = jnp.sum(costs.costs, axis=(0, 1)) + missed
+    total = jnp.sum(costs.costs, axis=(0, 1))
+    rho, gaussian, pure = total[:3] + missed
     return Replay(
         pure=pure + armed[0],
         rho=rho + armed[1],
         gaussian=gaussian,
+        saving=total[3:],
         integer=shared_rows(costs.integer).reshape(-1, 5),
         reached=costs.reached,
         noise_seen=jnp.bool(seen) | jnp.all(idle),
@@ -317,7 +325,7 @@ def _used(sites, spans, differs, records) -> list:
 class _Costs(NamedTuple):
     """The costs of the n releases of one round, in full, and which of them are used."""
 
-    costs: Array  # (n, 3) rho, gaussian and pure
+    costs: Array  # (n, 131) rho, gaussian, pure, and what the divergences of a coin save
     reached: Array  # (n,) bool, whether the values differ
     used: Array  # (n,) bool
     integer: Any  # for each release its rows (m, 5), of which there are none but for noise that
@@ -345,7 +353,10 @@ def _costs(sites, records, twins, used) -> _Costs:
         counts = needed & both
         spent = (jnp.sum(part) for part in of_both(RULES[site.kind].cost))
         pure, rho, gaussian = (jnp.where(both, part, 0.0) for part in spent)
-        costs.append(jnp.stack([rho, gaussian, pure]))
+        saved = jnp.zeros(_SAVING)
+        if site.kind == "coin":
+            saved = jnp.where(both, of_both(coin_saving).reshape(-1, *_SAVING).sum(axis=0), 0.0)
+        costs.append(jnp.concatenate([jnp.stack([rho, gaussian, pure]), saved]))
         here = rho > 0.0
         rows.append(jnp.zeros((0, 5)))
         if is_counted_by_host(site):
@@ -363,7 +374,7 @@ def _costs(sites, records, twins, used) -> _Costs:
         # Where only one run takes a branch, the use of keys differs too.
         same_keys &= jnp.all(own.key == twin.key) & (own.active == twin.active)
     return _Costs(
-        jnp.stack(costs) if costs else jnp.zeros((0, 3)),
+        jnp.stack(costs) if costs else jnp.zeros((0, 3 + _SAVING[0])),
         jnp.stack(reached) if costs else jnp.zeros(0, bool),
         jnp.stack(matters) if costs else jnp.zeros(0, bool),
         tuple(rows),

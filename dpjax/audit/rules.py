@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from dpjax import noise
+from dpjax import noise, privacy
 from dpjax.audit.records import Rule
 from dpjax.maths import exact_sums
 from dpjax.noise import Cost
@@ -204,6 +204,26 @@ def _of_draw(site, record, twin) -> Cost:
     # The span bounds rho by bounded range (Cesar & Rogers 2021). It is NaN for two ratios of inf.
     span = jnp.where(jnp.isnan(span), jnp.inf, span)
     return Cost(pure, jnp.minimum(span * span / 8.0, pure * pure / 2.0), jnp.float32(0.0))
+
+
+def coin_saving(site, record, twin):
+    """By how much a coin's Renyi divergences, of both directions the larger, are below rho alpha.
+
+    Returns:
+      (128,) at most 0 up to rounding, at :func:`dpjax.privacy.renyi_divergences`.
+    """
+    ratios, rho = _toss(record, twin), _of_draw(site, record, twin).rho
+
+    def law(each):
+        chance = jnp.clip(jnp.sum(each.value), 0.0, 1.0)
+        return jnp.stack([1.0 - chance, chance])
+
+    found = jnp.maximum(
+        privacy.renyi_divergences(law(record), ratios),
+        privacy.renyi_divergences(law(twin), -ratios),
+    )
+    free = (rho == 0.0) | ~jnp.isfinite(rho)
+    return jnp.where(free, 0.0, found - privacy.zcdp_divergences(rho))
 
 
 def _least(site, record, twin) -> Cost:

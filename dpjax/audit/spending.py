@@ -96,7 +96,8 @@ def _spent(replayed, delta):
         noise_alone = privacy.gaussian_epsilon(jnp.sqrt(2.0 * replayed.rho), delta)
         mixed = privacy.zcdp_epsilon(replayed.rho, delta)
         composed = jnp.where(replayed.gaussian == replayed.rho, noise_alone, mixed)
-        found = jnp.minimum(pure, composed)
+        divergences = privacy.zcdp_divergences(replayed.rho) + replayed.saving
+        found = jnp.minimum(jnp.minimum(pure, composed), privacy.renyi_epsilon(divergences, delta))
     return found
 
 

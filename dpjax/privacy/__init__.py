@@ -28,6 +28,7 @@ from dpjax.privacy.gaussian import (
 )
 from dpjax.privacy.group import group_privacy, individual_privacy
 from dpjax.privacy.integer import integer_delta, integer_epsilon
+from dpjax.privacy.renyi import renyi_divergences, renyi_epsilon, zcdp_divergences
 from dpjax.privacy.shuffle import shuffle_delta, shuffle_epsilon, shuffle_local_epsilon
 
 __all__ = [
@@ -49,10 +50,13 @@ __all__ = [
     "noise_ratio",
     "pure_mu",
     "pure_rho",
+    "renyi_divergences",
+    "renyi_epsilon",
     "shuffle_delta",
     "shuffle_epsilon",
     "shuffle_local_epsilon",
     "user_sensitivity",
+    "zcdp_divergences",
     "zcdp_epsilon",
     "zcdp_inverse_root",
     "zcdp_mu",

@@ -9,7 +9,7 @@ import pytest
 from dpjax import bounds
 from dpjax.learners.parts import dartboard, fixed_share
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
-from tests.zcdp import least_epsilon
+from tests.renyi import dartboard_epsilon
 
 # The horizon, arms, epsilon, delta, batch and shifts of games.
 GAMES = [
@@ -58,7 +58,7 @@ def bound(horizon, arms, eta, p, batch, shifts):
 def tuned(horizon, arms, epsilon, delta, batch, shifts, spend=pure):
     """(eta, p, M) with the largest eta that is useful and allowed, found by bisection."""
     steps = horizon // batch
-    best = steps ** (-1 / 3) / 2 if delta else 1 / np.sqrt(8 * steps)
+    best = steps ** (-1 / 3) / 3 if delta else 1 / np.sqrt(8 * steps)
 
     def at(eta):
         p = max(eta, min(best, 0.5))
@@ -69,7 +69,7 @@ def tuned(horizon, arms, epsilon, delta, batch, shifts, spend=pure):
         if most == 1:
             return 0.0
         spent = spend(eta, p, batch, most)
-        return min(spent, least_epsilon(zcdp(eta, p, batch, most), delta)) if delta else spent
+        return min(spent, dartboard_epsilon(eta, p, batch, most, delta)) if delta else spent
 
     high = min(np.sqrt(batch * path_cost(steps, arms, shifts) / horizon), 0.5)
     if cost(high) <= epsilon:
@@ -134,7 +134,7 @@ def plays_with(game, wanted, rtol):
     rho = zcdp(eta, p, batch, most) if most > 1 else 0.0
     spent = pure(eta, p, batch, most) if most > 1 else 0.0
     if delta:
-        spent = min(spent, least_epsilon(rho, delta))
+        spent = min(spent, dartboard_epsilon(eta, p, batch, most, delta))
     found = [float(declared.epsilon), float(declared.rho)]
     return np.allclose(found, [spent, rho], rtol=rtol)
 
