@@ -10,7 +10,7 @@ import numpy as np
 import xarray
 
 from dpjax.papers.sweeps import showing
-from dpjax.report import estimates, plot, trends
+from dpjax.report import estimates, plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
 from dpjax.report.tables import columns, format_table, rows, write_csv
 
@@ -141,16 +141,6 @@ def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
     return xarray.Dataset({"points": points, **found, **ends}, attrs=found.attrs)
 
 
-def first_within(ratio, level) -> xarray.DataArray:
-    """The epsilon from which on a ratio is at most a level: 0 if always, and inf if never."""
-    logs = np.log(ratio.epsilon.values)
-    return xarray.apply_ufunc(
-        lambda ratios: trends.first_within(logs, ratios, level),
-        ratio,
-        input_core_dims=[["epsilon"]],
-    )
-
-
 def table(cells, order, names, more=None, **renamed) -> list[dict]:
     """The cells of an estimate as rows with the named columns.
 
@@ -198,17 +188,16 @@ def figure(data, x, lines=(), *, log=True, low=None, base=10, ticks=None, **opti
     return logarithmic(drawn, low=low, base=base, ticks=ticks) if log else drawn
 
 
-def lines_figure(array, x, color, panel: str | Sequence[str] = (), *, ylabel, note="") -> Any:
+def lines_figure(array, x, color, facets: Sequence[str] = (), *, ylabel, note="") -> Any:
     """A figure of lines along x, of an array without trials; both axes are logarithmic.
 
     Args:
       array: NaN is not drawn.
       x: the dimension along which lines go.
       color: the dimension that colours tell apart; earlier lines are wider, and show below others.
-      panel: the dimension with a panel for each value, or a pair of them, (rows, columns).
+      facets: a pair of dimensions with a panel for each of their values, (rows, columns), or none.
       ylabel, note: what the values are, and what stands below the panels.
     """
-    facets = [panel] if isinstance(panel, str) else list(panel)
     cells, names = list(product(*(array[name].values for name in facets))), array[color].values
     across = array.sizes[facets[-1]] if facets else 1
     down = len(cells) // across

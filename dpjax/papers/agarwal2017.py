@@ -14,7 +14,7 @@ import xarray
 from dpjax.papers import _shared as shared
 from dpjax.papers import agarwal2017_games as games
 from dpjax.privacy import default_delta
-from dpjax.report import arrays, estimates
+from dpjax.report import arrays, estimates, trends
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
@@ -130,7 +130,9 @@ def figure(data, free):
 def frontier(data, share=0.5) -> xarray.DataArray:
     """The epsilon at which mean regret is ``share`` of the centre's; nan if it is out of range."""
     part = data.isel(epsilon=np.isfinite(data.epsilon.values))
-    found = shared.first_within(part.final_regret.mean("trial") / part.centre, share)
+    ratio = part.final_regret.mean("trial") / part.centre
+    first = partial(trends.first_within, np.log(part.epsilon.values), level=share)
+    found = xarray.apply_ufunc(first, ratio, input_core_dims=[["epsilon"]])
     return found.where((found > 0) & np.isfinite(found))
 
 

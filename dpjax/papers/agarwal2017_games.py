@@ -25,25 +25,27 @@ SEED = 2017
 
 
 class Instance(NamedTuple):
-    """A decision set and its losses, as the paper pairs them."""
+    """A decision set with its losses, as the paper pairs them."""
 
     domain: str  # name in dpjax.bounds
-    make: Callable  # dim -> (Domain, LossSet), the same objects for learners and environments
+    make: Callable  # dim -> Domain, the same object for learners and environments
+
+
+def _instance(name, domain, losses) -> Instance:
+    return Instance(name, cache(lambda dim: domain(dim)._replace(losses=losses(dim))))
 
 
 INSTANCES = {
-    "experts": Instance("simplex", cache(lambda d: (domains.simplex(d), domains.box_losses(d)))),
-    "sphere": Instance("ball", cache(lambda d: (domains.ball(d), domains.ball_losses(d)))),
-    "cube": Instance("cube", cache(lambda d: (domains.cube(d), domains.l1_losses(d)))),
+    "experts": _instance("simplex", domains.simplex, domains.box_losses),
+    "sphere": _instance("ball", domains.ball, domains.ball_losses),
+    "cube": _instance("cube", domains.cube, domains.l1_losses),
 }
 
 
 def _learner(factory, with_delta=False, **options) -> Callable:
     def make(horizon, dim, instance, epsilon):
-        domain, losses = instance.make(dim)
-        domain = domain._replace(losses=losses)
         delta = {"delta": default_delta(horizon)} if with_delta else {}
-        return factory(horizon, domain, epsilon=epsilon, **delta, **options)
+        return factory(horizon, instance.make(dim), epsilon=epsilon, **delta, **options)
 
     return make
 
@@ -87,8 +89,7 @@ ARM_LEARNERS: dict[str, Callable] = {
 
 def losses(instance, dim):
     """I.i.d. losses of an instance."""
-    domain, loss_set = instance.make(dim)
-    return environments.linear_losses(domain, "iid", loss_set=loss_set, bias=BIAS)
+    return environments.linear_losses(instance.make(dim), "iid", bias=BIAS)
 
 
 def play_on_all(makers, horizons, dims, trials, arm_learners=None) -> xarray.Dataset:
@@ -119,7 +120,7 @@ def play_on_all(makers, horizons, dims, trials, arm_learners=None) -> xarray.Dat
         return bounds.ftrl(horizon, dim, epsilon, domain=INSTANCES[instance].domain)
 
     def lost(instance, horizon, dim):
-        domain = INSTANCES[instance].make(dim)[0]
+        domain = INSTANCES[instance].make(dim)
         at = {"instance": instance, "horizon": horizon, "dim": dim}
         total = data.tally_loss.isel(learner=0, epsilon=0).sel(at)
         sums = total.values[:, :dim].astype(np.float64)

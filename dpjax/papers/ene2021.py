@@ -138,12 +138,17 @@ def slope_rows(data, kind, variable, x, paper) -> list[dict]:
 
 def play_baselines(instances, horizon, trials) -> list[dict]:
     """Plays learners with and without projections, with and without privacy, at one horizon."""
-    grid = {"horizon": horizon, "domain": {name: games.INSTANCES[name](None) for name in instances},
-            "epsilon": [1.0, np.inf]}  # fmt: skip
-    study = Study(games.BASELINES, {"iid": games.losses}, grid, trials, SEED, checkpoints=1)
-    regret = play(study).final_regret
+    domains = {name: games.INSTANCES[name](None) for name in instances}
+
+    def study(makers, epsilons):
+        grid = {"horizon": horizon, "domain": domains, "epsilon": epsilons}
+        return Study(makers, {"iid": games.losses}, grid, trials, SEED, checkpoints=1)
+
+    others = dict(games.BASELINES)
     # Without noise all mechanisms are one.
-    regret = regret.where((regret.learner != "PRIVATEBANDIT, buffered") | (regret.epsilon < np.inf))
+    buffered = {name: others.pop(name) for name in games.BASELINES if "buffered" in name}
+    data = play(study(others, [1.0, np.inf]) + study(buffered, [1.0]))
+    regret = data.final_regret.sel(learner=list(games.BASELINES))
     names = "instance learner epsilon horizon regret standard_error trials"
     return shared.table(estimates.mean(regret), "domain learner epsilon", names,
                         instance="domain", regret="mean")  # fmt: skip

@@ -19,14 +19,19 @@ def reproduced(tmp_path_factory):
         patch.setattr(ene2021_games, "RATES", (1.0, 1 / 64))
         patch.setattr(ene2021, "QUICK_DIMS", (2,))
         # A program for each: one of them shows that they are run.
-        keep_only(patch, ene2021_games, INSTANCES=("ball",), BASELINES=("PRIVATEBANDIT",))
+        keep_only(
+            patch,
+            ene2021_games,
+            INSTANCES=("ball",),
+            BASELINES=("PRIVATEBANDIT", "PRIVATEBANDIT, buffered"),
+        )
         printed = counted(ene2021.reproduce)(out, horizon=2**8, trials=16, progress=False)
     return out, printed
 
 
 @pytest.mark.slow
 def test_how_many_programs_it_compiles(reproduced):
-    assert PROGRAMS["ene2021"] == 4
+    assert PROGRAMS["ene2021"] == 5
 
 
 @pytest.mark.slow
