@@ -82,9 +82,9 @@ INSTEAD = {
     "python mine.py": "sed -n '/^```python$/,/^```$/p' README.md | sed '/^```/d' > mine.py "
     "&& python mine.py",
     'python -c "from dpjax.papers.sajed2019 import *; games.play_batches(HORIZON, TRIALS); '
-    "games.play_horizons(games.horizons(20 * HORIZON), TRIALS); "
+    "games.play_horizons(20 * HORIZON, TRIALS); "
     'stopping.play_pairs(HORIZON, TRIALS)"': 'python -c "from dpjax.papers.sajed2019 import *; '
-    "games.play_batches(4096, 4); games.play_horizons(games.horizons(4096), 4); "
+    "games.play_batches(4096, 4); games.play_horizons(10_000, 4); "
     'stopping.play_pairs(4096, 4)"',
     "dpjax audit --all": AUDIT,
     "dpjax audit --all --out docs/audit --overwrite": AUDIT,

@@ -1,9 +1,9 @@
 """Each file rebuilds the figures and tables of one paper; authors of further papers come in.
 
 ``__all__`` is the registry that the command line reads. A paper has the sizes ``HORIZON``,
-``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a function ``reproduce(horizon, trials)``,
-which plays everything. It is decorated: it is called as ``reproduce(out, *, horizon, trials,
-progress)``, and writes tables (CSV), figures (PNG and PDF) and parameters.json.
+``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a function ``reproduce(horizon, trials,
+short)``, which plays everything. It is decorated: it is called as ``reproduce(out, *, horizon,
+trials, progress)``, and writes tables (CSV), figures (PNG and PDF) and parameters.json.
 
 Args:
   out: folder, created if missing; by default ``results/`` and the paper's name.
@@ -12,7 +12,7 @@ Args:
   progress: whether to show progress bars; True by default.
 
 Returns:
-  The printed summary.
+  The printed text: the tables of at most 100 rows.
 
 Raises:
   OSError: the folder cannot be written to. Nothing is played then.

@@ -1,6 +1,5 @@
 """The frame of a paper, and what papers share: estimates, rows of tables, and lines of figures."""
 
-import platform
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from itertools import product
@@ -11,11 +10,11 @@ import numpy as np
 import xarray
 
 from dpjax.papers.sweeps import showing
-from dpjax.report import arrays, estimates, plot, trends
-from dpjax.report.output import output_folder, write_figure, write_json
-from dpjax.report.tables import columns, rows, write_csv
+from dpjax.report import estimates, plot
+from dpjax.report.output import output_folder, versions, write_figure, write_json
+from dpjax.report.tables import columns, format_table, rows, write_csv
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+PRINTED = 100  # A table of more rows is written, but not printed.
 
 
 class Report(NamedTuple):
@@ -23,8 +22,7 @@ class Report(NamedTuple):
 
     tables: dict[str, list[dict]]
     figures: dict[str, Callable]  # functions without arguments that draw
-    parameters: dict  # what tables and figures depend on beside horizon, trials and key
-    text: str  # what is printed
+    parameters: dict  # the constants of the experiment, beside horizon, trials and key
 
 
 def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multiple=1) -> Callable:
@@ -38,8 +36,10 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
       multiple: the trials are a multiple of it.
 
     Returns:
-      A decorator of a function (horizon, trials) that plays everything and returns a Report.
+      A decorator of a function (horizon, trials, short) that plays everything and returns a Report.
+      A run is short, and may play fewer settings, if its horizon is below the published one.
     """
+    full = horizon
 
     def decorate(experiment):
         name = experiment.__module__.rpartition(".")[2]
@@ -54,10 +54,8 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
                     f"horizon must be from {horizons[0]} to {horizons[1]}, got {horizon}"
                 )
             with showing(progress):
-                return publish(
-                    out, name, partial(experiment, horizon, trials),
-                    horizon=horizon, trials=trials, seed=seed,
-                )  # fmt: skip
+                play = partial(experiment, horizon, trials, horizon < full)
+                return publish(out, name, play, horizon=horizon, trials=trials, seed=seed)
 
         update_wrapper(reproduce, experiment, ("__module__", "__qualname__", "__doc__"))
         return reproduce
@@ -72,10 +70,10 @@ def publish(out, name, experiment, *, horizon, trials, seed) -> str:
       out: folder, created if missing; it is refused before the experiment if it cannot be.
       name: with which the names of all tables and figures begin.
       experiment: a function without arguments that returns a Report.
-      horizon, trials, seed: what was asked for, which parameters.json says first.
+      horizon, trials, seed: the sizes and the seed, which parameters.json says first.
 
     Returns:
-      The text of the report.
+      The tables of at most PRINTED rows, as a text.
 
     Raises:
       OSError: the folder cannot be written to.
@@ -85,14 +83,12 @@ def publish(out, name, experiment, *, horizon, trials, seed) -> str:
         for ending, found in report.tables.items():
             write_csv(folder / f"{name}{ending}.csv", found)
         asked = {"horizon": horizon, "trials": trials, "key": f"jax.random.key({seed})"}
-        used = {
-            "versions": {"jax": jax.__version__, "python": platform.python_version()},
-            "backend": jax.default_backend(),
-        }
+        used = {"versions": versions(), "backend": jax.default_backend()}
         write_json(folder / "parameters.json", asked | report.parameters | used)
     for ending, draw in report.figures.items():
         write_figure(out, f"{name}{ending}", draw)
-    return report.text
+    shown = [found for found in report.tables.values() if len(found) <= PRINTED]
+    return "\n\n".join(map(format_table, shown))
 
 
 def log_checkpoints(horizon, count) -> tuple[int, ...]:
@@ -110,28 +106,12 @@ def labelled(function, further=(), **axes) -> xarray.DataArray:
     return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes, *further])
 
 
-def summary(array, quantiles=QUANTILES) -> xarray.Dataset:
-    """The columns mean and standard_error, and q5 to q95 or other quantiles of the trials."""
+def summary(array) -> xarray.Dataset:
+    """The columns mean and standard_error, and q5, q25, q50, q75 and q95 of the trials."""
     found = estimates.mean(array)[["mean", "standard_error"]]
-    for q in quantiles:
-        # A list of levels keeps NumPy from rounding the level to the precision of the array.
-        one = array.quantile([q], "trial", skipna=False).isel(quantile=0, drop=True)
-        found[f"q{round(100 * q)}"] = one
+    for q in (5, 25, 50, 75, 95):
+        found[f"q{q}"] = array.quantile(q / 100, "trial", skipna=False).drop_vars("quantile")
     return found
-
-
-def of_means(array, function, name) -> xarray.Dataset:
-    """A function of the means over trials, with its 95 % interval over resampled trials.
-
-    Args:
-      array: with the dimension trial.
-      function: of an array of means, whose cells are paired; it may reduce dimensions.
-      name: of the variable beside low and high.
-    """
-    centre = function(arrays.bare(array).mean("trial", skipna=False))
-    low, high = arrays.interval(function(arrays.resampled_means(array)), 0.95)
-    found = {name: centre, "low": low, "high": high}
-    return xarray.Dataset(found, attrs={"estimate": name, "trials": array.sizes["trial"]})
 
 
 def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
@@ -156,19 +136,9 @@ def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
         return (np.log(function(means).where(usable, 1.0)) * weights).sum(axis, skipna=False)
 
     played = function(array.mean("trial", skipna=False)).notnull().any(axis)
-    found, shown = of_means(array, slope, "slope"), x.where(usable)
+    found, shown = estimates.of_means(array, slope, name="slope"), x.where(usable)
     points, ends = points.where(played), {"from": shown.min(axis), "to": shown.max(axis)}
     return xarray.Dataset({"points": points, **found, **ends}, attrs=found.attrs)
-
-
-def first_within(ratio, level) -> xarray.DataArray:
-    """The epsilon from which on a ratio is at most a level: 0 if always, and inf if never."""
-    logs = np.log(ratio.epsilon.values)
-    return xarray.apply_ufunc(
-        lambda ratios: trends.first_within(logs, ratios, level),
-        ratio,
-        input_core_dims=[["epsilon"]],
-    )
 
 
 def table(cells, order, names, more=None, **renamed) -> list[dict]:
@@ -218,17 +188,16 @@ def figure(data, x, lines=(), *, log=True, low=None, base=10, ticks=None, **opti
     return logarithmic(drawn, low=low, base=base, ticks=ticks) if log else drawn
 
 
-def lines_figure(array, x, color, panel: str | Sequence[str] = (), *, ylabel, note="") -> Any:
+def lines_figure(array, x, color, facets: Sequence[str] = (), *, ylabel, note="") -> Any:
     """A figure of lines along x, of an array without trials; both axes are logarithmic.
 
     Args:
       array: NaN is not drawn.
       x: the dimension along which lines go.
       color: the dimension that colours tell apart; earlier lines are wider, and show below others.
-      panel: the dimension with a panel for each value, or a pair of them, (rows, columns).
+      facets: a pair of dimensions with a panel for each of their values, (rows, columns), or none.
       ylabel, note: what the values are, and what stands below the panels.
     """
-    facets = [panel] if isinstance(panel, str) else list(panel)
     cells, names = list(product(*(array[name].values for name in facets))), array[color].values
     across = array.sizes[facets[-1]] if facets else 1
     down = len(cells) // across

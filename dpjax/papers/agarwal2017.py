@@ -5,145 +5,24 @@ It plays experts, the sphere and the cube with the paper's calibration and ours,
 baselines and later learners.
 """
 
-from collections.abc import Callable
-from functools import cache, partial
-from typing import NamedTuple
+from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy
 import xarray
 
-from dpjax import bounds, domains, environments, learners, mechanisms
-from dpjax.combinators import arms_as_points
-from dpjax.core import Feedback
-from dpjax.learners.hedge import plain_rate
 from dpjax.papers import _shared as shared
-from dpjax.papers import agarwal2017_mechanisms as of_mechanisms
-from dpjax.papers.sweeps import play
+from dpjax.papers import agarwal2017_games as games
 from dpjax.privacy import default_delta
-from dpjax.report import arrays, estimates
-from dpjax.report.tables import format_table
-from dpjax.study import Study
+from dpjax.report import arrays, estimates, trends
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
 DIM = 10
 DIMS, QUICK_DIMS = (4, 8, 16, 32, 64), (4, DIM)
-# In float32, as they are played.
-EPSILONS = (*(10.0 ** np.arange(-1.0, 3.01, 0.25)).astype(np.float32).tolist(), np.inf)
-BIAS = 0.2
-SEED = 2017
-
-
-class Instance(NamedTuple):
-    """A decision set and its losses, as the paper pairs them."""
-
-    domain: str  # name in dpjax.bounds
-    make: Callable  # dim -> (Domain, LossSet), the same objects for learners and environments
-
-
-INSTANCES = {
-    "experts": Instance("simplex", cache(lambda d: (domains.simplex(d), domains.box_losses(d)))),
-    "sphere": Instance("ball", cache(lambda d: (domains.ball(d), domains.ball_losses(d)))),
-    "cube": Instance("cube", cache(lambda d: (domains.cube(d), domains.l1_losses(d)))),
-}
-
-
-def _learner(factory, with_delta=False, **options) -> Callable:
-    def make(horizon, dim, instance, epsilon):
-        domain, losses = instance.make(dim)
-        domain = domain._replace(losses=losses)
-        delta = {"delta": default_delta(horizon)} if with_delta else {}
-        return factory(horizon, domain, epsilon=epsilon, **delta, **options)
-
-    return make
-
-
-IDENTICAL_LAW = partial(mechanisms.tree, identical_law=True)
-LEARNERS: dict[str, Callable] = {
-    "FTRL": _learner(learners.ftrl),
-    "FTRL, identical law": _learner(learners.ftrl, mechanism=IDENTICAL_LAW),
-    "FTRL, identical law, printed": _learner(
-        learners.ftrl, mechanism=IDENTICAL_LAW, calibration="printed"
-    ),
-    "FTPL, Gaussian": _learner(learners.ftpl, with_delta=True),
-    "FTRL, Gaussian, buffered": _learner(
-        learners.ftrl, with_delta=True, noise="gaussian", mechanism=mechanisms.buffered
-    ),
-    "private FTAL": _learner(learners.private_ftal),
-    "noisy output gradient, Gaussian": _learner(learners.private_giga, with_delta=True),
-}
-
-
-def _arm_learner(factory, options=lambda horizon, dim: {}) -> Callable:
-    """Shows a learner losses moved from [-1, 1] into [0, 1], where its calibration holds."""
-
-    def make(horizon, dim, epsilon):
-        given = options(horizon, dim) | {"epsilon": epsilon, "delta": default_delta(horizon)}
-        moved = Feedback("moved", lambda loss, action: (loss + 1.0) / 2.0)
-        return factory(horizon, dim, **given)._replace(feedback=moved)
-
-    return make
-
-
-# These play arms, so only the experts have them. The dartboard is played at the rate that gives it
-# Hedge's law: (1 - eta)^L = exp(-eta' L).
-ARM_LEARNERS: dict[str, Callable] = {
-    "Hedge, sampled": _arm_learner(learners.hedge),
-    "shrinking dartboard": _arm_learner(
-        learners.shrinking_dartboard, lambda t, n: {"rate": -jnp.expm1(-plain_rate(t, n))}
-    ),
-}
+HORIZONS = tuple(2**i for i in range(8, 31, 2))
 # The paper's algorithm and the one that it improves on are played at several horizons.
 HORIZON_LEARNERS = ("FTRL", "private FTAL")
-
-
-def losses(instance, dim):
-    """I.i.d. losses of an instance."""
-    domain, loss_set = instance.make(dim)
-    return environments.linear_losses(domain, "iid", loss_set=loss_set, bias=BIAS)
-
-
-def horizons(horizon) -> list[int]:
-    """The horizons at which regret is followed: 2^8, 2^10, ... up to 4 T, in short runs to T."""
-    longest = 4 * horizon if horizon >= HORIZON else horizon
-    return [2**i for i in range(8, 31, 2) if 2**i <= longest]
-
-
-def study(makers, horizons, dims, trials, instances=None, environment=losses) -> Study:
-    """Learners on all instances, or some of them."""
-    grid = {"instance": instances or INSTANCES, "horizon": horizons, "dim": dims,
-            "epsilon": EPSILONS}  # fmt: skip
-    return Study(makers, {"iid": environment}, grid, trials, SEED, checkpoints=1)
-
-
-def with_costs(data) -> xarray.Dataset:
-    """The data with what privacy costs in each trial, and what costs are compared with.
-
-    These are the mean regret of always playing the centre, against the same losses, as ``centre``,
-    and the theorem's ``bound`` for FTRL with the tree of the identical law.
-    """
-    data = data.squeeze("environment")
-    regret = data.final_regret.astype(np.float64)
-    axes = {name: data[name].values.tolist() for name in ("instance", "horizon", "dim", "epsilon")}
-
-    def lost(instance, horizon, dim):
-        domain = INSTANCES[instance].make(dim)[0]
-        at = {"instance": instance, "horizon": horizon, "dim": dim}
-        total = data.tally_loss.isel(learner=0, epsilon=0).sel(at)
-        sums = total.values[:, :dim].astype(np.float64)
-        best = np.asarray(jax.vmap(domain.minimizer)(sums.astype(np.float32)), np.float64)
-        return np.mean(sums @ domain.centre - (sums * best).sum(-1))
-
-    def bound(instance, horizon, dim, epsilon):
-        return bounds.ftrl(horizon, dim, epsilon, domain=INSTANCES[instance].domain)
-
-    found = data.assign(final_regret=regret, cost=regret - regret.sel(epsilon=np.inf, drop=True))
-    found["bound"] = shared.labelled(bound, **axes)
-    axes.pop("epsilon")
-    return found.assign(centre=shared.labelled(lost, **axes))
 
 
 def table(data) -> list[dict]:
@@ -251,7 +130,9 @@ def figure(data, free):
 def frontier(data, share=0.5) -> xarray.DataArray:
     """The epsilon at which mean regret is ``share`` of the centre's; nan if it is out of range."""
     part = data.isel(epsilon=np.isfinite(data.epsilon.values))
-    found = shared.first_within(part.final_regret.mean("trial") / part.centre, share)
+    ratio = part.final_regret.mean("trial") / part.centre
+    first = partial(trends.first_within, np.log(part.epsilon.values), level=share)
+    found = xarray.apply_ufunc(first, ratio, input_core_dims=[["epsilon"]])
     return found.where((found > 0) & np.isfinite(found))
 
 
@@ -281,39 +162,28 @@ def map_figure(data):
     return shared.logarithmic(drawn, base=2)
 
 
-@shared.published(HORIZON, TRIALS, SEED)
-def reproduce(horizon: int, trials: int) -> shared.Report:
-    """Plays experts, the sphere and the cube over epsilon, over T, over N, and each mechanism.
+@shared.published(HORIZON, TRIALS, games.SEED)
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+    """Plays experts, the sphere and the cube over epsilon, over T and over N.
 
     The table "" has all final regrets, "_free" the epsilon from which on privacy is free, "_slopes"
-    fitted exponents, "_mechanisms" errors and regret of each mechanism. Figures are of regret
-    against epsilon ("") and T ("_horizon"), "_map", "_mechanisms" and their "_errors".
+    fitted exponents. Figures are of regret against epsilon ("") and T ("_horizon"), and "_map".
 
-    There are at least 4 trials, and half of them for T, N and mechanisms.
+    There are at least 4 trials, and half of them for T and N.
     """
     # A short run has as many trials everywhere, so that some programs serve twice.
-    fewer, dims = (max(4, trials // 2), DIMS) if horizon >= HORIZON else (trials, QUICK_DIMS)
-    experts = {"experts": INSTANCES["experts"]}
-    everyone = study(LEARNERS, [horizon], [DIM], trials) + study(
-        ARM_LEARNERS, [horizon], [DIM], trials, experts,
-        lambda instance, dim: arms_as_points(losses(instance, dim), dim),
-    )  # fmt: skip
-    data = with_costs(play(everyone))
-    two = {name: LEARNERS[name] for name in HORIZON_LEARNERS}
-    lengths = with_costs(play(study(two, horizons(horizon), [DIM], fewer)))
-    sizes = with_costs(play(study({"FTRL": LEARNERS["FTRL"]}, [horizon], dims, fewer)))
-    sphere = {"sphere": INSTANCES["sphere"]}
-    noisy = of_mechanisms.study(horizon, DIM, sphere, losses, fewer, SEED)
-    noisy = play(noisy, chunk=128).sel(mechanism=of_mechanisms.names())
+    fewer, dims = (trials, QUICK_DIMS) if short else (max(4, trials // 2), DIMS)
+    horizons = [each for each in HORIZONS if each <= (1 if short else 4) * horizon]
+    two = {name: games.LEARNERS[name] for name in HORIZON_LEARNERS}
+    data = games.play_on_all(games.LEARNERS, [horizon], [DIM], trials, games.ARM_LEARNERS)
+    lengths = games.play_on_all(two, horizons, [DIM], fewer)
+    sizes = games.play_on_all({"FTRL": two["FTRL"]}, [horizon], dims, fewer)
     free = free_table(data)
-    tables = {
-        "": [row for group in (data, lengths, sizes) for row in table(group)],
-        "_free": free,
-        "_slopes": slopes(data, lengths, sizes),
-        "_mechanisms": of_mechanisms.table(noisy, domains.ball_losses(DIM)),
-    }
     return shared.Report(
-        tables=tables,
+        tables={
+            "": [row for group in (data, lengths, sizes) for row in table(group)],
+            "_free": free, "_slopes": slopes(data, lengths, sizes),
+        },
         figures={
             "": partial(figure, data, free),
             "_horizon": partial(
@@ -322,10 +192,7 @@ def reproduce(horizon: int, trials: int) -> shared.Report:
                 note="FTRL at epsilon = 100 lies under FTRL without privacy.",
             ),
             "_map": partial(map_figure, lengths),
-            "_mechanisms": partial(of_mechanisms.figure, noisy),
-            "_errors": partial(of_mechanisms.error_figure, horizon),
         },
-        parameters={"dim": DIM, "epsilons": EPSILONS, "delta": default_delta(horizon),
-                    "bias": BIAS, "resamples": arrays.DRAWS, "neighbours": "replace"},
-        text="\n\n".join(format_table(found) for name, found in tables.items() if name),
+        parameters={"dim": DIM, "epsilons": games.EPSILONS, "delta": default_delta(horizon),
+                    "bias": games.BIAS, "resamples": arrays.DRAWS, "neighbours": "replace"},
     )  # fmt: skip

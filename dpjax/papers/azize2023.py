@@ -16,7 +16,6 @@ from dpjax import bounds, environments, learners
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.tables import format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**9, 10**7
@@ -119,18 +118,15 @@ def error_rows(data) -> list[dict]:
 def budget_rows(data, halved) -> list[dict]:
     """The error of sequential halving within parts of the median stopping time of DP-TT."""
     ours, made = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
+    names = {name: f"halving_{name}" for name in ("error", "error_low", "error_high")}
     for epsilon, cells in halved.items():
-        cell, parts = ours.sel(epsilon=epsilon), iter(PARTS)
+        beside = ours[["error", "error_high"]].sel(epsilon=epsilon).reset_coords(drop=True)
+        found = _cells(cells).rename(names).assign(beside)
         made += shared.table(
-            _cells(cells), "horizon",
+            found.assign_coords(part=("horizon", list(PARTS))), "horizon",
             "instance epsilon part budget halving_error halving_error_low halving_error_high error "
             "error_high trials",
-            lambda row, cell=cell, parts=parts: {
-                "instance": BUDGETED, "part": next(parts), "error": float(cell["error"]),
-                "error_high": float(cell["error_high"]), "trials": data.sizes["trial"],
-            },
-            budget="horizon", **{f"halving_{each}": each
-                                 for each in ("error", "error_low", "error_high")},
+            instance="means", budget="horizon",
         )  # fmt: skip
     return made
 
@@ -182,7 +178,7 @@ def error_figure(data):
 
 
 @shared.published(HORIZON, TRIALS, SEED, horizons=(10_000, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Plays private and other learners on seven instances, and sequential halving on one.
 
     The table "" has stopping times and errors beside the lower bound, "_plain" those of learners
@@ -193,25 +189,23 @@ def reproduce(horizon: int, trials: int) -> shared.Report:
     trials.
     """
     shown = {name: LEARNERS[name] for name in LEARNERS
-             if name not in LEFT_OUT or horizon >= HORIZON}  # fmt: skip
+             if not short or name not in LEFT_OUT}  # fmt: skip
     data = play(study(shown, GAINS, horizon, trials))
     plain = play(study(PLAIN, GAINS, horizon, trials))
     three = play(study(RULES, {"three": THREE}, horizon, trials, ALLOWED))
     three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
     lower = lower_bounds(GAINS, EPSILONS)
-    budgeted = BUDGETED_EPSILONS if horizon >= HORIZON else QUICK_BUDGETED_EPSILONS
-    tables = {
-        "": time_rows(data, lower),
-        "_plain": time_rows(plain.expand_dims(epsilon=[np.inf]), lower),
-        "_onset": onset_rows(data),
-        "_errors": error_rows(three),
-        "_budget": budget_rows(data, play_halving(data, budgeted, trials)),
-    }
+    budgeted = QUICK_BUDGETED_EPSILONS if short else BUDGETED_EPSILONS
     return shared.Report(
-        tables=tables,
+        tables={
+            "": time_rows(data, lower),
+            "_plain": time_rows(plain.expand_dims(epsilon=[np.inf]), lower),
+            "_onset": onset_rows(data),
+            "_errors": error_rows(three),
+            "_budget": budget_rows(data, play_halving(data, budgeted, trials)),
+        },
         figures={"": partial(time_figure, data, plain, lower),
                  "_errors": partial(error_figure, three)},
         parameters={"failure": FAILURE, "gains": GAINS, "epsilons": EPSILONS,
                     "three": THREE, "three_failure": ALLOWED},
-        text="\n\n".join(map(format_table, tables.values())),
     )  # fmt: skip

@@ -5,27 +5,17 @@ against T, the dimension and epsilon, on a ball, a matroid base polytope and the
 """
 
 from functools import partial
+from itertools import product
 
 import jax
 import numpy as np
+import pandas
 import xarray
 
 from dpjax.papers import _shared as shared
-from dpjax.papers.ene2021_learners import (
-    BASELINES,
-    CALIBRATIONS,
-    INSTANCES,
-    RATES,
-    break_even,
-    losses,
-    noise_scale,
-    scaled,
-    signal_to_noise,
-)
-from dpjax.papers.ene2021_routes import routes_figure
+from dpjax.papers import ene2021_games as games
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.tables import format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
@@ -46,38 +36,37 @@ def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Da
       dim: of the ball.
 
     Returns:
-      A Dataset of final_regret (setting, trial), where a setting has the coordinates calibration,
-      epsilon, rate (times the default one) and scale (of the noise of a node). Scalar coordinates
-      are dim, n; centre, the mean regret of the best point without data; gradient, the mean length
-      of the mean loss vector in the hull; and certified_distance, the largest one of a base from
-      its minimizer.
+      A Dataset of final_regret (setting, trial) and scale (setting), that of the noise of a node.
+      A setting is a calibration, an epsilon and a rate. Scalar coordinates are dim, n; centre, the
+      mean regret of the best point without data; gradient, the mean length of the mean loss vector
+      in the hull; and certified_distance, the largest one of a base from its minimizer.
     """
     instance, noise = kind
-    domain = INSTANCES[instance](dim)
-    settings = [("none", np.inf, 1.0)]
-    settings += [(name, e, rate) for name in CALIBRATIONS for e in epsilons for rate in rates]
-    scales = [noise_scale(domain, horizon, noise, name, e) for name, e, _ in settings]
+    domain = games.INSTANCES[instance](dim)
+    settings = [("none", np.inf, 1.0), *product(games.CALIBRATIONS, epsilons, rates)]
+    scales = [games.noise_scale(domain, horizon, noise, name, e) for name, e, _ in settings]
     axis = {
         f"{name}, epsilon = {e:g}, rate = {rate:g}": np.array([scale, rate])
         for scale, (name, e, rate) in zip(scales, settings, strict=True)
     }
 
     def learner(horizon, setting):
-        return scaled(horizon, domain, noise, setting[0], setting[1])
+        return games.scaled(horizon, domain, noise, setting[0], setting[1])
 
-    study = Study({"PRIVATEBANDIT": learner}, {"iid": losses(domain)},
+    study = Study({"PRIVATEBANDIT": learner}, {"iid": games.losses(domain)},
                   {"horizon": horizon, "setting": axis}, trials, SEED, checkpoints=1)  # fmt: skip
     data = play(study).squeeze(["learner", "environment"], drop=True)
     assert not data.clipped.any()
     total = data.tally_loss.values[0].astype(np.float64)
     best = np.asarray(jax.jit(jax.vmap(domain.minimizer))(total.astype(np.float32)), np.float64)
     hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent
-    calibration, epsilon, rate = map(list, zip(*settings, strict=True))
-    return data[["final_regret"]].reset_coords(drop=True).assign_coords(
-        calibration=("setting", calibration), epsilon=("setting", epsilon),
-        rate=("setting", rate), scale=("setting", scales), horizon=horizon, instance=instance,
-        noise=noise,
-        dim=hull.shape[1], centre=np.sum(total * (domain.centre - best), axis=1).mean(),
+    index = pandas.MultiIndex.from_tuples(settings, names=["calibration", "epsilon", "rate"])
+    found = data[["final_regret"]].reset_coords(drop=True).assign_coords(
+        xarray.Coordinates.from_pandas_multiindex(index, "setting")
+    )  # fmt: skip
+    return found.assign(scale=("setting", scales)).assign_coords(
+        horizon=horizon, instance=instance, noise=noise, dim=hull.shape[1],
+        centre=np.sum(total * (domain.centre - best), axis=1).mean(),
         gradient=np.linalg.norm(total @ hull, axis=1).mean() / horizon,
         certified_distance=float(data.report_distance.max()),
     )  # fmt: skip
@@ -90,15 +79,14 @@ def joined(runs, axis) -> xarray.Dataset:
     """
 
     def unstacked(run):
-        run = run.drop_vars(["setting", "scale", "gradient", "certified_distance"])
-        run = run.set_index(setting=["calibration", "epsilon", "rate"]).unstack("setting")
+        run = run.drop_vars(["scale", "gradient", "certified_distance"]).unstack("setting")
         plain = run.final_regret.sel(calibration="none", epsilon=np.inf, rate=1.0, drop=True)
         regret = run.final_regret.where(run.calibration != "none", plain).astype(np.float64)
-        return run.assign(final_regret=regret).reset_coords("centre")
+        return run.assign(final_regret=regret).reset_coords("centre").expand_dims(axis)
 
-    parts = [unstacked(run).expand_dims({axis: [run[axis].item()]}) for run in runs]
+    parts = [unstacked(run) for run in runs]
     found = xarray.concat(parts, axis, coords="different", compat="equals")
-    return found.sel(calibration=["none", *CALIBRATIONS])
+    return found.sel(calibration=["none", *games.CALIBRATIONS])
 
 
 def rows_of(run) -> list[dict]:
@@ -107,11 +95,11 @@ def rows_of(run) -> list[dict]:
 
     def more(row):
         places = ("scale", "horizon", "noise", "dim", "gradient")
-        return {"over_no_noise": row["regret"] / plain,
-                "signal_to_noise": signal_to_noise(*(row[name] for name in places))}  # fmt: skip
+        ratio = games.signal_to_noise(*(row[name] for name in places))
+        return {"over_no_noise": row["regret"] / plain, "signal_to_noise": ratio}
 
     return shared.table(
-        estimates.mean(run.final_regret), "setting",
+        estimates.mean(run.final_regret).assign(scale=run.scale), "setting",
         "instance noise calibration epsilon rate horizon dim scale regret standard_error centre "
         "over_no_noise signal_to_noise certified_distance trials",
         more, regret="mean",
@@ -130,6 +118,7 @@ def slope_rows(data, kind, variable, x, paper) -> list[dict]:
       variable, x: the axis, its name and its values.
       paper: the paper's exponents, by the calibrations that are fitted; COST is one.
     """
+    data = data.sel(rate=1.0)
     regret = data.final_regret.reset_coords(drop=True)
     learns = regret.mean("trial") < 0.5 * data.centre.reset_coords(drop=True)
     single = {"calibration": ["single_change"]}
@@ -149,38 +138,20 @@ def slope_rows(data, kind, variable, x, paper) -> list[dict]:
 
 def play_baselines(instances, horizon, trials) -> list[dict]:
     """Plays learners with and without projections, with and without privacy, at one horizon."""
-    domains = {name: INSTANCES[name](None) for name in instances}
-    studies = []
-    for buffered, epsilons in ((False, [1.0, np.inf]), (True, [1.0])):
-        mine = {name: make for name, make in BASELINES.items() if ("buffered" in name) == buffered}
-        if mine:
-            grid = {"horizon": horizon, "domain": domains, "epsilon": epsilons}
-            studies.append(Study(mine, {"iid": losses}, grid, trials, SEED, checkpoints=1))
-    data = play(sum(studies[1:], studies[0])).sel(learner=list(BASELINES))
+    domains = {name: games.INSTANCES[name](None) for name in instances}
+
+    def study(makers, epsilons):
+        grid = {"horizon": horizon, "domain": domains, "epsilon": epsilons}
+        return Study(makers, {"iid": games.losses}, grid, trials, SEED, checkpoints=1)
+
+    others = dict(games.BASELINES)
+    # Without noise all mechanisms are one.
+    buffered = {name: others.pop(name) for name in games.BASELINES if "buffered" in name}
+    data = play(study(others, [1.0, np.inf]) + study(buffered, [1.0]))
+    regret = data.final_regret.sel(learner=list(games.BASELINES))
     names = "instance learner epsilon horizon regret standard_error trials"
-    return shared.table(estimates.mean(data.final_regret), "domain learner epsilon", names,
+    return shared.table(estimates.mean(regret), "domain learner epsilon", names,
                         instance="domain", regret="mean")  # fmt: skip
-
-
-def horizons(horizon) -> list[int]:
-    """2^8, 2^10, ... up to 16 T."""
-    return [2**i for i in range(8, 31, 2) if 2**i <= 16 * horizon]
-
-
-def verdict(instance, noise, data, gradient) -> str:
-    """Says in numbers whether it learns and what privacy costs, for an instance and noise."""
-    last, means = int(data.horizon[-1]), data.sel(epsilon=1.0).final_regret.mean("trial")
-    best = means.sel(calibration="printed", horizon=last).min() / data.centre[-1]
-    start = break_even(instance, noise, gradient)
-    means = means.sel(rate=1.0)
-    ratio = means.sel(calibration="single_change") / means.sel(calibration="none")
-    middle = len(ratio) // 2
-    return (
-        f"{instance}, {noise}: with the printed noise regret at T = {last} is {best:.3g} of the "
-        f"centre's (best of {len(RATES)} rates); by formula its signal passes its noise near "
-        f"T = {start:.1e}. With single_change regret over that without noise is "
-        f"{ratio[middle]:.3g} at T = {int(data.horizon[middle])} and {ratio[-1]:.3g} at T = {last}."
-    )
 
 
 def figure(data, x, panel=None, ticks=None, note="", lines=()):
@@ -197,7 +168,6 @@ def figure(data, x, panel=None, ticks=None, note="", lines=()):
 
 def horizon_figure(data):
     """Regret against T, with the best rate in hindsight and a guide."""
-    data = data.sel(epsilon=1.0)
     means = data.final_regret.mean("trial")
     last = means.sel(calibration="none", rate=1.0).isel(horizon=-1)
     lines = [(means.sel(calibration=name).min("rate"), {"linestyle": "--", "like": i})
@@ -207,78 +177,51 @@ def horizon_figure(data):
     return figure(data, "horizon", "instance", note=note, lines=lines)
 
 
-def cost_figure(by_kind):
-    """Regret with noise for a single change over that without noise, against T."""
-    kinds = xarray.Variable("instance", [", ".join(kind) for kind in by_kind])
-    parts = [data.final_regret.sel(epsilon=1.0, rate=1.0).reset_coords(drop=True)
-             for data in by_kind.values()]  # fmt: skip
-    regret = xarray.concat(parts, kinds)
-    plain = regret.sel(calibration="none", drop=True).mean("trial")
-    data = (regret.sel(calibration="single_change", drop=True) / plain).to_dataset(name="ratio")
-    one = xarray.ones_like(data.horizon, float), {"linestyle": "-"}
-    return shared.figure(
-        data, "horizon", [one], log=False, y="ratio", color="instance",
-        note="Regret of PRIVATEBANDIT at epsilon = 1, with noise for a single change, over its "
-        "mean regret without noise.",
-    )  # fmt: skip
-
-
 @shared.published(HORIZON, TRIALS, SEED)
-def reproduce(horizon: int, trials: int) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Plays PRIVATEBANDIT over T, epsilon and the dimension, and other learners beside it.
 
     The table "" has all final regrets, "_slopes" fitted exponents, "_baselines" other learners.
-    Figures are against T (""), epsilon and the dimension, of the cost of noise, and of routes.
+    Figures are against T (""), epsilon and the dimension.
 
-    Horizons up to 16 T are played too. There are at least 4 trials, and half as many for what is
-    drawn against T and n.
+    Horizons up to 16 T are played too. There are at least 4 trials, and half as many for the
+    figures against T and n.
     """
-    fewer, quick = max(4, trials // 2), horizon < HORIZON
-    lengths = horizons(horizon)[-3:-1] if quick else horizons(horizon)
-    gaussian = [(name, "gaussian") for name in INSTANCES]
-    kinds = [*gaussian, *([] if quick else [("ball", "laplace")])]
-    ball = ("ball", "gaussian")
-    at_one = {"epsilons": (1.0,), "rates": RATES, "trials": fewer}
+    fewer = max(4, trials // 2)
+    lengths = [2**i for i in range(8, 31, 2) if 2**i <= 16 * horizon]
+    lengths = lengths[-3:-1] if short else lengths
+    gaussian, ball = [(name, "gaussian") for name in games.INSTANCES], ("ball", "gaussian")
+    kinds = gaussian if short else [*gaussian, ("ball", "laplace")]
+    at_one = {"epsilons": (1.0,), "rates": games.RATES, "trials": fewer}
     runs = {kind: [play_settings(kind, length, **at_one) for length in lengths] for kind in kinds}
     by_epsilon = [play_settings(kind, horizon, EPSILONS, (1.0,), trials) for kind in gaussian]
     by_dim = [play_settings(ball, horizon, dim=dim, **at_one)
-              for dim in (QUICK_DIMS if quick else DIMS)]  # fmt: skip
+              for dim in (QUICK_DIMS if short else DIMS)]  # fmt: skip
     # Projections onto paths are too slow for the learners that project.
-    baselines = play_baselines(("ball",) if quick else ("ball", "matroid"), horizon, trials)
-    by_horizon = {kind: joined(each, "horizon") for kind, each in runs.items()}
-    instances = joined(by_epsilon, "instance")
-    levels = instances.isel(epsilon=np.isfinite(instances.epsilon.values))
-    dims = joined(by_dim, "dim").sel(epsilon=1.0)
+    baselines = play_baselines(("ball",) if short else ("ball", "matroid"), horizon, trials)
+    by_horizon = {kind: joined(each, "horizon").sel(epsilon=1.0) for kind, each in runs.items()}
+    levels, dims = joined(by_epsilon, "instance"), joined(by_dim, "dim").sel(epsilon=1.0)
+    levels = levels.isel(epsilon=np.isfinite(levels.epsilon.values))
+    strong = levels.isel(epsilon=levels.epsilon.values <= 10.0)
     slopes = []
     for kind, data in by_horizon.items():
-        paper = {"none": 0.75, **dict.fromkeys(CALIBRATIONS, 0.75), COST: 0.5}
-        slopes += slope_rows(data.sel(epsilon=1.0, rate=1.0), kind, "T", data.horizon, paper)
-    paper = {"none": 0.5, "single_change": 0.5}
-    slopes += slope_rows(dims.sel(rate=1.0), ball, "n", dims.dim, paper)
-    strong = levels.sel(epsilon=levels.epsilon[levels.epsilon <= 10.0], rate=1.0)
+        paper = {"none": 0.75, **dict.fromkeys(games.CALIBRATIONS, 0.75), COST: 0.5}
+        slopes += slope_rows(data, kind, "T", data.horizon, paper)
+    slopes += slope_rows(dims, ball, "n", dims.dim, {"none": 0.5, "single_change": 0.5})
     for kind in gaussian:
-        slopes += slope_rows(strong.sel(instance=kind[0]), kind, "1/epsilon", 1 / strong.epsilon,
-                             {COST: 1.0})  # fmt: skip
+        each = strong.sel(instance=kind[0])
+        slopes += slope_rows(each, kind, "1/epsilon", 1 / each.epsilon, {COST: 1.0})
     everything = [*by_epsilon, *by_dim, *(run for each in runs.values() for run in each)]
-    verdicts = [verdict(*kind, data, float(runs[kind][-1].gradient))
-                for kind, data in by_horizon.items()]  # fmt: skip
-    over_time = xarray.concat([by_horizon[kind] for kind in gaussian],
-                              xarray.Variable("instance", list(INSTANCES)), coords="different",
-                              compat="equals")  # fmt: skip
+    over_time = xarray.concat([by_horizon[kind] for kind in gaussian], "instance",
+                              coords="different", compat="equals")  # fmt: skip
     return shared.Report(
-        tables={
-            "": [row for run in everything for row in rows_of(run)],
-            "_slopes": slopes,
-            "_baselines": baselines,
-        },
+        tables={"": [row for run in everything for row in rows_of(run)], "_slopes": slopes,
+                "_baselines": baselines},
         figures={
             "": partial(horizon_figure, over_time),
             "_epsilon": partial(figure, levels, "epsilon", "instance",
                                 [0.01, 0.1, 1, 10, 100, 1000]),
             "_dim": partial(figure, dims, "dim"),
-            "_cost": partial(cost_figure, by_horizon),
-            "_routes": partial(routes_figure, horizon),
         },
-        parameters={"epsilons": EPSILONS, "rates": RATES, "delta": "T^-2 for Gaussian noise"},
-        text="\n\n".join([*map(format_table, (slopes, baselines)), "\n".join(verdicts)]),
+        parameters={"epsilons": EPSILONS, "rates": games.RATES, "delta": "T^-2 for Gaussian noise"},
     )  # fmt: skip

@@ -17,7 +17,6 @@ from dpjax.papers import hanna2022_games as games
 from dpjax.papers import hanna2022_horizons as horizons
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.tables import columns, format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**8, 10**5
@@ -26,25 +25,17 @@ EPSILONS = (0.1, 0.25, 1.0, 10.0, np.inf)
 # Stronger privacy, which the figure against epsilon shows too.
 MORE_EPSILONS = (0.003, 0.01, 0.03)
 ZETA_EPSILON = 1.0
+ROUNDS = 2**17  # the largest horizon of the games that are played round by round
 
 
-def round_horizon(horizon) -> int:
-    """The horizon of the games that are played round by round."""
-    return min(horizon, 2**17)
-
-
-def round_trials(trials) -> int:
-    """The trials of the games that are played round by round."""
-    return max(trials // 8, 8)
-
-
-def play_batches(horizon, trials) -> xarray.Dataset:
+def play_batches(horizon, trials, short) -> xarray.Dataset:
     """Plays all learners of batches on their instances, at all epsilons."""
     epsilons = sorted({*MORE_EPSILONS, *EPSILONS})
-    grid = {"horizon": horizon, "instance": games.instances(horizon < HORIZON), "epsilon": epsilons}
+    grid = {"horizon": horizon, "instance": games.instances(short), "epsilon": epsilons}
     shown = shared.log_checkpoints(horizon, 60)
-    by_batches = games.by_batches(horizon < HORIZON)
-    study = Study(by_batches, {"vectors": games.as_arms}, grid, trials, games.SEED, shown)
+    study = Study(
+        games.by_batches(short), {"vectors": games.as_arms}, grid, trials, games.SEED, shown
+    )
     return play(study).squeeze("environment")
 
 
@@ -62,9 +53,9 @@ def play_rounds(horizon, trials) -> xarray.Dataset:
     return play(study(games.ON_FEATURES, games.as_features) + on_arms).squeeze("environment")
 
 
-def play_nets(horizon, trials) -> xarray.Dataset:
+def play_nets(horizon, trials, short) -> xarray.Dataset:
     """Plays elimination with exact radii on nets of the circle, from coarse to fine."""
-    zetas = list(games.zetas(horizon < HORIZON))
+    zetas = list(games.zetas(short))
     nets = {f"{zeta}": games.on_net(zeta) for zeta in zetas}
     grid = {"horizon": horizon, "instance": nets, "epsilon": ZETA_EPSILON}
     exact = {"exact": games.BY_BATCHES["exact"]}
@@ -98,14 +89,6 @@ def _upper_bound(row) -> float:
     arms, dim = games.INSTANCES[row["instance"]].actions.shape
     model = "local" if "local" in row["learner"] else "central"
     return float(bounds.linear_elimination(row["horizon"], arms, dim, row["epsilon"], model=model))
-
-
-def curves(data) -> list[dict]:
-    """Mean, 10 % and 90 % quantile at each checkpoint."""
-    # A learner without epsilon has its curve at each.
-    cells = shared.summary(data.regret, (0.1, 0.9)).drop_vars("takes_epsilon")
-    return shared.table(cells, "instance learner epsilon round",
-                        "instance learner epsilon horizon round mean q10 q90")  # fmt: skip
 
 
 def net_table(data) -> list[dict]:
@@ -144,17 +127,6 @@ def overtaking(data) -> list[dict]:
     return found
 
 
-def net_figure(data):
-    """Regret against the best point of the circle, in its two parts, against the net."""
-    missed = shared.labelled(lambda zeta: float(data.horizon) * games.on_net(zeta).missed(),
-                             zeta=data.zeta.values)  # fmt: skip
-    missed = xarray.zeros_like(data.final_regret) + missed
-    regrets = [data.final_regret, missed, data.final_regret + missed]
-    part = xarray.Variable("part", ["to the best of the net", "of the net to the circle", "sum"])
-    both = xarray.concat(regrets, part).assign_coords(part=part)
-    return shared.figure(both.to_dataset(name="final_regret"), "zeta", color="part")
-
-
 def curves_figure(data, note):
     """Regret against the round, a panel for each of three levels of privacy."""
     shown = data.sel(instance=games.MAIN, epsilon=[0.1, 1.0, np.inf])
@@ -162,33 +134,27 @@ def curves_figure(data, note):
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Plays elimination by batches, at several horizons, on nets, and beside games round by round.
 
-    Tables: "" final regrets with quantiles and bounds, "_curves", "_horizon", "_exponents",
-    "_nets", and "_rounds", from which round on elimination overtakes. Figures: "" against epsilon,
-    "_horizon", "_nets", and curves by batches, "_curves", and round by round, "_rounds".
+    Tables: "" final regrets with quantiles and bounds, "_horizon", "_exponents", "_nets", and
+    "_rounds", from which round on elimination overtakes. Figures: "" against epsilon, "_horizon",
+    and curves by batches, "_curves", and round by round, "_rounds".
 
     The horizon is at least 10^4, and games round by round have at most 2^17 rounds; there are at
     least 8 trials.
     """
-    short = horizon < HORIZON
-    batches = play_batches(horizon, trials)
-    longer = horizons.play_horizons(horizon, trials, short)
-    nets = play_nets(horizon, trials)
-    by_rounds = play_rounds(round_horizon(horizon), round_trials(trials))
-    found = table(batches) + table(by_rounds)
-    fits, of_nets, overtaken = horizons.exponents(longer), net_table(nets), overtaking(by_rounds)
-    shown = columns(
-        [r for r in found if r["epsilon"] in EPSILONS and r["horizon"] == horizon],
-        "instance learner epsilon horizon mean standard_error q5 q50 q95 phases active upper "
-        "trials",
-    )  # fmt: skip
+    rounds, fewer = min(horizon, ROUNDS), max(trials // 8, 8)
+    batches = play_batches(horizon, trials, short)
+    longest, few = horizon if short else 10 * horizon, max(trials // 4, 8)
+    longer = horizons.play_horizons(longest, few, short)
+    nets = play_nets(horizon, trials, short)
+    by_rounds = play_rounds(rounds, fewer)
     return shared.Report(
         tables={
-            "": found, "_curves": curves(batches) + curves(by_rounds),
-            "_horizon": horizons.table(longer), "_exponents": fits, "_nets": of_nets,
-            "_rounds": overtaken,
+            "": table(batches) + table(by_rounds), "_horizon": horizons.table(longer),
+            "_exponents": horizons.exponents(longer), "_nets": net_table(nets),
+            "_rounds": overtaking(by_rounds),
         },
         figures={
             "": partial(
@@ -198,15 +164,14 @@ def reproduce(horizon: int, trials: int) -> shared.Report:
                 "epsilon is large.",
             ),
             "_horizon": partial(horizons.figure, longer),
-            "_nets": partial(net_figure, nets),
             "_curves": partial(curves_figure, batches, "Chernoff lies under printed, and without "
                                "privacy central under local."),
             "_rounds": partial(curves_figure, by_rounds, "UCB1 is not private. LinUCB is jointly "
                                "private at delta = T^-2."),
         },
         parameters={
-            "horizons": horizons.up_to(horizon), "horizon_trials": horizons.few(trials),
-            "round_horizon": round_horizon(horizon), "round_trials": round_trials(trials),
+            "horizons": longer.horizon.values.tolist(), "horizon_trials": few,
+            "round_horizon": rounds, "round_trials": fewer,
             "epsilons": EPSILONS, "more_epsilons": MORE_EPSILONS, "lengths": horizons.LENGTHS,
             "zetas": games.zetas(short),
             "instances": {
@@ -214,5 +179,4 @@ def reproduce(horizon: int, trials: int) -> shared.Report:
                 for name, each in games.instances(short).items()
             },
         },
-        text="\n\n".join(map(format_table, (shown, fits, of_nets, overtaken))),
     )  # fmt: skip

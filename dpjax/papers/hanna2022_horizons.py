@@ -18,27 +18,17 @@ EPSILONS = (0.1, 1.0, np.inf)
 LENGTHS = tuple(10.0 ** -np.arange(0.0, 4.6, 0.5))
 
 
-def up_to(horizon) -> tuple[int, ...]:
-    """Powers of ten up to ``horizon``, and at full size up to ten times it."""
-    return tuple(h for h in HORIZONS if h <= (10 * horizon if horizon >= 10**8 else horizon))
-
-
-def few(trials) -> int:
-    """The trials for each length of theta at each horizon."""
-    return max(trials // 4, 8)
-
-
-def play_horizons(horizon, trials, short=False) -> xarray.Dataset:
-    """Plays each horizon as a game of its own, for all of these learners know their horizon."""
+def play_horizons(longest, trials, short=False) -> xarray.Dataset:
+    """Plays each power of ten as a game of its own: all of these learners know their horizon."""
     instance = games.INSTANCES[games.MAIN]
     environment = {"vectors": lambda means: environments.bernoulli(means, regret="pseudo")}
     grid = {
-        "horizon": up_to(horizon), "instance": {games.MAIN: instance},
+        "horizon": [h for h in HORIZONS if h <= longest], "instance": {games.MAIN: instance},
         "means": {f"{length}": instance.means(length) for length in LENGTHS},
         "epsilon": EPSILONS,
     }  # fmt: skip
     learners = games.by_batches(short)
-    study = Study(learners, environment, grid, few(trials), games.SEED, checkpoints=1)
+    study = Study(learners, environment, grid, trials, games.SEED, checkpoints=1)
     data = play(study).squeeze(["environment", "instance"])
     return data.assign_coords(means=list(LENGTHS)).rename(means="length")
 

@@ -14,7 +14,6 @@ from dpjax.papers import _shared as shared
 from dpjax.papers import sajed2019_games as games
 from dpjax.papers import sajed2019_stopping as stopping
 from dpjax.report import estimates
-from dpjax.report.tables import columns, format_table
 
 HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64
@@ -30,37 +29,21 @@ def table(data) -> list[dict]:
 
     def more(row):
         horizon, epsilon, losses = row["horizon"], row["epsilon"], games.means(row["instance"])
-        private = upper = None
+        found = {"lower_lai_robbins": bounds.lai_robbins(horizon, losses)}
         if row["delta"] == 0.0:
-            private = games.lower_bound(horizon, row["instance"], epsilon)
-            upper = bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
-        found = {
-            "lower_d_epsilon": private,
-            "lower_shariff_sheffet": upper,
-            "lower_lai_robbins": bounds.lai_robbins(horizon, losses),
-            "upper": None,
-        }
+            found["lower_d_epsilon"] = bounds.d_epsilon(horizon, losses, epsilon)
+            found["lower_shariff_sheffet"] = bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
         if row["learner"] in uppers:
             found["upper"] = uppers[row["learner"]](horizon, losses, row["asked"])
-        return {name: None if each is None else float(each) for name, each in found.items()}
+        empty = dict.fromkeys(("lower_d_epsilon", "lower_shariff_sheffet", "upper"))
+        return empty | {name: float(each) for name, each in found.items()}
 
     return shared.table(
         shared.summary(data.final_regret.astype(np.float64)), "learner instance epsilon",
         "instance learner asked epsilon delta horizon mean standard_error q5 q25 q50 q75 q95 "
         "lower_d_epsilon lower_lai_robbins lower_shariff_sheffet upper trials",
-        more, **DECLARED,
+        more, asked="epsilon", epsilon="privacy_epsilon", delta="privacy_delta",
     )  # fmt: skip
-
-
-# The epsilon asked for, and what is declared.
-DECLARED = {"asked": "epsilon", "epsilon": "privacy_epsilon", "delta": "privacy_delta"}
-
-
-def curves(data) -> list[dict]:
-    """Mean, 10 % and 90 % quantile at each checkpoint, at the paper's epsilons and without."""
-    shown = data.regret.sel(epsilon=[*games.EPSILONS, np.inf])
-    return shared.table(shared.summary(shown, (0.1, 0.9)), "learner instance epsilon round",
-                        "instance learner asked round mean q10 q90", **DECLARED)  # fmt: skip
 
 
 def papers_first(rows) -> list[dict]:
@@ -83,7 +66,9 @@ def horizon_table(data) -> list[dict]:
     """Final regret against the horizon."""
 
     def more(row):
-        bound = games.lower_bound(float(row["horizon"]), row["instance"], row["epsilon"])
+        bound = bounds.d_epsilon(
+            float(row["horizon"]), games.means(row["instance"]), row["epsilon"]
+        )
         return {"lower_d_epsilon": float(bound)}
 
     names = "learner instance epsilon horizon mean standard_error lower_d_epsilon trials"
@@ -155,8 +140,9 @@ def laws_figure(data):
 
 def epsilon_figure(data, knees):
     """Final regret against epsilon, with the knee from which on privacy costs under 10 %."""
-    bound = partial(games.lower_bound, float(data.horizon))
-    lower = shared.labelled(bound, instance=games.REWARDS, epsilon=games.MORE_EPSILONS)
+    horizon = float(data.horizon)
+    lower = shared.labelled(lambda i, e: bounds.d_epsilon(horizon, games.means(i), e),
+                            instance=games.REWARDS, epsilon=games.MORE_EPSILONS)  # fmt: skip
     drawn = shared.figure(
         data, "epsilon", [(lower, {})], color="learner", panel="instance",
         note="Circles: the smallest epsilon from which on mean regret is within 10 % of that of "
@@ -170,91 +156,46 @@ def epsilon_figure(data, knees):
     return drawn
 
 
-def at_declared(data) -> xarray.Dataset:
-    """Learners that choose anew each round, on instance C2, at the epsilons that they declare.
-
-    Zero and infinity are left out, which have no place on a logarithmic axis. Where a learner that
-    is asked for more declares the same, it plays the same game.
-    """
-    parts = []
-    for name in games.BY_ROUNDS:
-        mine = data[["final_regret"]].sel(learner=[name], instance=games.HORIZON_INSTANCE)
-        mine = mine.assign_coords(epsilon=mine.privacy_epsilon.values[0])
-        shown = np.flatnonzero((mine.epsilon > 0) & np.isfinite(mine.epsilon))
-        parts.append(mine.isel(epsilon=shown).drop_duplicates("epsilon"))
-    return xarray.concat(parts, "learner", join="outer")
-
-
-def declared_figure(data):
-    """Final regret of what chooses anew each round, against the epsilon that it declares."""
-    drawn = shared.figure(
-        at_declared(data), "epsilon", color="learner",
-        note="Round by round, a learner stands at the epsilon that it declares, not at the one "
-        "that it is given: DP-UCB, split at a fifth of that one, DP-UCB-Int at what it has at "
-        "delta = T^-2, which for its printed noise, as reconstructed, is more than it is given.",
-    )  # fmt: skip
-    drawn.axes[0].set_xlabel("declared epsilon")
-    return drawn
-
-
 def horizon_figure(data):
     """Final regret against the horizon, to a billion rounds."""
-    lower = shared.labelled(lambda e, t: games.lower_bound(float(t), games.HORIZON_INSTANCE, e),
+    losses = games.means(games.HORIZON_INSTANCE)
+    lower = shared.labelled(lambda e, t: bounds.d_epsilon(float(t), losses, e),
                             epsilon=data.epsilon.values, horizon=data.horizon.values)  # fmt: skip
     return shared.figure(data, "horizon", [(lower, {})], color="learner", panel="epsilon",
                          note="Dotted: lower bound in d_epsilon.")  # fmt: skip
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Plays learners of batches, all others round by round, and the rule that DP-SE is made of.
 
-    Tables: "" final regrets with quantiles and bounds, "_curves", "_knee", "_horizon", "_stopping"
-    and "_pairwise". Figures: curves by batches, "", and round by round, "_rounds"; "_laws";
-    "_epsilon", and round by round "_declared"; "_horizon", "_stopping" and "_pairwise".
+    Tables: "" final regrets with quantiles and bounds, "_knee", "_horizon", "_stopping" and
+    "_pairwise". Figures: curves by batches, "", and round by round, "_rounds"; "_laws", "_epsilon"
+    and "_horizon".
 
     The horizon is at least 10^4; learners that choose anew each round play a 400th of it. There are
     at least 8 trials; these learners have a 32nd of them, and at least 8.
     """
-    few, shorter = games.round_trials(trials), games.round_horizon(horizon)
-    short = horizon < HORIZON
+    few, shorter = max(trials // 32, 8), max(horizon // 400, 2 * games.ARMS)
     batches = games.play_batches(horizon, trials)
-    longer = games.play_horizons(games.horizons(horizon if short else 20 * horizon), trials)
+    longer = games.play_horizons(horizon if short else 20 * horizon, trials)
     counts = stopping.QUICK_ARM_COUNTS if short else stopping.ARM_COUNTS
     pairs = stopping.play_pairs(horizon, trials, counts)
-    by_rounds = games.play_rounds(shorter, few, short)
+    by_rounds = games.play_rounds(shorter, few)
     rules = stopping.play_stopping(min(horizon, 2**18), few)
-    found, free = table(batches) + papers_first(table(by_rounds)), knees(batches)
-    of_rules, of_pairs = stopping.stopping_table(rules), stopping.pairs_table(pairs)
-    shown = columns(
-        [row for row in found if row["asked"] in games.EPSILONS],
-        "instance learner asked epsilon horizon mean standard_error q5 q50 q95 lower_d_epsilon "
-        "upper trials",
-    )  # fmt: skip
+    free = knees(batches)
     return shared.Report(
         tables={
-            "": found, "_curves": curves(batches) + papers_first(curves(by_rounds)),
-            "_knee": free,
-            "_horizon": horizon_table(longer), "_stopping": of_rules, "_pairwise": of_pairs,
+            "": table(batches) + papers_first(table(by_rounds)), "_knee": free,
+            "_horizon": horizon_table(longer), "_stopping": stopping.stopping_table(rules),
+            "_pairwise": stopping.pairs_table(pairs),
         },
         figures={
             "": partial(curves_figure, batches),
             "_rounds": partial(rounds_figure, by_rounds, batches),
             "_laws": partial(laws_figure, batches),
             "_epsilon": partial(epsilon_figure, batches, free),
-            "_declared": partial(declared_figure, by_rounds),
             "_horizon": partial(horizon_figure, longer),
-            "_stopping": partial(
-                shared.figure, rules.sortby("mean_value"), "mean_value", y="rounds",
-                ticks=stopping.MEANS, color="epsilon", line="queries",
-                note="DP-NAS, stopped at a relative error of 1/2.",
-            ),
-            "_pairwise": partial(
-                shared.figure, pairs, "epsilon", y="pulls", ticks=pairs.epsilon.values,
-                color="arms", line="kind",
-                note="Pulls until an arm of gap 1/4 is given up: by the rule on every pair, and by "
-                "the epochs of DP-SE.",
-            ),
         },
         parameters={
             "round_horizon": shorter, "round_trials": few, "rewards": games.REWARDS,
@@ -262,5 +203,4 @@ def reproduce(horizon: int, trials: int) -> shared.Report:
             "failure": 1.0 / horizon, "ratio": 2.0, "log_base": 2.0,
             "exploration": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
         },
-        text="\n\n".join(map(format_table, (shown, free, of_rules, of_pairs))),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax import bounds, environments, learners
+from dpjax import environments, learners
 from dpjax.core import Learner
 from dpjax.papers._shared import log_checkpoints
 from dpjax.papers.sweeps import play
@@ -59,21 +59,6 @@ def means(instance) -> np.ndarray:
     return 1.0 - np.array(REWARDS[instance])
 
 
-def round_horizon(horizon) -> int:
-    """The horizon of learners that choose anew each round."""
-    return max(horizon // 400, 2 * ARMS)
-
-
-def round_trials(trials) -> int:
-    """The trials of learners that choose anew each round."""
-    return max(trials // 32, 8)
-
-
-def horizons(longest) -> tuple[int, ...]:
-    """Powers of ten up to the longest one, for the figure against the horizon."""
-    return tuple(h for h in HORIZONS if h <= longest)
-
-
 def study(learners, horizon, trials, checkpoints, instances=tuple(REWARDS), **axes) -> Study:
     """The study of learners on some of the instances."""
     losses = {name: means(name) for name in instances}
@@ -93,32 +78,27 @@ def play_batches(horizon, trials) -> xarray.Dataset:
     return _play(study(BY_BATCHES, horizon, trials, shown, epsilon=epsilons))
 
 
-def rounds_study(horizon, trials, short=False) -> Study:
-    """All others round by round, at the paper's epsilons, and on instance C2 at a few more.
-
-    A short run plays all instances at the few more, which compiles once for each learner.
-    """
+def rounds_study(horizon, trials) -> Study:
+    """All others round by round, at the paper's epsilons, and on instance C2 at a few more."""
     here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80))
-    more, where = [*MORE_ROUND_EPSILONS, np.inf], [HORIZON_INSTANCE]
-    if short:
-        private = here(BY_ROUNDS, epsilon=[*EPSILONS, *more])
-    else:
-        private = here(BY_ROUNDS, epsilon=EPSILONS)
-        private += here(BY_ROUNDS, instances=where, epsilon=more)
+    more = [*MORE_ROUND_EPSILONS, np.inf]
+    private = here(BY_ROUNDS, epsilon=EPSILONS)
+    private += here(BY_ROUNDS, instances=[HORIZON_INSTANCE], epsilon=more)
     return private + here(NOT_PRIVATE)
 
 
-def play_rounds(horizon, trials, short=False) -> xarray.Dataset:
+def play_rounds(horizon, trials) -> xarray.Dataset:
     """Plays the :func:`rounds_study`."""
-    return _play(rounds_study(horizon, trials, short))
+    return _play(rounds_study(horizon, trials))
 
 
-def play_horizons(horizons, trials) -> xarray.Dataset:
-    """Plays instance C2 up to each horizon.
+def play_horizons(longest, trials) -> xarray.Dataset:
+    """Plays instance C2 up to each power of ten up to the longest horizon.
 
     DP-SE is tuned to its horizon, so each horizon is a game of its own. The others do not know
     theirs, so one long game contains all shorter ones.
     """
+    horizons = tuple(h for h in HORIZONS if h <= longest)
     where, epsilons = [HORIZON_INSTANCE], HORIZON_EPSILONS
     tuned = {name: BY_BATCHES[name] for name in BY_BATCHES if name == "DP-SE"}
     others = {name: BY_BATCHES[name] for name in BY_BATCHES if name != "DP-SE"}
@@ -129,8 +109,3 @@ def play_horizons(horizons, trials) -> xarray.Dataset:
         once.regret.drop_vars("horizon").rename(round="horizon"),
     ]
     return xarray.concat(regrets, "learner").to_dataset(name="final_regret")
-
-
-def lower_bound(horizon, instance, epsilon):
-    """The bound in d_epsilon, the largest of the lower bounds for consistent private learners."""
-    return bounds.d_epsilon(horizon, means(instance), epsilon)

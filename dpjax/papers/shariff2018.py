@@ -12,18 +12,9 @@ import xarray
 
 from dpjax import environments, learners
 from dpjax.papers import _shared as shared
-from dpjax.papers.shariff2018_learners import (
-    CALIBRATED,
-    DELTA,
-    DIM,
-    EPSILON,
-    LEARNERS,
-    bounds_figure,
-    compared,
-)
+from dpjax.papers import shariff2018_games as games
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.tables import format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 1_000_000, 4000
@@ -52,10 +43,12 @@ PUBLISHED_SCALING = {"gaussian": (4.704, 1.85), "bernoulli": (2.437, 1.988)}
 
 def play_floors(gaps, horizon, trials) -> xarray.Dataset:
     """Plays all learners of the second and third experiment, each kind of noise over its floors."""
-    adversaries = {f"gap {gap:g}": partial(environments.gap_arms, DIM, gap=gap) for gap in gaps}
+    adversaries = {
+        f"gap {gap:g}": partial(environments.gap_arms, games.DIM, gap=gap) for gap in gaps
+    }
     studies = []
-    for noise, make in LEARNERS.items():
-        floors = [made.smallest for kind, made in compared().values() if kind == noise]
+    for noise, make in games.LEARNERS.items():
+        floors = [floor for kind, floor in games.compared().values() if kind == noise]
         floors += FLOORS if noise in ("gaussian", "wishart") else ()
         grid = {"horizon": horizon, "floor": floors}
         studies.append(Study({noise: make}, adversaries, grid, trials, SEED,
@@ -67,8 +60,8 @@ def play_floors(gaps, horizon, trials) -> xarray.Dataset:
 def named(data) -> xarray.Dataset:
     """The learners of the second experiment by their names, each at its floor."""
     found = [
-        data.sel(learner=noise, floor=made.smallest).assign_coords(learner=name)
-        for name, (noise, made) in compared().items()
+        data.sel(learner=noise, floor=floor).assign_coords(learner=name)
+        for name, (noise, floor) in games.compared().items()
     ]
     return xarray.concat(found, "learner", coords="different", compat="equals", join="exact")
 
@@ -78,7 +71,7 @@ def play_scaling(dims, horizon, trials) -> xarray.Dataset:
 
     def learner(horizon, dim, epsilon, losses):
         bound = {"loss_bound": 10.0, "deviation": 1.0} if losses == "gaussian" else {}
-        return learners.linucb(horizon, dim, epsilon=epsilon, delta=DELTA, **bound)
+        return learners.linucb(horizon, dim, epsilon=epsilon, delta=games.DELTA, **bound)
 
     adversary = partial(environments.gap_arms, gap=0.1)
     grid = {"horizon": horizon, "dim": dims, "losses": [*PUBLISHED_SCALING], "epsilon": [np.inf]}
@@ -86,7 +79,10 @@ def play_scaling(dims, horizon, trials) -> xarray.Dataset:
     return play(study).squeeze(["learner", "environment", "epsilon"])
 
 
-def _table(data, order, names, published) -> list[dict]:
+COLUMNS = "learner gap floor round mean standard_error published ratio indefinite trials"
+
+
+def _table(data, order, published, names=COLUMNS) -> list[dict]:
     """Rows of final regret beside the published one, which is a function of a row."""
     cells = estimates.mean(data.final_regret)
     if "report_indefinite" in data:
@@ -94,17 +90,15 @@ def _table(data, order, names, published) -> list[dict]:
 
     def beside(row):
         found = published(row)
-        return {"published": found, "ratio": None if found is None else row["mean"] / found}
+        ratio = None if found is None else row["mean"] / found
+        return {"published": found, "published_fit": found, "ratio": ratio}
 
     return shared.table(cells, order, names, beside)
 
 
-COLUMNS = "learner gap floor round mean standard_error published ratio indefinite trials"
-
-
 def comparison_rows(data) -> list[dict]:
     """Rows of the second experiment: regret beside the published regret at round 2e7."""
-    return _table(named(data).isel(round=-1), "environment learner", COLUMNS,
+    return _table(named(data).isel(round=-1), "environment learner",
                   lambda row: PUBLISHED_REGRET.get((row["learner"], row["gap"])))  # fmt: skip
 
 
@@ -119,8 +113,7 @@ def floor_rows(data) -> list[dict]:
     def published(row):
         return PUBLISHED_SWEEP[row["learner"], row["gap"]][FLOORS.index(row["floor"])]
 
-    last = swept(data).isel(round=-1)
-    return _table(last, "learner environment floor", COLUMNS, published)
+    return _table(swept(data).isel(round=-1), "learner environment floor", published)
 
 
 def curve_rows(data) -> list[dict]:
@@ -139,31 +132,16 @@ def scaling_rows(data) -> list[dict]:
         factor, exponent = PUBLISHED_SCALING[row["losses"]]
         return factor * row["dim"] ** exponent
 
-    names = "losses dim horizon mean standard_error published ratio trials"
-    found = _table(data, "losses dim", names, published)
-    return [{"published_fit" if n == "published" else n: v for n, v in row.items()}
-            for row in found]  # fmt: skip
-
-
-def fits(data) -> list[dict]:
-    """Factor and exponent of regret in the dimension, by least squares of the logarithms."""
-    means = data.final_regret.astype(float).mean("trial")
-    made = []
-    for losses, (factor, exponent) in PUBLISHED_SCALING.items():
-        slope, start = np.polyfit(np.log(data.dim), np.log(means.sel(losses=losses)), 1)
-        made.append({
-            "losses": losses, "largest_dim": int(data.dim[-1]), "factor": float(np.exp(start)),
-            "exponent": float(slope), "published_factor": factor, "published_exponent": exponent,
-        })  # fmt: skip
-    return made
+    names = "losses dim horizon mean standard_error published_fit ratio trials"
+    return _table(data, "losses dim", published, names)
 
 
 def comparison_figure(data):
     """Regret curves, a panel for each gap."""
     drawn = named(data).dpjax.figure(
         "round", color="learner", panel="environment", estimate=estimates.mean,
-        note=f"Calibrated for n = 5e7 at epsilon = {EPSILON:g}, delta = {DELTA:g}. Crosses: read "
-        "off the published figure at round 2e7, in the colour of their learner.",
+        note=f"Calibrated for n = 5e7 at epsilon = {games.EPSILON:g}, delta = {games.DELTA:g}. "
+        "Crosses: read off the published figure at round 2e7, in the colour of their learner.",
     )  # fmt: skip
     for axes, gap in zip(drawn.axes, data.gap.values, strict=False):
         for name, line in zip(named(data).learner.values, axes.get_lines(), strict=True):
@@ -197,31 +175,25 @@ def scaling_figure(data):
                          note="Dashed: the published fits.")  # fmt: skip
 
 
-@shared.published(HORIZON, TRIALS, SEED, horizons=(1000, CALIBRATED), fewest=2)
-def reproduce(horizon: int, trials: int) -> shared.Report:
+@shared.published(HORIZON, TRIALS, SEED, horizons=(1000, games.CALIBRATED), fewest=2)
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Plays LinUCB in each dimension, with each kind of noise, and with each floor.
 
-    The table "" has measured over published regret, "_curves" what the first figure draws, "_floor"
-    and "_scaling" the other experiments, and "_fits" exponents of the dimension.
+    The table "" has measured over published regret, "_curves" the curves of the first figure,
+    "_floor" and "_scaling" the other experiments.
 
-    The horizon is from 1000 to the 5e7 that learners are calibrated for; below 100 000 only gap 0.1
-    and two dimensions are played. There are at least 2 trials.
+    The horizon is from 1000 to the 5e7 that learners are calibrated for; a short run plays gap 0.1
+    and two dimensions only. There are at least 2 trials.
     """
-    gaps, dims = (GAPS[1:], DIMS[:2]) if horizon < 100_000 else (GAPS, DIMS)
+    gaps, dims = (GAPS[1:], DIMS[:2]) if short else (GAPS, DIMS)
     data = play_floors(gaps, horizon, trials)
     # A tenth of the rounds, and so 1e5 at full size, as published.
     scaling = play_scaling(dims, max(horizon // 10, 100), trials)
-    tables = {
-        "": comparison_rows(data), "_floor": floor_rows(data),
-        "_scaling": scaling_rows(scaling), "_fits": fits(scaling),
-    }  # fmt: skip
     return shared.Report(
-        tables={**tables, "_curves": curve_rows(data)},
-        figures={
-            "": partial(comparison_figure, data), "_bounds": bounds_figure,
-            "_floor": partial(floor_figure, data), "_scaling": partial(scaling_figure, scaling),
-        },
-        parameters={"calibrated_for": CALIBRATED, "dim": DIM, "epsilon": EPSILON,
-                    "delta": DELTA, "gaps": gaps, "floors": FLOORS, "dims": dims},
-        text="\n\n".join(map(format_table, tables.values())),
+        tables={"": comparison_rows(data), "_floor": floor_rows(data),
+                "_scaling": scaling_rows(scaling), "_curves": curve_rows(data)},
+        figures={"": partial(comparison_figure, data), "_floor": partial(floor_figure, data),
+                 "_scaling": partial(scaling_figure, scaling)},
+        parameters={"calibrated_for": games.CALIBRATED, "dim": games.DIM, "epsilon": games.EPSILON,
+                    "delta": games.DELTA, "gaps": gaps, "floors": FLOORS, "dims": dims},
     )  # fmt: skip

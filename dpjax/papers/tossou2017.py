@@ -23,7 +23,6 @@ from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
 from dpjax.report import estimates
-from dpjax.report.tables import columns, format_table
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
@@ -118,30 +117,16 @@ def table(data) -> list[dict]:
     def more(row):
         played = row["learner"], row["horizon"], row["epsilon"], row["batch"]
         bound, printed = _bounds(row["adversary"], *played)
-        found = {"printed_epsilon": _as_printed(*played), "bound": bound, "printed_bound": printed}
-        return found | _batch(row)
+        return {"printed_epsilon": _as_printed(*played), "bound": bound, "printed_bound": printed,
+                "tau": int(row["batch"]) if row["learner"] == "EXP3_tau" else None}  # fmt: skip
 
+    # The epsilon is the declared one.
     return shared.table(
         cells, "environment learner epsilon",
         "adversary learner level model epsilon delta printed_epsilon tau regret gini_below "
-        "gini_above mean standard_error switches bound printed_bound trials", more, **NAMES,
-    )  # fmt: skip
-
-
-# The epsilon that is declared; batches are whole rounds, or none.
-NAMES = {"adversary": "environment", "model": "privacy_model", "delta": "privacy_delta",
-         "epsilon": "privacy_epsilon", "regret": "centre", "batch": "tau"}  # fmt: skip
-
-
-def _batch(row) -> dict:
-    return {"tau": int(row["batch"]) if row["learner"] == "EXP3_tau" else None}
-
-
-def curves(data) -> list[dict]:
-    """What the figure draws."""
-    return shared.table(
-        estimates.gini_spread(data.regret, GROUPS), "environment learner epsilon round",
-        "adversary learner epsilon tau round regret gini_below gini_above", _batch, **NAMES,
+        "gini_above mean standard_error switches bound printed_bound trials",
+        more, adversary="environment", model="privacy_model", delta="privacy_delta",
+        epsilon="privacy_epsilon", regret="centre", batch="tau",
     )  # fmt: skip
 
 
@@ -181,20 +166,6 @@ def memory_table(data) -> list[dict]:
                         batch="tau", m="memory")  # fmt: skip
 
 
-def corollary_sentence(rows) -> str:
-    """Whether the printed corollary, as reconstructed, held where the paper ran DP-EXP3-Lap."""
-    paper = [row for row in rows if row["level"] == "paper" and row["printed_bound"] is not None]
-    worst = max(paper, key=lambda row: row["mean"])
-    held = worst["mean"] <= worst["printed_bound"]
-    return (
-        f"The corollary of DP-EXP3-Lap, as reconstructed, gives {worst['printed_bound']:.0f} at "
-        f"epsilon = {worst['epsilon']:.1f} (with the interval's full length: "
-        f"{worst['bound']:.0f}). Largest mean regret against an oblivious adversary there: "
-        f"{worst['mean']:.0f} +- {worst['standard_error']:.1f} ({worst['adversary']}). "
-        f"The printed form {'held' if held else 'was violated'}."
-    )
-
-
 def figure(data):
     """Regret against the round, a panel for each adversary."""
     shown = levels(int(data.horizon))
@@ -228,19 +199,15 @@ def memory_figure(data):
 
 
 @shared.published(HORIZON, TRIALS, SEED, multiple=GROUPS)
-def reproduce(horizon: int, trials: int) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Plays all levels against five adversaries, and EXP3_tau against adversaries with memory.
 
-    The table and figure "" are of the five adversaries, "_memory" of adversaries with memory;
-    "_curves" is what the first figure draws. Trials are a multiple of 24.
+    The table and the figure "" are of the five adversaries, "_memory" of adversaries with memory.
+    The number of trials is a multiple of 24.
     """
     data, memory = play_levels(horizon, trials), play_memory(horizon, min(trials, QUICK_TRIALS))
-    found, of_memory = table(data), memory_table(memory)
-    shown = columns(found, "adversary learner model epsilon printed_epsilon tau regret gini_below "
-                    "gini_above switches bound")  # fmt: skip
     return shared.Report(
-        tables={"": found, "_curves": curves(data), "_memory": of_memory},
+        tables={"": table(data), "_memory": memory_table(memory)},
         figures={"": partial(figure, data), "_memory": partial(memory_figure, memory)},
         parameters={"arms": ARMS, "groups": GROUPS, **levels(horizon)._asdict()},
-        text="\n\n".join([*map(format_table, (shown, of_memory)), corollary_sentence(found)]),
     )

@@ -3,7 +3,7 @@
 Arms, linear arms and identification are played by one learner each, with noise of eight laws and
 one formula for all of their widths. Contexts and points of a ball are played by LinUCB and FTRL on
 a mechanism for each model. Within a game all models declare the same epsilon, and the same delta
-where they need one. The predictions are those of Chernoff's bounds.
+if they need one.
 """
 
 from functools import partial
@@ -11,17 +11,16 @@ from functools import partial
 import numpy as np
 import xarray
 
-from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.papers import _shared as shared
 from dpjax.papers import trust_games as games
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
-from dpjax.report.tables import format_table
 
 HORIZON, QUICK_HORIZON = 10**7, 10**5
 TRIALS, QUICK_TRIALS = 1000, 40
-# The precision and the exponent of the predictions.
-PRECISION, EXPONENT = 0.05, 20.0
+# The exponents of T in the theorems of the games that are played round by round.
+KNOWN = {"joint, tree": 1 / 2, "shuffle, batches": 3 / 5, "local, each user": 3 / 4,
+         "central, tree of degree k": 1 / 2, "local, each message": 1 / 2}  # fmt: skip
 
 
 def at_worst(data, axis) -> xarray.Dataset:
@@ -30,15 +29,11 @@ def at_worst(data, axis) -> xarray.Dataset:
     return data[["final_regret"]].isel({axis: worst}).rename({axis: f"worst_{axis}"})
 
 
-def factors(array) -> xarray.Dataset:
-    """Means over those without privacy, with intervals over resampled trials, paired."""
-    found = shared.of_means(array, lambda means: means / means.sel(epsilon=np.inf), "factor")
-    return found.rename(low="factor_low", high="factor_high")
-
-
 def with_factors(array) -> xarray.Dataset:
-    """The mean, its standard error, and factors over no privacy."""
-    return estimates.mean(array)[["mean", "standard_error"]].assign(factors(array))
+    """The mean, its standard error, and its factor over no privacy with a paired interval."""
+    found = estimates.mean(array)[["mean", "standard_error"]]
+    factor = estimates.of_means(array, lambda means: means / means.sel(epsilon=np.inf))
+    return found.assign(factor.rename(statistic="factor", low="factor_low", high="factor_high"))
 
 
 FACTORS = "mean standard_error factor factor_low factor_high trials"
@@ -67,28 +62,14 @@ def slope_rows(studies) -> list[dict]:
 
     The mean and its factor over no privacy are those at the largest horizon.
     """
-    known = {"joint, tree": 1 / 2, "shuffle, batches": 3 / 5, "local, each user": 3 / 4,
-             "central, tree of degree k": 1 / 2, "local, each message": 1 / 2}  # fmt: skip
     made = []
     for game, data in studies.items():
         last = with_factors(data.final_regret.isel(horizon=-1)).reset_coords(drop=True)
         made += shared.table(
             data.dpjax.slope().reset_coords(drop=True).assign(last), "learner epsilon",
             f"game learner epsilon known slope low high {FACTORS}",
-            lambda row, game=game: {"game": game, "known": known[row["learner"]]},
+            lambda row, game=game: {"game": game, "known": KNOWN[row["learner"]]},
         )  # fmt: skip
-    return made
-
-
-def prediction_rows() -> list[dict]:
-    """Rounds until a mean is known to 0.05 but for probability e^-20, for each law."""
-    made = []
-    for epsilon in games.EPSILONS:
-        row = {"epsilon": epsilon}
-        for name, law in games.LAWS.items():
-            noise = sum_noise(law, epsilon, games.delta_of(law))
-            row[name] = float(np.ceil(noise.least_rounds(PRECISION, EXPONENT)))
-        made.append(row)
     return made
 
 
@@ -100,39 +81,35 @@ def cost_figure(data, of, label, note):
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10_000, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Plays arms, linear arms, identification, contexts and points under every trust model.
 
     The table "" is of successive elimination on five arms, "_linear" of linear elimination, and
     "_identification" of mean stopping times. "_onset" says from which epsilon on these are within
     twice what they are without privacy. "_slopes" has the exponents of LinUCB and FTRL in the
-    horizon, and "_predictions" the rounds that Chernoff's bounds ask for.
+    horizon.
 
     The horizon is at least 10 000. LinUCB and FTRL last up to a fortieth of it, in at most 64
     trials. Linear arms have a fifth of the trials, of which there are at least 8.
     """
-    short = horizon < HORIZON
     arms = play(games.arms_study(horizon, trials, short))
     linear = play(games.linear_study(horizon, trials, short))
     stopped = play(games.identification_study(10 * horizon, trials, short))
     contexts = at_worst(play(games.contexts_study(horizon, trials, short)), "environment")
     points = at_worst(play(games.points_study(horizon, trials, short)), "bias")
     regret, time = "final_regret", "report_stopping_time"
-    tables = {
-        "": cost_rows(arms, regret),
-        "_linear": cost_rows(linear, regret),
-        "_identification": cost_rows(stopped, time),
-        "_onset": onset_rows({"arms": (arms, regret), "linear arms": (linear, regret),
-                              "three arms": (stopped, time)}),
-        "_slopes": slope_rows({"contexts": contexts, "points": points}),
-        "_predictions": prediction_rows(),
-    }  # fmt: skip
     bits = ("Bernoulli losses. One bound for the widths of all laws. delta = 1e-6, or 0 where "
             "noise is pure. ")  # fmt: skip
     over_time = partial(shared.figure, x="horizon", ticks=games.lengths(horizon, short),
                         color="learner", line="epsilon")  # fmt: skip
     return shared.Report(
-        tables=tables,
+        tables={
+            "": cost_rows(arms, regret), "_linear": cost_rows(linear, regret),
+            "_identification": cost_rows(stopped, time),
+            "_onset": onset_rows({"arms": (arms, regret), "linear arms": (linear, regret),
+                                  "three arms": (stopped, time)}),
+            "_slopes": slope_rows({"contexts": contexts, "points": points}),
+        },
         figures={
             "": partial(cost_figure, arms, regret, "regret",
                         bits + "Successive elimination of five arms."),
@@ -151,7 +128,5 @@ def reproduce(horizon: int, trials: int) -> shared.Report:
         parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.laws(short),
                     "means": games.MEANS, "three": games.THREE, "failure": games.FAILURE,
                     "contexts_epsilon": games.CONTEXTS, "points_epsilon": games.POINTS,
-                    "gaps": games.gaps(short), "biases": games.BIASES,
-                    "precision": PRECISION, "exponent": EXPONENT},
-        text="\n\n".join(map(format_table, tables.values())),
+                    "gaps": games.gaps(short), "biases": games.BIASES},
     )  # fmt: skip

@@ -160,7 +160,8 @@ def of_means(
     """
     centre = function(bare(array).mean("trial", skipna=False))
     low, high = arrays.interval(function(arrays.resampled_means(array)), confidence)
-    return xarray.Dataset({name: centre, "low": low, "high": high})
+    found = {name: centre, "low": low, "high": high}
+    return xarray.Dataset(found, attrs={"estimate": name, "trials": array.sizes["trial"]})
 
 
 @estimator()

@@ -47,8 +47,10 @@ def rows(data: xarray.Dataset, order: Sequence[str], **names: str) -> list[dict]
     """
     frame = data.to_dataframe(dim_order=list(order))
     frame = frame.dropna(subset=[next(iter(data.data_vars))]).reset_index()
-    found = frame.rename(columns={old: new for new, old in names.items()}).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in found]
+    # A column that a new name would hide gives way, unless it has a new name itself.
+    hidden = frame.columns.intersection(list(names)).difference(list(names.values()))
+    frame = frame.drop(columns=hidden).rename(columns={old: new for new, old in names.items()})
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def columns(table: Sequence[dict], names: str) -> list[dict]:

@@ -156,13 +156,17 @@ def test_reproduce_and_audit_write_tables_first(capsys, tmp_path, monkeypatch):
 
 
 def test_papers_write_tables_first(tmp_path, monkeypatch):
-    """All papers publish a report in one place, which writes tables before it draws."""
-    report = Report({"": [{"a": 1}], "_more": [{"b": 2}]}, {"": broken, "_more": broken}, {}, "all")
+    """All papers publish a report in one place, which writes tables before it draws.
+
+    Tables of more than a hundred rows are not printed.
+    """
+    tables = {"": [{"a": 1}], "_more": [{"b": 2}], "_long": [{"c": 3}] * 101}
+    report = Report(tables, {"": broken, "_more": broken}, {})
     sizes = {"horizon": 10, "trials": 24, "seed": 0}
     with pytest.warns(FigureWarning) as failed:
-        assert publish(tmp_path, "paper", lambda: report, **sizes) == "all"
+        assert publish(tmp_path, "paper", lambda: report, **sizes) == "a\n1\n\nb\n2"
     files = {file.name for file in tmp_path.iterdir()}
-    assert files == {"paper.csv", "paper_more.csv", "parameters.json"}
+    assert files == {"paper.csv", "paper_more.csv", "paper_long.csv", "parameters.json"}
     assert [str(warning.message).split()[2] for warning in failed] == ["paper", "paper_more"]
     published = []
     monkeypatch.setattr(_shared, "publish", lambda *given, **sizes: published.append(given[1]))

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 import xarray
@@ -12,7 +11,7 @@ import xarray
 import dpjax
 from dpjax import environments, learners, mechanisms, papers, store
 from dpjax.cli import main
-from dpjax.papers.sweeps import sweep
+from dpjax.papers.sweeps import play, showing
 from dpjax.report.output import output_folder
 from tests import ROOT
 
@@ -180,19 +179,19 @@ def test_run_keeps_a_store_and_goes_on_with_it(capsys, tmp_path, monkeypatch):
     assert code == 2 and "was made with another key" in error
 
 
-def game(epsilon):
-    return learners.dp_exp3_lap(8, 3, epsilon=epsilon), environments.bernoulli([0.1, 0.5, 0.5])
-
-
-def test_reproduce_keeps_a_store_a_sweep_and_goes_on(capsys, tmp_path, monkeypatch):
+def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypatch):
     killed, written = [True], []
 
+    def study(seed):
+        coins = {"coins": environments.bernoulli([0.1, 0.5, 0.5])}
+        grid = {"horizon": 8, "arms": 3, "epsilon": [1.0, np.inf]}
+        return dpjax.Study(learners.dp_exp3_lap, coins, grid, 4, seed, checkpoints=2)
+
     def reproduce(out, **sizes):
-        points, options = np.array([1.0, np.inf]), {"checkpoints": 2, "progress": False}
-        first = sweep(game, points, 4, jax.random.key(0), **options)
+        first = play(study(seed=0))
         if killed.pop():
             raise KeyboardInterrupt
-        second = sweep(game, points, 4, jax.random.key(1), **options)
+        second = play(study(seed=1))
         return f"{first.regret.sum()} {second.regret.sum()}"
 
     monkeypatch.setattr(papers.tossou2017, "reproduce", reproduce)
@@ -207,12 +206,13 @@ def test_reproduce_keeps_a_store_a_sweep_and_goes_on(capsys, tmp_path, monkeypat
     arguments = ["reproduce", "tossou2017", "--out", str(tmp_path / "out"), "--store", kept]
     code, _, error = call(capsys, *arguments)
     assert code == 130 and f"what is finished is in {kept}: --resume goes on" in error
-    assert {*written} == {f"{kept}/001-game"}
+    assert {*written} == {f"{kept}/001-study"}
     written.clear()
     killed.append(False)
     assert call(capsys, *arguments, "--resume")[0] == 0
-    assert {*written} == {f"{kept}/002-game"}
-    assert sweep(game, np.ones(2), 1, jax.random.key(0), progress=False).regret.shape == (2, 1, 8)
+    assert {*written} == {f"{kept}/002-study"}
+    with showing(False):
+        assert play(study(seed=0)).regret.sizes["trial"] == 4
     assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
 
 

@@ -5,6 +5,7 @@ import pytest
 import xarray
 
 from dpjax.papers import agarwal2017_bandits as paper
+from dpjax.papers import agarwal2017_bandits_games as games
 from dpjax.papers._shared import exponents
 from tests.papers.small import PROGRAMS, counted, read_rows
 
@@ -17,15 +18,14 @@ def reproduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         shown = {"arms": ["DP-EXP2", "Tsallis-INF"], "ball": ["SCRiBLE, scalar noise"]}
         contenders = {
-            instance: {name: paper.CONTENDERS[instance][name] for name in names}
+            instance: {name: games.CONTENDERS[instance][name] for name in names}
             for instance, names in shown.items()
         }
-        patch.setattr(paper, "CONTENDERS", contenders)
-        patch.setattr(paper, "EPSILONS", EPSILONS)
-        patch.setattr(paper, "FEW_EPSILONS", EPSILONS)
-        patch.setattr(paper, "horizons", lambda horizon: [horizon])
+        patch.setattr(games, "CONTENDERS", contenders)
+        patch.setattr(games, "EPSILONS", EPSILONS)
+        patch.setattr(games, "FEW_EPSILONS", EPSILONS)
+        patch.setattr(paper, "QUICK_PARTS", (1,))
         patch.setattr(paper, "QUICK_KINDS", ("adaptive",))
-        patch.setattr(paper, "crossing_table", lambda whole: [{"epsilon": 1.0}])
         printed = counted(paper.reproduce)(out, horizon=512, trials=8, progress=False)
     return out, printed
 
@@ -39,7 +39,7 @@ def test_how_many_programs_it_compiles(reproduced):
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     stem = "agarwal2017_bandits"
-    tables = [f"{stem}{end}.csv" for end in ("", "_slopes", "_crossing", "_adversaries")]
+    tables = [f"{stem}{end}.csv" for end in ("", "_slopes", "_adversaries")]
     figures = [
         f"{stem}{end}.{kind}" for end in ("", "_horizon", "_size") for kind in ("pdf", "png")
     ]
@@ -47,7 +47,7 @@ def test_files_and_their_rows(reproduced):
     assert "SCRiBLE, scalar noise" in printed
     rows = read_rows(out / f"{stem}.csv")
     # With 8 trials, and with 4 at the horizon and at the other size; Tsallis-INF has no epsilon.
-    assert len(rows) == 3 * (len(paper.GAPS) * 4 + len(paper.BIASES) * 3)
+    assert len(rows) == 3 * (len(games.GAPS) * 4 + len(games.BIASES) * 3)
     assert {row["model"] for row in rows} == {"local", ""}
     assert {(row["size"], row["trials"]) for row in rows} == {("8", "8"), ("8", "4"), ("4", "4")}
 
@@ -64,19 +64,6 @@ def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
         for row in mine:
             if row["bound"]:
                 assert float(row["regret"]) < float(row["bound"])
-
-
-def test_crossing_is_where_the_ratio_is_one():
-    """Ratios 1/4, 1/2, 2, 4 are 1 half way, on the logarithms, between 0.1 and 1."""
-    local = np.full(4, 100.0)
-    found = paper.crossing(xarray.DataArray(
-        [[local * [0.25, 0.5, 2.0, 4.0], 0.5 * local, local, 0.1 * local]],
-        {"difficulty": [0.1], "learner": ["batches, HTINF", "batches, EXP2", "DP-EXP2",
-                                          "DP-EXP3-Lap"],
-         "epsilon": [0.01, 0.1, 1.0, 10.0]},
-    ))  # fmt: skip
-    wanted = [[0.1**0.5, 0.0], [np.inf, 0.0]]
-    np.testing.assert_allclose(found.transpose("learner", "local"), wanted)
 
 
 def test_slope_finds_a_power_law_where_something_is_learned():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax.papers import ene2021, ene2021_learners, ene2021_routes
+from dpjax.papers import ene2021, ene2021_games
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
@@ -16,28 +16,32 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "ene2021"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
-        patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
+        patch.setattr(ene2021_games, "RATES", (1.0, 1 / 64))
         patch.setattr(ene2021, "QUICK_DIMS", (2,))
-        patch.setattr(ene2021_routes, "SIDE", 3)
         # A program for each: one of them shows that they are run.
-        keep_only(patch, ene2021, INSTANCES=("ball",), BASELINES=("PRIVATEBANDIT",))
+        keep_only(
+            patch,
+            ene2021_games,
+            INSTANCES=("ball",),
+            BASELINES=("PRIVATEBANDIT", "PRIVATEBANDIT, buffered"),
+        )
         printed = counted(ene2021.reproduce)(out, horizon=2**8, trials=16, progress=False)
     return out, printed
 
 
 @pytest.mark.slow
 def test_how_many_programs_it_compiles(reproduced):
-    assert PROGRAMS["ene2021"] == 4
+    assert PROGRAMS["ene2021"] == 5
 
 
 @pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
-    figures = ("", "_epsilon", "_dim", "_cost", "_routes")
+    figures = ("", "_epsilon", "_dim")
     expected = [f"ene2021{part}.{kind}" for part in figures for kind in ("pdf", "png")]
     expected += [f"ene2021{part}.csv" for part in ("", "_slopes", "_baselines")]
     assert sorted(file.name for file in out.iterdir()) == sorted([*expected, "parameters.json"])
-    assert "with the printed noise regret at T = 1024 is" in printed
+    assert "PRIVATEBANDIT" in printed
     assert json.loads((out / "parameters.json").read_text())["trials"] == 16
     rows = read_rows(out / "ene2021.csv")
     # Ten points over epsilon, then two horizons and a dimension at seven points.
@@ -76,6 +80,7 @@ def test_slopes_of_regret_and_of_what_noise_costs():
         {"calibration": ["none", "single_change"], "horizon": x},
     )  # fmt: skip
     paper = {"none": 0.75, ene2021.COST: 0.5}
+    data = data.expand_dims(rate=[1.0])
     found = ene2021.slope_rows(data, ("ball", "gaussian"), "T", data.horizon, paper)
     for row, wanted in zip(found, paper.values(), strict=True):
         assert (row["points"], row["paper"], row["instance"]) == (3, wanted, "ball")
@@ -86,7 +91,7 @@ def test_slopes_of_regret_and_of_what_noise_costs():
 
 def test_signal_to_noise_by_hand():
     """T = 4^4: two of four levels on average; n = 2, gradients of length 1 / 2, scale 8."""
-    by_formula = ene2021_learners.signal_to_noise
+    by_formula = ene2021_games.signal_to_noise
     assert by_formula(8.0, 2**8, "gaussian", 2, 0.5) == pytest.approx(128 / (8 * 2))
     assert by_formula(0.0, 2**8, "gaussian", 2, 0.5) == np.inf
 

@@ -22,7 +22,7 @@ def reproduced(tmp_path_factory):
         )  # fmt: skip
         patch.setattr(hanna2022_games, "QUICK_ZETAS", (1.0,))
         patch.setattr(hanna2022_horizons, "LENGTHS", (1.0, 0.1))
-        patch.setattr(hanna2022, "round_horizon", lambda horizon: 2000)
+        patch.setattr(hanna2022, "ROUNDS", 2000)
         printed = counted(hanna2022.reproduce)(out, horizon=10**5, trials=32, progress=False)
     return out, printed
 
@@ -35,8 +35,8 @@ def test_how_many_programs_it_compiles(reproduced):
 @pytest.mark.slow
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
-    figures = ("", "_curves", "_horizon", "_nets", "_rounds")
-    kinds = ("", "_curves", "_horizon", "_exponents", "_nets", "_rounds")
+    figures = ("", "_curves", "_horizon", "_rounds")
+    kinds = ("", "_horizon", "_exponents", "_nets", "_rounds")
     expected = [f"hanna2022{name}.{kind}" for name in figures for kind in ("pdf", "png")]
     expected += [f"hanna2022{kind}.csv" for kind in kinds] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from dpjax.learners.parts import gram_calibration
+from dpjax.papers import ene2021_games as games
 from tests import ROOT
 
 PAGES = {page.parent.name: page.read_text() for page in (ROOT / "docs/papers").glob("*/index.md")}
@@ -168,26 +169,6 @@ def test_exponents_of_learners_are_at_equal_epsilons():
             *(row["slope"] for row in sizes), *(row["epsilon"] for row in sizes),
         )
     )  # fmt: skip
-
-
-def test_mechanisms_at_equal_privacy():
-    def regret(mechanism, noise):
-        return one(
-            "agarwal2017", "agarwal2017_mechanisms", mechanism=mechanism, noise=noise, epsilon=1.0
-        )
-
-    rows = [
-        regret(*kind)
-        for kind in (
-            ("tree", "laplace"), ("kary", "laplace"), ("tree", "gaussian"), ("buffered", "gaussian")
-        )
-    ]  # fmt: skip
-    says(
-        "mean regret is {:.0f} with the tree, {:.0f} with `kary` (pure), and with a delta {:.0f} "
-        "with the tree, {:.0f} with `buffered`; {:.0f} without privacy".format(
-            *(row["regret"] for row in rows), rows[0]["without_privacy"]
-        )
-    )
 
 
 # Agarwal & Singh 2017, section 4 --------------------------------------------------------------
@@ -660,6 +641,23 @@ def test_calibration_helps_more_than_the_mechanism():
         f"{buffered['regret']:.0f} ({buffered['standard_error']:.0f}), no noise "
         f"{plain['regret']:.0f} ({plain['standard_error']:.0f})."
     )
+
+
+def test_the_horizon_from_which_the_printed_noise_lets_something_be_learned():
+    """By formula, up to a factor of 4, with the mean gradient of the ball at T = 2^18."""
+    domain = games.INSTANCES["ball"](None)
+    rows = table("ene2021", "ene2021", instance="ball", noise="gaussian", horizon=2**18, rate=1.0,
+                 calibration="printed", epsilon=1.0)  # fmt: skip
+    scale = games.noise_scale(domain, 2**18, "gaussian", "printed", 1.0)
+    at_one = games.signal_to_noise(scale, 2**18, "gaussian", 5, 1.0)
+    gradient = rows[0]["signal_to_noise"] / at_one
+
+    def learns(horizon):
+        scale = games.noise_scale(domain, horizon, "gaussian", "printed", 1.0)
+        return games.signal_to_noise(scale, horizon, "gaussian", 5, gradient) > 1.0
+
+    start = next(2.0**power for power in range(4, 62, 2) if learns(2**power))
+    says(f"by formula its signal passes its noise near T = 10^{np.log10(start):.0f}.")
 
 
 def test_regret_over_that_without_noise_falls():

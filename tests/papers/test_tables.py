@@ -2,12 +2,14 @@
 
 import csv
 import re
+import warnings
 
 import numpy as np
 import xarray
 
 from dpjax.papers import _shared as shared
 from dpjax.report import estimates
+from dpjax.report.tables import rows
 from tests import ROOT
 
 
@@ -173,3 +175,17 @@ def test_a_learner_without_epsilon_has_one_row():
     values = [tuple(row.values()) for row in found]
     assert values == [("coins", "EXP3", 1.0, 1.0, 2.0, 3), ("coins", "EXP3", np.inf, 1.0, 2.0, 3),
                       ("coins", "UCB1", np.inf, 1.0, 2.0, 3)]  # fmt: skip
+
+
+def test_a_new_name_hides_a_column_that_has_it():
+    """Here the declared epsilon is named epsilon, and the given one gives way or is renamed."""
+    data = xarray.Dataset(
+        {"mean": ("epsilon", [3.0, 4.0])},
+        {"epsilon": [1.0, 2.0], "declared": ("epsilon", [0.5, 0.7])},
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = rows(data, ["epsilon"], epsilon="declared")
+    assert found == [{"epsilon": 0.5, "mean": 3.0}, {"epsilon": 0.7, "mean": 4.0}]
+    found = rows(data, ["epsilon"], asked="epsilon", epsilon="declared")
+    assert found[0] == {"asked": 1.0, "epsilon": 0.5, "mean": 3.0}

@@ -1,9 +1,10 @@
-"""The same games under every trust model: predictions, tables, and what the rooms declare."""
+"""The same games under every trust model: rounds by Chernoff's bound, tables, declared privacy."""
 
 import numpy as np
 import pytest
 
 from dpjax import noise, privacy
+from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.papers import trust, trust_games
 from tests.papers.small import keep_only, read_rows
 
@@ -13,9 +14,18 @@ def assert_near(found, least):
     assert least - 1.0 <= found <= 1.01 * least + 1.0
 
 
-def test_predictions_by_hand():
+def rounds(law, epsilon):
+    """The rounds until a mean is known to 0.05 except with probability e^-20."""
+    noise_of_sums = sum_noise(law, epsilon, trust_games.delta_of(law))
+    return float(np.ceil(noise_of_sums.least_rounds(0.05, 20.0)))
+
+
+def test_rounds_by_hand():
     """The least n for which Chernoff's bound at x = 20 is 0.05, in float64 on a fine grid."""
-    rows = {row["epsilon"]: row for row in trust.prediction_rows()}
+    rows = {
+        epsilon: {name: rounds(law, epsilon) for name, law in trust_games.LAWS.items()}
+        for epsilon in trust_games.EPSILONS
+    }
     tilts = np.geomspace(1e-4, 10.0, 200_000)
 
     def least(cumulant):
@@ -68,7 +78,7 @@ def test_a_small_run(tmp_path, monkeypatch):
     monkeypatch.setattr(trust_games, "EPSILONS", (1.0, np.inf))
     printed = trust.reproduce(tmp_path / "out", horizon=100_000, trials=20, progress=False)
     assert "local, randomized response" in printed
-    for ending in ("", "_linear", "_identification", "_onset", "_slopes", "_predictions"):
+    for ending in ("", "_linear", "_identification", "_onset", "_slopes"):
         assert read_rows(tmp_path / "out" / f"trust{ending}.csv")
     for ending in ("", "_linear", "_identification", "_contexts", "_points"):
         assert (tmp_path / "out" / f"trust{ending}.png").stat().st_size > 10_000

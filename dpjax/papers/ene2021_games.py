@@ -118,19 +118,6 @@ def signal_to_noise(scale, horizon, noise, dim, gradient) -> float:
     return float(horizon * gradient / (scale * np.sqrt(variance)))
 
 
-def break_even(instance, noise, gradient) -> float:
-    """The least T, up to a factor of 4, at which :func:`signal_to_noise` is above 1.
-
-    The noise is the printed one at epsilon = 1. It is nan where there is none up to 2^60.
-    """
-    domain = INSTANCES[instance](None)
-    for power in range(4, 62, 2):
-        scale = noise_scale(domain, 2**power, noise, "printed", 1.0)
-        if signal_to_noise(scale, 2**power, noise, directions(domain).dim, gradient) > 1.0:
-            return float(2**power)
-    return float("nan")
-
-
 def resting(horizon, domain) -> Learner:
     """A learner that always plays the centre, the best point without data."""
     centre, nothing = jnp.asarray(domain.centre, jnp.float32), jnp.zeros((), jnp.float32)

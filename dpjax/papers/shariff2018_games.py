@@ -1,16 +1,14 @@
-"""Shariff & Sheffet 2018: the learners of the experiment, and the regret that Theorem 5 allows."""
+"""Shariff & Sheffet 2018: the learners of the experiment, and the laws of their noise."""
 
 from collections.abc import Callable
 from functools import cache, partial
 
 import jax
 import numpy as np
-import xarray
 
-from dpjax import bounds, learners
+from dpjax import learners
 from dpjax.learners.parts import gram
 from dpjax.learners.parts.gram_calibration import Regularizer
-from dpjax.papers import _shared as shared
 
 CALIBRATED = 50_000_000  # rounds n
 DIM, EPSILON, DELTA = 5, 1.0, 0.1
@@ -47,29 +45,16 @@ LEARNERS = {
 
 
 @cache
-def compared() -> dict[str, tuple[str, Regularizer]]:
-    """The learners of the second experiment, each with its noise and its regularizer.
+def compared() -> dict[str, tuple[str, float]]:
+    """The learners of the second experiment, each with its noise and its floor.
 
-    The shift changes nothing but the floor, the smallest eigenvalue: unshifted Wishart noise is
-    Wishart noise with a floor of its own.
+    The floor is the smallest eigenvalue of the regularizer. The shift changes only the floor:
+    unshifted Wishart noise is Wishart noise with a floor of its own.
     """
     return {
-        "LinUCB": ("plain", Regularizer(1.0, 1.0, 1.0, 0.0)),
-        "Gaussian, tight": ("tight", regularizer("tight")),
-        "Gaussian": ("gaussian", regularizer("gaussian")),
-        "Wishart": ("wishart", regularizer("wishart")),
-        "Wishart, unshifted": ("wishart", regularizer("wishart", shifted=False)),
+        "LinUCB": ("plain", 1.0),
+        "Gaussian, tight": ("tight", regularizer("tight").smallest),
+        "Gaussian": ("gaussian", regularizer("gaussian").smallest),
+        "Wishart": ("wishart", regularizer("wishart").smallest),
+        "Wishart, unshifted": ("wishart", regularizer("wishart", shifted=False).smallest),
     }
-
-
-def bounds_figure():
-    """Theorem 5's upper bounds for the learners of the second experiment."""
-    t = np.geomspace(100, CALIBRATED, 100)
-    curves = {
-        name: bounds.linucb(t, DIM, *each[1:], mean_bound=0.75, failure=1.0 / CALIBRATED)
-        for name, (_, each) in compared().items()
-    }
-    curves["1.5 t, the most there is"] = 1.5 * t
-    lines = xarray.DataArray([*curves.values()], {"learner": [*curves], "round": t})
-    return shared.lines_figure(lines, "round", "learner", ylabel="bound",
-                               note="Theorem 5's upper bounds.")  # fmt: skip

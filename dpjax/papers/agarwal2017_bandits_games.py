@@ -1,0 +1,111 @@
+"""Agarwal & Singh 2017, section 4: the contenders over arms and over the ball, and their games."""
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray
+
+from dpjax import domains, environments, learners
+from dpjax.papers.sweeps import play
+from dpjax.study import Study
+from dpjax.study.simulate import simulate
+
+EPSILONS = (*(10.0 ** np.arange(-3.0, 2.01, 0.5)), np.inf)
+# The epsilons of the curves against T and N.
+FEW_EPSILONS = (0.1, 1.0, 10.0, np.inf)
+SIZE = 8  # K arms, or N dimensions
+# How far the best arm (gap) or direction (bias) stands out. The theorems bound the worst case, and
+# which one that is depends on T, N and epsilon: the worst of these is shown.
+GAPS = (0.02, 0.05, 0.1, 0.2, 0.4)
+BIASES = (0.1, 0.3, 1.0, 3.0)
+SEED = 2017
+
+
+def _over_arms(factory, **options) -> Callable:
+    return lambda horizon, size, epsilon: factory(horizon, size, epsilon=epsilon, **options)
+
+
+def _over_ball(**options) -> Callable:
+    return lambda horizon, size, epsilon: learners.scrible(
+        horizon, domains.ball(size), epsilon=epsilon, **options
+    )
+
+
+CONTENDERS: dict[str, dict[str, Callable]] = {
+    "arms": {
+        "DP-EXP2": _over_arms(learners.exp2),
+        "DP-EXP2, printed": _over_arms(learners.exp2, calibration="printed"),
+        "DP-EXP3-Lap": _over_arms(learners.dp_exp3_lap),
+        "batches, HTINF": _over_arms(learners.batched_bandit),
+        "batches, EXP2": _over_arms(learners.batched_bandit, base="exp2"),
+        "Tsallis-INF": lambda horizon, size: learners.tsallis_inf(horizon, size),
+    },
+    "ball": {
+        "SCRiBLE, scalar noise": _over_ball(),
+        "SCRiBLE, vector noise": _over_ball(noise="vector"),
+        "SCRiBLE, vector noise, printed": _over_ball(noise="vector", calibration="printed"),
+    },
+}
+
+
+def _arms(size, difficulty):
+    means = 0.5 + difficulty * np.where(np.arange(size) == 0, -0.5, 0.5).astype(np.float32)
+    return environments.bernoulli(means, regret="pseudo")
+
+
+def _ball(size, difficulty):
+    return environments.linear_losses(domains.ball(size), "iid", bias=difficulty)
+
+
+def contest(epsilons, horizons, sizes, trials) -> Study:
+    """All contenders at all difficulties; the environment is "arms" or "ball"."""
+
+    def study(name, environment, difficulties):
+        grid = {"horizon": horizons, "size": sizes, "epsilon": epsilons, "difficulty": difficulties}
+        return Study(CONTENDERS[name], {name: environment}, grid, trials, SEED, 1, simulate)
+
+    return study("arms", _arms, GAPS) + study("ball", _ball, BIASES)
+
+
+def play_contest(horizon, horizons, sizes, trials) -> tuple:
+    """All contenders at all epsilons, and at a few of them over horizons and over sizes.
+
+    Returns:
+      The data of two studies. In the second, with half of the trials, horizons other than T are
+      played with SIZE only. Both have ``nothing``, the mean regret of playing uniformly, or the
+      centre of the ball.
+    """
+    fewer = max(4, trials // 2)
+    few = contest(FEW_EPSILONS, horizons, [SIZE], fewer)
+    few += contest(FEW_EPSILONS, [horizon], [size for size in sizes if size != SIZE], fewer)
+    whole = play(contest(EPSILONS, [horizon], [SIZE], trials))
+    return _with_nothing(whole), _with_nothing(play(few))
+
+
+def _with_nothing(data) -> xarray.Dataset:
+    """The data in float64, with what is lost where nothing is learned."""
+    regret = data.final_regret.astype(np.float64)
+    uniform = data.horizon * data.difficulty * (1.0 - 1.0 / data["size"])
+    # The centre of the ball has loss 0, so its regret is the length of the summed losses.
+    centre = lengths(data).isel(epsilon=0).mean("trial")
+    nothing = xarray.where(data.environment == "arms", uniform, centre)
+    played = regret.isel(epsilon=0, trial=0, drop=True).notnull()
+    return data.assign(final_regret=regret, nothing=nothing.where(played))
+
+
+def lengths(data):
+    """The length of the summed losses of each trial."""
+    return np.sqrt((data.tally_loss.astype(np.float64) ** 2).sum("tally_loss_0"))
+
+
+def play_adversaries(kinds, horizon, trials) -> xarray.Dataset:
+    """Plays SCRiBLE against losses of these kinds: their best point moves, or they answer it."""
+
+    def against(kind):
+        return lambda horizon, size: environments.linear_losses(
+            domains.ball(size), kind, bias=1.0, period=max(horizon // 8, 1)
+        )
+
+    grid = {"horizon": horizon, "size": SIZE, "epsilon": (1.0, 10.0, np.inf)}
+    adversaries = {kind: against(kind) for kind in kinds}
+    return play(Study(CONTENDERS["ball"], adversaries, grid, trials, SEED, checkpoints=1))
