@@ -99,7 +99,7 @@ def rows_of(run) -> list[dict]:
         return {"over_no_noise": row["regret"] / plain, "signal_to_noise": ratio}
 
     return shared.table(
-        estimates.mean(run.final_regret).assign(scale=run.scale), "setting",
+        estimates.mean(run.final_regret).assign(scale=run.scale.variable), "setting",
         "instance noise calibration epsilon rate horizon dim scale regret standard_error centre "
         "over_no_noise signal_to_noise certified_distance trials",
         more, regret="mean",
