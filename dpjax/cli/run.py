@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from dpjax import domains, environments
+from dpjax.cli.arguments import EPSILONS
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Policies, _check
@@ -19,7 +20,6 @@ from dpjax.report.output import output_folder, shown, versions, write_figure, wr
 from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
 
-EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays
 COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
            "standard_error", "median", "switches"]  # fmt: skip
