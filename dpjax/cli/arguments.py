@@ -121,7 +121,7 @@ def prepare(options) -> "Mesh | None":
         raise ValueError("store: must name a folder or URL, got ''")
     elif os.path.exists(options.store) and not os.path.isdir(options.store):
         raise ValueError(f"store: {options.store} is no folder")
-    elif not _is_empty(options.store) and not options.resume:
+    elif not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
         raise ValueError(
             f"store: {options.store} is not empty; say --resume to go on with it, or name another"
         )
@@ -140,6 +140,14 @@ def _is_empty(url) -> bool:
         return store.is_empty(url)
     except (ValueError, OSError, ImportError) as error:
         raise ValueError(f"store: {url} cannot be opened: {error}") from None
+
+
+def part_of(text) -> tuple[int, int]:
+    """(3, 16) of "3/16"."""
+    i, slash, n = text.partition("/")
+    if slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n):
+        return int(i), int(n)
+    raise argparse.ArgumentTypeError(f"must be like 3/16, the 3rd of 16 parts, got {text[:80]!r}")
 
 
 def epsilon_list(text) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from dpjax import papers
 from dpjax.cli.arguments import (
@@ -18,6 +19,7 @@ from dpjax.cli.arguments import (
     add_number,
     add_output,
     add_scale,
+    part_of,
     prepare,
     results_folder,
 )
@@ -121,6 +123,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, help="of the random key (default 0)")
     add_output(run, "results/run")
     add_scale(run, "a folder or URL for Zarr stores that keep results chunk by chunk")
+    run.add_argument(
+        "--part", type=part_of, metavar="I/N",
+        help="play the I-th of N parts into --store, as in an array of jobs; the same command with "
+        "--resume in place of --part reads them all",
+    )  # fmt: skip
 
     reproduce = add("reproduce", _reproduce, "rebuild a paper's figure and table")
     known = [name.replace("_", "-") for name in papers.__all__]
@@ -225,21 +232,30 @@ def _written_to(out) -> None:
 
 def _run(options) -> None:
     from dpjax.cli import config, run
+    from dpjax.report.output import shown
 
+    module: Any
     names = ("learner", "epsilon", "seeds", "horizon", "seed")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if options.part is not None and options.store is None:
+        raise ValueError("part: it is played into a store; say --store PATH")
     if options.config is not None:
         for name in given:
             raise ValueError(f"{name}: a study has it in its file; leave out --{name}")
-        out = results_folder(options, "results/study")
-        print(config.run(options.config, out, store=options.store, mesh=prepare(options)))
-        return _written_to(out)
-    if options.learner is None:
+        module, path, folder = config, options.config, "results/study"
+    elif options.learner is None:
         raise ValueError("learner: name one that plays on the losses, with --learner NAME")
-    out = results_folder(options, "results/run")
-    given["epsilons"] = given.pop("epsilon", None)
-    print(run.run(options.losses, out=out, store=options.store, mesh=prepare(options), **given))
-    _written_to(out)
+    else:
+        given["epsilons"] = given.pop("epsilon", None)
+        module, path, folder = run, options.losses, "results/run"
+    if options.part is not None:
+        mesh = prepare(options)
+        module.read_study(path, **given)[0].run(options.store, mesh=mesh, part=options.part)
+        print(f"Part {options.part[0]} of {options.part[1]} is in {shown(options.store)}.")
+    else:
+        out = results_folder(options, folder)
+        print(module.run(path, out=out, store=options.store, mesh=prepare(options), **given))
+        _written_to(out)
 
 
 def _audit(options) -> None:
