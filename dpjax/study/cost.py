@@ -122,9 +122,15 @@ def _measured(study, program) -> _Speed:
     rows = np.repeat(np.minimum(np.arange(size[0]), program.size - 1), size[1])
     of_trials = jax.tree.map(lambda leaf: np.moveaxis(leaf[rows], 0, -1), points)
     seeds = np.tile(np.arange(size[1], dtype=np.int32), size[0])
-    given = of_trials, seeds, key, np.int32(1)
+    given = of_trials, seeds, key
+    count = len(plan.rounds)
+
+    def until_round(last):
+        """As many checkpoints, until a round."""
+        return (last * np.arange(1, count + 1) // count).astype(np.int32)
+
     with settings.own():
-        compiled = compile_trials(trial, given, (True, True, False, False))
+        compiled = compile_trials(trial, (*given, until_round(1)), (True, True, False, False))
         compiling = time.perf_counter() - traced
         path = executables.path_of(plan.traced, plan.block, None)
         threads = 1 if takes_turns(plan.traced.program) else at_once(None)
@@ -132,7 +138,7 @@ def _measured(study, program) -> _Speed:
 
         def run(rounds):
             with settings.own():
-                jax.block_until_ready(compiled(*given[:3], np.int32(rounds)))
+                jax.block_until_ready(compiled(*given, until_round(rounds)))
 
         with ThreadPoolExecutor(threads) as pool:
 

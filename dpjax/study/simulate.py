@@ -161,10 +161,11 @@ def simulate(
 
 @in_float32
 def rounds_until(
-    learner: Learner | BatchLearner, environment: Environment, key: Array, last: Array
+    learner: Learner | BatchLearner, environment: Environment, key: Array, rounds: Array
 ) -> Result:
-    """As :func:`simulate` until a round, () int32, that may be traced."""
-    return _segments(learner, environment, key, np.ones(1, np.int32), last[None])
+    """As :func:`simulate` with checkpoints, (n,) int32, that may be traced, and end anywhere."""
+    firsts = jnp.concatenate([jnp.ones(1, jnp.int32), rounds[:-1] + 1])
+    return _segments(learner, environment, key, firsts, rounds)
 
 
 def _segments(learner, environment, key, firsts, rounds) -> Result:
@@ -333,10 +334,10 @@ def simulate_batches(
 
 @in_float32
 def batches_until(
-    learner: BatchLearner, environment: Environment, key: Array, last: Array
+    learner: BatchLearner, environment: Environment, key: Array, rounds: Array
 ) -> Result:
-    """As :func:`simulate_batches` until a round, () int32, that may be traced."""
-    return _batches(learner, environment, key, last[None], last)
+    """As :func:`simulate_batches` with checkpoints, (n,) int32, that may be traced."""
+    return _batches(learner, environment, key, rounds, rounds[-1])
 
 
 def _batches(learner, environment, key, rounds, horizon) -> Result:
