@@ -3,7 +3,7 @@
 import sys
 import time
 import warnings
-from contextlib import ExitStack, closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import jax
@@ -12,10 +12,10 @@ from tqdm import tqdm
 
 from dpjax.engine.compute import compute
 
-# Seconds between the lines in a log, and those for which blocks are played before a long time that
-# remains is announced.
-_EVERY, _CERTAIN = 30.0, 5.0
-_LONG = 120.0  # seconds
+# All in seconds. Lines in a log are so far apart.
+_EVERY = 30.0
+# After so much play a Bar knows the time that remains. It announces a time of at least _LONG.
+_CERTAIN, _LONG = 5.0, 120.0
 
 
 class Bar(tqdm):
@@ -97,16 +97,16 @@ def with_progress(plan, blocks, progress):
         points = min(plan.block[0], plan.count - block.point)
         return horizon * points * np.count_nonzero(block.seeds < plan.seeds)
 
-    with ExitStack() as stack:
-        bar = progress
-        if not isinstance(bar, Bar):
-            bar = stack.enter_context(Bar(sum(map(played, blocks)), progress))
-        stack.callback(lambda: _warn(plan, bad, clipped))
-        for block, cells in stack.enter_context(closing(compute(plan, blocks))):
-            bad += _not_finite(plan, block, cells)
-            _keep_least_clipped(clipped, block, cells)
-            yield block, cells
-            bar.update(played(block))
+    bar = progress if isinstance(progress, Bar) else Bar(sum(map(played, blocks)), progress)
+    try:
+        with nullcontext() if bar is progress else bar, closing(compute(plan, blocks)) as computed:
+            for block, cells in computed:
+                bad += _not_finite(plan, block, cells)
+                _keep_least_clipped(clipped, block, cells)
+                yield block, cells
+                bar.update(played(block))
+    finally:
+        _warn(plan, bad, clipped)
 
 
 def _warn(plan, bad, clipped) -> None:

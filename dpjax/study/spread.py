@@ -1,4 +1,4 @@
-"""Hands the parts of a study out to workers, each of which plays its part into one store."""
+"""Hands out the parts of a study to workers. Each plays its part into one store."""
 
 import io
 import os
@@ -32,7 +32,7 @@ def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None,
 
     Raises:
       TypeError: the executor has no ``submit``, or the study cannot be sent.
-      ValueError: the executor forks processes, in which JAX hangs.
+      ValueError: the executor forks processes, and JAX would hang in them.
       RuntimeError: a part was lost with its worker ``_ATTEMPTS`` times.
       Exception: a worker raised it.
     """
@@ -53,7 +53,7 @@ def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None,
             nonlocal executor
             try:
                 return executor.submit(_play, packed, store, part, chunk)
-            except BrokenExecutor:  # A pool of which a process died takes no work any more.
+            except BrokenExecutor:  # If one process of a pool dies, the pool takes no more work.
                 executor = _anew(executor)
                 stack.callback(executor.shutdown, cancel_futures=True)
                 return executor.submit(_play, packed, store, part, chunk)
