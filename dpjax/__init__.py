@@ -1,48 +1,47 @@
 """dpjax: a simulator of differentially private online learning and bandits in JAX."""
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from dpjax import (
-    bounds,
-    combinators,
-    core,
-    domains,
-    environments,
-    learners,
-    mechanisms,
-    noise,
-    privacy,
-    store,
-)
-from dpjax.combinators import every_round
-from dpjax.core import (
-    Batch,
-    BatchLearner,
-    Environment,
-    Feedback,
-    Learner,
-    Mechanism,
-    Outcome,
-    Privacy,
-    Result,
-    Stream,
-    generators,
-)
-from dpjax.core._version import __version__ as __version__
-from dpjax.engine.programs import clear_caches
-from dpjax.engine.settings import keep_compiled
-from dpjax.environments import loss_families
-from dpjax.learners import stopping
-from dpjax.learners.parts import gram, prefix_sums
-from dpjax.maths import designs, divergences
-from dpjax.study.simulate import simulate, simulate_batches, trajectory
-from dpjax.study.sweep import sweep
-
 if TYPE_CHECKING:
+    from dpjax import (
+        bounds,
+        combinators,
+        core,
+        domains,
+        environments,
+        learners,
+        mechanisms,
+        noise,
+        privacy,
+        store,
+    )
+    from dpjax.combinators import every_round
+    from dpjax.core import (
+        Batch,
+        BatchLearner,
+        Environment,
+        Feedback,
+        Learner,
+        Mechanism,
+        Outcome,
+        Privacy,
+        Result,
+        Stream,
+        generators,
+    )
+    from dpjax.core._version import __version__ as __version__
+    from dpjax.engine.programs import clear_caches
+    from dpjax.engine.settings import keep_compiled
+    from dpjax.environments import loss_families
+    from dpjax.learners import stopping
+    from dpjax.learners.parts import gram, prefix_sums
+    from dpjax.maths import designs, divergences
     from dpjax.study import Study
     from dpjax.study.compare import compare
     from dpjax.study.kept import open as open
+    from dpjax.study.simulate import simulate, simulate_batches, trajectory
+    from dpjax.study.sweep import sweep
 
 __all__ = [
     "Batch",
@@ -84,9 +83,36 @@ __all__ = [
 ]
 
 
+# Names that are neither rooms nor names of ``dpjax.core``.
+_PLACES = {
+    "Study": "study:Study",
+    "__version__": "core._version:__version__",
+    "clear_caches": "engine.programs:clear_caches",
+    "compare": "study.compare:compare",
+    "designs": "maths.designs",
+    "divergences": "maths.divergences",
+    "every_round": "combinators:every_round",
+    "generators": "core.generators",
+    "gram": "learners.parts.gram",
+    "keep_compiled": "engine.settings:keep_compiled",
+    "loss_families": "environments.loss_families",
+    "open": "study.kept:open",
+    "prefix_sums": "learners.parts.prefix_sums",
+    "simulate": "study.simulate:simulate",
+    "simulate_batches": "study.simulate:simulate_batches",
+    "stopping": "learners.stopping",
+    "sweep": "study.sweep:sweep",
+    "trajectory": "study.simulate:trajectory",
+}
+
+
 def __getattr__(name):
-    """Names whose libraries for labelled data take a second to load."""
-    places = {"Study": "study", "compare": "compare", "open": "kept"}
-    if name in places:
-        return getattr(import_module(f"dpjax.study.{places[name]}"), name)
-    raise AttributeError(f"module 'dpjax' has no attribute {name!r}")
+    """Imports a public name when it is first used, so that ``dpjax --help`` loads no library."""
+    if name not in __all__ and name not in _PLACES:
+        raise AttributeError(f"module 'dpjax' has no attribute {name!r}")
+    place = f"core:{name}" if name[0].isupper() else name
+    return resolve_name(f"dpjax.{_PLACES.get(name, place)}")
+
+
+def __dir__():
+    return [*globals(), *__all__]

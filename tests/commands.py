@@ -105,6 +105,10 @@ INSTEAD = {
     "--store results/stores",
     "dpjax run --config": STUDY,
     "dpjax run --config examples/study.toml": STUDY,
+    "dpjax run --config examples/study.toml --store /scratch/$USER/mine --part "
+    "$SLURM_ARRAY_TASK_ID/16": f"{STUDY} --store mine --part 1/16",
+    "dpjax run --config examples/study.toml --store /scratch/$USER/mine --resume": f"{STUDY} "
+    "--store mine --resume",
     "dpjax run ... --store results/mine.zarr": f"{DIAGNOSES} 1 --seeds 4 --store results/mine.zarr",
     "dpjax theorem --all --epsilon 1,10,inf --horizon 16384 --trials 100": THEOREM,
     "dpjax theorem agarwal2017": THEOREM,
@@ -124,6 +128,7 @@ INSTEAD = {
 # Commands that run as they are.
 AS_IS = (
     "dpjax audit ftrl --epsilon 1",
+    "dpjax --help",
     "dpjax list",
     "dpjax reproduce tossou2017 --quick",
     "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon 0.1,1,10,inf "
@@ -159,6 +164,7 @@ ELSEWHERE = {
     "python -m tests.study.test_coverage": "tests/study/test_coverage.py",
     "python -m tests.study.shared_play": "tests/study/test_processes.py",
     "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest": ".ci/run",
+    "sbatch array.sh": "for a cluster",
     "sbatch pod.sh": "for a cluster",
     "ruff check": ".ci/run",
     "ruff format": ".ci/run",

@@ -152,20 +152,33 @@ def test_only_a_sweep_names_the_room_of_kernels():
     others = [path for path in FILES if room_of(path) != "kernels"]
     naming = [path.name for path in others if "import dpjax.kernels" in path.read_text()]
     assert naming == ["sweep.py"]
-    program = (
-        "import sys, dpjax; print({'dpjax.kernels', 'jax.experimental.pallas'} & {*sys.modules})"
-    )
-    command = [sys.executable, "-c", program]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert loaded("dpjax.sweep", ["dpjax.kernels", "jax.experimental.pallas"]) == []
+
+
+LATE = ["matplotlib", "pandas", "plotly", "xarray"]
+LATE += [f"scipy.{name}" for name in ("linalg", "optimize", "signal", "special", "stats")]
+
+
+def loaded(program, late):
+    """Those of some libraries that a program loads."""
+    program = f"import sys, dpjax\n{program}\nprint(*({{*{late}}} & {{*sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split()
 
 
 def test_the_package_loads_its_libraries_when_it_needs_them():
-    """Each of them would take a tenth of a second or more."""
-    late = ["matplotlib", "pandas", "xarray"]
-    late += [f"scipy.{name}" for name in ("linalg", "optimize", "signal", "special", "stats")]
-    program = f"import sys, dpjax; print({{*{late}}} & {{*sys.modules}})"
-    command = [sys.executable, "-c", program]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
+    """Each of them would take a tenth of a second or more, and most runs need none."""
+    names = [name for name in dpjax.__all__ if name not in ("Study", "compare")]
+    assert loaded(f"[getattr(dpjax, name) for name in {names}]", LATE) == []
+    assert "xarray" in loaded("dpjax.Study", LATE)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["reproduce", "--help"]])
+def test_help_loads_no_library(words):
+    """It takes a tenth of a second. ``import jax`` alone takes half of one."""
+    program = f"from dpjax.cli import main\ntry: main({words})\nexcept SystemExit: pass\n"
+    assert loaded(program, ["jax", "numpy", "tqdm", *LATE]) == []
 
 
 def test_few_files_name_a_law_of_noise():
@@ -184,11 +197,3 @@ def test_the_package_sets_no_jax_configuration():
             assert [text.partition("(")[0] for text in setters] == ["keep_compiled"]
         else:
             assert "config.update" not in path.read_text() or room_of(path) == "cli", path
-
-
-def test_importing_the_package_loads_no_tables_or_figures():
-    """pandas and xarray take longer to load than the package itself, and most runs need neither."""
-    slow = {"matplotlib", "pandas", "plotly", "xarray"}
-    program = f"import sys, dpjax; print({slow} & {{*sys.modules}})"
-    command = [sys.executable, "-c", program]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, environments, gram, learners, mechanisms, simulate, sweep
-from dpjax.engine import programs
+from dpjax.engine import programs, progress
 from dpjax.engine.blocks import block_size, shared_size
 from dpjax.engine.devices import cores
 from dpjax.study.simulate import simulate_batches
@@ -44,7 +45,7 @@ def test_shapes_and_host_arrays():
 
 
 def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    """A bar over chunks, with the speed and the time left; nothing in a file or a pipe."""
+    """With the speed and the time left. In a file or a pipe nothing is shown for 30 seconds."""
 
     def shown(**arguments):
         sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2, **arguments)
@@ -53,8 +54,35 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     assert shown() == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     bar = shown().split("\r")[-1]
-    assert re.search(r"100%.*3/3 chunks \[\d\d:\d\d<\d\d:\d\d, [\d.e+]+ rounds x trials/s\]", bar)
+    speed = r"[\d.]+[kMG]? rounds x trials/s"
+    assert re.search(rf"100%.*80.0/80.0 \[\d\d:\d\d<\d\d:\d\d, {speed}\]", bar)
     assert shown(progress=False) == ""
+
+
+def test_a_log_has_lines_with_what_is_done_and_what_remains(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2)
+    lines = capsys.readouterr().err.split("\n")
+    found = [re.match(r" *(\d+)% [\d.]+/80.0 \[\d\d:\d\d<", line) for line in lines if line]
+    assert [int(each[1]) for each in found][:4] == [0, 40, 80, 100]
+    sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_minutes_that_remain_are_announced_once(capsys, monkeypatch):
+    clock = iter([0.0, 3.0, 6.0, 9.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    with progress.Bar(1000.0, True) as bar:
+        bar.skip_to(100.0)  # a store has these
+        for _ in range(4):
+            bar.update(10.0)
+    said = [line for line in capsys.readouterr().err.splitlines() if "dpjax: about" in line]
+    assert len(said) == 1 and "about 4 minutes remain for 8.7e+02 rounds x trials." in said[0]
+    clock = iter([0.0, 6.0, 12.0])
+    with progress.Bar(30.0, True) as bar:
+        for _ in range(3):
+            bar.update(10.0)
+    assert "dpjax: about" not in capsys.readouterr().err
 
 
 def test_progress_is_shown_in_a_notebook(monkeypatch):

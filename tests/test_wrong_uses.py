@@ -49,7 +49,8 @@ def folder(tmp_path_factory):
 
 def printed(code, capsys):
     """What the use says: the text of the error, or what the command line complains of."""
-    names = {**vars(dpjax), "Study": dpjax.Study, "audit": audit, "main": main, "dpjax": dpjax}
+    names = {name: getattr(dpjax, name) for name in dpjax.__all__}
+    names |= {"audit": audit, "main": main, "dpjax": dpjax}
     try:
         status = eval(code, {**names, "jax": jax, "np": np, "pair": pair})
     except SystemExit as exit_:

@@ -1,16 +1,17 @@
 """Arguments that several commands have, and the parser that they share."""
 
 import argparse
+import math
 import os
+from typing import TYPE_CHECKING
 
-import jax
-import numpy as np
-from jax.sharding import Mesh
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
 
-from dpjax import store
-from dpjax.core import _check
-from dpjax.report.output import refuse_to_overwrite, shown
-
+# Defaults of several commands. This file loads no library, so that help appears at once.
+PRIVATE_EPSILONS = (0.1, 1.0, 10.0)
+EPSILONS = (*PRIVATE_EPSILONS, math.inf)
+RUNS = 2**17  # of each sequence in an attack
 # The most devices that --devices makes. Each device that is made of a CPU has its own threads.
 DEVICES = 1024
 
@@ -18,12 +19,23 @@ DEVICES = 1024
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one sentence, with the name that was probably meant."""
 
+    @property
+    def version(self) -> str:
+        """The text of ``--version``."""
+        from dpjax.core._version import __version__
+
+        return f"dpjax {__version__}"
+
     def error(self, message):
+        from dpjax.report.output import shown
+
         self.exit(2, f"{self.prog}: {shown(message)} ({self.prog} --help shows the usage)\n")
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
             known = ", ".join(action.choices)
+            from dpjax.core import _check
+
             meant = _check.nearest(value, action.choices)
             raise argparse.ArgumentError(action, f"there is no {value!r}{meant}; known are {known}")
 
@@ -47,7 +59,7 @@ def add_scale(command, stored) -> None:
 
 def add_epsilon(command, default=None) -> None:
     """Adds a list of privacy levels; without a default those are 0.1, 1, 10 and inf."""
-    levels = ",".join(f"{epsilon:g}" for epsilon in default or (0.1, 1.0, 10.0, np.inf))
+    levels = ",".join(f"{epsilon:g}" for epsilon in default or EPSILONS)
     command.add_argument(
         "--epsilon", type=epsilon_list, metavar="E,E,...", default=default,
         help=f"privacy levels, inf for none (default {levels})",
@@ -72,11 +84,13 @@ def results_folder(options, default) -> str:
     if not out:
         raise ValueError("out: must name a folder, got ''")
     if not options.overwrite:
+        from dpjax.report.output import refuse_to_overwrite
+
         refuse_to_overwrite(out)
     return out
 
 
-def prepare(options) -> Mesh | None:
+def prepare(options) -> "Mesh | None":
     """Makes the devices and checks the store, which must precede JAX's first computation.
 
     Returns:
@@ -85,6 +99,12 @@ def prepare(options) -> Mesh | None:
     Raises:
       ValueError: there are fewer devices, or the store cannot be used as it was asked for.
     """
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh
+
+    from dpjax.core import _check
+
     mesh = None
     if options.devices is not None:
         _check.between(1, DEVICES, devices=options.devices)
@@ -101,7 +121,7 @@ def prepare(options) -> Mesh | None:
         raise ValueError("store: must name a folder or URL, got ''")
     elif os.path.exists(options.store) and not os.path.isdir(options.store):
         raise ValueError(f"store: {options.store} is no folder")
-    elif not _is_empty(options.store) and not options.resume:
+    elif not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
         raise ValueError(
             f"store: {options.store} is not empty; say --resume to go on with it, or name another"
         )
@@ -114,10 +134,20 @@ def _is_empty(url) -> bool:
     Raises:
       ValueError: the URL cannot be opened. Many libraries open URLs, and the message quotes theirs.
     """
+    from dpjax import store
+
     try:
         return store.is_empty(url)
     except (ValueError, OSError, ImportError) as error:
         raise ValueError(f"store: {url} cannot be opened: {error}") from None
+
+
+def part_of(text) -> tuple[int, int]:
+    """(3, 16) of "3/16"."""
+    i, slash, n = text.partition("/")
+    if slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n):
+        return int(i), int(n)
+    raise argparse.ArgumentTypeError(f"must be like 3/16, the 3rd of 16 parts, got {text[:80]!r}")
 
 
 def epsilon_list(text) -> tuple[float, ...]:
@@ -128,7 +158,7 @@ def epsilon_list(text) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(
             f"must be numbers separated by commas, got {text[:80]!r}"
         ) from None
-    if np.inf in found and "inf" not in text.lower():
+    if math.inf in found and "inf" not in text.lower():
         raise argparse.ArgumentTypeError(
             f"has a number beyond what a float holds; inf is for no noise, got {text[:80]!r}"
         )

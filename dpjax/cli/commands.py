@@ -7,22 +7,24 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from dpjax import environments, learners, mechanisms, papers
-from dpjax.cli import audits, compare, config, explore, run, theorem, trial
+from dpjax import papers
 from dpjax.cli.arguments import (
+    EPSILONS,
+    PRIVATE_EPSILONS,
+    RUNS,
     Parser,
     add_epsilon,
     add_number,
     add_output,
     add_scale,
+    part_of,
     prepare,
     results_folder,
 )
-from dpjax.core._version import __version__
-from dpjax.engine.settings import keep_compiled
-from dpjax.papers.sweeps import kept_in, on_devices
-from dpjax.report.output import FigureWarning, shown
+
+# Each command imports its work when it runs, so that help and errors of usage appear at once.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     if arguments is None:
+        from dpjax.engine.settings import keep_compiled
+
         keep_compiled()
     try:
         with _failed_figures() as failed:
@@ -67,12 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(what) -> None:
+    from dpjax.report.output import shown
+
     print(f"dpjax: {shown(what)}", file=sys.stderr)
 
 
 @contextmanager
 def _failed_figures():
     """Yields a list that collects what is said of figures that fail. Other warnings are shown."""
+    from dpjax.report.output import FigureWarning
+
     failed, usual = [], warnings.showwarning
 
     def show(message, category, *place, **options):
@@ -91,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="dpjax", description="Simulates differentially private online learning and bandits."
     )
-    parser.add_argument("--version", action="version", version=f"dpjax {__version__}")
+    parser.add_argument("--version", action="version", help="show the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name, function, words, **more):
@@ -115,6 +123,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, help="of the random key (default 0)")
     add_output(run, "results/run")
     add_scale(run, "a folder or URL for Zarr stores that keep results chunk by chunk")
+    run.add_argument(
+        "--part", type=part_of, metavar="I/N",
+        help="play the I-th of N parts into --store, as in an array of jobs; the same command with "
+        "--resume in place of --part reads them all",
+    )  # fmt: skip
 
     reproduce = add("reproduce", _reproduce, "rebuild a paper's figure and table")
     known = [name.replace("_", "-") for name in papers.__all__]
@@ -150,10 +163,10 @@ def _parser() -> argparse.ArgumentParser:
         "--against", type=lambda text: text.split(","), metavar="NAME,NAME,...",
         help="as dpjax list shows them (default: all that play the same and see the same)",
     )  # fmt: skip
-    add_epsilon(comparison, compare.EPSILONS)
+    add_epsilon(comparison, EPSILONS)
     add_number(comparison, "horizon", 10**5, "T")
     add_number(comparison, "trials", 200, "N")
-    add_number(comparison, "runs", audits.RUNS, "N", "counted runs of each sequence in the attack")
+    add_number(comparison, "runs", RUNS, "N", "counted runs of each sequence in the attack")
     add_output(comparison, "results/compare")
 
     patients = add(
@@ -165,9 +178,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     words = "the probability of a wrong recommendation that is allowed"
     add_number(patients, "delta", 0.01, "P", words)
-    add_epsilon(patients, trial.EPSILONS)
+    add_epsilon(patients, PRIVATE_EPSILONS)
     patients.add_argument(
-        "--model", choices=list(trial.LEARNERS), default="central",
+        "--model", choices=["central", "local"], default="central",
         help="who is trusted with the outcomes (default central)",
     )  # fmt: skip
     add_number(patients, "horizon", 10**8, "T", "the most patients")
@@ -186,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
     audit.add_argument("--all", action="store_true", help="every learner")
     add_number(audit, "epsilon", 1.0, "E")
-    add_number(audit, "runs", audits.RUNS, "N", "counted runs of each sequence")
+    add_number(audit, "runs", RUNS, "N", "counted runs of each sequence")
     add_number(audit, "changed", 1, "K", "audit what a group of K changed rounds spends")
     add_output(audit, "results/audit")
     return parser
@@ -194,6 +207,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(options) -> None:
     del options
+    from dpjax import environments, learners, mechanisms
+
     for title, package in [
         ("learners", learners),
         ("mechanisms", mechanisms),
@@ -204,33 +219,48 @@ def _list(options) -> None:
         width = max(map(len, package.__all__))
         for name in package.__all__:
             # The command line takes the name of a paper with hyphens.
-            shown = name.replace("_", "-") if package is papers else name
+            word = name.replace("_", "-") if package is papers else name
             first, *_ = (inspect.getdoc(getattr(package, name)) or "").splitlines() or [""]
-            print(f"  {shown:{width}}  {first}")
+            print(f"  {word:{width}}  {first}")
 
 
 def _written_to(out) -> None:
+    from dpjax.report.output import shown
+
     print(f"\nWritten to {shown(out)}.")
 
 
 def _run(options) -> None:
+    from dpjax.cli import config, run
+    from dpjax.report.output import shown
+
+    module: Any
     names = ("learner", "epsilon", "seeds", "horizon", "seed")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if options.part is not None and options.store is None:
+        raise ValueError("part: it is played into a store; say --store PATH")
     if options.config is not None:
         for name in given:
             raise ValueError(f"{name}: a study has it in its file; leave out --{name}")
-        out = results_folder(options, "results/study")
-        print(config.run(options.config, out, store=options.store, mesh=prepare(options)))
-        return _written_to(out)
-    if options.learner is None:
+        module, path, folder = config, options.config, "results/study"
+    elif options.learner is None:
         raise ValueError("learner: name one that plays on the losses, with --learner NAME")
-    out = results_folder(options, "results/run")
-    given["epsilons"] = given.pop("epsilon", None)
-    print(run.run(options.losses, out=out, store=options.store, mesh=prepare(options), **given))
-    _written_to(out)
+    else:
+        given["epsilons"] = given.pop("epsilon", None)
+        module, path, folder = run, options.losses, "results/run"
+    if options.part is not None:
+        mesh = prepare(options)
+        module.read_study(path, **given)[0].run(options.store, mesh=mesh, part=options.part)
+        print(f"Part {options.part[0]} of {options.part[1]} is in {shown(options.store)}.")
+    else:
+        out = results_folder(options, folder)
+        print(module.run(path, out=out, store=options.store, mesh=prepare(options), **given))
+        _written_to(out)
 
 
 def _audit(options) -> None:
+    from dpjax.cli import audits
+
     if bool(options.learner) == options.all:
         raise ValueError("audit: name learners, or say --all")
     out = results_folder(options, "results/audit")
@@ -241,6 +271,8 @@ def _audit(options) -> None:
 
 
 def _theorem(options) -> None:
+    from dpjax.cli import theorem
+
     if options.names and options.all:
         raise ValueError("theorem: name some, or say --all")
     if not options.names and not options.all:
@@ -254,6 +286,8 @@ def _theorem(options) -> None:
 
 
 def _trial(options) -> None:
+    from dpjax.cli import trial
+
     out = results_folder(options, "results/trial")
     print(trial.run(
         options.data, out, delta=options.delta, epsilons=options.epsilon, model=options.model,
@@ -263,12 +297,17 @@ def _trial(options) -> None:
 
 
 def _explore(options) -> None:
+    from dpjax.cli import explore
+    from dpjax.report.output import shown
+
     out = explore.run(options.path, options.out, overwrite=options.overwrite)
     print(f"Written to {shown(out)}.")
 
 
 def _compare(options) -> str:
     """Prints the verdicts, and returns what the audit found against a declaration, if anything."""
+    from dpjax.cli import compare
+
     out = results_folder(options, "results/compare")
     text, violation = compare.run(
         options.file, out, against=options.against, epsilons=options.epsilon,
@@ -280,6 +319,8 @@ def _compare(options) -> str:
 
 
 def _reproduce(options) -> None:
+    from dpjax.papers.sweeps import kept_in, on_devices
+
     out = results_folder(options, f"results/{options.paper}")
     mesh = prepare(options)
     paper = getattr(papers, options.paper.replace("-", "_"))

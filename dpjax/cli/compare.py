@@ -3,12 +3,9 @@
 import hashlib
 from pathlib import Path
 
-import numpy as np
-
+from dpjax.cli.arguments import EPSILONS, RUNS
 from dpjax.cli.learner_files import find_factory, line_of
 from dpjax.report.output import output_folder, shown
-
-EPSILONS = (0.1, 1.0, 10.0, np.inf)
 
 
 def run(file, out="results/compare", **options) -> tuple[str, str]:
@@ -32,7 +29,7 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
     from dpjax.report import comparison
     from dpjax.study.compare import compare, name_of
 
-    options = {"against": None, "epsilons": EPSILONS, "runs": 2**17, **options}
+    options = {"against": None, "epsilons": EPSILONS, "runs": RUNS, **options}
     path, factory = find_factory(file)
     name = shown(Path(path).name)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()

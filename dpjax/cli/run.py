@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from dpjax import domains, environments
+from dpjax.cli.arguments import EPSILONS
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Policies, _check
@@ -19,7 +20,6 @@ from dpjax.report.output import output_folder, shown, versions, write_figure, wr
 from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
 
-EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SEEDS = 2**24  # the most that one run plays
 COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
            "standard_error", "median", "switches"]  # fmt: skip
@@ -111,6 +111,19 @@ def figure(data, note):
     return drawn
 
 
+def read_study(path, learner, *, horizon=None, **options) -> tuple:
+    """(the Study of a learner on the losses of a file, the names of the arms, the losses).
+
+    Arguments and errors are those of :func:`read_losses` and :func:`study_of`.
+    """
+    arms, losses = read_losses(path)
+    if horizon is not None and horizon > len(losses):
+        raise ValueError(
+            f"horizon: {horizon} rounds were asked for, but {path} has only {len(losses)}"
+        )
+    return study_of(losses, learner, horizon=horizon, **options), arms, losses
+
+
 def run(
     path, learner, out="results/run", *, epsilons=None, seeds=100, horizon=None, seed=0,
     store=None, mesh=None, progress=True,
@@ -126,17 +139,11 @@ def run(
     Returns:
       The table, as text.
     """
-    arms, losses = read_losses(path)
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if horizon is not None and horizon > len(losses):
-        raise ValueError(
-            f"horizon: {horizon} rounds were asked for, but {path} has only {len(losses)}"
-        )
     with output_folder(out) as folder:
-        study = study_of(
-            losses, learner, epsilons=epsilons, seeds=seeds, horizon=horizon, seed=seed
+        study, arms, losses = read_study(
+            path, learner, epsilons=epsilons, seeds=seeds, horizon=horizon, seed=seed
         )
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         data: Any = study.run(store, mesh=mesh, progress=progress)
         rows, last = table(data), int(data["round"].values[-1])
         asked, make = study.grid["epsilon"], study.learners[learner]

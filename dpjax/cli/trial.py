@@ -10,12 +10,12 @@ import jax
 import numpy as np
 
 from dpjax import bounds, environments, learners
+from dpjax.cli.arguments import PRIVATE_EPSILONS
 from dpjax.core import _check
 from dpjax.report.output import output_folder, shown, versions, write_json
 from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
 
-EPSILONS = (0.1, 1.0, 10.0)
 GIVEN = ("treatment", "outcome")  # columns of a file
 COLUMNS = ["learner", "model", "epsilon", "patients", "patients_low", "patients_high", "median",
            "q90", "lower_bound", "error", "error_low", "error_high", "stopped"]  # fmt: skip
@@ -81,7 +81,7 @@ def read_outcomes(path) -> Outcomes:
 
 
 def compare(
-    outcomes, *, delta=0.01, epsilons=EPSILONS, model="central", horizon=10**8, trials=1000,
+    outcomes, *, delta=0.01, epsilons=PRIVATE_EPSILONS, model="central", horizon=10**8, trials=1000,
     progress=True,
 ) -> list[dict]:  # fmt: skip
     """Stopping times and errors of learners on patients who are drawn from the given outcomes.
@@ -147,7 +147,7 @@ def _rows(data, means, delta, model) -> list[dict]:
 
 
 def run(
-    path, out="results/trial", *, delta=0.01, epsilons=EPSILONS, model="central",
+    path, out="results/trial", *, delta=0.01, epsilons=PRIVATE_EPSILONS, model="central",
     horizon=10**8, trials=1000, progress=True,
 ) -> str:  # fmt: skip
     """Compares learners on the outcomes of a file; writes table.csv and parameters.json to ``out``.

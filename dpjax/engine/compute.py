@@ -60,7 +60,7 @@ def compute(plan, blocks):
     if not blocks:
         return
     mesh = devices.local(plan.mesh)
-    workers = 1 if _takes_turns(plan.traced.program) else threads(mesh)
+    workers = 1 if takes_turns(plan.traced.program) else threads(mesh)
     whole = plan.block[0], max(len(block.seeds) for block in blocks)
     programs.count(plan.traced, whole, mesh)
     size = _fitting(plan, whole, mesh, platform_of(mesh).memory(mesh, workers))
@@ -97,7 +97,7 @@ def compute(plan, blocks):
             yield from group
 
 
-def _takes_turns(program) -> bool:
+def takes_turns(program) -> bool:
     """Whether a program decomposes matrices by a library, for which XLA wants its threads.
 
     Two of them at a time wait for each other for ever, as measured with jaxlib 0.10.2 on two cores.

@@ -3,7 +3,7 @@
 import sys
 import time
 import warnings
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import jax
@@ -12,6 +12,73 @@ from tqdm import tqdm
 
 from dpjax.engine.compute import compute
 
+# All in seconds. Lines in a log are so far apart.
+_EVERY = 30.0
+# After so much play a Bar knows the time that remains. It announces a time of at least _LONG.
+_CERTAIN, _LONG = 5.0, 120.0
+
+
+class Bar(tqdm):
+    """A progress bar over rounds x trials; in the log of a job, a line each 30 seconds.
+
+    It says once, in a sentence, that minutes remain. Time before the first block is done is not
+    counted there, since programs are compiled in it.
+
+    Args:
+      total: how many rounds x trials there are.
+      progress: whether to show anything. Of several processes the first one does.
+    """
+
+    def __init__(self, total: float, progress: bool):
+        self.watched = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+        self.first: tuple | None = None
+        self.announced = False
+        in_log = {} if self.watched else {"mininterval": _EVERY, "delay": _EVERY, "ncols": 0}
+        super().__init__(
+            total=total,
+            unit=" rounds x trials",
+            unit_scale=True,
+            smoothing=0.0,
+            miniters=1,
+            disable=not (progress and jax.process_index() == 0),
+            **in_log,
+        )
+
+    def update(self, n=1):
+        """Counts rounds x trials that were played."""
+        shown = super().update(n)
+        if self.disable:
+            return shown
+        now, played = time.perf_counter(), self.n - self.initial
+        if self.first is None:
+            self.first = now, played
+        begin, before = self.first
+        if now - begin >= _CERTAIN and not self.announced:
+            left = (self.total - self.n) * (now - begin) / (played - before)
+            self.announced = left >= _LONG
+            if self.announced:
+                self.write(
+                    f"dpjax: about {left / 60.0:.0f} minutes remain for {self.total - self.n:.2g} "
+                    "rounds x trials. With a store a run that is stopped can go on, and several "
+                    "processes can share the work (Study.run).",
+                    file=self.fp,
+                )
+        return shown
+
+    def skip_to(self, n):
+        """Counts rounds x trials until ``n`` that need not be played."""
+        if not self.disable:
+            self.initial += n - self.n
+            self.n = n
+
+    def display(self, msg=None, pos=None):
+        """Shows the bar, or writes a line as of now."""
+        if self.watched:
+            return super().display(msg, pos)
+        if msg is None:
+            print(self, file=self.fp, flush=True)
+        return True
+
 
 def with_progress(plan, blocks, progress):
     """Computes blocks beside a progress bar, and warns of bad results at the end.
@@ -19,29 +86,25 @@ def with_progress(plan, blocks, progress):
     Args:
       plan: a Plan.
       blocks: the blocks to compute.
-      progress: whether to show the bar, in a terminal or a notebook.
+      progress: whether to show a bar of its own; or a :class:`Bar`, which counts these blocks too.
 
     Yields:
       Each block, and its cells.
     """
-    visible = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
-    bar = tqdm(
-        total=len(blocks),
-        unit="chunk",
-        disable=not (progress and visible and jax.process_index() == 0),
-        bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} chunks [{elapsed}<{remaining}{postfix}]",
-    )
-    begin, played, bad, clipped = time.perf_counter(), 0, [], np.full(plan.count, np.inf)
+    horizon, bad, clipped = int(plan.rounds[-1]), [], np.full(plan.count, np.inf)
+
+    def played(block):
+        points = min(plan.block[0], plan.count - block.point)
+        return horizon * points * np.count_nonzero(block.seeds < plan.seeds)
+
+    bar = progress if isinstance(progress, Bar) else Bar(sum(map(played, blocks)), progress)
     try:
-        with bar, closing(compute(plan, blocks)) as computed:
+        with nullcontext() if bar is progress else bar, closing(compute(plan, blocks)) as computed:
             for block, cells in computed:
                 bad += _not_finite(plan, block, cells)
                 _keep_least_clipped(clipped, block, cells)
-                played += min(plan.block[0], plan.count - block.point) * len(block.seeds)
                 yield block, cells
-                rate = played * float(plan.rounds[-1]) / (time.perf_counter() - begin)
-                bar.set_postfix_str(f"{rate:.3g} rounds x trials/s", refresh=False)
-                bar.update()
+                bar.update(played(block))
     finally:
         _warn(plan, bad, clipped)
 

@@ -19,17 +19,7 @@ Raises:
   ValueError: the horizon or the trials are out of the range that the paper's function names.
 """
 
-from dpjax.papers import (
-    agarwal2017,
-    agarwal2017_bandits,
-    azize2023,
-    ene2021,
-    hanna2022,
-    sajed2019,
-    shariff2018,
-    tossou2017,
-    trust,
-)
+from importlib import import_module
 
 __all__ = [
     "agarwal2017",
@@ -42,3 +32,10 @@ __all__ = [
     "tossou2017",
     "trust",
 ]
+
+
+def __getattr__(name):
+    """Imports a paper when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'dpjax.papers' has no attribute {name!r}")
+    return import_module(f"dpjax.papers.{name}")

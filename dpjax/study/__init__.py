@@ -5,10 +5,12 @@
 the best setting, tables and figures.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpjax.study.study import Cost, Study
+    from dpjax.study.cost import Cost
+    from dpjax.study.study import Study
 
 __all__ = ["Cost", "Study"]
 
@@ -16,7 +18,5 @@ __all__ = ["Cost", "Study"]
 def __getattr__(name):
     """Studies, whose libraries for labelled data take a second to load."""
     if name in __all__:
-        from dpjax.study import study
-
-        return getattr(study, name)
+        return getattr(import_module(f"dpjax.study.{name.lower()}"), name)
     raise AttributeError(f"module 'dpjax.study' has no attribute {name!r}")

@@ -155,6 +155,21 @@ def simulate(
     _check.players(learner, environment)
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
+    firsts = np.concatenate([[1], rounds[:-1] + 1]).astype(np.int32)
+    return _segments(learner, environment, key, firsts, rounds)
+
+
+@in_float32
+def rounds_until(
+    learner: Learner | BatchLearner, environment: Environment, key: Array, rounds: Array
+) -> Result:
+    """As :func:`simulate` with checkpoints, (n,) int32, that may be traced, and end anywhere."""
+    firsts = jnp.concatenate([jnp.ones(1, jnp.int32), rounds[:-1] + 1])
+    return _segments(learner, environment, key, firsts, rounds)
+
+
+def _segments(learner, environment, key, firsts, rounds) -> Result:
+    """Plays segments of rounds, each from a first one, (n,), to a last one, (n,)."""
     learner = as_learner(learner)
     keys, states = start(learner, environment, key)
 
@@ -187,10 +202,9 @@ def simulate(
         _, _, environment_state, (total, _) = carry
         return carry, environment.regret(environment_state, total)
 
-    ends = rounds + 1
-    firsts = np.concatenate([[1], ends[:-1]]).astype(np.int32)
     carry = (*states, zero)
-    carry, regret = lax.scan(one_segment, carry, (jnp.asarray(firsts), jnp.asarray(ends)))
+    bounds = jnp.asarray(firsts), jnp.asarray(rounds + 1)
+    carry, regret = lax.scan(one_segment, carry, bounds)
     learner_state, _, _, (total, clipped) = carry
     regret = _check.nan_unless_sound(learner, regret)
     regret, total, report = _forward_only((regret, total, learner.report(learner_state)))
@@ -303,8 +317,7 @@ def simulate_batches(
             f"learner must be a BatchLearner to be played by batches, got {type(learner).__name__}"
         )
     _check.players(learner, environment)
-    play_batch = environment.batch
-    if play_batch is None:
+    if environment.batch is None:
         raise ValueError(
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "
             'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
@@ -316,6 +329,20 @@ def simulate_batches(
         )
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
+    return _batches(learner, environment, key, rounds, learner.horizon)
+
+
+@in_float32
+def batches_until(
+    learner: BatchLearner, environment: Environment, key: Array, rounds: Array
+) -> Result:
+    """As :func:`simulate_batches` with checkpoints, (n,) int32, that may be traced."""
+    return _batches(learner, environment, key, rounds, rounds[-1])
+
+
+def _batches(learner, environment, key, rounds, horizon) -> Result:
+    """Plays batches until the horizon, with the rounds, (n,), as checkpoints."""
+    play_batch = environment.batch
     marks, none = jnp.asarray(rounds), jnp.zeros((), jnp.int32)
     see = partial(seen_inside, learner)
     nature, coins = jr.split(key)
@@ -323,7 +350,7 @@ def simulate_batches(
     environment_state = environment.init(jr.fold_in(nature, 0))
 
     def one_batch(progress):
-        length = jnp.clip(progress.batch.rounds, 1, learner.horizon - progress.round)
+        length = jnp.clip(progress.batch.rounds, 1, horizon - progress.round)
         end = progress.round + length
         # The learner sees nothing of a batch that the horizon cuts short. Its losses are not drawn.
         unfinished = length < progress.batch.rounds
@@ -352,7 +379,7 @@ def simulate_batches(
     )[2]
     zero = jax.tree.map(lambda x: jnp.zeros((len(rounds), *x.shape), x.dtype), one)
     last = lax.while_loop(
-        lambda progress: progress.round < learner.horizon,
+        lambda progress: progress.round < horizon,
         one_batch,
         _Progress(learner_state, batch, environment_state, none, zero, none),
     )

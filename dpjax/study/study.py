@@ -1,50 +1,30 @@
 """A study: what is played, how it is laid out in programs, and what it costs."""
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import xarray
 from jax import random as jr
-from tqdm.auto import tqdm
 
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices
 from dpjax.engine.compute import compiled_ahead
+from dpjax.engine.progress import Bar
 from dpjax.store import is_empty
 from dpjax.store.layout import arrays_of
+from dpjax.study import cost as costs
 from dpjax.study import grid as grids
-from dpjax.study import halving, kept
+from dpjax.study import halving, kept, spread
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played, sweep
-
-# An estimate plays games of at most this many rounds, with so many trials on each core.
-_ROUNDS, _TRIALS = 256, 128
-
-
-class Cost(NamedTuple):
-    """What a study takes to run here."""
-
-    programs: int
-    rounds: float  # rounds x trials of all cells
-    seconds: float  # of compiling and playing
-
-    def __str__(self):
-        minutes, hours = self.seconds / 60.0, self.seconds / 3600.0
-        shown = f"{self.seconds:.0f} seconds"
-        if hours >= 2.0:
-            shown = f"{hours:.1f} hours"
-        elif minutes >= 2.0:
-            shown = f"{minutes:.0f} minutes"
-        return f"{self.programs} programs, {self.rounds:.2g} rounds x trials, about {shown} here"
 
 
 @dataclass(frozen=True)
@@ -178,6 +158,9 @@ class Study:
         mesh: jax.sharding.Mesh | None = None,
         chunk: int | None = None,
         progress: bool = True,
+        part: tuple[int, int] = (1, 1),
+        executor: Any = None,
+        parts: int | None = None,
     ) -> xarray.Dataset | None:
         """Plays the study. While one program is played, threads compile the next ones.
 
@@ -186,7 +169,17 @@ class Study:
             that was killed goes on where it stopped, and what a store holds is not played again.
             :func:`dpjax.open` returns the same data from the folder, in any process.
           mesh, chunk: as of :func:`dpjax.sweep`.
-          progress: whether to show bars over programs and over blocks, in a terminal or a notebook.
+          progress: whether to show a bar, with the time that remains. Without a terminal or a
+            notebook, as in the log of a job, it is a line each 30 seconds.
+          part: (i, n) plays the i-th of n parts into the store, and returns None. Processes that
+            play different parts need not know of each other. A later call without a part reads
+            them all, and plays what is missing.
+          executor: plays the study in other processes, which write into the store: a
+            ``ProcessPoolExecutor`` that spawns, ``client.get_executor()`` of dask, an executor of
+            submitit, or any other with ``submit(function, *arguments)``. The part of a worker that
+            dies is handed out again. A study with closures or lambdas needs cloudpickle.
+          parts: into how many parts an executor's work is divided; by default 16, or as many as
+            there are programs, if these are more.
 
         Returns:
           A Dataset with the dimensions learner, environment, those of the grid, trial and round.
@@ -196,7 +189,9 @@ class Study:
           the work: call ``run`` in one process with the same store to read the data.
 
         Raises:
-          ValueError, OSError: as of :func:`dpjax.sweep`.
+          ValueError, OSError: as of :func:`dpjax.sweep`; or a part or an executor has no store.
+          TypeError: the study cannot be sent to the workers of an executor.
+          RuntimeError: workers that played the same part died four times.
 
         Examples:
           >>> made = dpjax.Study(
@@ -206,8 +201,15 @@ class Study:
           >>> {name: data.sizes[name] for name in ("mixing", "trial", "round")}
           {'mixing': 2, 'trial': 4, 'round': 8}
         """
+        _check_part(store, part, executor, mesh)
         if store is not None:
             kept.keep(self, store)
+        programs = self.programs
+        rounds = [program.size * program.first()[0].horizon for program in programs]
+        if executor is not None:
+            parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
+            with Bar(self.trials * sum(rounds), progress) as bar:
+                spread.spread(self, store, executor, parts, chunk, bar)
 
         def stored(program):
             return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
@@ -219,20 +221,25 @@ class Study:
             )  # fmt: skip
             return made, store is None or is_empty(stored(program))
 
-        found, programs = [], self.programs
-        shown = progress and jax.process_index() == 0 and len(programs) > 1
+        found: list[Played] = []
+        mine = [(program, share, self.trials * (share[1] - share[0]) * rounds)
+                for program, share, rounds in zip(programs, spread.shares(rounds, part), rounds,
+                                                  strict=True) if share[0] < share[1]]  # fmt: skip
         with (
-            tqdm(programs, unit="program", disable=None if shown else True) as bar,
-            closing(compiled_ahead(map(plan, programs))) as plans,
+            Bar(sum(rounds for *_, rounds in mine), progress) as bar,
+            closing(compiled_ahead(plan(program) for program, *_ in mine)) as plans,
         ):
-            for program in bar:
+            end = 0.0
+            for program, share, rounds_here in mine:
                 bar.set_postfix_str(str(program), refresh=False)
                 made = next(plans)
                 about = program.about(arrays_of(made.traced.output))
-                result = played(made, stored(program), progress, partial(dict, about))
+                result = played(made, stored(program), bar, partial(dict, about), share)
                 if result is not None:
                     found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
-        if devices.processes(mesh) > 1:
+                end += rounds_here
+                bar.skip_to(end)
+        if devices.processes(mesh) > 1 or part[1] > 1:
             return None
         return labelled(layout(self), self.trials, found)
 
@@ -288,11 +295,11 @@ class Study:
 
         return Result(result.rounds, *jax.tree.map(spread, tuple(result[1:])))
 
-    def cost(self) -> Cost:
-        """What the study takes here, measured: compiles each pair and plays it for a short while.
+    def cost(self) -> costs.Cost:
+        """Estimates the time that the study takes on this machine.
 
-        A game that is played round by round, and whose horizon is an axis of the grid, is measured
-        over 256 rounds. Others are measured to the end, with few trials.
+        It takes about three seconds. Of many different programs some are measured, and the others
+        count as their mean.
 
         Examples:
           >>> made = dpjax.Study(
@@ -302,25 +309,7 @@ class Study:
           >>> cost.programs, cost.rounds  # 2 settings, 4 trials, 8 rounds
           (1, 64.0)
         """
-        rounds, seconds, known = 0.0, 0.0, {}
-        for program in self.programs:
-            learner, environment = program.first()
-            play, horizon = self._play(learner, environment), learner.horizon
-            cut = "horizon" in program.fixed and play is simulate and horizon > _ROUNDS
-            instead = {"horizon": _ROUNDS} if cut else {}
-            points = program.size
-            short = program.game(**instead)
-            name = str(program._replace(fixed={k: v for k, v in program.fixed.items()
-                                               if not (cut and k == "horizon")}))  # fmt: skip
-            if name not in known:
-                trials = max(2, -(-_TRIALS * devices.cores() // points))
-                known[name] = trials, *_seconds(short, program.points(), trials, play)
-            trials, compiling, playing = known[name]
-            played = points * self.trials * horizon
-            rounds += played
-            factor = horizon / _ROUNDS if cut else 1.0
-            seconds += compiling + playing * factor * self.trials / trials
-        return Cost(len(self.programs), rounds, seconds)
+        return costs.cost(self)
 
     def _play(self, learner, environment) -> Callable:
         """How a game is played."""
@@ -329,20 +318,20 @@ class Study:
         return simulate_batches if _has_batches(learner, environment) else simulate
 
 
+def _check_part(store, part, executor, mesh) -> None:
+    """Refuses parts that are none, and parts and executors without a store."""
+    if [*map(type, part)] != [int, int] or not 1 <= part[0] <= part[1]:
+        raise ValueError(f"part must be (i, n), the i-th of n parts, such as (3, 16); got {part!r}")
+    if store is None and (executor is not None or part[1] > 1):
+        raise ValueError("store: parts and executors need one, in which the results meet")
+    if executor is not None and (part[1] > 1 or mesh is not None):
+        raise ValueError("executor: it hands out all parts, each without a mesh; leave both out")
+
+
 def _has_batches(learner, environment) -> bool:
     """Whether a game can be played by batches."""
     both = isinstance(learner, BatchLearner) and environment.batch is not None
     return both and learner.feedback.name == "bandit"
-
-
-def _seconds(game, points, trials, play) -> tuple[float, float]:
-    """How long it takes to compile a game, and to play it once compiled."""
-    times = []
-    for _ in range(2):
-        begin = time.perf_counter()
-        sweep(game, points, trials, jr.key(0), play=play, checkpoints=1, progress=False)
-        times.append(time.perf_counter() - begin)
-    return max(0.0, times[0] - times[1]), times[1]
 
 
 def _by_name(study, kind) -> dict:

@@ -9,6 +9,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices, programs, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
-from dpjax.engine.progress import with_progress
+from dpjax.engine.progress import Bar, with_progress
 from dpjax.store import open_store
 from dpjax.study.programs import columns, declared
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate
@@ -82,7 +83,8 @@ def sweep(
         Without an intact root (``zarr.json``) the store is refused, and stays as it is.
         The size of a store's blocks is fixed when it is made. From then on, ``chunk`` says how many
         blocks are computed at once.
-      progress: whether to show a progress bar over the chunks, in a terminal or a notebook.
+      progress: whether to show a progress bar, or a line each 30 seconds without a terminal or a
+        notebook.
 
     Returns:
       A Result of NumPy arrays: regret (P, S, n), the others with leading axes (P, S). Where there
@@ -128,12 +130,20 @@ def planned(
 
 
 def played(
-    plan: Plan, store: str | os.PathLike | None, progress: bool, about: Callable[[], dict]
+    plan: Plan,
+    store: str | os.PathLike | None,
+    progress: bool | Bar,
+    about: Callable[[], dict],
+    share: tuple[float, float] = (0.0, 1.0),
 ) -> Result | None:
-    """What :func:`sweep` returns, of a plan; ``about`` is that of ``open_store``."""
+    """What :func:`sweep` returns, of a plan; ``about`` is that of ``open_store``.
+
+    ``share`` says which of the blocks are computed, from the first, 0, to the last, 1. If these are
+    not all blocks, it returns None.
+    """
     with settings.own():
         if store is not None:
-            return _into_store(plan, store, progress, about)
+            return _into_store(plan, store, progress, about, share)
         if devices.processes(plan.mesh) > 1:
             raise ValueError("store: several processes need one, since none holds all results")
         return _into_memory(plan, progress)
@@ -218,10 +228,10 @@ def _into_memory(plan, progress) -> Result:
     return Result(plan.rounds, *output)
 
 
-def _into_store(plan, url, progress, about) -> Result | None:
+def _into_store(plan, url, progress, about, share) -> Result | None:
     """Computes what the store does not hold yet, and reads the result back from it.
 
-    Where there are several processes, each returns None.
+    It returns None if there are several processes, or if the share is not the whole.
     """
     several = devices.processes(plan.mesh) > 1
     first = jax.process_index() == 0
@@ -235,13 +245,16 @@ def _into_store(plan, url, progress, about) -> Result | None:
     plan = plan._replace(block=store.block)
     # Blocks are dealt out to the processes before any of these looks which blocks are missing. So
     # they agree on who computes a block, though they look at different times.
-    mine = set(devices.share(plan.mesh, plan.corners))
+    middles = (np.arange(len(plan.corners)) + 0.5) / len(plan.corners)
+    within = (share[0] <= middles) & (middles < share[1])
+    mine = set(devices.share(plan.mesh, compress(plan.corners, within)))
     missing = [corner for corner in store.missing() if corner in mine]
     if missing:
         for block, cells in with_progress(plan, _joined(plan, missing), progress):
             _write(store, block, cells)
     if several:
         devices.wait_for_all(f"{url} is complete")
+    if several or share != (0.0, 1.0):
         return None
     return store.result(plan.traced.output)
 

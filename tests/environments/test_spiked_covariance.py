@@ -203,7 +203,7 @@ def test_programs_that_decompose_matrices_are_played_one_at_a_time():
 
     def takes_turns(domain):
         program = jax.make_jaxpr(lambda x: domain.project(x))(jnp.zeros(domain.dim))
-        return compute._takes_turns(program)
+        return compute.takes_turns(program)
 
     assert takes_turns(domains.fantope(3, 1)) and takes_turns(domains.nuclear_ball(2, 3))
     assert not takes_turns(domains.simplex(3)) and not takes_turns(domains.ball(3))

@@ -1,6 +1,8 @@
 """Studies are laid out as promised, and their numbers are those of sweeps."""
 
+import time
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -9,6 +11,7 @@ import xarray
 
 from dpjax import core, domains, environments, learners, simulate, simulate_batches, sweep
 from dpjax.study import Study
+from dpjax.study import cost as costs
 
 ARMS = {"arms": 3, "horizon": 40}
 
@@ -152,7 +155,7 @@ def test_a_store_holds_what_was_played(tmp_path, monkeypatch):
     first = made([0.5, 1.0]).run(tmp_path / "mine", progress=False)
     more = made([0.5, 1.0, 2.0]).run(tmp_path / "mine", progress=False)
     xarray.testing.assert_equal(first["regret"], more["regret"].sel(epsilon=[0.5, 1.0]))
-    assert len(list((tmp_path / "mine").iterdir())) == 1
+    assert len([each for each in (tmp_path / "mine").iterdir() if each.is_dir()]) == 1
 
 
 def test_data_survive_a_file(data, tmp_path):
@@ -271,3 +274,44 @@ def test_names_of_estimates_are_no_axes():
     """An axis called mean once made a mean of data without a word."""
     with pytest.raises(ValueError, match="'mean' is a name that the data of a study uses"):
         Study(learners.ucb1, stochastic, {**ARMS, "mean": [0.1, 0.2]})
+
+
+def test_costs_are_near_the_truth(monkeypatch):
+    """In CPU seconds of one thread, which other programs of the machine disturb least."""
+    monkeypatch.setattr(costs, "at_once", lambda mesh: 1)
+    monkeypatch.setattr(costs, "time", SimpleNamespace(perf_counter=time.process_time))
+    pseudo = {"coins": environments.bernoulli([0.3, 0.6], regret="pseudo")}
+    epsilons = {"arms": 2, "epsilon": [0.1, 1.0]}
+    many = Study(learners.dp_exp3_lap, pseudo, {**epsilons, "horizon": [64, 128]}, trials=1000)
+    long = Study(learners.exp3, pseudo, {"arms": 2, "horizon": 2**17}, trials=256)
+    batches = Study(learners.successive_elimination, pseudo, {**epsilons, "horizon": 10**7})
+    for study in (many, long, batches):
+        cost = study.cost()
+        begin = time.process_time()
+        study.run(progress=False)
+        taken = time.process_time() - begin
+        assert 0.4 < cost.seconds / taken < 2.5, (study, cost, taken)
+    begin = time.process_time()
+    long.run(progress=False)  # compiled before
+    assert 0.4 < long.cost().playing / (time.process_time() - begin) < 2.5
+
+
+def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
+    coins = {"coins": environments.bernoulli([0.3, 0.6])}
+    asked, grid = [], {"arms": 2, "horizon": [4, 8], "mixing": {"low": 0.1, "high": 0.2}}
+    study = Study({"A": learners.exp3, "B": learners.exp3}, coins, grid, trials=3)
+
+    def measured(study, program):
+        asked.append((program.learner, program.fixed["mixing"]))
+        return costs._Speed(1.0, 2.0 * len(asked), 0.0, 1.0)
+
+    monkeypatch.setattr(costs, "_measured", measured)
+    monkeypatch.setattr(costs, "at_once", lambda mesh: 2)
+    whole = study.cost()
+    assert asked == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]  # both horizons by one program
+    assert (whole.compiling, whole.rounds) == (8 * 1.0 + 2 * (2 + 4 + 6 + 8) / 2, 3 * 8 * 6)
+    asked.clear()
+    monkeypatch.setattr(costs, "_BUDGET", 0.0)
+    assert study.cost().compiling == 8 * (1.0 + 2.0 / 2)
+    assert asked == [("A", 0)]
+    assert str(study.cost()).endswith("of them to compile")

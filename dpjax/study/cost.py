@@ -1,0 +1,164 @@
+"""Estimates how long a study takes on this machine, in a few seconds.
+
+A program of the study is compiled with the number of rounds as an argument. It is timed over more
+and more rounds, until a time is long enough to be extrapolated.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax.engine import executables, settings
+from dpjax.engine.blocks import at_once, block_shape
+from dpjax.engine.compile import compile_trials
+from dpjax.engine.compute import takes_turns
+from dpjax.store.layout import arrays_of
+from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
+from dpjax.study.sweep import planned
+
+# Programs that cannot be measured within so many seconds count as the mean of others.
+_BUDGET = 3.0
+# Blocks are timed over four times as many rounds until it takes so many seconds.
+_ENOUGH = 0.05
+
+
+class Cost(NamedTuple):
+    """The time that a study takes on this machine."""
+
+    programs: int
+    rounds: float  # rounds x trials of all cells
+    compiling: float  # seconds to trace and compile all programs that are not kept on disk
+    playing: float  # seconds to play them
+
+    @property
+    def seconds(self) -> float:
+        """Seconds to compile and to play.
+
+        Examples:
+          >>> dpjax.study.Cost(programs=1, rounds=64.0, compiling=0.5, playing=1.5).seconds
+          2.0
+        """
+        return self.compiling + self.playing
+
+    def __str__(self):
+        return (
+            f"{self.programs} programs, {self.rounds:.2g} rounds x trials, about "
+            f"{duration(self.seconds)} here, {duration(self.compiling)} of them to compile"
+        )
+
+
+def duration(seconds: float) -> str:
+    """A time in seconds, minutes or hours."""
+    for unit, size in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2.0 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.2g} seconds" if seconds < 9.95 else f"{seconds:.0f} seconds"
+
+
+class _Speed(NamedTuple):
+    """How fast a program is."""
+
+    tracing: float  # seconds
+    compiling: float  # seconds
+    start: float  # seconds of a block before its rounds, for each trial in it
+    round: float  # seconds of a round of a block, for each trial in it
+
+
+def cost(study: Any) -> Cost:
+    """As of :meth:`dpjax.Study.cost`."""
+    jax.jit(jnp.negative)(0.0)  # The first program of a process takes longer.
+    begin = time.perf_counter()
+    programs = study.programs
+    kinds = [str(each._replace(fixed={n: i for n, i in each.fixed.items() if n != "horizon"}))
+             for each in programs]  # fmt: skip
+    first = dict(zip(reversed(kinds), reversed(programs), strict=True))
+    # Learners differ more than environments and static axes do, so all of them come first.
+    names = [first[kind].learner for kind in dict.fromkeys(kinds)]
+    turns = {kind: names[:i].count(names[i]) for i, kind in enumerate(dict.fromkeys(kinds))}
+    known: dict[str, _Speed] = {}
+    for kind in sorted(turns, key=turns.__getitem__):
+        spent = time.perf_counter() - begin
+        if not known or spent * (1.0 + 1.0 / len(known)) < _BUDGET:
+            known[kind] = _measured(study, first[kind])
+    rounds, playing, each = 0.0, 0.0, []
+    for program, kind in zip(programs, kinds, strict=True):
+        alike = [speed for name, speed in known.items() if first[name].learner == program.learner]
+        speed = known.get(kind) or _Speed(*np.mean(alike or [*known.values()], axis=0).tolist())
+        each.append(speed)
+        horizon, (points, seeds) = program.first()[0].horizon, _block(study, program)
+        blocks = -(-program.size // points) * -(-study.trials // seeds)
+        of_block = points * seeds * (speed.start + speed.round * horizon)
+        playing += -(-blocks // at_once(None)) * of_block
+        rounds += program.size * study.trials * horizon
+    threads = min(at_once(None), len(programs))
+    compiling = sum(speed.tracing + speed.compiling / threads for speed in each)
+    return Cost(len(programs), rounds, compiling, playing)
+
+
+def _block(study, program) -> tuple[int, int]:
+    return block_shape(program.size, study.trials, None, None)
+
+
+def _measured(study, program) -> _Speed:
+    """Traces, compiles and times a program."""
+    learner, environment = program.first()
+    play = study._play(learner, environment)
+    game, points, key = program.game(), program.points(), study.prng_key
+    begin = time.perf_counter()
+    plan = planned(game, points, study.trials, key, play, study.checkpoints, None, None)
+    program.about(arrays_of(plan.traced.output))
+    traced = time.perf_counter()
+    until = batches_until if play is simulate_batches else rounds_until
+
+    def trial(point, seed, key, rounds):
+        return until(*game(point), jr.fold_in(key, seed), rounds)
+
+    size = _block(study, program)
+    rows = np.repeat(np.minimum(np.arange(size[0]), program.size - 1), size[1])
+    of_trials = jax.tree.map(lambda leaf: np.moveaxis(leaf[rows], 0, -1), points)
+    seeds = np.tile(np.arange(size[1], dtype=np.int32), size[0])
+    given = of_trials, seeds, key
+    count = len(plan.rounds)
+
+    def until_round(last):
+        """As many checkpoints, until a round."""
+        return (last * np.arange(1, count + 1) // count).astype(np.int32)
+
+    with settings.own():
+        compiled = compile_trials(trial, (*given, until_round(1)), (True, True, False, False))
+        compiling = time.perf_counter() - traced
+        path = executables.path_of(plan.traced, plan.block, None)
+        threads = 1 if takes_turns(plan.traced.program) else at_once(None)
+        blocks = len(plan.corners)
+
+        def run(rounds):
+            with settings.own():
+                jax.block_until_ready(compiled(*given, until_round(rounds)))
+
+        with ThreadPoolExecutor(threads) as pool:
+
+            def seconds(rounds):
+                begin = time.perf_counter()
+                list(pool.map(run, [rounds] * min(threads, blocks)))
+                return time.perf_counter() - begin
+
+            seconds(1)
+            played, start = 1, min(seconds(1), seconds(1))
+            taken = start
+            while taken < _ENOUGH and played < learner.horizon:
+                played = min(4 * played, learner.horizon)
+                taken = seconds(played)
+            taken = min(taken, seconds(played))
+    by_round = max(0.0, taken - start) / max(1, played - 1)
+    each_trial = at_once(None) / threads / (size[0] * size[1])
+    return _Speed(
+        traced - begin,
+        0.0 if path is not None and path.exists() else compiling,
+        max(0.0, start - by_round) * each_trial,
+        by_round * each_trial,
+    )

@@ -1,0 +1,152 @@
+"""Hands out the parts of a study to workers. Each plays its part into one store."""
+
+import io
+import os
+import pickle
+import sys
+from collections import deque
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import ExitStack
+from contextvars import ContextVar
+from pkgutil import resolve_name
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from dpjax.engine.progress import Bar
+
+# How often a part is given to a worker that dies before it is done.
+_ATTEMPTS = 4
+
+
+def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None, bar: Bar) -> None:
+    """Plays all parts of a study into a store, by the workers of an executor.
+
+    Args:
+      study, store, chunk: as of :meth:`dpjax.Study.run`.
+      executor: has a method ``submit(function, *arguments)``, which returns an object with
+        ``result()``.
+      parts: how many parts are handed out.
+      bar: counts the rounds x trials of parts that are done.
+
+    Raises:
+      TypeError: the executor has no ``submit``, or the study cannot be sent.
+      ValueError: the executor forks processes, and JAX would hang in them.
+      RuntimeError: a part was lost with its worker ``_ATTEMPTS`` times.
+      Exception: a worker raised it.
+    """
+    if not hasattr(executor, "submit"):
+        raise TypeError(f"executor must have a method submit, got {type(executor).__name__}")
+    context = getattr(executor, "_mp_context", None)
+    if context is not None and context.get_start_method() == "fork":
+        raise ValueError(
+            "executor: its processes are forked, and JAX hangs in them; make it as "
+            "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))"
+        )
+    packed = pack(study)
+    if "://" not in str(store):
+        store = os.path.abspath(store)  # Workers may be in another folder.
+    with ExitStack() as stack:
+
+        def given(part):
+            nonlocal executor
+            try:
+                return executor.submit(_play, packed, store, part, chunk)
+            except BrokenExecutor:  # If one process of a pool dies, the pool takes no more work.
+                executor = _anew(executor)
+                stack.callback(executor.shutdown, cancel_futures=True)
+                return executor.submit(_play, packed, store, part, chunk)
+
+        waiting = deque((i, 1, given((i, parts))) for i in range(1, parts + 1))
+        stack.callback(lambda: [job.cancel() for _, _, job in waiting])
+        while waiting:
+            i, attempt, job = waiting[0]
+            try:
+                error = job.result()
+            except Exception as lost:
+                if attempt == _ATTEMPTS:
+                    raise RuntimeError(
+                        f"executor: part {i} of {parts} was lost with its worker {_ATTEMPTS} "
+                        f"times, the last time by {type(lost).__name__}: {lost}; all finished "
+                        f"blocks are in {store}, and the same call goes on"
+                    ) from lost
+                waiting.append((i, attempt + 1, given((i, parts))))
+            else:
+                if error is not None:
+                    raise error
+                bar.update(bar.total / parts)
+            waiting.popleft()
+
+
+def _play(packed: bytes, store: Any, part: tuple[int, int], chunk: int | None) -> Exception | None:
+    """Plays a part in a worker, and returns its error: all that is raised here lost the worker."""
+    try:
+        pickle.loads(packed).run(store, part=part, chunk=chunk, progress=False)
+    except Exception as error:
+        return error
+    return None
+
+
+def _anew(executor) -> ProcessPoolExecutor:
+    """A pool like one that is broken."""
+    if not isinstance(executor, ProcessPoolExecutor):
+        raise RuntimeError("executor: it is broken and takes no work; make another, and run again")
+    old: Any = executor
+    return ProcessPoolExecutor(old._max_workers, old._mp_context, old._initializer, old._initargs)
+
+
+def shares(weights: list[int], part: tuple[int, int]) -> list[tuple[float, float]]:
+    """(from, to) of each program, in [0, 1]: which of its blocks belong to a part of a study.
+
+    Args:
+      weights: the rounds of each program, summed over its points. All parts have the same number,
+        up to a block.
+      part: (i, n), the i-th of n.
+    """
+    ends = np.cumsum(weights)
+    i, n = part
+    first, last = (
+        np.clip((ends[-1] * j / n - ends) / weights + 1.0, 0.0, 1.0).tolist() for j in (i - 1, i)
+    )
+    return list(zip(first, last, strict=True))
+
+
+def pack(study: Any) -> bytes:
+    """The bytes of a study, from which another process makes it by ``pickle.loads``.
+
+    All that dpjax has by a name is sent by that name. Functions of the user's program and closures
+    need cloudpickle.
+
+    Raises:
+      TypeError: it cannot be sent; the message says why, and what to do.
+    """
+    try:
+        import cloudpickle
+    except ImportError:
+        remedy, pickler = "install cloudpickle, which sends functions and closures", pickle.Pickler
+    else:
+        remedy = "start each process by yourself and call run(store, part=(i, n)) there"
+        pickler = cloudpickle.Pickler
+    named = {
+        id(value): f"{module}:{name}"
+        for module, loaded in sys.modules.copy().items()
+        if module.split(".")[0] == "dpjax"
+        for name, value in vars(loaded).copy().items()
+        if isinstance(value, FunctionType | ContextVar)
+    }
+
+    class Pickler(pickler):  # type: ignore[misc, valid-type]
+        def reducer_override(self, thing):
+            if id(thing) in named and thing is not resolve_name:
+                return resolve_name, (named[id(thing)],)
+            return getattr(super(), "reducer_override", lambda _: NotImplemented)(thing)
+
+    written = io.BytesIO()
+    try:
+        Pickler(written).dump(study)
+    except Exception as error:
+        raise TypeError(
+            f"executor: the study cannot be sent to its workers ({error}); {remedy}"
+        ) from error
+    return written.getvalue()

@@ -1,0 +1,217 @@
+"""A study in parts: in an array of jobs, and by the workers of executors, some of which die."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections import Counter
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import pairwise
+
+import pytest
+
+from dpjax import environments, learners
+from dpjax.engine import progress
+from dpjax.store import Store
+from dpjax.study import Study, spread
+from tests import ROOT
+
+pytest.importorskip("cloudpickle", reason="closures are sent by cloudpickle, of dpjax[test]")
+
+
+def study_of(horizons=(20, 50), **learners_of):
+    """One learner or more, and an environment that is a closure."""
+    coins = environments.bernoulli([0.3, 0.5, 0.5])
+    grid = {"horizon": list(horizons), "arms": 3, "epsilon": [0.5, float("inf")]}
+    made = {"DP-EXP3-Lap": learners.dp_exp3_lap, **learners_of}
+    return Study(made, {"coins": coins}, grid, trials=150, checkpoints=2)
+
+
+def assert_whole(study, store, monkeypatch):
+    """The store has all of the study, which equals a plain run to the bit."""
+    plain = study.run(progress=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(progress, "compute", lambda plan, blocks: pytest.fail("played again"))
+        assert study.run(store, progress=False).identical(plain)
+
+
+def test_parts_play_each_block_once_in_any_order(tmp_path, monkeypatch):
+    written, write = Counter(), Store.write
+
+    def counted(self, point, seed, cells):
+        written[self.files.url, point, seed] += 1
+        write(self, point, seed, cells)
+
+    monkeypatch.setattr(Store, "write", counted)
+    study, sizes = study_of(), []
+    for i in (3, 1, 2):
+        assert study.run(tmp_path, part=(i, 3), chunk=32, progress=False) is None
+        sizes.append(len(written))
+    assert set(written.values()) == {1}
+    assert 0 < sizes[0] < sizes[1] < sizes[2]
+    assert_whole(study, tmp_path, monkeypatch)
+
+
+def test_a_later_run_plays_what_the_parts_have_not(tmp_path):
+    study = study_of()
+    study.run(tmp_path, part=(2, 3), progress=False)
+    assert study.run(tmp_path, progress=False).identical(study.run(progress=False))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 16])
+def test_parts_are_disjoint_complete_and_of_equal_size(count):
+    weights = [300, 7, 8192, 320]
+    each = [spread.shares(weights, (i + 1, count)) for i in range(count)]
+    for part in each:
+        played = sum((b - a) * weight for (a, b), weight in zip(part, weights, strict=True))
+        assert played == pytest.approx(sum(weights) / count)
+    for of_one in zip(*each, strict=True):
+        assert (of_one[0][0], of_one[-1][1]) == (0.0, 1.0)
+        assert all(before[1] == after[0] for before, after in pairwise(of_one))
+
+
+def test_threads_play_parts(tmp_path, monkeypatch):
+    study = study_of(mine=lambda horizon, arms: learners.exp3(horizon, arms, mixing=0.5))
+    with ThreadPoolExecutor(2) as pool:
+        data = study.run(tmp_path, executor=pool, parts=3, progress=False)
+    assert data.identical(study.run(progress=False))
+    assert_whole(study, tmp_path, monkeypatch)
+
+
+class Losing:
+    """An executor that loses the first of its tasks."""
+
+    def __init__(self, lost):
+        self.lost = lost
+
+    def submit(self, function, *arguments):
+        future = Future()
+        if self.lost:
+            self.lost -= 1
+            future.set_exception(OSError("the node went away"))
+        else:
+            future.set_result(function(*arguments))
+        return future
+
+
+def test_parts_of_lost_workers_are_handed_out_again(tmp_path):
+    study = study_of()
+    data = study.run(tmp_path / "a", executor=Losing(3), parts=2, progress=False)
+    assert data.identical(study.run(progress=False))
+    said = r"part 1 of 1 was lost with its worker 4 times, the last time by OSError: the node went"
+    with pytest.raises(RuntimeError, match=said):
+        study.run(tmp_path / "b", executor=Losing(4), parts=1, progress=False)
+
+
+def test_errors_of_the_study_are_raised_at_once(tmp_path):
+    (tmp_path / study_of().programs[0].folder).mkdir()
+    (tmp_path / study_of().programs[0].folder / "mine.txt").write_text("of something else")
+    with pytest.raises(ValueError, match="there is something else, .*mine.txt"):
+        study_of().run(tmp_path, executor=Losing(0), parts=1, progress=False)
+
+
+def test_what_cannot_be_sent_is_said(tmp_path, monkeypatch):
+    lock = multiprocessing.Lock()
+    study = study_of(mine=lambda horizon, arms: learners.exp3(horizon, arms, mixing=bool(lock) / 2))
+    with pytest.raises(TypeError, match=r"cannot be sent to its workers \(.*; start each process"):
+        study.run(tmp_path, executor=Losing(0), progress=False)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(TypeError, match="cannot be sent .*; install cloudpickle"):
+        study.run(tmp_path, executor=Losing(0), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"part": (0, 3)}, r"part must be \(i, n\), .*; got \(0, 3\)"),
+        ({"part": (4, 3)}, r"part must be .*; got \(4, 3\)"),
+        ({"part": (1.0, 3)}, "part must be"),
+        ({"store": None, "part": (1, 3)}, "store: parts and executors need one"),
+        ({"store": None, "executor": Losing(0)}, "store: parts and executors need one"),
+        ({"executor": Losing(0), "part": (1, 3)}, "executor: it hands out all parts"),
+        ({"executor": Losing(0), "parts": 0}, "parts must be an integer of at least 1"),
+        ({"executor": 3}, "executor must have a method submit, got int"),
+    ],
+)
+def test_bad_parts_and_executors(arguments, message, tmp_path):
+    with pytest.raises((ValueError, TypeError), match=message):
+        study_of().run(**{"store": tmp_path, "progress": False, **arguments})
+
+
+def test_forked_processes_are_refused(tmp_path):
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
+    with pool, pytest.raises(ValueError, match="forked, and JAX hangs in them; make it as"):
+        study_of().run(tmp_path, executor=pool, progress=False)
+
+
+def deadly(folder):
+    """A study of which one worker kills itself, when some blocks have been written."""
+    parent, mark = os.getpid(), folder / "killed"
+
+    def mine(horizon, arms):
+        begun = any((folder / "store").rglob("done/c/*/*"))
+        if os.getpid() != parent and begun and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return learners.exp3(horizon, arms, mixing=0.5)
+
+    return study_of([20], mine=mine)
+
+
+def survives(tmp_path, executor, monkeypatch):
+    """An executor plays a study to the end although a worker dies."""
+    study = deadly(tmp_path)
+    data = study.run(tmp_path / "store", executor=executor, parts=4, progress=False)
+    assert (tmp_path / "killed").exists()
+    assert data.identical(study.run(progress=False))
+    assert_whole(study, tmp_path / "store", monkeypatch)
+
+
+def test_a_pool_of_processes_survives_a_kill(tmp_path, monkeypatch):
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        survives(tmp_path, pool, monkeypatch)
+
+
+def test_dask_survives_a_kill(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options, local_directory=tmp_path / "dask") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        survives(tmp_path, client.get_executor(), monkeypatch)
+
+
+def test_submitit_survives_a_kill(tmp_path, monkeypatch):
+    submitit = pytest.importorskip("submitit")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    executor = submitit.LocalExecutor(tmp_path / "logs")
+    survives(tmp_path, executor, monkeypatch)
+
+
+def test_arrays_of_jobs_on_the_command_line(tmp_path, capsys):
+    from dpjax.cli import main
+
+    config = tmp_path / "mine.toml"
+    config.write_text(
+        '[learners]\nEXP3 = "exp3"\n[environments]\ncoins = {factory = "bernoulli", '
+        "means = [0.2, 0.8]}\n[grid]\nhorizon = [8, 16]\narms = 2\n[study]\ntrials = 9\n"
+    )
+    losses = str(ROOT / "tests" / "data" / "diagnoses.csv")
+    of_table = ["--losses", losses, "--learner", "exp3", "--horizon", "8", "--seeds", "9"]
+    for words in (["--config", str(config)], of_table):
+        store, out = str(tmp_path / words[0].strip("-")), str(tmp_path / f"out{words[0]}")
+        common = ["run", *words, "--store", store]
+        for i in (2, 1):
+            assert main([*common, "--part", f"{i}/2"]) == 0
+            assert capsys.readouterr().out == f"Part {i} of 2 is in {store}.\n"
+        before = {file: file.stat().st_mtime_ns for file in (tmp_path / store).rglob("c/**/*")}
+        assert main([*common, "--resume", "--out", out]) == 0
+        assert before == {file: file.stat().st_mtime_ns for file in before} != {}
+        assert "NaN" not in capsys.readouterr().out
+    assert main(["run", *of_table, "--part", "1/2"]) == 2
+    assert "part: it is played into a store; say --store PATH" in capsys.readouterr().err
+    for wrong in ("0/2", "3/2", "3", "a/b"):
+        with pytest.raises(SystemExit):
+            main(["run", *of_table, "--store", "x", "--part", wrong])
+        assert "must be like 3/16" in capsys.readouterr().err
