@@ -21,6 +21,7 @@ from dpjax.store import is_empty
 from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
 from dpjax.study import halving, kept
+from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
@@ -217,9 +218,9 @@ class Study:
                 program.game(), program.points(), self.trials, self.prng_key,
                 self._play(*program.first()), self.checkpoints, chunk, mesh,
             )  # fmt: skip
-            return made, store is None or is_empty(stored(program))
+            return horizons.lifted(program, made), store is None or is_empty(stored(program))
 
-        found, programs = [], self.programs
+        found, programs, horizons = [], self.programs, Horizons()
         shown = progress and jax.process_index() == 0 and len(programs) > 1
         with (
             tqdm(programs, unit="program", disable=None if shown else True) as bar,
@@ -276,10 +277,11 @@ class Study:
           ((2, 2, 2), [True, False])
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
-        result: Any = sweep(
-            program.game(), points, trials, self.prng_key, play=self._play(*program.first()),
-            checkpoints=checkpoints, progress=progress,
+        plan = planned(
+            program.game(), points, trials, self.prng_key, self._play(*program.first()),
+            checkpoints, None, None,
         )  # fmt: skip
+        result: Any = played(Horizons().lifted(program, plan), None, progress, dict)
 
         def spread(leaf):
             all_points = np.full((len(some), *leaf.shape[1:]), np.nan)
