@@ -58,7 +58,8 @@ class Study:
 
     An entry of the grid is one value or a list of values. A list of numbers with a float among
     them is traced, and one compiled program serves all of its values. Whole numbers, strings and
-    objects are static: each value is compiled by itself. A dict from labels to values names
+    objects are static: each value is compiled by itself, except that values of ``horizon`` share a
+    compiled program if no array of the game depends on them. A dict from labels to values names
     objects, or makes floats static; a dict of arrays of floats of one shape is traced.
 
     Args:
@@ -79,7 +80,7 @@ class Study:
       >>> made = dpjax.Study(
       ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
       ...     {"horizon": [8, 16], "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
-      >>> [program.size for program in made.programs]  # a program for each horizon
+      >>> [program.size for program in made.programs]  # traced for each horizon, compiled once
       [2, 2]
     """
 
