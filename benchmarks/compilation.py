@@ -1,23 +1,31 @@
-"""How long the first sweep of a learner takes to compile, each in a process of its own.
+"""How long the first sweep of a learner, or a grid, takes to compile, in a process of its own.
 
     python benchmarks/compilation.py                # all learners, a table in Markdown
     python benchmarks/compilation.py exp3 dp_tt
+    python benchmarks/compilation.py --grid         # a grid over horizons and arms, twice
 
 CPU seconds are those of the whole call of ``sweep``, on the first standard environment of
 ``dpjax compare``, round by round: tracing, compiling, and playing 64 rounds with 8 seeds, which
 takes milliseconds. Importing dpjax is not counted. Nothing is read from a cache. Equations are
 those of the traced program.
+
+The grid has 4 horizons x 3 numbers of arms x 2 learners x 4 epsilons, with 100 trials. It is played
+by two processes, of which the second one reads what the first one has kept on disk. CPU seconds are
+those of the whole process, and of ``Study.run``.
 """
 
 import argparse
+import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import jax
 import numpy as np
 
-from dpjax import domains, learners, sweep
+from dpjax import Study, domains, environments, learners, sweep
+from dpjax.engine import programs
 from dpjax.engine.evaluate import equations
 from dpjax.learners import factories
 from dpjax.study import competitors, standard
@@ -60,14 +68,53 @@ def measure(name) -> str:
     return f"| `{name}` | {count} | {seconds:.2f} |"
 
 
+def measure_grid() -> str:
+    """A row of the table of the grid."""
+    compiled, compile_block = [], programs.compile_block
+
+    def noted(*given):
+        compiled.append(given)
+        return compile_block(*given)
+
+    programs.compile_block = noted
+    study = Study(
+        {"EXP3": learners.exp3, "DP-EXP3-Lap": learners.dp_exp3_lap},
+        {"coins": lambda arms: environments.bernoulli([0.4] + [0.5] * (arms - 1))},
+        {
+            "horizon": [512, 1024, 2048, 4096],
+            "arms": [2, 4, 8],
+            "epsilon": [0.1, 1.0, 10.0, np.inf],
+        },
+    )
+    before = time.process_time()
+    study.run(progress=False)
+    now = time.process_time()
+    return f"| {len(study.programs)} | {len(compiled)} | {now - before:.1f} | {now:.1f} |"
+
+
+def twice(command) -> None:
+    """Runs the grid in two processes, with a folder of their own for compiled programs."""
+    print("| programs | compiled | CPU seconds of the run | of the process |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            subprocess.run(command, check=True, env={**os.environ, "XDG_CACHE_HOME": folder})
+
+
 def main():
     """Prints the table, a learner at a time."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("learners", nargs="*", metavar="LEARNER", help="default: all")
-    parser.add_argument("--here", action="store_true", help="one learner, in this process")
+    parser.add_argument("--grid", action="store_true", help="a grid over horizons and arms")
+    parser.add_argument("--here", action="store_true", help="one of them, in this process")
     arguments = parser.parse_args()
+    if arguments.grid:
+        if arguments.here:
+            print(measure_grid())
+        else:
+            twice([sys.executable, __file__, "--grid", "--here"])
+        return
     names = arguments.learners or learners.__all__
     for name in names:
         factories.check_name(name)

@@ -55,14 +55,14 @@ def over_trials(function) -> Callable:
     A single point is shared by all trials and has no such axis.
     """
 
-    def of_block(points, seeds, key):
+    def of_block(points, seeds, common):
         count = len(points[0])
         if count == 1:
             points, every = [leaf[0] for leaf in points], seeds
         else:
             points = [jnp.repeat(jnp.moveaxis(x, 0, -1), len(seeds), axis=-1) for x in points]
             every = jnp.tile(seeds, count)
-        results = function(points, every, key)
+        results = function(points, every, common)
         return [jnp.reshape(x, (*x.shape[:-1], count, len(seeds))) for x in results]
 
     return of_block
@@ -112,22 +112,23 @@ def compile_block(traced, size, mesh):
       mesh: the devices, each of which computes a block of its own; None for one device.
 
     Returns:
-      The compiled program: (leaves of points (P, ...), seeds (S,), key) -> leaves of what a cell
-      returns, (..., P, S). With a mesh, points, seeds and outputs have a leading axis of devices.
+      The compiled program: (leaves of points (P, ...), seeds (S,), (key, vectors)) -> leaves of
+      what a cell returns, (..., P, S). The vectors are those of ``traced.lifted``. With a mesh,
+      points, seeds and outputs have a leading axis of devices.
     """
     here = platform_of(mesh)
     spread = _alone if mesh is None else partial(devices.shard, mesh=mesh)
-    shapes = block_shapes(traced, size, mesh)
+    program, shapes = traced.to_compile(), block_shapes(traced, size, mesh)
     *preferred, last = here.layouts
     for layout in preferred:
         try:
-            function = layout(traced.program, size, here)
+            function = layout(program, size, here)
             return compile_for(here, function, shapes, (False, True, False), spread)
         except Exception as reason:  # compilers refuse a kernel by errors of many kinds
             if devices.out_of_memory(reason):
                 raise
             _log.info("%s does not serve: %s", getattr(layout, "func", layout).__name__, reason)
-    function = last(traced.program, size, here)
+    function = last(program, size, here)
     return compile_for(here, function, shapes, (False, True, False), spread)
 
 
@@ -173,32 +174,32 @@ def compile_for(platform, function, arguments, batched, spread=_alone):
 
 
 def block_function(program, isolate_draws) -> Callable:
-    """The function (leaves of points (P, ...), seeds (S,), key) -> leaves (..., P, S) of a block.
+    """The function of a block that :func:`compile_block` compiles.
 
     Points are mapped first, so that what does not depend on the point, such as nature's draws, is
     computed once a seed.
 
     Args:
-      program: the ClosedJaxpr of a cell, of (*leaves of the point, seed, key).
+      program: the ClosedJaxpr of a cell, of (*leaves of the point, seed, key, *vectors).
       isolate_draws: as of :class:`Platform`.
     """
     of_cell = jaxpr_as_fun(program)
 
-    def cell(point, seed, key):
-        return of_cell(*point, seed, key)
+    def cell(point, seed, common):
+        return of_cell(*point, seed, *jax.tree.leaves(common))
 
     over_points = batch_last(cell, (True, False, False), isolate_draws=isolate_draws)
 
-    def over_seeds(points, seeds, key):
+    def over_seeds(points, seeds, common):
         if len(points[0]) == 1:
             point = [leaf[0] for leaf in points]
             result = batch_last(cell, (False, True, False), isolate_draws=isolate_draws)(
-                point, seeds, key
+                point, seeds, common
             )
             return [jnp.expand_dims(leaf, -2) for leaf in result]
         points = [jnp.moveaxis(leaf, 0, -1) for leaf in points]
         return batch_last(over_points, (False, True, False), isolate_draws=isolate_draws)(
-            points, seeds, key
+            points, seeds, common
         )
 
     return over_seeds
@@ -216,8 +217,9 @@ def block_shapes(traced, size, mesh) -> tuple:
         return jax.ShapeDtypeStruct((*lead, *shape), dtype, sharding=one_each)
 
     points, seeds = size
+    common = traced.program.in_avals[-1], traced.lifted.vectors
     return (
         [block((points, *shape), jnp.float32) for shape in traced.point],
         block((seeds,), jnp.int32),
-        jax.ShapeDtypeStruct((), traced.program.in_avals[-1].dtype, sharding=same),
+        jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=same), common),
     )

@@ -15,13 +15,16 @@ from dpjax.engine.blocks import Block, empty, halved, put, threads
 from dpjax.engine.compile import platform_of
 from dpjax.engine.evaluate import equations
 
+# At most so many plans wait while the programs of the next ones are compiled.
+_AHEAD = 32
 _BY_LIBRARY = {"eig", "eigh", "schur", "svd"}
 
 
 def compiled_ahead(plans):
     """Yields plans in their order, while threads compile what the next ones need.
 
-    There is a thread for each core. What cannot be compiled fails where its plan is played.
+    There is a thread for each core, and each of them compiles another program. What cannot be
+    compiled fails where its plan is played.
 
     Args:
       plans: an iterator of (Plan, whether it has blocks to compute).
@@ -30,13 +33,22 @@ def compiled_ahead(plans):
     with ThreadPoolExecutor(workers) as pool:
         try:
             for plan, needed in plans:
-                waiting.append((plan, pool.submit(_compile, plan) if needed else None))
-                if len(waiting) > workers:
+                ahead = {_compiled_as(each): compiling for each, compiling in waiting}
+                compiling = ahead.get(_compiled_as(plan))
+                if needed and compiling is None:
+                    compiling = pool.submit(_compile, plan)
+                waiting.append((plan, compiling))
+                different = {_compiled_as(each) for each, _ in waiting}
+                if len(different) > workers or len(waiting) > _AHEAD:
                     yield _awaited(*waiting.popleft())
             while waiting:
                 yield _awaited(*waiting.popleft())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compiled_as(plan) -> tuple:
+    return plan.traced, plan.block
 
 
 def _compile(plan) -> None:
@@ -167,11 +179,12 @@ def _run(plan, program, blocks, size, mesh) -> list:
         return jax.tree.unflatten(structure, output)
 
     given = [arguments(block) for block in blocks]
+    common = plan.key, plan.traced.lifted.vectors
     if mesh is None:
-        return [on_host(program.run(*given[0], plan.key))]
+        return [on_host(program.run(*given[0], common))]
     given += given[-1:] * (mesh.size - len(given))
     one_each, same = devices.shardings(mesh)
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *given)
-    output = program.run(*jax.device_put(stacked, one_each), jax.device_put(plan.key, same))
+    output = program.run(*jax.device_put(stacked, one_each), jax.device_put(common, same))
     output = [np.asarray(leaf) for leaf in output]
     return [on_host([leaf[i] for leaf in output]) for i in range(len(blocks))]

@@ -80,6 +80,10 @@ class ValueDomain:
         """The value of an array that stands in the program."""
         return array
 
+    def literal(self, atom) -> Any:
+        """The value of a number that stands in an equation."""
+        return self.constant(np.asarray(atom.val, atom.aval.dtype))
+
     def differs(self, value) -> bool:
         """Whether the members of a batch have values of their own."""
         return False
@@ -131,9 +135,7 @@ class ValueDomain:
         values.update(zip(jaxpr.constvars, map(self.constant, closed.consts), strict=True))
 
         def read(atom):
-            if isinstance(atom, Literal):
-                return self.constant(np.asarray(atom.val, atom.aval.dtype))
-            return values[atom]
+            return self.literal(atom) if isinstance(atom, Literal) else values[atom]
 
         for eqn in jaxpr.eqns:
             outputs = self.bind(eqn, [read(atom) for atom in eqn.invars])

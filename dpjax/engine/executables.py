@@ -38,7 +38,7 @@ def path_of(traced, size, mesh) -> Path | None:
     folder = settings.cache_folder("executables")
     device = jax.devices()[0]
     decisive = (
-        traced.digest, traced.point, size, traced.settings, _sources(), jax.__version__,
+        traced.compiled_as, traced.point, size, traced.settings, _sources(), jax.__version__,
         jaxlib.__version__, device.device_kind, device.client.platform_version, devices.cores(),
         os.environ.get("XLA_FLAGS"),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import hashlib
 import re
 import sys
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ from jax.extend.core import ClosedJaxpr, Literal, Var
 from dpjax.core import _check
 from dpjax.engine import closure_digest, devices, executables, settings
 from dpjax.engine.compile import compile_block
-from dpjax.engine.evaluate import equations
+from dpjax.engine.evaluate import CALLED, CONTROL, equations
+from dpjax.engine.lift import Lifted, Number, lifted, with_arguments
 
 # A sweep warns when it compiles this many programs that differ in nothing but numbers.
 _ALIKE = 5
@@ -37,17 +38,32 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class Traced:
-    """One trajectory of a game as a program; equal ones compute the same bits."""
+    """One trajectory of a game as a program; equal ones are compiled once."""
 
-    digest: str  # a digest of the program, all arrays in it, and what else decides on numbers
-    text: str  # a digest of the program without its numbers
+    compiled_as: str  # a digest of the program without the numbers that are arguments
     callbacks: tuple  # the functions of Python that it calls as it runs
     numeric: tuple  # the settings of JAX that decide on numbers
     settings: tuple  # all settings of JAX
-    rounds: tuple  # the checkpoints
+    digest: str = field(compare=False)  # of the program with all numbers, and of ``numeric``
+    text: str = field(compare=False)  # a digest of the program without its numbers
+    rounds: tuple = field(compare=False)  # the checkpoints
     point: tuple = field(compare=False)  # the shapes of the leaves of a point
     output: Any = field(compare=False)  # the shapes of a Result but for its rounds
     program: Any = field(compare=False)  # the ClosedJaxpr, of (*leaves of the point, seed, key)
+    numbers: list[Number] = field(compare=False)  # all numbers in the program
+    lifted: Lifted = field(compare=False)  # those that are arguments
+
+    def compared(self, other: "Traced") -> "Traced":
+        """The program whose numbers are arguments if another one, of the same text, has others."""
+        rest, found = lifted(self.numbers, other.numbers)
+        if not found.places:
+            return self
+        compiled_as = _hashed(f"{self.text} {rest} {self.numeric}")
+        return replace(self, compiled_as=compiled_as, lifted=found)
+
+    def to_compile(self) -> ClosedJaxpr:
+        """The program of (*leaves of the point, seed, key, *vectors of lifted numbers)."""
+        return with_arguments(self.program, self.lifted)
 
 
 def trace(game, play, rounds, points, key_dtype) -> Traced:
@@ -79,10 +95,17 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     # Constants are copied, because arrays of NumPy may be changed in place, and with them those of
     # JAX that share their memory.
     program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])
-    digest, text, callbacks = digests(program)
-    digest = hashlib.sha256(f"{digest} {_numeric()}".encode()).hexdigest()[:16]
+    digest, text, callbacks, numbers = digests(program)
+    digest = _hashed(f"{digest} {_numeric()}")
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(point))
-    return Traced(digest, text, callbacks, _numeric(), _settings(), rounds, shapes, output, program)
+    return Traced(
+        digest, callbacks, _numeric(), _settings(), digest, text, rounds, shapes, output, program,
+        numbers, Lifted({}, {}),
+    )  # fmt: skip
+
+
+def _hashed(text) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _key_types(jaxpr) -> set:
@@ -113,7 +136,7 @@ def _settings() -> tuple:
 class Program(NamedTuple):
     """A compiled program of a block."""
 
-    run: Any  # (leaves of points, seeds (S,), key) -> leaves of what a cell returns, (..., P, S)
+    run: Any  # (leaves of points, seeds (S,), (key, vectors)) -> leaves of cells, (..., P, S)
     bytes_needed: int  # on each device, beside its code; 0 where nobody knows
     bytes_held: int  # by the program itself and the arrays in it, as long as it is kept
 
@@ -180,8 +203,8 @@ def _words(array):
 def count(traced, size, mesh) -> None:
     """Warns once when several programs are compiled that differ in nothing but numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
-    if traced.digest not in alike and len(alike) < _ALIKE:
-        alike.add(traced.digest)
+    if traced.compiled_as not in alike and len(alike) < _ALIKE:
+        alike.add(traced.compiled_as)
         if len(alike) == _ALIKE:
             warnings.warn(
                 f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
@@ -198,27 +221,31 @@ def _alike(*what) -> set:
     return set()
 
 
-def digests(program) -> tuple[str, str, tuple]:
-    """(digest of a traced program, digest of it without its numbers, its callbacks).
+def digests(program) -> tuple[str, str, tuple, list[Number]]:
+    """(digest of a traced program, digest of it without its numbers, its callbacks, its numbers).
 
     The digests do not depend on where the code is, on the names of its variables, or on the
     process. No digest sees what a callback does, which is a function of Python; so the functions
     themselves are returned.
     """
-    known: dict[int, tuple[bytes, bytes]] = {}
+    known: dict[int, tuple[bytes, bytes, list[Number]]] = {}
     callbacks: list = []
 
-    def visit(program) -> tuple[bytes, bytes]:
-        """Digests of the text and of the numbers of a program, open or closed."""
+    def visit(program) -> tuple[bytes, bytes, list[Number]]:
+        """Digests of the text and of the numbers of a program, open or closed, and the numbers."""
         if id(program) in known:
             return known[id(program)]
-        text, numbers = [], hashlib.sha256()
+        text, numbers, found = [], hashlib.sha256(), []
         places: dict[Any, int] = {}
 
-        def feed(array):
-            array = np.ascontiguousarray(_words(array))
-            text.append(f"{array.dtype}{array.shape}")
-            numbers.update(array)
+        def feed(array, place=None, dtype=None):
+            words = np.asarray(_words(array))
+            if words.shape != np.shape(array):  # Keys are no numbers.
+                place, dtype = None, None
+            found.append(Number(place, np.asarray(words, dtype)))
+            words = np.ascontiguousarray(words)
+            text.append(f"{words.dtype}{words.shape}")
+            numbers.update(words)
 
         def describe(value):
             if isinstance(value, Var):
@@ -226,15 +253,17 @@ def digests(program) -> tuple[str, str, tuple]:
             elif isinstance(value, Literal):
                 if type(value.val) in _PLAIN:
                     numbers.update(f"{value.val!r},".encode())
+                    found.append(Number(value, np.asarray(value.val, value.aval.dtype)))
                 else:
-                    feed(value.val)
+                    feed(value.val, value, value.aval.dtype)
                 text.append(_type(value.aval))
             elif type(value) in _PLAIN:
                 text.append(repr(value))
             elif hasattr(value, "eqns"):
-                inner, numbers_of_inner = visit(value)
-                text.append(inner.hex())
+                text_of_inner, numbers_of_inner, found_in_inner = visit(value)
+                text.append(text_of_inner.hex())
                 numbers.update(numbers_of_inner)
+                found.extend(found_in_inner)
             elif hasattr(value, "__array__"):
                 feed(value)
             elif isinstance(value, tuple | list):
@@ -254,20 +283,27 @@ def digests(program) -> tuple[str, str, tuple]:
                 describe(value)
 
         jaxpr = getattr(program, "jaxpr", program)
-        for constant in getattr(program, "consts", ()):
-            feed(constant)
+        constants = getattr(program, "consts", ())
+        for var, constant in zip(jaxpr.constvars, constants, strict=False):
+            feed(constant, constant, var.aval.dtype)
         each((*jaxpr.constvars, *jaxpr.invars))
         for equation in jaxpr.eqns:
             text.append(equation.primitive.name)
-            each((*equation.invars, *equation.outvars, equation.params))
+            each((*equation.invars, *equation.outvars))
+            before = len(found)
+            describe(equation.params)
+            if equation.primitive.name not in (*CALLED, *CONTROL):
+                found[before:] = [Number(None, value) for _, value in found[before:]]
             if "callback" in equation.params:
                 callbacks.append(equation.params["callback"])
         each(jaxpr.outvars)
-        known[id(program)] = hashlib.sha256("\n".join(text).encode()).digest(), numbers.digest()
+        digest = hashlib.sha256("\n".join(text).encode()).digest()
+        known[id(program)] = digest, numbers.digest(), found
         return known[id(program)]
 
-    text, numbers = visit(program)
-    return hashlib.sha256(text + numbers).hexdigest()[:16], text.hex()[:16], tuple(callbacks)
+    text, numbers, found = visit(program)
+    digest = hashlib.sha256(text + numbers).hexdigest()[:16]
+    return digest, text.hex()[:16], tuple(callbacks), found
 
 
 _PLAIN = {bool, float, int, str, type(None)}

@@ -6,6 +6,8 @@ The kernels are written in Pallas, for NVIDIA GPUs through Triton and for TPUs t
 
 from functools import partial
 
+import jax
+
 from dpjax.engine.compile import ACCELERATOR, PLATFORMS, over_trials
 from dpjax.kernels.play import played_by_kernel
 from dpjax.kernels.targets import TARGETS
@@ -21,13 +23,17 @@ def one_kernel(program, size, platform, target):
       target: a name in :data:`TARGETS`.
 
     Raises:
-      Unfit: the program has no loop. What a kernel cannot hold shows when the function is traced,
-        which raises it then.
+      Unfit: the function raises it when it is traced, if the program has no loop or a kernel cannot
+        hold an equation.
     """
     points, _ = size
-    flags = [points > 1] * (len(program.in_avals) - 2) + [True, False]
-    play = played_by_kernel(program, flags, TARGETS[target])
-    return over_trials(lambda point, seeds, key: play(*point, seeds, key))
+
+    def play(point, seeds, common):
+        common = jax.tree.leaves(common)
+        flags = [points > 1] * len(point) + [True] + [False] * len(common)
+        return played_by_kernel(program, flags, TARGETS[target])(*point, seeds, *common)
+
+    return over_trials(play)
 
 
 PLATFORMS.update(

@@ -18,6 +18,7 @@ from dpjax.engine.blocks import at_once, block_shape
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.compute import takes_turns
 from dpjax.store.layout import arrays_of
+from dpjax.study.horizons import Horizons
 from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
 from dpjax.study.sweep import planned
 
@@ -95,8 +96,11 @@ def cost(study: Any) -> Cost:
         of_block = points * seeds * (speed.start + speed.round * horizon)
         playing += -(-blocks // at_once(None)) * of_block
         rounds += program.size * study.trials * horizon
-    threads = min(at_once(None), len(programs))
-    compiling = sum(speed.tracing + speed.compiling / threads for speed in each)
+    threads = min(at_once(None), len(first))
+    # Programs of one kind share an executable over most horizons.
+    shared = dict(zip(kinds, each, strict=True)).values()
+    compiling = sum(speed.tracing for speed in each)
+    compiling += sum(speed.compiling for speed in shared) / threads
     return Cost(len(programs), rounds, compiling, playing)
 
 
@@ -111,6 +115,7 @@ def _measured(study, program) -> _Speed:
     game, points, key = program.game(), program.points(), study.prng_key
     begin = time.perf_counter()
     plan = planned(game, points, study.trials, key, play, study.checkpoints, None, None)
+    plan = Horizons().lifted(program, plan)
     program.about(arrays_of(plan.traced.output))
     traced = time.perf_counter()
     until = batches_until if play is simulate_batches else rounds_until

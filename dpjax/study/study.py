@@ -21,6 +21,7 @@ from dpjax.store.layout import arrays_of
 from dpjax.study import cost as costs
 from dpjax.study import grid as grids
 from dpjax.study import halving, kept, spread
+from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
@@ -37,7 +38,8 @@ class Study:
 
     An entry of the grid is one value or a list of values. A list of numbers with a float among
     them is traced, and one compiled program serves all of its values. Whole numbers, strings and
-    objects are static: each value is compiled by itself. A dict from labels to values names
+    objects are static: each value is compiled by itself, except that values of ``horizon`` share a
+    compiled program if no array of the game depends on them. A dict from labels to values names
     objects, or makes floats static; a dict of arrays of floats of one shape is traced.
 
     Args:
@@ -58,7 +60,7 @@ class Study:
       >>> made = dpjax.Study(
       ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
       ...     {"horizon": [8, 16], "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
-      >>> [program.size for program in made.programs]  # a program for each horizon
+      >>> [program.size for program in made.programs]  # traced for each horizon, compiled once
       [2, 2]
     """
 
@@ -219,9 +221,10 @@ class Study:
                 program.game(), program.points(), self.trials, self.prng_key,
                 self._play(*program.first()), self.checkpoints, chunk, mesh,
             )  # fmt: skip
-            return made, store is None or is_empty(stored(program))
+            return horizons.lifted(program, made), store is None or is_empty(stored(program))
 
         found: list[Played] = []
+        horizons = Horizons()
         mine = [(program, share, self.trials * (share[1] - share[0]) * rounds)
                 for program, share, rounds in zip(programs, spread.shares(rounds, part), rounds,
                                                   strict=True) if share[0] < share[1]]  # fmt: skip
@@ -283,10 +286,11 @@ class Study:
           ((2, 2, 2), [True, False])
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
-        result: Any = sweep(
-            program.game(), points, trials, self.prng_key, play=self._play(*program.first()),
-            checkpoints=checkpoints, progress=progress,
+        plan = planned(
+            program.game(), points, trials, self.prng_key, self._play(*program.first()),
+            checkpoints, None, None,
         )  # fmt: skip
+        result: Any = played(Horizons().lifted(program, plan), None, progress, dict)
 
         def spread(leaf):
             all_points = np.full((len(some), *leaf.shape[1:]), np.nan)

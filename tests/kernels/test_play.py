@@ -82,6 +82,23 @@ def test_each_device_of_a_mesh_has_a_kernel():
         assert text.count(KERNEL[platform]) == 1
 
 
+def test_numbers_that_are_arguments_are_arguments_of_the_kernel():
+    """It lowers for cards, and another horizon's numbers make the game of that horizon."""
+    games = [traced(game_of("exp3", horizon), [horizon]) for horizon in (48, 64)]
+    first, second = games[0].compared(games[1]), games[1].compared(games[0])
+    assert first == second and first.lifted.places
+    shapes = compile.block_shapes(first, (2, 1024), None)
+    for platform in CARDS:
+        function = as_one_kernel(first.to_compile(), (2, 1024), None, target=platform)
+        assert lowered(function, shapes, platform).count(KERNEL[platform]) == 1
+    function = as_one_kernel(first.to_compile(), (1, TRIALS), None, target="interpret")
+    point, seeds, key = arguments()
+    for one in (first, second):
+        regret = function([point[None]], seeds, (key, one.lifted.vectors))[0]
+        expected = jax.vmap(jaxpr_as_fun(one.program), (None, 0, None), -1)(point, seeds, key)[0]
+        np.testing.assert_allclose(regret[..., 0, :], expected, rtol=1e-4, atol=1e-5)
+
+
 TABLE = np.random.default_rng(0).uniform(size=(64, 3)).astype(np.float32)
 FEATURES = np.broadcast_to(np.eye(3, dtype=np.float32), (64, 3, 3))
 BALL = domains.ball(3)

@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +33,9 @@ def compiled(monkeypatch):
 
 
 def test_other_threads_compile_each_program_once(compiled):
-    data = study_of(7, 8, 9, 10, 11).run(progress=False)
+    coins = {"coins": lambda arms: environments.bernoulli([0.2] * arms)}
+    grid = {"horizon": 8, "arms": [2, 3, 4, 5, 6]}
+    data = Study(learners.exp3, coins, grid, trials=3, checkpoints=2).run(progress=False)
     assert len(compiled) == 5
     assert threading.main_thread() not in compiled
     assert np.isfinite(data["final_regret"]).all()
@@ -64,15 +67,33 @@ def test_plans_keep_their_order_and_none_is_made_without_need(monkeypatch):
     def plans():
         for i in range(9):
             made.append(i)
-            yield i, i != 3
+            yield SimpleNamespace(i=i, traced=i, block=(2, 2)), i != 3
 
-    monkeypatch.setattr(compute, "_compile", asked.append)
+    monkeypatch.setattr(compute, "_compile", lambda plan: asked.append(plan.i))
     monkeypatch.setattr(compute.devices, "cores", lambda: 2)
     ahead = compute.compiled_ahead(plans())
-    assert next(ahead) == 0
+    assert next(ahead).i == 0
     assert made == [0, 1, 2]
-    assert list(ahead) == list(range(1, 9))
+    assert [plan.i for plan in ahead] == list(range(1, 9))
     assert sorted(asked) == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+def test_plans_of_one_program_wait_for_one_compilation(monkeypatch):
+    """And those behind them are compiled meanwhile, though only so many plans are made."""
+    made, asked = [], []
+
+    def plans(count):
+        for i in range(count):
+            made.append(i)
+            yield SimpleNamespace(i=i, traced=i // 40, block=(2, 2)), True
+
+    monkeypatch.setattr(compute, "_compile", lambda plan: asked.append(plan.i))
+    monkeypatch.setattr(compute.devices, "cores", lambda: 1)
+    ahead = compute.compiled_ahead(plans(80))
+    assert [next(ahead).i for _ in range(9)] == list(range(9))
+    assert max(made) == 8 + compute._AHEAD
+    assert [plan.i for plan in ahead] == list(range(9, 80))
+    assert asked == [0, 40]
 
 
 def test_a_warning_names_the_line_that_runs_the_study():

@@ -1,0 +1,116 @@
+"""Makes numbers of a program its arguments, so that programs that differ in them are compiled once.
+
+A program is compared with another one of the same text, such as that of the same game at another
+horizon. The numbers in which the two differ become arguments; all others stay. The arguments of a
+type are one vector, in which a number stands once, however many equations read it.
+"""
+
+import hashlib
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
+from dpjax.engine.evaluate import ValueDomain, called, rebind
+
+
+class Number(NamedTuple):
+    """A number in a program, or an array of numbers."""
+
+    place: Any  # the Literal or the constant that holds it; None if it cannot become an argument
+    value: np.ndarray
+
+
+class Lifted(NamedTuple):
+    """The numbers of a program that are arguments."""
+
+    # id of a place -> (the type of its vector, where its number begins in it, its shape)
+    places: dict[int, tuple[str, int, tuple]]
+    vectors: dict[str, np.ndarray]  # (n,) the numbers of each type
+
+
+def lifted(numbers: list[Number], others: list[Number]) -> tuple[str, Lifted]:
+    """(digest of all other numbers and of the places, the numbers that differ from the others).
+
+    Args:
+      numbers: those of a program.
+      others: those of a program of the same text.
+    """
+    pairs = [(own.place, own.value, other.value)
+             for own, other in zip(numbers, others, strict=True)]  # fmt: skip
+    differ = {id(place) for place, own, other in pairs
+              if place is not None and own.tobytes() != other.tobytes()}  # fmt: skip
+    places: dict[int, tuple] = {}
+    slots: dict[tuple, tuple] = {}  # both values of a number -> its place in the vectors
+    vectors: dict[str, list] = {}
+    rest = hashlib.sha256()
+    for place, own, other in pairs:
+        if id(place) not in differ:
+            rest.update(own.tobytes())
+            continue
+        if id(place) not in places:
+            both = own.dtype.name, own.shape, own.tobytes(), other.tobytes()
+            vector = vectors.setdefault(own.dtype.name, [])
+            if both not in slots:
+                slots[both] = own.dtype.name, len(vector), own.shape
+                vector.extend(own.ravel())
+            places[id(place)] = slots[both]
+        rest.update(repr(places[id(place)]).encode())
+    arrays = {name: np.array(vector, name) for name, vector in vectors.items()}
+    return rest.hexdigest(), Lifted(places, arrays)
+
+
+def with_arguments(program: ClosedJaxpr, numbers: Lifted) -> ClosedJaxpr:
+    """The program whose further arguments are the vectors of lifted numbers, by their types."""
+    if not numbers.places:
+        return program
+    count = len(program.in_avals)
+
+    def function(*arguments):
+        vectors = dict(zip(sorted(numbers.vectors), arguments[count:], strict=True))
+
+        def read(name, first, shape):
+            return vectors[name][first : first + int(np.prod(shape))].reshape(shape)
+
+        values = {slot: read(*slot) for slot in dict.fromkeys(numbers.places.values())}
+        given = {place: values[slot] for place, slot in numbers.places.items()}
+        return _Given(given).evaluate(program, arguments[:count])
+
+    avals = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.in_avals]
+    return jax.make_jaxpr(function)(*avals, *jax.tree.leaves(numbers.vectors))
+
+
+class _Given(ValueDomain):
+    """The domain of arrays, in which some numbers of the program have other values.
+
+    Equations without such numbers stay as they are, and what is a call stays one.
+    """
+
+    def __init__(self, values: dict[int, Any]):
+        self.values = values  # id of the place of a number -> its value
+
+    def constant(self, array):
+        return self.values.get(id(array), array)
+
+    def literal(self, atom):
+        return self.values[id(atom)] if id(atom) in self.values else super().literal(atom)
+
+    def bind(self, eqn, operands):
+        if not self._stands_in(list(eqn.params.values())):
+            return rebind(eqn, operands)
+        if eqn.primitive.name in ("jit", "release"):
+            return jax.jit(lambda *own: self.evaluate(called(eqn), own))(*operands)
+        return super().bind(eqn, operands)
+
+    def _stands_in(self, value) -> bool:
+        """Whether a number with another value stands in a program, or in one of several."""
+        if isinstance(value, tuple | list):
+            return any(map(self._stands_in, value))
+        if not hasattr(value, "eqns"):
+            return False
+        jaxpr = getattr(value, "jaxpr", value)
+        atoms = [*jaxpr.outvars, *(atom for eqn in jaxpr.eqns for atom in eqn.invars)]
+        if any(id(x) in self.values for x in (*getattr(value, "consts", ()), *atoms)):
+            return True
+        return any(self._stands_in(list(eqn.params.values())) for eqn in jaxpr.eqns)

@@ -1,0 +1,155 @@
+"""Programs of a study that differ in their horizon alone are compiled once, and play the same."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+from dpjax import clear_caches, domains, environments, learners, sweep
+from dpjax.engine import compute, programs
+from dpjax.study import Study, horizons
+from dpjax.study.sweep import planned
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+EPSILONS = [0.5, np.inf]
+
+
+def coins(arms):
+    return environments.bernoulli([0.3] + [0.5] * (arms - 1))
+
+
+def study_of(*given, learner=learners.dp_exp3_lap, arms=2, **options):
+    grid = {"epsilon": EPSILONS, "horizon": list(given), "arms": arms}
+    options = {"trials": 4, "checkpoints": 3, **options}
+    return Study(learner, {"coins": coins}, grid, **options)
+
+
+def at(data, horizon):
+    """The regret of one horizon, at its own checkpoints."""
+    return data["regret"].sel(horizon=horizon).dropna("round").values
+
+
+def alone(horizon, learner=learners.dp_exp3_lap, arms=2):
+    """The regret of a sweep, in which no number is an argument."""
+
+    def game(epsilon):
+        return learner(horizon, arms, epsilon=epsilon), coins(arms)
+
+    return sweep(game, EPSILONS, 4, jax.random.key(0), checkpoints=3, progress=False).regret
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The programs that are compiled, after the caches are empty."""
+    found, compile_block = [], programs.compile_block
+
+    def noted(traced, size, mesh):
+        found.append(traced)
+        return compile_block(traced, size, mesh)
+
+    clear_caches()
+    monkeypatch.setattr(programs, "compile_block", noted)
+    return found
+
+
+def test_a_grid_over_horizons_compiles_a_program_for_each_number_of_arms(compiled):
+    data = study_of(40, 57, 64, 90, arms=[2, 3]).run(progress=False)
+    assert len(compiled) == 2
+    for horizon in (40, 57, 64, 90):
+        here = data.sel(learner="dp_exp3_lap", environment="coins", arms=3)
+        np.testing.assert_allclose(
+            np.squeeze(at(here, horizon)), alone(horizon, arms=3), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_a_horizon_has_the_same_bits_in_every_study(compiled):
+    """Alone, with others, after others, with a second learner, and in a part of the points."""
+    several = study_of(57, 40, 90).run(progress=False)
+    assert len(compiled) == 1
+    clear_caches()
+    single = study_of(40).run(progress=False)
+    np.testing.assert_array_equal(at(several, 40), at(single, 40))
+    assert len(compiled) == 2 and compiled[0] == compiled[1]
+    study = study_of(40)
+    some = study.play_some(study.programs[0], np.array([True, True]), 4, 3, progress=False)
+    np.testing.assert_array_equal(np.squeeze(at(single, 40)), some.regret)
+    assert len(compiled) == 2  # It is the same program.
+
+
+def test_the_numbers_of_another_horizon_are_seen(monkeypatch):
+    """The planted fault: one program, run with the first horizon's numbers for all of them."""
+    run, first, expected = compute._run, {}, [alone(40), alone(57)]
+
+    def mixed(plan, program, *rest):
+        vectors = first.setdefault("vectors", plan.traced.lifted.vectors)
+        lifted = plan.traced.lifted._replace(vectors=vectors)
+        traced = programs.replace(plan.traced, lifted=lifted)
+        return run(plan._replace(traced=traced), program, *rest)
+
+    monkeypatch.setattr(compute, "_run", mixed)
+    data = study_of(40, 57).run(progress=False)
+    np.testing.assert_allclose(np.squeeze(at(data, 40)), expected[0], rtol=1e-4, atol=1e-5)
+    assert np.abs(np.squeeze(at(data, 57)) - expected[1]).max() > 0.5
+
+
+def tree(horizon, epsilon):
+    return learners.ftrl(horizon, domains.ball(2), epsilon=epsilon)
+
+
+def test_trees_of_one_height_are_one_program(compiled):
+    """Beyond a power of two a tree has another height, and so other shapes."""
+    study = Study(
+        tree, {"iid": environments.linear_losses(domains.ball(2), "iid")},
+        {"epsilon": EPSILONS, "horizon": [44, 60, 64, 120]}, trials=2, checkpoints=2,
+    )  # fmt: skip
+    data = study.run(progress=False)
+    assert len(compiled) == 2
+    assert np.isfinite(data["final_regret"]).all()
+
+
+def test_a_store_knows_the_numbers(tmp_path):
+    """Horizons that share a compiled program are other games; no learner is read as another."""
+    study = study_of(40, 57)
+    plans = [horizons.Horizons().lifted(p, study_plan(study, p)) for p in study.programs]
+    first, second = (plan.traced for plan in plans)
+    assert first == second and first.digest != second.digest
+    kept = study.run(tmp_path / "kept", progress=False)
+    assert kept.identical(study_of(40, 57).run(tmp_path / "kept", progress=False))
+
+    def slower(horizon, arms, epsilon):
+        return learners.dp_exp3_lap(2 * horizon, arms, epsilon=epsilon)._replace(horizon=horizon)
+
+    slower.__name__ = "dp_exp3_lap"
+    with pytest.raises(ValueError, match="another"):
+        study_of(40, 57, learner=slower).run(tmp_path / "kept", progress=False)
+
+
+def study_plan(study, program):
+    return planned(
+        program.game(), program.points(), 4, study.prng_key, study._play(*program.first()), 3,
+        None, None,
+    )  # fmt: skip
+
+
+def test_a_horizon_that_the_factory_refuses_is_no_trouble(compiled):
+    """The other one is tried then; if none serves, the program is played as it is."""
+
+    def picky(horizon, arms, epsilon):
+        if horizon not in (40, 57):
+            raise RuntimeError("another horizon")
+        return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+
+    data = study_of(40, 57, learner=picky).run(progress=False)
+    assert [traced.lifted.places for traced in compiled] == [{}, {}]
+    for horizon in (40, 57):
+        np.testing.assert_array_equal(np.squeeze(at(data, horizon)), alone(horizon))
+
+
+def test_factories_that_warn_do_so_for_their_own_horizon(recwarn):
+    def loud(horizon, arms, epsilon):
+        warnings.warn(f"horizon {horizon}", stacklevel=1)
+        return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+
+    study_of(40, learner=loud).run(progress=False)
+    assert {str(each.message) for each in recwarn} == {"horizon 40"}
