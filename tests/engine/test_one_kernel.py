@@ -169,6 +169,24 @@ def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
         jax.tree.map(np.testing.assert_array_equal, results[0], other)
 
 
+def test_many_kernels_take_fewer_trials_of_large_arrays(monkeypatch):
+    """Of 20 trials with a sorted vector of 64 entries, 10 at a time where arrays have 640."""
+    lengths = []
+
+    def function(x):
+        lengths.append(x.shape[-1])
+        return jnp.cumsum(jnp.sort(x, axis=0), axis=0)
+
+    x, results = np.asarray(example((64, 20))), []
+    for entries in (64 * 20, 64 * 10, 1):
+        monkeypatch.setattr(one_kernel, "_ENTRIES_OF_MANY", entries)
+        program = one_kernel.as_many_kernels(function, (x,), [True], lambda f: f)
+        results.append(program(x))
+    assert list(dict.fromkeys(lengths)) == [20, 10, one_kernel._FEWEST]
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
 @pytest.mark.parametrize(("draws", "trials"), [(4, 5), (8, 3), (8, 4), (1, 1), (3, 7)])
 def test_a_trial_has_the_same_bits_among_few_and_many(draws, trials):
     """Of a few trials LLVM once contracted some products and sums and not others."""
