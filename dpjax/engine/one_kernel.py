@@ -25,7 +25,11 @@ _OPTIONS = {
     # By default the compiler chooses narrower vectors, which suit programs that do other work too.
     "xla_cpu_prefer_vector_width": 512,
 }
-_OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
+_OPTIONS_OF_MANY = {
+    # Products of matrices by YNNPACK have last bits that depend on the number of trials.
+    "xla_cpu_experimental_ynn_fusion_type": "",
+    "xla_cpu_prefer_vector_width": 512,
+}
 
 # Primitives for which XLA has no code that can be a part of a kernel.
 _NOT_IN_A_KERNEL = {
