@@ -1,5 +1,7 @@
 """Bounds against adversaries with bandit feedback, on arms and on convex sets."""
 
+import math
+
 import numpy as np
 
 from dpjax.core import Numbers, _check
@@ -12,7 +14,7 @@ def exp3(horizon: Numbers, arms: Numbers) -> np.ndarray:
       >>> bounds.exp3([10_000, 40_000], 4).round(1).tolist()  # four times the rounds
       [617.4, 1234.7]
     """
-    return 2.0 * np.sqrt((np.e - 1.0) * horizon * arms * np.log(arms))
+    return 2.0 * np.sqrt((math.e - 1.0) * horizon * arms * np.log(arms))
 
 
 def dp_exp3_lap(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:

@@ -23,8 +23,8 @@ def zcdp_divergences(rho: Number) -> Array:
       >>> divergences.shape, round(float(divergences[0]), 3)
       ((128,), 0.505)
     """
-    rho = _real(rho)
-    return rho[..., None] * jnp.broadcast_to(_real(1.0 + _EXCESS), (*rho.shape, _EXCESS.size))
+    of_each = _real(rho)[..., None]
+    return of_each * jnp.broadcast_to(_real(1.0 + _EXCESS), (*jnp.shape(rho), _EXCESS.size))
 
 
 def renyi_divergences(law: Array, log_ratios: Array) -> Array:

@@ -25,7 +25,7 @@ from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
-from dpjax.study.sweep import planned, played, sweep
+from dpjax.study.sweep import planned, played
 
 
 @dataclass(frozen=True)
