@@ -32,7 +32,7 @@ from dpjax.core import (
 from dpjax.core._version import __version__ as __version__
 from dpjax.engine.programs import clear_caches
 from dpjax.engine.settings import keep_compiled
-from dpjax.environments import loss_families
+from dpjax.environments import families, loss_families
 from dpjax.learners import stopping
 from dpjax.learners.parts import gram, prefix_sums
 from dpjax.maths import designs, divergences
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dpjax.study import Study
     from dpjax.study.compare import compare
     from dpjax.study.kept import open as open
+    from dpjax.study.worst_case import worst_case
 
 __all__ = [
     "Batch",
@@ -66,6 +67,7 @@ __all__ = [
     "domains",
     "environments",
     "every_round",
+    "families",
     "generators",
     "gram",
     "keep_compiled",
@@ -81,12 +83,13 @@ __all__ = [
     "store",
     "sweep",
     "trajectory",
+    "worst_case",
 ]
 
 
 def __getattr__(name):
     """Names whose libraries for labelled data take a second to load."""
-    places = {"Study": "study", "compare": "compare", "open": "kept"}
+    places = {"Study": "study", "compare": "compare", "open": "kept", "worst_case": "worst_case"}
     if name in places:
         return getattr(import_module(f"dpjax.study.{places[name]}"), name)
     raise AttributeError(f"module 'dpjax' has no attribute {name!r}")
