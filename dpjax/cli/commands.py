@@ -133,6 +133,10 @@ def _parser() -> argparse.ArgumentParser:
         help="theorems, learners or papers; without any, all are listed",
     )  # fmt: skip
     theorem.add_argument("--all", action="store_true", help="every theorem")
+    theorem.add_argument(
+        "--search", action="store_true",
+        help="search for the worst environments instead of playing against fixed ones",
+    )  # fmt: skip
     add_epsilon(theorem)
     add_number(theorem, "horizon", 2**14, "T", "the longest of three, each a quarter of the next")
     add_number(theorem, "trials", 200, "N")
@@ -249,7 +253,7 @@ def _theorem(options) -> None:
     out = results_folder(options, "results/theorem")
     sizes = {"horizon": options.horizon, "trials": options.trials}
     words = None if options.all else options.names
-    print(theorem.run(words, out, epsilons=options.epsilon, **sizes))
+    print(theorem.run(words, out, epsilons=options.epsilon, search=options.search, **sizes))
     _written_to(out)
 
 

@@ -1,8 +1,8 @@
 """Families of environments, among which :func:`dpjax.worst_case` searches.
 
-The parameters of a family lie in a box. They are traced, so that one compiled program plays all
-members of the family, and ``family.make`` is an environment factory for a :class:`dpjax.Study` that
-has the parameters in its grid.
+The parameters of a family lie in a box. They are traced, so one compiled program plays all members
+of the family. ``family.make`` is an environment factory for a :class:`dpjax.Study` with the
+parameters in its grid.
 """
 
 import math
@@ -38,7 +38,7 @@ class Family(NamedTuple):
 
 
 def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Family:
-    """Arms of which the first is better than all others by ``gap`` in [0, 1].
+    """Arms with a first one that is better than all others by ``gap`` in [0, 1].
 
     Args:
       arms: K, at least 2.
@@ -134,7 +134,7 @@ def periodic(horizon: int, arms: int) -> Family:
 
 
 class PlayedShare(NamedTuple):
-    share: Array  # (K,) of recent rounds in which an arm was played
+    share: Array  # (K,) how often each arm was played, of recent rounds
 
 
 def thresholds(arms: int) -> Family:
@@ -178,7 +178,8 @@ def directions(domain: Domain, horizon: int) -> Family:
 
     Losses lean to ``first`` (d,) up to round ``change``. From then on they lean to ``second`` (d,)
     for the share ``duty`` of each period of 2^``octaves`` rounds, and to its opposite for the rest.
-    A loss goes farthest in its direction, of which the share ``noise`` is a standard normal draw.
+    The share ``noise`` of a direction is a standard normal draw. A loss is the vector of the loss
+    set that goes farthest in its direction.
 
     Args:
       domain: a Domain, with its own losses.

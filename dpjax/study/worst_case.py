@@ -117,7 +117,8 @@ def worst_case(
         each = [bound(**{name: leaf[i] for name, leaf in at["parameters"].items()})
                 for i in range(len(regret))]  # fmt: skip
         with np.errstate(divide="ignore", invalid="ignore"):  # Without regret the ratio is 0.
-            return np.nan_to_num(regret / np.asarray(each, np.float64)[:, None], nan=0.0)
+            ratio = regret / np.asarray(each, np.float64)[:, None]
+        return np.where(regret == 0.0, 0.0, ratio)
 
     first = _anywhere(generator, population, family)
     play = simulate_batches if has_batches(*game(_one(points(first)))) else simulate
@@ -148,8 +149,7 @@ def worst_case(
     fresh = xarray.DataArray(scores(result.regret[..., -1], chosen)[0], dims="trial")
     mean, low, high = (float(estimates.mean(fresh)[name]) for name in ("mean", "low", "high"))
     parameters = _one(chosen["parameters"])
-    made = family.make(**jax.tree.map(np.float32, parameters))
-    return WorstCase(made, parameters, mean, low, high, float(values.max()))
+    return WorstCase(family.make(**parameters), parameters, mean, low, high, float(values.max()))
 
 
 def _joined(seen) -> tuple[np.ndarray, np.ndarray]:
