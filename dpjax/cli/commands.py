@@ -158,6 +158,10 @@ def _parser() -> argparse.ArgumentParser:
     add_number(comparison, "horizon", 10**5, "T")
     add_number(comparison, "trials", 200, "N")
     add_number(comparison, "runs", audits.RUNS, "N", "counted runs of each sequence in the attack")
+    comparison.add_argument(
+        "--search", action="store_true",
+        help="also search for the worst instance of your learner and of its nearest competitors",
+    )  # fmt: skip
     add_output(comparison, "results/compare")
 
     patients = add(
@@ -276,7 +280,7 @@ def _compare(options) -> str:
     out = results_folder(options, "results/compare")
     text, violation = compare.run(
         options.file, out, against=options.against, epsilons=options.epsilon,
-        horizon=options.horizon, trials=options.trials, runs=options.runs,
+        horizon=options.horizon, trials=options.trials, runs=options.runs, search=options.search,
     )  # fmt: skip
     print(text)
     _written_to(out)
