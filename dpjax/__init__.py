@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpjax.core._version import __version__ as __version__
     from dpjax.engine.programs import clear_caches
     from dpjax.engine.settings import keep_compiled
-    from dpjax.environments import loss_families
+    from dpjax.environments import families, loss_families
     from dpjax.learners import stopping
     from dpjax.learners.parts import gram, prefix_sums
     from dpjax.maths import designs, divergences
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dpjax.study.kept import open as open
     from dpjax.study.simulate import simulate, simulate_batches, trajectory
     from dpjax.study.sweep import sweep
+    from dpjax.study.worst_case import worst_case
 
 __all__ = [
     "Batch",
@@ -65,6 +66,7 @@ __all__ = [
     "domains",
     "environments",
     "every_round",
+    "families",
     "generators",
     "gram",
     "keep_compiled",
@@ -80,6 +82,7 @@ __all__ = [
     "store",
     "sweep",
     "trajectory",
+    "worst_case",
 ]
 
 
@@ -92,6 +95,7 @@ _PLACES = {
     "designs": "maths.designs",
     "divergences": "maths.divergences",
     "every_round": "combinators:every_round",
+    "families": "environments.families",
     "generators": "core.generators",
     "gram": "learners.parts.gram",
     "keep_compiled": "engine.settings:keep_compiled",
@@ -103,6 +107,7 @@ _PLACES = {
     "stopping": "learners.stopping",
     "sweep": "study.sweep:sweep",
     "trajectory": "study.simulate:trajectory",
+    "worst_case": "study.worst_case:worst_case",
 }
 
 

@@ -50,6 +50,7 @@ COMPARE = (
     "dpjax compare examples/mine.py --against exp3 --epsilon 1 --horizon 64 --trials 4 --runs 1024"
 )
 THEOREM = "dpjax theorem agarwal2017 --epsilon 1,inf --horizon 256 --trials 4"
+SEARCH = "dpjax theorem limited_updates --search --epsilon 1 --horizon 64 --trials 8"
 INSTALL = (
     "python3 -m venv .venv && .venv/bin/pip install -e . && "
     ".venv/bin/dpjax reproduce tossou2017 --quick"
@@ -111,8 +112,10 @@ INSTEAD = {
     "--store mine --resume",
     "dpjax run ... --store results/mine.zarr": f"{DIAGNOSES} 1 --seeds 4 --store results/mine.zarr",
     "dpjax theorem --all --epsilon 1,10,inf --horizon 16384 --trials 100": THEOREM,
+    "dpjax theorem --all --search --epsilon 0.1,1,10,inf --horizon 4096 --trials 1024": SEARCH,
     "dpjax theorem agarwal2017": THEOREM,
     "dpjax theorem greedy": THEOREM,
+    "dpjax theorem hedge --search": SEARCH,
     "mkdocs serve": "mkdocs build --strict",
     "python3 -m venv .venv && .venv/bin/pip install -e .": INSTALL,
     "sh tests/versions.sh": "PYTEST_ADDOPTS=tests/test_imports.py sh tests/versions.sh python3",

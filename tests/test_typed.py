@@ -27,6 +27,7 @@ LEAST = {
     "dpjax.core": 1.0,
     "dpjax.domains": 1.0,
     "dpjax.environments": 1.0,
+    "dpjax.environments.families": 1.0,
     "dpjax.environments.loss_families": 1.0,
     "dpjax.feedback": 1.0,
     "dpjax.core.generators": 1.0,
@@ -49,6 +50,7 @@ LEAST = {
     "dpjax.study.theorems": 1.0,
     "dpjax.report.trends": 1.0,
     "dpjax.study.sweep": 1.0,
+    "dpjax.study.worst_case": 1.0,
 }
 ROOMS = {name: importlib.import_module(name) for name in LEAST}
 

@@ -1,6 +1,7 @@
 """Bounds against adversaries, for experts and online linear optimization."""
 
 import numpy as np
+import scipy
 
 from dpjax.core import Numbers, _check
 
@@ -245,3 +246,40 @@ def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) 
     allowed = np.minimum(restart, restart * epsilon / (2.0 + restart))
     private = shrinking_dartboard(horizon, arms, np.minimum(plain, allowed), restart)
     return np.where(np.isinf(epsilon), 2.0 * np.sqrt(horizon * np.log(arms)), private)
+
+
+def random_losses(horizon: Numbers, size: Numbers, *, domain: str) -> np.ndarray:
+    """The regret of any learner on random losses, a minimax lower bound with or without privacy.
+
+    Losses have a random sign in each round, so all actions lose the same on average. With K or d =
+    ``size``, regret to the best action in hindsight is
+
+        arms, simplex  T/2 - E[min_i B_i], losses that are fair coins, B_i ~ Bin(T, 1/2)
+        cube           d E|S_n|, n = floor(T / d), random signs of one coordinate in each round
+        ball           sqrt(T), a unit vector across the sum of those before, or E|S_T| for d = 1
+
+    in expectation, for a random walk S_n. On the ball it is the minimax regret if d is at least 3
+    (Abernethy et al. 2008). Losses are those of :func:`ftrl`, and any feedback is allowed.
+
+    Examples:
+      >>> [round(float(bounds.random_losses(10_000, 4, domain=d)), 1)
+      ...  for d in ("arms", "cube", "ball")]
+      [51.5, 159.6, 100.0]
+      >>> round(float(bounds.hedge(10_000, 4, np.sqrt(8 * np.log(4) / 10_000))), 1)
+      83.3
+    """
+    _check.one_of("arms", "simplex", "ball", "cube", domain=domain)
+
+    def one(rounds, size):
+        if domain == "ball" and size > 1.0:
+            return np.sqrt(rounds)
+        if domain in ("ball", "cube"):
+            steps = rounds // size
+            rest = max(steps - 1.0, 0.0)
+            return size * steps * scipy.stats.binom.pmf(rest // 2, rest, 0.5)
+        far = np.floor(20.0 * np.sqrt(rounds))  # 40 standard deviations
+        counts = np.arange(max(rounds // 2 - far, 0.0), min(rounds // 2 + far, rounds))
+        least = counts[0] + np.sum(scipy.stats.binom.sf(counts, rounds, 0.5) ** size)
+        return rounds / 2.0 - least
+
+    return np.vectorize(one, otypes=[np.float64])(horizon, size)

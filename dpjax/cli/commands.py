@@ -146,6 +146,10 @@ def _parser() -> argparse.ArgumentParser:
         help="theorems, learners or papers; without any, all are listed",
     )  # fmt: skip
     theorem.add_argument("--all", action="store_true", help="every theorem")
+    theorem.add_argument(
+        "--search", action="store_true",
+        help="search for the worst environments instead of playing against fixed ones",
+    )  # fmt: skip
     add_epsilon(theorem)
     add_number(theorem, "horizon", 2**14, "T", "the longest of three, each a quarter of the next")
     add_number(theorem, "trials", 200, "N")
@@ -167,6 +171,10 @@ def _parser() -> argparse.ArgumentParser:
     add_number(comparison, "horizon", 10**5, "T")
     add_number(comparison, "trials", 200, "N")
     add_number(comparison, "runs", RUNS, "N", "counted runs of each sequence in the attack")
+    comparison.add_argument(
+        "--search", action="store_true",
+        help="also search for the worst instance of your learner and of its nearest competitors",
+    )  # fmt: skip
     add_output(comparison, "results/compare")
 
     patients = add(
@@ -281,7 +289,7 @@ def _theorem(options) -> None:
     out = results_folder(options, "results/theorem")
     sizes = {"horizon": options.horizon, "trials": options.trials}
     words = None if options.all else options.names
-    print(theorem.run(words, out, epsilons=options.epsilon, **sizes))
+    print(theorem.run(words, out, epsilons=options.epsilon, search=options.search, **sizes))
     _written_to(out)
 
 
@@ -311,7 +319,7 @@ def _compare(options) -> str:
     out = results_folder(options, "results/compare")
     text, violation = compare.run(
         options.file, out, against=options.against, epsilons=options.epsilon,
-        horizon=options.horizon, trials=options.trials, runs=options.runs,
+        horizon=options.horizon, trials=options.trials, runs=options.runs, search=options.search,
     )  # fmt: skip
     print(text)
     _written_to(out)

@@ -43,7 +43,8 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
         parameters = {
             "file": shown(path), "sha256": digest, "against": options["against"],
             "epsilons": [float(epsilon) for epsilon in options["epsilons"]],
-            "runs": options["runs"], "key": "jax.random.key(0)",
+            "runs": options["runs"], "search": options.get("search", False),
+            "key": "jax.random.key(0)",
         }  # fmt: skip
         title = f"{found.name} of {name} beside the learners of dpjax"
         comparison.write(found, folder, title=title, parameters=parameters)

@@ -10,13 +10,16 @@ from dpjax.report.output import output_folder, versions, write_json
 from dpjax.report.tables import columns, format_markdown, format_table, write_csv
 
 SHOWN = "theorem bound epsilon horizon worst regret value verdict from_horizon"
+FOUND = "theorem bound epsilon family regret searched value verdict"
 VERDICTS = ("held", "open", "violated", "exceeded", "vacuous")
 
 ABOUT = """# Theorems on regret, measured
 
 `{command}` played the learner of each theorem against all of its environments, {trials}
-trials each, to three horizons of which T = {horizon} is the longest. The tables below were written
-by that command, as were [verdicts.csv](verdicts.csv), [exponents.csv](exponents.csv) and
+trials each, to three horizons of which T = {horizon} is the longest. Over arms, the environments
+include one arm that is better than the others by each of 16 gaps from 0.01 to 1, with drawn and
+with constant losses. The tables below were written by that command, as were
+[verdicts.csv](verdicts.csv), [exponents.csv](exponents.csv) and
 [parameters.json](parameters.json).
 
 A cell of a bound is the verdict at T = {horizon}, the worst mean regret over the bound in brackets,
@@ -25,25 +28,59 @@ is *held* or *violated* where the whole interval of the worst mean lies below or
 where it lies on both sides, and *vacuous* where no play can exceed it. The intervals have a level
 of 95 % for all environments of a theorem at once. A *rate* is printed up to constants and stands
 here with constant 1: it can be *exceeded*, which contradicts no theorem. Exponents leave out
-logarithms. The fitted ones are of mean regret against the worst environment, with 95 % intervals
-over resampled trials.
+logarithms. The fitted ones are of mean regret against the environment that is worst at each horizon
+and epsilon, with 95 % intervals over resampled trials. [Worst cases](../worst_case/README.md) has
+searches for environments that are worse than these.
 """
 
 
-def run(words, out, *, epsilons=None, horizon=2**14, trials=200, progress=True) -> str:
+SEARCHED = """# The worst case of every learner
+
+`{command}` searched, for the learner of each theorem, for the environment that hurts it most, at
+T = {horizon}, among Bernoulli arms of any means, arms whose means change once, deterministic
+sequences of any period, linear losses of any direction, and adversaries that react if the bound
+says so. The table and the figure below were written by that command, as were
+[searches.csv](searches.csv) and [parameters.json](parameters.json).
+
+The regret is the mean over {trials} fresh trials of the environment that was found, with a 95 %
+interval for each environment alone. The maximum that the search saw is larger, since a search for
+the largest mean also finds luck. A found environment is a lower bound on the worst case: no bound
+is shown to hold by a search, but a bound that is violated is refuted. The theorems on stochastic
+arms with a bound that depends on the means are searched for the largest ratio of regret to bound.
+A theorem that is not in the table has no family to search.
+
+![Regret over the upper bound at the worst environment found](worst_case.png)
+
+*Made by `{command}`.*
+
+A dot is regret over the upper bound at the worst environment found. The tick is the lower bound
+over the upper bound, if a lower bound is known: the worst case of every learner, private or not, is
+at least there. A dot left of its tick is not yet the worst case. Orange dots are within a factor of
+{tight:g} of the upper bound (dashed line), blue ones are more than {loose:g} times below it (dotted
+line). Hollow dots have an upper bound above the largest regret that there is.
+"""
+
+
+def run(
+    words, out, *, epsilons=None, horizon=2**14, trials=200, search=False, progress=True
+) -> str:
     """Measures theorems and writes verdicts and exponents into the folder ``out``.
 
     The files are verdicts.csv (a row for each reading of a bound, epsilon and horizon),
-    exponents.csv (a row for each fit), README.md (both as tables) and parameters.json.
+    exponents.csv (a row for each fit), README.md (both as tables) and parameters.json. A search
+    writes searches.csv (a row for each reading, epsilon and family), worst_case.png and .pdf,
+    README.md and parameters.json instead.
 
     Args:
       words: names of theorems, learners or papers (:func:`dpjax.study.theorems.named`); None for
         all theorems.
       out: a folder.
       epsilons, horizon, trials, progress: as of :func:`dpjax.study.theorems.measure`.
+      search: whether to search for the worst environments, on fresh ``trials``, instead of playing
+        against fixed ones.
 
     Returns:
-      Both tables, as text.
+      The tables, as text.
 
     Raises:
       ValueError: there is no such theorem, or a number is out of range.
@@ -57,6 +94,12 @@ def run(words, out, *, epsilons=None, horizon=2**14, trials=200, progress=True) 
         _check.epsilon(epsilon)
     sizes = {"epsilons": epsilons, "horizon": horizon, "trials": trials}
     names = list(theorems.THEOREMS) if words is None else theorems.named(words)
+    parameters = {
+        "theorems": "all" if words is None else list(words), **sizes,
+        "key": "jax.random.key(0)", "versions": versions(),
+    }  # fmt: skip
+    if search:
+        return _run_search(names, out, parameters)
     with output_folder(out) as folder:
         found = [theorems.measure(name, **sizes, progress=progress) for name in names]
         verdicts, exponents = (
@@ -65,14 +108,32 @@ def run(words, out, *, epsilons=None, horizon=2**14, trials=200, progress=True) 
         exponents = exponents.where(exponents.notnull(), None)
         write_csv(folder / "verdicts.csv", verdicts)
         write_csv(folder / "exponents.csv", exponents)
-        parameters = {
-            "theorems": "all" if words is None else list(words), **sizes,
-            "key": "jax.random.key(0)", "versions": versions(),
-        }  # fmt: skip
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
     tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
     return "\n\n".join(map(format_table, tables))
+
+
+def _run_search(names, out, parameters) -> str:
+    import pandas
+
+    from dpjax.report import worst_cases
+    from dpjax.report.plot import save
+    from dpjax.study import theorems
+
+    sizes = {"horizon": parameters["horizon"], "final": parameters["trials"]}
+    with output_folder(out) as folder:
+        found = pandas.concat([
+            theorems.search(name, theorems.find(name), epsilons=parameters["epsilons"], **sizes)
+            for name in names
+        ])  # fmt: skip
+        if found.empty:
+            raise ValueError(f"theorem: there is nothing to search for {', '.join(names)}")
+        write_csv(folder / "searches.csv", found)
+        write_json(folder / "parameters.json", parameters)
+        save(worst_cases.draw(found.reset_index(drop=True)), folder, "worst_case")
+        (folder / "README.md").write_text(searched_page(folder), encoding="utf-8")
+    return format_table(columns(found.to_dict("records"), FOUND))
 
 
 def listing() -> str:
@@ -85,22 +146,67 @@ def listing() -> str:
     return "\n".join(f"{name:{first}}  {paper:{second}}  {text}" for name, paper, text in rows)
 
 
+def _command(folder, option="") -> dict:
+    """The command that made a folder, its horizon and its trials."""
+    parameters = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
+    horizon, trials, asked = (parameters[name] for name in ("horizon", "trials", "theorems"))
+    words = "--all" if asked == "all" else " ".join(asked)
+    epsilons = ",".join(f"{float(epsilon):g}" for epsilon in parameters["epsilons"])
+    command = f"dpjax theorem {words}{option} --epsilon {epsilons} --horizon {horizon}"
+    return {"command": f"{command} --trials {trials}", "horizon": horizon, "trials": trials}
+
+
+def searched_page(folder) -> str:
+    """A page with the table of a folder of searches."""
+    import pandas
+
+    from dpjax.report.worst_cases import LOOSE, TIGHT, worst_of
+
+    folder = Path(folder)
+    found = worst_of(pandas.read_csv(folder / "searches.csv"))
+    text = SEARCHED.format(**_command(folder, " --search"), tight=TIGHT, loose=LOOSE)
+    real = found[found["bound"] != "rate"].drop_duplicates(["theorem", "epsilon"], keep="last")
+    real = real[real["verdict"] != "vacuous"]
+    lines = [
+        (f"`{row['theorem']}`", f"{row['epsilon']:g}", row["family"],
+         f"{row['regret']:.4g} ({row['low']:.4g} to {row['high']:.4g})", f"{row['searched']:.4g}",
+         "" if np.isnan(row["lower"]) else f"{row['lower']:.3g}",
+         f"{row['bound']}: {row['value']:.4g}", f"{row['verdict']} ({row['ratio']:.2g})")
+        for row in found.to_dict("records")
+    ]  # fmt: skip
+    header = ["theorem", "epsilon", "worst family", "regret", "search saw", "lower bound",
+              "upper bound", "verdict (regret / upper bound)"]  # fmt: skip
+    return "\n".join([
+        text,
+        f"Of {len(real)} bounds (a theorem at one epsilon) that are below the largest regret that "
+        f"there is, these are within a factor of {TIGHT:g} of the regret found: "
+        f"{_named(real[real['ratio'] * TIGHT >= 1.0])}.\n",
+        f"These are more than {LOOSE:g} times above it: "
+        f"{_named(real[real['ratio'] * LOOSE < 1.0])}.\n",
+        format_markdown(header, lines),
+    ])  # fmt: skip
+
+
+def _named(rows) -> str:
+    """The theorems of rows, each with its epsilons."""
+    groups = rows.groupby("theorem", sort=False)["epsilon"]
+    each = [f"`{name}` ({', '.join(f'{e:g}' for e in own)})" for name, own in groups]
+    return ", ".join(each) or "none"
+
+
 def readme(folder) -> str:
     """A page with the tables of a folder."""
     import pandas
 
     folder = Path(folder)
-    parameters = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
     verdicts, exponents = (pandas.read_csv(folder / f"{n}.csv") for n in ("verdicts", "exponents"))
-    horizon, trials, asked = (parameters[name] for name in ("horizon", "trials", "theorems"))
-    words = "--all" if asked == "all" else " ".join(asked)
-    epsilons = ",".join(f"{float(epsilon):g}" for epsilon in parameters["epsilons"])
-    command = f"dpjax theorem {words} --epsilon {epsilons} --horizon {horizon} --trials {trials}"
+    about = _command(folder)
+    horizon = about["horizon"]
     last = verdicts[verdicts["horizon"] == horizon]
     counts = last["verdict"].value_counts()
     said = ", ".join(f"{counts[each]} {each}" for each in VERDICTS if each in counts)
     pages = [
-        ABOUT.format(command=command, trials=trials, horizon=horizon),
+        ABOUT.format(**about),
         f"At T = {horizon}, over all theorems, readings and epsilons: {said}.\n",
     ]
     fits = exponents[exponents["over"] == "horizon"].set_index(["theorem", "epsilon"])

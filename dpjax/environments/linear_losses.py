@@ -38,9 +38,11 @@ def linear_losses(
 ) -> Environment:
     """Linear losses <l_t, x> on a convex set: i.i.d., drifting, adaptive, or a user's own.
 
-    ``losses`` is an array (T, d), or one of the words below. Except for "alternating", l_t is the
-    vector of the loss set that goes farthest in the direction bias u + a standard normal draw. On a
-    box each entry is then at one of its ends, and on a ball l_t lies on the sphere.
+    ``losses`` is an array (T, d), one of the words below, or a function (round, key, point) ->
+    direction, all of shape () but the last point that was played and the direction, (d,). Except
+    for "alternating", l_t is the vector of the loss set that goes farthest in the direction, of the
+    function or bias u + a standard normal draw. On a box each entry is then at one of its ends, and
+    on a ball l_t lies on the sphere.
 
       "iid"          u is drawn once, from the standard normal law
       "drifting"     u turns with the given period, in a plane that is drawn once
@@ -52,7 +54,8 @@ def linear_losses(
 
     Args:
       domain: a Domain.
-      losses: (T, d) array within the loss set, or one of the words.
+      losses: (T, d) array within the loss set, one of the words, or a function. Rounds are counted
+        from 0, and before the first one the point is the domain's centre.
       loss_set: a LossSet of the domain's dimension; by default the domain's own.
       bias: weight of u beside the standard normal draw, at least 0.
       period: rounds, for "drifting" and "switching".
@@ -78,11 +81,11 @@ def linear_losses(
     period = _check.size(1, period=period)
     centre = jnp.asarray(domain.centre, jnp.float32)
     horizon, rows = None, None
-    if not isinstance(losses, str):
+    if not isinstance(losses, str) and not callable(losses):
         rows = _as_rows(losses, loss_set)
         horizon = len(rows)
-    elif losses not in KINDS:
-        raise ValueError(f"losses must be an array (T, d) or one of {', '.join(KINDS)}")
+    elif isinstance(losses, str) and losses not in KINDS:
+        raise ValueError(f"losses must be an array (T, d), a function or one of {', '.join(KINDS)}")
     dim = loss_set.dim
 
     def toward(key, direction):
@@ -100,6 +103,8 @@ def linear_losses(
         t, directions = state.round, state.directions
         if rows is not None:
             return rows[t], directions
+        if callable(losses):
+            return loss_set.maximizer(losses(t, key, state.action)), directions
         if losses == "alternating":
             return alternate(t), directions
         if losses == "adaptive":

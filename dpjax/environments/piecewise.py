@@ -1,14 +1,16 @@
 """Stochastic arms whose means change at given rounds."""
 
 import itertools
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Environment, Numbers, Outcome, _check
-from dpjax.environments.arms import BernoulliLosses, pseudo_regret
+from dpjax.core import Arms, Environment, Number, Numbers, Outcome, _check
+from dpjax.environments.arms import BernoulliLosses, best_fixed_arm, draw_losses, pseudo_regret
 
 
-def piecewise(means: Numbers, ends: Numbers) -> Environment:
+def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo") -> Environment:
     """Piecewise-stationary arms: independent losses, whose means are constant in each segment.
 
     In segment s the loss of arm i is Bernoulli(means[s, i]).
@@ -16,12 +18,15 @@ def piecewise(means: Numbers, ends: Numbers) -> Environment:
     Args:
       means: (S, K) mean losses in [0, 1], K at least 2; may be traced.
       ends: (S,) the last round of each segment, increasing integers of at least 1. The last of them
-        is the horizon.
+        is the horizon. The others may be arrays of JAX in increasing order, which may be traced and
+        are rounded down.
+      regret: "pseudo", against the best arm of each segment, the sum of the gaps
+        means[s, a] - min(means[s]) of the arms played; or "realised", against the one arm that is
+        best on the drawn losses. For regret on these against few shifts see
+        :func:`dpjax.combinators.tracking`.
 
     Returns:
-      An Environment of ends[-1] rounds. Regret is pseudo-regret against the best arm of each
-      segment, the sum of the gaps means[s, a] - min(means[s]) of the arms played. For regret on the
-      drawn losses against few shifts see :func:`dpjax.combinators.tracking`.
+      An Environment of ends[-1] rounds.
 
     Reference: Garivier & Moulines, "On upper-confidence bound policies for switching bandit
     problems", 2011.
@@ -37,19 +42,27 @@ def piecewise(means: Numbers, ends: Numbers) -> Environment:
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 2 or means.shape[0] < 1 or means.shape[1] < 2:
         raise ValueError(f"means must have shape (S, K) with K at least 2, got {means.shape}")
-    last = [_check.size(1, ends=end) for end in ends]
-    if len(last) != len(means) or any(a >= b for a, b in itertools.pairwise(last)):
+    _check.one_of("pseudo", "realised", regret=regret)
+    last = list(ends)
+    known = [_check.size(1, ends=end) for end in last if not isinstance(end, jax.Array)]
+    if len(last) != len(means) or any(a >= b for a, b in itertools.pairwise(known)):
         raise ValueError(
             f"ends must be {len(means)} increasing rounds, one for each segment, got {last}"
         )
-    before = jnp.asarray(last[:-1], jnp.int32)
+    horizon = _check.size(1, ends=last[-1])
+    before = jnp.stack([jnp.asarray(end).astype(jnp.int32) for end in [0, *last[:-1]]])[1:]
+    pseudo = regret == "pseudo"
 
     def step(t, key, arm):
         # At most the last segment, since there is one end less to pass.
         now = means[jnp.sum(t > before, dtype=jnp.int32)]
-        return t + 1, Outcome(BernoulliLosses(key, now), now[arm] - jnp.min(now))
+        if pseudo:
+            return t + 1, Outcome(BernoulliLosses(key, now), now[arm] - jnp.min(now))
+        loss = draw_losses(key, now)
+        return t + 1, Outcome(loss, loss[arm] - loss)
 
     def init(key):
         return jnp.ones((), jnp.int32)
 
-    return Environment(init, step, pseudo_regret, Arms(means.shape[1]), horizon=last[-1])
+    account = pseudo_regret if pseudo else best_fixed_arm
+    return Environment(init, step, account, Arms(means.shape[1]), horizon)

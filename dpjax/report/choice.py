@@ -47,6 +47,35 @@ def worst(
 
 
 @arrays.estimator(
+    "mean with {percent} bands, simultaneous over {over}; largest on held-out trials", fewest=4
+)
+def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95) -> xarray.Dataset:
+    """The mean along an axis of instances, such as gaps, and an unbiased mean at the worst of them.
+
+    The largest of several means is biased upwards. So the worst place is chosen on one half of the
+    trials, and its mean and interval are those of the other half, as :func:`tune` does. The band
+    of the mean along the axis is that of :func:`dpjax.report.estimates.band`.
+
+    Returns:
+      A Dataset of mean, standard_error, low and high along the axis, and of ``largest``, its
+      interval ``largest_low`` and ``largest_high``, and its place ``largest_<axis>``.
+
+    Examples:
+      >>> import xarray
+      >>> losses = [[1.0, 2.0, 1.0, 3.0], [9.0, 7.0, 8.0, 9.0]]
+      >>> regret = xarray.DataArray(losses, {"gap": [0.1, 0.2]}, ["gap", "trial"])
+      >>> found = choice.profile(regret)
+      >>> float(found["largest_gap"]), float(found["largest"]), found["mean"].values.tolist()
+      (0.2, 8.5, [1.75, 8.25])
+    """
+    found = estimates.band(array, over, confidence)
+    held_out = tune(-array, over, confidence=confidence)
+    parts = {"largest": -held_out["mean"], "largest_low": -held_out["high"]}
+    parts |= {"largest_high": -held_out["low"], f"largest_{over}": held_out[f"chosen_{over}"]}
+    return found.assign(parts)
+
+
+@arrays.estimator(
     "least mean over {over}, chosen on {chosen_on} trials, reported on the rest", fewest=4
 )
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:

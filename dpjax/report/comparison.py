@@ -198,8 +198,8 @@ def write(found, folder, *, title=None, parameters=None) -> None:
     """Writes the page and the tables of a Comparison into a folder that exists.
 
     The files are compare.html (the page, which needs no other file and no network), regret.csv,
-    differences.csv, audit.csv, mutants.csv and parameters.json. A figure that cannot be drawn is
-    left out of the page, and a FigureWarning says so.
+    differences.csv, audit.csv, mutants.csv and parameters.json, and worst.csv after a search. A
+    figure that cannot be drawn is left out of the page, and a FigureWarning says so.
 
     Args:
       found: a Comparison.
@@ -207,7 +207,8 @@ def write(found, folder, *, title=None, parameters=None) -> None:
       title: of the page; by default it names the learner.
       parameters: a dict of further entries of parameters.json.
     """
-    for name in ("regret", "differences", "audit", "mutants"):
+    tables = ["regret", "differences", "audit", "mutants"]
+    for name in tables if found.worst.empty else [*tables, "worst"]:
         write_csv(folder / f"{name}.csv", getattr(found, name))
     settings = {
         "learner": found.name, "level": found.level, "flagged": found.flagged,
@@ -235,6 +236,7 @@ def html(found, title) -> str:
             *[paragraph(found.verdicts[name], "verdict") for name in found.about],
             audit,
             *[part for name in found.about for part in _environment(found, name)],
+            *_worst(found),
             f"<h2>Audit of {escape(found.name)}</h2>",
             audit,
             *_audit(found),
@@ -310,6 +312,28 @@ def _regret_table(table, name, order) -> str:
         texts = own["lower_bound"].map("{:.3g}".format)
         add([f"{bound} (lower bound)", ""], own["epsilon"], texts)
     return word_table(header, lines)
+
+
+def _worst(found) -> list[str]:
+    """The section on worst instances, if there was a search."""
+    if found.worst.empty:
+        return []
+    rows = found.worst.itertuples()
+    text = [f"{row.mean:.4g} ({row.low:.4g} to {row.high:.4g})" for row in rows]
+    cells = found.worst.assign(regret=text).pivot(index="learner", columns="instance")["regret"]
+    order = list(dict.fromkeys(found.worst["learner"]))
+    lines = [([each, *cells.loc[each, order]], each == found.name) for each in order]
+    instances = found.worst.drop_duplicates("instance")
+    return [
+        "<h2>Worst cases</h2>",
+        paragraph(
+            f"Mean regret at epsilon = {found.level:g} on the worst instance that a search found "
+            "for each learner, on fresh trials, with 95 % intervals for each cell alone:"
+        ),
+        word_table(["learner", *(f"worst for {each}" for each in order)], lines),
+        *[paragraph(f"Worst for {row.instance}: {row.parameters}.", "small")
+          for row in instances.itertuples()],
+    ]  # fmt: skip
 
 
 def _audit(found) -> list[str]:

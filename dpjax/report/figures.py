@@ -1,7 +1,7 @@
 """Figures of a study: one style, and captions that the data write themselves."""
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -43,6 +43,7 @@ def figure(
     panel: str | Sequence[str] | None = None,
     estimate: str | Callable | None = None,
     confidence: float = 0.95,
+    across: Mapping[str, float] | None = None,
     note: str = "",
 ) -> Figure:
     """Curves of an estimate with its band, over one axis of the data.
@@ -59,6 +60,7 @@ def figure(
         reduce other axes too, as "worst" does. By default the mean, with a band that holds along x
         simultaneously.
       confidence: of the intervals, unless the estimate is a function.
+      across: labels -> numbers, such as bounds, that are drawn as horizontal lines.
       note: sentences that are added to the caption.
 
     Returns:
@@ -97,6 +99,8 @@ def figure(
         below, left_most = i + columns >= len(panels), i % columns == 0
         label_axes(axes[i], title, xlabel=_label(x) if below else "",
                    ylabel=_label(y) if left_most else "")  # fmt: skip
+        for value, style in zip((across or {}).values(), _LINES[1:], strict=False):
+            axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=style)
         _frame(axes[i], found.sel(at), x, array[x].values, infinity)
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for each in axes[len(panels) :]:
@@ -107,6 +111,8 @@ def figure(
             handles.append(Line2D([], [], linestyle="", label=name.replace("_", " ")))
             handles += [Line2D([], [], **{"color": "0.3", "markersize": 4, **look},
                                label=_text(value)) for value, look in entries.items()]  # fmt: skip
+    handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
+                for name, style in zip(across or {}, _LINES[1:], strict=False)]  # fmt: skip
     if handles:
         drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
                      handlelength=3.0)  # fmt: skip

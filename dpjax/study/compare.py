@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import pandas
 import xarray
@@ -15,16 +16,18 @@ from dpjax import learners
 from dpjax.audit import audited as audits
 from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, BatchLearner, _check
-from dpjax.report import comparison
+from dpjax.report import comparison, estimates
 from dpjax.report.output import output_folder
 from dpjax.study import competitors
 from dpjax.study.simulate import simulate, simulate_batches
-from dpjax.study.standard import standard
+from dpjax.study.standard import family_of, standard
 from dpjax.study.study import Study
+from dpjax.study.sweep import sweep
+from dpjax.study.worst_case import described, worst_case
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
-# Of the key of a comparison: the fold that the audit has.
-_AUDIT = 2**31 - 1
+# Of the key of a comparison: the folds that the audit and the worst cases have.
+_AUDIT, _WORST = 2**31 - 1, 2**31 - 2
 
 
 class Comparison(NamedTuple):
@@ -41,6 +44,7 @@ class Comparison(NamedTuple):
     about: dict[str, tuple[str, str]]  # the name of an environment -> it, and its lower bounds
     notes: list[str]  # the competitors, the play, and the learners that were left out
     flagged: bool  # whether the audit found anything against what is declared
+    worst: pandas.DataFrame  # a row for each worst instance and learner; empty without a search
 
     def write(self, out: str | os.PathLike) -> None:
         """Writes the page and the tables into the folder ``out``, which is made if there is none.
@@ -61,6 +65,7 @@ def compare(
     trials: int = 200,
     key: Any = 0,
     runs: int = audits.RUNS,
+    search: bool = False,
     progress: bool = True,
 ) -> Comparison:
     """Plays a user's learner beside all built-in ones with the same actions and feedback.
@@ -81,6 +86,9 @@ def compare(
       trials: how many, at least 2.
       key: a PRNG key, or a whole number as a seed.
       runs: counted runs of each sequence in the attack.
+      search: whether to search for the worst instance of the user's learner and of its nearest
+        competitors, at the epsilon that is nearest to 1, and to play all of these on each of them.
+        It takes as long as several comparisons.
       progress: whether to show bars.
 
     Returns:
@@ -100,6 +108,9 @@ def compare(
     name = name_of(factory)
     mine = prepared(factory, horizon)
     built = mine.build(horizon, level)
+    family = family_of(built.action_set, horizon)
+    if search and family is None:
+        raise ValueError("search: there is no family of environments for policies")
     field = competitors.field_for(built, horizon, against)
     entrants = {name: mine, **field.entrants}
     made = {each: entrant.build(horizon, level) for each, entrant in entrants.items()}
@@ -139,6 +150,12 @@ def compare(
     declared = float(built.privacy.epsilon), float(built.privacy.delta)
     notes = _notes(name, field, made, feedback, by_batches)
     notes.append(lower_bounds.minimax_sentence(built.action_set, feedback, horizon, *declared))
+    worst = pandas.DataFrame()
+    if search:
+        here = comparison.standing(regret, environments[0].name, level)
+        searched = {each: entrants[each] for each in [name, *comparison.rivals(here, name)]}
+        with _named(name):
+            worst = _worst_cases(searched, family, level, horizon, trials, study.prng_key)
     return Comparison(
         name,
         data,
@@ -151,7 +168,33 @@ def compare(
         {e.name: (e.words, lower_bounds.sentence(e, feedback)) for e in environments},
         [note for note in notes if note],
         audited.flagged,
+        worst,
     )
+
+
+def _worst_cases(entrants, family, level, horizon, trials, key) -> pandas.DataFrame:
+    """Regrets of some learners on the worst instance of each, on fresh trials."""
+    found = {
+        name: worst_case(each.factory, family, epsilon=level, horizon=horizon, key=key)
+        for name, each in entrants.items()
+    }
+    instances = [each.parameters for each in found.values()]
+    points = jax.tree.map(lambda *leaves: np.stack(leaves), *instances)
+    rows = []
+    for name, own in entrants.items():
+
+        def game(point, own=own):
+            return own.build(horizon, level), family.make(**point)
+
+        fresh = jr.fold_in(key, _WORST)
+        data: Any = sweep(game, points, trials, fresh, checkpoints=1, progress=False)
+        regret = xarray.DataArray(data.regret[..., -1], dims=["instance", "trial"])
+        means = estimates.mean(regret)
+        for i, of in enumerate(found):
+            row = {"instance": of, "learner": name, "epsilon": level}
+            row |= {each: float(means[each][i]) for each in ("mean", "low", "high")}
+            rows.append(row | {"parameters": described(found[of].parameters)})
+    return pandas.DataFrame(rows)
 
 
 def name_of(factory: Callable) -> str:

@@ -6,6 +6,8 @@ import numpy as np
 
 from dpjax import domains, environments
 from dpjax.core import Arms, Environment, Policies
+from dpjax.environments import families
+from dpjax.environments.families import Family
 from dpjax.privacy import default_delta
 
 ARMS, DIM = 4, 5
@@ -112,6 +114,16 @@ def _over_policies(dim) -> list[Standard]:
         for gap in (0.3, 0.0)
     ]  # fmt: skip
     return [unit, *fresh]
+
+
+def family_of(actions, horizon) -> Family | None:
+    """The family that a search for the worst case of these actions goes through, if there is one.
+
+    Bernoulli arms of any means, with pseudo-regret; over points, linear losses of two directions.
+    """
+    if isinstance(actions, Arms):
+        return families.means(actions.count, regret="pseudo")
+    return None if isinstance(actions, Policies) else families.directions(actions, horizon)
 
 
 def _list(numbers) -> str:

@@ -96,7 +96,7 @@ class Study:
             try:
                 learner, environment = _check.pair(program.first())
                 checkpoint_rounds(learner, environment, self.checkpoints)
-                if self.play is simulate_batches and not _has_batches(learner, environment):
+                if self.play is simulate_batches and not has_batches(learner, environment):
                     raise ValueError("play: it cannot be played by batches")
                 program.declared()  # Factories see plain numbers here, and refuse bad ones.
             except TypeError as error:
@@ -319,7 +319,7 @@ class Study:
         """How a game is played."""
         if self.play is not None:
             return self.play
-        return simulate_batches if _has_batches(learner, environment) else simulate
+        return simulate_batches if has_batches(learner, environment) else simulate
 
 
 def _check_part(store, part, executor, mesh) -> None:
@@ -332,7 +332,7 @@ def _check_part(store, part, executor, mesh) -> None:
         raise ValueError("executor: it hands out all parts, each without a mesh; leave both out")
 
 
-def _has_batches(learner, environment) -> bool:
+def has_batches(learner, environment) -> bool:
     """Whether a game can be played by batches."""
     both = isinstance(learner, BatchLearner) and environment.batch is not None
     return both and learner.feedback.name == "bandit"

@@ -1,7 +1,8 @@
 """Measures theorems: plays their learners, and compares the worst regret with the bounds."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,22 +14,27 @@ from dpjax.core import Array, _check
 from dpjax.report import choice, tables, trends
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
+from dpjax.study.worst_case import WorstCase, described, worst_case
 
 __all__ = [
     "EPSILONS", "PAPERS_WITHOUT", "THEOREMS", "WITHOUT", "Measured", "Theorem", "find",
-    "first_horizon", "judge", "measure", "named", "play", "verdict",
+    "first_horizon", "judge", "measure", "named", "play", "search", "verdict",
 ]  # fmt: skip
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
+GAPS = np.geomspace(0.01, 1.0, 16)  # at which environments that have a gap are played
+_ROUNDING = 1e-5  # the relative error of regret, which is summed in float32
 _VERDICTS = ("theorem paper bound epsilon horizon worst regret low high value ratio verdict "
              "from_horizon trials")  # fmt: skip
+_SEARCHES = ("theorem paper bound epsilon horizon family instance regret low high searched lower "
+             "value ratio verdict trials")  # fmt: skip
 
 
 def verdict(low: float, high: float, bound: float, largest: float, reading: str = "derived") -> str:
     """The verdict on a bound from an interval (low, high) of the worst regret.
 
     "vacuous" if no play exceeds the bound, "violated" if the whole interval lies above it,
-    "held" if the whole interval lies below it, and "open" otherwise. A rate that is printed up
-    to constants cannot be violated, and is "exceeded".
+    "held" if the whole interval lies below it, and "open" otherwise. Both allow for rounding in
+    float32. A rate that is printed up to constants cannot be violated, and is "exceeded".
 
     Examples:
       >>> theorems.verdict(80.0, 90.0, bound=100.0, largest=1000.0)
@@ -40,6 +46,7 @@ def verdict(low: float, high: float, bound: float, largest: float, reading: str 
     """
     if bound >= largest:
         return "vacuous"
+    bound *= 1.0 + _ROUNDING
     if low > bound:
         return "exceeded" if reading == "rate" else "violated"
     return "held" if high <= bound else "open"
@@ -116,6 +123,9 @@ def play(
 ) -> xarray.DataArray:
     """Final regret of the learner of a theorem, by epsilon, horizon, environment and trial.
 
+    An environment that takes a gap is played at 16 gaps from 0.01 to 1, each of which is an
+    environment in the data.
+
     Args:
       name: of the learner in the data.
       theorem: the theorem.
@@ -129,19 +139,106 @@ def play(
       >>> theorem = theorems.find("limited_updates")
       >>> regret = theorems.play("limited_updates", theorem, **sizes)
       >>> dict(regret.sizes)
-      {'environment': 1, 'horizon': 3, 'epsilon': 2, 'trial': 10}
+      {'environment': 17, 'horizon': 3, 'epsilon': 2, 'trial': 10}
     """
     _check.size(64, horizon=horizon)
     _check.size(2, trials=trials)
     grid: dict[str, Any] = {**theorem.sizes, "horizon": [horizon // 16, horizon // 4, horizon]}
-    private = "epsilon" in taken(theorem.learner)
-    levels = [float(epsilon) for epsilon in epsilons] if private else [np.inf]
+    private, levels = "epsilon" in taken(theorem.learner), _levels(theorem, epsilons)
     if private:
         grid["epsilon"] = levels
+    gaps = {name for name, made in theorem.environments.items() if "gap" in taken(made)}
+    if gaps:
+        grid["gap"] = GAPS
     study = Study({name: theorem.learner}, theorem.environments, grid, trials, key, 1)
     data: Any = study.run(progress=progress)
     regret = data["final_regret"].squeeze("learner")
+    if gaps:
+        regret = xarray.concat(list(_at_each_gap(regret, gaps)), "environment", coords="minimal")
     return regret if private else regret.expand_dims(epsilon=levels)
+
+
+def _at_each_gap(regret, gaps) -> Iterator[xarray.DataArray]:
+    """The regret on each environment, at each gap by itself if its name is in ``gaps``."""
+    regret = regret.reset_coords(drop=True)
+    for name in regret["environment"].values:
+        own = regret.sel(environment=[name])
+        if name not in gaps:
+            yield own.isel(gap=0, drop=True)
+            continue
+        for gap in regret["gap"].values:
+            here = own.sel(gap=gap, drop=True)
+            yield here.assign_coords(environment=[f"{name}, gap {gap:.3g}"])
+
+
+def search(
+    name: str,
+    theorem: Theorem,
+    *,
+    epsilons: Sequence[float] = EPSILONS,
+    horizon: int = 2**14,
+    final: int = 1024,
+    key: Array | int = 0,
+) -> pandas.DataFrame:
+    """The worst environments that a search finds in the families of a theorem, beside its bounds.
+
+    If a bound depends on the instance, the search is for the largest ratio of regret to the bound.
+
+    Args:
+      name: of the learner in the data.
+      theorem: the theorem. Without families nothing is searched.
+      epsilons: privacy levels; inf alone for a learner that takes none.
+      horizon: T, in rounds.
+      final: fresh trials of each environment that is found.
+      key: as of :func:`dpjax.worst_case`.
+
+    Returns:
+      A row for each reading of the bound, epsilon and family. ``regret`` is the honest mean,
+      ``searched`` the largest mean of the search, and ``lower`` the minimax lower bound, NaN if
+      none is known.
+
+    Examples:
+      >>> theorem = theorems.find("limited_updates")
+      >>> found = theorems.search("limited_updates", theorem, epsilons=[1.0], horizon=256, final=64)
+      >>> found[["family", "verdict"]].values.tolist()
+      [['means', 'held']]
+    """
+    rows: list[dict[str, Any]] = []
+    factory = partial(theorem.learner, **theorem.sizes)
+    for epsilon in _levels(theorem, epsilons):
+        at = np.float64(horizon), np.float64(epsilon)
+        for family, made in theorem.families(horizon).items():
+            find = partial(worst_case, factory, made, horizon=horizon, epsilon=epsilon,
+                           final=final, key=key)  # fmt: skip
+            same = None if theorem.instance else find()
+            for reading, bound in theorem.bounds.items():
+                if same is None:
+                    found, value, largest = _by_ratio(find, bound, at, theorem.instance)
+                else:
+                    found, value, largest = same, float(bound(*at)), theorem.largest(horizon)
+                rows.append({
+                    "theorem": name, "paper": theorem.paper, "bound": reading, "epsilon": epsilon,
+                    "horizon": horizon, "family": family, "instance": described(found.parameters),
+                    "regret": found.mean, "low": found.low, "high": found.high,
+                    "searched": found.searched, "lower": float(theorem.lower(*at)), "value": value,
+                    "ratio": found.mean / value, "trials": final,
+                    "verdict": verdict(found.low, found.high, value, largest, reading),
+                })  # fmt: skip
+    return pandas.DataFrame(rows, columns=_SEARCHES.split()).dropna(subset="value")
+
+
+def _by_ratio(find, bound, at, instance) -> tuple[WorstCase, float, float]:
+    """The worst case by regret over a bound on the means, the bound, and the largest regret."""
+    found = find(score="ratio", bound=lambda **given: bound(*at, np.float64(given[instance])))
+    means = np.float64(found.parameters[instance])
+    value = float(bound(*at, means))
+    scaled = {name: value * getattr(found, name) for name in ("mean", "low", "high", "searched")}
+    return found._replace(**scaled), value, float(at[0] * np.ptp(means))
+
+
+def _levels(theorem, epsilons) -> list[float]:
+    """The epsilons at which the learner of a theorem is played."""
+    return [float(e) for e in epsilons] if "epsilon" in taken(theorem.learner) else [np.inf]
 
 
 def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
@@ -151,9 +248,9 @@ def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
       >>> theorem = theorems.find("limited_updates")
       >>> regret = theorems.play("limited_updates", theorem, **sizes)
-      >>> wrong = theorem._replace(bounds={"derived": lambda horizon, epsilon: 5.0})
+      >>> wrong = theorem._replace(bounds={"derived": lambda horizon, epsilon: 6.5})
       >>> theorems.judge("wrong", wrong, regret).verdicts["verdict"].tolist()
-      ['held', 'violated', 'violated', 'held', 'violated', 'violated']
+      ['violated', 'violated', 'violated', 'held', 'violated', 'violated']
     """
     return Measured(_verdicts(name, theorem, regret), _exponents(name, theorem, regret))
 
@@ -185,18 +282,17 @@ def _exponents(name, theorem, regret) -> pandas.DataFrame:
     """Fitted exponents beside printed ones.
 
     The exponent in the horizon is fitted for each epsilon, and the one in epsilon at the largest
-    horizon. Each is fitted against the environment that is worst at the largest horizon, for the
-    one in epsilon at the smallest epsilon.
+    horizon, each along the environments that are worst at each horizon and epsilon.
     """
-    worst, rows = choice.worst(regret)["environment"].isel(horizon=-1), []
-    longest = regret.isel(horizon=-1)
+    worst, rows = choice.worst(regret)["environment"], []
+    along = regret.sel(environment=worst)
     levels = worst["epsilon"].values
-    cases = [("horizon", epsilon, regret.sel(epsilon=epsilon)) for epsilon in levels]
+    cases = [("horizon", epsilon, along.sel(epsilon=epsilon)) for epsilon in levels]
     if "epsilon" in theorem.exponents and np.isfinite(levels).sum() > 1:
-        cases.append(("epsilon", levels.min(), longest))
+        cases.append(("epsilon", levels.min(), along.isel(horizon=-1)))
     for over, epsilon, here in cases:
-        environment = worst.sel(epsilon=epsilon).item()
-        fitted = trends.slope(here.sel(environment=environment), over)
+        environment = worst.isel(horizon=-1).sel(epsilon=epsilon).item()
+        fitted = trends.slope(here.drop_vars("environment"), over)
         rows.append(
             {
                 "theorem": name,

@@ -103,6 +103,9 @@ SETTINGS = {
     "private_one_point": PRIVATE_POINTS,
     "projection_free": PRIVATE_POINTS,
     "projection_free_rate": PRIVATE_POINTS,
+    "random_losses": {
+        "horizon": HORIZONS, "size": DIMS, "domain": ["arms", *DOMAINS],
+    },
     "robust_elimination": {
         **INSTANCES, "epsilon": [1e-3, INF], "model": ["central", "local"],
         "failure": [None, 0.999],

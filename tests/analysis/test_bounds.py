@@ -281,3 +281,36 @@ def test_the_pure_dartboard_has_at_least_the_eta_of_its_bound(horizon, epsilon):
 
 def test_the_dartboard_without_privacy_has_the_bound_of_its_law():
     assert bounds.shrinking_dartboard_pure(100, 4, np.inf) == pytest.approx(20 * math.log(4) ** 0.5)
+
+
+@pytest.mark.parametrize("domain", ["arms", "ball", "cube"])
+def test_random_losses_gain_what_their_bound_says(domain):
+    """By simulation of the best action in hindsight; all others lose nothing on average."""
+    generator, rounds, games = np.random.default_rng(0), 60, 20_000
+    if domain == "arms":
+        losses = generator.integers(0, 2, (games, rounds, 3)) - 0.5
+        gains = -losses.sum(axis=1).min(axis=1)
+    elif domain == "cube":
+        signs = generator.choice([-1.0, 1.0], (games, rounds // 3, 3))
+        gains = np.abs(signs.sum(axis=1)).sum(axis=1)
+    else:  # across the sum of those before, so that squared lengths add up
+        total = np.zeros((games, 3))
+        for _ in range(rounds):
+            new = np.cross(total, generator.normal(size=(games, 3)))
+            new += np.where(total.any(axis=1, keepdims=True), 0.0, [1.0, 0.0, 0.0])
+            total += new / np.linalg.norm(new, axis=1, keepdims=True)
+        gains = np.linalg.norm(total, axis=1)
+    error = gains.std() / np.sqrt(games)
+    found = float(bounds.random_losses(rounds, 3, domain=domain))
+    assert abs(found - gains.mean()) < 4.0 * error + 1e-6
+
+
+def test_no_learner_is_better_than_random_losses():
+    """Hedge and FTRL at their best rates are above the bound, by less than a factor of 1.7."""
+    for horizon in (100, 10_000):
+        rate = np.sqrt(8.0 * np.log(4.0) / horizon)
+        arms = bounds.hedge(horizon, 4, rate) / bounds.random_losses(horizon, 4, domain="arms")
+        assert 1.0 < arms < 1.7
+        for domain in ("ball", "cube"):
+            upper = bounds.ftrl(horizon, 4, np.inf, domain=domain)
+            assert 1.0 <= upper / bounds.random_losses(horizon, 4, domain=domain) < 1.3

@@ -1,6 +1,8 @@
 """``dpjax compare`` on files: what is played and written, what is flagged, what is refused."""
 
 import csv
+import importlib
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
@@ -8,6 +10,9 @@ import pytest
 from dpjax.cli import main
 from dpjax.cli.learner_files import find_factory
 from dpjax.study.standard import standard
+
+# The package has the function of the same name.
+comparing = importlib.import_module("dpjax.study.compare")
 
 # The learner of docs/adding/learner.md, whose noise has the declared scale times FACTOR.
 GREEDY = """
@@ -121,6 +126,32 @@ def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
     }  # fmt: skip
     assert main(command) == 2
     assert "is not empty; say --overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_search_plays_all_on_the_worst_instance_of_each(tmp_path, capsys, monkeypatch):
+    """The copy has the worst instance and the regrets of the built-in learner, to the bit."""
+    small = partial(comparing.worst_case, trials=4, final=8, population=8, generations=2)
+    monkeypatch.setattr(comparing, "worst_case", small)
+    file, out = written(tmp_path, COPY), tmp_path / "out"
+    command = ["compare", file, "--against", "dp_exp3_lap,ucb1", *SMALL, "--epsilon", "inf"]
+    assert main([*command, "--search", "--out", str(out)]) == 0
+    found = {(row["instance"], row["learner"]): row for row in rows(out, "worst")}
+    names = {"copied", "dp_exp3_lap", "ucb1"}
+    assert found.keys() == {(one, other) for one in names for other in names}
+    for one, other in (("copied", "dp_exp3_lap"), ("dp_exp3_lap", "copied")):
+        assert {**found[one, one], "learner": other} == found[one, other]
+    own = float(found["copied", "copied"]["mean"])
+    listed = [float(r["mean"]) for r in rows(out, "regret") if r["learner"] == "copied"]
+    assert own > max(listed)
+    page = one_file((out / "compare.html").read_text())
+    assert "Worst cases" in page.text and "worst for ucb1" in page.text
+    assert found["ucb1", "ucb1"]["parameters"] in page.text
+    contextual = COPY.replace("arms", "dim").replace("dp_exp3_lap", "linucb")
+    contextual = contextual.replace("epsilon=epsilon", "epsilon=epsilon, delta=1e-6")
+    file = written(tmp_path, contextual, "contextual.py")
+    assert main(["compare", file, "--search", "--out", str(tmp_path / "other")]) == 2
+    assert "there is no family of environments for policies" in capsys.readouterr().err
 
 
 @pytest.mark.slow

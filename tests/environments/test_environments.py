@@ -44,6 +44,7 @@ EXAMPLES = {
     "oblivious": {"": lambda: environments.oblivious(ARMS, 5)},
     "piecewise": {
         "segments": lambda: environments.piecewise(SEGMENTS, ENDS),
+        "realised": lambda: environments.piecewise(SEGMENTS, ENDS, regret="realised"),
     },
     "switching_cost": {
         "multiscale": lambda: environments.switching_cost(ROUNDS, ARMS),

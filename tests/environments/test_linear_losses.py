@@ -372,7 +372,8 @@ BAD_LOSSES = {
     "ragged": ([[0.5, 0.5, 0.5], [0.5]], "losses: must be a table of numbers"),
     "an unknown word": (
         "brownian",
-        r"losses must be an array \(T, d\) or one of iid, drifting, switching, alternating, "
+        r"losses must be an array \(T, d\), a function or one of iid, drifting, switching, "
+        r"alternating, "
         "adaptive",
     ),
 }

@@ -53,6 +53,12 @@ def is_skewed(law):
     return law.stats("s") > 0.0
 
 
+def largest(profile):
+    """The largest mean of a profile with its interval, as an estimate."""
+    names = {"largest": "mean", "largest_low": "low", "largest_high": "high"}
+    return profile[list(names)].rename(names)
+
+
 STUDENT = "Student's t"
 CASES = {
     "mean": Case(estimates.mean, one, None, "the mean", STUDENT),
@@ -76,6 +82,8 @@ CASES = {
                  "bootstrap of the largest deviation"),
     "worst": Case(partial(choice.worst, over="x"), one, [1.0] * 5,
                   "the largest mean along the axis", "ends of the simultaneous band"),
+    "profile": Case(lambda array: largest(choice.profile(array, "x")), one, [1.0] * 5,
+                    "the mean at the place of the largest", f"{STUDENT} on held-out trials"),
     "tune": Case(lambda array: choice.tune(array, "x"), one, [1.0] * 5,
                  "the mean of the chosen setting", f"{STUDENT} on trials unseen by the choice"),
     "frontier": Case(lambda array: choice.frontier(with_privacy(array), "x", ["x"]), one, [1.0] * 5,

@@ -73,3 +73,16 @@ def test_the_legend_covers_no_panel_and_the_note_is_in_the_caption(drawn):
     for axes in drawn.axes:
         assert not legend.get_window_extent().overlaps(axes.get_window_extent())
     assert drawn.get_supxlabel().endswith("A note.")
+
+
+def test_bounds_across_are_lines_with_names_in_the_legend():
+    values = np.arange(8.0) + np.array([[1.0], [5.0], [2.0]])
+    one = xarray.Dataset({"final_regret": (("gap", "trial"), values)}, {"gap": [0.1, 0.2, 0.3]})
+    drawn = plot.figure(one, "gap", estimate="profile", across={"minimax": 30.0, "other": 40.0})
+    (axes,) = drawn.axes
+    flat = [line for line in axes.get_lines() if len({*line.get_ydata()}) == 1]
+    assert [line.get_ydata()[0] for line in flat] == [30.0, 40.0]
+    assert axes.get_ylim()[1] > 40.0
+    texts = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert texts == ["minimax", "other"]
+    assert flat[0].get_linestyle() != flat[1].get_linestyle()

@@ -166,3 +166,29 @@ def test_a_single_trial_has_a_mean_without_interval():
 def test_levels_are_probabilities(level):
     with pytest.raises(ValueError, match="confidence must be in"):
         estimates.mean(cells(np.random.default_rng(12), np.ones(3), 20), level)
+
+
+def test_the_largest_of_a_profile_is_not_biased_and_the_maximum_of_means_is():
+    """600 profiles of 16 gaps with the same mean of 0: the largest mean is 0.4 on average."""
+    generator = np.random.default_rng(5)
+    trials = generator.normal(size=(600, 16, 20))
+    gaps = np.geomspace(0.01, 1.0, 16)
+    array = xarray.DataArray(trials, {"gap": gaps}, ["repeat", "gap", "trial"])
+    found = choice.profile(array)
+    error = np.sqrt(1 / 10 / 600)
+    assert abs(float(found["largest"].mean())) < 4 * error
+    assert float(found["mean"].max("gap").mean()) > 20 * error
+    inside = (found["largest_low"] <= 0.0) & (found["largest_high"] >= 0.0)
+    assert 0.92 < float(inside.mean()) < 0.98
+
+
+def test_a_profile_finds_the_worst_gap():
+    gaps = np.array([0.1, 0.2, 0.4])
+    noise = np.random.default_rng(6).normal(size=(3, 40))
+    array = xarray.DataArray(np.array([[1.0], [5.0], [2.0]]) + noise, {"gap": gaps},
+                             ["gap", "trial"])  # fmt: skip
+    found = choice.profile(array)
+    assert float(found["largest_gap"]) == 0.2
+    assert float(found["largest"]) == pytest.approx(float(array[1, 20:].mean()))
+    assert float(found["largest_low"]) < 5.0 < float(found["largest_high"])
+    np.testing.assert_allclose(found["mean"], array.mean("trial"))

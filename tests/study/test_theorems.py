@@ -1,5 +1,7 @@
 """Theorems are measured as they should be, and wrong constants and exponents are caught."""
 
+import re
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +12,7 @@ import xarray
 
 from dpjax import learners, papers
 from dpjax.cli import main
-from dpjax.cli.theorem import readme
+from dpjax.cli.theorem import readme, searched_page
 from dpjax.study import theorems
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
@@ -124,6 +126,8 @@ def test_exponents_stand_beside_printed_ones(played):
         (1.0, 4.0, 3.0, "open"),
         (4.0, 5.0, 3.0, "violated"),
         (4.0, 5.0, 10.0, "vacuous"),
+        (3.000001, 3.000002, 3.0, "held"),  # of a learner whose regret is the bound
+        (3.001, 3.002, 3.0, "violated"),
     ],
 )
 def test_a_verdict_needs_the_whole_interval(low, high, bound, expected):
@@ -146,6 +150,8 @@ def test_every_theorem_can_be_played_and_has_a_bound(name):
     private = "epsilon" in taken(made.learner)
     if private:
         grid["epsilon"] = [1.0]
+    if any("gap" in taken(each) for each in made.environments.values()):
+        grid["gap"] = [0.1]
     study = Study({name: made.learner}, made.environments, grid, trials=2)
     assert len(study.programs) == len(made.environments)
     assert {"printed", "derived"} & made.bounds.keys() <= made.bounds.keys() <= {
@@ -237,3 +243,118 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, capsys, arguments, mess
     assert main(["theorem", *arguments, "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+SEARCHED = Path(__file__).parents[2] / "docs" / "worst_case"
+
+
+@pytest.fixture
+def small_search(monkeypatch):
+    """Searches of three generations of eight candidates."""
+    small = partial(theorems.worst_case, trials=8, population=8, generations=3)
+    monkeypatch.setattr(theorems, "worst_case", small)
+
+
+def constant_bound(value):
+    return {"derived": lambda horizon, epsilon: value}
+
+
+def test_a_search_catches_a_bound_that_fixed_environments_hold(small_search):
+    """Limited updates at T = 64 has a regret of 2.1 at a gap of 0.05, and of 3.7 at worse means."""
+    theorem = theorems.find("limited_updates")._replace(bounds=constant_bound(2.8))
+    name, sizes = "limited_updates", {"epsilons": [np.inf], "horizon": 64}
+    fixed = theorem._replace(environments={"stochastic": theorem.environments["stochastic"]})
+    regret = theorems.play(name, fixed, **sizes, trials=400, progress=False)
+    assert theorems.judge(name, fixed, regret).verdicts.iloc[-1]["verdict"] == "held"
+    (row,) = theorems.search(name, theorem, **sizes, final=400).to_dict("records")
+    assert row["verdict"] == "violated" and row["low"] > 2.8
+    assert row["ratio"] == pytest.approx(row["regret"] / row["value"])
+    assert row["family"] == "means" and row["instance"].startswith("means [")
+
+
+def test_a_bound_on_an_instance_is_searched_for_its_ratio(small_search):
+    """The bound of the row is that of the means that were found, and not that of the list."""
+    theorem = theorems.find("ucb1")
+    (row,) = theorems.search("ucb1", theorem, horizon=64, final=20).to_dict("records")
+    means = np.array(re.findall(r"[\d.]+", row["instance"]), float)
+    found = float(theorem.bounds["printed"](np.float64(64), np.inf, means))
+    assert row["value"] == pytest.approx(found, rel=0.05) != theorem.bounds["printed"](64.0, np.inf)
+    assert row["regret"] == pytest.approx(row["ratio"] * row["value"])
+    assert row["epsilon"] == np.inf  # it takes none
+
+
+def test_environments_with_a_gap_are_played_at_each_of_them():
+    theorem = theorems.find("limited_updates")
+    regret = theorems.play("limited_updates", theorem, epsilons=[np.inf], horizon=64, trials=4,
+                           progress=False)  # fmt: skip
+    labels = regret["environment"].values.tolist()
+    assert labels[0] == "stochastic" and len(labels) == 1 + len(theorems.GAPS)
+    assert labels[1] == "drawn, gap 0.01" and labels[-1] == "drawn, gap 1"
+    # At a gap of 1 each wrong arm costs 1, so that regret is a whole number; at 0.01 it is tiny.
+    assert (regret.sel(environment="drawn, gap 1") % 1.0 == 0.0).all()
+    assert regret.sel(environment="drawn, gap 0.01").max() <= 0.64
+
+
+def test_exponents_follow_the_environment_that_is_worst_at_each_horizon():
+    """Regret min(g T, 1 / g) over gaps g is sqrt(T) at the worst, and no power along any gap."""
+    horizons, gaps = np.array([256, 1024, 4096]), 2.0 ** -np.arange(3.0, 8.0)
+    values = np.minimum.outer(horizons, gaps**-2.0) * gaps
+    noise = np.random.default_rng(0).normal(1.0, 0.01, (3, 5, 50))
+    regret = xarray.DataArray(
+        (values[..., None] * noise)[None],
+        dims=["epsilon", "horizon", "environment", "trial"],
+        coords={"epsilon": [np.inf], "horizon": horizons, "environment": list("abcde")},
+    )
+    made = theorems.judge("planted", theorems.find("exp3"), regret)
+    assert made.exponents["fitted"].item() == pytest.approx(0.5, abs=0.02)
+    assert made.verdicts["worst"].tolist() == ["b", "c", "d"]
+
+
+def test_the_command_writes_a_search(tmp_path, capsys, small_search):
+    out = tmp_path / "out"
+    arguments = ["theorem", "limited_updates", "--search", "--epsilon", "1,inf", "--horizon", "64",
+                 "--trials", "8", "--out", str(out)]  # fmt: skip
+    assert main(arguments) == 0
+    assert "searched" in capsys.readouterr().out
+    assert sorted(file.name for file in out.iterdir()) == [
+        "README.md", "parameters.json", "searches.csv", "worst_case.pdf", "worst_case.png",
+    ]  # fmt: skip
+    page = (out / "README.md").read_text()
+    command = "dpjax theorem limited_updates --search --epsilon 1,inf --horizon 64 --trials 8"
+    assert f"`{command}`" in page and page.count("| `limited_updates` |") == 2
+    nothing = ["theorem", "linucb", "--search", "--out", str(tmp_path / "other")]
+    assert main(nothing) == 2
+    assert "there is nothing to search for linucb" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def searches():
+    """The searches in docs/worst_case, which ``dpjax theorem --search`` wrote."""
+    return pandas.read_csv(SEARCHED / "searches.csv")
+
+
+def test_the_page_of_searches_is_that_of_its_table():
+    assert searched_page(SEARCHED) == (SEARCHED / "README.md").read_text()
+
+
+def test_the_searches_in_docs_have_the_bounds_of_today(searches):
+    for row in searches.to_dict("records"):
+        theorem = theorems.find(row["theorem"])
+        at = np.float64(row["horizon"]), np.float64(row["epsilon"])
+        if not theorem.instance:  # else both depend on the means that were found
+            value, largest = float(theorem.bounds[row["bound"]](*at)), theorem.largest(at[0])
+            assert value == pytest.approx(row["value"], rel=1e-4)
+            said = theorems.verdict(row["low"], row["high"], value, largest, row["bound"])
+            assert said == row["verdict"]
+        lower = float(theorem.lower(*at))
+        assert row["lower"] == pytest.approx(lower, rel=1e-4, nan_ok=True)
+
+
+def test_no_verdict_in_docs_is_contradicted_by_a_search(stored, searches):
+    """What is held at the horizon of the search is not violated by it."""
+    held = stored[stored["verdict"] == "held"].set_index(["theorem", "bound", "epsilon", "horizon"])
+    violated = searches[searches["verdict"] == "violated"]
+    keys = violated[["theorem", "bound", "epsilon", "horizon"]].itertuples(index=False, name=None)
+    assert not {*keys} & {*held.index}
+    compared = searches[["theorem", "bound", "epsilon", "horizon"]]
+    assert {*compared.itertuples(index=False, name=None)} & {*held.index}

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
+import jax.numpy as jnp
 import numpy as np
 
 from dpjax import bounds, environments, learners, privacy
 from dpjax.bounds.theorems.statement import Theorem, of_size, plain
+from dpjax.environments import families
+from dpjax.environments.families import Family
 from dpjax.learners.exp3_minibatch import derived_tau
 from dpjax.learners.explore_then_commit import derived_rounds
 from dpjax.learners.hedge import plain_rate, private_rate
@@ -24,10 +27,20 @@ def _warming(arms):
     return environments.memory([0.3] + [0.5] * (arms - 1), rounds=1)
 
 
+def _with_best(means):
+    return environments.bernoulli(jnp.concatenate([jnp.zeros(1), means]), regret="pseudo")
+
+
+# Environments of a gap are played at all gaps of a grid.
+GAPS: dict[str, Callable] = {
+    losses: families.gaps(ARMS, losses=losses, regret="pseudo").make
+    for losses in ("drawn", "constant")
+}
 ADVERSARIES: dict[str, Callable] = {
     "deterministic": environments.deterministic,
     "stochastic": partial(_bernoulli, 0.45),
     "oblivious": environments.oblivious,
+    **GAPS,
 }
 WITH_MEMORY: dict[str, Callable] = {
     "switching cost": environments.switching_cost,
@@ -35,10 +48,46 @@ WITH_MEMORY: dict[str, Callable] = {
 }
 
 
-def _over_arms(learner, paper, source, exponents, kinds=ADVERSARIES, **readings) -> Theorem:
+def _sequences(horizon) -> dict[str, Family]:
+    """Oblivious adversaries."""
+    return {
+        "means": families.means(ARMS),
+        "changes": families.changes(horizon, ARMS),
+        "periodic": families.periodic(horizon, ARMS),
+    }
+
+
+def _reacting(horizon) -> dict[str, Family]:
+    """Oblivious and adaptive adversaries."""
+    return {**_sequences(horizon), "thresholds": families.thresholds(ARMS)}
+
+
+def _warming_up(horizon) -> dict[str, Family]:
+    make = partial(environments.memory, rounds=1)
+    return {"warming up": Family(make, families.means(ARMS).box)}
+
+
+def _stochastic(horizon) -> dict[str, Family]:
+    """Bernoulli arms."""
+    return {"means": families.means(ARMS, regret="pseudo")}
+
+
+def _realizable(horizon) -> dict[str, Family]:
+    return {"realizable": Family(_with_best, families.means(ARMS - 1).box)}
+
+
+def _random(horizon, epsilon):
+    return bounds.random_losses(horizon, ARMS, domain="arms")
+
+
+def _over_arms(
+    learner, paper, source, exponents, kinds=ADVERSARIES, searched=_sequences, **readings
+) -> Theorem:
     """A theorem on losses in [0, 1]. The readings are functions (T, K, epsilon) -> bound."""
     sizes = {"arms": ARMS}
-    return of_size(learner, paper, source, exponents, kinds, sizes, ARMS, 1.0, **readings)
+    made = of_size(learner, paper, source, exponents, kinds, sizes, ARMS, 1.0, **readings)
+    lower = _random if kinds is ADVERSARIES else made.lower
+    return made._replace(families=searched, lower=lower)
 
 
 def _instance(learner, paper, source, **readings) -> Theorem:
@@ -46,7 +95,10 @@ def _instance(learner, paper, source, **readings) -> Theorem:
     made = {"Bernoulli": partial(environments.bernoulli, list(MEANS), regret="pseudo")}
     means, sizes = np.array(MEANS), {"arms": len(MEANS)}
     width = np.max(means - means.min())
-    return of_size(learner, paper, source, {"horizon": 0.0}, made, sizes, means, width, **readings)
+    theorem = of_size(
+        learner, paper, source, {"horizon": 0.0}, made, sizes, means, width, **readings
+    )
+    return theorem._replace(families=_stochastic, instance="means")
 
 
 def _hedge(horizon, arms, epsilon):
@@ -111,8 +163,8 @@ THEOREMS: dict[str, Theorem] = {
     "exp3_minibatch-memory": _over_arms(
         _by_switching_tau, "tossou2017",
         "Tossou & Dimitrakakis 2017, the theorem on EXP3_tau, memory 1, at tau of its corollary",
-        {"horizon": 2 / 3}, WITH_MEMORY, printed=_switching,
-    ),
+        {"horizon": 2 / 3}, WITH_MEMORY, _warming_up, printed=_switching,
+    )._replace(lower=lambda horizon, epsilon: bounds.switching_cost_lower(horizon, ARMS)),
     "exp2": _over_arms(
         learners.exp2, "agarwal2017-bandits",
         "Agarwal & Singh 2017, Theorem 4.1, derived with our constants", PRIVATE_ROOT,
@@ -130,7 +182,7 @@ THEOREMS: dict[str, Theorem] = {
     "hedge": _over_arms(
         learners.hedge, "cesa-bianchi2006",
         "Cesa-Bianchi & Lugosi 2006, Theorem 2.2, at the rate that epsilon allows", PRIVATE_ROOT,
-        printed=_hedge,
+        searched=_reacting, printed=_hedge,
     ),
     "shrinking_dartboard": _over_arms(
         learners.shrinking_dartboard, "asi2023",
@@ -144,12 +196,14 @@ THEOREMS: dict[str, Theorem] = {
     ),
     "limited_updates": _over_arms(
         learners.limited_updates, "asi2023", "Asi et al. 2023, Algorithm 2, with our constants",
-        ROOT, {"stochastic": partial(_bernoulli, 0.45)}, derived=bounds.limited_updates,
+        ROOT, {"stochastic": partial(_bernoulli, 0.45), "drawn": GAPS["drawn"]}, _stochastic,
+        derived=bounds.limited_updates,
     ),
     "sparse_vector_experts": _over_arms(
         learners.sparse_vector_experts, "asi2023-realizable",
         "in the style of Asi, Feldman, Koren & Talwar 2023, with our constants",
         {"horizon": 0.0, "epsilon": -1.0}, {"realizable": partial(_bernoulli, 0.0)},
+        _realizable,
         derived=bounds.sparse_vector_experts,
     ),
     "ucb1": _instance(

@@ -53,7 +53,7 @@ def find(name: str) -> Theorem:
 
     Examples:
       >>> theorem = theorems.find("hedge")
-      >>> theorem.paper, list(theorem.environments), theorem.sizes
+      >>> theorem.paper, list(theorem.environments)[:3], theorem.sizes
       ('cesa-bianchi2006', ['deterministic', 'stochastic', 'oblivious'], {'arms': 4})
       >>> round(float(theorem.bounds["printed"](10_000, np.inf)), 1)
       83.3

@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 
 from dpjax import bounds, domains, environments, learners, mechanisms, privacy
-from dpjax.bounds.theorems.statement import Theorem, of_size, plain
-from dpjax.environments import loss_families
+from dpjax.bounds.theorems.statement import Theorem, no_families, of_size, plain, unknown
+from dpjax.environments import families, loss_families
+from dpjax.environments.families import Family
 
 DIM = 5
 ROOT, PRIVATE_ROOT = {"horizon": 0.5}, {"horizon": 0.5, "epsilon": -1.0}
@@ -33,10 +34,31 @@ CONVEX: dict[str, Callable] = {
 }
 
 
+def _directions(domain, horizon) -> dict[str, Family]:
+    """Oblivious linear losses."""
+    return {"directions": families.directions(domain, horizon)}
+
+
+def _reacting(horizon) -> dict[str, Family]:
+    """Oblivious and adaptive linear losses on the ball."""
+    ball = domains.ball(DIM)
+    return {**_directions(ball, horizon), "reactions": families.reactions(ball)}
+
+
+def _at_domain(theorem, domain, name) -> Theorem:
+    """A theorem on a domain for which ``bounds.random_losses`` has a name."""
+
+    def lower(horizon, epsilon):
+        return bounds.random_losses(horizon, DIM, domain=name)
+
+    searched = partial(_directions, domain)
+    return theorem._replace(sizes={"domain": domain}, families=searched, lower=lower)
+
+
 def _on_ball(learner, paper, source, exponents, kinds=LINEAR, **readings) -> Theorem:
     """A theorem on the unit ball. The readings are functions (T, N, epsilon) -> bound."""
-    sizes = {"domain": domains.ball(DIM)}
-    return of_size(learner, paper, source, exponents, kinds, sizes, DIM, 2.0, **readings)
+    made = of_size(learner, paper, source, exponents, kinds, {}, DIM, 2.0, **readings)
+    return _at_domain(made, domains.ball(DIM), "ball")
 
 
 def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
@@ -44,8 +66,8 @@ def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
     named = {reading: partial(bound, domain=name) for reading, bound in readings.items()}
     made = _on_ball(learner, paper, source, exponents, **named)
     width = 1.0 if name == "simplex" else 2.0  # the largest <l, x - y>
-    domain = getattr(domains, name)(DIM)
-    return made._replace(sizes={"domain": domain}, largest=lambda horizon: width * horizon)
+    made = made._replace(largest=lambda horizon: width * horizon)
+    return _at_domain(made, getattr(domains, name)(DIM), name)
 
 
 def _inverse_mu(horizon, epsilon) -> float:
@@ -105,7 +127,10 @@ def _on_every_domain() -> dict[str, Theorem]:
         learners.scrible, "agarwal2017-bandits",
         "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
         derived=partial(bounds.scrible_polytope, rows=DIM + 1, bound=1.0),
-    )._replace(sizes={"domain": CORNER})  # fmt: skip
+    )._replace(
+        sizes={"domain": CORNER}, lower=unknown,
+        families=no_families,  # Its rounds are so slow that a search takes an hour.
+    )  # fmt: skip
     return found
 
 
@@ -118,11 +143,11 @@ THEOREMS: dict[str, Theorem] = {
     "online_gradient": _on_ball(
         _noiseless_descent, "zinkevich2003", "Zinkevich 2003 by Hazan 2016, Theorem 3.1", ROOT,
         printed=lambda horizon, dim, epsilon: bounds.online_gradient(horizon),
-    ),
+    )._replace(families=_reacting),
     "private_ftal": _on_ball(
         learners.private_ftal, "smith2013", "Smith & Thakurta 2013 with our constants",
         {"horizon": 0.5, "epsilon": -0.5}, derived=bounds.private_ftal,
-    ),
+    )._replace(families=_reacting),
     "private_giga": _on_ball(
         _giga, "jain2012", "Jain, Kothari & Thakurta 2012 with our constants",
         {"horizon": 0.75, "epsilon": -0.5, "without privacy": 0.5}, derived=_giga_bound,

@@ -3,6 +3,18 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
+
+def no_families(horizon) -> dict:
+    """Nothing that a search goes through."""
+    return {}
+
+
+def unknown(horizon, epsilon) -> float:
+    """No lower bound."""
+    return np.nan
+
 
 class Theorem(NamedTuple):
     """A bound on the expected regret of a learner, against any environment of a kind.
@@ -15,12 +27,15 @@ class Theorem(NamedTuple):
     learner: Callable  # a factory, as of a Study
     environments: dict[str, Any]  # among which the worst is looked for
     sizes: dict[str, Any]  # the rest of the grid
-    bounds: dict[str, Callable]  # reading -> (horizon, epsilon) -> bound, NaN where none is stated
+    bounds: dict[str, Callable]  # reading -> (horizon, epsilon) -> bound, NaN if none is stated
     exponents: dict[str, float]  # axis -> the exponent of the leading term, up to logarithms;
     # "without privacy" -> that of the horizon at epsilon = inf, where it is another one
     largest: Callable  # horizon -> a regret that no play exceeds
     paper: str  # a key, as of ``dpjax reproduce`` where the paper is reproduced
     source: str  # the statement, and whose constants it has
+    families: Callable = no_families  # horizon -> the families that a search goes through
+    instance: str = ""  # the parameter of its families that bounds take as their third argument
+    lower: Callable = unknown  # (horizon, epsilon) -> a bound below which no learner's worst is
 
 
 def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **readings) -> Theorem:
@@ -34,7 +49,7 @@ def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **read
     """
 
     def at_size(bound):
-        return lambda horizon, epsilon: bound(horizon, size, epsilon)
+        return lambda horizon, epsilon, size=size: bound(horizon, size, epsilon)
 
     bounds = {name: at_size(bound) for name, bound in readings.items()}
     return Theorem(

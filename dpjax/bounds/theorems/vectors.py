@@ -2,10 +2,12 @@
 
 from functools import partial
 
+import jax.numpy as jnp
 import numpy as np
 
 from dpjax import bounds, environments, learners, privacy
 from dpjax.bounds.theorems.statement import Theorem
+from dpjax.environments.families import Family
 from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
 DIM, ACTIONS = 5, 20
@@ -48,6 +50,17 @@ def _along(length):
     return partial(environments.bernoulli, means, regret="pseudo")
 
 
+def _directions(horizon):
+    """Bernoulli arms of the vectors, for any theta up to length 1."""
+
+    def make(theta):
+        length = jnp.sqrt(jnp.sum(theta * theta))
+        means = 0.5 - 0.5 * jnp.asarray(VECTORS, jnp.float32) @ (theta / jnp.maximum(length, 1.0))
+        return environments.bernoulli(means, regret="pseudo")
+
+    return {"theta": Family(make, {"theta": (-np.ones(DIM), np.ones(DIM))})}
+
+
 def _largest(horizon):
     return 1.5 * horizon
 
@@ -71,6 +84,6 @@ THEOREMS: dict[str, Theorem] = {
          "derived": lambda horizon, epsilon: bounds.linear_elimination(
              horizon, ACTIONS, DIM, epsilon)},
         {"horizon": 0.5}, lambda horizon: horizon,
-        "hanna2022", "Hanna et al. 2022, derived with our constants",
+        "hanna2022", "Hanna et al. 2022, derived with our constants", _directions,
     ),
 }  # fmt: skip

@@ -1,0 +1,247 @@
+"""Families of environments, among which :func:`dpjax.worst_case` searches.
+
+The parameters of a family lie in a box. They are traced, so one compiled program plays all members
+of the family. ``family.make`` is an environment factory for a :class:`dpjax.Study` with the
+parameters in its grid.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
+from dpjax.domains import Domain, fitting
+from dpjax.environments.arms import best_fixed_arm
+from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments.linear_losses import linear_losses
+from dpjax.environments.piecewise import piecewise
+from dpjax.maths import laws
+
+
+class Family(NamedTuple):
+    """Environments by their parameters.
+
+    Examples:
+      >>> family = families.Family(
+      ...     lambda mean: environments.bernoulli(jnp.stack([mean, 1.0 - mean])),
+      ...     {"mean": (0.0, 1.0)})
+      >>> family.make(mean=jnp.float32(0.25)).action_set
+      Arms(count=2)
+    """
+
+    make: Callable[..., Environment]  # of the parameters, by name; all of them are traced float32
+    box: dict[str, tuple[Numbers, Numbers]]  # parameter -> (lowest, highest), of its shape
+
+
+def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Family:
+    """Arms with a first one that is better than all others by ``gap`` in [0, 1].
+
+    Args:
+      arms: K, at least 2.
+      losses: "drawn", Bernoulli losses of means (1 - gap) / 2 and (1 + gap) / 2, or "constant",
+        losses of 1 - gap and 1 in every round.
+      regret: of drawn losses, as of :func:`dpjax.environments.bernoulli`.
+
+    Examples:
+      >>> environment = families.gaps(3, losses="constant").make(gap=jnp.float32(0.25))
+      >>> _, outcome = environment.step(environment.init(None), None, 1)
+      >>> print(outcome.loss)
+      [0.75 1.   1.  ]
+    """
+    first = np.arange(_check.arms(arms)) == 0
+    _check.one_of("drawn", "constant", losses=losses)
+
+    def make(gap):
+        if losses == "constant":
+            return _sequence(arms, lambda t: 1.0 - jnp.where(first, gap, 0.0))
+        return bernoulli(0.5 + jnp.where(first, -0.5, 0.5) * gap, regret=regret)
+
+    return Family(make, {"gap": (0.0, 1.0)})
+
+
+def means(arms: int, *, regret: str = "realised") -> Family:
+    """Bernoulli arms of any ``means`` (K,).
+
+    Args:
+      arms: K, at least 2.
+      regret: as of :func:`dpjax.environments.bernoulli`.
+
+    Examples:
+      >>> families.means(2).box["means"][1].tolist()
+      [1.0, 1.0]
+    """
+    size = _check.arms(arms)
+    return Family(partial(bernoulli, regret=regret), {"means": (np.zeros(size), np.ones(size))})
+
+
+def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realised") -> Family:
+    """Bernoulli arms of ``means`` (S, K), which change after the rounds ``ends`` (S - 1,).
+
+    Args:
+      horizon: T, in rounds.
+      arms: K, at least 2.
+      segments: S, at least 2.
+      regret: as of :func:`dpjax.environments.piecewise`.
+
+    Examples:
+      >>> family = families.changes(100, 3)
+      >>> {name: np.shape(high) for name, (low, high) in family.box.items()}
+      {'means': (2, 3), 'ends': (1,)}
+    """
+    shape = _check.size(2, segments=segments), _check.arms(arms)
+
+    def make(means, ends):
+        return piecewise(means, [*jnp.sort(ends), horizon], regret=regret)
+
+    ends = np.zeros(segments - 1), np.full(segments - 1, float(horizon))
+    return Family(make, {"means": (np.zeros(shape), np.ones(shape)), "ends": ends})
+
+
+def periodic(horizon: int, arms: int) -> Family:
+    """Deterministic losses, each arm with a period of its own.
+
+    An arm has the loss ``levels[0]`` for the share ``duty`` of its period of 2^``octaves`` rounds,
+    which begins at ``phase``, and ``levels[1]`` for the rest. All parameters have an entry for each
+    arm. Regret is against the best fixed arm.
+
+    Args:
+      horizon: T, the longest period, in rounds.
+      arms: K, at least 2.
+
+    Examples:
+      >>> environment = families.periodic(100, 2).make(
+      ...     octaves=jnp.ones(2), phase=jnp.array([0.0, 0.5]), duty=jnp.full(2, 0.5),
+      ...     levels=jnp.array([[1.0, 1.0], [0.0, 0.25]]))
+      >>> state, first = environment.step(environment.init(None), None, 0)
+      >>> state, second = environment.step(state, None, 0)
+      >>> print(first.loss, second.loss)
+      [1.   0.25] [0. 1.]
+    """
+    zeros, ones = np.zeros(_check.arms(arms)), np.ones(arms)
+
+    def make(octaves, phase, duty, levels):
+        return _sequence(
+            arms, lambda t: jnp.where(_early(t, octaves, phase, duty), levels[0], levels[1])
+        )
+
+    box = {"octaves": (ones, ones * math.log2(_check.size(2, horizon=horizon)))}
+    box |= dict.fromkeys(("phase", "duty"), (zeros, ones))
+    return Family(make, {**box, "levels": (np.zeros((2, arms)), np.ones((2, arms)))})
+
+
+class PlayedShare(NamedTuple):
+    share: Array  # (K,) how often each arm was played, of recent rounds
+
+
+def thresholds(arms: int) -> Family:
+    """An adaptive adversary over arms: an arm's loss depends on how often it was played.
+
+    Arm i has the loss ``above[i]`` if its share of recent rounds is above ``threshold[i]``, and
+    ``below[i]`` otherwise. Recent are some 2^``octaves`` rounds, as an exponential average. Regret
+    is against the fixed arm that is best on the losses as they were.
+
+    Args:
+      arms: K, at least 2.
+
+    Examples:
+      >>> environment = families.thresholds(2).make(
+      ...     threshold=jnp.full(2, 0.6), above=jnp.ones(2), below=jnp.zeros(2), octaves=0.0)
+      >>> state, first = environment.step(environment.init(None), None, 0)
+      >>> state, second = environment.step(state, None, 0)
+      >>> print(first.loss, second.loss)  # arm 0 was played, and becomes expensive
+      [0. 0.] [1. 0.]
+    """
+    zeros, ones = np.zeros(_check.arms(arms)), np.ones(arms)
+
+    def make(threshold, above, below, octaves):
+        def step(state, key, arm):
+            loss = jnp.where(state.share > threshold, above, below)
+            played = jnp.where(jnp.arange(arms) == arm, 1.0, 0.0)
+            share = state.share + (played - state.share) * jnp.exp2(-octaves)
+            return PlayedShare(share), Outcome(loss, loss[arm] - loss)
+
+        def init(key):
+            return PlayedShare(jnp.full(arms, 1.0 / arms, jnp.float32))
+
+        return Environment(init, step, best_fixed_arm, Arms(arms))
+
+    box = dict.fromkeys(("threshold", "above", "below"), (zeros, ones))
+    return Family(make, {**box, "octaves": (0.0, 10.0)})
+
+
+def directions(domain: Domain, horizon: int) -> Family:
+    """Linear losses on a convex set that lean to a direction, which changes once.
+
+    Losses lean to ``first`` (d,) up to round ``change``. From then on they lean to ``second`` (d,)
+    for the share ``duty`` of each period of 2^``octaves`` rounds, and to its opposite for the rest.
+    The share ``noise`` of a direction is a standard normal draw. A loss is the vector of the loss
+    set that goes farthest in its direction.
+
+    Args:
+      domain: a Domain, with its own losses.
+      horizon: T, in rounds.
+
+    Examples:
+      >>> families.directions(domains.ball(2), 100).box["change"]
+      (0.0, 100.0)
+    """
+    dim, rounds = fitting(domain, None).dim, float(_check.size(2, horizon=horizon))
+
+    def make(first, second, change, octaves, duty, noise):
+        def toward(t, key, action):
+            later = jnp.where(_early(t, octaves, 0.0, duty), second, -second)
+            direction = jnp.where(t.astype(jnp.float32) < change, first, later)
+            return (1.0 - noise) * direction + noise * laws.normal(key, (dim,))
+
+        return linear_losses(domain, toward)
+
+    box: dict = {name: (-np.ones(dim), np.ones(dim)) for name in ("first", "second")}
+    box |= {"change": (0.0, rounds), "octaves": (1.0, math.log2(rounds))}
+    return Family(make, box | {"duty": (0.0, 1.0), "noise": (0.0, 1.0)})
+
+
+def reactions(domain: Domain) -> Family:
+    """An adaptive adversary on a convex set: linear losses that depend on the last point.
+
+    Losses lean to ``above`` (d,) if <``watched``, x - centre> is above ``threshold`` times the
+    domain's radius for the last point x, and to ``below`` (d,) otherwise. Regret is that of the
+    losses as they were.
+
+    Args:
+      domain: a Domain, with its own losses.
+
+    Examples:
+      >>> sorted(families.reactions(domains.ball(2)).box)
+      ['above', 'below', 'threshold', 'watched']
+    """
+    dim, centre = fitting(domain, None).dim, jnp.asarray(domain.centre, jnp.float32)
+
+    def make(watched, threshold, above, below):
+        def toward(t, key, action):
+            seen = jnp.sum(watched * (action - centre))
+            return jnp.where(seen > threshold * domain.radius, above, below)
+
+        return linear_losses(domain, toward)
+
+    box = {name: (-np.ones(dim), np.ones(dim)) for name in ("watched", "above", "below")}
+    return Family(make, {**box, "threshold": (-1.0, 1.0)})
+
+
+def _sequence(arms, losses) -> Environment:
+    """The losses (K,) of rounds t = 0, 1, ..., whatever is played."""
+
+    def step(t, key, arm):
+        loss = losses(t)
+        return t + 1, Outcome(loss, loss[arm] - loss)
+
+    return Environment(lambda key: jnp.zeros((), jnp.int32), step, best_fixed_arm, Arms(arms))
+
+
+def _early(t, octaves, phase, duty):
+    """Whether round t is in the first part of its period, a share ``duty`` of it."""
+    periods = t.astype(jnp.float32) * jnp.exp2(-octaves) + phase
+    return periods - jnp.floor(periods) < duty

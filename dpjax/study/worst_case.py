@@ -1,0 +1,202 @@
+"""A search for the environment of a family that is worst for a learner."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import xarray
+from jax import random as jr
+
+from dpjax.core import Array, Environment, _check
+from dpjax.environments.families import Family
+from dpjax.report import estimates
+from dpjax.study.grid import taken
+from dpjax.study.simulate import simulate, simulate_batches
+from dpjax.study.study import has_batches
+from dpjax.study.sweep import planned, played, sweep
+
+_BEYOND = 0.25  # The first places lie up to so far beyond the box, and are clipped to its faces.
+# New places lie around the best eighth of three generations; a share of numbers is drawn anew.
+_RECENT, _ELITE, _ANEW = 3, 8, 0.05
+_LOOKS = 4  # The best of the search are played so many times more before one is chosen.
+
+
+class WorstCase(NamedTuple):
+    """The worst environment that a search found, and its score on trials that no search has seen.
+
+    The score is the mean regret, or the mean regret over the bound on it.
+    """
+
+    environment: Environment
+    parameters: dict[str, np.ndarray]  # of the family, by name
+    mean: float  # the score
+    low: float  # the ends of a 95 % interval, of Student's law
+    high: float
+    searched: float  # the largest score that the search saw, which is biased upwards
+
+    def __str__(self):
+        found = f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g}, searched {self.searched:.4g})"
+        return f"{found} at {described(self.parameters)}"
+
+
+def worst_case(
+    factory: Callable,
+    family: Family,
+    *,
+    horizon: int,
+    epsilon: float = np.inf,
+    trials: int = 32,
+    final: int = 1024,
+    score: str = "regret",
+    bound: Callable[..., Any] | None = None,
+    population: int = 64,
+    generations: int = 12,
+    key: Array | int = 0,
+) -> WorstCase:
+    """Search a family for the environment with the largest mean regret of a learner.
+
+    The search is the cross-entropy method (Rubinstein 1999). One compiled program plays all
+    candidates of a generation, on fresh trials. The best candidates are then played again, one of
+    them is chosen, and it is reported on ``final`` further trials. So ``mean`` is not biased by the
+    search; the maximum of the search, ``searched``, is. The worst environment of the family is at
+    least as bad as the found one.
+
+    Args:
+      factory: of the learner. It takes ``horizon`` and ``epsilon`` by name, if it takes them.
+        ``functools.partial`` sets other arguments.
+      family: one of :mod:`dpjax.environments.families`, or a user's own.
+      horizon: T, in rounds.
+      epsilon: privacy that the learner is given.
+      trials: of each candidate, at least 2.
+      final: fresh trials of the found environment, at least 2.
+      score: "regret", or "ratio", regret over ``bound``.
+      bound: function of the parameters of the family, by name, that returns a bound on regret.
+      population: candidates in a generation, at least 2.
+      generations: how many, at least 1.
+      key: a PRNG key, or a whole number as a seed.
+
+    Raises:
+      ValueError, TypeError: bad arguments, by name, or as of :func:`dpjax.sweep`.
+
+    Examples:
+      >>> from functools import partial
+      >>> factory = partial(learners.successive_elimination, arms=2)  # it explores throughout
+      >>> found = dpjax.worst_case(factory, families.means(2, regret="pseudo"), horizon=64, final=8)
+      >>> found.mean, sorted(found.parameters["means"].tolist())
+      (32.0, [0.0, 1.0])
+    """
+    _check.one_of("regret", "ratio", score=score)
+    if (bound is None) != (score == "regret"):
+        raise ValueError("bound: the score ratio needs one, and the score regret has none")
+    _check.epsilon(epsilon)
+    _check.size(2, trials=trials)
+    _check.size(2, final=final)
+    _check.size(2, population=population)
+    _check.size(1, generations=generations)
+    given = {"horizon": _check.size(1, horizon=horizon)}
+    names = set(taken(factory))
+    seed = key if isinstance(key, jax.Array) else jr.key(key)
+    keys = iter(jr.split(seed, generations + _LOOKS + 1))
+    generator = np.random.default_rng(np.asarray(jr.key_data(seed)))
+
+    def game(point):
+        arguments = given | {"epsilon": point["epsilon"]}
+        learner = factory(**{name: arguments[name] for name in names & arguments.keys()})
+        return learner, family.make(**point["parameters"])
+
+    def points(places) -> dict[str, Any]:
+        """Points of a sweep at places (P, N), at which 0 and 1 are the faces of the box."""
+        epsilons = np.full(len(places), epsilon)
+        return {"epsilon": epsilons, "parameters": _inside(family, places)}
+
+    def scores(regret, at) -> np.ndarray:
+        """The regret (P, S) of the points, or its ratio to the bound."""
+        if bound is None:
+            return regret
+        each = [bound(**{name: leaf[i] for name, leaf in at["parameters"].items()})
+                for i in range(len(regret))]  # fmt: skip
+        with np.errstate(divide="ignore", invalid="ignore"):  # Without regret the ratio is 0.
+            ratio = regret / np.asarray(each, np.float64)[:, None]
+        return np.where(regret == 0.0, 0.0, ratio)
+
+    first = _anywhere(generator, population, family)
+    play = simulate_batches if has_batches(*game(_one(points(first)))) else simulate
+    plan = planned(game, points(first), trials, seed, play, 1, None, None)
+
+    def measured(places) -> np.ndarray:
+        """The mean scores (P,) of a population on fresh trials, by the one compiled program."""
+        at = jax.tree.map(np.float32, points(places))
+        result: Any = played(plan._replace(points=at, key=next(keys)), None, False, dict)
+        return scores(result.regret[..., -1], at).mean(axis=1)
+
+    seen = [(first, measured(first))]
+    for generation in range(1, generations):
+        places, values = _joined(seen[-_RECENT:])
+        elite = places[np.argsort(-values)[: max(2, population // _ELITE)]]
+        spread = elite.std(axis=0) / 2.0 + 0.02 * 0.8**generation
+        new = elite[generator.integers(len(elite), size=population)]
+        new = new + spread * generator.normal(size=new.shape)
+        again = generator.random(new.shape) < _ANEW
+        new = np.where(again, _anywhere(generator, population, family), new).clip(0.0, 1.0)
+        seen.append((new, measured(new)))
+    places, values = _joined(seen)
+    best = places[np.argsort(-values)[:population]]
+    looks = np.mean([measured(best) for _ in range(_LOOKS)], axis=0)
+    chosen = points(best[[np.argmax(looks)]])
+    result: Any = sweep(game, chosen, final, next(keys), play=play, checkpoints=1,
+                        progress=False)  # fmt: skip
+    fresh = xarray.DataArray(scores(result.regret[..., -1], chosen)[0], dims="trial")
+    mean, low, high = (float(estimates.mean(fresh)[name]) for name in ("mean", "low", "high"))
+    parameters = _one(chosen["parameters"])
+    return WorstCase(family.make(**parameters), parameters, mean, low, high, float(values.max()))
+
+
+def _joined(seen) -> tuple[np.ndarray, np.ndarray]:
+    """The places (P, N) and the scores (P,) of several generations."""
+    places, values = zip(*seen, strict=True)
+    return np.concatenate(places), np.concatenate(values)
+
+
+def _anywhere(generator, count, family) -> np.ndarray:
+    """Places (count, N) all over the box, a part of them on its faces."""
+    dim = sum(low.size for low, _ in _box(family).values())
+    return generator.uniform(-_BEYOND, 1.0 + _BEYOND, (count, dim)).clip(0.0, 1.0)
+
+
+def _box(family) -> dict[str, tuple[np.ndarray, ...]]:
+    """The lowest and highest value of each parameter, of one shape."""
+    box = {name: np.broadcast_arrays(low, high) for name, (low, high) in family.box.items()}
+    for name, (low, high) in box.items():
+        if not np.all(np.isfinite(low) & np.isfinite(high) & (low <= high)):
+            raise ValueError(f"family: the box of {name} must be finite, from low to high")
+    return box
+
+
+def _inside(family, places) -> dict[str, np.ndarray]:
+    """The parameters, each (P, ...), at places (P, N) in [0, 1]."""
+    found, begin = {}, 0
+    for name, (low, high) in _box(family).items():
+        share = places[:, begin : begin + low.size].reshape(-1, *low.shape)
+        found[name] = low + share * (high - low)
+        begin += low.size
+    return found
+
+
+def _one(points):
+    """The first of the points of a sweep."""
+    return jax.tree.map(lambda leaf: np.float32(leaf[0]), points)
+
+
+def described(parameters: dict) -> str:
+    """The parameters of a family in words, with three digits.
+
+    Examples:
+      >>> from dpjax.study.worst_case import described
+      >>> described({"means": np.array([0.0, 1.0 / 3.0]), "ends": 12.0})
+      'means [0.   , 0.333]; ends 12.'
+    """
+    return "; ".join(
+        f"{name} {np.array2string(np.asarray(value), precision=3, separator=', ')}"
+        for name, value in parameters.items()
+    )
