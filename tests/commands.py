@@ -133,6 +133,7 @@ AS_IS = (
     "dpjax audit ftrl --epsilon 1",
     "dpjax --help",
     "dpjax list",
+    "python benchmarks/compilation.py --grid",
     "dpjax reproduce tossou2017 --quick",
     "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon 0.1,1,10,inf "
     "--seeds 200",

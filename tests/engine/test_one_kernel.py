@@ -93,7 +93,8 @@ def test_one_kernel_has_the_numbers_of_many(name):
 def test_what_needs_kernels_of_its_own_has_many(function, capfd):
     program = compile_for_cpu(function, [SHAPE], [True])
     assert not is_one_kernel(program)
-    np.testing.assert_array_equal(program(example()), jax.jit(function)(example()))
+    # To rounding: jax.jit has products of matrices by another library.
+    np.testing.assert_allclose(program(example()), jax.jit(function)(example()), 1e-5, 1e-6)
     # The compiler, which complains at length, was not asked.
     assert not capfd.readouterr().err
 

@@ -215,7 +215,7 @@ def test_regularizers_grow_with_the_noise(batch):
     np.testing.assert_array_equal(centred[:, sent == 0], 0.0)
     ratio = centred[:, sent > 0].var(axis=0) / deviations[sent > 0] ** 2
     np.testing.assert_allclose(ratio, 1.0, atol=5.0 * (2.0 / trials) ** 0.5)
-    last = np.moveaxis(np.asarray(ellipsoids.unpack(made[:, -1].T, dim + 1)), -1, 0)
+    last = np.moveaxis(np.asarray(ellipsoids.unpack(jnp.asarray(made[:, -1].T), dim + 1)), -1, 0)
     values = np.linalg.eigvalsh(last[:, :dim, :dim])
     assert ((values < smallest[-1]) | (values > found.largest[-1])).mean() < 0.01
     room = norm[-1] / 3.0

@@ -309,9 +309,9 @@ def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
     monkeypatch.setattr(costs, "at_once", lambda mesh: 2)
     whole = study.cost()
     assert asked == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]  # both horizons by one program
-    assert (whole.compiling, whole.rounds) == (8 * 1.0 + 2 * (2 + 4 + 6 + 8) / 2, 3 * 8 * 6)
+    assert (whole.compiling, whole.rounds) == (8 * 1.0 + (2 + 4 + 6 + 8) / 2, 3 * 8 * 6)
     asked.clear()
     monkeypatch.setattr(costs, "_BUDGET", 0.0)
-    assert study.cost().compiling == 8 * (1.0 + 2.0 / 2)
+    assert study.cost().compiling == 8 * 1.0 + 4 * 2.0 / 2
     assert asked == [("A", 0)]
     assert str(study.cost()).endswith("of them to compile")
