@@ -45,6 +45,15 @@ from dpjax.audit.one_run import (
 )
 from dpjax.audit.pairs import Pair, pairs
 from dpjax.audit.replay import Replay, replay
+from dpjax.audit.revealed import (
+    Revealed,
+    WorstHistory,
+    is_discrete,
+    likelihood_attack,
+    log_ratio,
+    revealed,
+    worst_history,
+)
 from dpjax.audit.spending import CHECKS, explain, spent
 from dpjax.audit.verdicts import (
     Verdict,
@@ -65,8 +74,10 @@ __all__ = [
     "OneRun",
     "Pair",
     "Replay",
+    "Revealed",
     "Sensitivity",
     "Verdict",
+    "WorstHistory",
     "anytime",
     "attack",
     "bound_from_counts",
@@ -77,6 +88,9 @@ __all__ = [
     "explain",
     "gaussian_from_counts",
     "group_sensitivity",
+    "is_discrete",
+    "likelihood_attack",
+    "log_ratio",
     "log_wealth",
     "most_visible",
     "mutants",
@@ -93,7 +107,9 @@ __all__ = [
     "releases",
     "replay",
     "replayed_mutants",
+    "revealed",
     "sensitivity",
     "spent",
     "verdict",
+    "worst_history",
 ]
