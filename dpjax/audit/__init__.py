@@ -5,6 +5,8 @@
   releases, and adds up what the difference costs, release by release. It samples nothing.
   :func:`spent` turns the costs into an epsilon.
 - :func:`epsilon` is a lower bound from what an observer tells apart in a million runs.
+- :func:`revealed` computes or bounds what discrete actions reveal, from likelihood ratios. Its
+  relatives are :func:`likelihood_attack` and :func:`worst_history`.
 - :func:`anytime` is one for anything that returns a number, and stops as soon as it can.
 - :func:`one_run` is one for local learners, from a single run of any length.
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
@@ -51,8 +53,10 @@ from dpjax.audit.revealed import (
     is_discrete,
     likelihood_attack,
     log_ratio,
+    most_revealing,
     revealed,
     worst_history,
+    worst_rounds,
 )
 from dpjax.audit.spending import CHECKS, explain, spent
 from dpjax.audit.verdicts import (
@@ -92,6 +96,7 @@ __all__ = [
     "likelihood_attack",
     "log_ratio",
     "log_wealth",
+    "most_revealing",
     "most_visible",
     "mutants",
     "one_run",
@@ -112,4 +117,5 @@ __all__ = [
     "spent",
     "verdict",
     "worst_history",
+    "worst_rounds",
 ]

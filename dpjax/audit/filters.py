@@ -36,6 +36,10 @@ ROUNDING = 1e-4
 REFUSED = "learner: what its actions reveal cannot be computed:"
 
 
+class Unknown(ValueError):
+    """The density of some release is not known."""
+
+
 class Draw(NamedTuple):
     """A site in one run."""
 
@@ -79,13 +83,13 @@ class Played(NamedTuple):
 
 
 def traced(function, *arguments) -> Program:
-    """The Program of a function; a ValueError if the density of one of its releases is unknown."""
+    """The Program of a function; Unknown if that of one of its releases is."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
     reasons = [reason for site in sites if isinstance(site, Site) and (reason := refusal(site))]
     reasons += ["the density of Wishart noise is not known"] * ("wishart" in _hidden(closed.jaxpr))
     if reasons:
-        raise ValueError(f"{REFUSED} {reasons[0]}")
+        raise Unknown(f"{REFUSED} {reasons[0]}")
 
     def visit(index, site, function, inputs):
         if isinstance(site, Site) and site.kind in OUTCOMES and not site.mapped:
@@ -106,7 +110,7 @@ def traced(function, *arguments) -> Program:
             drawn[site.law] = i
         elif isinstance(site, Site) and site.kind == "prefix":
             if site.law not in drawn or site.mapped:
-                raise ValueError(f"{REFUSED} its prefix sums draw no noise of their own")
+                raise Unknown(f"{REFUSED} its prefix sums draw no noise of their own")
             shifted[i] = drawn[site.law]
     early = max(noisy, default=-1) < min(sizes, default=len(sites))
     return Program(closed, jax.tree.structure(shape), sites, sizes, early, shifted)

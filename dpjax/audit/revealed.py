@@ -12,7 +12,7 @@ import scipy
 from jax import random as jr
 
 from dpjax.audit.counts import Bound, bound_from_counts
-from dpjax.audit.epsilon import SELECTION, choose_event, trained
+from dpjax.audit.epsilon import choose_event, trained
 from dpjax.audit.filters import Filter
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
@@ -25,6 +25,10 @@ from dpjax.maths.intervals import clopper_pearson, mean_interval
 MOST_HISTORIES = 2**13
 # How many particles are computed side by side, of all histories together.
 PARTICLES = 2**15
+# How many runs of each sequence choose the event of a likelihood attack, which is a threshold.
+SELECTION = 2**14
+# Pairs are compared by this quantile of |ln P'/P|.
+QUANTILE = 0.98
 
 
 class Revealed(NamedTuple):
@@ -136,23 +140,44 @@ class Filters:
             played = one.play(pair.losses, own)
             return one(pair, played.history, key, particles, played)
 
-        self._plays = jax.jit(
-            jax.vmap(lambda losses, key: one.play(losses, key).history, (None, 0))
-        )
-        self._ratios = jax.jit(jax.vmap(ratio, (None, 0, 0)))
+        def play(losses, key):
+            return one.play(losses, key).history
+
+        self._plays = jax.jit(jax.vmap(play))
+        self._ratios = jax.jit(jax.vmap(ratio))
         self._kept = jax.jit(jax.vmap(kept, (None, 0)))
         self.chunk = max(PARTICLES // particles, 1)
 
     def plays(self, losses, key, runs):
-        """The histories of independent runs."""
-        return _chunked(lambda keys: self._plays(losses, keys), jr.split(key, runs), 2**12)
+        """The histories of independent runs on a sequence."""
+        return self._played(_repeated(losses, runs), jr.split(key, runs))
+
+    def _played(self, losses, keys):
+        return _chunked(lambda rows: self._plays(*rows), (losses, keys), 2**12)
 
     def ratios(self, pair, histories, key):
         """A Filtered of each history."""
         keys = jr.split(key, len(jax.tree.leaves(histories)[0]))
-        return _moved(
-            _chunked(lambda rows: self._ratios(pair, *rows), (histories, keys), self.chunk)
-        )
+        return self._filtered(_repeated(pair, len(keys)), histories, keys)
+
+    def _filtered(self, pairs, histories, keys):
+        rows = pairs, histories, keys
+        return _moved(_chunked(lambda rows: self._ratios(*rows), rows, self.chunk))
+
+    def most_revealing(self, pairs, key, runs) -> int:
+        """The place of the pair with the largest upper quantile of |ln P'/P| over runs.
+
+        The best ones of a first look get a second one, of four times as many runs.
+        """
+        places = np.arange(len(jax.tree.leaves(pairs.losses)[0]))
+        for most, count, own in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
+            repeated = np.repeat(places, count)
+            rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
+            keys, more = jr.split(own, (2, len(repeated)))
+            found = self._filtered(rows, self._played(rows.losses, keys), more)
+            sizes = np.abs(found.log_ratio).reshape(len(places), count)
+            places = places[np.argsort(-np.quantile(sizes, QUANTILE, axis=1))[:most]]
+        return int(places[0])
 
     def kept(self, pair, key, runs):
         """A Filtered of runs on ``pair.losses``, each of which is a particle of its own filter."""
@@ -189,6 +214,12 @@ class Filters:
         found = -self.ratios(pair, histories, keys[0]).log_ratio
         places = np.split(place.reshape(-1), np.cumsum(counts)[:-1])
         return [found[each] for each in places], histories, places
+
+
+def _repeated(tree, count):
+    """Rows that are all the same, which take no memory."""
+    leaves = jax.tree.map(np.asarray, tree)
+    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), leaves)
 
 
 def _chunked(function, rows, chunk):
@@ -241,7 +272,7 @@ def likelihood_attack(
       learner: a Learner or BatchLearner with discrete actions.
       pair: a :class:`Pair` of sequences.
       key: PRNG key.
-      runs: how many runs of each sequence are counted; up to SELECTION others choose the event.
+      runs: how many runs of each sequence are counted; up to 2^14 others choose the event.
       particles: of each filter.
       delta: of the bound, in [0, 1).
       confidence: of the bound, for this pair.
@@ -264,6 +295,83 @@ def likelihood_attack(
     _check.key(key=key)
     runs = _check.size(1, runs=runs)
     return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
+
+
+def filters_for(learner, pairs, particles=64) -> Filters:
+    """Filters of a learner for pairs with leading axes (count, T)."""
+    return Filters(learner, jax.tree.map(lambda leaf: leaf[0], pairs), particles)
+
+
+@in_float32
+def most_revealing(
+    learner: Learner | BatchLearner,
+    pairs: Pair,
+    key: Array,
+    *,
+    runs: int = 64,
+    particles: int = 64,
+) -> int:
+    """The index of the pair of which the actions reveal most.
+
+    It has the largest 98 % quantile of |ln P'/P| over runs on the first sequence, as
+    :func:`log_ratio` estimates it. Use it to choose the pair to attack, with a key other than the
+    attack's.
+
+    Args:
+      learner: a Learner or BatchLearner with discrete actions.
+      pairs: a :class:`Pair` with leading axes (count, T), such as that of :func:`worst_rounds`.
+      key: PRNG key.
+      runs: of each pair; the best ones get more.
+      particles: of each filter.
+
+    Examples:
+      >>> learner, key = learners.hedge(4, 2, epsilon=1.0), jax.random.key(0)
+      >>> pairs = audit.worst_rounds(learner)
+      >>> place = audit.most_revealing(learner, pairs, key, runs=16, particles=1)
+      >>> rounds = (pairs.losses[place] != pairs.others[place]).any(axis=1)
+      >>> int(jnp.argmax(rounds))  # the first round moves all later draws
+      0
+    """
+    _check.key(key=key)
+    runs = _check.size(1, runs=runs)
+    return filters_for(as_learner(learner), pairs, particles).most_revealing(pairs, key, runs)
+
+
+def worst_rounds(learner: Learner | BatchLearner) -> Pair:
+    """Pairs of neighbouring losses of arms, for a search over the round that reveals most.
+
+    For each round t < T, some of them differ in round t alone: in all arms, in arm 0, in arm 0
+    against arm 1, or in arm 0 against all others. The shared rounds are the best losses, the worst,
+    the middle ones, arm 0 alone bad, arm 0 alone good, or arms 0 and 1 bad in turn, so that they
+    are tied in every second round.
+
+    Args:
+      learner: a Learner or BatchLearner over arms.
+
+    Returns:
+      A Pair with leading axes (24 (T - 1), T), in float32.
+
+    Examples:
+      >>> audit.worst_rounds(learners.exp3(8, 2)).losses.shape  # pairs, rounds, arms
+      (168, 8, 2)
+    """
+    count, horizon = learner.action_set.count, learner.horizon
+    low, high = learner.privacy.loss_range
+    first, second = np.eye(count)[0], np.eye(count)[min(1, count - 1)]
+    zeros, ones = np.zeros(count), np.ones(count)
+    turns = np.where(np.arange(horizon)[:, None] % 2 == 0, first, second)
+    bases = [zeros, ones, 0.5 * ones, first, ones - first, turns]
+    changes = [(ones, zeros), (first, zeros), (first, second), (first, ones - first)]
+    sides: tuple[list, list] = ([], [])
+    for base, change, at in itertools.product(bases, changes, range(horizon - 1)):
+        for side, loss in zip(sides, change, strict=True):
+            rows = np.broadcast_to(base, (horizon, count)).copy()
+            rows[at] = loss
+            side.append(low + (high - low) * rows)
+    losses, others = (jnp.asarray(np.stack(side), jnp.float32) for side in sides)
+    if learner.privacy.neighbours == "zero_out":
+        others = jnp.where(jnp.any(losses != others, axis=2, keepdims=True), 0.0, others)
+    return Pair(losses, others)
 
 
 def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:

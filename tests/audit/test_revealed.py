@@ -555,3 +555,27 @@ def test_all_histories_are_those_of_the_arms():
     assert REVEALED._all_histories(learner).tolist() == [
         list(row) for row in itertools.product(range(2), repeat=3)
     ]
+
+
+def test_the_pair_that_reveals_most_is_found():
+    learner = learners.explore_then_commit(4, 2, epsilon=1.0, rounds=1)
+    pairs = audit.worst_rounds(learner)
+    place = audit.most_revealing(learner, pairs, jr.key(0), runs=16, particles=64)
+    differs = np.asarray((pairs.losses[place] != pairs.others[place]).any(axis=1))
+    # Rounds 1 and 2 explore; what is seen later is never used.
+    assert differs.sum() == 1 and differs[:2].any()
+
+
+@pytest.mark.slow
+def test_the_attack_of_an_audit_is_that_of_the_better_statistic():
+    learner = learners.explore_then_commit(4, 2, epsilon=1.0, rounds=1)
+    pairs = audit.worst_rounds(learner)
+    found = audit.attack(learner, pairs, jr.key(0), jr.key(1), runs=2**15)
+    assert 0.5 < found.epsilon < 1.0
+    # Points have no probability, and are attacked as before.
+    ftrl = audit.releases(mechanisms.tree(4), (2,), scale=1.0)
+    found = audit.attack(ftrl, LONG_PAIRS, jr.key(0), jr.key(1), runs=2**13)
+    assert found.event.startswith("statistic")
+
+
+LONG_PAIRS = audit.Pair(*(side[None] for side in LONG))
