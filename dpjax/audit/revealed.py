@@ -476,22 +476,23 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
         return Revealed(epsilons, above, above, True, pure, (float(p.sum()), float(q.sum())))
     error = (1.0 - confidence) / 4.0  # for each bound and each direction
     keys = jr.split(key, 3)
-    below, above = [], []
+    below, above, known = [], [], []
     for side, direction in enumerate((pair, Pair(*pair[::-1]))):
         found = filters.kept(direction, keys[side], runs)
         losses = np.maximum(-np.expm1(epsilons[:, None] + found.log_ratio), 0.0)
-        low, high = np.array([mean_interval(row, error) for row in losses]).T
-        above.append(high)
-        if filters.one.bare and found.known.all():  # each ratio is that of the actions
-            below.append(low)
-    if not below:
-        scores = filters.scores(pair, keys[2], [runs, runs])[0]
+        above.append([mean_interval(row, error)[1] for row in losses])
+        known.append(found.known)
+        below.append([mean_interval(row * found.known, error / 2.0)[0] for row in losses])
+    # If the actions show all draws, each ratio is that of the actions.
+    if not filters.one.bare or not np.all(known):
+        scores, _, _ = filters.scores(pair, keys[2], [runs, runs])
+        below = []
         for ours, theirs in (scores, [-side for side in scores[::-1]]):
             hits, misses = ((side > epsilons[:, None]).sum(1) for side in (ours, theirs))
-            low, _ = clopper_pearson(hits, runs, error / 2.0)
-            _, high = clopper_pearson(misses, runs, error / 2.0)
+            low, _ = clopper_pearson(hits, runs, error / 4.0)
+            _, high = clopper_pearson(misses, runs, error / 4.0)
             below.append(np.maximum(low - np.exp(epsilons) * high, 0.0))
-    return Revealed(epsilons, np.maximum(*below), np.maximum(*above), False, nan, (nan, nan))
+    return Revealed(epsilons, np.max(below, axis=0), np.max(above, axis=0), False, nan, (nan, nan))
 
 
 def _is_enumerable(learner) -> bool:
