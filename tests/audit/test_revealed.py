@@ -407,7 +407,7 @@ def test_bounds_hold_the_exact_curve_between_them(monkeypatch):
     exact = audit.revealed(learner, LONG, jr.key(0), epsilons, particles=2**13)
     monkeypatch.setattr(REVEALED, "MOST_HISTORIES", 1)
     for key in range(2):
-        found = audit.revealed(learner, LONG, jr.key(key), epsilons, particles=16, runs=2**11)
+        found = audit.revealed(learner, LONG, jr.key(key), epsilons, particles=64, runs=2**12)
         assert not found.exact
         assert (found.below <= exact.above + 1e-3).all() and (exact.above <= found.above).all()
         assert found.below[0] > 0.5 * exact.above[0] > 0.2 * found.above[0]
@@ -489,7 +489,7 @@ EIGHT = {
     "limited_updates": (
         lambda: learners.limited_updates(8, 2, epsilon=1.0), 256, "arm 0 bad/against/5"),
     "explore_then_commit": (
-        lambda: learners.explore_then_commit(8, 2, epsilon=1.0, rounds=2), 1024, "arm 0 bad/all/1"),
+        lambda: learners.explore_then_commit(8, 2, epsilon=1.0, rounds=2), 4096, "arm 0 bad/all/1"),
     "dp_exp3_lap": (lambda: learners.dp_exp3_lap(8, 2, epsilon=1.0), 1024, "arm 0 bad/against/2"),
     "shrinking_dartboard": (
         lambda: learners.shrinking_dartboard(8, 2, epsilon=1.0), 1024, "alternate/against/1"),
@@ -535,7 +535,7 @@ def test_learners_agree_with_frequencies(name):
 def test_exact_epsilons_of_eight_rounds(name):
     build, particles, pair = EIGHT[name]
     found = audit.revealed(build(), named(pair), jr.key(0), [0.0, 0.5], particles=particles)
-    assert found.exact and found.chances == pytest.approx((1.0, 1.0), abs=0.03)
+    assert found.exact and found.chances == pytest.approx((1.0, 1.0), abs=0.05)
     worst = audit.worst_history(build(), named(pair), jr.key(1), particles=min(particles, 1024))
     assert worst.epsilon[0] <= 1.01 * EXACT[name] and worst.epsilon[1] >= 0.98 * EXACT[name]
     assert abs(worst.log_ratio) == pytest.approx(EXACT[name], rel=0.05)
