@@ -5,6 +5,8 @@
   releases, and adds up what the difference costs, release by release. It samples nothing.
   :func:`spent` turns the costs into an epsilon.
 - :func:`epsilon` is a lower bound from what an observer tells apart in a million runs.
+- :func:`revealed` computes or bounds what discrete actions reveal, from likelihood ratios. Its
+  relatives are :func:`likelihood_attack` and :func:`worst_history`.
 - :func:`anytime` is one for anything that returns a number, and stops as soon as it can.
 - :func:`one_run` is one for local learners, from a single run of any length.
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
@@ -45,6 +47,17 @@ from dpjax.audit.one_run import (
 )
 from dpjax.audit.pairs import Pair, pairs
 from dpjax.audit.replay import Replay, replay
+from dpjax.audit.revealed import (
+    Revealed,
+    WorstHistory,
+    is_discrete,
+    likelihood_attack,
+    log_ratio,
+    most_revealing,
+    revealed,
+    worst_history,
+    worst_rounds,
+)
 from dpjax.audit.spending import CHECKS, explain, spent
 from dpjax.audit.verdicts import (
     Verdict,
@@ -65,8 +78,10 @@ __all__ = [
     "OneRun",
     "Pair",
     "Replay",
+    "Revealed",
     "Sensitivity",
     "Verdict",
+    "WorstHistory",
     "anytime",
     "attack",
     "bound_from_counts",
@@ -77,7 +92,11 @@ __all__ = [
     "explain",
     "gaussian_from_counts",
     "group_sensitivity",
+    "is_discrete",
+    "likelihood_attack",
+    "log_ratio",
     "log_wealth",
+    "most_revealing",
     "most_visible",
     "mutants",
     "one_run",
@@ -93,7 +112,10 @@ __all__ = [
     "releases",
     "replay",
     "replayed_mutants",
+    "revealed",
     "sensitivity",
     "spent",
     "verdict",
+    "worst_history",
+    "worst_rounds",
 ]

@@ -221,7 +221,7 @@ def epsilon(
 
     scored = statistic
     if scored is None:
-        scored = _trained(learner, pair, train_key, chunk)
+        scored = trained(learner, pair, train_key, chunk)
 
     if runs is None:
         return _stopped(scored, learner, pair, count_key, delta, confidence)
@@ -231,7 +231,7 @@ def epsilon(
         _collect(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
         for i, side in enumerate(pair)
     )
-    threshold, above, swapped = _choose_event(ours, theirs, delta, confidence, runs)
+    threshold, above, swapped = choose_event(ours, theirs, delta, confidence, runs)
     counts = []
     for i, side in enumerate(pair):
         found, left = 0, runs
@@ -266,7 +266,7 @@ def _stopped(scored, learner, pair, key, delta, confidence):
     return Bound(found.epsilon, delta, confidence, found.runs, both + hits, both + misses, event)
 
 
-def _choose_event(ours, theirs, delta, confidence, runs):
+def choose_event(ours, theirs, delta, confidence, runs):
     """(threshold, above, swapped): the event, and whether it is likelier on the second sequence."""
     both = np.concatenate([ours, theirs])
     quantiles = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS))
@@ -293,7 +293,7 @@ def _scores(scored, learner, losses, keys):
     )
 
 
-def _trained(learner, pair, key, chunk):
+def trained(learner, pair, key, chunk):
     """The trained statistic: the log-odds of a logistic regression on what is seen of a run."""
 
     @jax.jit

@@ -13,9 +13,11 @@ from jax import random as jr
 
 from dpjax.audit.counts import Bound
 from dpjax.audit.epsilon import epsilon, most_visible
+from dpjax.audit.filters import Unknown
 from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, changed_rounds, differing, pairs
 from dpjax.audit.replay import Replay, replay
+from dpjax.audit.revealed import attacked, filters_for, is_discrete
 from dpjax.audit.spending import CHECKS, spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy
 from dpjax.domains import Domain, box_losses
@@ -24,6 +26,8 @@ from dpjax.domains import Domain, box_losses
 ROUNDING = 1e-4
 # Contextual pairs have so many arms in each round.
 ARMS = 3
+# Longer games are attacked by a trained statistic alone.
+LONGEST = 64
 # Every WILDth pair lies out of range, FAR times as far from the centre. Pairs repeat their cases
 # with periods that are powers of 2, so that each case comes in range and out of it.
 WILD, FAR = 5, 100.0
@@ -245,11 +249,15 @@ def attack(
 ) -> Bound:
     """A lower bound on epsilon, at the declared delta, from the most visible of several pairs.
 
+    For discrete actions it is :func:`likelihood_attack` on the pair that reveals most, beside the
+    trained statistic, if audits know the densities of all releases. Else it is :func:`epsilon`.
+
     Args:
       learner: a Learner or BatchLearner.
       pairs: a Pair with leading axes (count, T).
       key: PRNG key of :func:`epsilon`.
-      choice: another PRNG key, by which :func:`most_visible` chooses the pair.
+      choice: another PRNG key, by which :func:`most_visible` or :func:`most_revealing` chooses the
+        pair.
       runs: how many runs of each sequence are counted.
 
     Examples:
@@ -259,9 +267,17 @@ def attack(
       >>> audit.attack(learner, pairs, *keys, runs=10_000).epsilon < 1.0  # it spends 1
       True
     """
+    delta = float(learner.privacy.delta)
+    if is_discrete(learner) and learner.horizon <= LONGEST:
+        try:
+            filters = filters_for(learner, pairs)
+            most = filters.most_revealing(pairs, choice, 64)
+            pair = jax.tree.map(lambda leaf: leaf[most], pairs)
+            return attacked(filters, pair, key, runs, delta, 0.95, rival=True)
+        except Unknown:
+            pass
     most = most_visible(learner, pairs, choice)
     pair = jax.tree.map(lambda leaf: leaf[most], pairs)
-    delta = float(learner.privacy.delta)
     return epsilon(learner, pair, key, runs=runs, delta=delta, progress=False)
 
 

@@ -1,4 +1,4 @@
-"""Confidence intervals of probabilities."""
+"""Confidence intervals of probabilities, and of means of numbers in [0, 1]."""
 
 import numpy as np
 import scipy
@@ -19,3 +19,44 @@ def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
     low = np.where(hits > 0, scipy.stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
     high = np.where(hits < runs, scipy.stats.beta.isf(error, hits + 1.0, runs - hits), 1.0)
     return low, high
+
+
+# Parts of the largest bet that keeps the wealth positive, and the shares of the wealth that they
+# get. The best one is not known. For a mean near 0 it is the largest.
+_BETS = np.append(np.geomspace(1e-3, 0.8, 15), 0.99)
+_SHARES = np.append(np.full(15, 0.5 / 15), 0.5)
+
+
+def mean_interval(values: Numbers, error: float) -> tuple:
+    """Lower and upper bound on a mean of numbers in [0, 1], each missed with at most ``error``.
+
+    A mean m is too large if the wealth, a mean over bets k of the product over the values x of
+    1 + k (m - x) / (1 - m), is 1 / error or more. If the law has a mean of m or more, the expected
+    wealth is at most 1, so that this happens with probability at most ``error`` (Markov). The
+    wealth grows in m. The lower bound is that of 1 - x.
+
+    Args:
+      values: (n,) independent draws of one law.
+      error: in (0, 1).
+
+    Reference: Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting",
+    2024.
+
+    Examples:
+      >>> from dpjax.maths.intervals import mean_interval
+      >>> low, high = mean_interval(np.linspace(0.0, 0.2, 1000), 0.025)
+      >>> bool(low < 0.1 < high)
+      True
+    """
+    values, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
+    return 1.0 - _largest_mean(1.0 - values, counts, error), _largest_mean(values, counts, error)
+
+
+def _largest_mean(values, counts, error):
+    low, high = float(counts @ values / counts.sum()), 1.0
+    for _ in range(30):
+        mean = 0.5 * (low + high)
+        gains = np.log1p(_BETS[:, None] * (mean - values) / max(1.0 - mean, 1e-300))
+        wealth = scipy.special.logsumexp(gains @ counts, b=_SHARES)
+        low, high = (low, mean) if wealth >= -np.log(error) else (mean, high)
+    return high

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpjax.core import _check
 from dpjax.maths.laws import binomial as binomial_draw
-from dpjax.noise.integers import STEP, exact_privacy, scale_of_one
+from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Law
 from dpjax.privacy.integer import binomial_log_pmf
 
@@ -27,6 +27,13 @@ def draw(key, coins, shape):
     drawn = (binomial_draw(key, whole, 0.5) - (whole >> 1)).astype(jnp.float32)
     drawn = drawn - 0.5 * (whole & 1).astype(jnp.float32)
     return jnp.where(jnp.isnan(coins), jnp.nan, drawn)
+
+
+def log_density(noise, coins):
+    """ln C(coins, k + coins / 2) - coins ln 2 for each k at which that is one of 0 .. coins."""
+    whole = jnp.floor(coins)
+    ones = noise + 0.5 * whole
+    return on_integers(lambda ones, _: jax.scipy.stats.binom.logpmf(ones, whole, 0.5))(ones, coins)
 
 
 def _whole(coins) -> int:
@@ -66,6 +73,7 @@ binomial = Law(
     integers=True,
     of_one=of_one,
     **EXACT,
+    log_density=log_density,
     of_rho=None,
     model="shuffle",
 )

@@ -7,6 +7,7 @@ does not always fall in the scale: at epsilon = 5 it is 0.007 at scale 0.32 and 
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
@@ -17,7 +18,7 @@ from dpjax import privacy
 from dpjax.maths.laws import normal, random_words
 from dpjax.noise.discrete_laplace import as_draw
 from dpjax.noise.gaussian import cumulant
-from dpjax.noise.integers import STEP, exact_privacy, scale_of_one
+from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Cost, Law
 from dpjax.privacy.integer import TAIL
 
@@ -48,6 +49,17 @@ def draw(key, scale, shape):
     start = (jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32), unwanted)
     found = lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
     return jnp.where(scale < _WIDE, found, jnp.round(scale * normal(key, shape)))
+
+
+@on_integers
+def log_density(noise, scale):
+    """-k^2 / (2 scale^2), less the logarithm of its sum over all integers.
+
+    From scale 2 on the sum is sqrt(2 pi) scale, up to a factor of 1 + 2 e^(-2 pi^2 scale^2).
+    """
+    few = jax.nn.logsumexp(-0.5 * jnp.square(jnp.arange(-32.0, 33.0) / scale))
+    total = jnp.where(scale < 2.0, few, jnp.log(np.sqrt(2.0 * np.pi) * scale))
+    return -0.5 * jnp.square(noise / scale) - total
 
 
 def _log_pmf(scale, shift):
@@ -94,4 +106,5 @@ discrete_gaussian = Law(
     integers=True,
     of_one=of_one,
     **EXACT,
+    log_density=log_density,
 )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.maths.laws import random_words, sign_and_tail
-from dpjax.noise.integers import exact_privacy
+from dpjax.noise.integers import exact_privacy, on_integers
 from dpjax.noise.laplace import laplace
 from dpjax.privacy.integer import TAIL
 
@@ -25,6 +25,12 @@ def as_draw(words, scale):
     _, u = sign_and_tail(words)
     size = jnp.floor(-jnp.log(u) * scale)
     return size[0] - size[1]
+
+
+@on_integers
+def log_density(noise, scale):
+    """ln tanh(1 / (2 scale)) - |k| / scale."""
+    return jnp.log(jnp.tanh(0.5 / scale)) - jnp.abs(noise) / scale
 
 
 def _log_pmf(scale, shift):
@@ -45,6 +51,7 @@ discrete_laplace = replace(
     delta=EXACT["delta"],
     least_scale=EXACT["least_scale"],
     draw_sum=None,
+    log_density=log_density,
     model="distributed",
     limit=None,
 )

@@ -1,6 +1,7 @@
 """Gaussian noise of standard deviation ``scale``."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from dpjax import privacy
 from dpjax.maths.laws import normal
@@ -15,6 +16,11 @@ def draw(key, scale, shape):
 def cumulant(tilt, scale):
     """tilt^2 scale^2 / 2. A discrete Gaussian draw has less."""
     return 0.5 * jnp.square(scale) * tilt * tilt
+
+
+def log_density(noise, scale):
+    """That of a normal draw."""
+    return -0.5 * jnp.square(noise / scale) - jnp.log(np.sqrt(2.0 * np.pi) * scale)
 
 
 def calibrate(change, epsilon, delta):
@@ -49,6 +55,7 @@ gaussian = Law(
     declare=declare,
     cost=cost,
     norm=2,
+    log_density=log_density,
     of_rho=of_rho,
     limit="shuffle",
 )

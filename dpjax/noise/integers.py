@@ -89,6 +89,21 @@ def exact_privacy(
     return {"delta": delta_at, "epsilon": epsilon_at, "least_scale": least_scale}
 
 
+def on_integers(log_probability: Callable) -> Callable:
+    """(noise, scale) -> log-probabilities, which are -inf beside the integers.
+
+    Noise that is within a thousandth of an integer is that integer, since it is the difference of
+    two float32 numbers.
+    """
+
+    def log_density(noise, scale):
+        whole = jnp.round(noise)
+        found = log_probability(whole, jnp.asarray(scale, jnp.float32))
+        return jnp.where(jnp.abs(noise - whole) < 1e-3, found, -jnp.inf)
+
+    return log_density
+
+
 @functools.lru_cache
 def _table(exact, grid, delta) -> tuple[np.ndarray, np.ndarray]:
     """Scales (n,) that grow, and the epsilons (n,) from which on they are enough, which fall."""

@@ -32,6 +32,11 @@ def cumulant(tilt, scale):
     return -jnp.log1p(-jnp.square(tilt * scale))
 
 
+def log_density(noise, scale):
+    """-|x| / scale - ln(2 scale)."""
+    return -jnp.abs(noise) / scale - jnp.log(2.0 * scale)
+
+
 def calibrate(change, epsilon, delta):
     """The scale |change|_1 / epsilon of Dwork, McSherry, Nissim & Smith 2006, Proposition 1."""
     del delta
@@ -56,5 +61,6 @@ laplace = Law(
     norm=1,
     pure=True,
     draw_sum=draw_sum,
+    log_density=log_density,
     limit="distributed",
 )

@@ -63,6 +63,8 @@ class Law:
         releases of vectors.
       of_rho: (rho, delta) -> the epsilon of zCDP by this noise. None if no rho is declared.
       draw_sum: (key, scale, counts (*shape)) -> the sum of so many draws, (*shape).
+      log_density: (noise (*shape), scale) -> the logarithm of the density of each draw, or of its
+        probability if the law has integers alone, for a scale above 0. None if it is not known.
       model: whom a sum of a batch with this noise needs, as in ``Privacy``: "central", "shuffle" or
         "distributed".
       limit: the model whose integer noise it idealises, or None.
@@ -95,6 +97,7 @@ class Law:
     together: Any = None
     of_rho: Any = privacy.zcdp_epsilon
     draw_sum: Any = None
+    log_density: Any = None
     model: str = "central"
     limit: str | None = None
 

@@ -19,6 +19,12 @@ def draw(key, scale, shape):
     return scale * jnp.where(sign, size, -size).astype(scale.dtype)
 
 
+def log_density(noise, scale):
+    """-|x| / scale - 2 ln(1 + e^(-|x| / scale)) - ln scale."""
+    units = jnp.abs(noise) / scale
+    return -units - 2.0 * jnp.log1p(jnp.exp(-units)) - jnp.log(scale)
+
+
 def cumulant(tilt, scale):
     """ln(x / sin x) for x = pi tilt scale."""
     angle = np.pi * jnp.abs(tilt * scale)
@@ -39,4 +45,5 @@ logistic = Law(
     cost=of_pure,
     norm=1,
     pure=True,
+    log_density=log_density,
 )

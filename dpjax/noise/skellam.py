@@ -20,9 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 from jax import random as jr
+from jax.scipy.special import gammaln, logsumexp
 
 from dpjax.maths.laws import binomial, normal
-from dpjax.noise.integers import STEP, exact_privacy, scale_of_one
+from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Law
 from dpjax.privacy.continuous import _real, bisected
 from dpjax.privacy.integer import TAIL
@@ -60,6 +61,22 @@ def draw(key, scale, shape):
     few = binomial(ones_key, _TRIALS, p) - binomial(others_key, _TRIALS, p)
     many = jnp.round(jnp.sqrt(variance) * normal(ones_key))
     return jnp.where(variance < _WIDE, few.astype(jnp.float32), many)
+
+
+@on_integers
+def log_density(noise, scale):
+    """ln(e^-v I_k(v)) for v = scale^2: the series of I_k, or Debye's expansion for large k or v.
+
+    In the expansion s = sqrt(k^2 + v^2) and p = k / s (Abramowitz & Stegun 1964, 9.7.7).
+    """
+    k, v = jnp.abs(noise), jnp.square(scale)
+    s = jnp.sqrt(k * k + v * v)
+    p = jnp.square(k / s)
+    rest = (3.0 - 5.0 * p) / (24.0 * s) + (81.0 - 462.0 * p + 385.0 * p * p) / (1152.0 * s * s)
+    level = k * k / (s + v) - k * jnp.arcsinh(k / v) - 0.5 * jnp.log(2.0 * np.pi * s)
+    m = jnp.broadcast_to(jnp.arange(64.0).reshape(-1, *[1] * k.ndim), (64, *k.shape))
+    terms = (2.0 * m + k[None]) * jnp.log(0.5 * v) - gammaln(m + 1.0) - gammaln(m + k[None] + 1.0)
+    return jnp.where(s < 20.0, logsumexp(terms, axis=0) - v, level + jnp.log1p(rest))
 
 
 def _log_pmf(scale, shift):
@@ -183,6 +200,7 @@ skellam = Law(
     integers=True,
     of_one=of_one,
     **EXACT,
+    log_density=log_density,
     together=vector_epsilon,
     of_rho=None,
     model="distributed",

@@ -1,0 +1,393 @@
+"""Filters: the likelihood ratio of a learner's actions, from particles that played them.
+
+Let P and P' be the laws of the actions a on the two sequences of a pair, and x all that is released
+within a run. With the same x and the same other draws both sequences see the same actions. So
+
+    R(a) = P'(a) / P(a) = E_P[r(x) | a],   r(x) = the product of f'(x_j) / f(x_j) over releases j,
+
+where f and f' are the densities of a release given those before it. A particle is a run on the
+first sequence that played a so far, with the state of a twin that saw the other sequence and the
+same releases, and its ln r. ``docs/audit/revealed.md`` has the proofs.
+"""
+
+import itertools
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax import random as jr
+from jax.extend.core import jaxprs_in_params
+
+from dpjax.audit import visits
+from dpjax.audit.densities import OUTCOMES, log_density, outcomes, refusal
+from dpjax.audit.reports import reported
+from dpjax.combinators import as_learner
+from dpjax.core import Array
+from dpjax.feedback import seen_inside
+from dpjax.noise.release import Site, release_p
+
+# Draws of a round that have so many outcomes together are enumerated.
+MOST_LANES = 64
+# A prefix sum of the twin that is off by more than this part of itself could not be made equal.
+ROUNDING = 1e-4
+REFUSED = "learner: what its actions reveal cannot be computed:"
+
+
+class Unknown(ValueError):
+    """The density of some release is not known."""
+
+
+class Draw(NamedTuple):
+    """A site in one run."""
+
+    active: Any  # () bool, whether its branch was taken
+    log: Any  # () the log-density of the release, or the log-probability of the outcome
+    release: Any
+    noisy: Any  # of prefix sums, the sum that is released; else ()
+
+
+class Program(NamedTuple):
+    """A traced function of a learner, and what of it is enumerated."""
+
+    closed: Any  # a ClosedJaxpr
+    structure: Any  # the tree structure of what it returns
+    sites: list
+    sizes: dict  # how many outcomes each enumerated site has
+    early: bool  # whether no noise depends on an outcome that is enumerated
+    shifted: dict  # for each site of prefix sums that of the noise that is new in them
+
+    @property
+    def lanes(self) -> list:
+        """All outcomes of the enumerated sites together."""
+        return list(itertools.product(*map(range, self.sizes.values())))
+
+
+class Filtered(NamedTuple):
+    """What a filter says of one history."""
+
+    log_ratio: Array  # () ln P'(a) / P(a)
+    log_chance: Array  # () ln P(a)
+    moved: Array  # () bool, whether the noise of all prefix sums could be moved
+    known: Array  # () bool, whether the history says all outcomes that are enumerated
+
+
+class Played(NamedTuple):
+    """A run on the first sequence."""
+
+    history: Any  # as of audit.play
+    lanes: Array  # (rounds + 1,) the outcomes of enumerated sites that came out
+    key: Array
+
+
+def traced(function, *arguments) -> Program:
+    """The Program of a function; Unknown if that of one of its releases is."""
+    closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    sites, counts = visits.sites(closed), {}
+    reasons = [reason for site in sites if isinstance(site, Site) and (reason := refusal(site))]
+    reasons += ["the density of Wishart noise is not known"] * ("wishart" in _hidden(closed.jaxpr))
+    if reasons:
+        raise Unknown(f"{REFUSED} {reasons[0]}")
+
+    def visit(index, site, function, inputs):
+        if isinstance(site, Site) and site.kind in OUTCOMES and not site.mapped:
+            counts[index] = len(outcomes(site, inputs))
+        return function(*inputs), ()
+
+    leaves = jax.tree.leaves(jax.eval_shape(lambda *xs: xs, *arguments))
+    jax.eval_shape(lambda xs: visits.run(closed, xs, visit)[0], leaves)
+    sizes: dict = {}
+    for index, count in sorted(counts.items()):
+        if math.prod(sizes.values()) * count <= MOST_LANES:
+            sizes[index] = count
+    noisy = [i for i, site in enumerate(sites) if isinstance(site, Site) and i not in sizes]
+    shifted: dict = {}
+    drawn: dict = {}  # the latest draw of each law that stands by itself
+    for i, site in enumerate(sites):
+        if isinstance(site, Site) and site.kind == "value":
+            drawn[site.law] = i
+        elif isinstance(site, Site) and site.kind == "prefix":
+            if site.law not in drawn or site.mapped:
+                raise Unknown(f"{REFUSED} its prefix sums draw no noise of their own")
+            shifted[i] = drawn[site.law]
+    early = max(noisy, default=-1) < min(sizes, default=len(sites))
+    return Program(closed, jax.tree.structure(shape), sites, sizes, early, shifted)
+
+
+def run(program: Program, arguments, chosen=None, releases=None) -> tuple[Any, list]:
+    """What a Program returns, and the Draw of each site.
+
+    Args:
+      program: a Program.
+      arguments: of the function.
+      chosen: the outcome of each enumerated site, by its number; None to draw them.
+      releases: of all sites, in place of those that are drawn.
+    """
+
+    def visit(index, site, function, inputs):
+        if not isinstance(site, Site):
+            return function(*inputs), ()
+        if releases is not None:
+            released = releases[index]
+        elif chosen is not None and index in chosen:
+            kind = jnp.bool_ if site.kind in ("coin", "comparison") else jnp.int32
+            released = chosen[index].astype(kind)
+        else:
+            released = function(*inputs)[0]
+        noisy = inputs[1] if site.kind == "prefix" else ()
+        density = log_density(site, inputs, released)
+        return [released], Draw(jnp.bool(True), density, released, noisy)
+
+    outputs, draws = visits.run(program.closed, jax.tree.leaves(arguments), visit)
+    return jax.tree.unflatten(program.structure, outputs), draws
+
+
+def _twin(program, arguments, draws):
+    """The twin's run with the same releases: what it returns, its draws, and if they can be so.
+
+    Prefix sums y = A x + B z of the twin become equal by other noise z in it. Of one round only the
+    noise that is new in it is moved, and all of it by what the values so far have changed.
+    """
+    releases = [draw.release if draw else () for draw in draws]
+    moved = jnp.bool(True)
+    for mark, site in program.shifted.items():
+
+        def sums(noise, mark=mark, site=site):
+            trial = [*releases[:site], noise, *releases[site + 1 :]]
+            return run(program, arguments, releases=trial)[1][mark].noisy
+
+        own, ones = draws[mark].noisy, jnp.ones_like(releases[site])
+        there, slope = jax.jvp(sums, (releases[site],), (ones,))
+        step = jnp.where(slope == 0.0, 0.0, (own - there) / jnp.where(slope == 0.0, 1.0, slope))
+        releases[site] = releases[site] + step
+        off = jnp.abs(own - there - slope * step) > ROUNDING * (1.0 + jnp.abs(own))
+        moved &= ~(jnp.any(off) & draws[mark].active)
+    outputs, twins = run(program, arguments, releases=releases)
+    return outputs, twins, moved
+
+
+class Filter:
+    """Filters of one learner, traced once.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      loss: of one round, a pytree of arrays or of their shapes.
+    """
+
+    def __init__(self, learner, loss):
+        self.learner = learner = as_learner(learner)
+        key = jr.key(0)
+        self.begin = traced(learner.init, key)
+        state, action = jax.eval_shape(learner.init, key)
+        seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)
+        self.step = traced(learner.step, state, key, seen)
+        # The last losses are seen in the report alone.
+        self.shown = bool(learner.privacy.reported)
+        names = _hidden(self.step.closed.jaxpr) | _hidden(self.begin.closed.jaxpr)
+        sites = [site for site in self.begin.sites + self.step.sites if isinstance(site, Site)]
+        count = len(self.begin.sizes) + len(self.step.sizes)
+        self.bare = len(sites) == count and "random_bits" not in names
+
+    def _inputs(self, losses):
+        steps = self.learner.horizon - (not self.shown)
+        return jnp.arange(1, steps + 1), jax.tree.map(lambda leaf: leaf[:steps], losses)
+
+    def _seen(self, loss, action):
+        return seen_inside(self.learner, loss, action)[0]
+
+    def play(self, losses, key) -> Played:
+        """A run on a sequence, as of :func:`dpjax.audit.play`, with what its draws came to."""
+        (state, action), first = run(self.begin, (jr.fold_in(key, 0),))
+
+        def one_round(carry, inputs):
+            state, action = carry
+            t, loss = inputs
+            arguments = state, jr.fold_in(key, t), self._seen(loss, action)
+            after, draws = run(self.step, arguments)
+            return after, (action, _place(self.step, draws))
+
+        (end, last), (actions, lanes) = lax.scan(one_round, (state, action), self._inputs(losses))
+        if self.shown:
+            history = actions, reported(self.learner, end)
+        else:
+            history = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), actions, last)
+        return Played(history, jnp.append(_place(self.begin, first), lanes), key)
+
+    def __call__(self, pair, history, key, particles, played=None) -> Filtered:
+        """The Filtered of a history, as :func:`dpjax.audit.play` returns it.
+
+        Args:
+          pair: P is the law on ``pair.losses``, P' that on ``pair.others``.
+          history: of one run.
+          key: PRNG key.
+          particles: how many.
+          played: if given, the run on ``pair.losses`` that had this history. It then is the first
+            particle and is never resampled (conditional SMC), and nothing is done that reduces
+            variance at the price of a bias.
+        """
+        n, learner = particles, self.learner
+        actions, shown = history if self.shown else (history, [])
+        kept = (jnp.arange(n) == 0) & (played is not None)
+
+        def keys_of(t):
+            fresh, lane_keys = jr.split(jr.fold_in(key, t), (2, n))
+            if played is None:
+                return fresh, lane_keys
+            own = jr.fold_in(played.key, t)
+            return jax.vmap(lambda k, here: jnp.where(here, own, k))(fresh, kept), lane_keys
+
+        def lane_of(t):
+            return jnp.int32(0) if played is None else played.lanes[t]
+
+        def at(t):
+            return jax.tree.map(lambda leaf: leaf[jnp.minimum(t, learner.horizon - 1)], actions)
+
+        def start(own_key, lane_key, here):
+            chosen = _chosen(self.begin, (own_key,), at(0), lane_key, lane_of(0), here)
+            return chosen[0], chosen[1], chosen[3]
+
+        def one_round(carry, inputs):
+            particles, total, moved, known = carry
+            t, loss, other = inputs
+            resample_key = jr.fold_in(jr.fold_in(key, t), 1)
+            (log_weights, log_ratios, worlds), gain = _resampled(
+                particles, resample_key, kept, played is None
+            )
+            before, free = at(t - 1), t >= learner.horizon
+            seen, seen_twin = self._seen(loss, before), self._seen(other, before)
+
+            def particle(worlds, own_key, lane_key, here):
+                state, twin = worlds
+                arguments = state, own_key, seen
+                weight, (state, _), draws, alone = _chosen(
+                    self.step, arguments, at(t), lane_key, lane_of(t), here, free
+                )
+                (twin, action), twins, moved = _twin(self.step, (twin, own_key, seen_twin), draws)
+                noise, drawn = _log_ratios(self.step, draws, twins)
+                same = free | _equal(action, at(t))
+                drawn = jnp.where(same, drawn, -jnp.inf)
+                return (weight, (state, twin), noise, drawn), (moved, alone)
+
+            (weights, worlds, noise, drawn), (here, alone) = jax.vmap(particle)(
+                worlds, *keys_of(t), kept
+            )
+            if played is None and self.step.early and n > 1:
+                # Given the past, the mean of e^noise is 1. Dividing by that of the particles
+                # removes most of the variance.
+                mean = _log_mean(log_weights, log_ratios + noise)
+                mean -= _log_mean(log_weights, log_ratios)
+                noise -= jnp.where(jnp.isfinite(mean), mean, 0.0)
+            log_weights, log_ratios = log_weights + weights, log_ratios + noise + drawn
+            moved &= jnp.all(here | (log_weights == -jnp.inf) | (log_ratios == -jnp.inf))
+            particles = log_weights, log_ratios, worlds
+            return (particles, total + gain, moved, known & jnp.all(alone)), None
+
+        fresh, lane_keys = keys_of(0)
+        weights, (states, _), alone = jax.vmap(start)(fresh, lane_keys, kept)
+        particles = weights, jnp.zeros(n), (states, states)
+        carry = particles, jnp.zeros(()), jnp.bool(True), jnp.all(alone)
+        rows = *self._inputs(pair.losses), self._inputs(pair.others)[1]
+        ((weights, ratios, worlds), total, moved, known), _ = lax.scan(one_round, carry, rows)
+        if self.shown:
+            own, twin = (
+                jax.vmap(lambda state: _equal(reported(learner, state), shown))(world)
+                for world in worlds
+            )
+            weights = jnp.where(own, weights, -jnp.inf)
+            ratios = jnp.where(twin, ratios, -jnp.inf)
+        chance = jax.nn.logsumexp(weights)
+        # If no particle plays the history, its ratio is not known.
+        unknown = 0.0 if played is None else -jnp.inf
+        ratio = jnp.where(chance > -jnp.inf, _log_mean(weights, ratios), unknown)
+        return Filtered(ratio, total + chance - math.log(n), moved, known)
+
+
+def _chosen(program, arguments, action, lane_key, lane, kept, free=False):
+    """A step whose enumerated draws are conditioned on the action.
+
+    Returns:
+      The log-probability of the action given all other draws, what the step returns, its draws,
+      and whether no other outcomes of these draws have the same action. If ``kept``, the draws are
+      those of ``lane``. If ``free``, any action is as good.
+    """
+    table = jnp.asarray(program.lanes, jnp.int32).reshape(len(program.lanes), len(program.sizes))
+
+    def of(row):
+        chosen = dict(zip(program.sizes, row, strict=True))
+        (state, played), draws = run(program, arguments, chosen)
+        # A draw in a branch that is not taken is a fair one, so that all lanes count as one.
+        logs = (jnp.where(draws[i].active, draws[i].log, -math.log(size))
+                for i, size in program.sizes.items())  # fmt: skip
+        log = sum(logs, jnp.zeros(()))
+        return jnp.where(free | _equal(played, action), log, -jnp.inf), (state, played), draws
+
+    logs, outputs, draws = jax.vmap(of)(table)
+    place = jnp.where(kept, lane, jr.categorical(lane_key, logs))
+    outputs, draws = jax.tree.map(lambda leaf: leaf[place], (outputs, draws))
+    idle = ~jnp.any(jnp.array([draws[i].active for i in program.sizes], bool))
+    alone = idle | (jnp.sum(logs > -jnp.inf) <= 1)
+    return jax.nn.logsumexp(logs), outputs, draws, alone
+
+
+def _place(program, draws):
+    """The place among the lanes of a Program of the outcomes that were drawn, () int32."""
+    place = jnp.int32(0)
+    for i, size in program.sizes.items():
+        place = place * size + jnp.asarray(draws[i].release, jnp.int32)
+    return place
+
+
+def _log_ratios(program, draws, twins):
+    """ln of the twin's density over the own, of this round's noise and of enumerated draws."""
+    noise = drawn = jnp.zeros(())
+    for i, (own, twin) in enumerate(zip(draws, twins, strict=True)):
+        if own == ():
+            continue
+        ratio = jnp.where(twin.log == own.log, 0.0, twin.log - own.log)
+        # A release of one run alone tells them apart.
+        ratio = jnp.where(own.active, ratio, 0.0)
+        ratio = jnp.where(own.active == twin.active, ratio, -jnp.inf)
+        noise, drawn = (noise, drawn + ratio) if i in program.sizes else (noise + ratio, drawn)
+    return noise, drawn
+
+
+def _resampled(particles, key, kept, stratified):
+    """(particles, gain): equally likely ones if the weight is on few, and ln of the mean weight."""
+    log_weights, count = particles[0], len(kept)
+    norm = jax.nn.logsumexp(log_weights)
+    shares = jnp.exp(log_weights - norm)
+    few = jnp.sum(shares * shares) * count > 2.0
+    u = jr.uniform(key, (count,))
+    if stratified:  # beside a kept run draws are independent
+        u = (jnp.arange(count, dtype=jnp.float32) + u) / count
+    sums = jnp.cumsum(shares)
+    drawn = jnp.clip(jnp.searchsorted(sums, u * sums[-1], side="right"), 0, count - 1)
+    places = jnp.where(few & ~kept, drawn, jnp.arange(count))
+    log_weights, *rest = jax.tree.map(lambda leaf: leaf[places], particles)
+    log_weights = jnp.where(few, jnp.zeros(count), log_weights)
+    return (log_weights, *rest), jnp.where(few, norm - math.log(count), 0.0)
+
+
+def _log_mean(log_weights, logs):
+    """ln of the weighted mean of e^logs; a particle of weight 0 counts for nothing."""
+    logs = jnp.where(log_weights > -jnp.inf, logs, -jnp.inf)
+    return jax.nn.logsumexp(log_weights + logs) - jax.nn.logsumexp(log_weights)
+
+
+def _equal(tree, other):
+    """Whether two pytrees are equal. Keys of randomized policies tell nothing."""
+    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True)
+    return jnp.all(jnp.stack([jnp.all(x == y) for x, y in pairs]))
+
+
+def _hidden(jaxpr) -> set:
+    """The names of calls and of draws of bits in a program, outside of its releases."""
+    found = set()
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is not release_p:
+            found |= {eqn.primitive.name, eqn.params.get("name")}
+            for inner in jaxprs_in_params(eqn.params):
+                found |= _hidden(inner)
+    return found

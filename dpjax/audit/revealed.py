@@ -1,0 +1,577 @@
+"""What the actions of a learner reveal of its losses: likelihood ratios, attacks and curves."""
+
+import itertools
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy
+from jax import random as jr
+
+from dpjax.audit.counts import Bound, bound_from_counts
+from dpjax.audit.epsilon import choose_event, trained
+from dpjax.audit.filters import Filter
+from dpjax.audit.pairs import Pair, check_fits, check_neighbours
+from dpjax.combinators import as_learner
+from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, _check
+from dpjax.engine.devices import cores
+from dpjax.engine.settings import in_float32
+from dpjax.maths.intervals import clopper_pearson, mean_interval
+
+# A game of so many histories at most is enumerated.
+MOST_HISTORIES = 2**13
+# How many particles are computed side by side, of all histories together.
+PARTICLES = 2**15
+# How many runs of each sequence choose the event of a likelihood attack, which is a threshold.
+SELECTION = 2**14
+# Pairs are compared by this quantile of |ln P'/P|.
+QUANTILE = 0.98
+
+
+class Revealed(NamedTuple):
+    """The privacy curve of the actions on one pair of sequences, the larger of both directions.
+
+    If ``exact``, ``below`` and ``above`` are equal. Else each of their numbers is missed with
+    probability (1 - confidence) / 2 at most.
+    """
+
+    epsilons: np.ndarray  # (n,)
+    below: np.ndarray  # (n,) delta is at least this
+    above: np.ndarray  # (n,) delta is at most this
+    exact: bool  # whether all histories were enumerated
+    # The largest |ln P'(a) / P(a)|, by which the actions are pure; nan if not exact. Noise that is
+    # hidden makes it an estimate that is too large rather than too small.
+    epsilon: float
+    chances: tuple[float, float]  # sums of P and P' over all histories, 1 but for noise; else nan
+
+
+class WorstHistory(NamedTuple):
+    """A history of actions, and what it says about the pair."""
+
+    history: Any  # as audit.play returns it
+    log_ratio: float  # ln P'(a) / P(a)
+    epsilon: tuple[float, float]  # an interval of its size, from independent filters
+    confidence: float  # of the interval, if the mean over filters is a normal variable
+
+
+@in_float32
+def log_ratio(
+    learner: Learner | BatchLearner, pair: Pair, actions: Any, key: Array, *, particles: int = 256
+) -> Array:
+    """An estimate of ln P'(a) / P(a) for the actions a of one run, by a particle filter.
+
+    P is their law on ``pair.losses`` and P' that on ``pair.others``. The filter runs the learner's
+    traced program, with the releases of :mod:`dpjax.noise` in it. It is exact with one particle if
+    the actions show all draws, as those of :func:`dpjax.learners.exp3` do. As it depends on the
+    run through the actions alone, it may be the statistic of an attack, whatever its error.
+
+    Args:
+      learner: a Learner or BatchLearner with discrete actions.
+      pair: a :class:`Pair` of sequences.
+      actions: as :func:`play` returns them, with the released fields of the report if there are.
+      key: PRNG key of the filter. It must not be the key of the run.
+      particles: how many.
+
+    Returns:
+      (). It is 0 if no particle played the actions, and NaN if the noise of a mechanism's sums
+      cannot be moved, since no draw that an audit sees is new in them.
+
+    Raises:
+      ValueError: the density of a release is not known, or the actions are not discrete.
+
+    Examples:
+      >>> learner = learners.hedge(2, 2, epsilon=1.0)
+      >>> pair = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
+      >>> key, actions = jax.random.key(0), jnp.array([0, 0])
+      >>> float(audit.log_ratio(learner, pair, actions, key, particles=1)) > 0.0
+      True
+    """
+    _check.key(key=key)
+    found = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
+    return jnp.where(found.moved, found.log_ratio, jnp.nan)
+
+
+def is_discrete(learner: Learner | BatchLearner) -> bool:
+    """Whether two runs can have the same actions with a probability above 0.
+
+    Examples:
+      >>> audit.is_discrete(learners.exp3(8, 2))
+      True
+    """
+    return isinstance(learner.action_set, Arms) or learner.feedback.name == "semi_bandit"
+
+
+def _filter(learner, pair) -> Filter:
+    learner = as_learner(learner)
+    check_neighbours(pair, learner.privacy.rounds_per_user)
+    check_fits(learner, pair.losses)
+    if not is_discrete(learner):
+        raise ValueError(
+            "learner: what its actions reveal cannot be computed: they are points, each of which "
+            "has probability 0"
+        )
+    return Filter(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses))
+
+
+# Many runs and many histories -------------------------------------------------------------------
+
+
+class Filters:
+    """Compiled runs and filters of a learner, for any pair of its losses.
+
+    Args:
+      learner: with discrete actions.
+      pair: any pair of its losses.
+      particles: of each filter.
+    """
+
+    def __init__(self, learner, pair, particles):
+        self.one = one = _filter(learner, pair)
+        self.particles = particles = _check.size(1, particles=particles)
+
+        def ratio(pair, history, key):
+            return one(pair, history, key, particles)
+
+        def kept(pair, key):
+            own, key = jr.split(key)
+            played = one.play(pair.losses, own)
+            return one(pair, played.history, key, particles, played)
+
+        def play(losses, key):
+            return one.play(losses, key).history
+
+        self._plays = jax.jit(jax.vmap(play))
+        self._ratios = jax.jit(jax.vmap(ratio))
+        self._kept = jax.jit(jax.vmap(kept, (None, 0)))
+        self.chunk = max(PARTICLES // particles, 1)
+
+    def plays(self, losses, key, runs):
+        """The histories of independent runs on a sequence."""
+        return self._played(_repeated(losses, runs), jr.split(key, runs))
+
+    def _played(self, losses, keys):
+        return _chunked(lambda rows: self._plays(*rows), (losses, keys), 2**12)
+
+    def ratios(self, pair, histories, key):
+        """A Filtered of each history."""
+        keys = jr.split(key, len(jax.tree.leaves(histories)[0]))
+        return self._filtered(_repeated(pair, len(keys)), histories, keys)
+
+    def _filtered(self, pairs, histories, keys):
+        rows = pairs, histories, keys
+        return _moved(_chunked(lambda rows: self._ratios(*rows), rows, self.chunk))
+
+    def most_revealing(self, pairs, key, runs) -> int:
+        """The place of the pair with the largest upper quantile of |ln P'/P| over runs.
+
+        The best ones of a first look get a second one, of four times as many runs.
+        """
+        places = np.arange(len(jax.tree.leaves(pairs.losses)[0]))
+        for most, count, own in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
+            repeated = np.repeat(places, count)
+            rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
+            keys, more = jr.split(own, (2, len(repeated)))
+            found = self._filtered(rows, self._played(rows.losses, keys), more)
+            sizes = np.abs(found.log_ratio).reshape(len(places), count)
+            places = places[np.argsort(-np.quantile(sizes, QUANTILE, axis=1))[:most]]
+        return int(places[0])
+
+    def kept(self, pair, key, runs):
+        """A Filtered of runs on ``pair.losses``, each of which is a particle of its own filter."""
+        run = _chunked(lambda keys: self._kept(pair, keys), jr.split(key, runs), self.chunk)
+        return _moved(run)
+
+    def scores(self, pair, key, counts):
+        """-ln P'/P of runs on both sequences, and their histories.
+
+        Histories recur, and each distinct one is filtered once.
+
+        Args:
+          pair: a Pair.
+          key: PRNG key.
+          counts: numbers of runs, on the two sequences in turn.
+
+        Returns:
+          (scores, histories, place): a list of scores (count,), the distinct histories, and a list
+          of the places of the runs' histories among them.
+        """
+        sides = itertools.cycle(pair)
+        keys = jr.split(key, len(counts) + 1)
+        played = [
+            self.plays(side, own, count)
+            for side, own, count in zip(sides, keys[1:], counts, strict=False)
+        ]
+        rows = jax.tree.map(lambda *leaves: np.concatenate(leaves), *played)
+        columns = [np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(rows)]
+        _, first, place = np.unique(
+            np.concatenate(columns, axis=1).astype(np.float64), axis=0, return_index=True,
+            return_inverse=True,
+        )  # fmt: skip
+        histories = jax.tree.map(lambda leaf: leaf[first], rows)
+        found = -self.ratios(pair, histories, keys[0]).log_ratio
+        places = np.split(place.reshape(-1), np.cumsum(counts)[:-1])
+        return [found[each] for each in places], histories, places
+
+
+def _repeated(tree, count):
+    """Rows that are all the same, which take no memory."""
+    leaves = jax.tree.map(np.asarray, tree)
+    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), leaves)
+
+
+def _chunked(function, rows, chunk):
+    """A compiled function of rows, in chunks that threads spread over the cores, in NumPy."""
+    count = len(jax.tree.leaves(rows)[0])
+
+    @in_float32  # a thread has its own settings of JAX
+    def part(start):
+        places = np.minimum(np.arange(start, start + chunk), count - 1)
+        return jax.tree.map(np.asarray, function(jax.tree.map(lambda leaf: leaf[places], rows)))
+
+    with ThreadPoolExecutor(cores()) as pool:
+        parts = list(pool.map(part, range(0, count, chunk)))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
+
+
+def _moved(found):
+    if not found.moved.all():
+        raise ValueError(
+            "learner: what its actions reveal cannot be computed: in some round the noise of its "
+            "prefix sums has no part that an audit sees and that is new in it"
+        )
+    return found._replace(
+        log_ratio=np.asarray(found.log_ratio, np.float64),
+        log_chance=np.asarray(found.log_chance, np.float64),
+    )
+
+
+# Attack, curve and worst history ------------------------------------------------------------------
+
+
+@in_float32
+def likelihood_attack(
+    learner: Learner | BatchLearner,
+    pair: Pair,
+    key: Array,
+    *,
+    runs: int = 2**17,
+    particles: int = 64,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    rival: bool = False,
+) -> Bound:
+    """A lower bound on epsilon from the estimated likelihood ratio of the actions.
+
+    It is :func:`epsilon` with the statistic -ln P'/P of :func:`log_ratio`, for discrete actions.
+    No hidden noise of a run is in it, so that an error of the estimate costs power alone.
+
+    Args:
+      learner: a Learner or BatchLearner with discrete actions.
+      pair: a :class:`Pair` of sequences.
+      key: PRNG key.
+      runs: how many runs of each sequence are counted; up to 2^14 others choose the event.
+      particles: of each filter.
+      delta: of the bound, in [0, 1).
+      confidence: of the bound, for this pair.
+      rival: whether the trained statistic of :func:`epsilon` competes. The one with the better
+        event on the runs that choose it is counted.
+
+    Returns:
+      A Bound.
+
+    Raises:
+      ValueError: as :func:`log_ratio`; or a number is out of range.
+
+    Examples:
+      >>> learner = learners.hedge(2, 2, epsilon=1.0)
+      >>> pair = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
+      >>> bound = audit.likelihood_attack(learner, pair, jax.random.key(0), runs=2**14, particles=1)
+      >>> 0.2 < bound.epsilon < 1.0
+      True
+    """
+    _check.key(key=key)
+    runs = _check.size(1, runs=runs)
+    return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
+
+
+def filters_for(learner, pairs, particles=64) -> Filters:
+    """Filters of a learner for pairs with leading axes (count, T)."""
+    return Filters(learner, jax.tree.map(lambda leaf: leaf[0], pairs), particles)
+
+
+@in_float32
+def most_revealing(
+    learner: Learner | BatchLearner,
+    pairs: Pair,
+    key: Array,
+    *,
+    runs: int = 64,
+    particles: int = 64,
+) -> int:
+    """The index of the pair of which the actions reveal most.
+
+    It has the largest 98 % quantile of |ln P'/P| over runs on the first sequence, as
+    :func:`log_ratio` estimates it. Use it to choose the pair to attack, with a key other than the
+    attack's.
+
+    Args:
+      learner: a Learner or BatchLearner with discrete actions.
+      pairs: a :class:`Pair` with leading axes (count, T), such as that of :func:`worst_rounds`.
+      key: PRNG key.
+      runs: of each pair; the best ones get more.
+      particles: of each filter.
+
+    Examples:
+      >>> learner, key = learners.hedge(4, 2, epsilon=1.0), jax.random.key(0)
+      >>> pairs = audit.worst_rounds(learner)
+      >>> place = audit.most_revealing(learner, pairs, key, runs=16, particles=1)
+      >>> rounds = (pairs.losses[place] != pairs.others[place]).any(axis=1)
+      >>> int(jnp.argmax(rounds))  # the first round moves all later draws
+      0
+    """
+    _check.key(key=key)
+    runs = _check.size(1, runs=runs)
+    return filters_for(as_learner(learner), pairs, particles).most_revealing(pairs, key, runs)
+
+
+def worst_rounds(learner: Learner | BatchLearner) -> Pair:
+    """Pairs of neighbouring losses of arms, for a search over the round that reveals most.
+
+    For each round t < T, some of them differ in round t alone: in all arms, in arm 0, in arm 0
+    against arm 1, or in arm 0 against all others. The shared rounds are the best losses, the worst,
+    the middle ones, arm 0 alone bad, arm 0 alone good, or arms 0 and 1 bad in turn, so that they
+    are tied in every second round.
+
+    Args:
+      learner: a Learner or BatchLearner over arms.
+
+    Returns:
+      A Pair with leading axes (24 (T - 1), T), in float32.
+
+    Examples:
+      >>> audit.worst_rounds(learners.exp3(8, 2)).losses.shape  # pairs, rounds, arms
+      (168, 8, 2)
+    """
+    count, horizon = learner.action_set.count, learner.horizon
+    low, high = learner.privacy.loss_range
+    first, second = np.eye(count)[0], np.eye(count)[min(1, count - 1)]
+    zeros, ones = np.zeros(count), np.ones(count)
+    turns = np.where(np.arange(horizon)[:, None] % 2 == 0, first, second)
+    bases = [zeros, ones, 0.5 * ones, first, ones - first, turns]
+    changes = [(ones, zeros), (first, zeros), (first, second), (first, ones - first)]
+    sides: tuple[list, list] = ([], [])
+    for base, change, at in itertools.product(bases, changes, range(horizon - 1)):
+        for side, loss in zip(sides, change, strict=True):
+            rows = np.broadcast_to(base, (horizon, count)).copy()
+            rows[at] = loss
+            side.append(low + (high - low) * rows)
+    losses, others = (jnp.asarray(np.stack(side), jnp.float32) for side in sides)
+    if learner.privacy.neighbours == "zero_out":
+        others = jnp.where(jnp.any(losses != others, axis=2, keepdims=True), 0.0, others)
+    return Pair(losses, others)
+
+
+def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
+    """As :func:`likelihood_attack`, with Filters."""
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    _check.inside(0.0, 1.0, confidence=confidence)
+    play_key, train_key = jr.split(key)
+    chosen = min(runs, SELECTION)
+    scores, histories, places = filters.scores(pair, play_key, [chosen, chosen, runs, runs])
+    candidates = {"likelihood ratio": scores}
+    if rival:
+        of_run = jax.jit(jax.vmap(trained(filters.one.learner, pair, train_key, 2**12)))
+        found = _chunked(of_run, histories, 2**12)
+        candidates["trained statistic"] = [found[place] for place in places]
+
+    def counted(event, ours, theirs):
+        threshold, above, swapped = event
+        counts = [int(((side >= threshold) == above).sum()) for side in (ours, theirs)]
+        return counts[::-1] if swapped else counts
+
+    best: tuple = (-1.0,)
+    for name, parts in candidates.items():
+        event = choose_event(parts[0], parts[1], delta, confidence, runs)
+        hits, misses = counted(event, *parts[:2])
+        merit = bound_from_counts(hits, misses, chosen, delta=delta, confidence=confidence)
+        if merit > best[0]:
+            best = merit, name, event, parts[2:]
+    _, name, event, parts = best
+    hits, misses = counted(event, *parts)
+    threshold, above, swapped = event
+    bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
+    return Bound(
+        float(bound), delta, confidence, runs, hits, misses,
+        f"{name} {'at least' if above else 'below'} {threshold:.6g}, likelier on "
+        f"{'others' if swapped else 'losses'}",
+    )  # fmt: skip
+
+
+@in_float32
+def revealed(
+    learner: Learner | BatchLearner,
+    pair: Pair,
+    key: Array,
+    epsilons: Numbers,
+    *,
+    runs: int = 2**12,
+    particles: int = 256,
+    confidence: float = 0.95,
+) -> Revealed:
+    """The privacy curve delta(epsilon) of a learner's actions on one pair, exact or between bounds.
+
+    delta(epsilon) is the largest of P(S) - e^epsilon P'(S) and P'(S) - e^epsilon P(S) over sets S
+    of histories. If there are few histories, all of them are filtered. Else ``below`` is the
+    frequency of the set on which :func:`log_ratio` exceeds epsilon, by Clopper and Pearson, and
+    ``above`` is the mean of (1 - e^epsilon R)_+ over runs, for the ratio R of a filter that has
+    the run among its particles (conditional SMC). That is an upper bound for any number of
+    particles: with one it is the curve of all releases, with many that of the actions. Both means
+    have intervals that hold for any law (:func:`dpjax.maths.intervals.mean_interval`).
+
+    Args:
+      learner: a Learner or BatchLearner with discrete actions.
+      pair: a :class:`Pair` of sequences.
+      key: PRNG key.
+      epsilons: (n,), at least 0.
+      runs: of each bound and of each direction.
+      particles: of each filter.
+      confidence: of each number of ``below`` and ``above`` together.
+
+    Returns:
+      A Revealed.
+
+    Raises:
+      ValueError: as :func:`log_ratio`; or a number is out of range.
+
+    Examples:
+      >>> learner = learners.hedge(2, 2, epsilon=1.0)
+      >>> pair = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
+      >>> found = audit.revealed(learner, pair, jax.random.key(0), [0.0, 2.0], particles=1)
+      >>> found.exact, found.above[1]
+      (True, 0.0)
+    """
+    _check.key(key=key)
+    _check.inside(0.0, 1.0, confidence=confidence)
+    return curve(
+        Filters(learner, pair, particles), pair, key, np.asarray(epsilons, np.float64),
+        _check.size(2, runs=runs), confidence,
+    )  # fmt: skip
+
+
+def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
+    """As :func:`revealed`, with Filters."""
+    learner = filters.one.learner
+    nan = float("nan")
+    if _is_enumerable(learner):
+        found = filters.ratios(pair, _all_histories(learner), key)
+        p = np.exp(found.log_chance)
+        q = np.where(p > 0.0, p * np.exp(found.log_ratio), 0.0)
+        rates = np.exp(epsilons)[:, None]
+        above = np.maximum(*(np.maximum(x - rates * y, 0.0).sum(1) for x, y in ((p, q), (q, p))))
+        pure = float(np.abs(found.log_ratio[p > 0.0]).max())
+        return Revealed(epsilons, above, above, True, pure, (float(p.sum()), float(q.sum())))
+    error = (1.0 - confidence) / 4.0  # for each bound and each direction
+    keys = jr.split(key, 3)
+    below, above, known = [], [], []
+    for side, direction in enumerate((pair, Pair(*pair[::-1]))):
+        found = filters.kept(direction, keys[side], runs)
+        losses = np.maximum(-np.expm1(epsilons[:, None] + found.log_ratio), 0.0)
+        above.append([mean_interval(row, error)[1] for row in losses])
+        known.append(found.known)
+        below.append([mean_interval(row * found.known, error / 2.0)[0] for row in losses])
+    # If the actions show all draws, each ratio is that of the actions.
+    if not filters.one.bare or not np.all(known):
+        scores, _, _ = filters.scores(pair, keys[2], [runs, runs])
+        below = []
+        for ours, theirs in (scores, [-side for side in scores[::-1]]):
+            hits, misses = ((side > epsilons[:, None]).sum(1) for side in (ours, theirs))
+            low, _ = clopper_pearson(hits, runs, error / 4.0)
+            _, high = clopper_pearson(misses, runs, error / 4.0)
+            below.append(np.maximum(low - np.exp(epsilons) * high, 0.0))
+    return Revealed(epsilons, np.max(below, axis=0), np.max(above, axis=0), False, nan, (nan, nan))
+
+
+def _is_enumerable(learner) -> bool:
+    arms = isinstance(learner.action_set, Arms) and not learner.privacy.reported
+    return arms and learner.horizon * math.log(learner.action_set.count) <= math.log(MOST_HISTORIES)
+
+
+def _all_histories(learner):
+    arms = range(learner.action_set.count)
+    return np.array(list(itertools.product(arms, repeat=learner.horizon)), np.int32)
+
+
+@in_float32
+def worst_history(
+    learner: Learner | BatchLearner,
+    pair: Pair,
+    key: Array,
+    *,
+    runs: int = 2**12,
+    particles: int = 256,
+    filters: int = 32,
+    confidence: float = 0.95,
+) -> WorstHistory:
+    """The history of actions with the largest likelihood ratio that is found, and its ratio.
+
+    Its |ln P'/P| bounds the pure epsilon of the actions from below, though no number of runs might
+    ever see the history. It is found among all histories if they are few, and else among those of
+    runs. Filters with other keys then estimate its ratio, since the largest of many estimates is
+    too large.
+
+    Args:
+      learner: a Learner or BatchLearner with discrete actions.
+      pair: a :class:`Pair` of sequences.
+      key: PRNG key.
+      runs: on each sequence, if histories are not enumerated.
+      particles: of each filter.
+      filters: how many of them estimate the ratio; at least 2.
+      confidence: of the interval, Student's for the mean over filters.
+
+    Returns:
+      A WorstHistory.
+
+    Raises:
+      ValueError: as :func:`log_ratio`; or a number is out of range.
+
+    Examples:
+      >>> learner = learners.hedge(2, 2, epsilon=1.0)
+      >>> pair = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
+      >>> found = audit.worst_history(learner, pair, jax.random.key(0), particles=1)
+      >>> found.history[1].item(), found.log_ratio > 0.0  # arm 0, which is bad on the losses alone
+      (0, True)
+    """
+    _check.key(key=key)
+    _check.inside(0.0, 1.0, confidence=confidence)
+    runs, filters = _check.size(1, runs=runs), _check.size(2, filters=filters)
+    return worst(Filters(learner, pair, particles), pair, key, runs, filters, confidence)
+
+
+def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
+    """As :func:`worst_history`, with Filters."""
+    play_key, *keys = jr.split(key, 4)
+    if _is_enumerable(filters.one.learner):
+        histories = _all_histories(filters.one.learner)
+    else:
+        histories = filters.scores(pair, play_key, [runs, runs])[1]
+    # The best of a first look are looked at again, so that luck does not choose among them.
+    for own, most in zip(keys[:2], (count, 1), strict=True):
+        found = filters.ratios(pair, histories, own)
+        sizes = np.where(found.log_chance > -np.inf, np.abs(found.log_ratio), -np.inf)
+        best = np.argsort(-sizes)[:most]
+        histories = jax.tree.map(lambda leaf, best=best: leaf[best], histories)
+    again = jax.tree.map(lambda leaf: np.repeat(leaf, count, axis=0), histories)
+    ratios = np.exp(filters.ratios(pair, again, keys[2]).log_ratio)
+    mean, error = ratios.mean(), ratios.std(ddof=1) / math.sqrt(count)
+    spread = error * scipy.stats.t.isf((1.0 - confidence) / 2.0, count - 1)
+    with np.errstate(divide="ignore"):
+        low, high = np.log(np.maximum(mean - spread, 0.0)), np.log(mean + spread)
+        found = np.log(mean)
+    ends = sorted((abs(low), abs(high)))
+    interval = (0.0 if low < 0.0 < high else float(ends[0]), float(ends[1]))
+    history = jax.tree.map(lambda leaf: leaf[0], histories)
+    return WorstHistory(history, float(found), interval, confidence)

@@ -1,0 +1,584 @@
+"""Likelihood ratios of actions: against closed forms, frequencies, and filters with a mistake."""
+
+import itertools
+import math
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy
+from jax import lax
+from jax import random as jr
+
+from dpjax import audit, learners, mechanisms, noise
+from dpjax.audit import densities, filters
+from dpjax.core import Arms, Learner, Privacy, empty_report
+from dpjax.feedback import full
+from dpjax.maths import exact_sums
+from dpjax.maths.intervals import mean_interval
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+REVEALED = sys.modules["dpjax.audit.revealed"]
+ARMS = 2
+
+
+def of_release(release, rounds=2):
+    """A learner that plays arm 0, then in each round the arm ``release(key, loss)`` () int32."""
+
+    def step(state, key, loss):
+        arm = jnp.asarray(release(key, loss), jnp.int32)
+        return state + arm, arm
+
+    def init(key):
+        return jnp.int32(0), jnp.int32(0)
+
+    return Learner(init, step, full, Arms(ARMS), rounds, Privacy(epsilon=1.0), empty_report)
+
+
+# In round 1 arm 0 loses 1 on the one sequence and 0 on the other.
+PAIR = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
+LONG = audit.Pair(*(jnp.pad(side, ((0, 2), (0, 0)), constant_values=0.5) for side in PAIR))
+
+
+def ratio_of(learner, pair, history, particles, key=0):
+    return float(
+        jax.jit(lambda key: audit.log_ratio(learner, pair, history, key, particles=particles))(
+            jr.key(key)
+        )
+    )
+
+
+ONE = jnp.array([0, 1])
+
+# Closed forms ------------------------------------------------------------------------------------
+
+# The chance that noise of scale 1 (binomial: 30 coins) on 1 and on 0 is above 1/2.
+SCALES = {name: 30.0 if name == "binomial" else 1.0 for name in noise.LAWS}
+
+
+def above(name):
+    """ln P'/P of the event that a value with noise is above 1/2, for the values 1 and 0."""
+    whole = np.arange(-60, 61)
+    probabilities = {
+        "laplace": lambda: scipy.stats.laplace.sf([-0.5, 0.5]),
+        "gaussian": lambda: scipy.stats.norm.sf([-0.5, 0.5]),
+        "logistic": lambda: scipy.stats.logistic.sf([-0.5, 0.5]),
+        "binomial": lambda: scipy.stats.binom.sf([14, 15], 30, 0.5),
+        "skellam": lambda: scipy.stats.skellam.sf([-1, 0], 0.5, 0.5),
+        "discrete_laplace": lambda: [np.exp(-abs(whole))[whole >= k].sum() for k in (0, 1)],
+        "discrete_gaussian": lambda: [np.exp(-0.5 * whole**2)[whole >= k].sum() for k in (0, 1)],
+    }[name]()
+    return float(np.log(probabilities[1] / probabilities[0]))
+
+
+@pytest.mark.parametrize("name", noise.LAWS)
+def test_each_law_has_its_own_ratio(name):
+    law, scale = noise.LAWS[name], SCALES[name]
+    learner = of_release(lambda key, loss: law(key, loss[0], scale) > 0.5)
+    assert ratio_of(learner, PAIR, ONE, 2**14) == pytest.approx(above(name), abs=0.03)
+
+
+@pytest.mark.parametrize("name", noise.LAWS)
+def test_log_densities_are_those_of_scipy(name):
+    k = np.arange(-20.0, 21.0)
+    for scale in (0.6, 1.5, 5.0, 30.0):
+        if name == "binomial":
+            scale = np.floor(20 * scale)
+        expected = {
+            "laplace": lambda s: scipy.stats.laplace.logpdf(k, scale=s),
+            "gaussian": lambda s: scipy.stats.norm.logpdf(k, scale=s),
+            "logistic": lambda s: scipy.stats.logistic.logpdf(k, scale=s),
+            "binomial": lambda s: scipy.stats.binom.logpmf(k + s / 2, s, 0.5),
+            "skellam": lambda s: scipy.stats.skellam.logpmf(k, s * s / 2, s * s / 2),
+            "discrete_laplace": lambda s: scipy.stats.dlaplace.logpmf(k, 1 / s),
+            "discrete_gaussian": lambda s: (
+                -0.5 * (k / s) ** 2
+                - scipy.special.logsumexp(-0.5 * (np.arange(-300, 301) / s) ** 2)
+            ),
+        }[name](scale)
+        found = noise.LAWS[name].log_density(jnp.float32(k), jnp.float32(scale))
+        # Where scipy underflows there is nothing to compare.
+        known = np.isfinite(expected)
+        np.testing.assert_allclose(np.asarray(found)[known], expected[known], atol=1e-3)
+
+
+def test_integer_noise_has_no_mass_beside_integers():
+    found = noise.skellam.log_density(jnp.array([0.5, 1.0, 1.00001]), 1.0)
+    assert np.isneginf(found[0]) and np.isfinite(found[1:]).all()
+
+
+def test_exact_sums_are_told_apart_beyond_float32():
+    def release(key, loss):
+        total = exact_sums.add(exact_sums.of(jnp.float32(2**28)), exact_sums.of(loss[0]))
+        noisy = noise.laplace.total(key, total, 1.0)
+        return exact_sums.to_float(exact_sums.add(noisy, exact_sums.of(-jnp.float32(2**28)))) > 0.5
+
+    assert ratio_of(of_release(release), PAIR, ONE, 2**14) == pytest.approx(
+        above("laplace"), abs=0.03
+    )
+
+
+def chosen(key, loss):
+    return noise.choose(key, jnp.stack([0.7 - 0.4 * loss[0], 0.3 + 0.4 * loss[0]]))
+
+
+def exponential(key, loss):
+    return noise.categorical(key, jnp.stack([0.0 * loss[0], loss[0]]))
+
+
+def tossed(key, loss):
+    return noise.coin(key, jnp.stack([0.25 + 0.0 * loss[0], 0.5 * loss[0]]))
+
+
+def least(key, loss):
+    return noise.least(key, -loss[::-1], 1.0)
+
+
+def bits(key, loss):
+    return noise.randomized_response(key, 3 + loss[0].astype(jnp.int32), 1.0, 5) > 3
+
+
+def exceeding(key, loss):
+    return noise.exceeds(key, jr.key_data(jr.fold_in(key, 1)), 1.0, loss[0], 1.0)
+
+
+def flipped(value):
+    """The chance that more than 3 of 5 bits, ``value`` of them ones, are ones afterwards."""
+    flip = 1 / (1 + math.e)
+    kept = scipy.stats.binom.pmf(np.arange(6), value, 1 - flip)
+    added = scipy.stats.binom.pmf(np.arange(6), 5 - value, flip)
+    return np.convolve(kept, added)[4:].sum()
+
+
+# P(z_1 - z_0 > d) = (2 + d) e^-d / 4 for two Laplace draws.
+TAIL = 3 / (4 * math.e)
+DRAWS = {
+    chosen: 0.3 / 0.7,
+    exponential: 0.5 * (1 + math.exp(-1)),
+    tossed: 1 / 3,
+    least: 0.5 / (1 - TAIL),
+    bits: flipped(3) / flipped(4),
+    exceeding: TAIL / 0.5,
+}
+
+
+@pytest.mark.parametrize("release", DRAWS)
+def test_draws_of_few_outcomes(release):
+    hidden = release in (bits, exceeding)
+    found = ratio_of(of_release(release), PAIR, ONE, 2**14 if hidden else 1)
+    assert found == pytest.approx(math.log(DRAWS[release]), abs=0.02 if hidden else 1e-4)
+
+
+def test_the_least_of_three_is_as_often_each_index_as_it_is_drawn():
+    value, scale = jnp.array([0.3, 1.0, -0.2]), 0.7
+    drawn = jax.vmap(lambda key: noise.least(key, value, scale))(jr.split(jr.key(0), 2**18))
+    found = np.exp(densities.OUTCOMES["least"](None, value, scale))
+    np.testing.assert_allclose(np.bincount(drawn) / 2**18, found, atol=4e-3)
+    assert found.sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_members_of_a_vmap_multiply():
+    def release(key, loss):
+        noisy = jax.vmap(lambda key, x: noise.laplace(key, x, 1.0), (0, None))(
+            jr.split(key, 3), loss[0]
+        )
+        return jnp.min(noisy) > 0.5
+
+    assert ratio_of(of_release(release), PAIR, ONE, 2**15) == pytest.approx(
+        3 * above("laplace"), abs=0.1
+    )
+
+
+# The traps ---------------------------------------------------------------------------------------
+
+
+def test_a_draw_that_is_not_used_tells_nothing():
+    """The arm is drawn anew only if a coin says so: it must not be taken for the action."""
+
+    def release(key, loss):
+        coin_key, arm_key = jr.split(key)
+        anew = noise.coin(coin_key, jnp.float32(0.5))
+        arm = noise.choose(arm_key, jnp.stack([1.0 - 0.8 * loss[0] - 0.1, 0.8 * loss[0] + 0.1]))
+        return jnp.where(anew, arm, 0)
+
+    expected = {0: (0.5 + 0.5 * 0.9) / (0.5 + 0.5 * 0.1), 1: 0.1 / 0.9}
+    for arm, ratio in expected.items():
+        found = ratio_of(of_release(release), PAIR, jnp.array([0, arm]), 2**15)
+        assert found == pytest.approx(math.log(ratio), abs=0.06)
+
+
+def test_a_draw_in_a_branch_that_is_not_taken_counts_once():
+    def release(key, loss):
+        def drawn():
+            return noise.choose(key, jnp.stack([0.9 - 0.8 * loss[0], 0.1 + 0.8 * loss[0]]))
+
+        return lax.cond(loss[1] > 0.0, drawn, lambda: jnp.int32(0))
+
+    found = audit.revealed(of_release(release), PAIR, jr.key(0), [0.0], particles=4)
+    assert found.chances == pytest.approx((1.0, 1.0), abs=1e-6)
+    assert found.epsilon == 0.0
+
+
+def test_noise_after_an_enumerated_draw_is_not_divided_by_its_mean():
+    """Given the action it does not have mean 1."""
+
+    def release(key, loss):
+        coin_key, noise_key = jr.split(key)
+        seen = noise.coin(coin_key, jnp.float32(0.5))
+        return seen & (noise.laplace(noise_key, jnp.where(seen, loss[0], 0.0), 1.0) > 0.5)
+
+    learner = of_release(release)
+    assert not REVEALED.Filters(learner, PAIR, 1).one.step.early
+    assert ratio_of(learner, PAIR, ONE, 2**15) == pytest.approx(above("laplace"), abs=0.05)
+
+
+def test_resampling_is_in_proportion_and_leaves_the_kept_run():
+    weights = jnp.array([0.05, 0.75, 0.05, 0.15])
+    particles = jnp.log(weights), jnp.arange(4)
+    for stratified in (True, False):
+        (_, rows), gain = jax.vmap(
+            lambda key, s=stratified: filters._resampled(particles, key, jnp.zeros(4, bool), s)
+        )(jr.split(jr.key(0), 2**12))
+        shares = np.bincount(np.asarray(rows).reshape(-1), minlength=4) / rows.size
+        np.testing.assert_allclose(shares, weights, atol=0.02)
+        np.testing.assert_allclose(gain, math.log(0.25), atol=1e-6)
+    kept = jnp.arange(4) == 0
+    (_, rows), _ = jax.vmap(lambda key: filters._resampled(particles, key, kept, False))(
+        jr.split(jr.key(0), 64)
+    )
+    assert (rows[:, 0] == 0).all()
+
+
+def test_the_attack_reads_the_actions_alone():
+    """The same history has the same score, whatever noise of the runs was hidden."""
+    learner = of_release(lambda key, loss: noise.laplace(key, loss[0], 1.0) > 0.5)
+    made = REVEALED.Filters(learner, PAIR, 16)
+    scores, histories, places = made.scores(PAIR, jr.key(0), [500, 500])
+    assert len(histories) == 2
+    for score, place in zip(scores, places, strict=True):
+        assert len(np.unique(score[place == 1])) == 1
+
+
+def test_the_kept_run_is_a_particle_of_its_own_filter():
+    learner = of_release(lambda key, loss: noise.laplace(key, loss[0], 1.0) > 0.5)
+    found = REVEALED.Filters(learner, PAIR, 1).kept(PAIR, jr.key(0), 2**12)
+    # With one particle it is the ratio of the release, which goes up to e in size.
+    assert np.abs(found.log_ratio).max() == pytest.approx(1.0, abs=1e-4)
+    assert np.exp(found.log_ratio).mean() == pytest.approx(1.0, abs=0.05)
+    # E (1 - R)_+ is the total variation of two Laplace laws, 1 - e^(-1/2).
+    low, high = mean_interval(np.maximum(1.0 - np.exp(found.log_ratio), 0.0), 0.005)
+    assert low < 1.0 - math.exp(-0.5) < high < 0.5
+    many = REVEALED.Filters(learner, PAIR, 64).kept(PAIR, jr.key(0), 2**12)
+    assert np.exp(many.log_ratio).mean() == pytest.approx(1.0, abs=0.02)
+
+
+# A prefix sum is the action, so that all noise is hidden but for one bit a round.
+def of_sums(mechanism):
+    stream = mechanism.stream((), scale=2.0)
+
+    def init(key):
+        state, _ = stream.init(key)
+        return state, jnp.int32(0)
+
+    def step(state, key, loss):
+        state, total = stream.step(state, key, loss[0])
+        return state, (total > 1.0).astype(jnp.int32)
+
+    return Learner(init, step, full, Arms(2), mechanism.horizon, Privacy(epsilon=1.0), empty_report)
+
+
+def frequencies(learner, pair, runs, key=9):
+    """ln P'/P of each history by counting, its standard error, and which were seen often."""
+    made = REVEALED.Filters(learner, pair, 1)
+    arms = learner.action_set.count
+    base = arms ** np.arange(learner.horizon)[::-1]
+    counts = [
+        np.bincount(made.plays(side, jr.key(key + i), runs) @ base, minlength=arms**learner.horizon)
+        for i, side in enumerate(pair)
+    ]
+    often = np.minimum(*counts) > 200
+    ours, theirs = (np.maximum(count, 1) for count in counts)
+    return np.log(theirs / ours), np.sqrt(1 / ours + 1 / theirs), often
+
+
+def scores_against_frequencies(learner, pair, particles, runs):
+    """Differences of filters and frequencies over their standard error."""
+    counted, error, often = frequencies(learner, pair, runs)
+    made = REVEALED.Filters(learner, pair, particles)
+    table = REVEALED._all_histories(made.one.learner)[often]
+    found = np.stack([made.ratios(pair, table, jr.key(i)).log_ratio for i in range(4)])
+    spread = found.std(axis=0, ddof=1)
+    noise = np.maximum(spread, np.median(spread)) / 2.0
+    return (found.mean(axis=0) - counted[often]) / np.hypot(error[often], noise)
+
+
+SUMS = {
+    "tree": mechanisms.tree(4),
+    "tree, gaussian": mechanisms.tree(4, noise="gaussian"),
+    "tree, identical law": mechanisms.tree(4, identical_law=True),
+    "tree, skellam": mechanisms.tree(4, noise="skellam"),
+    "honaker": mechanisms.honaker(4),
+    "smooth": mechanisms.smooth(4),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_prefix_sums_agree_with_frequencies(name):
+    scores = scores_against_frequencies(of_sums(SUMS[name]), LONG, 2**11, 2**16)
+    assert len(scores) > 4
+    assert np.abs(scores).max() < 4.5
+
+
+def test_a_stream_whose_noise_is_drawn_at_the_start_is_refused():
+    with pytest.raises(ValueError, match="prefix sums draw no noise of their own"):
+        audit.revealed(of_sums(mechanisms.square_root(4)), LONG, jr.key(0), [0.0])
+    # Of the change in round 3 some sum has noise from a loop alone. Its ratio is not a number.
+    learner, zeros = of_sums(mechanisms.kary(14, k=3)), jnp.zeros((14, 2))
+    pair = audit.Pair(zeros.at[2].set(1.0), zeros)
+    assert np.isnan(ratio_of(learner, pair, jnp.zeros(14, jnp.int32), 64))
+
+
+def test_wishart_noise_and_points_are_refused_in_a_sentence():
+    learner = of_release(
+        lambda key, loss: noise.wishart(key, loss[0] * jnp.eye(2), 1.0, 3.0)[0, 0] > 0.5
+    )
+    with pytest.raises(ValueError, match="cannot be computed: the density of Wishart noise"):
+        audit.revealed(learner, PAIR, jr.key(0), [0.0])
+    learner = of_release(
+        lambda key, loss: noise.laplace.along(key, loss[0], 1.0, jnp.ones(3)) > 0.5
+    )
+    with pytest.raises(ValueError, match=r"a release \(laplace, along\) is not known"):
+        audit.revealed(learner, PAIR, jr.key(0), [0.0])
+    points = audit.releases(mechanisms.tree(2), (2,), scale=1.0)
+    with pytest.raises(ValueError, match="they are points"):
+        audit.revealed(points, PAIR, jr.key(0), [0.0])
+
+
+# Intervals and bounds ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.003, 0.3])
+def test_intervals_of_means_cover(mean):
+    rng = np.random.default_rng(0)
+    missed = 0
+    for _ in range(200):
+        # Mostly 0 and now and then 1, or uniform: both have this mean.
+        values = rng.random(400) < mean if rng.random() < 0.5 else 2 * mean * rng.random(400)
+        low, high = mean_interval(values, 0.05)
+        missed += not low <= mean <= high
+        assert low <= values.mean() <= high
+    assert missed <= 20
+    assert mean_interval(np.zeros(4096), 0.025)[1] < 1.1e-3
+
+
+TINY = of_release(lambda key, loss: noise.laplace(key, loss[0], 0.5) > 0.5, rounds=2)
+
+
+def test_the_upper_curve_is_never_below_the_exact_one():
+    """Whatever the number of particles, on average and with its interval."""
+    learner = learners.explore_then_commit(4, 2, epsilon=1.0, rounds=1)
+    epsilons = np.array([0.0, 0.3, 0.6, 0.9])
+    exact = audit.revealed(learner, LONG, jr.key(0), epsilons, particles=2**13)
+    assert exact.exact and exact.chances == pytest.approx((1.0, 1.0), abs=0.02)
+    above = []
+    for particles in (1, 4, 32):
+        made = REVEALED.Filters(learner, LONG, particles)
+        means = [
+            np.maximum(-np.expm1(epsilons[:, None] + found.log_ratio), 0.0).mean(axis=1)
+            for found in (
+                made.kept(direction, jr.key(3), 2**13)
+                for direction in (LONG, audit.Pair(*LONG[::-1]))
+            )
+        ]
+        above.append(np.maximum(*means))
+        assert (above[-1] >= exact.above - 0.015).all()
+    assert (above[0] > above[1]).all() and (above[1] > above[2]).all()
+    # One particle: the curve of one Laplace release, 1 - e^((epsilon - 1) / 2), in those runs in
+    # which arm 0 is explored first.
+    np.testing.assert_allclose(above[0], -0.5 * np.expm1(0.5 * (epsilons - 1.0)), atol=0.02)
+
+
+def test_bounds_hold_the_exact_curve_between_them(monkeypatch):
+    epsilons = np.array([0.0, 0.5, 1.0, 1.5])
+    learner = learners.explore_then_commit(4, 2, epsilon=1.0, rounds=1)
+    exact = audit.revealed(learner, LONG, jr.key(0), epsilons, particles=2**13)
+    monkeypatch.setattr(REVEALED, "MOST_HISTORIES", 1)
+    for key in range(2):
+        found = audit.revealed(learner, LONG, jr.key(key), epsilons, particles=64, runs=2**12)
+        assert not found.exact
+        assert (found.below <= exact.above + 1e-3).all() and (exact.above <= found.above).all()
+        assert found.below[0] > 0.5 * exact.above[0] > 0.2 * found.above[0]
+
+
+def test_actions_that_show_all_draws_need_one_particle(monkeypatch):
+    learner = learners.hedge(4, 2, epsilon=1.0)
+    exact = audit.revealed(learner, LONG, jr.key(0), [0.0, 0.3], particles=1)
+    assert exact.chances == pytest.approx((1.0, 1.0), abs=1e-5)
+    monkeypatch.setattr(REVEALED, "MOST_HISTORIES", 1)
+    found = audit.revealed(learner, LONG, jr.key(0), [0.0, 0.3], particles=1, runs=2**13)
+    assert (found.below < exact.above).all() and (exact.above < found.above).all()
+    assert found.above[0] - found.below[0] < 0.03
+
+
+def test_the_worst_history_is_estimated_with_other_keys():
+    """The largest of many noisy estimates would be far above the truth, which is 0 here."""
+
+    def release(key, loss):
+        coin_key, noise_key = jr.split(key)
+        arm = noise.coin(coin_key, jnp.float32(0.5))
+        unused = noise.laplace(noise_key, jnp.where(arm, 1.0, 1.0) * loss[0], 1.0)
+        return arm & (unused > -jnp.inf)
+
+    learner = of_release(release, rounds=4)
+    selected = audit.revealed(learner, LONG, jr.key(1), [0.0], particles=4).epsilon
+    found = audit.worst_history(learner, LONG, jr.key(1), particles=4, filters=256)
+    assert selected > 0.3
+    assert abs(found.log_ratio) < 0.15 and found.epsilon[0] < 0.05 < found.epsilon[1]
+
+
+def test_a_likelihood_attack_finds_what_counting_can_find():
+    found = audit.likelihood_attack(TINY, PAIR, jr.key(0), runs=2**15)
+    exact = audit.revealed(TINY, PAIR, jr.key(1), [0.0], particles=2**14)
+    assert 0.9 * exact.epsilon < found.epsilon < exact.epsilon < 2.0
+    assert found.event.startswith("likelihood ratio")
+    beside = audit.likelihood_attack(TINY, PAIR, jr.key(0), runs=2**15, rival=True)
+    assert beside.epsilon > 0.9 * exact.epsilon
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="delta must be"):
+        audit.likelihood_attack(TINY, PAIR, jr.key(0), delta=1.0)
+    with pytest.raises(ValueError, match="particles"):
+        audit.revealed(TINY, PAIR, jr.key(0), [0.0], particles=0)
+    with pytest.raises(ValueError, match="filters"):
+        audit.worst_history(TINY, PAIR, jr.key(0), filters=1)
+
+
+# Filters with a mistake --------------------------------------------------------------------------
+
+
+def halved(site, inputs, released, right=densities.log_density):
+    return right(site, (*inputs[:2], 0.5 * inputs[2], *inputs[3:]), released)
+
+
+def missed(site, inputs, released, right=densities.log_density):
+    return right(site, inputs, released) * 0.0
+
+
+def twice(site, inputs, released, right=densities.log_density):
+    return 2.0 * right(site, inputs, released)
+
+
+@pytest.mark.parametrize("mistake", [halved, missed, twice])
+@pytest.mark.parametrize("mechanism", [False, True])
+def test_a_filter_with_a_mistake_is_caught(mistake, mechanism, monkeypatch):
+    learner, pair = (of_sums(SUMS["tree"]), LONG) if mechanism else (TINY, PAIR)
+    assert np.abs(scores_against_frequencies(learner, pair, 2**12, 2**15)).max() < 4.5
+    monkeypatch.setattr(filters, "log_density", mistake)
+    assert np.abs(scores_against_frequencies(learner, pair, 2**12, 2**15)).max() > 6.0
+
+
+# The learners ------------------------------------------------------------------------------------
+
+EIGHT = {
+    "exp3": (lambda: learners.exp3(8, 2), 1, "ones/all/2"),
+    "hedge": (lambda: learners.hedge(8, 2, epsilon=1.0), 1, "arm 0 good/against/1"),
+    "limited_updates": (
+        lambda: learners.limited_updates(8, 2, epsilon=1.0), 256, "arm 0 bad/against/5"),
+    "explore_then_commit": (
+        lambda: learners.explore_then_commit(8, 2, epsilon=1.0, rounds=2), 4096, "arm 0 bad/all/1"),
+    "dp_exp3_lap": (lambda: learners.dp_exp3_lap(8, 2, epsilon=1.0), 1024, "arm 0 bad/against/2"),
+    "shrinking_dartboard": (
+        lambda: learners.shrinking_dartboard(8, 2, epsilon=1.0), 1024, "alternate/against/1"),
+    "dp_ucb": (lambda: learners.dp_ucb(8, 2, epsilon=1.0), 1024, "halves/against/1"),
+    "sparse_vector_experts": (
+        lambda: learners.sparse_vector_experts(8, 2, epsilon=1.0, threshold=1.0), 1024,
+        "zeros/against/1"),
+    "ctb_tt": (lambda: learners.ctb_tt(8, 2, epsilon=1.0, failure=0.9)._replace(
+        privacy=Privacy(epsilon=1.0)), 1024, "zeros/all/1"),
+    "gaussian_thompson": (
+        lambda: learners.gaussian_thompson(8, 2, delta=0.01), 1024, "halves/all/1"),
+}  # fmt: skip
+EXACT = {"exp3": 0.68, "limited_updates": 0.81, "explore_then_commit": 0.71, "dp_exp3_lap": 0.078}
+
+
+def named(name):
+    """A pair of 8 rounds and two arms: base sequence / what differs / in which round."""
+    eye, t = np.eye(2, dtype=np.float32), np.arange(8)[:, None]
+    ones = np.ones((8, 2), np.float32)
+    bases = {
+        "zeros": 0 * ones, "ones": ones, "halves": 0.5 * ones, "arm 0 bad": 0 * ones + eye[0],
+        "arm 0 good": ones - eye[0], "alternate": np.where(t % 2 == 0, eye[0], 1 - eye[0]),
+    }  # fmt: skip
+    changes = {"all": (1.0, 0.0), "against": (eye[0], eye[1])}
+    base, change, at = name.split("/")
+    sides = [bases[base].copy(), bases[base].copy()]
+    for side, loss in zip(sides, changes[change], strict=True):
+        side[int(at) - 1] = loss
+    return audit.Pair(*(jnp.asarray(side, jnp.float32) for side in sides))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EIGHT)
+def test_learners_agree_with_frequencies(name):
+    build, particles, pair = EIGHT[name]
+    scores = scores_against_frequencies(build(), named(pair), particles, 2**19)
+    assert len(scores) > 3
+    assert np.abs(scores).max() < 5.0 and np.sqrt(np.mean(scores**2)) < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_epsilons_of_eight_rounds(name):
+    build, particles, pair = EIGHT[name]
+    found = audit.revealed(build(), named(pair), jr.key(0), [0.0, 0.5], particles=particles)
+    assert found.exact and found.chances == pytest.approx((1.0, 1.0), abs=0.05)
+    worst = audit.worst_history(build(), named(pair), jr.key(1), particles=min(particles, 1024))
+    assert worst.epsilon[0] <= 1.01 * EXACT[name] and worst.epsilon[1] >= 0.98 * EXACT[name]
+    assert abs(worst.log_ratio) == pytest.approx(EXACT[name], rel=0.05)
+
+
+def test_hedge_reveals_all_that_it_pays():
+    """Its worst history has the ratio that a replay adds up, if one round moves all draws alike."""
+    for rate in (None, 0.1):
+        learner = learners.hedge(8, 2, epsilon=1.0, rate=rate)
+        pair = named("arm 0 good/against/1")
+        found = audit.revealed(learner, pair, jr.key(0), [0.0], particles=1)
+        paid = jax.jit(
+            lambda key, learner=learner, pair=pair: audit.replay(learner, pair, key).pure
+        )
+        assert found.epsilon == pytest.approx(float(paid(jr.key(0))), rel=1e-4)
+
+
+def test_all_histories_are_those_of_the_arms():
+    learner = learners.exp3(3, 2)
+    assert REVEALED._all_histories(learner).tolist() == [
+        list(row) for row in itertools.product(range(2), repeat=3)
+    ]
+
+
+def test_the_pair_that_reveals_most_is_found():
+    learner = learners.explore_then_commit(4, 2, epsilon=1.0, rounds=1)
+    pairs = audit.worst_rounds(learner)
+    place = audit.most_revealing(learner, pairs, jr.key(0), runs=16, particles=64)
+    differs = np.asarray((pairs.losses[place] != pairs.others[place]).any(axis=1))
+    # Rounds 1 and 2 explore; what is seen later is never used.
+    assert differs.sum() == 1 and differs[:2].any()
+
+
+@pytest.mark.slow
+def test_the_attack_of_an_audit_is_that_of_the_better_statistic():
+    learner = learners.explore_then_commit(4, 2, epsilon=1.0, rounds=1)
+    pairs = audit.worst_rounds(learner)
+    found = audit.attack(learner, pairs, jr.key(0), jr.key(1), runs=2**15)
+    assert 0.5 < found.epsilon < 1.0
+    # Points have no probability, and are attacked as before.
+    ftrl = audit.releases(mechanisms.tree(4), (2,), scale=1.0)
+    found = audit.attack(ftrl, LONG_PAIRS, jr.key(0), jr.key(1), runs=2**13)
+    assert found.event.startswith("statistic")
+
+
+LONG_PAIRS = audit.Pair(*(side[None] for side in LONG))
