@@ -1,7 +1,7 @@
 """What the actions of every private learner reveal, beside what a replay says it pays.
 
-    python docs/audit/revealed.py --out docs/audit            # half an hour on two cores
-    python docs/audit/revealed.py --quick --out results/revealed
+    python benchmarks/revealed.py --out docs/audit            # half an hour on two cores
+    python benchmarks/revealed.py --quick --out results/revealed
 
 It writes revealed.csv, revealed_16.csv, revealed.png and revealed.pdf. With --draw it only draws
 the figure from revealed.csv.
