@@ -7,8 +7,6 @@ its own accord, and an attribute of a call asks it to do so for any program. The
 of the program in many kernels, except for the last bits of sums for which that one calls a library.
 """
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,11 +23,7 @@ _OPTIONS = {
     # By default the compiler chooses narrower vectors, which suit programs that do other work too.
     "xla_cpu_prefer_vector_width": 512,
 }
-_OPTIONS_OF_MANY = {
-    # Products of matrices by YNNPACK have last bits that depend on the number of trials.
-    "xla_cpu_experimental_ynn_fusion_type": "",
-    "xla_cpu_prefer_vector_width": 512,
-}
+_OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
 
 # Primitives for which XLA has no code that can be a part of a kernel.
 _NOT_IN_A_KERNEL = {
@@ -42,9 +36,8 @@ _NOT_IN_A_KERNEL = {
 
 # How many trials a core takes through the whole program before it turns to the next ones. For one
 # kernel they are few, so that their state stays in the innermost caches, and fill the vectors. For
-# many kernels they are as many as hide what it costs to start a kernel, but not so many that an
-# array has more entries than the second cache of a core.
-_TRIALS, _TRIALS_OF_MANY, _ENTRIES_OF_MANY = 128, 1024, 2**18
+# many kernels they are as many as hide what it costs to start a kernel.
+_TRIALS, _TRIALS_OF_MANY = 128, 1024
 # The least number of trials. LLVM unrolls loops over fewer and then contracts the products and
 # sums of some trials only, so that a trial's last bits would depend on how many play beside it.
 _FEWEST = 8
@@ -62,7 +55,8 @@ def in_pieces(function, batched, length, fewest=1):
     """
 
     def in_turn(*arguments):
-        size = _last_axis(arguments, batched)
+        flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
+        size = jax.tree.leaves(flagged)[0].shape[-1]
         count = -(-size // length)
         if count == 1 and size >= fewest:
             return function(*arguments)
@@ -87,11 +81,6 @@ def in_pieces(function, batched, length, fewest=1):
     return in_turn
 
 
-def _last_axis(arguments, batched) -> int:
-    flagged = [x for x, flag in zip(arguments, batched, strict=True) if flag]
-    return jax.tree.leaves(flagged)[0].shape[-1]
-
-
 class Unfit(Exception):
     """A way to compile cannot serve a program. The message says why."""
 
@@ -113,18 +102,8 @@ def as_one_kernel(function, arguments, batched, spread):
 
 def as_many_kernels(function, arguments, batched, spread):
     """Compiles a function for CPU as a list of kernels, with arguments like those above."""
-
-    def traced(trials):
-        return jax.jit(spread(in_pieces(function, batched, trials, _FEWEST))).trace(*arguments)
-
-    program = traced(_TRIALS_OF_MANY)
-    size = _last_axis(arguments, batched)
-    trials = max(-(-size // -(-size // _TRIALS_OF_MANY)), _FEWEST)
-    shapes = (var.aval.shape for eqn in equations(program.jaxpr.jaxpr) for var in eqn.outvars)
-    largest = max((math.prod(x[:-1]) for x in shapes if x[-1:] == (trials,)), default=1)
-    if trials * largest > _ENTRIES_OF_MANY:
-        program = traced(max(_ENTRIES_OF_MANY // largest, _FEWEST))
-    return program.lower().compile(_OPTIONS_OF_MANY)
+    function = in_pieces(function, batched, _TRIALS_OF_MANY, _FEWEST)
+    return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS_OF_MANY)
 
 
 def _one_kernel(function):

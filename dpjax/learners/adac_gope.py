@@ -118,5 +118,5 @@ def whiten(basis, weights):
     information = information + jnp.where(empty, jnp.eye(dim), 0.0)
     rows, columns = ellipsoids.indices(dim)
     packed = ellipsoids.ellipsoid(information[rows, columns], dim).whitener
-    lower = ellipsoids.lower_triangle(packed, dim)
+    lower = jnp.tril(jnp.ones((dim, dim))) * ellipsoids.unpack(packed, dim)
     return jnp.sum(basis[:, None, :] * lower[None], axis=2)

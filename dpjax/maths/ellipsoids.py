@@ -1,22 +1,18 @@
-"""Positive definite matrices, in a form that computes many trials side by side.
+"""Positive definite matrices with few rows, in a form that computes many trials side by side.
 
-A matrix is *packed*: a vector of its lower triangle row by row, with entry (i, j), j <= i, at
-i (i + 1) / 2 + j. The number of rows decides how it is factored. Up to eight rows the code works on
-single entries, and up to 15 on rows. Under vmap every operation then goes over all trials at once,
-and all rounds of a game can be one kernel. From 16 rows on a library factors one matrix after the
-other: LAPACK on a CPU, and the batched solver on a GPU.
+``jax.numpy.linalg`` calls a library once for each matrix. Here a matrix is *packed*: a vector of
+its lower triangle row by row, with entry (i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows the
+code works on single entries, and under vmap every operation goes over all trials at once.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dpjax.core import Array
 
-_UNROLLED, _BY_LIBRARY = 8, 16  # the most rows by single entries, and the least by a library
+_UNROLLED = 8
 
 
 class Ellipsoid(NamedTuple):
@@ -41,15 +37,7 @@ def unpack(packed, dim):
     """The symmetric matrix (d, d) of a packed one."""
     rows, columns = np.indices((dim, dim))
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
-    places = high * (high + 1) // 2 + low
-    # Bounds that are not checked leave the places a constant, so that equal reads become one.
-    return packed.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
-def lower_triangle(packed, dim):
-    """The lower triangular matrix (d, d) of a packed one."""
-    rows, columns = np.indices((dim, dim))
-    return unpack(packed, dim) * jnp.asarray(columns <= rows, packed.dtype)
+    return packed[high * (high + 1) // 2 + low]
 
 
 def outer(vector):
@@ -75,14 +63,12 @@ def add_to_diagonal(packed, dim, value):
 
 
 def ellipsoid(packed, dim) -> Ellipsoid:
-    """The Ellipsoid of a packed V = L D L', by Cholesky's factor or elimination without pivoting.
+    """The Ellipsoid of a packed V = L D L', by elimination without pivoting.
 
-    V is positive definite if and only if all D_i are positive. If it is not, |D_i| stands in for
-    D_i.
+    V is positive definite if and only if all D_i are positive. Where it is not, |D_i| stands in for
+    D_i. This works in any dtype.
     """
     tiny = jnp.finfo(packed.dtype).tiny
-    if dim >= _BY_LIBRARY:
-        return _by_library(packed, dim, tiny)
     eliminate = _by_scalars if dim <= _UNROLLED else _by_rows
     pivots, inverse, rows = eliminate(packed, dim, tiny)
     sizes = jnp.maximum(jnp.abs(pivots), tiny)
@@ -109,48 +95,25 @@ def _by_scalars(packed, dim, tiny):
     return pivots, jnp.stack([inverse[i, j] for i, j in zip(*indices(dim), strict=True)]), rows
 
 
-def _eliminate(j, pair, tiny):
-    """V and the inverse of L, both (d, d), after step j of the elimination."""
-    matrix, inverse = pair
-    pivot = jnp.where(jnp.abs(matrix[j, j]) > tiny, matrix[j, j], tiny)
-    below = jnp.where(np.arange(len(matrix)) > j, matrix[:, j] / pivot, 0.0)[:, None]
-    return matrix - below * matrix[j][None], inverse - below * inverse[j][None]
-
-
 def _by_rows(packed, dim, tiny):
-    pair = unpack(packed, dim), jnp.eye(dim, dtype=packed.dtype)
+    matrix, inverse = unpack(packed, dim), jnp.eye(dim, dtype=packed.dtype)
+    numbers = np.arange(dim)
     for j in range(dim):
-        pair = _eliminate(j, pair, tiny)
-    matrix, inverse = pair
+        pivot = jnp.where(jnp.abs(matrix[j, j]) > tiny, matrix[j, j], tiny)
+        below = jnp.where(numbers > j, matrix[:, j] / pivot, 0.0)[:, None]
+        matrix = matrix - below * matrix[j][None]
+        inverse = inverse - below * inverse[j][None]
     rows, columns = indices(dim)
     return jnp.diag(matrix), inverse[rows, columns], rows
-
-
-def _by_library(packed, dim, tiny):
-    matrix, one = unpack(packed, dim), jnp.eye(dim, dtype=packed.dtype)
-    root = lax.linalg.cholesky(matrix, symmetrize_input=False)  # NaN if V is not definite
-    definite = jnp.all(jnp.diag(root) > 0.0)
-    whitener = lax.linalg.triangular_solve(root, one, left_side=True, lower=True)
-
-    def eliminate(_, pair):
-        return lax.fori_loop(0, dim, partial(_eliminate, tiny=tiny), pair)
-
-    # A loop of one pass or none. A condition would be computed on both sides by an accelerator,
-    # and the loop is left at once if no trial needs it.
-    passes = jnp.where(definite, 0, 1)
-    rest, inverse = lax.fori_loop(0, passes, eliminate, (matrix, one))
-    sizes = jnp.maximum(jnp.abs(jnp.diag(rest)), tiny)
-    whitener = jnp.where(definite, whitener, inverse / jnp.sqrt(sizes)[:, None])
-    pivots = jnp.where(definite, jnp.square(jnp.diag(root)), sizes)
-    rows, columns = indices(dim)
-    return Ellipsoid(whitener[rows, columns], pivots, definite)
 
 
 def whiten(whitener, points):
     """|W x|^2 for each of the points (K, d); (K,)."""
     dim = points.shape[1]
     if dim > _UNROLLED:
-        return jnp.sum(jnp.square(points @ lower_triangle(whitener, dim).T), axis=1)
+        rows, columns = np.indices((dim, dim))
+        full = unpack(whitener, dim) * jnp.asarray(columns <= rows, whitener.dtype)
+        return jnp.sum(jnp.square(points @ full.T), axis=1)
     columns = [points[:, j] for j in range(dim)]
     total = 0.0
     for i in range(dim):
@@ -170,7 +133,8 @@ def solve(whitener, vector):
     """V^-1 v = W' (W v)."""
     dim = vector.shape[0]
     if dim > _UNROLLED:
-        full = lower_triangle(whitener, dim)
+        rows, columns = np.indices((dim, dim))
+        full = unpack(whitener, dim) * jnp.asarray(columns <= rows, whitener.dtype)
         return full.T @ (full @ vector)
     w = {(i, j): whitener[i * (i + 1) // 2 + j] for i, j in zip(*indices(dim), strict=True)}
     white = [sum(w[i, j] * vector[j] for j in range(i + 1)) for i in range(dim)]

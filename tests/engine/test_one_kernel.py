@@ -13,7 +13,7 @@ from jax import random as jr
 from dpjax import clear_caches, domains, environments, learners, sweep
 from dpjax.engine import compile, one_kernel
 from dpjax.engine.batch_last import batch_last
-from dpjax.maths import ellipsoids, laws
+from dpjax.maths import laws
 from tests.engine.test_performance import compiled_programs
 
 pytestmark = pytest.mark.skipif(
@@ -168,38 +168,6 @@ def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
         results.append(sweep(game, points, 22, jr.key(0), chunk=22, progress=False))
     for other in results[1:]:
         jax.tree.map(np.testing.assert_array_equal, results[0], other)
-
-
-@pytest.mark.parametrize("dim", [16, 17, 20])
-def test_lengths_of_a_trial_have_the_same_bits_among_few_and_many(dim):
-    packed, points = example((ellipsoids.packed_size(dim), 16)), example((dim, dim, 16))
-
-    def played(*arguments):
-        function = batch_last(ellipsoids.whiten, (True, True))
-        program = one_kernel.as_many_kernels(function, arguments, [True, True], lambda f: f)
-        return np.asarray(program(*arguments))
-
-    np.testing.assert_array_equal(
-        played(packed, points)[:, :8], played(packed[:, :8], points[..., :8])
-    )
-
-
-def test_many_kernels_take_fewer_trials_of_large_arrays(monkeypatch):
-    """Of 20 trials with a sorted vector of 64 entries, 10 at a time where arrays have 640."""
-    lengths = []
-
-    def function(x):
-        lengths.append(x.shape[-1])
-        return jnp.cumsum(jnp.sort(x, axis=0), axis=0)
-
-    x, results = np.asarray(example((64, 20))), []
-    for entries in (64 * 20, 64 * 10, 1):
-        monkeypatch.setattr(one_kernel, "_ENTRIES_OF_MANY", entries)
-        program = one_kernel.as_many_kernels(function, (x,), [True], lambda f: f)
-        results.append(program(x))
-    assert list(dict.fromkeys(lengths)) == [20, 10, one_kernel._FEWEST]
-    for other in results[1:]:
-        np.testing.assert_array_equal(results[0], other)
 
 
 @pytest.mark.parametrize(("draws", "trials"), [(4, 5), (8, 3), (8, 4), (1, 1), (3, 7)])

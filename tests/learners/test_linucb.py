@@ -201,25 +201,6 @@ def test_declared_privacy_is_joint():
     assert private(3, gram=gram.losses_only()).privacy.unit == "entry"
 
 
-@pytest.mark.usefixtures("quick_compilation")
-def test_trials_of_many_dimensions_do_not_depend_on_each_other():
-    """Without a shift, V_t of 16 rows is indefinite in some rounds of some trials."""
-
-    def game(epsilon):
-        unshifted = gram.gaussian(shifted=False)
-        learner = learners.linucb(8, 16, epsilon=epsilon, delta=DELTA, gram=unshifted)
-        return learner, environments.gap_arms(16, arms=3)
-
-    many, few = (
-        sweep(game, np.array([200.0]), seeds, jr.key(0), checkpoints=2, progress=False)
-        for seeds in (24, 9)
-    )
-    counted = many.report.indefinite
-    assert counted.max() > counted.min() >= 0
-    np.testing.assert_array_equal(counted[:, :9], few.report.indefinite)
-    np.testing.assert_array_equal(many.regret[:, :9], few.regret)
-
-
 # What standard differential privacy would cost
 
 

@@ -1,11 +1,10 @@
-"""Factors of matrices against NumPy in the three forms: up to 8 rows, up to 15, and more."""
+"""Factors of small matrices against NumPy, in both forms: up to eight rows, and more."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpjax.engine.batch_last import batch_last
 from dpjax.maths import ellipsoids
 
 
@@ -18,7 +17,7 @@ def positive(dim, seed=0):
     return rows.T @ rows + 0.1 * np.eye(dim)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 5, 8, 9, 13, 16, 20])
+@pytest.mark.parametrize("dim", [1, 2, 5, 8, 9, 13])
 def test_whitener_solution_and_determinant(dim):
     v, x = positive(dim), np.random.default_rng(1).normal(size=(4, dim))
     shape = jax.jit(lambda p: ellipsoids.ellipsoid(p, dim))(packed(v))
@@ -42,9 +41,9 @@ def test_whitener_solution_and_determinant(dim):
     assert float(ellipsoids.squared_length(points[1])) == pytest.approx(x[1] @ x[1], rel=1e-5)
 
 
-@pytest.mark.parametrize("dim", [2, 9, 17])
+@pytest.mark.parametrize("dim", [2, 9])
 def test_an_indefinite_matrix_is_noticed_and_gets_absolute_pivots(dim):
-    lower = np.tril(np.random.default_rng(2).normal(size=(dim, dim)) / dim**0.5, -1) + np.eye(dim)
+    lower = np.tril(np.random.default_rng(2).normal(size=(dim, dim)), -1) + np.eye(dim)
     signs = np.where(np.arange(dim) == dim - 1, -3.0, 2.0)
     shape = ellipsoids.ellipsoid(packed(lower @ np.diag(signs) @ lower.T), dim)
     assert not bool(shape.definite)
@@ -54,40 +53,8 @@ def test_an_indefinite_matrix_is_noticed_and_gets_absolute_pivots(dim):
     np.testing.assert_allclose(ellipsoids.whiten(shape.whitener, e), np.diag(made), rtol=1e-3)
 
 
-@pytest.mark.parametrize("dim", [16, 17, 20])
-def test_a_library_agrees_with_elimination(dim, monkeypatch):
-    """Both in float32, and both as far from float64 as its rounding."""
-    v = positive(dim)
-    both = [ellipsoids.ellipsoid(packed(v), dim)]
-    monkeypatch.setattr(ellipsoids, "_BY_LIBRARY", dim + 1)
-    both.append(ellipsoids.ellipsoid(packed(v), dim))
-    exact = np.linalg.inv(np.linalg.cholesky(v))[ellipsoids.indices(dim)]
-    for shape in both:
-        error = np.abs(shape.whitener - exact).max()
-        assert shape.definite and error < 1e-5 * np.abs(exact).max()
-    np.testing.assert_allclose(both[0].pivots, both[1].pivots, rtol=1e-5)
-
-
-@pytest.mark.parametrize("dim", [9, 16, 19])
-def test_a_trial_has_the_same_bits_beside_an_indefinite_matrix(dim):
-    """Of 21 matrices two are indefinite. Each is factored alone, and among seven and all others."""
-    many = np.array([positive(dim, seed) for seed in range(21)])
-    many[[3, 12], -1, -1] = -1.0
-    many = jnp.stack([packed(v) for v in many], axis=-1)
-    factored = jax.jit(batch_last(lambda p: ellipsoids.ellipsoid(p, dim), (True,)))
-    every, seven = factored(many), factored(many[:, 7:14])
-    np.testing.assert_array_equal(np.flatnonzero(~every.definite), [3, 12])
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[..., 7:14], b), every, seven)
-    for i in (3, 4):
-        alone = jax.jit(lambda p: ellipsoids.ellipsoid(p, dim))(many[:, i])
-        jax.tree.map(
-            lambda a, b, i=i: np.testing.assert_allclose(a[..., i], b, rtol=1e-5), every, alone
-        )
-
-
-@pytest.mark.parametrize("dim", [3, 16])
-def test_no_matrix_gives_nan(dim):
-    shape = ellipsoids.ellipsoid(jnp.zeros(ellipsoids.packed_size(dim)), dim)
+def test_no_matrix_gives_nan():
+    shape = ellipsoids.ellipsoid(jnp.zeros(6), 3)
     assert not bool(shape.definite)
     assert np.isfinite(shape.pivots).all() and np.isfinite(shape.whitener).all()
 
